@@ -1,0 +1,128 @@
+//! Who starts, on which link, after which event.
+
+use super::*;
+
+type TestGate = Gate<char, u32, &'static str>;
+
+fn gate(limit: u32, links: u32) -> TestGate {
+    Gate::new(0, Arc::new(Slots::new(limit, 2)), Arc::new(Slots::new(links, 2)))
+}
+
+fn any(_: &u32, _: &&'static str) -> bool {
+    true
+}
+
+fn open(gate: &mut TestGate, key: char, link: &'static str, now: Instant) {
+    let want = gate.want(key);
+    assert_eq!(want, Want::Open);
+    gate.opened(key);
+    gate.put(key, link, now);
+}
+
+#[test]
+fn clients_are_served_in_order_and_links_in_reverse() {
+    let now = Instant::now();
+    let mut gate = gate(2, 4);
+    for waiter in 1..=3 {
+        gate.wait('k', waiter, now);
+    }
+    for link in ["x", "y", "z"] {
+        open(&mut gate, 'k', link, now);
+    }
+    assert_eq!(gate.next(any), Some(Start::On(1, "z")));
+    assert_eq!(gate.next(any), Some(Start::On(2, "y")));
+    assert_eq!(gate.next(any), None, "two slots");
+    gate.put('k', "z", now);
+    assert_eq!(gate.pass_on(any), (Some(Start::On(3, "z")), None));
+    assert_eq!(gate.pass_on(any), (None, None));
+    assert_eq!(gate.enter('k', |_| true), Some("x"));
+}
+
+#[test]
+fn nobody_overtakes_a_line() {
+    let now = Instant::now();
+    let mut gate = gate(1, 4);
+    assert!(gate.enter_own());
+    gate.wait_own(7, now);
+    assert!(!gate.enter_own());
+    assert_eq!(gate.pass_on(any), (Some(Start::Own(7)), None));
+    gate.force();
+    gate.wait_own(8, now);
+    assert_eq!(gate.pass_on(any), (None, None), "one beyond the limit ends first");
+    assert_eq!(gate.pass_on(any), (Some(Start::Own(8)), None));
+}
+
+#[test]
+fn the_longest_waiter_of_all_lines_is_next() {
+    let now = Instant::now();
+    let mut gate = gate(1, 4);
+    assert!(gate.enter_own());
+    gate.wait('b', 2, now + Duration::from_millis(2));
+    gate.wait('a', 1, now + Duration::from_millis(1));
+    gate.wait_own(3, now + Duration::from_millis(3));
+    open(&mut gate, 'b', "b", now);
+    assert_eq!(gate.pass_on(any).0, Some(Start::On(2, "b")), "no link of key a yet");
+    open(&mut gate, 'a', "a", now);
+    assert_eq!(gate.pass_on(any).0, Some(Start::On(1, "a")));
+    assert_eq!(gate.pass_on(any).0, Some(Start::Own(3)));
+}
+
+#[test]
+fn a_full_cap_takes_the_coldest_link_of_another_key() {
+    let now = Instant::now();
+    let mut gate = gate(4, 2);
+    for (key, link, age) in [('a', "a", 0), ('b', "b", 1)] {
+        gate.wait(key, 0, now);
+        open(&mut gate, key, link, now + Duration::from_secs(age));
+        assert!(matches!(gate.next(any), Some(Start::On(..))));
+        gate.put(key, link, now + Duration::from_secs(age));
+        assert_eq!(gate.pass_on(any), (None, None));
+    }
+    gate.wait('c', 5, now);
+    assert_eq!(gate.want('c'), Want::Close("a"));
+    assert_eq!(gate.closed('a', |link| *link == "a"), None);
+    assert_eq!(gate.want('c'), Want::Open);
+    assert_eq!(gate.want('c'), Want::Nothing, "one waits, one is being opened");
+    gate.wait('c', 6, now);
+    assert_eq!(gate.want('c'), Want::Close("b"));
+    gate.wait('d', 7, now);
+    assert_eq!(gate.want('d'), Want::Ask, "nothing idle is left here");
+}
+
+#[test]
+fn another_workers_waiters_get_their_turn() {
+    let now = Instant::now();
+    let mut gate = gate(1, 4);
+    let slots = Arc::clone(&gate.slots);
+    assert!(gate.enter_own());
+    slots.publish_waiting(1, 1);
+    for waiter in 0..20 {
+        gate.wait_own(waiter, now);
+    }
+    let turns = std::iter::from_fn(|| match gate.pass_on(any) {
+        (Some(_), None) => Some(()),
+        (None, Some(1)) => None,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(turns.count(), OWN_TURNS as usize - 1);
+}
+
+#[test]
+fn waiters_leave_late_ones_are_taken_out_and_hopeless_ones_given_up() {
+    let now = Instant::now();
+    let second = Duration::from_secs(1);
+    let mut gate = gate(1, 1);
+    let one = gate.wait('k', 1, now);
+    gate.wait('k', 2, now);
+    gate.wait('k', 3, now + second);
+    assert_eq!(gate.leave(one), Some(1));
+    assert_eq!(gate.leave(one), None);
+    assert_eq!(gate.expire_waiter(now + second, second), Some((2, second)));
+    assert_eq!(gate.expire_waiter(now + second, second), None);
+    assert_eq!(gate.want('k'), Want::Open);
+    assert_eq!(gate.give_up('k'), None, "a link is on its way");
+    gate.opened('k');
+    assert_eq!(gate.closed('k', |_| false), None);
+    assert_eq!(gate.give_up('k'), Some(3));
+    assert_eq!(gate.waiting(), 0);
+}

@@ -1,0 +1,269 @@
+//! What a statement's text says about sharing links: what it would leave behind, and what of the past it asks for.
+//!
+//! A statement is harmless only if every word that could leave state behind is known not to. Whatever is not
+//! recognised pins. Harmless words in comments and strings are no danger, as the lexer has taken them out.
+//!
+//! Reads each statement once, front to back, without allocating.
+
+mod builtins;
+
+use wire::lex::{Dialect, Lexer, Token};
+
+use crate::pin::Pin;
+
+/// What was found in a text, which may hold several statements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Intent {
+    /// The first reason found to keep the link.
+    pub pin: Option<Pin>,
+    /// Ends the transaction (`COMMIT`, `ROLLBACK`): never made to wait.
+    pub ends_transaction: bool,
+    /// Asks for the last insert id of its session.
+    pub asks_insert_id: bool,
+    /// Asks for something that only the link of the statement before knows: warnings, row counts.
+    pub asks_previous: bool,
+    pub asks_connection_id: bool,
+    /// Is a `KILL` statement; see [`crate::kill`].
+    pub is_kill: bool,
+    /// Is the explicit start of a transaction and nothing else.
+    pub is_begin: bool,
+}
+
+impl Intent {
+    /// Reads a text that is there as a whole.
+    pub fn read(text: &[u8], dialect: Dialect) -> Self {
+        let mut reader = Reader {
+            lexer: Lexer::new(text, dialect),
+            found: Self::default(),
+            verb: Verb::Other,
+            statements: 0,
+        };
+        reader.run();
+        reader.found
+    }
+
+    fn pin(&mut self, pin: Pin) {
+        self.pin.get_or_insert(pin);
+    }
+}
+
+/// What the current statement is, as far as it changes how its words are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    /// Not begun.
+    None,
+    /// Everything whose words are judged one by one.
+    Other,
+    /// Its first parenthesis holds a list of columns, not a function's arguments.
+    Insert,
+    /// Defines something: parentheses hold definitions until a `SELECT` comes.
+    Define,
+    Show,
+    Flush,
+    Begin,
+    /// `COMMIT` or `ROLLBACK`.
+    End,
+    Kill,
+}
+
+struct Reader<'a> {
+    lexer: Lexer<'a>,
+    found: Intent,
+    verb: Verb,
+    statements: u32,
+}
+
+impl<'a> Reader<'a> {
+    fn run(&mut self) {
+        self.verb = Verb::None;
+        let mut previous = Token::Symbol(b';');
+        while let Some(token) = self.lexer.next() {
+            if self.verb == Verb::None {
+                self.begin(token);
+            } else {
+                self.go_on(previous, token);
+            }
+            previous = token;
+        }
+        self.found.is_begin &= self.statements == 1;
+    }
+
+    /// The first token of a statement.
+    fn begin(&mut self, token: Token<'a>) {
+        let word = match token {
+            Token::Symbol(b';' | b'(') => return,
+            Token::Word(word) => word,
+            _ => b"",
+        };
+        self.statements += 1;
+        self.verb = Verb::Other;
+        let mut name = [0; LONGEST];
+        let (verb, pin) = match upper(word, &mut name) {
+            b"SELECT" | b"WITH" | b"VALUES" | b"TABLE" | b"UPDATE" | b"DELETE" | b"DO" | b"USE"
+            | b"DESCRIBE" | b"DESC" | b"EXPLAIN" | b"ANALYZE" | b"HELP" | b"SAVEPOINT"
+            | b"RELEASE" | b"LOAD" | b"OPTIMIZE" | b"CHECK" | b"REPAIR" | b"CHECKSUM"
+            | b"PURGE" | b"SHUTDOWN" => (Verb::Other, None),
+            b"INSERT" | b"REPLACE" => (Verb::Insert, None),
+            b"CREATE" | b"ALTER" | b"DROP" | b"TRUNCATE" | b"RENAME" | b"GRANT" | b"REVOKE" => {
+                (Verb::Define, None)
+            }
+            b"SHOW" => (Verb::Show, None),
+            b"FLUSH" => (Verb::Flush, None),
+            b"BEGIN" | b"START" => {
+                self.found.is_begin = true;
+                (Verb::Begin, None)
+            }
+            b"COMMIT" | b"ROLLBACK" => {
+                self.found.ends_transaction = true;
+                (Verb::End, None)
+            }
+            b"KILL" => {
+                self.found.is_kill = true;
+                (Verb::Kill, None)
+            }
+            b"SET" => (Verb::Other, Some(Pin::Set)),
+            b"CALL" => (Verb::Other, Some(Pin::Call)),
+            b"PREPARE" | b"EXECUTE" | b"DEALLOCATE" => (Verb::Other, Some(Pin::TextPrepare)),
+            b"LOCK" | b"UNLOCK" | b"BACKUP" => (Verb::Other, Some(Pin::TableLock)),
+            b"HANDLER" => (Verb::Other, Some(Pin::Handler)),
+            b"XA" => (Verb::Other, Some(Pin::Xa)),
+            b"GET" | b"SIGNAL" | b"RESIGNAL" => (Verb::Other, Some(Pin::Diagnostics)),
+            _ => (Verb::Other, Some(Pin::Unreadable)),
+        };
+        self.verb = verb;
+        if let Some(pin) = pin {
+            self.found.pin(pin);
+        }
+    }
+
+    fn go_on(&mut self, previous: Token<'a>, token: Token<'a>) {
+        match token {
+            Token::Symbol(b';') => self.verb = Verb::None,
+            Token::Symbol(b'(') => self.open(previous),
+            Token::Word(word) => self.word(previous, word),
+            Token::UserVariable(_) | Token::Assign => self.found.pin(Pin::UserVariable),
+            Token::SystemVariable(name) => self.system_variable(name),
+            Token::Unfinished => self.found.pin(Pin::Unreadable),
+            Token::Quoted(_) | Token::String(_) | Token::Number(_) | Token::Symbol(_) => {}
+        }
+    }
+
+    /// A parenthesis opens: is what stands before it a function that somebody wrote?
+    fn open(&mut self, previous: Token<'a>) {
+        let is_unknown = match previous {
+            Token::Quoted(_) => true,
+            Token::Word(word) => {
+                let mut name = [0; LONGEST];
+                match upper(word, &mut name) {
+                    b"LAST_INSERT_ID" => {
+                        let mut ahead = self.lexer;
+                        if ahead.next() != Some(Token::Symbol(b')')) {
+                            self.found.pin(Pin::InsertId);
+                        }
+                        false
+                    }
+                    name => !is_stateful(name) && !is_builtin(name),
+                }
+            }
+            _ => false,
+        };
+        match self.verb {
+            Verb::Insert => self.verb = Verb::Other,
+            Verb::Define => {}
+            _ if is_unknown => self.found.pin(Pin::Function),
+            _ => {}
+        }
+    }
+
+    fn word(&mut self, previous: Token<'a>, word: &'a [u8]) {
+        // Most words are names; only those that begin like a word that matters are compared.
+        if previous == Token::Symbol(b'.') {
+            return;
+        }
+        let mut name = [0; LONGEST];
+        match upper(word, &mut name) {
+            b"SELECT" | b"VALUES" | b"VALUE" | b"SET" if self.verb == Verb::Insert => {
+                self.verb = Verb::Other;
+            }
+            b"SELECT" if self.verb == Verb::Define => self.verb = Verb::Other,
+            b"TEMPORARY" if self.verb == Verb::Define => self.found.pin(Pin::TemporaryTable),
+            b"PROCEDURE" | b"FUNCTION" | b"TRIGGER" | b"EVENT" | b"PACKAGE"
+                if self.verb == Verb::Define && !matches!(previous, Token::Symbol(_)) =>
+            {
+                // Bodies hold statements and semicolons of their own. Defining runs none of them, but where the
+                // body ends cannot be told without parsing it.
+                self.found.pin(Pin::Unreadable);
+            }
+            b"GET_LOCK" | b"RELEASE_LOCK" | b"RELEASE_ALL_LOCKS" | b"IS_USED_LOCK" => {
+                self.found.pin(Pin::UserLock);
+            }
+            b"SQL_CALC_FOUND_ROWS" => self.found.pin(Pin::FoundRows),
+            b"FOUND_ROWS" | b"ROW_COUNT" => self.found.asks_previous = true,
+            b"WARNINGS" | b"ERRORS" if self.verb == Verb::Show => self.found.asks_previous = true,
+            b"LAST_INSERT_ID" => self.found.asks_insert_id = true,
+            b"CONNECTION_ID" => self.found.asks_connection_id = true,
+            b"NEXTVAL" | b"LASTVAL" | b"SETVAL" => self.found.pin(Pin::Sequence),
+            b"VALUE" if previous.is_word("NEXT") || previous.is_word("PREVIOUS") => {
+                self.found.pin(Pin::Sequence);
+            }
+            b"ATOMIC" if self.verb == Verb::Begin => self.found.pin(Pin::Unreadable),
+            b"SLAVE" | b"REPLICA" | b"GROUP_REPLICATION" if self.verb == Verb::Begin => {
+                self.found.is_begin = false;
+            }
+            // COMMIT RELEASE ends the connection, COMMIT AND CHAIN begins another transaction.
+            b"RELEASE" if self.verb == Verb::End && !previous.is_word("NO") => {
+                self.found.pin(Pin::State);
+            }
+            b"READ" | b"EXPORT" if self.verb == Verb::Flush => self.found.pin(Pin::TableLock),
+            _ => {}
+        }
+    }
+
+    fn system_variable(&mut self, name: &[u8]) {
+        let name = name.rsplit(|byte| *byte == b'.').next().unwrap_or(name);
+        let name = name.strip_prefix(b"`").unwrap_or(name);
+        let name = name.strip_suffix(b"`").unwrap_or(name);
+        let mut capitals = [0; LONGEST];
+        match upper(name, &mut capitals) {
+            b"LAST_INSERT_ID" | b"IDENTITY" => self.found.asks_insert_id = true,
+            b"WARNING_COUNT" | b"ERROR_COUNT" => self.found.asks_previous = true,
+            b"PSEUDO_THREAD_ID" => self.found.pin(Pin::SessionVariable),
+            _ => {}
+        }
+    }
+}
+
+/// Longer words are not compared with anything.
+const LONGEST: usize = 32;
+
+/// The word in capitals, or nothing if it is longer than any that is looked for.
+fn upper<'b>(word: &[u8], buffer: &'b mut [u8; LONGEST]) -> &'b [u8] {
+    let Some(space) = buffer.get_mut(..word.len()) else { return b"" };
+    space.copy_from_slice(word);
+    space.make_ascii_uppercase();
+    space
+}
+
+/// Functions that are judged where their name is read.
+fn is_stateful(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"FOUND_ROWS"
+            | b"ROW_COUNT"
+            | b"CONNECTION_ID"
+            | b"GET_LOCK"
+            | b"RELEASE_LOCK"
+            | b"RELEASE_ALL_LOCKS"
+            | b"IS_USED_LOCK"
+            | b"NEXTVAL"
+            | b"LASTVAL"
+            | b"SETVAL"
+    )
+}
+
+fn is_builtin(name: &[u8]) -> bool {
+    builtins::BUILTINS.binary_search_by(|known| known.as_bytes().cmp(name)).is_ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! Which texts pin, and why.
+
+use super::*;
+
+fn read(text: &str) -> Intent {
+    Intent::read(text.as_bytes(), Dialect::default())
+}
+
+#[track_caller]
+fn check(text: &str, pin: Option<Pin>) {
+    assert_eq!(read(text).pin, pin, "{text}");
+}
+
+#[test]
+fn the_list_of_builtins_is_sorted_and_fits() {
+    assert!(builtins::BUILTINS.is_sorted());
+    assert!(builtins::BUILTINS.iter().all(|name| name.len() <= LONGEST));
+}
+
+#[test]
+fn everyday_statements_are_harmless() {
+    for text in [
+        "SELECT c FROM sbtest1 WHERE id=5",
+        "select count(*), `a`.`b`, max( x ) from t where y in (1,2) and z between (3) and (4)",
+        "SELECT SUM(k) FROM sbtest1 WHERE id BETWEEN 1 AND 100",
+        "(SELECT 1) UNION (SELECT 2)",
+        "WITH c AS (SELECT 1) SELECT * FROM c",
+        "INSERT INTO sbtest1 (id, k, c, pad) VALUES (0, 1, 'GET_LOCK(@x)', '')",
+        "insert into db.t (a) select concat(a, 'x') from u on duplicate key update a = values(a)",
+        "REPLACE `t` (`a`) VALUES (now())",
+        "UPDATE t SET k=k+1 WHERE id=1",
+        "DELETE FROM t WHERE id=1 /* SET @a=1 */",
+        "BEGIN",
+        "start transaction read only",
+        "COMMIT",
+        "ROLLBACK TO SAVEPOINT a",
+        "SELECT @@version_comment LIMIT 1",
+        "SELECT @@session.tx_isolation, @@max_allowed_packet",
+        "SHOW TABLES",
+        "CREATE TABLE t (id int(11), k varchar(20) default 'x', key kk (k))",
+        "DROP TABLE IF EXISTS t",
+        "USE `test`",
+        "KILL QUERY 7",
+        "",
+        "/* nothing */",
+        "SELECT /*!40001 SQL_NO_CACHE */ * FROM t",
+        "SELECT x.get_lock FROM x",
+    ] {
+        check(text, None);
+    }
+}
+
+#[test]
+fn whatever_leaves_state_behind_pins() {
+    use Pin::{
+        Call, Diagnostics, FoundRows, Function, Handler, InsertId, Sequence, Set, State, TableLock,
+        TemporaryTable, TextPrepare, Unreadable, UserLock, UserVariable, Xa,
+    };
+    for (text, pin) in [
+        ("SET @@sql_mode = ''", Set),
+        ("set names utf8mb4", Set),
+        ("SET STATEMENT max_statement_time=1 FOR SELECT 1", Set),
+        ("SELECT @a := 1", UserVariable),
+        ("SELECT 1 INTO @a", UserVariable),
+        ("INSERT INTO t SELECT @r := 1", UserVariable),
+        ("CREATE TEMPORARY TABLE x AS SELECT 1", TemporaryTable),
+        ("CREATE OR REPLACE TEMPORARY TABLE x (a int)", TemporaryTable),
+        ("SELECT get_lock ('a', 1)", UserLock),
+        ("SELECT 1 FROM t WHERE GET_LOCK('a', 1)", UserLock),
+        ("FLUSH TABLES WITH READ LOCK", TableLock),
+        ("FLUSH TABLES t FOR EXPORT", TableLock),
+        ("BACKUP STAGE START", TableLock),
+        ("LOCK TABLES t READ", TableLock),
+        ("HANDLER t OPEN", Handler),
+        ("SELECT SQL_CALC_FOUND_ROWS * FROM t", FoundRows),
+        ("SELECT LAST_INSERT_ID(7)", InsertId),
+        ("SELECT NEXT VALUE FOR s", Sequence),
+        ("SELECT nextval(s)", Sequence),
+        ("CALL p()", Call),
+        ("SELECT my_function(1)", Function),
+        ("SELECT db.my_function (1)", Function),
+        ("SELECT `my function`(1)", Function),
+        ("INSERT INTO t (a) VALUES (my_function(1))", Function),
+        ("PREPARE s FROM 'SELECT 1'", TextPrepare),
+        ("EXECUTE IMMEDIATE 'SELECT 1'", TextPrepare),
+        ("XA START 'a'", Xa),
+        ("GET DIAGNOSTICS @x = NUMBER", Diagnostics),
+        ("COMMIT RELEASE", State),
+        ("BEGIN NOT ATOMIC SELECT 1; END", Unreadable),
+        ("CREATE PROCEDURE p() SELECT 1", Unreadable),
+        ("FROBNICATE", Unreadable),
+        ("SELECT 'abc", Unreadable),
+        ("/*!50000 SET @a=1 */", Set),
+        ("/*M!100000 SET @a=1 */", Set),
+        ("SELECT 1; SET @a=1", Set),
+        ("SELECT 1 /*! INTO @a */", UserVariable),
+        ("(((SET @a=1)))", Set),
+    ] {
+        check(text, Some(pin));
+    }
+}
+
+#[test]
+fn the_past_is_asked_for_by_name() {
+    assert!(read("SELECT LAST_INSERT_ID()").asks_insert_id);
+    assert!(read("SELECT @@identity").asks_insert_id);
+    assert_eq!(read("SELECT LAST_INSERT_ID( )").pin, None);
+    for text in ["SHOW WARNINGS", "SHOW COUNT(*) ERRORS", "SELECT ROW_COUNT()", "SELECT @@warning_count"]
+    {
+        assert!(read(text).asks_previous, "{text}");
+    }
+    assert!(read("SELECT connection_id()").asks_connection_id);
+    assert!(read("KILL 5").is_kill);
+}
+
+#[test]
+fn transactions_begin_and_end() {
+    assert!(read("BEGIN").is_begin && read("START TRANSACTION").is_begin);
+    assert!(!read("BEGIN; SELECT 1").is_begin);
+    assert!(!read("START SLAVE").is_begin);
+    assert!(read("COMMIT").ends_transaction && read("rollback").ends_transaction);
+}

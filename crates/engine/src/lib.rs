@@ -1,0 +1,14 @@
+//! Decisions as state machines: whether a statement may start, on which link, and what its session must keep.
+//!
+//! Nothing here owns a socket, reads a clock or sees a packet's body as a whole: time is an argument, links and
+//! clients are opaque values. The proxy asks and obeys; a simulation can do the same.
+
+pub mod gate;
+pub mod intent;
+pub mod kill;
+pub mod line;
+pub mod pin;
+pub mod pool;
+pub mod session;
+pub mod slots;
+pub mod statements;

@@ -1,0 +1,120 @@
+//! Why a session keeps its link: the reasons that are counted and shown.
+
+/// What a link would carry over to the next client if it were shared. Ends only with the session, or with a reset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Pin {
+    /// The server reported that a session variable was set.
+    SessionVariable,
+    /// `SET` in a form whose effect is not reported.
+    Set,
+    /// `@x` was read or written.
+    UserVariable,
+    /// The server reported some change of state that it does not name.
+    State,
+    /// A temporary table or sequence.
+    TemporaryTable,
+    /// `PREPARE`, `EXECUTE` or `DEALLOCATE` as text.
+    TextPrepare,
+    /// `LOCK TABLES`, `FLUSH TABLES … WITH READ LOCK`, `BACKUP STAGE`.
+    TableLock,
+    /// `GET_LOCK()` and its kin.
+    UserLock,
+    /// `HANDLER … OPEN`.
+    Handler,
+    /// `NEXTVAL`, `LASTVAL` and their kin.
+    Sequence,
+    /// `SQL_CALC_FOUND_ROWS`.
+    FoundRows,
+    /// `LAST_INSERT_ID(n)` sets what the next one reads.
+    InsertId,
+    /// `GET DIAGNOSTICS`, `SIGNAL`, `RESIGNAL`.
+    Diagnostics,
+    /// `CALL`: a procedure may do anything.
+    Call,
+    /// A function that is not built in may do anything.
+    Function,
+    /// `XA` transactions.
+    Xa,
+    /// A cursor was opened by a prepared statement.
+    Cursor,
+    /// A parameter was sent in pieces.
+    LongData,
+    /// `COM_SET_OPTION` changed how the server reads statements.
+    Option,
+    /// The statement could not be read: too long, malformed, or of a kind that is not known to be harmless.
+    Unreadable,
+    /// A replication stream.
+    Replication,
+    /// The client's character set has letters that contain quotes or backslashes.
+    Charset,
+    /// The server does not report changes of state.
+    NoTracking,
+}
+
+impl Pin {
+    pub const ALL: [Self; 23] = [
+        Self::SessionVariable,
+        Self::Set,
+        Self::UserVariable,
+        Self::State,
+        Self::TemporaryTable,
+        Self::TextPrepare,
+        Self::TableLock,
+        Self::UserLock,
+        Self::Handler,
+        Self::Sequence,
+        Self::FoundRows,
+        Self::InsertId,
+        Self::Diagnostics,
+        Self::Call,
+        Self::Function,
+        Self::Xa,
+        Self::Cursor,
+        Self::LongData,
+        Self::Option,
+        Self::Unreadable,
+        Self::Replication,
+        Self::Charset,
+        Self::NoTracking,
+    ];
+
+    /// The name in logs, counters and the console.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SessionVariable => "session_variable",
+            Self::Set => "set",
+            Self::UserVariable => "user_variable",
+            Self::State => "state",
+            Self::TemporaryTable => "temporary_table",
+            Self::TextPrepare => "text_prepare",
+            Self::TableLock => "table_lock",
+            Self::UserLock => "user_lock",
+            Self::Handler => "handler",
+            Self::Sequence => "sequence",
+            Self::FoundRows => "found_rows",
+            Self::InsertId => "insert_id",
+            Self::Diagnostics => "diagnostics",
+            Self::Call => "call",
+            Self::Function => "function",
+            Self::Xa => "xa",
+            Self::Cursor => "cursor",
+            Self::LongData => "long_data",
+            Self::Option => "option",
+            Self::Unreadable => "unreadable",
+            Self::Replication => "replication",
+            Self::Charset => "charset",
+            Self::NoTracking => "no_tracking",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_a_name_of_its_own() {
+        let names: std::collections::HashSet<_> = Pin::ALL.iter().map(|pin| pin.name()).collect();
+        assert_eq!(names.len(), Pin::ALL.len());
+    }
+}

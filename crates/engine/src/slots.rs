@@ -1,0 +1,119 @@
+//! What a server allows the whole process: so many statements at once, so many links.
+//!
+//! Shared by all workers through atomics and never locked. A worker that finds nothing left waits in its own
+//! memory and says so here; whoever gives something back learns whether another worker waits for it.
+
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+/// A number of equal permits, and who waits for one.
+#[derive(Debug)]
+pub struct Slots {
+    limit: AtomicU32,
+    held: AtomicU32,
+    /// For each worker, how many of its own wait.
+    waiting: Box<[AtomicU32]>,
+}
+
+impl Slots {
+    /// # Panics
+    /// If `limit` is zero: nothing could ever run. The configuration has refused it.
+    pub fn new(limit: u32, workers: usize) -> Self {
+        assert!(limit > 0);
+        Self {
+            limit: AtomicU32::new(limit),
+            held: AtomicU32::new(0),
+            waiting: (0..workers).map(|_| AtomicU32::new(0)).collect(),
+        }
+    }
+
+    pub fn limit(&self) -> u32 {
+        self.limit.load(SeqCst)
+    }
+
+    pub fn held(&self) -> u32 {
+        self.held.load(SeqCst)
+    }
+
+    /// Takes one if the limit allows.
+    pub fn try_take(&self) -> bool {
+        let limit = self.limit();
+        self.held.fetch_update(SeqCst, SeqCst, |held| (held < limit).then_some(held + 1)).is_ok()
+    }
+
+    /// Takes one beyond the limit, for those who must not wait.
+    pub fn force(&self) {
+        self.held.fetch_add(1, SeqCst);
+    }
+
+    /// Gives one back. The worker that gets the answer `Some(other)` must wake that other one, which waits.
+    #[must_use]
+    pub fn give_back(&self, worker: usize) -> Option<usize> {
+        let before = self.held.fetch_sub(1, SeqCst);
+        debug_assert!(before > 0, "more given back than taken");
+        // Both sides publish first and look second, so one of them sees the other.
+        if before > self.limit() { None } else { self.other_waiting(worker) }
+    }
+
+    /// Another worker that has somebody waiting; the search starts behind `worker`, so that all get their turn.
+    pub fn other_waiting(&self, worker: usize) -> Option<usize> {
+        let workers = self.waiting.len();
+        (1..workers)
+            .map(|step| (worker + step) % workers)
+            .find(|other| self.waiting[*other].load(SeqCst) > 0)
+    }
+
+    /// Publishes how many of this worker's own wait. Call [`Self::try_take`] once more afterwards.
+    pub fn publish_waiting(&self, worker: usize, count: usize) {
+        self.waiting[worker].store(u32::try_from(count).unwrap_or(u32::MAX), SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_than_the_limit_unless_forced() {
+        let slots = Slots::new(2, 1);
+        assert!(slots.try_take() && slots.try_take() && !slots.try_take());
+        slots.force();
+        assert_eq!(slots.held(), 3);
+        assert_eq!(slots.give_back(0), None);
+        assert!(!slots.try_take());
+        assert_eq!(slots.give_back(0), None);
+        assert!(slots.try_take());
+    }
+
+    #[test]
+    fn who_gives_back_learns_who_waits() {
+        let slots = Slots::new(1, 3);
+        assert!(slots.try_take());
+        slots.publish_waiting(1, 1);
+        assert_eq!(slots.give_back(0), Some(1));
+        assert!(slots.try_take());
+        slots.publish_waiting(1, 0);
+        slots.publish_waiting(0, 5);
+        assert_eq!(slots.give_back(1), Some(0));
+    }
+
+    #[test]
+    fn threads_never_pass_the_limit() {
+        let slots = Slots::new(3, 4);
+        let peak = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for worker in 0..4 {
+                let (slots, peak) = (&slots, &peak);
+                scope.spawn(move || {
+                    for _ in 0..20_000 {
+                        if slots.try_take() {
+                            peak.fetch_max(slots.held(), SeqCst);
+                            let _ = slots.give_back(worker);
+                        }
+                    }
+                });
+            }
+        });
+        assert!(peak.load(SeqCst) <= 3);
+        assert_eq!(slots.held(), 0);
+    }
+}

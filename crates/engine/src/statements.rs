@@ -1,0 +1,188 @@
+//! Prepared statements that many clients share: a client's ids are its own, and a link prepares each text once.
+//!
+//! [`Statements`] is what a client has prepared, [`Prepared`] one of them; [`Known`] is what a link has prepared.
+//! Two clients share a preparation only if the text *and* the schema that it was prepared in are the same.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// What a preparation is shared by.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct Source {
+    pub schema: Option<Rc<[u8]>>,
+    pub text: Box<[u8]>,
+}
+
+/// One statement of one client.
+#[derive(Debug)]
+pub struct Prepared {
+    pub source: Rc<Source>,
+    pub parameters: u16,
+    /// Parameter types as the client sent them last. The server may know others, from another client.
+    pub types: Option<Rc<[u8]>>,
+    /// Prepared for this client alone, because it holds state of its own on the link (a cursor, long data).
+    pub own_id: Option<u32>,
+}
+
+/// The statements that a client has prepared.
+#[derive(Debug, Default)]
+pub struct Statements {
+    last_id: u32,
+    open: HashMap<u32, Prepared>,
+}
+
+/// As many as MySQL allows a whole server by default.
+pub const STATEMENTS_MAX: usize = 16_382;
+
+impl Statements {
+    /// Keeps a statement and gives it an id. `None`: the client has too many open.
+    pub fn add(&mut self, source: Rc<Source>, parameters: u16) -> Option<u32> {
+        if self.open.len() >= STATEMENTS_MAX {
+            return None;
+        }
+        loop {
+            // Zero is no id, and the highest ones mean something else to MariaDB.
+            self.last_id = if self.last_id >= 0x7fff_ffff { 1 } else { self.last_id + 1 };
+            if !self.open.contains_key(&self.last_id) {
+                break;
+            }
+        }
+        let prepared = Prepared { source, parameters, types: None, own_id: None };
+        self.open.insert(self.last_id, prepared);
+        Some(self.last_id)
+    }
+
+    /// The id of the statement that was prepared last.
+    pub const fn last_id(&self) -> u32 {
+        self.last_id
+    }
+
+    pub fn get(&mut self, id: u32) -> Option<&mut Prepared> {
+        self.open.get_mut(&id)
+    }
+
+    pub fn close(&mut self, id: u32) -> Option<Prepared> {
+        self.open.remove(&id)
+    }
+
+    pub fn clear(&mut self) {
+        self.open.clear();
+    }
+
+    pub fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+}
+
+/// A statement that a link has prepared.
+#[derive(Debug)]
+pub struct OnLink {
+    pub id: u32,
+    /// Parameter types that the server was told last.
+    pub types: Option<Rc<[u8]>>,
+    used: u64,
+}
+
+/// The statements that a link has prepared for all.
+#[derive(Debug, Default)]
+pub struct Known {
+    statements: HashMap<Rc<Source>, OnLink>,
+    uses: u64,
+}
+
+/// As many shared statements a link keeps prepared.
+pub const KNOWN_MAX: usize = 256;
+
+impl Known {
+    pub fn get(&mut self, source: &Rc<Source>) -> Option<&mut OnLink> {
+        self.uses += 1;
+        let statement = self.statements.get_mut(source)?;
+        statement.used = self.uses;
+        Some(statement)
+    }
+
+    /// Keeps what the server has prepared. The answer is an id that must be closed: of the same text, if it was
+    /// known already, or of the statement that was not used for longest, if there are too many.
+    #[must_use]
+    pub fn add(&mut self, source: Rc<Source>, id: u32) -> Option<u32> {
+        if self.statements.contains_key(&source) {
+            return Some(id);
+        }
+        let evicted = if self.statements.len() >= KNOWN_MAX { self.evict() } else { None };
+        self.uses += 1;
+        self.statements.insert(source, OnLink { id, types: None, used: self.uses });
+        evicted
+    }
+
+    pub fn clear(&mut self) {
+        self.statements.clear();
+    }
+
+    pub fn len(&self) -> usize {
+        self.statements.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.statements.is_empty()
+    }
+
+    fn evict(&mut self) -> Option<u32> {
+        let oldest = self.statements.iter().min_by_key(|(_, statement)| statement.used)?;
+        let source = Rc::clone(oldest.0);
+        self.statements.remove(&source).map(|statement| statement.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(text: &str) -> Rc<Source> {
+        Rc::new(Source { schema: None, text: text.as_bytes().into() })
+    }
+
+    #[test]
+    fn a_client_has_ids_of_its_own() {
+        let mut statements = Statements::default();
+        let first = statements.add(source("SELECT 1"), 0).unwrap();
+        let second = statements.add(source("SELECT 1"), 0).unwrap();
+        assert_ne!(first, second);
+        assert!(statements.close(first).is_some());
+        assert!(statements.get(first).is_none() && statements.get(second).is_some());
+    }
+
+    #[test]
+    fn a_client_cannot_have_any_number() {
+        let mut statements = Statements::default();
+        let one = source("SELECT 1");
+        for _ in 0..STATEMENTS_MAX {
+            assert!(statements.add(Rc::clone(&one), 0).is_some());
+        }
+        assert_eq!(statements.add(one, 0), None);
+    }
+
+    #[test]
+    fn a_link_knows_a_text_once_and_forgets_the_coldest() {
+        let mut known = Known::default();
+        assert_eq!(known.add(source("a"), 1), None);
+        assert_eq!(known.add(source("a"), 2), Some(2), "the newer one is closed");
+        for id in 0..KNOWN_MAX as u32 - 1 {
+            assert_eq!(known.add(source(&format!("b{id}")), id + 10), None);
+        }
+        assert!(known.get(&source("a")).is_some());
+        assert_eq!(known.add(source("c"), 5), Some(10), "b0 was used longest ago");
+        assert_eq!(known.len(), KNOWN_MAX);
+    }
+
+    #[test]
+    fn the_same_text_in_another_schema_is_another_statement() {
+        let mut known = Known::default();
+        assert_eq!(known.add(source("a"), 1), None);
+        let elsewhere = Rc::new(Source { schema: Some(b"x"[..].into()), text: b"a"[..].into() });
+        assert!(known.get(&elsewhere).is_none());
+    }
+}

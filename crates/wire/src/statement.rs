@@ -1,0 +1,112 @@
+//! The payloads of prepared statements' commands: ids, and the parameter types that an execute may leave out.
+
+use crate::bytes::{Malformed, Reader, Write};
+use crate::command::Command;
+
+/// The id that means "the statement prepared last" (MariaDB).
+pub const LAST_PREPARED: u32 = u32::MAX;
+
+/// Where a statement's id stands in the payload of each command that names one, and in a prepare's answer.
+pub const ID_AT: usize = 1;
+
+/// Reads the statement's id of an execute, close, reset, fetch, long-data or bulk command, or of a prepare's answer.
+pub fn id(payload: &[u8]) -> Option<u32> {
+    payload.get(ID_AT..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+}
+
+/// Writes another id in its place. Short payloads are left alone.
+pub fn set_id(payload: &mut [u8], id: u32) {
+    if let Some(place) = payload.get_mut(ID_AT..ID_AT + 4) {
+        place.copy_from_slice(&id.to_le_bytes());
+    }
+}
+
+/// The parts of an execute that matter to whoever shares statements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Execute<'a> {
+    /// Asks for a cursor instead of rows.
+    pub cursor: bool,
+    /// Two bytes a parameter, if they are sent; else the server uses those of the last execute.
+    pub types: Option<&'a [u8]>,
+    /// Where the flag that says so stands, if the statement has parameters.
+    pub types_at: Option<usize>,
+}
+
+impl<'a> Execute<'a> {
+    /// Reads the payload of an execute of a statement with so many parameters.
+    ///
+    /// `rest_may_follow`: the payload was cut at the end of a buffer, so only its front is there.
+    pub fn decode(payload: &'a [u8], parameters: u16) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(payload);
+        reader.take(ID_AT + 4, "statement id")?;
+        let flags = reader.u8("execute flags")?;
+        reader.u32("iteration count")?;
+        let cursor = flags & 0x07 != 0;
+        if parameters == 0 {
+            return Ok(Self { cursor, types: None, types_at: None });
+        }
+        let count = usize::from(parameters);
+        reader.take(count.div_ceil(8), "null bitmap")?;
+        let types_at = payload.len() - reader.len();
+        let types = match reader.u8("new-types flag")? {
+            0 => None,
+            _ => Some(reader.take(count * 2, "parameter types")?),
+        };
+        Ok(Self { cursor, types, types_at: Some(types_at) })
+    }
+
+    /// Appends the payload with `types` put in, for an execute that left them out.
+    pub fn put_with_types(&self, payload: &[u8], types: &[u8], out: &mut Vec<u8>) {
+        let Some(at) = self.types_at.filter(|_| self.types.is_none()) else {
+            out.extend_from_slice(payload);
+            return;
+        };
+        out.extend_from_slice(&payload[..at]);
+        out.push(1);
+        out.extend_from_slice(types);
+        out.extend_from_slice(&payload[at + 1..]);
+    }
+}
+
+/// Appends the payload of a close.
+pub fn put_close(id: u32, out: &mut Vec<u8>) {
+    out.push(Command::StmtClose as u8);
+    out.put_u32(id);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WITH_TYPES: &[u8] = &[0x17, 5, 0, 0, 0, 0, 1, 0, 0, 0, 0b10, 1, 3, 0, 6, 0, 9, 0, 0, 0];
+    const WITHOUT: &[u8] = &[0x17, 5, 0, 0, 0, 0, 1, 0, 0, 0, 0b10, 0, 9, 0, 0, 0];
+
+    #[test]
+    fn types_that_were_left_out_are_put_in() {
+        let full = Execute::decode(WITH_TYPES, 2).unwrap();
+        assert_eq!(full.types, Some(&[3, 0, 6, 0][..]));
+        let short = Execute::decode(WITHOUT, 2).unwrap();
+        assert_eq!((short.types, short.cursor), (None, false));
+        let mut out = Vec::new();
+        short.put_with_types(WITHOUT, full.types.unwrap(), &mut out);
+        assert_eq!(out, WITH_TYPES);
+    }
+
+    #[test]
+    fn ids_are_read_and_replaced() {
+        let mut payload = WITHOUT.to_vec();
+        set_id(&mut payload, 77);
+        assert_eq!(id(&payload), Some(77));
+        set_id(&mut [0x17, 1], 77);
+        assert_eq!(id(&[0x17, 1]), None);
+    }
+
+    #[test]
+    fn truncated_executes_are_refused() {
+        for cut in 0..12 {
+            assert!(Execute::decode(&WITHOUT[..cut.min(11)], 2).is_err());
+        }
+        assert!(Execute::decode(&WITHOUT[..10], 0).is_ok());
+        assert!(Execute::decode(&WITH_TYPES[..14], 2).is_err());
+    }
+}
