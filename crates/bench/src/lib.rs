@@ -1,1 +1,16 @@
+//! Load, measurement and reports: the demo, and the private server that tests use too.
+//!
+//! Starts Flifo as a user would, by its command line; knows nothing of its inside.
 
+pub mod demo;
+pub mod folder;
+pub mod interrupt;
+pub mod measure;
+pub mod private_server;
+pub mod process;
+pub mod programs;
+pub mod progress;
+pub mod report;
+pub mod sysbench;
+pub mod table;
+pub mod targets;

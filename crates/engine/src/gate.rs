@@ -117,6 +117,11 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
         keyed.idle.take(suits)
     }
 
+    /// Takes this very link, if it is idle, without a slot: the client then holds it.
+    pub fn claim(&mut self, key: K, is_it: impl Fn(&L) -> bool) -> Option<L> {
+        self.keyed.get_mut(&key)?.idle.remove(is_it)
+    }
+
     /// Joins the line of those who hold a link. Call [`Self::next`] once afterwards.
     pub fn wait_own(&mut self, waiter: W, now: Instant) -> Waiting<K> {
         let place = self.own.push(waiter, now);
@@ -197,6 +202,16 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
                 link.map_or(Want::Ask, Want::Close)
             }
             None => Want::Ask,
+        }
+    }
+
+    /// A link that is not idle serves another key from now on.
+    pub fn rekey(&mut self, from: K, to: K) {
+        if from != to {
+            if let Some(keyed) = self.keyed.get_mut(&from) {
+                keyed.links = keyed.links.saturating_sub(1);
+            }
+            self.keyed.entry(to).or_default().links += 1;
         }
     }
 

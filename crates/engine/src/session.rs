@@ -16,12 +16,14 @@ pub struct Session {
     pub insert_id: u64,
     pub statements: Statements,
     status: Status,
+    /// The status flags of a session that has done nothing yet.
+    fresh: Status,
     pin: Option<Pin>,
 }
 
 impl Session {
     pub fn new(schema: Option<Rc<[u8]>>, status: Status) -> Self {
-        Self { schema, status, ..Self::default() }
+        Self { schema, status, fresh: status, ..Self::default() }
     }
 
     /// Why the link must be kept although no transaction is open, if it must.
@@ -89,8 +91,8 @@ impl Session {
     }
 
     /// Forgets everything, as after `COM_RESET_CONNECTION`. The schema stays, as it does at the server.
-    pub fn reset(&mut self, status: Status) {
-        *self = Self::new(self.schema.take(), status);
+    pub fn reset(&mut self) {
+        *self = Self::new(self.schema.take(), self.fresh);
     }
 }
 
@@ -144,7 +146,7 @@ mod tests {
             assert_eq!(session.see_ok(&ok(2, &list)), Some(pin));
             assert_eq!(session.see_ok(&ok(2, &variable)), None, "already pinned");
             assert!(session.holds_link());
-            session.reset(Status::AUTOCOMMIT);
+            session.reset();
             assert!(!session.holds_link());
         }
     }

@@ -1,1 +1,32 @@
+//! The running proxy: workers, listeners, clients, links, configuration.
+//!
+//! Reads in the order in which a statement travels: [`listener`], [`login`], [`client`], [`road`], [`commands`],
+//! [`admit`], [`launch`], [`links`], [`replies`]. What can be decided without a socket is decided in `engine`.
 
+mod admit;
+mod buffers;
+mod carry;
+mod client;
+mod clock;
+mod commands;
+pub mod config;
+mod counters;
+mod fault;
+mod keys;
+mod kill;
+mod launch;
+mod links;
+mod listener;
+mod login;
+mod opener;
+mod proxy_protocol;
+mod replies;
+mod road;
+mod rsa;
+mod run;
+mod server;
+mod tls;
+mod users;
+mod worker;
+
+pub use run::{RunError, run};

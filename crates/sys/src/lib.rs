@@ -1,1 +1,8 @@
+//! Linux beneath Flifo: processes, their accounts and their ends.
+//!
+//! The only crate with `unsafe` code; each block says why it is sound. No policy lives here: the
+//! callers decide what to do with what they read.
 
+pub mod child;
+pub mod machine;
+pub mod process;

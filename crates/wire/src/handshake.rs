@@ -211,7 +211,7 @@ impl Login {
 pub enum AuthPacket<'a> {
     /// `0x01`: data of the plugin.
     More(&'a [u8]),
-    /// `0xfe`: go on with another plugin and nonce.
+    /// `0xfe`: go on with another plugin; the data is its nonce, mostly with a zero byte behind it.
     Switch { plugin: &'a [u8], data: &'a [u8] },
     Ok,
     Err,
@@ -231,8 +231,7 @@ impl<'a> AuthPacket<'a> {
             EOF if reader.is_empty() => Self::Switch { plugin: b"mysql_old_password", data: b"" },
             EOF => {
                 let plugin = reader.nul_bytes("plugin name")?;
-                let data = reader.rest();
-                Self::Switch { plugin, data: data.strip_suffix(&[0]).unwrap_or(data) }
+                Self::Switch { plugin, data: reader.rest() }
             }
             _ => return Err(Malformed::new("authentication packet's first byte")),
         })
@@ -341,7 +340,7 @@ mod tests {
     fn a_switch_names_its_plugin_and_data() {
         let mut bytes = Vec::new();
         AuthPacket::encode_switch(b"caching_sha2_password", b"abc", &mut bytes);
-        let want = AuthPacket::Switch { plugin: b"caching_sha2_password", data: b"abc" };
+        let want = AuthPacket::Switch { plugin: b"caching_sha2_password", data: b"abc\0" };
         assert_eq!(AuthPacket::decode(&bytes), Ok(want));
     }
 }

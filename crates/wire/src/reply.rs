@@ -114,6 +114,16 @@ impl Follower {
         self.sequence.wrapping_add(1)
     }
 
+    /// Whether the reply's last byte has been followed.
+    pub fn is_done(&self) -> bool {
+        self.phase == Phase::Done && self.is_between_packets()
+    }
+
+    /// Whether any of the reply has been followed.
+    pub const fn has_begun(&self) -> bool {
+        self.sequence != 0
+    }
+
     /// Whether the last byte seen ended a packet, so that a packet of Flifo's own could follow.
     pub const fn is_between_packets(&self) -> bool {
         self.skip == 0 && !self.continued
@@ -130,7 +140,7 @@ impl Follower {
                     return Ok(Step::More { from: at });
                 }
             }
-            if self.phase == Phase::Done && !self.continued {
+            if self.is_done() {
                 return Ok(Step::End { at });
             }
             let Some(header) = Header::peek(&bytes[at..]) else {

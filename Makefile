@@ -1,0 +1,20 @@
+# make demo   compares a private MariaDB with and without Flifo on this machine; takes some minutes.
+#             Options: make demo DEMO='--with haproxy --clients 8,512'; see flifo demo --help.
+# make test   checks format and lints, and runs all tests.
+# Both install what is missing with apt-get, as root or with sudo; see packaging/install-deps.sh.
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+
+.PHONY: demo test
+.NOTPARALLEL:
+
+demo:
+	@packaging/install-deps.sh demo
+	@cargo build --release --package flifo
+	@$(TARGET)/release/flifo demo $(DEMO)
+
+test:
+	@packaging/install-deps.sh test
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo test --workspace

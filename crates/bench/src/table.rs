@@ -1,0 +1,152 @@
+//! A table of text: aligned columns, headings between groups of rows, colours where wanted.
+//!
+//! Knows nothing of what it shows. Invariant: without colours the output is plain text, and colours
+//! do not change the alignment.
+
+use std::fmt::Write;
+
+pub struct Table {
+    titles: Vec<&'static str>,
+    rows: Vec<Row>,
+}
+
+/// How a cell looks on a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    Plain,
+    Strong,
+    Faint,
+    Marked,
+}
+
+pub struct Cell {
+    text: String,
+    style: Style,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colours {
+    On,
+    Off,
+}
+
+enum Row {
+    Heading(String),
+    Cells(Vec<Cell>),
+}
+
+impl Cell {
+    pub fn new(text: impl Into<String>, style: Style) -> Self {
+        Self { text: text.into(), style }
+    }
+
+    pub fn plain(text: impl Into<String>) -> Self {
+        Self::new(text, Style::Plain)
+    }
+}
+
+impl Table {
+    /// The first column is aligned to the left, all others to the right.
+    pub fn new(titles: &[&'static str]) -> Self {
+        Self { titles: titles.to_vec(), rows: Vec::new() }
+    }
+
+    pub fn heading(&mut self, text: impl Into<String>) {
+        self.rows.push(Row::Heading(text.into()));
+    }
+
+    /// Adds a row. Cells beyond the last title are not shown.
+    pub fn row(&mut self, cells: Vec<Cell>) {
+        self.rows.push(Row::Cells(cells));
+    }
+
+    pub fn render(&self, colours: Colours) -> String {
+        let widths = self.widths();
+        let titles: Vec<Cell> =
+            self.titles.iter().map(|title| Cell::new(*title, Style::Faint)).collect();
+        let mut text = line(&titles, &widths, colours);
+        for row in &self.rows {
+            match row {
+                Row::Heading(heading) => {
+                    text.push_str(&paint(heading, Style::Strong, colours));
+                    text.push('\n');
+                }
+                Row::Cells(cells) => text.push_str(&line(cells, &widths, colours)),
+            }
+        }
+        text
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let mut widths: Vec<usize> =
+            self.titles.iter().map(|title| title.chars().count()).collect();
+        for row in &self.rows {
+            let Row::Cells(cells) = row else { continue };
+            for (width, cell) in widths.iter_mut().zip(cells) {
+                *width = cell.text.chars().count().max(*width);
+            }
+        }
+        widths
+    }
+}
+
+/// Paints a text as a cell of that style would be.
+pub fn paint(text: &str, style: Style, colours: Colours) -> String {
+    let code = match (colours, style) {
+        (Colours::Off, _) | (_, Style::Plain) => return text.to_owned(),
+        _ if text.is_empty() => return String::new(),
+        (Colours::On, Style::Strong) => 1,
+        (Colours::On, Style::Faint) => 2,
+        (Colours::On, Style::Marked) => 33,
+    };
+    format!("\x1b[{code}m{text}\x1b[0m")
+}
+
+fn line(cells: &[Cell], widths: &[usize], colours: Colours) -> String {
+    let mut line = String::new();
+    for (index, (cell, width)) in cells.iter().zip(widths).enumerate() {
+        let padding = " ".repeat(width - cell.text.chars().count());
+        let painted = paint(&cell.text, cell.style, colours);
+        // Writing to a string cannot fail.
+        let _ = match index {
+            0 => write!(line, "  {painted}{padding}"),
+            _ => write!(line, "  {padding}{painted}"),
+        };
+    }
+    let mut line = line.trim_end().to_owned();
+    line.push('\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Table {
+        let mut table = Table::new(&["way", "statements/s", "µs"]);
+        table.heading("8 clients");
+        table.row(vec![Cell::plain("direct"), Cell::plain("79 700"), Cell::plain("12.5")]);
+        table.row(vec![Cell::plain("flifo"), Cell::new("1", Style::Marked), Cell::plain("")]);
+        table
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        let want = "  way     statements/s    µs\n\
+                    8 clients\n  \
+                      direct        79 700  12.5\n  \
+                      flifo              1\n";
+        assert_eq!(sample().render(Colours::Off), want);
+    }
+
+    #[test]
+    fn colours_add_nothing_but_colours() {
+        let coloured = sample().render(Colours::On);
+        assert!(coloured.contains("\x1b[33m1\x1b[0m"), "{coloured:?}");
+        let mut plain = coloured;
+        for code in ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[33m"] {
+            plain = plain.replace(code, "");
+        }
+        assert_eq!(plain, sample().render(Colours::Off));
+    }
+}

@@ -1,0 +1,275 @@
+//! Logs in at a server: reads the greeting, goes on in TLS where that is wanted, proves the password.
+
+use std::sync::Arc;
+
+use rustls::pki_types::ServerName;
+use wire::auth::{Nonce, Plugin, Secret, caching_sha2, native, rsa};
+use wire::command::Command;
+use wire::handshake::{AuthPacket, Greeting, Login};
+use wire::response::{ERR, ErrPacket, OkPacket, Status};
+use wire::{Capabilities, Malformed};
+
+use crate::stream::Stream;
+use crate::talk::{Talk, TalkError};
+use crate::tls::Mode;
+
+/// Why a login failed.
+#[derive(Debug, thiserror::Error)]
+pub enum LoginError {
+    #[error("{message} (error {code}, SQLSTATE {sqlstate})")]
+    Refused { code: u16, sqlstate: String, message: String },
+    #[error("the server asks for the plugin {0}, which cannot be answered with what is known")]
+    Plugin(Plugin),
+    #[error("the server wants the password itself, and the connection to it is neither TLS nor a Unix socket")]
+    Insecure,
+    #[error("the server does not speak TLS, and the mode is {0}")]
+    NoTls(Mode),
+    #[error(transparent)]
+    Rsa(#[from] rsa::RsaError),
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    #[error(transparent)]
+    Talk(#[from] TalkError),
+    #[error("TLS: {0}")]
+    Tls(std::io::Error),
+}
+
+impl LoginError {
+    /// The server's refusal, from an error packet's payload.
+    pub fn refused(payload: &[u8]) -> Self {
+        match ErrPacket::decode(payload) {
+            Ok(err) => Self::Refused {
+                code: err.code,
+                sqlstate: String::from_utf8_lossy(&err.sqlstate).into_owned(),
+                message: String::from_utf8_lossy(err.message).into_owned(),
+            },
+            Err(error) => error.into(),
+        }
+    }
+}
+
+/// How a link uses TLS.
+#[derive(Clone, Debug)]
+pub struct LinkTls {
+    pub mode: Mode,
+    pub config: Arc<rustls::ClientConfig>,
+    pub name: ServerName<'static>,
+}
+
+/// What is known to prove a user with.
+#[derive(Clone, Debug)]
+pub enum Credential {
+    Password(Secret),
+    /// The SHA-1 of the password, which `mysql_native_password` takes for it.
+    Native(native::Stage1),
+}
+
+/// A connection whose server has greeted.
+#[derive(Debug)]
+pub struct Greeted {
+    pub talk: Talk,
+    pub greeting: Greeting,
+}
+
+/// A connection that is logged in.
+#[derive(Debug)]
+pub struct LoggedIn {
+    pub talk: Talk,
+    pub thread_id: u32,
+    pub capabilities: Capabilities,
+    pub status: Status,
+    pub is_mariadb: bool,
+}
+
+/// Who logs in, and how.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    pub user: &'a [u8],
+    pub credential: &'a Credential,
+    /// Those of them that the server has will be used.
+    pub capabilities: Capabilities,
+    pub collation: u8,
+    pub packet_max: u32,
+}
+
+/// Reads the server's greeting.
+pub async fn greet(stream: Stream) -> Result<Greeted, LoginError> {
+    let mut talk = Talk::new(stream);
+    let payload = talk.read().await?;
+    if payload.first() == Some(&ERR) {
+        return Err(LoginError::refused(&payload));
+    }
+    Ok(Greeted { greeting: Greeting::decode(&payload)?, talk })
+}
+
+impl Greeted {
+    /// Goes on in TLS, if that is wanted. `login` is what will be sent next.
+    pub async fn secure(
+        mut self,
+        tls: Option<&LinkTls>,
+        login: &mut Login,
+    ) -> Result<Self, LoginError> {
+        login.capabilities = login.capabilities.without(Capabilities::SSL);
+        let Some(tls) = tls.filter(|tls| tls.mode != Mode::Off) else { return Ok(self) };
+        // On a Unix socket nobody can read along: there TLS is used only where it is insisted on.
+        let is_enough = self.talk.stream().is_secure() && !tls.mode.is_required();
+        if is_enough {
+            return Ok(self);
+        }
+        if !self.greeting.capabilities.has(Capabilities::SSL) {
+            return if tls.mode.is_required() {
+                Err(LoginError::NoTls(tls.mode))
+            } else {
+                Ok(self)
+            };
+        }
+        login.capabilities = login.capabilities | Capabilities::SSL;
+        let mut request = Vec::new();
+        login.encode_tls_request(&mut request);
+        self.talk.write(&request).await?;
+        let sequence = self.talk.sequence();
+        let (stream, unread) = self.talk.into_parts();
+        if !unread.is_empty() {
+            return Err(Malformed::new("bytes between the greeting and TLS").into());
+        }
+        let stream = stream.connect_tls(Arc::clone(&tls.config), tls.name.clone()).await;
+        let stream = stream.map_err(LoginError::Tls)?;
+        Ok(Self { talk: Talk::resume(stream, Vec::new(), sequence), ..self })
+    }
+
+    /// Logs in with what is known of the user.
+    pub async fn login(
+        self,
+        request: &Request<'_>,
+        tls: Option<&LinkTls>,
+    ) -> Result<LoggedIn, LoginError> {
+        let mut login = Login {
+            capabilities: request.capabilities & self.greeting.capabilities,
+            packet_max: request.packet_max,
+            collation: request.collation,
+            user: request.user.to_vec(),
+            response: Vec::new(),
+            schema: None,
+            plugin: None,
+            attributes: attributes(),
+            zstd_level: None,
+        };
+        let Self { mut talk, greeting } = self.secure(tls, &mut login).await?;
+        let mut plugin = Plugin::from_name(&greeting.plugin);
+        let mut nonce = Nonce::from_server(&plugin, &greeting.nonce).ok();
+        // A plugin that cannot be answered now is switched by the server, if the user has another one.
+        let first = nonce.and_then(|nonce| {
+            respond(request.credential, &plugin, &nonce, talk.stream()).ok()
+        });
+        login.plugin = Some(plugin.name().to_vec());
+        login.response = first.unwrap_or_default();
+        let mut payload = Vec::new();
+        login.encode(&mut payload);
+        talk.write(&payload).await?;
+        loop {
+            let payload = talk.read().await?;
+            match AuthPacket::decode(&payload)? {
+                AuthPacket::Ok => {
+                    let ok = OkPacket::decode(&payload, login.capabilities)?;
+                    return Ok(LoggedIn {
+                        talk,
+                        thread_id: greeting.connection_id,
+                        capabilities: login.capabilities,
+                        status: ok.status,
+                        is_mariadb: greeting.is_mariadb(),
+                    });
+                }
+                AuthPacket::Err => return Err(LoginError::refused(&payload)),
+                AuthPacket::Switch { plugin: name, data } => {
+                    plugin = Plugin::from_name(name);
+                    let next = match plugin {
+                        // Its data is no nonce.
+                        Plugin::ClearPassword => Nonce::from_random([1; Nonce::LEN]),
+                        _ => Nonce::from_server(&plugin, data)?,
+                    };
+                    nonce = Some(next);
+                    let answer = respond(request.credential, &plugin, &next, talk.stream())?;
+                    talk.write(&answer).await?;
+                }
+                AuthPacket::More(&[caching_sha2::FAST_OK]) => {}
+                AuthPacket::More(&[caching_sha2::FULL]) => {
+                    let Credential::Password(password) = request.credential else {
+                        return Err(LoginError::Plugin(plugin));
+                    };
+                    let nonce = nonce.ok_or(Malformed::new("nonce"))?;
+                    prove_fully(&mut talk, password.as_bytes(), &nonce).await?;
+                }
+                AuthPacket::More(_) => return Err(LoginError::Plugin(plugin)),
+            }
+        }
+    }
+}
+
+impl LoggedIn {
+    /// Runs a statement that answers OK; for what a link is told before it is used.
+    pub async fn run(&mut self, text: &str) -> Result<(), LoginError> {
+        self.talk.set_sequence(0);
+        self.talk.write(&[&[Command::Query as u8], text.as_bytes()].concat()).await?;
+        let payload = self.talk.read().await?;
+        match payload.first() {
+            Some(&wire::response::OK) => Ok(()),
+            Some(&ERR) => Err(LoginError::refused(&payload)),
+            _ => Err(Malformed::new("answer to a statement without rows").into()),
+        }
+    }
+}
+
+/// Proves a password to a caching_sha2 server that does not remember it: as it is where nobody can read along, else
+/// under the server's public key.
+pub async fn prove_fully(
+    talk: &mut Talk,
+    password: &[u8],
+    nonce: &Nonce,
+) -> Result<(), LoginError> {
+    if talk.stream().is_secure() {
+        talk.write(&[password, &[0]].concat()).await?;
+        return Ok(());
+    }
+    talk.write(&[caching_sha2::REQUEST_PUBLIC_KEY]).await?;
+    let payload = talk.read().await?;
+    match AuthPacket::decode(&payload)? {
+        AuthPacket::More(pem) => {
+            let encrypted = rsa::encrypt(pem, password, nonce)?;
+            talk.write(&encrypted).await?;
+            Ok(())
+        }
+        AuthPacket::Err => Err(LoginError::refused(&payload)),
+        _ => Err(Malformed::new("public key").into()),
+    }
+}
+
+fn respond(
+    credential: &Credential,
+    plugin: &Plugin,
+    nonce: &Nonce,
+    stream: &Stream,
+) -> Result<Vec<u8>, LoginError> {
+    if *plugin == Plugin::ClearPassword && !stream.is_secure() {
+        return Err(LoginError::Insecure);
+    }
+    let answer = match (credential, plugin) {
+        (Credential::Password(password), plugin) => plugin.respond(password, nonce),
+        (Credential::Native(stage1), Plugin::NativePassword) => {
+            Some(stage1.respond(nonce).to_vec())
+        }
+        (Credential::Native(_), _) => None,
+    };
+    answer.ok_or_else(|| LoginError::Plugin(plugin.clone()))
+}
+
+/// How a link introduces itself in the server's list of connections.
+fn attributes() -> Vec<u8> {
+    use wire::bytes::Write;
+    let mut out = Vec::new();
+    for (key, value) in [("_client_name", "flifo"), ("_client_version", env!("CARGO_PKG_VERSION"))]
+    {
+        out.put_lenenc_bytes(key.as_bytes());
+        out.put_lenenc_bytes(value.as_bytes());
+    }
+    out
+}

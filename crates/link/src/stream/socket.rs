@@ -1,0 +1,203 @@
+//! A plain non-blocking socket, TCP or Unix, and what is known of its readiness.
+//!
+//! Owns the rule of *one system call per message*: a read that fills less than its buffer has emptied the kernel's,
+//! so the readiness that the runtime remembers is cleared, and nothing asks the kernel again before it has news. The
+//! same holds for a write that was not taken whole.
+//!
+//! Why clearing loses nothing. The runtime watches the socket edge-triggered and looks at events only between the
+//! polls of this thread's tasks. Bytes that arrive after the read put the socket on the kernel's list of events
+//! again, whether before or after the clearing, and the next look finds them there. That the peer has closed is kept
+//! when readiness is cleared: once seen, it makes the socket readable for good, so the end of the stream is read;
+//! not yet seen, it is an event of its own. Bytes that a peer marks as urgent could end a read early; MySQL knows no
+//! urgent bytes, and a peer that sends them keeps only itself waiting.
+//!
+//! Invariant: bytes that are known to be in the kernel and that the runtime does not announce are noted in `unread`.
+
+use std::cell::Cell;
+use std::io::{self, IoSlice, Read};
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use socket2::SockRef;
+use tokio::io::Interest;
+use tokio::net::{TcpStream, UnixStream};
+
+#[derive(Debug)]
+pub(super) struct Socket {
+    kind: Kind,
+    unread: Cell<Unread>,
+    #[cfg(test)]
+    pub(super) reads: Cell<u32>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// What the kernel may hold although the runtime does not say so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unread {
+    Nothing,
+    /// The owner has looked away from it: it is read when asked for, but not announced.
+    SetAside,
+    /// It is announced.
+    Left,
+}
+
+/// Calls a method of whichever socket it is.
+macro_rules! each {
+    ($self:ident, $socket:ident => $call:expr) => {
+        match &$self.kind {
+            Kind::Tcp($socket) => $call,
+            Kind::Unix($socket) => $call,
+        }
+    };
+}
+
+impl Socket {
+    pub(super) fn tcp(stream: TcpStream) -> Self {
+        // A reply must not wait for the acknowledgement of the one before. Fails only on a dead socket, which the
+        // first read tells better.
+        let _ = stream.set_nodelay(true);
+        Self::new(Kind::Tcp(stream))
+    }
+
+    pub(super) const fn unix(stream: UnixStream) -> Self {
+        Self::new(Kind::Unix(stream))
+    }
+
+    const fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            unread: Cell::new(Unread::Nothing),
+            #[cfg(test)]
+            reads: Cell::new(0),
+        }
+    }
+
+    pub(super) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        debug_assert!(!buffer.is_empty(), "a read of nothing looks like the end");
+        let result = if self.unread.get() == Unread::Nothing {
+            self.try_io(Interest::READABLE, || self.read(buffer))
+        } else {
+            self.read(buffer)
+        };
+        match &result {
+            Ok(0) => {}
+            Ok(read) if *read == buffer.len() => self.restore(),
+            Ok(_) => self.emptied(),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.emptied(),
+            Err(_) => {}
+        }
+        result
+    }
+
+    pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        let result = each!(self, socket => socket.try_write(bytes));
+        self.after_write(result, bytes.len())
+    }
+
+    pub(super) fn try_write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let result = each!(self, socket => socket.try_write_vectored(slices));
+        self.after_write(result, slices.iter().map(|slice| slice.len()).sum())
+    }
+
+    pub(super) fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.unread.get() == Unread::Left {
+            return Poll::Ready(Ok(()));
+        }
+        each!(self, socket => socket.poll_read_ready(context))
+    }
+
+    pub(super) fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, socket => socket.poll_write_ready(context))
+    }
+
+    /// Looks away from what can be read now.
+    pub(super) fn set_aside(&self) {
+        self.unread.set(Unread::SetAside);
+        self.clear(Interest::READABLE);
+    }
+
+    /// Looks back at what was set aside.
+    pub(super) fn restore(&self) {
+        if self.unread.get() == Unread::SetAside {
+            self.unread.set(Unread::Left);
+        }
+    }
+
+    /// Says whether the peer has closed its side, as far as the event loop has heard.
+    pub(super) fn hung_up(&self) -> bool {
+        // That the peer has closed also makes the socket readable: without the one there is not the other.
+        if self.try_io(Interest::READABLE, || Ok(())).is_err() {
+            return false;
+        }
+        let mut context = Context::from_waker(Waker::noop());
+        let ready = each!(self, socket => pin!(socket.ready(Interest::READABLE)).poll(&mut context));
+        match ready {
+            Poll::Ready(Ok(ready)) => ready.is_read_closed(),
+            Poll::Ready(Err(_)) => true,
+            Poll::Pending => false,
+        }
+    }
+
+    /// Tells the peer that nothing more will be sent.
+    pub(super) fn shutdown(&self) {
+        // A socket that is gone already needs no telling.
+        let _ = self.raw().shutdown(std::net::Shutdown::Write);
+    }
+
+    pub(super) const fn is_unix(&self) -> bool {
+        matches!(self.kind, Kind::Unix(_))
+    }
+
+    pub(super) fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
+        let Kind::Tcp(socket) = &self.kind else { return None };
+        Some((socket.peer_addr().ok()?, socket.local_addr().ok()?))
+    }
+
+    /// The process at the other end of a Unix socket and its user, when it connected.
+    pub(super) fn process(&self) -> Option<(Option<i32>, u32)> {
+        let Kind::Unix(socket) = &self.kind else { return None };
+        let process = socket.peer_cred().ok()?;
+        Some((process.pid(), process.uid()))
+    }
+
+    /// The one place where bytes are read, whatever the runtime believes.
+    fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        #[cfg(test)]
+        self.reads.set(self.reads.get() + 1);
+        (&*self.raw()).read(buffer)
+    }
+
+    fn raw(&self) -> SockRef<'_> {
+        each!(self, socket => SockRef::from(socket))
+    }
+
+    fn emptied(&self) {
+        self.unread.set(Unread::Nothing);
+        self.clear(Interest::READABLE);
+    }
+
+    fn after_write(&self, result: io::Result<usize>, wanted: usize) -> io::Result<usize> {
+        if matches!(result, Ok(written) if written < wanted) {
+            self.clear(Interest::WRITABLE);
+        }
+        result
+    }
+
+    fn clear(&self, interest: Interest) {
+        let _: io::Result<()> = self.try_io(interest, || Err(io::ErrorKind::WouldBlock.into()));
+    }
+
+    fn try_io<R>(
+        &self,
+        interest: Interest,
+        act: impl FnOnce() -> io::Result<R>,
+    ) -> io::Result<R> {
+        each!(self, socket => socket.try_io(interest, act))
+    }
+}

@@ -1,0 +1,215 @@
+//! Through the gate and out of it: who starts now, who waits, who follows.
+
+use std::rc::Rc;
+
+use engine::gate::{Start, Want};
+use wire::passage::Passage;
+
+use crate::client::{Client, Turn};
+use crate::fault::{Fault, Kind};
+use crate::launch;
+use crate::links::Link;
+use crate::opener;
+use crate::worker::{Mail, Worker};
+
+/// Starts the command now, or puts its client in line.
+///
+/// `urgent`: it must not wait, because others may wait for what it holds.
+pub(crate) fn enter(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    packet: &mut [u8],
+    upload: Option<Passage>,
+    urgent: bool,
+) {
+    client.upload.set(upload);
+    let link = client.link();
+    let mut gate = worker.gate.borrow_mut();
+    match (link, client.key.get()) {
+        (Some(link), _) => {
+            if urgent {
+                gate.force();
+            } else if !gate.enter_own() {
+                hold(worker, client, packet);
+                client.waiting.set(Some(gate.wait_own(Rc::clone(client), crate::clock::now())));
+                drop(gate);
+                return pump(worker);
+            }
+            drop(gate);
+            launch::launch(worker, client, &link, packet);
+        }
+        (None, Some(key)) => {
+            if let Some(link) = gate.enter(key, |link| suits(client, link)) {
+                drop(gate);
+                link.hold_for(client);
+                return launch::launch(worker, client, &link, packet);
+            }
+            hold(worker, client, packet);
+            let waiting = gate.wait(key, Rc::clone(client), crate::clock::now());
+            client.waiting.set(Some(waiting));
+            drop(gate);
+            worker.counters.waits.add(1);
+            pump(worker);
+        }
+        // A carried client whose link is gone is being closed.
+        (None, None) => client.close(),
+    }
+}
+
+fn hold(worker: &Worker, client: &Client, packet: &[u8]) {
+    *client.held.borrow_mut() = worker.buffers.keep(packet);
+    client.set_turn(Turn::Line);
+}
+
+/// Gives a statement's slot back: the longest waiter who can use it starts.
+pub(crate) fn leave(worker: &Rc<Worker>) {
+    let (start, other) = worker.gate.borrow_mut().pass_on(|client, link| suits(client, link));
+    if let Some(start) = start {
+        begin(worker, start);
+    }
+    if let Some(other) = other {
+        worker.shared.mail(other, Mail::SlotFree);
+    }
+}
+
+/// Starts everyone who can start, and opens links for those who wait for one.
+pub(crate) fn pump(worker: &Rc<Worker>) {
+    loop {
+        let start = worker.gate.borrow_mut().next(|client, link| suits(client, link));
+        match start {
+            Some(start) => begin(worker, start),
+            None => break,
+        }
+    }
+    let keys: Vec<_> = worker.gate.borrow().keys_waiting().collect();
+    for key in keys {
+        loop {
+            let want = worker.gate.borrow_mut().want(key);
+            match want {
+                Want::Nothing => break,
+                Want::Open => opener::open(worker, key),
+                Want::Close(link) => {
+                    // Its place under the cap is free once its task has ended; that pumps again.
+                    link.close();
+                    break;
+                }
+                Want::Ask => {
+                    worker.shared.ask_for_link(worker.index);
+                    break;
+                }
+            }
+        }
+    }
+}
+
+fn begin(worker: &Rc<Worker>, start: Start<Rc<Client>, Rc<Link>>) {
+    let (client, link) = match start {
+        Start::Own(client) => match client.link() {
+            Some(link) => (client, link),
+            // It is being closed; its slot goes on to the next.
+            None => return leave(worker),
+        },
+        Start::On(client, link) => {
+            link.hold_for(&client);
+            (client, link)
+        }
+    };
+    client.waiting.set(None);
+    launch_held(worker, &client, &link);
+}
+
+/// Launches the command that a client has on hold. Its slot has been taken.
+pub(crate) fn launch_held(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>) {
+    let mut held = client.held.take();
+    launch::launch(worker, client, link, &mut held);
+    worker.buffers.forget(held);
+    if client.upload.get().is_some() {
+        client.wake();
+    }
+}
+
+fn suits(client: &Client, link: &Link) -> bool {
+    *link.schema.borrow() == client.session.borrow().schema
+}
+
+/// A statement is over: its link goes back unless the client must keep it, its slot goes to the next.
+pub(crate) fn over(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, slot: bool) {
+    worker.counters.statements.add(1);
+    if let Some(key) = link.key.get()
+        && !client.session.borrow().holds_link()
+    {
+        link.release();
+        let key = key.with_schema(link.schema.borrow().is_some());
+        rekey(worker, link, key);
+        client.key.set(Some(key.with_schema(client.session.borrow().schema.is_some())));
+        put(worker, key, link);
+    }
+    if slot {
+        leave(worker);
+    }
+}
+
+/// A statement may have given the link a schema, or taken it away.
+fn rekey(worker: &Worker, link: &Link, key: crate::keys::KeyId) {
+    if let Some(old) = link.key.replace(Some(key)) {
+        worker.gate.borrow_mut().rekey(old, key);
+    }
+}
+
+/// Puts a link back, or closes it if it is too old.
+pub(crate) fn put(worker: &Rc<Worker>, key: crate::keys::KeyId, link: &Rc<Link>) {
+    if link.being_killed.get() {
+        return link.parked.set(true);
+    }
+    let now = crate::clock::now();
+    let is_old = worker.plan.limits.link_age.is_some_and(|age| now - link.opened >= age);
+    if is_old || worker.is_stopping() {
+        link.close();
+    } else {
+        worker.gate.borrow_mut().put(key, Rc::clone(link), now);
+    }
+}
+
+/// Refuses those who have waited too long. Nothing of their statements has reached the server.
+pub(crate) fn expire(worker: &Rc<Worker>) {
+    let Some(wait_max) = worker.plan.limits.wait else { return };
+    loop {
+        let now = crate::clock::now();
+        let late = worker.gate.borrow_mut().expire_waiter(now, wait_max);
+        let Some((client, waited)) = late else { return };
+        let slots = &worker.shared.slots;
+        let fault = Fault::new(
+            Kind::WaitedTooLong,
+            format!(
+                "Flifo did not run this statement: it waited {:.1} s for a slot or a link \
+                 (limits.wait {:.1} s); {} of {} slots and {} of {} links in use. \
+                 It is safe to try again",
+                waited.as_secs_f64(),
+                wait_max.as_secs_f64(),
+                slots.held(),
+                slots.limit(),
+                worker.shared.links.held(),
+                worker.shared.links.limit(),
+            ),
+        );
+        refuse_held(worker, &client, &fault);
+    }
+}
+
+/// Answers the command that a client has on hold with an error.
+pub(crate) fn refuse_held(worker: &Worker, client: &Client, fault: &Fault) {
+    client.waiting.set(None);
+    worker.buffers.forget(client.held.take());
+    refuse(worker, client, fault);
+}
+
+/// Answers the command in hand with an error.
+pub(crate) fn refuse(worker: &Worker, client: &Client, fault: &Fault) {
+    worker.count_fault(fault.kind);
+    let logging_in = client.login_sequence.take();
+    client.write_last(&fault.packet(logging_in.unwrap_or(1)));
+    // The rest of a command that comes in pieces would be taken for commands; a login that failed is over.
+    if client.upload.take().is_some() || logging_in.is_some() {
+        client.close();
+    }
+}

@@ -1,0 +1,338 @@
+//! One client: its socket, its session, and whose turn it is. Its task waits for the socket and does what comes.
+//!
+//! A client that rests owns no buffer. Its task is woken by its socket only: a reply is written by the link's task,
+//! and the client's task hears of it only if it has something left to do.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Instant;
+
+use engine::gate::Waiting;
+use engine::session::Session;
+use link::Stream;
+use wire::Capabilities;
+use wire::passage::Passage;
+
+use crate::keys::KeyId;
+use crate::links::Link;
+use crate::road;
+use crate::worker::Worker;
+
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// The client may send a command.
+    Client,
+    /// Its command waits in line for a slot or a link.
+    Line,
+    /// Its link is being told what its command needs.
+    Preparation,
+    /// The server works, or answers.
+    Server,
+}
+
+/// A client that has logged in.
+pub(crate) struct Client {
+    pub(crate) id: u32,
+    pub(crate) stream: Stream,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) user: Rc<[u8]>,
+    /// Which links serve it, if it is pooled. A carried client has one of its own.
+    pub(crate) key: Cell<Option<KeyId>>,
+    pub(crate) session: RefCell<Session>,
+    pub(crate) turn: Cell<Turn>,
+    pub(crate) link: RefCell<Option<Rc<Link>>>,
+    pub(crate) waiting: Cell<Option<Waiting<KeyId>>>,
+    /// The command that waits or is being prepared for: all of it, or its first piece.
+    pub(crate) held: RefCell<Vec<u8>>,
+    /// What the client still has to send for the command in hand.
+    pub(crate) upload: Cell<Option<Passage>>,
+    /// The turn comes back when the upload ends: there will be no reply.
+    pub(crate) upload_ends_turn: Cell<bool>,
+    /// The command in hand reads the session's last insert id.
+    pub(crate) asks_insert_id: Cell<bool>,
+    /// The command in hand completes the login; its reply has this sequence id.
+    pub(crate) login_sequence: Cell<Option<u8>>,
+    /// What proves a change of user, until the client's task deals with it.
+    change_of_user: RefCell<Option<Vec<u8>>>,
+    /// When the turn last changed.
+    pub(crate) turned: Cell<Instant>,
+    /// Bytes that came behind the command in hand.
+    more: RefCell<Vec<u8>>,
+    /// The end of a reply that the client has not taken yet.
+    outbox: RefCell<Vec<u8>>,
+    /// The turn passes to the client once the outbox is empty.
+    turn_follows: Cell<bool>,
+    /// The socket became readable while it was not the client's turn.
+    unread: Cell<bool>,
+    /// `more` has not been looked at since the turn came back.
+    unseen: Cell<bool>,
+    closing: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// What a client's task must do.
+#[derive(Debug)]
+enum Event {
+    /// The socket has bytes for us.
+    Read,
+    /// Bytes that were read earlier are next.
+    Resume,
+    /// The client has taken what was left of a reply.
+    Drained,
+    /// The client is gone, or Flifo has ended it.
+    End,
+}
+
+impl Client {
+    pub(crate) fn new(login: Login) -> Self {
+        Self {
+            id: login.id,
+            stream: login.stream,
+            capabilities: login.capabilities,
+            user: login.user,
+            key: Cell::new(login.key),
+            session: RefCell::new(login.session),
+            turn: Cell::new(Turn::Client),
+            link: RefCell::new(login.link),
+            waiting: Cell::new(None),
+            held: RefCell::default(),
+            upload: Cell::new(None),
+            upload_ends_turn: Cell::new(false),
+            asks_insert_id: Cell::new(false),
+            login_sequence: Cell::new(login.sequence),
+            change_of_user: RefCell::default(),
+            turned: Cell::new(crate::clock::now()),
+            unseen: Cell::new(!login.more.is_empty()),
+            more: RefCell::new(login.more),
+            outbox: RefCell::default(),
+            turn_follows: Cell::new(false),
+            unread: Cell::new(false),
+            closing: Cell::new(false),
+            waker: RefCell::default(),
+        }
+    }
+
+    pub(crate) const fn is_pooled(&self) -> bool {
+        self.key.get().is_some()
+    }
+
+    pub(crate) fn link(&self) -> Option<Rc<Link>> {
+        self.link.borrow().clone()
+    }
+
+    pub(crate) fn set_turn(&self, turn: Turn) {
+        self.turn.set(turn);
+        self.turned.set(crate::clock::now());
+    }
+
+    /// Writes part of a reply. What the socket does not take at once is kept, and the answer is false: nothing more
+    /// may be written until the client's task has drained it.
+    pub(crate) fn write(&self, bytes: &[u8]) -> bool {
+        let mut outbox = self.outbox.borrow_mut();
+        let mut at = 0;
+        if outbox.is_empty() {
+            while at < bytes.len() {
+                match self.stream.try_write(&bytes[at..]) {
+                    Ok(written) => at += written,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(_) => {
+                        // The client's task sees the same error and ends.
+                        drop(outbox);
+                        self.close();
+                        return true;
+                    }
+                }
+            }
+        }
+        outbox.extend_from_slice(&bytes[at..]);
+        if outbox.is_empty() && !self.stream.wants_flush() {
+            return true;
+        }
+        drop(outbox);
+        self.wake();
+        false
+    }
+
+    /// Writes the end of a reply; the turn passes to the client when it has taken all.
+    pub(crate) fn write_last(&self, bytes: &[u8]) {
+        if self.write(bytes) {
+            self.give_turn();
+        } else {
+            self.turn_follows.set(true);
+        }
+    }
+
+    /// Ends the client as soon as it has taken what was written so far.
+    pub(crate) fn close(&self) {
+        self.closing.set(true);
+        self.wake();
+    }
+
+    pub(crate) const fn is_closing(&self) -> bool {
+        self.closing.get()
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        !self.outbox.borrow().is_empty() || self.stream.wants_flush()
+    }
+
+    /// Takes what was read before its turn.
+    pub(crate) fn take_more(&self) -> Vec<u8> {
+        self.more.take()
+    }
+
+    /// Keeps bytes for later. `seen`: they are an unfinished command, so only more bytes help.
+    pub(crate) fn keep_more(&self, bytes: &[u8], seen: bool) {
+        if !bytes.is_empty() {
+            *self.more.borrow_mut() = bytes.to_vec();
+        }
+        self.unseen.set(!seen && !bytes.is_empty());
+    }
+
+    /// Forgets what the client has not taken.
+    pub(crate) fn drop_outbox(&self) {
+        self.outbox.take();
+    }
+
+    /// Has the client's task check the password for another user.
+    pub(crate) fn begin_change_of_user(&self, payload: &[u8]) {
+        *self.change_of_user.borrow_mut() = Some(payload.to_vec());
+        self.set_turn(Turn::Preparation);
+        self.wake();
+    }
+
+    pub(crate) fn wake(&self) {
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+
+    pub(crate) fn give_turn(&self) {
+        self.set_turn(Turn::Client);
+        if self.unread.get() || self.unseen.get() {
+            self.wake();
+        }
+    }
+
+    fn poll_event(&self, context: &mut Context<'_>) -> Poll<Event> {
+        self.register(context);
+        if self.is_draining() {
+            match self.poll_drain(context) {
+                Poll::Ready(Ok(())) => return Poll::Ready(Event::Drained),
+                Poll::Ready(Err(_)) => return Poll::Ready(Event::End),
+                Poll::Pending => return self.poll_gone(context),
+            }
+        }
+        if self.closing.get() {
+            return Poll::Ready(Event::End);
+        }
+        let may_read = match self.turn.get() {
+            Turn::Client if self.unseen.get() => return Poll::Ready(Event::Resume),
+            Turn::Client => true,
+            Turn::Server if self.upload.get().is_some() => {
+                if self.unseen.get() {
+                    return Poll::Ready(Event::Resume);
+                }
+                // Back-pressure: the server takes its time.
+                self.link().is_none_or(|link| !link.is_full())
+            }
+            _ => false,
+        };
+        if !may_read {
+            return self.poll_gone(context);
+        }
+        if self.unread.replace(false) {
+            return Poll::Ready(Event::Read);
+        }
+        match ready!(self.stream.poll_readable(context)) {
+            Ok(()) => Poll::Ready(Event::Read),
+            Err(_) => Poll::Ready(Event::End),
+        }
+    }
+
+    /// Waits for the client to go away while it is not its turn. What it sends early stays in the kernel.
+    fn poll_gone(&self, context: &mut Context<'_>) -> Poll<Event> {
+        // Once more after clearing, to be woken by what comes next. Buffered TLS records cannot be cleared.
+        for _ in 0..2 {
+            if ready!(self.stream.poll_readable(context)).is_err() || self.stream.hung_up() {
+                return Poll::Ready(Event::End);
+            }
+            self.unread.set(true);
+            self.stream.clear_readable();
+        }
+        Poll::Pending
+    }
+
+    fn poll_drain(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut outbox = self.outbox.borrow_mut();
+        loop {
+            let done = if outbox.is_empty() {
+                self.stream.try_flush()
+            } else {
+                self.stream.try_write(&outbox).map(|written| drop(outbox.drain(..written)))
+            };
+            match done {
+                Ok(()) if outbox.is_empty() && !self.stream.wants_flush() => {
+                    *outbox = Vec::new();
+                    return Poll::Ready(Ok(()));
+                }
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ready!(self.stream.poll_writable(context))?;
+                }
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    fn register(&self, context: &Context<'_>) {
+        let mut waker = self.waker.borrow_mut();
+        match &mut *waker {
+            Some(waker) => waker.clone_from(context.waker()),
+            None => *waker = Some(context.waker().clone()),
+        }
+    }
+}
+
+/// What a login has found out.
+pub(crate) struct Login {
+    pub(crate) id: u32,
+    pub(crate) stream: Stream,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) user: Rc<[u8]>,
+    pub(crate) key: Option<KeyId>,
+    pub(crate) session: Session,
+    pub(crate) link: Option<Rc<Link>>,
+    /// Bytes that came behind the login.
+    pub(crate) more: Vec<u8>,
+    /// The login ends with the reply to a command, whose sequence id must be this.
+    pub(crate) sequence: Option<u8>,
+}
+
+/// Serves a client until it goes.
+pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
+    loop {
+        let event = poll_fn(|context| client.poll_event(context)).await;
+        match event {
+            Event::Read => road::read(&worker, &client),
+            Event::Resume => {
+                client.unseen.set(false);
+                let mut bytes = client.take_more();
+                road::handle(&worker, &client, &mut bytes);
+            }
+            Event::Drained => {
+                if client.turn_follows.replace(false) {
+                    client.give_turn();
+                } else if let Some(link) = client.link() {
+                    link.wake();
+                }
+            }
+            Event::End => break,
+        }
+    }
+    road::end(&worker, &client);
+}

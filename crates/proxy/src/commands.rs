@@ -1,0 +1,308 @@
+//! What each command of a client asks for: an answer of Flifo's own, a link, the end.
+//!
+//! A carried client's commands go to its own link as they are. A pooled client's are read first: its session learns
+//! what they would leave behind, and what belongs to the client alone (its ids) is kept from the server.
+
+use std::rc::Rc;
+
+use engine::intent::Intent;
+use engine::kill::replace_connection_id;
+use engine::pin::Pin;
+use wire::command::{Command, Shape, query_text_at};
+use wire::frame::{HEADER, put_packet, put_packet_with};
+use wire::lex::Dialect;
+use wire::passage::Passage;
+use wire::response::{OK, OkPacket};
+use wire::statement::{self, Execute};
+
+use crate::admit;
+use crate::client::{Client, Turn};
+use crate::fault::{Fault, Kind};
+use crate::kill;
+use crate::worker::Worker;
+
+/// Handles one command: all of it, or its first piece and what is still to come.
+pub(crate) fn handle(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    packet: &mut [u8],
+    upload: Option<Passage>,
+) {
+    let Some(&byte) = packet.get(HEADER) else {
+        let fault = Fault::new(Kind::Malformed, "Malformed packet: a command of no bytes");
+        return crate::road::refuse_and_close(worker, client, &fault);
+    };
+    let command = Command::decode(byte);
+    if client.is_pooled() {
+        match command {
+            Some(command) => pooled(worker, client, command, packet, upload),
+            None => refuse(
+                worker,
+                client,
+                upload,
+                &Fault::new(Kind::UnknownCommand, format!("Unknown command {byte:#04x}")),
+            ),
+        }
+    } else {
+        carried(worker, client, command, packet, upload);
+    }
+}
+
+fn carried(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    command: Option<Command>,
+    packet: &mut [u8],
+    upload: Option<Passage>,
+) {
+    let Some(link) = client.link() else { return client.close() };
+    match command {
+        Some(Command::Quit) => {
+            link.send(packet);
+            client.close();
+        }
+        Some(command) if command.shape() == Shape::None => {
+            link.send(packet);
+            client.upload_silently(upload);
+        }
+        _ => {
+            let mut replaced = None;
+            if client.id != link.thread_id && upload.is_none() {
+                // Its id is Flifo's, so what it says of ids must be translated.
+                if kill::intercept(worker, client, command, packet) {
+                    return;
+                }
+                replaced = with_own_id(client, command, packet);
+            }
+            let packet = replaced.as_deref_mut().unwrap_or(packet);
+            let urgent = client.session.borrow().in_transaction();
+            admit::enter(worker, client, packet, upload, urgent);
+        }
+    }
+}
+
+fn pooled(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    command: Command,
+    packet: &mut [u8],
+    upload: Option<Passage>,
+) {
+    let id = statement::id(&packet[HEADER..]).unwrap_or(0);
+    match command {
+        Command::Quit => client.close(),
+        Command::Ping => ok(client),
+        Command::ResetConnection => reset(client),
+        Command::ChangeUser => client.begin_change_of_user(&packet[HEADER..]),
+        Command::StmtClose => close_statement(client, id),
+        Command::Query | Command::StmtPrepare => text(worker, client, command, packet, upload),
+        Command::StmtExecute
+        | Command::StmtBulkExecute
+        | Command::StmtSendLongData
+        | Command::StmtReset
+        | Command::StmtFetch => prepared(worker, client, command, packet, upload),
+        Command::ProcessKill => {
+            if !kill::intercept(worker, client, Some(command), packet) {
+                enter(worker, client, packet, upload, Asks::default());
+            }
+        }
+        Command::SetOption => {
+            worker.pin(client, Pin::Option);
+            enter(worker, client, packet, upload, Asks::default());
+        }
+        Command::BinlogDump
+        | Command::BinlogDumpGtid
+        | Command::TableDump
+        | Command::RegisterReplica => {
+            worker.pin(client, Pin::Replication);
+            enter(worker, client, packet, upload, Asks::default());
+        }
+        _ => enter(worker, client, packet, upload, Asks::default()),
+    }
+}
+
+/// A query, or the text of a statement to be prepared.
+fn text(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    command: Command,
+    packet: &mut [u8],
+    upload: Option<Passage>,
+) {
+    let payload = &packet[HEADER..];
+    let text_at = match command {
+        Command::Query => query_text_at(payload, client.capabilities),
+        _ => Some(1),
+    };
+    let (Some(text_at), None) = (text_at, upload) else {
+        worker.pin(client, Pin::Unreadable);
+        return enter(worker, client, packet, upload, Asks::default());
+    };
+    let intent = Intent::read(&payload[text_at..], Dialect::default());
+    if let Some(pin) = intent.pin {
+        worker.pin(client, pin);
+    }
+    if intent.is_kill && kill::intercept(worker, client, Some(command), packet) {
+        return;
+    }
+    let mut replaced = None;
+    if intent.asks_connection_id {
+        replaced = with_own_id(client, Some(command), packet);
+    }
+    let packet = replaced.as_deref_mut().unwrap_or(packet);
+    // A preparation asks for nothing yet.
+    let asks = if command == Command::Query { intent.into() } else { Asks::default() };
+    enter(worker, client, packet, upload, asks);
+}
+
+/// A command that names a prepared statement.
+fn prepared(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    command: Command,
+    packet: &mut [u8],
+    upload: Option<Passage>,
+) {
+    let mut session = client.session.borrow_mut();
+    let mut id = statement::id(&packet[HEADER..]).unwrap_or(0);
+    if id == statement::LAST_PREPARED {
+        id = session.statements.last_id();
+        statement::set_id(&mut packet[HEADER..], id);
+    }
+    let Some(statement) = session.statements.get(id) else {
+        drop(session);
+        if command == Command::StmtSendLongData {
+            // It has no reply; the execute that follows is refused.
+            return client.upload_silently(upload);
+        }
+        let message = format!("Unknown prepared statement handler ({id}) given to {}", command.name());
+        let fault = Fault::new(Kind::UnknownStatement, message);
+        return refuse(worker, client, upload, &fault);
+    };
+    let is_own = statement.own_id.is_some();
+    let execute = Execute::decode(&packet[HEADER..], statement.parameters);
+    let intent = Intent::read(&statement.source.text, Dialect::default());
+    drop(session);
+    let mut asks = Asks::default();
+    match command {
+        Command::StmtReset if !is_own => return ok(client),
+        Command::StmtExecute => {
+            if execute.is_ok_and(|execute| execute.cursor) {
+                worker.pin(client, Pin::Cursor);
+            }
+            if let Some(pin) = intent.pin {
+                worker.pin(client, pin);
+            }
+            asks = intent.into();
+        }
+        Command::StmtSendLongData | Command::StmtBulkExecute => {
+            worker.pin(client, Pin::LongData);
+        }
+        _ => {}
+    }
+    enter(worker, client, packet, upload, asks);
+}
+
+/// What a command asks of the link that it gets.
+#[derive(Clone, Copy, Default)]
+struct Asks {
+    insert_id: bool,
+    previous: bool,
+    /// It must not wait if its client holds a link.
+    urgent: bool,
+}
+
+impl From<Intent> for Asks {
+    fn from(intent: Intent) -> Self {
+        Self {
+            insert_id: intent.asks_insert_id,
+            previous: intent.asks_previous,
+            urgent: intent.ends_transaction,
+        }
+    }
+}
+
+fn enter(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    packet: &mut [u8],
+    upload: Option<Passage>,
+    asks: Asks,
+) {
+    client.asks_insert_id.set(asks.insert_id);
+    if asks.previous && client.link.borrow().is_none() {
+        let key = client.key.get().expect("only pooled clients come here");
+        let last = worker
+            .gate
+            .borrow_mut()
+            .claim(key, |link| link.last_client.get() == client.id);
+        match last {
+            Some(link) => link.hold_for(client),
+            None => {
+                let message = "Flifo cannot answer this any more: it asks for warnings or counts of \
+                    the statement before, whose link another client has used since. Ask in a \
+                    transaction, or set this user's mode to \"carried\"";
+                return refuse(worker, client, upload, &Fault::new(Kind::CannotTell, message));
+            }
+        }
+    }
+    let urgent = asks.urgent || client.session.borrow().in_transaction();
+    admit::enter(worker, client, packet, upload, urgent);
+}
+
+/// Answers with an error without asking the server.
+fn refuse(worker: &Rc<Worker>, client: &Rc<Client>, upload: Option<Passage>, fault: &Fault) {
+    client.upload.set(upload);
+    admit::refuse(worker, client, fault);
+}
+
+/// Answers OK without asking the server.
+fn ok(client: &Client) {
+    let mut out = Vec::with_capacity(16);
+    let status = client.session.borrow().status();
+    let packet = OkPacket { status, ..OkPacket::EMPTY };
+    put_packet_with(&mut out, 1, |out| packet.encode(OK, client.capabilities, out));
+    client.write_last(&out);
+}
+
+fn reset(client: &Rc<Client>) {
+    // What the session had left on its link goes with the link.
+    if let Some(link) = client.link.take() {
+        link.holder.take();
+        link.close();
+    }
+    client.session.borrow_mut().reset();
+    ok(client);
+}
+
+fn close_statement(client: &Client, id: u32) {
+    let closed = client.session.borrow_mut().statements.close(id);
+    if let (Some(own), Some(link)) = (closed.and_then(|it| it.own_id), client.link()) {
+        link.close_statement(own);
+    }
+}
+
+/// The packet with `CONNECTION_ID()` replaced by the client's own id, if that occurs.
+fn with_own_id(client: &Client, command: Option<Command>, packet: &[u8]) -> Option<Vec<u8>> {
+    let payload = &packet[HEADER..];
+    let text_at = match command? {
+        Command::Query => query_text_at(payload, client.capabilities)?,
+        Command::StmtPrepare => 1,
+        _ => return None,
+    };
+    let text = replace_connection_id(&payload[text_at..], Dialect::default(), client.id)?;
+    let mut out = Vec::with_capacity(packet.len() + 16);
+    put_packet(&mut out, 0, &[&payload[..text_at], &text[..]].concat());
+    Some(out)
+}
+
+impl Client {
+    /// A command without a reply was sent; the turn comes back when its last byte has passed.
+    fn upload_silently(&self, upload: Option<Passage>) {
+        if upload.is_some() {
+            self.upload.set(upload);
+            self.upload_ends_turn.set(true);
+            self.set_turn(Turn::Server);
+        }
+    }
+}

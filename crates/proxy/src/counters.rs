@@ -1,0 +1,88 @@
+//! What a worker counts. Each worker has cells of its own, so counting costs an addition.
+
+use std::cell::Cell;
+
+use engine::pin::Pin;
+
+use crate::fault::Kind;
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(Cell<u64>);
+
+impl Counter {
+    pub(crate) fn add(&self, count: u64) {
+        self.0.set(self.0.get() + count);
+    }
+
+    pub(crate) const fn get(&self) -> u64 {
+        self.0.get()
+    }
+}
+
+/// The counters of one worker.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    /// Commands whose replies have ended.
+    pub(crate) statements: Counter,
+    /// Commands that could not start at once.
+    pub(crate) waits: Counter,
+    pub(crate) clients_carried: Counter,
+    pub(crate) clients_pooled: Counter,
+    pub(crate) links_opened: Counter,
+    pub(crate) links_failed: Counter,
+    pub(crate) kills: Counter,
+    /// Links that are open just to kill; not a counter, but a gauge.
+    pub(crate) killing: Cell<u64>,
+    pub(crate) faults: [Counter; Kind::ALL.len()],
+    pub(crate) pins: [Counter; Pin::ALL.len()],
+}
+
+impl Counters {
+    /// All that is not zero, by name.
+    pub(crate) fn report(&self) -> Vec<(String, u64)> {
+        let plain = [
+            ("statements", &self.statements),
+            ("waits", &self.waits),
+            ("clients_carried", &self.clients_carried),
+            ("clients_pooled", &self.clients_pooled),
+            ("links_opened", &self.links_opened),
+            ("links_failed", &self.links_failed),
+            ("kills", &self.kills),
+        ];
+        let plain = plain.into_iter().map(|(name, counter)| (name.to_owned(), counter.get()));
+        let faults = Kind::ALL
+            .iter()
+            .zip(&self.faults)
+            .map(|(kind, counter)| (format!("faults.{}", kind.name()), counter.get()));
+        let pins = Pin::ALL
+            .iter()
+            .zip(&self.pins)
+            .map(|(pin, counter)| (format!("pins.{}", pin.name()), counter.get()));
+        plain.chain(faults).chain(pins).filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_name_what_was_counted() {
+        let counters = Counters::default();
+        counters.statements.add(2);
+        counters.pins[Pin::Call as usize].add(1);
+        counters.faults[Kind::Idle as usize].add(3);
+        let want =
+            [("statements", 2), ("faults.idle", 3), ("pins.call", 1)].map(|(name, count)| {
+                (name.to_owned(), count)
+            });
+        assert_eq!(counters.report(), want);
+    }
+
+    #[test]
+    fn the_lists_are_in_the_order_of_the_kinds() {
+        assert!(Kind::ALL.iter().enumerate().all(|(at, kind)| *kind as usize == at));
+        assert!(Pin::ALL.iter().enumerate().all(|(at, pin)| *pin as usize == at));
+    }
+}

@@ -1,0 +1,188 @@
+//! Errors of Flifo's own: each kind has one number, one SQLSTATE, one counter, and a message that says what
+//! happened, why, and what to do.
+//!
+//! The numbers are those that a MySQL user knows for the same thing. SQLSTATE class 08 is used only where the
+//! client's connection ends, since drivers take it as the loss of the connection.
+
+use wire::frame::put_packet_with;
+use wire::response::ErrPacket;
+
+/// What went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    TooManyClients,
+    BadHandshake,
+    AccessDenied,
+    TlsRequired,
+    ServerUnreachable,
+    ServerRefused,
+    LinkLost,
+    WaitedTooLong,
+    OutOfOrder,
+    Malformed,
+    UnknownCommand,
+    UnknownStatement,
+    TooManyStatements,
+    PacketTooLarge,
+    StatementTooLong,
+    Idle,
+    Stopping,
+    Killed,
+    UnknownThread,
+    NotOwner,
+    CannotTell,
+    Unsupported,
+    NonsenseFromServer,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 23] = [
+        Self::TooManyClients,
+        Self::BadHandshake,
+        Self::AccessDenied,
+        Self::TlsRequired,
+        Self::ServerUnreachable,
+        Self::ServerRefused,
+        Self::LinkLost,
+        Self::WaitedTooLong,
+        Self::OutOfOrder,
+        Self::Malformed,
+        Self::UnknownCommand,
+        Self::UnknownStatement,
+        Self::TooManyStatements,
+        Self::PacketTooLarge,
+        Self::StatementTooLong,
+        Self::Idle,
+        Self::Stopping,
+        Self::Killed,
+        Self::UnknownThread,
+        Self::NotOwner,
+        Self::CannotTell,
+        Self::Unsupported,
+        Self::NonsenseFromServer,
+    ];
+
+    /// MySQL's error number and SQLSTATE.
+    const fn code(self) -> (u16, &'static [u8; 5]) {
+        match self {
+            Self::TooManyClients => (1040, b"08004"),
+            Self::BadHandshake => (1043, b"08S01"),
+            Self::AccessDenied => (1045, b"28000"),
+            Self::TlsRequired => (3159, b"HY000"),
+            Self::ServerUnreachable => (2003, b"HY000"),
+            Self::LinkLost => (2013, b"HY000"),
+            Self::WaitedTooLong => (1637, b"HY000"),
+            Self::OutOfOrder => (1156, b"08S01"),
+            Self::Malformed => (1835, b"HY000"),
+            Self::UnknownCommand => (1047, b"08S01"),
+            Self::UnknownStatement => (1243, b"HY000"),
+            Self::TooManyStatements => (1461, b"42000"),
+            Self::PacketTooLarge => (1153, b"08S01"),
+            Self::StatementTooLong => (3024, b"HY000"),
+            Self::Idle => (4031, b"HY000"),
+            Self::Stopping => (1053, b"08S01"),
+            Self::Killed => (1317, b"70100"),
+            Self::UnknownThread => (1094, b"HY000"),
+            Self::NotOwner => (1095, b"HY000"),
+            Self::CannotTell | Self::NonsenseFromServer | Self::ServerRefused => {
+                (1105, b"HY000")
+            }
+            Self::Unsupported => (1235, b"42000"),
+        }
+    }
+
+    /// The name in counters and logs.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::TooManyClients => "too_many_clients",
+            Self::BadHandshake => "bad_handshake",
+            Self::AccessDenied => "access_denied",
+            Self::TlsRequired => "tls_required",
+            Self::ServerUnreachable => "server_unreachable",
+            Self::ServerRefused => "server_refused",
+            Self::LinkLost => "link_lost",
+            Self::WaitedTooLong => "waited_too_long",
+            Self::OutOfOrder => "out_of_order",
+            Self::Malformed => "malformed",
+            Self::UnknownCommand => "unknown_command",
+            Self::UnknownStatement => "unknown_statement",
+            Self::TooManyStatements => "too_many_statements",
+            Self::PacketTooLarge => "packet_too_large",
+            Self::StatementTooLong => "statement_too_long",
+            Self::Idle => "idle",
+            Self::Stopping => "stopping",
+            Self::Killed => "killed",
+            Self::UnknownThread => "unknown_thread",
+            Self::NotOwner => "not_owner",
+            Self::CannotTell => "cannot_tell",
+            Self::Unsupported => "unsupported",
+            Self::NonsenseFromServer => "nonsense_from_server",
+        }
+    }
+}
+
+/// One error, ready to be sent, counted and logged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) kind: Kind,
+    pub(crate) message: String,
+    /// The number and SQLSTATE that the server gave it, where it is the server's.
+    relayed: Option<(u16, [u8; 5])>,
+}
+
+impl Fault {
+    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), relayed: None }
+    }
+
+    /// The server's own refusal, passed on as it came.
+    pub(crate) fn relayed(code: u16, sqlstate: &str, message: &str) -> Self {
+        let sqlstate = sqlstate.as_bytes().first_chunk().copied().unwrap_or(*b"HY000");
+        let relayed = Some((code, sqlstate));
+        Self { kind: Kind::ServerRefused, message: message.to_owned(), relayed }
+    }
+
+    /// The error as a packet with this sequence id.
+    pub(crate) fn packet(&self, sequence: u8) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.message.len() + 16);
+        put_packet_with(&mut out, sequence, |out| self.err().encode(out));
+        out
+    }
+
+    /// The error as what a client gets in a greeting's place, where SQLSTATEs are not sent yet.
+    pub(crate) fn greeting(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.message.len() + 16);
+        put_packet_with(&mut out, 0, |out| self.err().encode_greeting(out));
+        out
+    }
+
+    /// The error's payload.
+    pub(crate) fn payload(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.err().encode(&mut out);
+        out
+    }
+
+    fn err(&self) -> ErrPacket<'_> {
+        let (code, sqlstate) = self.relayed.unwrap_or_else(|| {
+            let (code, sqlstate) = self.kind.code();
+            (code, *sqlstate)
+        });
+        ErrPacket { code, sqlstate, message: self.message.as_bytes() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_a_name_of_its_own_and_a_valid_sqlstate() {
+        let names: std::collections::HashSet<_> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+        assert_eq!(names.len(), Kind::ALL.len());
+        for kind in Kind::ALL {
+            let (code, sqlstate) = kind.code();
+            assert!(code >= 1000 && sqlstate.iter().all(u8::is_ascii_alphanumeric), "{kind:?}");
+        }
+    }
+}

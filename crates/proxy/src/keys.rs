@@ -1,0 +1,123 @@
+//! Which links can serve which clients: those of the same user, with the same meaning of the protocol.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use wire::Capabilities;
+
+/// Stands within one worker for a [`Key`], and for whether a session or link has a schema: a link cannot be told to
+/// have none, so those with and those without are pools of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct KeyId(u32);
+
+impl KeyId {
+    const HAS_SCHEMA: u32 = 1;
+
+    /// The same key, with or without a schema.
+    pub(crate) const fn with_schema(self, has_schema: bool) -> Self {
+        Self(self.0 & !Self::HAS_SCHEMA | has_schema as u32)
+    }
+}
+
+/// What a link must have in common with a client.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) user: Rc<[u8]>,
+    /// The client's capabilities that change what the server does or sends.
+    pub(crate) capabilities: Capabilities,
+    /// The character set that the login asks for.
+    pub(crate) collation: u8,
+}
+
+/// Capabilities that a link has whether its client has them or not: Flifo makes up the difference, or they concern
+/// the login only.
+const INDIFFERENT: Capabilities = Capabilities(
+    Capabilities::LONG_PASSWORD.0
+        | Capabilities::LONG_FLAG.0
+        | Capabilities::CONNECT_WITH_DB.0
+        | Capabilities::COMPRESS.0
+        | Capabilities::SSL.0
+        | Capabilities::IGNORE_SIGPIPE.0
+        | Capabilities::TRANSACTIONS.0
+        | Capabilities::RESERVED.0
+        | Capabilities::PLUGIN_AUTH.0
+        | Capabilities::CONNECT_ATTRS.0
+        | Capabilities::LENENC_AUTH.0
+        | Capabilities::EXPIRED_PASSWORDS.0
+        | Capabilities::SESSION_TRACK.0
+        | Capabilities::ZSTD.0
+        | Capabilities::MULTI_FACTOR.0
+        | Capabilities::EXTENSION.0
+        | Capabilities::VERIFY_SERVER_CERT.0
+        | Capabilities::REMEMBER_OPTIONS.0,
+);
+
+impl Key {
+    pub(crate) fn new(user: Rc<[u8]>, capabilities: Capabilities, collation: u8) -> Self {
+        Self { user, capabilities: capabilities.without(INDIFFERENT), collation }
+    }
+}
+
+/// The keys that a worker has met.
+#[derive(Debug, Default)]
+pub(crate) struct Keys {
+    ids: HashMap<Rc<Key>, KeyId>,
+    keys: Vec<Rc<Key>>,
+}
+
+/// A hostile client could make up capabilities without end.
+const KEYS_MAX: usize = 4096;
+
+impl Keys {
+    /// The key's id, without a schema. `None`: there are too many different ones.
+    pub(crate) fn id(&mut self, key: Key) -> Option<KeyId> {
+        if let Some(id) = self.ids.get(&key) {
+            return Some(*id);
+        }
+        if self.keys.len() >= KEYS_MAX {
+            return None;
+        }
+        let id = KeyId(self.keys.len() as u32 * 2);
+        let key = Rc::new(key);
+        self.keys.push(Rc::clone(&key));
+        self.ids.insert(key, id);
+        Some(id)
+    }
+
+    pub(crate) fn get(&self, id: KeyId) -> Rc<Key> {
+        Rc::clone(&self.keys[id.0 as usize / 2])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(capabilities: Capabilities) -> Key {
+        Key::new(b"app"[..].into(), capabilities, 45)
+    }
+
+    #[test]
+    fn only_what_matters_tells_keys_apart() {
+        let mut keys = Keys::default();
+        let plain = keys.id(key(Capabilities::PROTOCOL_41));
+        assert_eq!(keys.id(key(Capabilities::PROTOCOL_41 | Capabilities::SSL)), plain);
+        assert_ne!(keys.id(key(Capabilities::FOUND_ROWS)), plain);
+        let plain = plain.unwrap();
+        assert_ne!(plain.with_schema(true), plain);
+        assert_eq!(plain.with_schema(true).with_schema(false), plain);
+        assert_eq!(keys.get(plain.with_schema(true)).user[..], *b"app");
+    }
+
+    #[test]
+    fn there_is_an_end_to_keys() {
+        let mut keys = Keys::default();
+        for collation in 0..=255 {
+            for bit in 0..=16_u64 {
+                let capabilities = Capabilities(bit << 32);
+                let _ = keys.id(Key::new(b"x"[..].into(), capabilities, collation));
+            }
+        }
+        assert_eq!(keys.keys.len(), KEYS_MAX);
+    }
+}

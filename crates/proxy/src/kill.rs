@@ -1,0 +1,213 @@
+//! `KILL`: of clients by their Flifo ids, and of statements whose clients are gone.
+//!
+//! A client's order travels to the worker that the victim belongs to. A pooled victim's statement is killed by a
+//! link of its own user; a carried one's password is not known here, so the order goes back and the killer's own
+//! link carries it out with the server's number in it, and the server judges whether it may.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use engine::kill::{Kill, Scope};
+use wire::command::{Command, query_text_at};
+use wire::frame::{HEADER, put_packet};
+use wire::response::{OK, OkPacket};
+
+use crate::admit;
+use crate::client::{Client, Turn};
+use crate::fault::{Fault, Kind};
+use crate::links::Link;
+use crate::opener;
+use crate::worker::{Mail, Worker};
+
+/// How long a killed statement may take to end before its link is closed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// So many links at once may be opened just to kill.
+const KILLERS_MAX: u64 = 32;
+
+/// A client's order to kill another client.
+#[derive(Debug)]
+pub(crate) struct Order {
+    victim: u32,
+    scope: Scope,
+    user: Vec<u8>,
+    killer: u32,
+    killer_worker: usize,
+}
+
+/// What became of an order.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    killer: u32,
+    outcome: Outcome,
+}
+
+#[derive(Debug)]
+enum Outcome {
+    Done,
+    Refused(Fault),
+    /// Only the server can do it; this is the victim's id there.
+    AtServer(u32),
+}
+
+/// Takes a command that kills a client by its Flifo id out of the road. False: it is no such command.
+pub(crate) fn intercept(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    command: Option<Command>,
+    packet: &[u8],
+) -> bool {
+    let Some((scope, victim)) = read(client, command, packet) else { return false };
+    *client.held.borrow_mut() = worker.buffers.keep(packet);
+    client.set_turn(Turn::Preparation);
+    let order = Order {
+        victim,
+        scope,
+        user: client.user.to_vec(),
+        killer: client.id,
+        killer_worker: worker.index,
+    };
+    worker.shared.mail(worker.home_of(victim), Mail::Kill(order));
+    true
+}
+
+fn read(client: &Client, command: Option<Command>, packet: &[u8]) -> Option<(Scope, u32)> {
+    let payload = &packet[HEADER..];
+    let (scope, id) = match command? {
+        Command::Query => {
+            let kill = Kill::read(&payload[query_text_at(payload, client.capabilities)?..])?;
+            (kill.scope, kill.id)
+        }
+        Command::ProcessKill => {
+            (Scope::Connection, u32::from_le_bytes(*payload.get(1..)?.first_chunk()?))
+        }
+        _ => return None,
+    };
+    (id >= engine::kill::FIRST_CLIENT_ID).then_some((scope, id))
+}
+
+/// Carries out an order whose victim belongs to this worker.
+pub(crate) fn obey(worker: &Rc<Worker>, order: Order) {
+    let victim = worker.clients.borrow().get(&order.victim).cloned();
+    let outcome = match victim {
+        None => Outcome::Refused(Fault::new(
+            Kind::UnknownThread,
+            format!("Unknown thread id: {}", order.victim),
+        )),
+        Some(victim) => kill(worker, &victim, &order),
+    };
+    let answer = Answer { killer: order.killer, outcome };
+    worker.shared.mail(order.killer_worker, Mail::Killed(answer));
+}
+
+fn kill(worker: &Rc<Worker>, victim: &Rc<Client>, order: &Order) -> Outcome {
+    if !victim.is_pooled() {
+        return match victim.link() {
+            Some(link) => Outcome::AtServer(link.thread_id),
+            None => Outcome::Done,
+        };
+    }
+    if victim.user[..] != order.user[..] {
+        let message = format!("You are not owner of thread {}", order.victim);
+        return Outcome::Refused(Fault::new(Kind::NotOwner, message));
+    }
+    match (order.scope, victim.turn.get()) {
+        // Its statement is killed when its task has ended.
+        (Scope::Connection, _) => victim.close(),
+        (Scope::Query, Turn::Line) => {
+            if let Some(waiting) = victim.waiting.take() {
+                worker.gate.borrow_mut().leave(waiting);
+            }
+            let fault = Fault::new(Kind::Killed, "Query execution was interrupted");
+            admit::refuse_held(worker, victim, &fault);
+        }
+        (Scope::Query, Turn::Server | Turn::Preparation) => {
+            if let Some(link) = victim.link() {
+                kill_on(worker, &link, Scope::Query);
+            }
+        }
+        (Scope::Query, Turn::Client) => {}
+    }
+    Outcome::Done
+}
+
+/// The killer hears what became of its order.
+pub(crate) fn answered(worker: &Rc<Worker>, answer: Answer) {
+    let Some(killer) = worker.clients.borrow().get(&answer.killer).cloned() else { return };
+    if killer.turn.get() != Turn::Preparation {
+        return;
+    }
+    match answer.outcome {
+        Outcome::Done => {
+            worker.buffers.forget(killer.held.take());
+            let mut payload = Vec::new();
+            let status = killer.session.borrow().status();
+            OkPacket { status, ..OkPacket::EMPTY }.encode(OK, killer.capabilities, &mut payload);
+            let mut out = Vec::new();
+            put_packet(&mut out, 1, &payload);
+            killer.write_last(&out);
+        }
+        Outcome::Refused(fault) => admit::refuse_held(worker, &killer, &fault),
+        Outcome::AtServer(id) => {
+            let held = killer.held.take();
+            match with_id(&killer, &held, id) {
+                Some(mut packet) => admit::enter(worker, &killer, &mut packet, None, true),
+                None => killer.close(),
+            }
+        }
+    }
+}
+
+/// The killing command with the server's id in place of Flifo's.
+fn with_id(client: &Client, packet: &[u8], id: u32) -> Option<Vec<u8>> {
+    let payload = packet.get(HEADER..)?;
+    let mut out = Vec::with_capacity(packet.len());
+    if payload.first() == Some(&(Command::ProcessKill as u8)) {
+        put_packet(&mut out, 0, &[&payload[..1], &id.to_le_bytes()[..]].concat());
+        return Some(out);
+    }
+    let text_at = query_text_at(payload, client.capabilities)?;
+    let (head, text) = payload.split_at(text_at);
+    let (start, end) = Kill::read(text)?.id_at;
+    let id = id.to_string();
+    put_packet(&mut out, 0, &[head, &text[..start], id.as_bytes(), &text[end..]].concat());
+    Some(out)
+}
+
+/// The client of a running statement is gone: the statement is killed, and its link ends with it.
+pub(crate) fn abandon(worker: &Rc<Worker>, link: &Rc<Link>) {
+    link.holder.take();
+    if let Some(flight) = link.flights.borrow_mut().front_mut() {
+        flight.since = crate::clock::now();
+    }
+    kill_on(worker, link, Scope::Query);
+}
+
+/// Kills what runs on a pooled link, through a short-lived link of the same user.
+pub(crate) fn kill_on(worker: &Rc<Worker>, link: &Rc<Link>, scope: Scope) {
+    let Some(key) = link.key.get() else { return };
+    if worker.counters.killing.get() >= KILLERS_MAX {
+        return link.close();
+    }
+    let text = match scope {
+        Scope::Query => format!("KILL QUERY {}", link.thread_id),
+        Scope::Connection => format!("KILL {}", link.thread_id),
+    };
+    worker.counters.kills.add(1);
+    let (worker, link) = (Rc::clone(worker), Rc::clone(link));
+    // Until the order has been answered, the link must not run another client's statement.
+    link.being_killed.set(true);
+    worker.counters.killing.set(worker.counters.killing.get() + 1);
+    tokio::task::spawn_local(async move {
+        if let Err(error) = opener::run_once(&worker, key, &text).await {
+            tracing::warn!(link = link.id, %error, "a statement could not be killed");
+            link.close();
+        }
+        worker.counters.killing.set(worker.counters.killing.get() - 1);
+        link.being_killed.set(false);
+        if let (true, Some(key)) = (link.parked.take(), link.key.get()) {
+            admit::put(&worker, key, &link);
+            admit::pump(&worker);
+        }
+    });
+}

@@ -1,0 +1,266 @@
+//! From the gate to the wire: tells the link what the command needs, then sends the command itself.
+//!
+//! What a link lacks is asked for one thing at a time; each answer brings the command back here, until nothing is
+//! missing. The slot stays with the command all the while.
+
+use std::rc::Rc;
+
+use engine::statements::Source;
+use wire::command::{Command, Shape};
+use wire::frame::{HEADER, put_packet_with};
+use wire::passage::{Passage, Until};
+use wire::reply::Follower;
+use wire::statement::{self, Execute};
+
+use crate::admit;
+use crate::client::{Client, Turn};
+use crate::fault::{Fault, Kind};
+use crate::links::{Flight, Link, Purpose};
+use crate::worker::Worker;
+
+/// What stands between a command and the link.
+enum Lack {
+    Nothing,
+    /// This command must be answered first.
+    Command { purpose: Purpose, command: Command, body: Vec<u8> },
+}
+
+/// Sends the command, or first what the link needs to run it. The client holds the link, a slot has been taken.
+pub(crate) fn launch(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    link: &Rc<Link>,
+    packet: &mut [u8],
+) {
+    let Some(command) = packet.get(HEADER).copied().and_then(Command::decode) else {
+        // Only a carried client's unknown command comes this far: the server answers it as it likes.
+        return send(client, link, packet, Shape::Simple, Purpose::Statement);
+    };
+    if link.key.get().is_none() {
+        let purpose = Purpose::Statement;
+        send(client, link, packet, command.shape(), purpose);
+        if command.shape() == Shape::Stream {
+            client.upload.set(Some(Passage::new(Until::Never)));
+        }
+        return;
+    }
+    match lack(client, link, command, packet) {
+        Lack::Nothing => send_pooled(worker, client, link, command, packet),
+        Lack::Command { purpose, command, body } => {
+            if client.held.borrow().is_empty() {
+                *client.held.borrow_mut() = worker.buffers.keep(packet);
+            }
+            client.set_turn(Turn::Preparation);
+            let mut out = Vec::with_capacity(HEADER + 1 + body.len());
+            put_packet_with(&mut out, 0, |out| {
+                out.push(command as u8);
+                out.extend_from_slice(&body);
+            });
+            fly(client, link, command.shape(), purpose);
+            link.send(&out);
+        }
+    }
+}
+
+/// What this link must be told before this command of this client.
+fn lack(client: &Client, link: &Link, command: Command, packet: &[u8]) -> Lack {
+    let session = client.session.borrow();
+    if command == Command::InitDb {
+        return Lack::Nothing;
+    }
+    drop(session);
+    if let Some(lack) = lacks_statement(client, link, command, packet) {
+        return lack;
+    }
+    let session = client.session.borrow();
+    if let Some(lack) = lacks_schema(link, session.schema.as_ref()) {
+        return lack;
+    }
+    if link.last_client.get() != client.id && client.asks_insert_id.get() {
+        let text = format!("SET last_insert_id={}", session.insert_id);
+        let (purpose, command) = (Purpose::InsertId, Command::Query);
+        return Lack::Command { purpose, command, body: text.into_bytes() };
+    }
+    Lack::Nothing
+}
+
+fn lacks_schema(link: &Link, wanted: Option<&Rc<[u8]>>) -> Option<Lack> {
+    // A link cannot be told to have no schema: one that has any is never given to a client that has none.
+    let wanted = wanted?;
+    if link.schema.borrow().as_ref() == Some(wanted) {
+        return None;
+    }
+    let purpose = Purpose::Schema(Rc::clone(wanted));
+    Some(Lack::Command { purpose, command: Command::InitDb, body: wanted.to_vec() })
+}
+
+/// The statement that is to be executed may not be prepared on this link, or not for this client alone.
+fn lacks_statement(
+    client: &Client,
+    link: &Link,
+    command: Command,
+    packet: &[u8],
+) -> Option<Lack> {
+    let needs_own = match command {
+        Command::StmtExecute => false,
+        Command::StmtSendLongData | Command::StmtBulkExecute => true,
+        _ => return None,
+    };
+    let payload = &packet[HEADER..];
+    let id = statement::id(payload)?;
+    let mut session = client.session.borrow_mut();
+    let prepared = session.statements.get(id)?;
+    let cursor = command == Command::StmtExecute
+        && Execute::decode(payload, prepared.parameters).is_ok_and(|execute| execute.cursor);
+    if prepared.own_id.is_some() {
+        return None;
+    }
+    let source = Rc::clone(&prepared.source);
+    let purpose = if needs_own || cursor {
+        Purpose::Own(id)
+    } else if link.known.borrow_mut().get(&source).is_some() {
+        return None;
+    } else {
+        Purpose::Shared(Rc::clone(&source))
+    };
+    // The text means what it meant in the schema in which the client prepared it.
+    lacks_schema(link, source.schema.as_ref()).or_else(|| {
+        let body = source.text.to_vec();
+        Some(Lack::Command { purpose, command: Command::StmtPrepare, body })
+    })
+}
+
+/// Sends a pooled client's command, with its statement's id as the link knows it.
+fn send_pooled(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    link: &Rc<Link>,
+    command: Command,
+    packet: &mut [u8],
+) {
+    client.asks_insert_id.set(false);
+    let purpose = match command {
+        Command::StmtPrepare => {
+            let schema = client.session.borrow().schema.clone();
+            let text = packet[HEADER + 1..].into();
+            Purpose::Prepare(Rc::new(Source { schema, text }))
+        }
+        Command::InitDb if client.login_sequence.get().is_some() => Purpose::LoginSchema,
+        _ => Purpose::Statement,
+    };
+    match command {
+        Command::StmtExecute => {
+            if let Err(fault) = send_execute(client, link, packet) {
+                return refuse_launched(worker, client, link, &fault);
+            }
+        }
+        Command::StmtSendLongData
+        | Command::StmtBulkExecute
+        | Command::StmtFetch
+        | Command::StmtReset => {
+            let id = statement::id(&packet[HEADER..]).unwrap_or(0);
+            let own = client.session.borrow_mut().statements.get(id).and_then(|it| it.own_id);
+            statement::set_id(&mut packet[HEADER..], own.unwrap_or(0));
+            send(client, link, packet, command.shape(), purpose);
+        }
+        _ => send(client, link, packet, command.shape(), purpose),
+    }
+    if command.shape() == Shape::Stream {
+        client.upload.set(Some(Passage::new(Until::Never)));
+    }
+    if command.shape() == Shape::None {
+        // Nothing will come back: the statement is over as soon as it is sent.
+        admit::over(worker, client, link, true);
+        if client.upload.get().is_some() {
+            client.upload_ends_turn.set(true);
+        } else {
+            client.give_turn();
+        }
+    }
+}
+
+/// Sends an execute, with parameter types if the server knows those of another client.
+fn send_execute(client: &Rc<Client>, link: &Rc<Link>, packet: &mut [u8]) -> Result<(), Fault> {
+    let malformed = |error: wire::Malformed| Fault::new(Kind::Malformed, error.to_string());
+    let payload = &packet[HEADER..];
+    let id = statement::id(payload).unwrap_or(0);
+    let mut session = client.session.borrow_mut();
+    let prepared = session
+        .statements
+        .get(id)
+        .ok_or_else(|| Fault::new(Kind::UnknownStatement, format!("Unknown statement {id}")))?;
+    let execute = Execute::decode(payload, prepared.parameters).map_err(malformed)?;
+    if let Some(types) = execute.types
+        && prepared.types.as_deref() != Some(types)
+    {
+        prepared.types = Some(types.into());
+    }
+    let types = prepared.types.clone();
+    let (server_id, told) = match prepared.own_id {
+        // Nobody else executes it, so the server remembers this client's types.
+        Some(own) => (own, true),
+        None => {
+            let mut known = link.known.borrow_mut();
+            let on_link = known.get(&prepared.source).ok_or_else(|| {
+                Fault::new(Kind::UnknownStatement, format!("Statement {id} is not on the link"))
+            })?;
+            let told = execute.types.is_some() || on_link.types == types;
+            on_link.types.clone_from(&types);
+            (on_link.id, told)
+        }
+    };
+    drop(session);
+    if let (false, Some(types)) = (told, types) {
+        let mut out = Vec::with_capacity(packet.len() + types.len());
+        put_packet_with(&mut out, 0, |out| {
+            execute.put_with_types(payload, &types, out);
+        });
+        statement::set_id(&mut out[HEADER..], server_id);
+        send(client, link, &out, Shape::Results, Purpose::Statement);
+    } else {
+        statement::set_id(&mut packet[HEADER..], server_id);
+        send(client, link, packet, Shape::Results, Purpose::Statement);
+    }
+    Ok(())
+}
+
+fn send(client: &Rc<Client>, link: &Rc<Link>, packet: &[u8], shape: Shape, purpose: Purpose) {
+    client.set_turn(Turn::Server);
+    if shape != Shape::None {
+        fly(client, link, shape, purpose);
+    }
+    let ahead = link.ahead.take();
+    if ahead.is_empty() {
+        link.send(packet);
+    } else {
+        link.send(&[&ahead[..], packet].concat());
+    }
+}
+
+fn fly(client: &Rc<Client>, link: &Link, shape: Shape, purpose: Purpose) {
+    let shift = match (&purpose, client.login_sequence.get()) {
+        (Purpose::LoginSchema, Some(sequence)) => sequence.wrapping_sub(1),
+        _ => 0,
+    };
+    link.flights.borrow_mut().push_back(Flight {
+        follower: Follower::new(shape, link.capabilities),
+        client: Some(Rc::clone(client)),
+        purpose,
+        slot: true,
+        shift,
+        failed: false,
+        failure: None,
+        since: crate::clock::now(),
+    });
+}
+
+/// Answers with an error a command that had its slot and its link.
+pub(crate) fn refuse_launched(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    link: &Rc<Link>,
+    fault: &Fault,
+) {
+    admit::over(worker, client, link, true);
+    admit::refuse(worker, client, fault);
+}

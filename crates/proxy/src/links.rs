@@ -1,0 +1,265 @@
+//! One link as a worker uses it: its socket, the statements in flight on it, and what its server session is.
+//!
+//! Its task reads replies, follows them and writes them straight to the clients they belong to. Writing a statement
+//! is done by whoever has it at hand: a client's task, or the task of a link that has just become free.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use engine::statements::Known;
+use link::Stream;
+use wire::Capabilities;
+use wire::frame::put_packet_with;
+use wire::reply::Follower;
+use wire::statement;
+
+use crate::client::Client;
+use crate::keys::KeyId;
+use crate::replies;
+use crate::worker::Worker;
+
+/// One command that was sent, whose reply has not ended.
+pub(crate) struct Flight {
+    pub(crate) follower: Follower,
+    /// Whom the reply is for. `None`: the client is gone, the reply is read and dropped.
+    pub(crate) client: Option<Rc<Client>>,
+    pub(crate) purpose: Purpose,
+    /// It holds a slot of the gate.
+    pub(crate) slot: bool,
+    /// Added to the reply's sequence ids.
+    pub(crate) shift: u8,
+    /// The reply has an error in it.
+    pub(crate) failed: bool,
+    /// The error that answers a command of Flifo's own.
+    pub(crate) failure: Option<Box<[u8]>>,
+    pub(crate) since: Instant,
+}
+
+/// Why a command was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// The client asked it.
+    Statement,
+    /// The client prepares this.
+    Prepare(Rc<engine::statements::Source>),
+    /// Flifo checks the schema that a client named at login; the reply completes the login.
+    LoginSchema,
+    /// The link changes to this schema before a statement.
+    Schema(Rc<[u8]>),
+    /// The link prepares a shared statement before it is executed.
+    Shared(Rc<engine::statements::Source>),
+    /// The link prepares a statement for this client alone; its id there.
+    Own(u32),
+    /// The link is told the client's last insert id.
+    InsertId,
+}
+
+/// A connection to the server.
+pub(crate) struct Link {
+    /// Tells the links of a worker apart.
+    pub(crate) id: u64,
+    /// The server's id of this connection.
+    pub(crate) thread_id: u32,
+    pub(crate) stream: Stream,
+    pub(crate) capabilities: Capabilities,
+    /// Which clients may share it; `None` for a carried client's own.
+    pub(crate) key: Cell<Option<KeyId>>,
+    pub(crate) opened: Instant,
+    pub(crate) flights: RefCell<VecDeque<Flight>>,
+    pub(crate) schema: RefCell<Option<Rc<[u8]>>>,
+    pub(crate) known: RefCell<Known>,
+    /// The client that has it now, whether a statement runs or not.
+    pub(crate) holder: RefCell<Option<Rc<Client>>>,
+    /// The client that used it last, for what only the last link of a client can answer.
+    pub(crate) last_client: Cell<u32>,
+    /// A `KILL` for what runs on it is under way: whoever is served next could be hit.
+    pub(crate) being_killed: Cell<bool>,
+    /// It was put back meanwhile, and is free once the `KILL` has been answered.
+    pub(crate) parked: Cell<bool>,
+    /// Commands without replies that go ahead of the next statement.
+    pub(crate) ahead: RefCell<Vec<u8>>,
+    /// The unfinished packet at the end of what was read.
+    pub(crate) carry: RefCell<Vec<u8>>,
+    /// Bytes that the socket has not taken yet.
+    outbox: RefCell<Vec<u8>>,
+    closing: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// More than this unsent, and whoever streams waits.
+const OUTBOX_MAX: usize = 64 << 10;
+
+impl Link {
+    pub(crate) fn new(
+        id: u64,
+        thread_id: u32,
+        stream: Stream,
+        capabilities: Capabilities,
+        key: Option<KeyId>,
+        schema: Option<Rc<[u8]>>,
+    ) -> Self {
+        Self {
+            id,
+            thread_id,
+            stream,
+            capabilities,
+            key: Cell::new(key),
+            opened: crate::clock::now(),
+            flights: RefCell::default(),
+            schema: RefCell::new(schema),
+            known: RefCell::default(),
+            holder: RefCell::default(),
+            last_client: Cell::new(0),
+            being_killed: Cell::new(false),
+            parked: Cell::new(false),
+            ahead: RefCell::default(),
+            carry: RefCell::default(),
+            outbox: RefCell::default(),
+            closing: Cell::new(false),
+            waker: RefCell::default(),
+        }
+    }
+
+    /// Gives the link to a client.
+    pub(crate) fn hold_for(self: &Rc<Self>, client: &Rc<Client>) {
+        *self.holder.borrow_mut() = Some(Rc::clone(client));
+        *client.link.borrow_mut() = Some(Rc::clone(self));
+    }
+
+    /// Takes the link from its client.
+    pub(crate) fn release(&self) {
+        if let Some(client) = self.holder.take() {
+            client.link.take();
+            self.last_client.set(client.id);
+        }
+    }
+
+    /// Closes a prepared statement with the next command that is sent.
+    pub(crate) fn close_statement(&self, id: u32) {
+        put_packet_with(&mut self.ahead.borrow_mut(), 0, |out| statement::put_close(id, out));
+    }
+
+    /// Sends bytes. What the socket does not take at once is kept and sent by the link's task.
+    pub(crate) fn send(&self, bytes: &[u8]) {
+        let mut outbox = self.outbox.borrow_mut();
+        let mut at = 0;
+        if outbox.is_empty() {
+            while at < bytes.len() {
+                match self.stream.try_write(&bytes[at..]) {
+                    Ok(written) => at += written,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    // The link's task reads what the server may have said before it closed, then ends.
+                    Err(_) => return,
+                }
+            }
+        }
+        outbox.extend_from_slice(&bytes[at..]);
+        let is_behind = !outbox.is_empty() || self.stream.wants_flush();
+        drop(outbox);
+        if is_behind {
+            self.wake();
+        }
+    }
+
+    /// Whether so much is unsent that no more should be read from a client for it.
+    pub(crate) fn is_full(&self) -> bool {
+        self.outbox.borrow().len() >= OUTBOX_MAX
+    }
+
+    /// Ends the link, whatever is in flight.
+    pub(crate) fn close(&self) {
+        self.closing.set(true);
+        self.wake();
+    }
+
+    pub(crate) const fn is_closing(&self) -> bool {
+        self.closing.get()
+    }
+
+    pub(crate) fn wake(&self) {
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Whether the reply in flight cannot go on because its client does not take it.
+    fn is_held_up(&self) -> bool {
+        let flights = self.flights.borrow();
+        let client = flights.front().and_then(|flight| flight.client.as_ref());
+        client.is_some_and(|client| client.is_draining())
+    }
+
+    /// Waits until there is something to read. An error ends the link.
+    fn poll_event(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.register(context);
+        if self.closing.get() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        if !self.outbox.borrow().is_empty() || self.stream.wants_flush() {
+            // An error of writing is no reason to stop reading.
+            let _ = self.poll_flush(context);
+        }
+        if self.is_held_up() {
+            return Poll::Pending;
+        }
+        self.stream.poll_readable(context)
+    }
+
+    fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let was_full = self.is_full();
+        let mut outbox = self.outbox.borrow_mut();
+        let result = loop {
+            let done = if outbox.is_empty() {
+                self.stream.try_flush()
+            } else {
+                self.stream.try_write(&outbox).map(|written| drop(outbox.drain(..written)))
+            };
+            match done {
+                Ok(()) if outbox.is_empty() && !self.stream.wants_flush() => {
+                    *outbox = Vec::new();
+                    break Poll::Ready(Ok(()));
+                }
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    match self.stream.poll_writable(context) {
+                        Poll::Ready(Ok(())) => {}
+                        other => break other,
+                    }
+                }
+                Err(error) => break Poll::Ready(Err(error)),
+            }
+        };
+        drop(outbox);
+        if was_full && !self.is_full() {
+            let flights = self.flights.borrow();
+            if let Some(client) = flights.back().and_then(|flight| flight.client.as_ref()) {
+                client.wake();
+            }
+        }
+        result
+    }
+
+    fn register(&self, context: &Context<'_>) {
+        let mut waker = self.waker.borrow_mut();
+        match &mut *waker {
+            Some(waker) => waker.clone_from(context.waker()),
+            None => *waker = Some(context.waker().clone()),
+        }
+    }
+}
+
+/// Serves a link until it ends.
+pub(crate) async fn serve(worker: Rc<Worker>, link: Rc<Link>) {
+    loop {
+        let event = poll_fn(|context| link.poll_event(context)).await;
+        if event.is_err() || !replies::read(&worker, &link) {
+            break;
+        }
+    }
+    replies::end(&worker, &link);
+}

@@ -1,0 +1,353 @@
+//! From an accepted socket to a client that is logged in: PROXY header, greeting, TLS, and who it is.
+//!
+//! Where Flifo knows no user at all, every client is carried, and it is shown the server's own greeting, number and
+//! all. Else Flifo greets it itself and decides by the user's name: known users are pooled, others carried.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::session::Session;
+use link::login::Greeted;
+use link::talk::TalkError;
+use link::{Stream, Talk};
+use wire::auth::{Nonce, Plugin, caching_sha2};
+use wire::capability::Capabilities;
+use wire::command::Command;
+use wire::frame::put_packet;
+use wire::handshake::{AuthPacket, FirstPacket, Greeting, Login};
+use wire::response::{OK, OkPacket};
+
+use crate::carry;
+use crate::client::{self, Client};
+use crate::commands;
+use crate::fault::{Fault, Kind};
+use crate::keys::Key;
+use crate::opener;
+use crate::server::offered;
+use crate::users::User;
+use crate::worker::{Mail, Worker};
+
+/// A socket that a listener has accepted.
+#[derive(Debug)]
+pub(crate) enum Accepted {
+    Tcp(std::net::TcpStream),
+    Unix(std::os::unix::net::UnixStream),
+}
+
+/// Why a client did not get in.
+#[derive(Debug)]
+pub(crate) enum NoLogin {
+    /// It has been told, or can be told with this.
+    Fault(Fault),
+    /// The server refused it, and it has been told so.
+    Told,
+    /// Its connection broke.
+    Talk(TalkError),
+}
+
+impl From<TalkError> for NoLogin {
+    fn from(error: TalkError) -> Self {
+        Self::Talk(error)
+    }
+}
+
+impl From<Fault> for NoLogin {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+/// A client whose login is under way.
+pub(crate) struct Newcomer {
+    pub(crate) talk: Talk,
+    /// Where it came from, as the server is told.
+    pub(crate) peer: Option<SocketAddr>,
+    /// The capabilities that it was offered.
+    pub(crate) offered: Capabilities,
+}
+
+/// Begins to log a client in.
+pub(crate) fn begin(worker: &Rc<Worker>, accepted: Accepted) {
+    let worker = Rc::clone(worker);
+    worker.shared.add_load(worker.index);
+    tokio::task::spawn_local(async move {
+        // Boxed: a client at rest keeps its own small task, not the room that a login takes.
+        let client = Box::pin(admit(&worker, accepted)).await;
+        if let Some(client) = client {
+            client::serve(Rc::clone(&worker), client).await;
+        }
+        worker.shared.drop_load(worker.index);
+        worker.shared.clients.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+async fn admit(worker: &Rc<Worker>, accepted: Accepted) -> Option<Rc<Client>> {
+    let stream = match accepted {
+        Accepted::Tcp(stream) => {
+            let stream = tokio::net::TcpStream::from_std(stream).ok()?;
+            link::dial::tune(&stream).ok()?;
+            Stream::from(stream)
+        }
+        Accepted::Unix(stream) => tokio::net::UnixStream::from_std(stream).ok()?.into(),
+    };
+    let limit = worker.plan.limits.login;
+    match tokio::time::timeout(limit, log_in(worker, stream)).await {
+        Ok(Ok((login, schema))) => Some(enter(worker, login, schema)),
+        Ok(Err(NoLogin::Fault(fault))) => {
+            worker.count_fault(fault.kind);
+            tracing::debug!(error = fault.message, "a login failed");
+            None
+        }
+        Ok(Err(NoLogin::Told)) => None,
+        Ok(Err(NoLogin::Talk(error))) => {
+            worker.count_fault(Kind::BadHandshake);
+            tracing::debug!(%error, "a login broke off");
+            None
+        }
+        Err(_) => {
+            worker.count_fault(Kind::BadHandshake);
+            tracing::debug!(?limit, "a login took too long");
+            None
+        }
+    }
+}
+
+/// Makes the client known, and lets the server check the schema it asked for.
+fn enter(worker: &Rc<Worker>, login: client::Login, schema: Option<Vec<u8>>) -> Rc<Client> {
+    let client = Rc::new(Client::new(login));
+    if let Some(link) = client.link() {
+        link.hold_for(&client);
+    }
+    worker.add_client(&client);
+    let counter = match client.is_pooled() {
+        true => &worker.counters.clients_pooled,
+        false => &worker.counters.clients_carried,
+    };
+    counter.add(1);
+    if let Some(schema) = schema {
+        let mut packet = Vec::new();
+        put_packet(&mut packet, 0, &[&[Command::InitDb as u8], &schema[..]].concat());
+        commands::handle(worker, &client, &mut packet, None);
+    }
+    client
+}
+
+/// Logs in. Answers with the client, and with the schema that is still to be checked.
+async fn log_in(
+    worker: &Rc<Worker>,
+    stream: Stream,
+) -> Result<(client::Login, Option<Vec<u8>>), NoLogin> {
+    let mut newcomer = Newcomer {
+        peer: stream.addresses().map(|(peer, _)| peer),
+        talk: Talk::new(stream),
+        offered: Capabilities::NONE,
+    };
+    if worker.is_stopping() {
+        return Err(greet_with(newcomer, Fault::new(Kind::Stopping, "Flifo is stopping")).await);
+    }
+    newcomer = crate::proxy_protocol::receive(worker, newcomer).await?;
+    let (greeting, server) = match greeting(worker, &newcomer).await {
+        Ok(greeting) => greeting,
+        Err(fault) => return Err(greet_with(newcomer, fault).await),
+    };
+    newcomer.offered = greeting.capabilities;
+    let mut payload = Vec::new();
+    greeting.encode(&mut payload);
+    newcomer.talk.write(&payload).await?;
+    let (newcomer, login) = read_login(worker, newcomer).await?;
+    match worker.shared.users.get(&login.user) {
+        Some(user) => pool(worker, newcomer, &greeting, login, user).await,
+        None => {
+            let greeted_by = match worker.shared.users.is_empty() {
+                true => carry::GreetedBy::Server,
+                false => carry::GreetedBy::Flifo { id: greeting.connection_id },
+            };
+            Ok((carry::log_in(worker, newcomer, login, server, greeted_by).await?, None))
+        }
+    }
+}
+
+/// What the client is greeted with: the server's words, or Flifo's where it may have to check a password itself.
+async fn greeting(
+    worker: &Rc<Worker>,
+    newcomer: &Newcomer,
+) -> Result<(Greeting, Option<Greeted>), Fault> {
+    let tls = worker.shared.tls.clients.is_some() && !newcomer.talk.stream().is_tls();
+    let pooled = !worker.shared.users.is_empty();
+    let (mut greeting, server) = match worker.shared.server.greeting().filter(|_| pooled) {
+        Some(greeting) => (greeting, None),
+        None => {
+            let greeted = opener::greeted(worker, newcomer.peer).await.map_err(|error| error.fault(worker))?;
+            (greeted.greeting.clone(), Some(greeted))
+        }
+    };
+    greeting.capabilities = offered(greeting.capabilities, pooled, tls);
+    if pooled {
+        let mut random = [0; Nonce::LEN];
+        getrandom::fill(&mut random).map_err(|error| {
+            Fault::new(Kind::BadHandshake, format!("Flifo got no random numbers: {error}"))
+        })?;
+        greeting.nonce = Nonce::from_random(random).as_bytes().to_vec();
+        greeting.plugin = Plugin::NativePassword.name().to_vec();
+        greeting.connection_id = worker.new_client_id();
+    }
+    Ok((greeting, server))
+}
+
+/// Reads the client's answer, after going on in TLS if it asks for that.
+async fn read_login(
+    worker: &Worker,
+    mut newcomer: Newcomer,
+) -> Result<(Newcomer, Login), NoLogin> {
+    let mut first = FirstPacket::decode(&newcomer.talk.read().await?);
+    if let Ok(FirstPacket::TlsRequest { .. }) = first {
+        let Some(config) = worker.shared.tls.clients.clone() else {
+            let message = "Bad handshake: TLS was asked for, which Flifo did not offer";
+            return Err(tell(newcomer, Fault::new(Kind::BadHandshake, message)).await);
+        };
+        newcomer = newcomer.go_on_in_tls(config).await?;
+        first = FirstPacket::decode(&newcomer.talk.read().await?);
+    }
+    let fault = match first {
+        Ok(FirstPacket::Login(_))
+            if worker.shared.tls.clients_required && !newcomer.talk.stream().is_secure() =>
+        {
+            let message = "Connections using insecure transport are prohibited: Flifo's tls.mode \
+                is \"required\"";
+            Fault::new(Kind::TlsRequired, message)
+        }
+        Ok(FirstPacket::Login(mut login)) => {
+            login.capabilities = login.capabilities & newcomer.offered;
+            return Ok((newcomer, login));
+        }
+        Ok(FirstPacket::TlsRequest { .. }) => {
+            Fault::new(Kind::BadHandshake, "Bad handshake: TLS inside TLS")
+        }
+        Err(error) => Fault::new(Kind::BadHandshake, format!("Bad handshake: {error}")),
+    };
+    Err(tell(newcomer, fault).await)
+}
+
+/// Checks the password of a user that Flifo knows.
+async fn pool(
+    worker: &Rc<Worker>,
+    mut newcomer: Newcomer,
+    greeting: &Greeting,
+    login: Login,
+    user: &User,
+) -> Result<(client::Login, Option<Vec<u8>>), NoLogin> {
+    if !prove(&mut newcomer, greeting, &login, user).await? {
+        let fault = denied(&login, &newcomer);
+        // Guessing is made slow, and costs the server nothing.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        return Err(tell(newcomer, fault).await);
+    }
+    let name: Rc<[u8]> = login.user.as_slice().into();
+    let key = Key::new(Rc::clone(&name), login.capabilities, login.collation);
+    let Some(key) = worker.keys.borrow_mut().id(key) else {
+        let fault = Fault::new(
+            Kind::BadHandshake,
+            "Flifo has met too many different combinations of user, capabilities and collation",
+        );
+        return Err(tell(newcomer, fault).await);
+    };
+    let sequence = newcomer.talk.sequence();
+    if login.schema.is_none() {
+        let mut ok = Vec::new();
+        let packet = OkPacket { status: greeting.status, ..OkPacket::EMPTY };
+        packet.encode(OK, login.capabilities, &mut ok);
+        newcomer.talk.write(&ok).await?;
+    }
+    let (stream, more) = newcomer.talk.into_parts();
+    let client = client::Login {
+        id: greeting.connection_id,
+        stream,
+        capabilities: login.capabilities,
+        user: name,
+        key: Some(key.with_schema(login.schema.is_some())),
+        session: Session::new(None, greeting.status),
+        link: None,
+        more,
+        sequence: login.schema.is_some().then_some(sequence),
+    };
+    Ok((client, login.schema))
+}
+
+/// Whether the client proves the user's password.
+async fn prove(
+    newcomer: &mut Newcomer,
+    greeting: &Greeting,
+    login: &Login,
+    user: &User,
+) -> Result<bool, NoLogin> {
+    let mut plugin = match &login.plugin {
+        Some(name) => Plugin::from_name(name),
+        None => Plugin::NativePassword,
+    };
+    let bad = |error: wire::Malformed| Fault::new(Kind::BadHandshake, error.to_string());
+    let nonce = Nonce::from_server(&Plugin::NativePassword, &greeting.nonce).map_err(bad)?;
+    let mut response = login.response.clone();
+    if !user.can_check(&plugin) {
+        plugin = user.plugin().clone();
+        let mut switch = Vec::new();
+        AuthPacket::encode_switch(plugin.name(), nonce.as_bytes(), &mut switch);
+        newcomer.talk.write(&switch).await?;
+        response = newcomer.talk.read().await?;
+    }
+    // Clients of caching_sha2 answer an empty password with one zero byte after a switch.
+    if response == [0] {
+        response.clear();
+    }
+    let is_right = user.check(&plugin, &nonce, &response);
+    if is_right && plugin == Plugin::CachingSha2 && !response.is_empty() {
+        let mut fast = Vec::new();
+        AuthPacket::encode_more(&[caching_sha2::FAST_OK], &mut fast);
+        newcomer.talk.write(&fast).await?;
+    }
+    Ok(is_right)
+}
+
+fn denied(login: &Login, newcomer: &Newcomer) -> Fault {
+    let host = newcomer.peer.map_or_else(|| "localhost".to_owned(), |peer| peer.ip().to_string());
+    let user = String::from_utf8_lossy(&login.user);
+    let using = if login.response.is_empty() { "NO" } else { "YES" };
+    let message =
+        format!("Access denied for user '{user}'@'{host}' (using password: {using}) by Flifo");
+    Fault::new(Kind::AccessDenied, message)
+}
+
+/// Sends an error in the greeting's place.
+async fn greet_with(mut newcomer: Newcomer, fault: Fault) -> NoLogin {
+    newcomer.talk.set_sequence(0);
+    let payload = fault.greeting();
+    // A client that is gone already need not hear it.
+    let _ = newcomer.talk.stream().write_all(&payload).await;
+    NoLogin::Fault(fault)
+}
+
+/// Sends an error as the login's answer.
+pub(crate) async fn tell(mut newcomer: Newcomer, fault: Fault) -> NoLogin {
+    let _ = newcomer.talk.write(&fault.payload()).await;
+    NoLogin::Fault(fault)
+}
+
+impl Newcomer {
+    async fn go_on_in_tls(self, config: Arc<rustls::ServerConfig>) -> Result<Self, NoLogin> {
+        let sequence = self.talk.sequence();
+        let (stream, unread) = self.talk.into_parts();
+        let stream = stream.accept_tls(config, &unread).await.map_err(TalkError::Io)?;
+        Ok(Self { talk: Talk::resume(stream, Vec::new(), sequence), ..self })
+    }
+}
+
+/// Hands an accepted socket to the less loaded of two workers.
+pub(crate) fn hand_over(worker: &Rc<Worker>, accepted: Accepted) {
+    let chosen = worker.shared.choose_worker();
+    if chosen == worker.index {
+        begin(worker, accepted);
+    } else {
+        worker.shared.mail(chosen, Mail::Accepted(accepted));
+    }
+}

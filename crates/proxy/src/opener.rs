@@ -1,0 +1,159 @@
+//! Opens links: for those who wait for one, for a client's login, for a single order.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use link::login::{Greeted, LoggedIn, LoginError, Request};
+use wire::Capabilities;
+
+use crate::admit;
+use crate::fault::{Fault, Kind};
+use crate::keys::{Key, KeyId};
+use crate::links::{self, Link};
+use crate::worker::Worker;
+
+/// Why there is no link.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoLink {
+    #[error("it cannot be reached: {0}")]
+    Unreachable(std::io::Error),
+    #[error("it did not answer within limits.connect ({0:?})")]
+    Late(Duration),
+    #[error("{0}")]
+    Login(#[from] LoginError),
+    #[error("no password is known for it yet: only its hash, and no client has proved it")]
+    NoCredential,
+    #[error("it does not report changes of session state; set the user's mode to \"carried\"")]
+    NoTracking,
+}
+
+impl NoLink {
+    /// What a client is told.
+    pub(crate) fn fault(&self, worker: &Worker) -> Fault {
+        if let Self::Login(LoginError::Refused { code, sqlstate, message }) = self {
+            return Fault::relayed(*code, sqlstate, message);
+        }
+        let message = format!("Flifo has no link to the server at {}: {self}", worker.shared.address);
+        Fault::new(Kind::ServerUnreachable, message)
+    }
+}
+
+/// What a pooled link asks for beyond what its clients have.
+const POOLED: Capabilities = Capabilities(
+    Capabilities::LONG_PASSWORD.0
+        | Capabilities::LONG_FLAG.0
+        | Capabilities::PROTOCOL_41.0
+        | Capabilities::TRANSACTIONS.0
+        | Capabilities::SECURE_CONNECTION.0
+        | Capabilities::PLUGIN_AUTH.0
+        | Capabilities::LENENC_AUTH.0
+        | Capabilities::CONNECT_ATTRS.0
+        | Capabilities::SESSION_TRACK.0,
+);
+
+/// Has the server report what it can of changes to a session. What it cannot is read off the statements.
+const TRACK: &str = "SET SESSION session_track_system_variables='*', session_track_schema=ON, \
+    session_track_state_change=ON";
+
+/// Connects and reads the greeting, within the time that is allowed.
+pub(crate) async fn greeted(
+    worker: &Worker,
+    client: Option<SocketAddr>,
+) -> Result<Greeted, NoLink> {
+    let limit = worker.plan.limits.connect;
+    let connect = async {
+        let stream =
+            link::dial::dial(&worker.shared.address).await.map_err(NoLink::Unreachable)?;
+        crate::proxy_protocol::send(worker, &stream, client).await.map_err(NoLink::Unreachable)?;
+        link::login::greet(stream).await.map_err(NoLink::from)
+    };
+    let greeted = match tokio::time::timeout(limit, connect).await {
+        Ok(greeted) => greeted?,
+        Err(_) => return Err(NoLink::Late(limit)),
+    };
+    worker.shared.server.learn(&greeted.greeting);
+    Ok(greeted)
+}
+
+/// Opens a link for those of this key who wait. Its place under the cap has been taken.
+pub(crate) fn open(worker: &Rc<Worker>, key: KeyId) {
+    let worker = Rc::clone(worker);
+    tokio::task::spawn_local(async move {
+        let opened = pooled(&worker, key).await;
+        worker.gate.borrow_mut().opened(key);
+        match opened {
+            Ok(link) => {
+                worker.counters.links_opened.add(1);
+                worker.add_link(&link);
+                admit::put(&worker, key, &link);
+                tokio::task::spawn_local(links::serve(Rc::clone(&worker), link));
+            }
+            Err(error) => failed(&worker, key, &error),
+        }
+        admit::pump(&worker);
+    });
+}
+
+/// No link could be opened: if there is no other one either, those who wait are told why.
+fn failed(worker: &Rc<Worker>, key: KeyId, error: &NoLink) {
+    worker.counters.links_failed.add(1);
+    let user = String::from_utf8_lossy(&worker.keys.borrow().get(key).user).into_owned();
+    tracing::warn!(server = %worker.shared.address, user, %error, "no link");
+    let other = worker.gate.borrow_mut().closed(key, |_| false);
+    if let Some(other) = other {
+        worker.shared.mail(other, crate::worker::Mail::LinkFree);
+    }
+    let fault = error.fault(worker);
+    loop {
+        let waiter = worker.gate.borrow_mut().give_up(key);
+        match waiter {
+            Some(client) => admit::refuse_held(worker, &client, &fault),
+            None => break,
+        }
+    }
+}
+
+async fn pooled(worker: &Worker, key: KeyId) -> Result<Rc<Link>, NoLink> {
+    let mut logged_in = log_in(worker, key).await?;
+    if !logged_in.capabilities.has(Capabilities::SESSION_TRACK) {
+        return Err(NoLink::NoTracking);
+    }
+    let track = tokio::time::timeout(worker.plan.limits.connect, logged_in.run(TRACK));
+    track.await.map_err(|_| NoLink::Late(worker.plan.limits.connect))??;
+    let LoggedIn { talk, thread_id, capabilities, .. } = logged_in;
+    let (stream, _) = talk.into_parts();
+    let id = worker.new_link_id();
+    Ok(Rc::new(Link::new(id, thread_id, stream, capabilities, Some(key), None)))
+}
+
+/// Logs in as the user of this key.
+async fn log_in(worker: &Worker, key: KeyId) -> Result<LoggedIn, NoLink> {
+    let key: Rc<Key> = worker.keys.borrow().get(key);
+    let user = worker.shared.users.get(&key.user);
+    let credential = user.and_then(|user| user.credential()).ok_or(NoLink::NoCredential)?;
+    let greeted = greeted(worker, None).await?;
+    let request = Request {
+        user: &key.user,
+        credential: &credential,
+        capabilities: key.capabilities | POOLED,
+        collation: key.collation,
+        packet_max: u32::try_from(worker.plan.limits.packet_max).unwrap_or(u32::MAX),
+    };
+    let limit = worker.plan.limits.login;
+    let login = greeted.login(&request, worker.shared.tls.server.as_ref());
+    let login = tokio::time::timeout(limit, login).await.map_err(|_| NoLink::Late(limit))?;
+    Ok(login?)
+}
+
+/// Runs one statement on a link of its own, as the user of this key.
+pub(crate) async fn run_once(worker: &Worker, key: KeyId, text: &str) -> Result<(), NoLink> {
+    let mut logged_in = log_in(worker, key).await?;
+    let limit = worker.plan.limits.connect;
+    let run = tokio::time::timeout(limit, logged_in.run(text));
+    match run.await.map_err(|_| NoLink::Late(limit))? {
+        // The thread to be killed may be gone already.
+        Err(LoginError::Refused { code: 1094, .. }) => Ok(()),
+        other => Ok(other?),
+    }
+}

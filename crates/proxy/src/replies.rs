@@ -1,0 +1,381 @@
+//! The road's second half: replies are followed, learnt from, and written to the clients they belong to.
+//!
+//! A link that has become free is refilled from the waiting line *before* the finished reply is written to its
+//! client, so that the server has its next statement already while the last one's client is being served.
+
+use std::io;
+use std::rc::Rc;
+
+use engine::pin::Pin;
+use wire::capability::Capabilities;
+use wire::frame::{HEADER, put_packet_with};
+use wire::passage::{Passage, Until};
+use wire::reply::{Kind as Packet, Step};
+use wire::response::{EofPacket, OkPacket};
+use wire::statement;
+use wire::tracker::{Change, Changes, put_change};
+
+use crate::admit;
+use crate::buffers::BUFFER;
+use crate::client::Client;
+use crate::fault::{Fault, Kind};
+use crate::links::{Flight, Link, Purpose};
+use crate::worker::{Mail, Worker};
+
+/// Reads what the server has sent and follows it. False ends the link.
+pub(crate) fn read(worker: &Rc<Worker>, link: &Rc<Link>) -> bool {
+    let carry = link.carry.take();
+    let mut buffer = worker.buffers.take(carry.len() + BUFFER / 2);
+    buffer[..carry.len()].copy_from_slice(&carry);
+    let lives = match link.stream.try_read(&mut buffer[carry.len()..]) {
+        Ok(0) => false,
+        Ok(read) => follow(worker, link, &mut buffer[..carry.len() + read]),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            *link.carry.borrow_mut() = carry;
+            true
+        }
+        Err(_) => false,
+    };
+    worker.buffers.give(buffer);
+    lives
+}
+
+fn follow(worker: &Rc<Worker>, link: &Rc<Link>, bytes: &mut [u8]) -> bool {
+    let mut len = bytes.len();
+    // Bytes before `from` are done with; bytes before `at` have been followed.
+    let (mut from, mut at) = (0, 0);
+    while at < len {
+        let mut flights = link.flights.borrow_mut();
+        let Some(flight) = flights.front_mut() else {
+            drop(flights);
+            return out_of_turn(link, &bytes[at..len]);
+        };
+        match flight.follower.advance(&bytes[..len], at) {
+            Ok(Step::More { from: to }) => {
+                let client = flight.listener();
+                drop(flights);
+                if let Some(client) = client {
+                    client.write(&bytes[from..to]);
+                }
+                *link.carry.borrow_mut() = bytes[to..len].to_vec();
+                return true;
+            }
+            Ok(Step::Packet { kind, start, end }) => {
+                let new_end = inspect(worker, link, flight, kind, bytes, start..end);
+                bytes.copy_within(end..len, new_end);
+                len -= end - new_end;
+                at = new_end;
+                if at == len && !flight.follower.is_done() && flight.listener().is_some() {
+                    // The server waits for the client, or there is simply more to come.
+                    let client = flight.listener();
+                    drop(flights);
+                    if let Some(client) = client {
+                        client.write(&bytes[from..at]);
+                        client.wake();
+                    }
+                    from = at;
+                }
+            }
+            Ok(Step::End { at: end }) => {
+                let flight = flights.pop_front();
+                drop(flights);
+                if let Some(flight) = flight {
+                    finish(worker, link, flight, &bytes[from..end]);
+                }
+                (from, at) = (end, end);
+            }
+            Err(error) => {
+                drop(flights);
+                tracing::warn!(link = link.id, %error, "the server's answer is not MySQL's protocol");
+                worker.count_fault(Kind::NonsenseFromServer);
+                return false;
+            }
+        }
+    }
+    // A reply may end exactly where the bytes do.
+    finish_ended(worker, link, &bytes[from..len]);
+    true
+}
+
+/// Ends the reply in flight if its last byte has been followed; `tail` is what its client has not got yet.
+fn finish_ended(worker: &Rc<Worker>, link: &Rc<Link>, tail: &[u8]) {
+    let mut flights = link.flights.borrow_mut();
+    let ended = flights.front().is_some_and(|flight| flight.follower.is_done());
+    let flight = if ended { flights.pop_front() } else { None };
+    drop(flights);
+    if let Some(flight) = flight {
+        finish(worker, link, flight, tail);
+    }
+}
+
+/// The server speaks although nobody asked: it says why it ends the connection.
+fn out_of_turn(link: &Link, bytes: &[u8]) -> bool {
+    if let (None, Some(client)) = (link.key.get(), link.holder.borrow().as_ref()) {
+        client.write(bytes);
+        return true;
+    }
+    false
+}
+
+/// Learns from a packet that says something, and changes what is the client's own business in it.
+/// Returns where the packet ends now.
+fn inspect(
+    worker: &Rc<Worker>,
+    link: &Link,
+    flight: &mut Flight,
+    kind: Packet,
+    bytes: &mut [u8],
+    at: std::ops::Range<usize>,
+) -> usize {
+    let packet = &mut bytes[at.clone()];
+    packet[HEADER - 1] = packet[HEADER - 1].wrapping_add(flight.shift);
+    let Some(client) = flight.client.clone() else { return at.end };
+    match kind {
+        Packet::Ok => {
+            if let Ok(ok) = OkPacket::decode(&packet[HEADER..], link.capabilities) {
+                let shorter = see_ok(worker, link, &client, flight, &ok, packet);
+                if let Some(shorter) = shorter
+                    && shorter.len() <= packet.len()
+                {
+                    packet[..shorter.len()].copy_from_slice(&shorter);
+                    return at.start + shorter.len();
+                }
+            }
+        }
+        Packet::Eof => {
+            if let Ok(eof) = EofPacket::decode(&packet[HEADER..]) {
+                client.session.borrow_mut().see_status(eof.status);
+            }
+        }
+        Packet::Err => {
+            flight.failed = true;
+            if !flight.is_listened_to() {
+                flight.failure = Some(packet.into());
+            }
+        }
+        Packet::Prepared if client.is_pooled() => see_prepared(link, &client, flight, packet),
+        Packet::LocalInfile => client.upload.set(Some(Passage::new(Until::EmptyPacket))),
+        Packet::Authentication => client.upload.set(Some(Passage::new(Until::PayloadEnd))),
+        Packet::Prepared | Packet::Text | Packet::Progress => {}
+    }
+    at.end
+}
+
+/// Learns from an OK packet. Returns it rewritten if the client must see it otherwise.
+fn see_ok(
+    worker: &Rc<Worker>,
+    link: &Link,
+    client: &Rc<Client>,
+    flight: &Flight,
+    ok: &OkPacket<'_>,
+    packet: &[u8],
+) -> Option<Vec<u8>> {
+    if !client.is_pooled() {
+        client.session.borrow_mut().see_status(ok.status);
+        return None;
+    }
+    for change in Changes::new(ok.changes).flatten() {
+        if let Change::Schema(name) = change {
+            *link.schema.borrow_mut() = (!name.is_empty()).then(|| name.into());
+        }
+    }
+    if !flight.is_listened_to() {
+        return None;
+    }
+    let pin = client.session.borrow_mut().see_ok(ok);
+    if let Some(pin) = pin {
+        worker.count_pin(client, pin);
+    }
+    rewrite_ok(ok, packet, client.capabilities)
+}
+
+/// The OK packet as the client would have got it: without what only Flifo asked the server to report.
+fn rewrite_ok(ok: &OkPacket<'_>, packet: &[u8], capabilities: Capabilities) -> Option<Vec<u8>> {
+    if ok.changes.is_empty() {
+        return None;
+    }
+    let mut changes = Vec::new();
+    for change in Changes::new(ok.changes).flatten() {
+        match change {
+            Change::Schema(_) => put_change(&mut changes, change),
+            Change::Variable { name, .. } if TRACKED.contains(&name) => {
+                put_change(&mut changes, change);
+            }
+            _ => {}
+        }
+    }
+    let mut out = Vec::with_capacity(packet.len());
+    put_packet_with(&mut out, packet[HEADER - 1], |out| {
+        OkPacket { changes: &changes, ..*ok }.encode(packet[HEADER], capabilities, out);
+    });
+    Some(out)
+}
+
+/// The variables that servers report to whoever asks for session tracking, by default.
+const TRACKED: [&[u8]; 5] = [
+    b"autocommit",
+    b"character_set_client",
+    b"character_set_connection",
+    b"character_set_results",
+    b"time_zone",
+];
+
+fn see_prepared(link: &Link, client: &Client, flight: &mut Flight, packet: &mut [u8]) {
+    let payload = &mut packet[HEADER..];
+    let Some(id) = statement::id(payload) else { return };
+    let parameters = payload.get(7..9).map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
+    let mut session = client.session.borrow_mut();
+    match &flight.purpose {
+        Purpose::Prepare(source) => {
+            let Some(own) = session.statements.add(Rc::clone(source), parameters) else {
+                // Replaced by an error at the end of the reply would be too late: close it, and let the client's
+                // executes find nothing.
+                link.close_statement(id);
+                return;
+            };
+            if session.pin().is_some() {
+                if let Some(prepared) = session.statements.get(own) {
+                    prepared.own_id = Some(id);
+                }
+            } else if let Some(evicted) = link.known.borrow_mut().add(Rc::clone(source), id) {
+                link.close_statement(evicted);
+            }
+            statement::set_id(payload, own);
+        }
+        Purpose::Shared(source) => {
+            if let Some(evicted) = link.known.borrow_mut().add(Rc::clone(source), id) {
+                link.close_statement(evicted);
+            }
+        }
+        Purpose::Own(client_id) => match session.statements.get(*client_id) {
+            Some(prepared) => prepared.own_id = Some(id),
+            None => link.close_statement(id),
+        },
+        _ => {}
+    }
+}
+
+/// A reply has ended: what follows is started, then its last bytes are written.
+fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: Flight, tail: &[u8]) {
+    let Some(client) = flight.client.clone() else {
+        // Its client left while it ran. Nobody knows what the link's session is like.
+        if flight.slot {
+            admit::leave(worker);
+        }
+        return link.close();
+    };
+    if flight.is_listened_to() {
+        let is_login = flight.purpose == Purpose::LoginSchema;
+        if is_login {
+            client.login_sequence.set(None);
+        }
+        let was_uploading = client.upload.take().is_some_and(|upload| !upload.is_done());
+        admit::over(worker, &client, link, flight.slot);
+        client.write_last(tail);
+        if is_login && flight.failed || was_uploading && flight.failed {
+            // No login, or an answer before the command had come: what follows cannot be understood.
+            client.close();
+        }
+        return;
+    }
+    match flight.failure {
+        Some(mut packet) => {
+            let shift = client.login_sequence.take().map_or(0, |sequence| sequence - 1);
+            packet[HEADER - 1] = packet[HEADER - 1].wrapping_add(shift);
+            worker.buffers.forget(client.held.take());
+            client.upload.set(None);
+            admit::over(worker, &client, link, flight.slot);
+            client.write_last(&packet);
+        }
+        None => {
+            match flight.purpose {
+                Purpose::Schema(schema) => *link.schema.borrow_mut() = Some(schema),
+                Purpose::InsertId => link.last_client.set(client.id),
+                _ => {}
+            }
+            admit::launch_held(worker, &client, link);
+        }
+    }
+}
+
+impl Flight {
+    /// The client that the reply is passed on to.
+    fn listener(&self) -> Option<Rc<Client>> {
+        if self.is_listened_to() { self.client.clone() } else { None }
+    }
+
+    /// Whether the reply goes to the client, rather than being Flifo's own affair.
+    fn is_listened_to(&self) -> bool {
+        matches!(self.purpose, Purpose::Statement | Purpose::Prepare(_) | Purpose::LoginSchema)
+    }
+}
+
+/// The link is gone: those whose statements it carried are told, and its place is free.
+pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
+    let flights = link.flights.take();
+    let holder = link.holder.take();
+    if let Some(key) = link.key.get() {
+        let other = worker.gate.borrow_mut().closed(key, |other| other.id == link.id);
+        if let Some(other) = other {
+            worker.shared.mail(other, Mail::LinkFree);
+        }
+    }
+    for flight in flights {
+        if let Some(client) = &flight.client {
+            tell_lost(worker, client, link, &flight);
+        }
+        if flight.slot {
+            admit::leave(worker);
+        }
+    }
+    if let Some(client) = holder {
+        client.link.take();
+        let session = client.session.borrow();
+        let lost_state = session.holds_link();
+        let pin = session.pin();
+        drop(session);
+        if !client.is_pooled() || lost_state {
+            tracing::debug!(client = client.id, ?pin, "a link was lost that its client held");
+            client.close();
+        }
+    }
+    worker.links.borrow_mut().remove(&link.id);
+    admit::pump(worker);
+}
+
+/// Tells a client that its statement's link was lost, if it can still be told.
+fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, link: &Link, flight: &Flight) {
+    let message = format!(
+        "Lost connection to server during query: the link to {} ended before the answer did. \
+         The statement may have been executed",
+        worker.shared.address
+    );
+    let fault = Fault::new(Kind::LinkLost, message);
+    worker.count_fault(fault.kind);
+    let started = flight.is_listened_to() && flight.follower.has_begun();
+    if started && !flight.follower.is_between_packets() {
+        // In the middle of a packet nothing can be said.
+        return client.close();
+    }
+    let sequence = if started { flight.follower.next_sequence() } else { 1 };
+    let shift = client.login_sequence.take().map_or(0, |sequence| sequence - 1);
+    let unsent = link.carry.take();
+    drop(unsent);
+    client.upload.set(None);
+    worker.buffers.forget(client.held.take());
+    client.write_last(&fault.packet(sequence.wrapping_add(shift)));
+}
+
+impl Worker {
+    /// Keeps a client's link for this reason, unless it is kept already.
+    pub(crate) fn pin(&self, client: &Client, pin: Pin) {
+        if client.session.borrow_mut().keep(pin) {
+            self.count_pin(client, pin);
+        }
+    }
+
+    fn count_pin(&self, client: &Client, pin: Pin) {
+        self.counters.pins[pin as usize].add(1);
+        tracing::debug!(client = client.id, reason = pin.name(), "pinned");
+    }
+}

@@ -1,0 +1,108 @@
+//! The road's beginning: bytes of a client become commands, one at a time, and its end when the client goes.
+
+use std::io;
+use std::rc::Rc;
+
+use wire::frame::{HEADER, Header};
+use wire::passage::Passage;
+
+use crate::buffers::BUFFER;
+use crate::client::{Client, Turn};
+use crate::commands;
+use crate::fault::{Fault, Kind};
+use crate::worker::Worker;
+
+/// Reads what the client has sent and handles it.
+pub(crate) fn read(worker: &Rc<Worker>, client: &Rc<Client>) {
+    let more = client.take_more();
+    let mut buffer = worker.buffers.take(more.len() + BUFFER / 2);
+    buffer[..more.len()].copy_from_slice(&more);
+    match client.stream.try_read(&mut buffer[more.len()..]) {
+        Ok(0) => client.close(),
+        Ok(read) => handle(worker, client, &mut buffer[..more.len() + read]),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => client.keep_more(&more, true),
+        Err(_) => client.close(),
+    }
+    worker.buffers.give(buffer);
+}
+
+/// Handles bytes of a client: the rest of what it uploads, then commands while it is its turn.
+pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8]) {
+    let mut at = pass_upload(client, bytes);
+    while at < bytes.len() && client.turn.get() == Turn::Client && !client.is_closing() {
+        let Some(header) = Header::peek(&bytes[at..]) else {
+            return client.keep_more(&bytes[at..], true);
+        };
+        if header.sequence != 0 {
+            let message = format!(
+                "Got packets out of order: a command is numbered 0, this one {}",
+                header.sequence
+            );
+            return refuse_and_close(worker, client, &Fault::new(Kind::OutOfOrder, message));
+        }
+        let there = bytes.len() - at;
+        let length = HEADER + header.len;
+        let max = worker.plan.limits.packet_max;
+        if header.len as u64 > max {
+            let message =
+                format!("Got a packet of {} bytes; Flifo's packet_max is {max}", header.len);
+            return refuse_and_close(worker, client, &Fault::new(Kind::PacketTooLarge, message));
+        }
+        // A command is read as a whole where it fits a buffer, else it begins with as much as does.
+        if there < length.min(BUFFER) {
+            return client.keep_more(&bytes[at..], true);
+        }
+        let end = at + length.min(there);
+        let passage = Passage::inside(header, at + length - end);
+        let upload = (!passage.is_done()).then_some(passage);
+        commands::handle(worker, client, &mut bytes[at..end], upload);
+        at = end;
+        at += pass_upload(client, &bytes[at..]);
+    }
+    client.keep_more(&bytes[at..], false);
+}
+
+/// Sends on what belongs to a command that is being uploaded.
+fn pass_upload(client: &Client, bytes: &[u8]) -> usize {
+    let (Some(mut passage), Turn::Server) = (client.upload.get(), client.turn.get()) else {
+        return 0;
+    };
+    let passed = passage.advance(bytes);
+    if let Some(link) = client.link() {
+        link.send(&bytes[..passed]);
+    }
+    client.upload.set((!passage.is_done()).then_some(passage));
+    if passage.is_done() && client.upload_ends_turn.take() {
+        client.give_turn();
+    }
+    passed
+}
+
+/// Sends an error that ends the connection.
+pub(crate) fn refuse_and_close(worker: &Worker, client: &Client, fault: &Fault) {
+    worker.count_fault(fault.kind);
+    client.write_last(&fault.packet(1));
+    client.close();
+}
+
+/// Cleans up behind a client that is gone: what runs for it is killed, its link is dropped.
+pub(crate) fn end(worker: &Rc<Worker>, client: &Rc<Client>) {
+    if let Some(waiting) = client.waiting.take() {
+        worker.gate.borrow_mut().leave(waiting);
+    }
+    client.turn.set(Turn::Client);
+    if let Some(link) = client.link.take() {
+        let mut runs = false;
+        for flight in link.flights.borrow_mut().iter_mut() {
+            flight.client = None;
+            runs = true;
+        }
+        if runs && link.key.get().is_some() {
+            // The reply is read to its end and dropped, which gives the slot back; then the link is closed.
+            crate::kill::abandon(worker, &link);
+        } else {
+            link.close();
+        }
+    }
+    worker.remove_client(client);
+}

@@ -1,0 +1,151 @@
+//! Starts the proxy and stops it: listeners, workers, signals.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+use crate::config::{Listen, Plan};
+use crate::listener::{self, Listener};
+use crate::users::Users;
+use crate::worker::{self, Mail, Shared, Worker};
+
+/// Why the proxy could not run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error("cannot listen on {address}: {error}; is another Flifo running, or may you not?")]
+    Listen { address: String, error: io::Error },
+    #[error("{0}")]
+    Setup(String),
+    #[error("cannot start a worker: {0}")]
+    Worker(io::Error),
+}
+
+/// Runs the proxy in front of the server at `address` until a signal ends it.
+pub fn run(plan: Plan, address: link::Address) -> Result<(), RunError> {
+    let plan = Arc::new(plan);
+    let listeners = bind(&plan)?;
+    let (mailboxes, mails): (Vec<_>, Vec<_>) =
+        (0..plan.workers).map(|_| mpsc::unbounded_channel()).unzip();
+    let users = users(&plan).map_err(RunError::Setup)?;
+    let tls = crate::tls::Tls::default();
+    let shared = Arc::new(Shared::new(plan, address, users, tls, mailboxes));
+    let mut listeners = Some(listeners);
+    let mut workers = Vec::new();
+    for (index, mail) in mails.into_iter().enumerate() {
+        let shared = Arc::clone(&shared);
+        // The first worker accepts for all: they are told by mail.
+        let listeners = listeners.take().unwrap_or_default();
+        let name = format!("worker {index}");
+        let work = move || work(index, shared, mail, listeners);
+        workers.push(thread::Builder::new().name(name).spawn(work).map_err(RunError::Worker)?);
+    }
+    wait_for_signal(&shared, &workers).map_err(RunError::Worker)?;
+    for worker in workers {
+        match worker.join() {
+            Ok(result) => result.map_err(RunError::Worker)?,
+            Err(_) => return Err(RunError::Setup("a worker panicked".to_owned())),
+        }
+    }
+    for listen in &shared.plan.listen {
+        if let Listen::Unix(path) = listen {
+            // It may be gone already.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+    Ok(())
+}
+
+fn bind(plan: &Plan) -> Result<Vec<Listener>, RunError> {
+    let bind = |listen: &Listen| {
+        listener::bind(listen, plan.backlog).map_err(|error| {
+            let address = match listen {
+                Listen::Tcp(address) => address.to_string(),
+                Listen::Unix(path) => path.display().to_string(),
+            };
+            RunError::Listen { address, error }
+        })
+    };
+    plan.listen.iter().map(bind).collect()
+}
+
+fn users(plan: &Plan) -> Result<Users, String> {
+    use crate::users::User;
+    use wire::auth::{Plugin, native};
+    let mut users = Users::default();
+    for user in plan.users.iter().filter(|user| user.pooled) {
+        let known = match (&user.password, &user.password_hash) {
+            (Some(password), _) => {
+                User::with_password(password.clone(), Plugin::NativePassword)
+            }
+            (None, Some(hash)) => User::with_hash(
+                native::Stored::parse(hash.as_bytes()).map_err(|_| "bad hash".to_owned())?,
+            ),
+            (None, None) => continue,
+        };
+        users.add(user.name.as_bytes(), known);
+    }
+    Ok(users)
+}
+
+/// One worker's thread.
+fn work(
+    index: usize,
+    shared: Arc<Shared>,
+    mail: mpsc::UnboundedReceiver<Mail>,
+    listeners: Vec<Listener>,
+) -> io::Result<()> {
+    let runtime: LocalRuntime = Builder::new_current_thread()
+        .enable_all()
+        .on_thread_unpark(|| {
+            crate::clock::tick();
+        })
+        .build_local(LocalOptions::default())?;
+    runtime.block_on(async move {
+        let worker = Rc::new(Worker::new(index, shared));
+        for listener in listeners {
+            tokio::task::spawn_local(listener::serve(Rc::clone(&worker), listener));
+        }
+        worker::run(worker, mail).await;
+    });
+    // What is left would only wait for clients that have had their time.
+    runtime.shutdown_timeout(Duration::ZERO);
+    Ok(())
+}
+
+/// Waits for a signal to stop, then for the workers, but not for ever.
+fn wait_for_signal(
+    shared: &Arc<Shared>,
+    workers: &[thread::JoinHandle<io::Result<()>>],
+) -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        let limit = shared.plan.limits.stop;
+        tracing::info!(?limit, "stopping: no new clients; what runs may finish");
+        shared.stop();
+        let all_gone = async {
+            while workers.iter().any(|worker| !worker.is_finished()) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::select! {
+            () = all_gone => {}
+            () = tokio::time::sleep(limit) => tracing::warn!("some clients did not finish in time"),
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        shared.mail_all(|| Mail::Abort);
+        Ok(())
+    })
+}

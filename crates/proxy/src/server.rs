@@ -1,0 +1,48 @@
+//! What is known of the server before a client is greeted: its version and capabilities, from its last greeting.
+
+use std::sync::Mutex;
+
+use wire::Capabilities;
+use wire::handshake::Greeting;
+
+/// The last greeting that any worker has read.
+#[derive(Debug, Default)]
+pub(crate) struct ServerFacts {
+    greeting: Mutex<Option<Greeting>>,
+}
+
+impl ServerFacts {
+    pub(crate) fn learn(&self, greeting: &Greeting) {
+        *self.lock() = Some(greeting.clone());
+    }
+
+    pub(crate) fn greeting(&self) -> Option<Greeting> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Greeting>> {
+        self.greeting.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// What Flifo does not carry: compression, and metadata that is left out.
+const NOT_CARRIED: Capabilities = Capabilities(
+    Capabilities::COMPRESS.0
+        | Capabilities::ZSTD.0
+        | Capabilities::OPTIONAL_METADATA.0
+        | Capabilities::COM_MULTI.0
+        | Capabilities::SSL.0
+        | Capabilities::MULTI_FACTOR.0,
+);
+
+/// What a pooled client is not offered beyond that: what would tie it to one link.
+const NOT_POOLED: Capabilities = Capabilities(Capabilities::CACHE_METADATA.0);
+
+/// The capabilities that a client is offered.
+pub(crate) const fn offered(server: Capabilities, pooled: bool, tls: bool) -> Capabilities {
+    let mut offered = server.without(NOT_CARRIED);
+    if pooled {
+        offered = offered.without(NOT_POOLED);
+    }
+    if tls { offered.with(Capabilities::SSL) } else { offered }
+}

@@ -1,0 +1,377 @@
+//! A worker: one thread, one event loop, and all that it owns. Nothing of it is shared but through [`Shared`] and mail.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use engine::gate::Gate;
+use engine::kill::{FIRST_CLIENT_ID, Scope};
+use engine::slots::Slots;
+use link::Address;
+use tokio::sync::mpsc;
+
+use crate::admit;
+use crate::buffers::Buffers;
+use crate::client::{Client, Turn};
+use crate::config::Plan;
+use crate::counters::Counters;
+use crate::fault::{Fault, Kind};
+use crate::keys::{KeyId, Keys};
+use crate::kill;
+use crate::links::Link;
+use crate::login;
+use crate::server::ServerFacts;
+use crate::users::Users;
+
+/// What all workers of the process have in common.
+pub(crate) struct Shared {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) address: Address,
+    /// Statements at once in the server.
+    pub(crate) slots: Arc<Slots>,
+    /// Pooled links to the server.
+    pub(crate) links: Arc<Slots>,
+    /// Clients connected, logged in or not.
+    pub(crate) clients: AtomicUsize,
+    pub(crate) users: Users,
+    pub(crate) server: ServerFacts,
+    pub(crate) tls: crate::tls::Tls,
+    pub(crate) rsa: crate::rsa::RsaKey,
+    stopping: AtomicBool,
+    mailboxes: Vec<mpsc::UnboundedSender<Mail>>,
+    loads: Vec<AtomicU32>,
+}
+
+/// What workers tell each other.
+#[derive(Debug)]
+pub(crate) enum Mail {
+    /// A client was accepted, and given to this worker.
+    Accepted(login::Accepted),
+    /// A slot was given back that somebody here may wait for.
+    SlotFree,
+    /// A link was closed, whose place somebody here may wait for.
+    LinkFree,
+    /// Somebody elsewhere waits for a place under the cap on links.
+    LinkWanted,
+    /// A client asks to kill another one, which is here.
+    Kill(kill::Order),
+    /// The answer to such an order.
+    Killed(kill::Answer),
+    /// No new statements: clients are ended as soon as it is their turn.
+    Stop,
+    /// Everything ends now.
+    Abort,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        plan: Arc<Plan>,
+        address: Address,
+        users: Users,
+        tls: crate::tls::Tls,
+        mailboxes: Vec<mpsc::UnboundedSender<Mail>>,
+    ) -> Self {
+        let workers = mailboxes.len();
+        Self {
+            slots: Arc::new(Slots::new(plan.server.limit, workers)),
+            links: Arc::new(Slots::new(plan.server.links_max, workers)),
+            clients: AtomicUsize::new(0),
+            server: ServerFacts::default(),
+            rsa: crate::rsa::RsaKey::default(),
+            stopping: AtomicBool::new(false),
+            loads: (0..workers).map(|_| AtomicU32::new(0)).collect(),
+            plan,
+            address,
+            users,
+            tls,
+            mailboxes,
+        }
+    }
+
+    pub(crate) fn mail(&self, worker: usize, mail: Mail) {
+        // A worker that is gone needs no mail.
+        let _ = self.mailboxes[worker].send(mail);
+    }
+
+    pub(crate) fn mail_all(&self, mail: impl Fn() -> Mail) {
+        for worker in 0..self.mailboxes.len() {
+            self.mail(worker, mail());
+        }
+    }
+
+    /// Asks the other workers to close an idle link, because this one needs its place.
+    pub(crate) fn ask_for_link(&self, worker: usize) {
+        for other in (0..self.mailboxes.len()).filter(|other| *other != worker) {
+            self.mail(other, Mail::LinkWanted);
+        }
+    }
+
+    /// The less loaded of two workers, drawn by chance.
+    pub(crate) fn choose_worker(&self) -> usize {
+        let workers = self.loads.len();
+        if workers == 1 {
+            return 0;
+        }
+        let draw = getrandom::u32().unwrap_or(0) as usize;
+        let one = draw % workers;
+        let two = (one + 1 + (draw >> 16) % (workers - 1)) % workers;
+        let load = |worker: usize| self.loads[worker].load(Ordering::Relaxed);
+        if load(two) < load(one) { two } else { one }
+    }
+
+    pub(crate) fn add_load(&self, worker: usize) {
+        self.loads[worker].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn drop_load(&self, worker: usize) {
+        self.loads[worker].fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        self.mail_all(|| Mail::Stop);
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+}
+
+/// One worker's own.
+pub(crate) struct Worker {
+    pub(crate) index: usize,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) gate: RefCell<Gate<KeyId, Rc<Client>, Rc<Link>>>,
+    pub(crate) keys: RefCell<Keys>,
+    pub(crate) clients: RefCell<HashMap<u32, Rc<Client>>>,
+    pub(crate) links: RefCell<HashMap<u64, Rc<Link>>>,
+    pub(crate) buffers: Buffers,
+    pub(crate) counters: Counters,
+    next_client: Cell<u32>,
+    next_link: Cell<u64>,
+}
+
+/// How often ages and deadlines are looked at.
+const TICK: Duration = Duration::from_millis(100);
+
+impl Worker {
+    pub(crate) fn new(index: usize, shared: Arc<Shared>) -> Self {
+        let slots = Arc::clone(&shared.slots);
+        let links = Arc::clone(&shared.links);
+        Self {
+            index,
+            plan: Arc::clone(&shared.plan),
+            gate: RefCell::new(Gate::new(index, slots, links)),
+            keys: RefCell::default(),
+            clients: RefCell::default(),
+            links: RefCell::default(),
+            buffers: Buffers::default(),
+            counters: Counters::default(),
+            next_client: Cell::new(0),
+            next_link: Cell::new(1),
+            shared,
+        }
+    }
+
+    /// An id for a client; it says which worker the client belongs to.
+    pub(crate) fn new_client_id(&self) -> u32 {
+        let workers = self.shared.mailboxes.len() as u32;
+        let span = FIRST_CLIENT_ID / workers;
+        loop {
+            let turn = self.next_client.get();
+            self.next_client.set((turn + 1) % span);
+            let id = FIRST_CLIENT_ID + turn * workers + self.index as u32;
+            if !self.clients.borrow().contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    /// The worker that a client of this id belongs to.
+    pub(crate) fn home_of(&self, client: u32) -> usize {
+        ((client - FIRST_CLIENT_ID) as usize) % self.shared.mailboxes.len()
+    }
+
+    pub(crate) fn new_link_id(&self) -> u64 {
+        let id = self.next_link.get();
+        self.next_link.set(id + 1);
+        id
+    }
+
+    pub(crate) fn add_client(&self, client: &Rc<Client>) {
+        self.clients.borrow_mut().insert(client.id, Rc::clone(client));
+    }
+
+    pub(crate) fn remove_client(&self, client: &Client) {
+        self.clients.borrow_mut().remove(&client.id);
+    }
+
+    pub(crate) fn add_link(&self, link: &Rc<Link>) {
+        self.links.borrow_mut().insert(link.id, Rc::clone(link));
+    }
+
+    pub(crate) fn count_fault(&self, kind: Kind) {
+        self.counters.faults[kind as usize].add(1);
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.shared.is_stopping()
+    }
+}
+
+/// Runs a worker until it is told to abort, or until all its clients are gone after it was told to stop.
+pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver<Mail>) {
+    let mut ticks = tokio::time::interval(TICK);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            mail = mailbox.recv() => match mail {
+                None | Some(Mail::Abort) => break,
+                Some(mail) => open_mail(&worker, mail),
+            },
+            _ = ticks.tick() => tick(&worker),
+        }
+        if worker.is_stopping() && worker.clients.borrow().is_empty() {
+            break;
+        }
+    }
+    let report = worker.counters.report();
+    let report: Vec<_> = report.iter().map(|(name, count)| format!("{name}={count}")).collect();
+    tracing::info!(worker = worker.index, counters = report.join(" "), "worker ends");
+}
+
+fn open_mail(worker: &Rc<Worker>, mail: Mail) {
+    match mail {
+        Mail::Accepted(accepted) => login::begin(worker, accepted),
+        Mail::SlotFree | Mail::LinkFree => admit::pump(worker),
+        Mail::LinkWanted => {
+            let now = crate::clock::now();
+            let idle = worker.gate.borrow_mut().expire_link(now, Duration::ZERO);
+            if let Some(link) = idle {
+                link.close();
+            }
+        }
+        Mail::Kill(order) => kill::obey(worker, order),
+        Mail::Killed(answer) => kill::answered(worker, answer),
+        Mail::Stop => {
+            for client in worker.clients.borrow().values() {
+                stop_client(worker, client);
+            }
+        }
+        Mail::Abort => {}
+    }
+}
+
+/// Looks at everything that has an age.
+fn tick(worker: &Rc<Worker>) {
+    crate::clock::tick();
+    admit::expire(worker);
+    expire_clients(worker);
+    expire_links(worker);
+    // A waiter never depends on one wake-up alone.
+    if worker.gate.borrow().waiting() > 0 {
+        admit::pump(worker);
+    }
+}
+
+fn expire_clients(worker: &Rc<Worker>) {
+    let now = crate::clock::now();
+    let limits = &worker.plan.limits;
+    let clients: Vec<_> = worker
+        .clients
+        .borrow()
+        .values()
+        .filter(|client| {
+            let age = now.saturating_duration_since(client.turned.get());
+            let max = match client.turn.get() {
+                _ if client.is_draining() => limits.write_stall,
+                Turn::Client if worker.is_stopping() => Some(Duration::ZERO),
+                Turn::Client => limits.idle_client,
+                Turn::Server => limits.statement,
+                Turn::Line | Turn::Preparation => None,
+            };
+            max.is_some_and(|max| age >= max)
+        })
+        .cloned()
+        .collect();
+    for client in clients {
+        if client.is_draining() {
+            tracing::info!(client = client.id, "ended: it does not read its reply");
+            client.abort();
+        } else if client.turn.get() == Turn::Server {
+            expire_statement(worker, &client);
+        } else if worker.is_stopping() {
+            stop_client(worker, &client);
+        } else {
+            let message = "The client was disconnected by Flifo because of inactivity \
+                (limits.idle_client)";
+            end_client(worker, &client, &Fault::new(Kind::Idle, message));
+        }
+    }
+}
+
+/// A statement runs too long: it is killed where Flifo knows how to log in, else its link is closed.
+fn expire_statement(worker: &Rc<Worker>, client: &Rc<Client>) {
+    worker.count_fault(Kind::StatementTooLong);
+    let Some(link) = client.link() else { return };
+    tracing::info!(client = client.id, "killed: the statement ran longer than limits.statement");
+    client.turned.set(crate::clock::now());
+    if link.key.get().is_some() {
+        kill::kill_on(worker, &link, Scope::Query);
+    } else {
+        let fault = Fault::new(
+            Kind::StatementTooLong,
+            "Flifo ended this connection: its statement ran longer than limits.statement",
+        );
+        client.write_last(&fault.packet(1));
+        client.close();
+    }
+}
+
+fn stop_client(worker: &Worker, client: &Client) {
+    if client.turn.get() == Turn::Client && !client.session.borrow().in_transaction() {
+        end_client(worker, client, &Fault::new(Kind::Stopping, "Flifo is stopping"));
+    }
+}
+
+/// Ends a client whose turn it is, telling why.
+fn end_client(worker: &Worker, client: &Client, fault: &Fault) {
+    worker.count_fault(fault.kind);
+    client.write(&fault.packet(0));
+    client.close();
+}
+
+fn expire_links(worker: &Rc<Worker>) {
+    let now = crate::clock::now();
+    if let Some(age) = worker.plan.limits.idle_link {
+        loop {
+            let idle = worker.gate.borrow_mut().expire_link(now, age);
+            match idle {
+                Some(link) => link.close(),
+                None => break,
+            }
+        }
+    }
+    // A statement whose client is gone was killed; a server that does not even end it then loses the link.
+    for link in worker.links.borrow().values() {
+        let orphaned = link.flights.borrow().front().is_some_and(|flight| {
+            flight.client.is_none() && now - flight.since >= kill::PATIENCE
+        });
+        if orphaned {
+            link.close();
+        }
+    }
+}
+
+impl Client {
+    /// Ends the client without waiting for it to take what was written.
+    fn abort(&self) {
+        self.drop_outbox();
+        self.close();
+    }
+}
+

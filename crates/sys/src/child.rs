@@ -1,0 +1,122 @@
+//! Child processes that end when they should: on request, within a bound, never after their parent.
+//!
+//! Does not know what the children are. Invariants: a child started here is killed by the kernel
+//! when this process ends in any way, SIGKILL included; it has a process group of its own, so that
+//! Ctrl-C in a terminal reaches only the parent, which decides in which order its children stop.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::{Mutex, OnceLock, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
+
+/// Starts `command` as a child that cannot outlive this process.
+///
+/// The kernel ties the promise to the *thread* that forks, not to the process. All children are
+/// therefore forked by one thread that never ends; the caller's thread may.
+pub fn spawn(command: Command) -> io::Result<Child> {
+    static KEEPER: OnceLock<Mutex<mpsc::Sender<Order>>> = OnceLock::new();
+    let keeper = KEEPER.get_or_init(|| {
+        let (orders, inbox) = mpsc::channel::<Order>();
+        // Should the thread not start, its inbox is gone and `send` below reports it.
+        let _ = thread::Builder::new().name("children".into()).spawn(move || {
+            for Order { mut command, reply } in inbox {
+                let _ = reply.send(die_with_parent(&mut command).process_group(0).spawn());
+            }
+        });
+        Mutex::new(orders)
+    });
+    let (reply, answer) = mpsc::channel();
+    let order = Order { command, reply };
+    let gone = || io::Error::other("the thread that starts children has ended");
+    keeper.lock().map_err(|_| gone())?.send(order).map_err(|_| gone())?;
+    answer.recv().map_err(|_| gone())?
+}
+
+/// Asks a child to stop (SIGTERM), and kills it (SIGKILL) if it has not after `grace`.
+pub fn stop(child: &mut Child, grace: Duration) -> io::Result<ExitStatus> {
+    if let Some(status) = child.try_wait()? {
+        return Ok(status);
+    }
+    signal(child, Signal::TERM)?;
+    let deadline = Instant::now() + grace;
+    while Instant::now() < deadline {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        thread::sleep(POLL);
+    }
+    child.kill()?;
+    child.wait()
+}
+
+/// Sends a signal to a child that has not been waited for, so the number cannot be another's yet.
+fn signal(child: &Child, signal: Signal) -> io::Result<()> {
+    Ok(kill_process(Pid::from_child(child), signal)?)
+}
+
+fn die_with_parent(command: &mut Command) -> &mut Command {
+    let parent = std::process::id();
+    let tie = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // The parent may have ended between fork and the call above: then no signal will come.
+        let orphaned = getppid().is_none_or(|now| now.as_raw_nonzero().get() as u32 != parent);
+        if orphaned { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
+    };
+    // SAFETY: between fork and exec only async-signal-safe functions may run. `tie` makes two plain
+    // system calls, allocates nothing and takes no lock: both its errors are built without a heap.
+    unsafe { command.pre_exec(tie) }
+}
+
+struct Order {
+    command: Command,
+    reply: mpsc::Sender<io::Result<Child>>,
+}
+
+const POLL: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Stdio;
+
+    fn sleeper(script: &str) -> Child {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(script).stdin(Stdio::null()).stdout(Stdio::null());
+        spawn(command).expect("sh starts")
+    }
+
+    #[test]
+    fn a_child_outlives_the_thread_that_asked_for_it() {
+        let mut child = thread::spawn(|| sleeper("exec sleep 60")).join().expect("no panic");
+        thread::sleep(Duration::from_millis(50));
+        assert!(child.try_wait().expect("waits").is_none());
+        let status = stop(&mut child, Duration::from_secs(5)).expect("stops");
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15));
+    }
+
+    #[test]
+    fn a_deaf_child_is_killed_after_its_grace() {
+        let mut child = sleeper("trap '' TERM; while :; do sleep 0.05; done");
+        thread::sleep(Duration::from_millis(100));
+        let status = stop(&mut child, Duration::from_millis(100)).expect("stops");
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
+    }
+
+    #[test]
+    fn a_stopped_child_may_be_stopped_again() {
+        let mut child = sleeper("exit 3");
+        child.wait().expect("ends");
+        let status = stop(&mut child, Duration::ZERO).expect("stops");
+        assert_eq!(status.code(), Some(3));
+    }
+
+    #[test]
+    fn a_missing_program_is_an_error_of_the_caller() {
+        let missing = spawn(Command::new("/nonexistent/program"));
+        assert_eq!(missing.expect_err("does not start").kind(), io::ErrorKind::NotFound);
+    }
+}

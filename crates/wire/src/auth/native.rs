@@ -1,0 +1,86 @@
+//! `mysql_native_password`: proves SHA-1 of a password to who knows SHA-1 of that.
+//!
+//! The server stores the hash of the hash. A good answer shows it the hash, with which it, or a proxy, can answer
+//! for the user in turn.
+
+use sha1::{Digest, Sha1};
+
+use super::{Nonce, SecretHash};
+
+/// SHA-1 of a password: all that a login needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stage1(SecretHash<20>);
+
+impl Stage1 {
+    pub fn of(password: &[u8]) -> Self {
+        Self(hash(&[password]))
+    }
+
+    /// What a client answers. Without a password it answers nothing instead.
+    pub fn respond(&self, nonce: &Nonce) -> [u8; 20] {
+        *self.0.clone().xor(&self.stored().mask(nonce)).as_bytes()
+    }
+
+    /// What a server stores.
+    pub fn stored(&self) -> Stored {
+        Stored(hash(&[self.0.as_bytes()]))
+    }
+}
+
+/// SHA-1 of SHA-1 of a password, as `mysql.user` has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored(SecretHash<20>);
+
+/// A text that is no stored hash of this plugin. The text is not repeated, for it may be a password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a hash of mysql_native_password: it has the form *HEX, with 40 hexadecimal digits")]
+pub struct NotNative;
+
+impl Stored {
+    /// Reads the form `*94BD...`, which `mysql.user` and `PASSWORD()` have.
+    pub fn parse(text: &[u8]) -> Result<Self, NotNative> {
+        let digits = text.strip_prefix(b"*").ok_or(NotNative)?;
+        let (pairs, []) = digits.as_chunks::<2>() else { return Err(NotNative) };
+        if pairs.len() != 20 {
+            return Err(NotNative);
+        }
+        let mut bytes = [0; 20];
+        for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+            *byte = digit(*high)? << 4 | digit(*low)?;
+        }
+        Ok(Self(bytes.into()))
+    }
+
+    /// Writes that form. Whoever reads it can try passwords on it: it belongs in no log.
+    pub fn reveal(&self) -> String {
+        let digits = self.0.as_bytes().iter().map(|byte| format!("{byte:02X}"));
+        std::iter::once("*".to_owned()).chain(digits).collect()
+    }
+
+    /// Checks what a client answered, and learns what to log in with as that client.
+    pub fn check(&self, nonce: &Nonce, response: &[u8]) -> Option<Stage1> {
+        let response = SecretHash::from(<[u8; 20]>::try_from(response).ok()?);
+        let stage1 = Stage1(response.xor(&self.mask(nonce)));
+        (stage1.stored() == *self).then_some(stage1)
+    }
+
+    /// What hides the hash in an answer.
+    fn mask(&self, nonce: &Nonce) -> SecretHash<20> {
+        hash(&[nonce.as_bytes(), self.0.as_bytes()])
+    }
+}
+
+fn hash(parts: &[&[u8]]) -> SecretHash<20> {
+    let mut hash = Sha1::new();
+    for part in parts {
+        hash.update(part);
+    }
+    <[u8; 20]>::from(hash.finalize()).into()
+}
+
+fn digit(byte: u8) -> Result<u8, NotNative> {
+    match char::from(byte).to_digit(16) {
+        Some(digit) => Ok(digit as u8),
+        None => Err(NotNative),
+    }
+}

@@ -1,0 +1,119 @@
+#!/bin/sh
+# Installs the programs that `make demo` or `make test` start, where they are missing, with apt-get.
+# Says nothing when all is there.
+#
+# Usage: install-deps.sh demo|test
+#
+# It starts no service. For MariaDB it takes the packages that hold the bare programs: they bring
+# no service and no accounts. HAProxy's package would start a service, which is prevented below.
+set -eu
+
+main() {
+    wanted=${1:-}
+    missing=
+    case $wanted in
+        demo) check_demo ;;
+        test) check_demo; check_test ;;
+        *) fail "what for? Say \`$0 demo\` or \`$0 test\`." ;;
+    esac
+    if [ -n "$missing" ]; then
+        install
+    fi
+    check_cargo
+}
+
+check_demo() {
+    need mariadbd mariadb-server-core
+    need mariadb-install-db mariadb-server-core
+    need mariadb mariadb-client-core
+    need sysbench sysbench
+    need cc 'gcc libc6-dev'
+    need cmake 'cmake make'
+}
+
+check_test() {
+    need haproxy haproxy
+    need php 'php-cli php-mysql'
+    if has php && ! php -m | grep -qix mysqli; then
+        missing="$missing php-mysql"
+    fi
+    need node nodejs
+    need npm npm
+    need go golang-go
+    need python3 python3
+}
+
+check_cargo() {
+    has cargo || fail 'cargo is missing. Get it with rustup (https://rustup.rs), then try again.'
+    if [ "$wanted" = test ]; then
+        has cargo-fmt || rustup --quiet component add rustfmt
+        has cargo-clippy || rustup --quiet component add clippy
+    fi
+}
+
+# need PROGRAM PACKAGES: notes the packages if the program is missing.
+need() {
+    has "$1" && return
+    for package in $2; do
+        case " $missing " in *" $package "*) ;; *) missing="$missing $package" ;; esac
+    done
+}
+
+# Servers are often outside of a user's PATH.
+has() {
+    (PATH=$PATH:/usr/sbin:/usr/local/sbin; command -v "$1" >/dev/null)
+}
+
+install() {
+    has apt-get || fail "these are missing, and there is no apt-get to install them:$missing"
+    if [ "$(id -u)" -ne 0 ] && ! has sudo; then
+        fail "these are missing, and neither root nor sudo is here to install them:$missing"
+    fi
+    echo "Installing:$missing" >&2
+    quietly as_root apt-get update
+    keep_services_down
+    # shellcheck disable=SC2046,SC2086 # A list of words.
+    quietly as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
+        apt-get install --yes --no-install-recommends $(names $missing)
+}
+
+# Shows what a command says only if it fails.
+quietly() {
+    said=$("$@" 2>&1) || {
+        echo "$said" >&2
+        fail 'apt-get failed, and said the above.'
+    }
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+# Some releases have MariaDB's version in the names of its packages.
+names() {
+    for package in "$@"; do
+        case $package in
+            mariadb-*)
+                apt-cache pkgnames "$package" | grep -x "$package\(-[0-9.]*\)\?" | sort | head -n 1
+                ;;
+            *) echo "$package" ;;
+        esac
+    done
+}
+
+# RUNLEVEL=1 above keeps services down where there is no systemd; a mask does where there is. It
+# lasts until the packages are installed, and then what would start at the next boot is disabled.
+keep_services_down() {
+    case " $missing " in *' haproxy '*) ;; *) return 0 ;; esac
+    [ -d /run/systemd/system ] || return 0
+    as_root systemctl --runtime --quiet mask haproxy.service
+    trap 'as_root systemctl --runtime --quiet unmask haproxy.service
+        as_root systemctl --quiet disable haproxy.service || true' EXIT
+}
+
+fail() {
+    echo "install-deps: $1" >&2
+    exit 1
+}
+
+main "$@"
