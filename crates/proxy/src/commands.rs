@@ -13,7 +13,7 @@ use wire::frame::{HEADER, put_packet, put_packet_with};
 use wire::lex::Dialect;
 use wire::passage::Passage;
 use wire::response::{OK, OkPacket};
-use wire::statement::{self, Execute};
+use wire::statement;
 
 use crate::admit;
 use crate::client::{Client, Turn};
@@ -180,15 +180,17 @@ fn prepared(
         return refuse(worker, client, upload, &fault);
     };
     let is_own = statement.own_id.is_some();
-    let execute = Execute::decode(&packet[HEADER..], statement.parameters);
     let intent = Intent::read(&statement.source.text, Dialect::default());
     drop(session);
     let mut asks = Asks::default();
     match command {
         Command::StmtReset if !is_own => return ok(client),
         Command::StmtExecute => {
-            if execute.is_ok_and(|execute| execute.cursor) {
+            if statement::asks_for_cursor(&packet[HEADER..]) {
                 worker.pin(client, Pin::Cursor);
+            }
+            if upload.is_some() {
+                worker.pin(client, Pin::LongData);
             }
             if let Some(pin) = intent.pin {
                 worker.pin(client, pin);

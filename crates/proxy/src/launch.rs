@@ -101,22 +101,23 @@ fn lacks_statement(
     command: Command,
     packet: &[u8],
 ) -> Option<Lack> {
+    let payload = &packet[HEADER..];
     let needs_own = match command {
-        Command::StmtExecute => false,
+        // Of one that comes in pieces, the parameter types cannot be compared with what the server knows.
+        Command::StmtExecute => {
+            client.upload.get().is_some() || statement::asks_for_cursor(payload)
+        }
         Command::StmtSendLongData | Command::StmtBulkExecute => true,
         _ => return None,
     };
-    let payload = &packet[HEADER..];
     let id = statement::id(payload)?;
     let mut session = client.session.borrow_mut();
     let prepared = session.statements.get(id)?;
-    let cursor = command == Command::StmtExecute
-        && Execute::decode(payload, prepared.parameters).is_ok_and(|execute| execute.cursor);
     if prepared.own_id.is_some() {
         return None;
     }
     let source = Rc::clone(&prepared.source);
-    let purpose = if needs_own || cursor {
+    let purpose = if needs_own {
         Purpose::Own(id)
     } else if link.known.borrow_mut().get(&source).is_some() {
         return None;
@@ -181,45 +182,40 @@ fn send_pooled(
 
 /// Sends an execute, with parameter types if the server knows those of another client.
 fn send_execute(client: &Rc<Client>, link: &Rc<Link>, packet: &mut [u8]) -> Result<(), Fault> {
-    let malformed = |error: wire::Malformed| Fault::new(Kind::Malformed, error.to_string());
     let payload = &packet[HEADER..];
     let id = statement::id(payload).unwrap_or(0);
+    let unknown =
+        || Fault::new(Kind::UnknownStatement, format!("Unknown prepared statement {id}"));
     let mut session = client.session.borrow_mut();
-    let prepared = session
-        .statements
-        .get(id)
-        .ok_or_else(|| Fault::new(Kind::UnknownStatement, format!("Unknown statement {id}")))?;
-    let execute = Execute::decode(payload, prepared.parameters).map_err(malformed)?;
+    let prepared = session.statements.get(id).ok_or_else(unknown)?;
+    if let Some(own) = prepared.own_id {
+        // Nobody else executes it, so the server remembers this client's types.
+        statement::set_id(&mut packet[HEADER..], own);
+        send(client, link, packet, Shape::Results, Purpose::Statement);
+        return Ok(());
+    }
+    let execute = Execute::decode(payload, prepared.parameters)
+        .map_err(|error| Fault::new(Kind::Malformed, error.to_string()))?;
     if let Some(types) = execute.types
         && prepared.types.as_deref() != Some(types)
     {
         prepared.types = Some(types.into());
     }
-    let types = prepared.types.clone();
-    let (server_id, told) = match prepared.own_id {
-        // Nobody else executes it, so the server remembers this client's types.
-        Some(own) => (own, true),
-        None => {
-            let mut known = link.known.borrow_mut();
-            let on_link = known.get(&prepared.source).ok_or_else(|| {
-                Fault::new(Kind::UnknownStatement, format!("Statement {id} is not on the link"))
-            })?;
-            let told = execute.types.is_some() || on_link.types == types;
-            on_link.types.clone_from(&types);
-            (on_link.id, told)
+    let mut known = link.known.borrow_mut();
+    let on_link = known.get(&prepared.source).ok_or_else(unknown)?;
+    let is_told = execute.types.is_some() || on_link.types == prepared.types;
+    on_link.types.clone_from(&prepared.types);
+    match &prepared.types {
+        Some(types) if !is_told => {
+            let mut out = Vec::with_capacity(packet.len() + types.len());
+            put_packet_with(&mut out, 0, |out| execute.put_with_types(payload, types, out));
+            statement::set_id(&mut out[HEADER..], on_link.id);
+            send(client, link, &out, Shape::Results, Purpose::Statement);
         }
-    };
-    drop(session);
-    if let (false, Some(types)) = (told, types) {
-        let mut out = Vec::with_capacity(packet.len() + types.len());
-        put_packet_with(&mut out, 0, |out| {
-            execute.put_with_types(payload, &types, out);
-        });
-        statement::set_id(&mut out[HEADER..], server_id);
-        send(client, link, &out, Shape::Results, Purpose::Statement);
-    } else {
-        statement::set_id(&mut packet[HEADER..], server_id);
-        send(client, link, packet, Shape::Results, Purpose::Statement);
+        _ => {
+            statement::set_id(&mut packet[HEADER..], on_link.id);
+            send(client, link, packet, Shape::Results, Purpose::Statement);
+        }
     }
     Ok(())
 }

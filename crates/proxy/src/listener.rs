@@ -88,7 +88,7 @@ async fn take(worker: &Rc<Worker>, accepted: io::Result<Accepted>) {
     match accepted {
         Ok(accepted) => {
             let clients = worker.shared.clients.fetch_add(1, Ordering::Relaxed);
-            if clients >= worker.plan.clients_max {
+            if clients >= worker.plan.clients_max as usize {
                 worker.shared.clients.fetch_sub(1, Ordering::Relaxed);
                 refuse(worker, accepted);
             } else {

@@ -10,7 +10,7 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use crate::config::{Listen, Plan};
+use crate::config::{Listen, Password, Plan};
 use crate::listener::{self, Listener};
 use crate::users::Users;
 use crate::worker::{self, Mail, Shared, Worker};
@@ -31,7 +31,7 @@ pub fn run(plan: Plan, address: link::Address) -> Result<(), RunError> {
     let plan = Arc::new(plan);
     let listeners = bind(&plan)?;
     let (mailboxes, mails): (Vec<_>, Vec<_>) =
-        (0..plan.workers).map(|_| mpsc::unbounded_channel()).unzip();
+        (0..plan.worker_count()).map(|_| mpsc::unbounded_channel()).unzip();
     let users = users(&plan).map_err(RunError::Setup)?;
     let tls = crate::tls::Tls::default();
     let shared = Arc::new(Shared::new(plan, address, users, tls, mailboxes));
@@ -76,17 +76,14 @@ fn bind(plan: &Plan) -> Result<Vec<Listener>, RunError> {
 
 fn users(plan: &Plan) -> Result<Users, String> {
     use crate::users::User;
-    use wire::auth::{Plugin, native};
     let mut users = Users::default();
     for user in plan.users.iter().filter(|user| user.pooled) {
-        let known = match (&user.password, &user.password_hash) {
-            (Some(password), _) => {
-                User::with_password(password.clone(), Plugin::NativePassword)
+        let known = match &user.password {
+            Some(Password::Plain(password)) => {
+                User::with_password(password.clone(), user.plugin.clone())
             }
-            (None, Some(hash)) => User::with_hash(
-                native::Stored::parse(hash.as_bytes()).map_err(|_| "bad hash".to_owned())?,
-            ),
-            (None, None) => continue,
+            Some(Password::Hash(stored)) => User::with_hash(stored.clone()),
+            None => continue,
         };
         users.add(user.name.as_bytes(), known);
     }

@@ -21,11 +21,14 @@ pub fn set_id(payload: &mut [u8], id: u32) {
     }
 }
 
+/// Whether an execute asks for a cursor instead of rows. Its first bytes are enough.
+pub fn asks_for_cursor(payload: &[u8]) -> bool {
+    payload.get(ID_AT + 4).is_some_and(|flags| flags & 0x07 != 0)
+}
+
 /// The parts of an execute that matter to whoever shares statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Execute<'a> {
-    /// Asks for a cursor instead of rows.
-    pub cursor: bool,
     /// Two bytes a parameter, if they are sent; else the server uses those of the last execute.
     pub types: Option<&'a [u8]>,
     /// Where the flag that says so stands, if the statement has parameters.
@@ -34,16 +37,13 @@ pub struct Execute<'a> {
 
 impl<'a> Execute<'a> {
     /// Reads the payload of an execute of a statement with so many parameters.
-    ///
-    /// `rest_may_follow`: the payload was cut at the end of a buffer, so only its front is there.
     pub fn decode(payload: &'a [u8], parameters: u16) -> Result<Self, Malformed> {
         let mut reader = Reader::new(payload);
         reader.take(ID_AT + 4, "statement id")?;
-        let flags = reader.u8("execute flags")?;
+        reader.u8("execute flags")?;
         reader.u32("iteration count")?;
-        let cursor = flags & 0x07 != 0;
         if parameters == 0 {
-            return Ok(Self { cursor, types: None, types_at: None });
+            return Ok(Self { types: None, types_at: None });
         }
         let count = usize::from(parameters);
         reader.take(count.div_ceil(8), "null bitmap")?;
@@ -52,7 +52,7 @@ impl<'a> Execute<'a> {
             0 => None,
             _ => Some(reader.take(count * 2, "parameter types")?),
         };
-        Ok(Self { cursor, types, types_at: Some(types_at) })
+        Ok(Self { types, types_at: Some(types_at) })
     }
 
     /// Appends the payload with `types` put in, for an execute that left them out.
@@ -86,7 +86,7 @@ mod tests {
         let full = Execute::decode(WITH_TYPES, 2).unwrap();
         assert_eq!(full.types, Some(&[3, 0, 6, 0][..]));
         let short = Execute::decode(WITHOUT, 2).unwrap();
-        assert_eq!((short.types, short.cursor), (None, false));
+        assert_eq!((short.types, asks_for_cursor(WITHOUT)), (None, false));
         let mut out = Vec::new();
         short.put_with_types(WITHOUT, full.types.unwrap(), &mut out);
         assert_eq!(out, WITH_TYPES);
