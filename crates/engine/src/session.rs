@@ -53,6 +53,11 @@ impl Session {
         self.status
     }
 
+    /// The status flags that a new session has.
+    pub const fn fresh_status(&self) -> Status {
+        self.fresh
+    }
+
     /// Learns from the status flags of an OK or EOF packet.
     pub const fn see_status(&mut self, status: Status) {
         self.status = status;

@@ -2,16 +2,17 @@
 //!
 //! Not for the road: each packet is read into a buffer of its own, up to a bound.
 
+use std::borrow::Borrow;
 use std::io;
 
 use wire::frame::{HEADER, Header, put_packet};
 
 use crate::stream::Stream;
 
-/// A socket and what was read from it beyond the last packet.
+/// A socket, or a share in one, and what was read from it beyond the last packet.
 #[derive(Debug)]
-pub struct Talk {
-    stream: Stream,
+pub struct Talk<S = Stream> {
+    stream: S,
     unread: Vec<u8>,
     /// The sequence id of the next packet.
     sequence: u8,
@@ -33,22 +34,22 @@ pub enum TalkError {
 /// No packet of a handshake comes near this length.
 pub const HANDSHAKE_MAX: usize = 64 << 10;
 
-impl Talk {
-    pub const fn new(stream: Stream) -> Self {
+impl<S: Borrow<Stream>> Talk<S> {
+    pub const fn new(stream: S) -> Self {
         Self { stream, unread: Vec::new(), sequence: 0 }
     }
 
     /// Goes on where a conversation stands: with bytes already read and a sequence id.
-    pub const fn resume(stream: Stream, unread: Vec<u8>, sequence: u8) -> Self {
+    pub const fn resume(stream: S, unread: Vec<u8>, sequence: u8) -> Self {
         Self { stream, unread, sequence }
     }
 
-    pub const fn stream(&self) -> &Stream {
-        &self.stream
+    pub fn stream(&self) -> &Stream {
+        self.stream.borrow()
     }
 
     /// Gives the socket back, with bytes that came after the last packet.
-    pub fn into_parts(self) -> (Stream, Vec<u8>) {
+    pub fn into_parts(self) -> (S, Vec<u8>) {
         (self.stream, self.unread)
     }
 
@@ -83,14 +84,14 @@ impl Talk {
     pub async fn write(&mut self, payload: &[u8]) -> Result<(), TalkError> {
         let mut bytes = Vec::with_capacity(HEADER + payload.len());
         self.sequence = put_packet(&mut bytes, self.sequence, payload);
-        self.stream.write_all(&bytes).await?;
+        self.stream().write_all(&bytes).await?;
         Ok(())
     }
 
     async fn fill(&mut self, count: usize) -> Result<(), TalkError> {
         let mut chunk = [0; 2048];
         while self.unread.len() < count {
-            match self.stream.read_some(&mut chunk).await? {
+            match self.stream().read_some(&mut chunk).await? {
                 0 => return Err(TalkError::Closed),
                 read => self.unread.extend_from_slice(&chunk[..read]),
             }

@@ -16,6 +16,7 @@ use link::Stream;
 use wire::Capabilities;
 use wire::passage::Passage;
 
+use crate::change_user;
 use crate::keys::KeyId;
 use crate::links::Link;
 use crate::road;
@@ -39,7 +40,7 @@ pub(crate) struct Client {
     pub(crate) id: u32,
     pub(crate) stream: Stream,
     pub(crate) capabilities: Capabilities,
-    pub(crate) user: Rc<[u8]>,
+    pub(crate) user: RefCell<Rc<[u8]>>,
     /// Which links serve it, if it is pooled. A carried client has one of its own.
     pub(crate) key: Cell<Option<KeyId>>,
     pub(crate) session: RefCell<Session>,
@@ -83,6 +84,8 @@ enum Event {
     Resume,
     /// The client has taken what was left of a reply.
     Drained,
+    /// The client wants to be another user; this is its command.
+    ChangeUser(Vec<u8>),
     /// The client is gone, or Flifo has ended it.
     End,
 }
@@ -93,7 +96,7 @@ impl Client {
             id: login.id,
             stream: login.stream,
             capabilities: login.capabilities,
-            user: login.user,
+            user: RefCell::new(login.user),
             key: Cell::new(login.key),
             session: RefCell::new(login.session),
             turn: Cell::new(Turn::Client),
@@ -243,6 +246,9 @@ impl Client {
             _ => false,
         };
         if !may_read {
+            if let Some(payload) = self.change_of_user.take() {
+                return Poll::Ready(Event::ChangeUser(payload));
+            }
             return self.poll_gone(context);
         }
         if self.unread.replace(false) {
@@ -330,6 +336,10 @@ pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
                 } else if let Some(link) = client.link() {
                     link.wake();
                 }
+            }
+            Event::ChangeUser(payload) => {
+                // Boxed, as logins are: the task of a client at rest stays small.
+                Box::pin(change_user::run(&worker, &client, &payload)).await;
             }
             Event::End => break,
         }

@@ -63,7 +63,7 @@ pub(crate) fn intercept(
     let order = Order {
         victim,
         scope,
-        user: client.user.to_vec(),
+        user: client.user.borrow().to_vec(),
         killer: client.id,
         killer_worker: worker.index,
     };
@@ -107,7 +107,7 @@ fn kill(worker: &Rc<Worker>, victim: &Rc<Client>, order: &Order) -> Outcome {
             None => Outcome::Done,
         };
     }
-    if victim.user[..] != order.user[..] {
+    if victim.user.borrow()[..] != order.user[..] {
         let message = format!("You are not owner of thread {}", order.victim);
         return Outcome::Refused(Fault::new(Kind::NotOwner, message));
     }

@@ -6,6 +6,7 @@
 mod admit;
 mod buffers;
 mod carry;
+mod change_user;
 mod client;
 mod clock;
 mod commands;

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use link::tls::TlsError;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::config::{Listen, Password, Plan};
 use crate::listener::{self, Listener};
-use crate::users::Users;
+use crate::tls::Tls;
+use crate::users::{User, Users};
 use crate::worker::{self, Mail, Shared, Worker};
 
 /// Why the proxy could not run.
@@ -20,8 +22,10 @@ use crate::worker::{self, Mail, Shared, Worker};
 pub enum RunError {
     #[error("cannot listen on {address}: {error}; is another Flifo running, or may you not?")]
     Listen { address: String, error: io::Error },
-    #[error("{0}")]
-    Setup(String),
+    #[error("cannot set up TLS: {0}")]
+    Tls(#[from] TlsError),
+    #[error("a worker panicked; its message is above")]
+    Panicked,
     #[error("cannot start a worker: {0}")]
     Worker(io::Error),
 }
@@ -32,8 +36,8 @@ pub fn run(plan: Plan, address: link::Address) -> Result<(), RunError> {
     let listeners = bind(&plan)?;
     let (mailboxes, mails): (Vec<_>, Vec<_>) =
         (0..plan.worker_count()).map(|_| mpsc::unbounded_channel()).unzip();
-    let users = users(&plan).map_err(RunError::Setup)?;
-    let tls = crate::tls::Tls::default();
+    let users = users(&plan);
+    let tls = Tls::new(&plan, &address)?;
     let shared = Arc::new(Shared::new(plan, address, users, tls, mailboxes));
     let mut listeners = Some(listeners);
     let mut workers = Vec::new();
@@ -49,7 +53,7 @@ pub fn run(plan: Plan, address: link::Address) -> Result<(), RunError> {
     for worker in workers {
         match worker.join() {
             Ok(result) => result.map_err(RunError::Worker)?,
-            Err(_) => return Err(RunError::Setup("a worker panicked".to_owned())),
+            Err(_) => return Err(RunError::Panicked),
         }
     }
     for listen in &shared.plan.listen {
@@ -64,18 +68,13 @@ pub fn run(plan: Plan, address: link::Address) -> Result<(), RunError> {
 fn bind(plan: &Plan) -> Result<Vec<Listener>, RunError> {
     let bind = |listen: &Listen| {
         listener::bind(listen, plan.backlog).map_err(|error| {
-            let address = match listen {
-                Listen::Tcp(address) => address.to_string(),
-                Listen::Unix(path) => path.display().to_string(),
-            };
-            RunError::Listen { address, error }
+            RunError::Listen { address: listen.to_string(), error }
         })
     };
     plan.listen.iter().map(bind).collect()
 }
 
-fn users(plan: &Plan) -> Result<Users, String> {
-    use crate::users::User;
+fn users(plan: &Plan) -> Users {
     let mut users = Users::default();
     for user in plan.users.iter().filter(|user| user.pooled) {
         let known = match &user.password {
@@ -87,7 +86,7 @@ fn users(plan: &Plan) -> Result<Users, String> {
         };
         users.add(user.name.as_bytes(), known);
     }
-    Ok(users)
+    users
 }
 
 /// One worker's thread.

@@ -189,10 +189,13 @@ async fn a_peer_that_does_not_read_stops_the_writer() {
         assert!(near.poll_writable(&mut context).is_pending());
         // Nothing more is taken, so what waits inside stays as it is.
         assert!(would_block(near.try_write(b"x")));
-        let mut left = written;
-        while left > 0 {
-            left -= tokio::join!(read(&far, 64 << 10), near.flush()).0.len();
-        }
+        let read_all = async {
+            let mut left = written;
+            while left > 0 {
+                left -= read(&far, 64 << 10).await.len();
+            }
+        };
+        tokio::join!(read_all, near.flush()).1.unwrap();
         assert!(!near.wants_flush());
         let slices = [IoSlice::new(b"go"), IoSlice::new(b" on")];
         assert_eq!(near.try_write_vectored(&slices).unwrap(), 5);

@@ -1,0 +1,159 @@
+//! `COM_CHANGE_USER` of a pooled client: the password is proved to Flifo again, and the session begins anew.
+//!
+//! A carried client's is relayed to its server like any other command.
+
+use std::rc::Rc;
+
+use engine::session::Session;
+use link::{Stream, Talk};
+use wire::auth::{Nonce, Plugin};
+use wire::bytes::Reader;
+use wire::command::Command;
+use wire::frame::put_packet;
+use wire::handshake::AuthPacket;
+use wire::response::{OK, OkPacket};
+
+use crate::client::{Client, Turn};
+use crate::commands;
+use crate::fault::{Fault, Kind};
+use crate::keys::Key;
+use crate::worker::Worker;
+
+/// What the command names. Its proof is ignored: it was made for a nonce that has been used.
+struct Wanted {
+    user: Vec<u8>,
+    schema: Vec<u8>,
+    collation: u8,
+    plugin: Plugin,
+}
+
+fn read(payload: &[u8]) -> Result<Wanted, wire::Malformed> {
+    let mut reader = Reader::new(payload);
+    reader.u8("command")?;
+    let user = reader.nul_bytes("user name")?.to_vec();
+    let len = reader.u8("password response")?;
+    reader.take(usize::from(len), "password response")?;
+    let schema = reader.rest_until_nul().to_vec();
+    let collation = if reader.len() >= 2 { reader.u16("collation")? as u8 } else { 0 };
+    let plugin = match reader.rest_until_nul() {
+        b"" => Plugin::NativePassword,
+        name => Plugin::from_name(name),
+    };
+    Ok(Wanted { user, schema, collation, plugin })
+}
+
+/// Serves the command. A client that fails is ended, as MySQL does.
+pub(crate) async fn run(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
+    let mut talk = Talk::resume(&client.stream, client.take_more(), 1);
+    let limit = worker.plan.limits.login;
+    let proved = tokio::time::timeout(limit, prove(worker, &mut talk, payload)).await;
+    let fault = match proved {
+        Ok(Ok(wanted)) => {
+            let sequence = talk.sequence();
+            let (_, more) = talk.into_parts();
+            client.keep_more(&more, false);
+            match begin_anew(worker, client, &wanted, sequence) {
+                Ok(()) => return,
+                Err(fault) => fault,
+            }
+        }
+        Ok(Err(fault)) => fault,
+        Err(_) => Fault::new(Kind::BadHandshake, "The change of user took longer than limits.login"),
+    };
+    worker.count_fault(fault.kind);
+    client.write(&fault.packet(2));
+    client.close();
+}
+
+async fn prove(
+    worker: &Worker,
+    talk: &mut Talk<&Stream>,
+    payload: &[u8],
+) -> Result<Wanted, Fault> {
+    let broken = |error: String| Fault::new(Kind::BadHandshake, error);
+    let mut wanted = read(payload).map_err(|error| broken(error.to_string()))?;
+    let name = String::from_utf8_lossy(&wanted.user).into_owned();
+    let Some(user) = worker.shared.users.get(&wanted.user) else {
+        let message = format!(
+            "Access denied for user '{name}': Flifo does not know it, and a client that shares links can \
+             change only to a user in Flifo's configuration"
+        );
+        return Err(Fault::new(Kind::AccessDenied, message));
+    };
+    if !user.can_check(&wanted.plugin) {
+        wanted.plugin = user.plugin().clone();
+    }
+    let mut random = [0; Nonce::LEN];
+    getrandom::fill(&mut random).map_err(|error| broken(error.to_string()))?;
+    let nonce = Nonce::from_random(random);
+    let mut switch = Vec::new();
+    AuthPacket::encode_switch(wanted.plugin.name(), nonce.as_bytes(), &mut switch);
+    talk.write(&switch).await.map_err(|error| broken(error.to_string()))?;
+    let mut response = talk.read().await.map_err(|error| broken(error.to_string()))?;
+    if response == [0] {
+        response.clear();
+    }
+    if user.check(&wanted.plugin, &nonce, &response) {
+        if wanted.plugin == Plugin::CachingSha2 && !response.is_empty() {
+            let mut fast = Vec::new();
+            AuthPacket::encode_more(&[wire::auth::caching_sha2::FAST_OK], &mut fast);
+            talk.write(&fast).await.map_err(|error| broken(error.to_string()))?;
+        }
+        return Ok(wanted);
+    }
+    let message = format!("Access denied for user '{name}' (using password: YES) by Flifo");
+    Err(Fault::new(Kind::AccessDenied, message))
+}
+
+/// What the old session had left behind goes with its link.
+fn begin_anew(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    wanted: &Wanted,
+    sequence: u8,
+) -> Result<(), Fault> {
+    let name: Rc<[u8]> = wanted.user.as_slice().into();
+    let key = Key::new(Rc::clone(&name), client.capabilities, wanted.collation);
+    let Some(key) = worker.keys.borrow_mut().id(key) else {
+        return Err(Fault::new(Kind::BadHandshake, "Flifo has met too many different users"));
+    };
+    if let Some(link) = client.link.take() {
+        link.holder.take();
+        link.close();
+    }
+    let fresh = client.session.borrow().fresh_status();
+    *client.session.borrow_mut() = Session::new(None, fresh);
+    *client.user.borrow_mut() = name;
+    client.key.set(Some(key.with_schema(!wanted.schema.is_empty())));
+    client.set_turn(Turn::Client);
+    let mut packet = Vec::new();
+    if wanted.schema.is_empty() {
+        let mut ok = Vec::new();
+        OkPacket { status: fresh, ..OkPacket::EMPTY }.encode(OK, client.capabilities, &mut ok);
+        put_packet(&mut packet, sequence, &ok);
+        client.write_last(&packet);
+    } else {
+        client.login_sequence.set(Some(sequence));
+        put_packet(&mut packet, 0, &[&[Command::InitDb as u8], &wanted.schema[..]].concat());
+        commands::handle(worker, client, &mut packet, None);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_is_read_with_and_without_its_tail() {
+        let full = b"\x11bob\0\x02xxshop\0\x2d\0caching_sha2_password\0";
+        let wanted = read(full).unwrap();
+        assert_eq!((&wanted.user[..], &wanted.schema[..]), (&b"bob"[..], &b"shop"[..]));
+        assert_eq!((wanted.collation, wanted.plugin), (45, Plugin::CachingSha2));
+        let short = read(b"\x11bob\0\x00\0").unwrap();
+        assert_eq!((short.schema.len(), short.plugin), (0, Plugin::NativePassword));
+        for cut in 0..7 {
+            assert!(read(&full[..cut]).is_err(), "{cut}");
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! What a configuration means: typed, complete and free of contradictions.
+//!
+//! Owns the default of every option: the reference and the sample read them from here. Knows no text, no
+//! positions and no files; [`super::parse`] makes a [`Plan`] from a text. Secrets are never shown.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use wire::auth::{Plugin, Secret, native};
+
+/// Everything that Flifo has been told.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub listen: Vec<Listen>,
+    /// By default, as many as suit the machine.
+    pub workers: Option<u32>,
+    pub clients_max: u32,
+    pub backlog: u32,
+    pub server: Server,
+    pub tls: ClientTls,
+    pub proxy_protocol: ProxyProtocol,
+    pub limits: Limits,
+    pub logs: Logs,
+    pub users: Vec<User>,
+}
+
+/// Where clients come in.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Listen {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+/// The server, and how much of it is used.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// By default, the server of this machine is looked for.
+    pub address: Option<link::Address>,
+    /// What the server is called in logs and metrics.
+    pub name: String,
+    /// Statements that run at once.
+    pub limit: u32,
+    pub links_max: u32,
+    pub tls: link::tls::ForLinks,
+    /// By default, the host of the address.
+    pub tls_server_name: Option<String>,
+    /// Whether a link begins with a PROXY header of version 2.
+    pub send_proxy: bool,
+}
+
+/// TLS as clients see it.
+#[derive(Clone, Debug)]
+pub struct ClientTls {
+    pub mode: ClientTlsMode,
+    pub files: link::tls::ForClients,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientTlsMode {
+    /// Not offered.
+    Off,
+    /// Offered.
+    Preferred,
+    /// Whoever does not use it is refused. A Unix socket counts as secure.
+    Required,
+}
+
+/// Whose word is taken for where a client comes from.
+#[derive(Clone, Debug, Default)]
+pub struct ProxyProtocol {
+    pub from: Vec<Network>,
+}
+
+/// A range of IP addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    pub(super) address: IpAddr,
+    /// How many leading bits count.
+    pub(super) bits: u8,
+}
+
+/// How long things may take, and how large they may be. `None` is no limit.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    pub connect: Duration,
+    pub login: Duration,
+    pub statement: Option<Duration>,
+    pub wait: Option<Duration>,
+    pub idle_client: Option<Duration>,
+    pub idle_link: Option<Duration>,
+    pub link_age: Option<Duration>,
+    pub stop: Duration,
+    pub write_stall: Option<Duration>,
+    pub packet_max: u64,
+}
+
+#[derive(Clone, Debug)]
+pub struct Logs {
+    pub level: LogLevel,
+    pub format: LogFormat,
+    /// By default, standard error.
+    pub file: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text on a terminal, JSON elsewhere.
+    Auto,
+    Text,
+    Json,
+}
+
+/// A user that Flifo has been told about.
+#[derive(Clone, Debug)]
+pub struct User {
+    pub name: String,
+    pub password: Option<Password>,
+    /// What clients are asked to prove the password with.
+    pub plugin: Plugin,
+    /// Whether clients share links. Then the password is known; else each client is carried.
+    pub pooled: bool,
+    pub clients_max: Option<u32>,
+    pub links_max: Option<u32>,
+}
+
+/// What is known of a password. Neither form is ever shown.
+#[derive(Clone, Debug)]
+pub enum Password {
+    Plain(Secret),
+    /// What the server stores for `mysql_native_password`.
+    Hash(native::Stored),
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            listen: vec![Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 6033)))],
+            workers: None,
+            clients_max: 10_000,
+            backlog: 4096,
+            server: Server::default(),
+            tls: ClientTls::default(),
+            proxy_protocol: ProxyProtocol::default(),
+            limits: Limits::default(),
+            logs: Logs::default(),
+            users: Vec::new(),
+        }
+    }
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            address: None,
+            name: "main".to_owned(),
+            limit: 64,
+            links_max: 128,
+            tls: link::tls::ForLinks::default(),
+            tls_server_name: None,
+            send_proxy: false,
+        }
+    }
+}
+
+impl Default for ClientTls {
+    fn default() -> Self {
+        Self { mode: ClientTlsMode::Preferred, files: link::tls::ForClients::default() }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            login: Duration::from_secs(10),
+            statement: None,
+            wait: Some(Duration::from_secs(10)),
+            idle_client: Some(Duration::from_hours(8)),
+            idle_link: Some(Duration::from_mins(1)),
+            link_age: Some(Duration::from_hours(1)),
+            stop: Duration::from_secs(30),
+            write_stall: Some(Duration::from_mins(1)),
+            packet_max: 1 << 30,
+        }
+    }
+}
+
+impl Default for Logs {
+    fn default() -> Self {
+        Self { level: LogLevel::Info, format: LogFormat::Auto, file: None }
+    }
+}
+
+impl Default for User {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            password: None,
+            plugin: Plugin::NativePassword,
+            pooled: true,
+            clients_max: None,
+            links_max: None,
+        }
+    }
+}
+
+impl Network {
+    /// Tells whether an address lies in the range. An IPv4 address that came as IPv6 is the same address.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match (self.address, address.to_canonical()) {
+            (IpAddr::V4(network), IpAddr::V4(address)) => {
+                let differ = u32::from(network) ^ u32::from(address);
+                differ.leading_zeros() >= u32::from(self.bits)
+            }
+            (IpAddr::V6(network), IpAddr::V6(address)) => {
+                let differ = u128::from(network) ^ u128::from(address);
+                differ.leading_zeros() >= u32::from(self.bits)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.bits)
+    }
+}
