@@ -1,11 +1,13 @@
 //! One non-blocking socket, TCP or Unix, with or without TLS, shared by the tasks of one thread.
 //!
-//! A client's task reads from it while a link's task writes replies to it, so every method takes `&self`. Reading and
-//! writing never wait; waiting is done apart, by [`Stream::poll_readable`] and [`Stream::poll_writable`], of which
-//! each wakes the last task that asked. Timeouts are the caller's.
+//! A client's task reads from it while a link's task writes replies to it, so every method takes
+//! `&self`. Reading and writing never wait; waiting is done apart, by [`Stream::poll_readable`] and
+//! [`Stream::poll_writable`], of which each wakes the last task that asked. Timeouts are the
+//! caller's.
 //!
-//! Invariants: no wake-up is lost, also for bytes that are decrypted already; one message costs one system call each
-//! way; what waits to be sent inside a stream is bounded, and nothing more is taken while it waits.
+//! Invariants: no wake-up is lost, also for bytes that are decrypted already; one message costs one
+//! system call each way; what waits to be sent inside a stream is bounded, and nothing more is
+//! taken while it waits.
 
 mod session;
 mod socket;
@@ -17,10 +19,11 @@ use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use rustls::pki_types::ServerName;
 use tokio::net::{TcpStream, UnixStream};
+use tokio::task::coop::poll_proceed;
 
 use self::session::Session;
 use self::socket::Socket;
@@ -39,7 +42,10 @@ pub struct Stream {
 pub enum Peer {
     Tcp(SocketAddr),
     /// A process on this machine, and the user it runs as.
-    Unix { pid: Option<i32>, uid: u32 },
+    Unix {
+        pid: Option<i32>,
+        uid: u32,
+    },
     /// The connection has ended.
     Gone,
 }
@@ -69,8 +75,8 @@ impl Stream {
 
     /// Writes as much as the socket takes.
     ///
-    /// With TLS, what was taken before goes first; then up to 64 KiB are taken, which the socket may not have taken
-    /// when this returns (see [`Self::wants_flush`]).
+    /// With TLS, what was taken before goes first; then up to 64 KiB are taken, which the socket
+    /// may not have taken when this returns (see [`Self::wants_flush`]).
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         match &self.tls {
             None => self.socket.try_write(bytes),
@@ -98,10 +104,13 @@ impl Stream {
 
     /// Ready as soon as [`Self::try_read`] may find something, or the end.
     pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &self.tls {
-            Some(session) if session.has_news() => Poll::Ready(Ok(())),
-            _ => self.socket.poll_readable(context),
+        let has_news = self.tls.as_ref().is_some_and(|session| session.has_news());
+        if !has_news && !self.socket.has_left() {
+            return self.socket.poll_readable(context);
         }
+        // Counts as the runtime counts: whoever always has something must let others have a turn.
+        ready!(poll_proceed(context)).made_progress();
+        Poll::Ready(Ok(()))
     }
 
     /// Ready as soon as the socket may take something.
@@ -117,9 +126,11 @@ impl Stream {
         poll_fn(|context| self.poll_writable(context)).await
     }
 
-    /// Looks away from what can be read now: [`Self::poll_readable`] waits for something new to arrive.
+    /// Looks away from what can be read now: [`Self::poll_readable`] waits for something new to
+    /// arrive.
     ///
-    /// Nothing is lost: [`Self::try_read`] reads what was looked away from, and what it leaves is announced again.
+    /// Nothing is lost: [`Self::try_read`] reads what was looked away from, and what it leaves is
+    /// announced again.
     pub fn clear_readable(&self) {
         if let Some(session) = &self.tls {
             session.set_aside();
@@ -127,8 +138,8 @@ impl Stream {
         self.socket.set_aside();
     }
 
-    /// Says whether the peer has closed its side, as far as the event loop has heard; what it sent before may still
-    /// be unread. Makes no system call.
+    /// Says whether the peer has closed its side, as far as the event loop has heard; what it sent
+    /// before may still be unread. Makes no system call.
     pub fn hung_up(&self) -> bool {
         self.tls.as_ref().is_some_and(|session| session.is_ended()) || self.socket.hung_up()
     }
@@ -166,8 +177,8 @@ impl Stream {
         }
     }
 
-    /// Tells the peer that nothing more will be sent, behind what the socket takes at once of what is left to send.
-    /// What the peer has sent can still be read.
+    /// Tells the peer that nothing more will be sent, behind what the socket takes at once of what
+    /// is left to send. What the peer has sent can still be read.
     pub fn shutdown(&self) {
         if let Some(session) = &self.tls {
             session.close(&self.socket);
@@ -177,8 +188,9 @@ impl Stream {
 
     /// Answers a client that asks for TLS. `already_read` is what was read behind its request.
     ///
-    /// Those bytes can only be the beginning of the client's TLS: they are taken for nothing else, so what somebody
-    /// on the way puts behind the request ends the connection and never counts as the client's.
+    /// Those bytes can only be the beginning of the client's TLS: they are taken for nothing else,
+    /// so what somebody on the way puts behind the request ends the connection and never counts as
+    /// the client's.
     pub async fn accept_tls(
         self,
         config: Arc<rustls::ServerConfig>,
@@ -188,10 +200,11 @@ impl Stream {
         self.shake_hands(session, already_read).await
     }
 
-    /// Begins TLS with a server that has been asked for it; `name` is whose certificate is expected.
+    /// Begins TLS with a server that has been asked for it; `name` is whose certificate is
+    /// expected.
     ///
-    /// A server says nothing between its greeting and its part of the handshake. A caller that has read more than
-    /// the greeting must give up the connection instead.
+    /// A server says nothing between its greeting and its part of the handshake. A caller that has
+    /// read more than the greeting must give up the connection instead.
     pub async fn connect_tls(
         self,
         config: Arc<rustls::ClientConfig>,

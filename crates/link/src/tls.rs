@@ -1,7 +1,8 @@
 //! TLS as users configure it: a mode for links to servers, certificates from files.
 //!
-//! Owns what becomes of those choices in rustls: which authorities are trusted, what is verified, what is shown to
-//! the peer, and what is said when it fails. The bytes themselves pass through [`crate::stream`].
+//! Owns what becomes of those choices in rustls: which authorities are trusted, what is verified,
+//! what is shown to the peer, and what is said when it fails. The bytes themselves pass through
+//! [`crate::stream`].
 //!
 //! TLS 1.2 and 1.3 are spoken, 1.2 for servers as old as MySQL 5.7.
 
@@ -69,7 +70,8 @@ impl Mode {
 /// A text that names no mode.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no TLS mode; write \"off\", \"preferred\", \"required\", \"verify-ca\" or \"verify-full\""
+    "{0:?} is no TLS mode; write \"off\", \"preferred\", \"required\", \"verify-ca\" or \
+     \"verify-full\""
 )]
 pub struct NoMode(String);
 
@@ -110,7 +112,8 @@ pub struct ForLinks {
 /// TLS of the clients' connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ForClients {
-    /// By default, a certificate that is made at start and signed by nobody, as MariaDB and MySQL do it.
+    /// By default, a certificate that is made at start and signed by nobody, as MariaDB and MySQL
+    /// do it.
     pub identity: Option<Identity>,
     /// Whoever goes on in TLS must show a certificate from these authorities.
     pub ca: Option<PathBuf>,
@@ -121,11 +124,18 @@ pub struct ForClients {
 pub enum TlsError {
     #[error("cannot read {what} from {}: {why}", path.display())]
     File { what: &'static str, path: PathBuf, why: String },
-    #[error("cannot use the certificate in {} with the key in {}: {why}", certificate.display(), key.display())]
+    #[error(
+        "cannot use the certificate in {} with the key in {}: {why}",
+        certificate.display(),
+        key.display()
+    )]
     Identity { certificate: PathBuf, key: PathBuf, why: String },
     #[error("this machine trusts no authority that could be read ({why}); name a CA file")]
     NoAuthorities { why: String },
-    #[error("a CA file is named, but the TLS mode {mode} verifies nothing; use verify-ca or verify-full, or no CA file")]
+    #[error(
+        "a CA file is named, but the TLS mode {mode} verifies nothing; use verify-ca or \
+         verify-full, or no CA file"
+    )]
     CaWithoutUse { mode: Mode },
     #[error("{host:?} can be in no certificate: it is neither a host name nor an IP address")]
     Name { host: String },
@@ -160,7 +170,9 @@ impl ForLinks {
             None => builder.with_no_client_auth(),
             Some(identity) => {
                 let (chain, key) = identity.read()?;
-                builder.with_client_auth_cert(chain, key).map_err(|error| identity.refuse(&error))?
+                builder
+                    .with_client_auth_cert(chain, key)
+                    .map_err(|error| identity.refuse(&error))?
             }
         };
         Ok(Some(Arc::new(config)))
@@ -212,7 +224,8 @@ pub fn server_name(host: &str) -> Result<ServerName<'static>, TlsError> {
 pub(crate) fn hint(error: &Error) -> &'static str {
     match error {
         Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
-            "; no trusted authority has signed it: name its CA file, or use a mode that does not verify"
+            "; no trusted authority has signed it: name its CA file, or use a mode that does not \
+             verify"
         }
         Error::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
@@ -245,8 +258,7 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-fn self_signed()
--> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), TlsError> {
+fn self_signed() -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), TlsError> {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).map_err(library)?;
     let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
     Ok((made.cert.der().clone(), key.into()))

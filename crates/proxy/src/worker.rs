@@ -155,8 +155,11 @@ pub(crate) struct Worker {
     next_link: Cell<u64>,
 }
 
-/// How often ages and deadlines are looked at.
+/// How often deadlines of those who wait are looked at.
 const TICK: Duration = Duration::from_millis(100);
+
+/// Everything else that has an age is looked at every so many ticks: ten thousand clients at rest must cost nothing.
+const SLOW_TICKS: u32 = 10;
 
 impl Worker {
     pub(crate) fn new(index: usize, shared: Arc<Shared>) -> Self {
@@ -226,6 +229,7 @@ impl Worker {
 /// Runs a worker until it is told to abort, or until all its clients are gone after it was told to stop.
 pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver<Mail>) {
     let mut ticks = tokio::time::interval(TICK);
+    let mut count: u32 = 0;
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
@@ -233,7 +237,10 @@ pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver
                 None | Some(Mail::Abort) => break,
                 Some(mail) => open_mail(&worker, mail),
             },
-            _ = ticks.tick() => tick(&worker),
+            _ = ticks.tick() => {
+                count = count.wrapping_add(1);
+                tick(&worker, count.is_multiple_of(SLOW_TICKS));
+            }
         }
         if worker.is_stopping() && worker.clients.borrow().is_empty() {
             break;
@@ -266,12 +273,14 @@ fn open_mail(worker: &Rc<Worker>, mail: Mail) {
     }
 }
 
-/// Looks at everything that has an age.
-fn tick(worker: &Rc<Worker>) {
+/// Looks at what has an age; at all of it if `all` is true.
+fn tick(worker: &Rc<Worker>, all: bool) {
     crate::clock::tick();
     admit::expire(worker);
-    expire_clients(worker);
-    expire_links(worker);
+    if all || worker.is_stopping() {
+        expire_clients(worker);
+        expire_links(worker);
+    }
     // A waiter never depends on one wake-up alone.
     if worker.gate.borrow().waiting() > 0 {
         admit::pump(worker);

@@ -1,12 +1,13 @@
 //! Passwords as MySQL and MariaDB prove them on the wire; both sides of each plugin.
 //!
-//! Owns the arithmetic: what a client answers to a nonce, how a server checks the answer, and what the checking side
-//! learns by it. A server that knows only a stored hash recovers from a good answer what is needed to log in as that
-//! user elsewhere; that is what lets a proxy stand between. The packets that carry the answers are
-//! [`crate::handshake`]'s; which plugin is used, and whether a connection is safe enough for it, is the caller's.
+//! Owns the arithmetic: what a client answers to a nonce, how a server checks the answer, and what
+//! the checking side learns by it. A server that knows only a stored hash recovers from a good
+//! answer what is needed to log in as that user elsewhere; that is what lets a proxy stand between.
+//! The packets that carry the answers are [`crate::handshake`]'s; which plugin is used, and whether
+//! a connection is safe enough for it, is the caller's.
 //!
-//! Invariants: what must stay secret is wiped when it is dropped and never shown; answers are compared in constant
-//! time; an answer of the wrong length is wrong, not an error.
+//! Invariants: what must stay secret is wiped when it is dropped and never shown; answers are
+//! compared in constant time; an answer of the wrong length is wrong, not an error.
 
 mod base64;
 pub mod caching_sha2;
@@ -27,7 +28,8 @@ pub use self::secret::{Secret, SecretHash};
 pub enum Plugin {
     /// SHA-1 of SHA-1; the default of MariaDB, and of MySQL before 8.0.
     NativePassword,
-    /// SHA-256 of SHA-256, with the password itself when the server does not remember it; MySQL 8.0's default.
+    /// SHA-256 of SHA-256, with the password itself when the server does not remember it; MySQL
+    /// 8.0's default.
     CachingSha2,
     /// MariaDB's signature.
     Ed25519,
@@ -60,7 +62,8 @@ impl Plugin {
 
     /// What a client answers first, or `None` where the plugin is not spoken here.
     ///
-    /// [`Self::ClearPassword`] gives the password away: the caller must know that nobody on the way reads along.
+    /// [`Self::ClearPassword`] gives the password away: the caller must know that nobody on the way
+    /// reads along.
     pub fn respond(&self, password: &Secret, nonce: &Nonce) -> Option<Vec<u8>> {
         let password = password.as_bytes();
         Some(match self {
@@ -103,8 +106,9 @@ impl Nonce {
 
     /// Makes a nonce for a greeting out of random bytes.
     ///
-    /// Some clients take a nonce for text that ends at a zero byte, and stored passwords use `$` as a separator. As
-    /// servers do, this keeps seven bits of each byte and avoids both, which leaves more than 139 random bits.
+    /// Some clients take a nonce for text that ends at a zero byte, and stored passwords use `$` as
+    /// a separator. As servers do, this keeps seven bits of each byte and avoids both, which leaves
+    /// more than 139 random bits.
     pub fn from_random(random: [u8; Self::LEN]) -> Self {
         let mut nonce = Self { bytes: [0; Self::ED25519_LEN], len: Self::LEN };
         for (byte, random) in nonce.bytes.iter_mut().zip(random) {
@@ -116,15 +120,18 @@ impl Nonce {
         nonce
     }
 
-    /// Makes a nonce for [`Plugin::Ed25519`], which takes any bytes. It is sent without a zero byte behind it.
+    /// Makes a nonce for [`Plugin::Ed25519`], which takes any bytes. It is sent without a zero byte
+    /// behind it.
     pub const fn from_random_for_ed25519(random: [u8; Self::ED25519_LEN]) -> Self {
         Self { bytes: random, len: Self::ED25519_LEN }
     }
 
-    /// Takes the nonce from what a server sent in its greeting or in a request to switch to `plugin`.
+    /// Takes the nonce from what a server sent in its greeting or in a request to switch to
+    /// `plugin`.
     ///
-    /// A zero byte behind the nonce does not count. One that is missing does not matter either, but the last byte
-    /// of a nonce for [`Plugin::Ed25519`] may be zero itself: pass those bytes as they came.
+    /// A zero byte behind the nonce does not count. One that is missing does not matter either, but
+    /// the last byte of a nonce for [`Plugin::Ed25519`] may be zero itself: pass those bytes as
+    /// they came.
     pub fn from_server(plugin: &Plugin, data: &[u8]) -> Result<Self, Malformed> {
         let len = match plugin {
             Plugin::Ed25519 => Self::ED25519_LEN,

@@ -1,10 +1,12 @@
 //! The TLS inside a stream: what is decrypted and not yet read, what is encrypted and not yet sent.
 //!
-//! Drives rustls by hand over the non-blocking socket. Owns no waiting: whoever calls hears `WouldBlock`.
+//! Drives rustls by hand over the non-blocking socket. Owns no waiting: whoever calls hears
+//! `WouldBlock`.
 //!
-//! Invariants: one read of the socket per read; ciphertext is taken from the socket only when no plaintext is left,
-//! and decrypted only as fast as the plaintext is read, so that a peer cannot fill memory; nothing is encrypted
-//! while older ciphertext waits; an error found behind good bytes is told after them.
+//! Invariants: one read of the socket per read; ciphertext is taken from the socket only when no
+//! plaintext is left, and decrypted only as fast as the plaintext is read, so that a peer cannot
+//! fill memory; nothing is encrypted while older ciphertext waits; an error found behind good bytes
+//! is told after them.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, BufRead, IoSlice, Read, Write};
@@ -25,7 +27,8 @@ pub(super) struct Session {
 #[derive(Debug)]
 struct State {
     tls: Connection,
-    /// Holds the ciphertext that was read and not decrypted. It belongs to the thread and is kept only while some is.
+    /// Holds the ciphertext that was read and not decrypted. It belongs to the thread and is kept
+    /// only while some is.
     buffer: Vec<u8>,
     /// Where in `buffer` that ciphertext is.
     encrypted: Range<usize>,
@@ -66,10 +69,7 @@ impl Session {
         Ok(Self::new(Connection::Server(tls)))
     }
 
-    pub(super) fn client(
-        config: Arc<ClientConfig>,
-        name: ServerName<'static>,
-    ) -> io::Result<Self> {
+    pub(super) fn client(config: Arc<ClientConfig>, name: ServerName<'static>) -> io::Result<Self> {
         let tls = ClientConnection::new(config, name).map_err(io::Error::other)?;
         Ok(Self::new(Connection::Client(tls)))
     }
@@ -128,7 +128,8 @@ impl Session {
             state.read(socket)?;
             filled = state.take(buffer);
             if state.tls.wants_write() {
-                // An answer of the protocol itself. What the socket does not take goes ahead of the next write.
+                // An answer of the protocol itself. What the socket does not take goes ahead of the
+                // next write.
                 let _ = state.flush(socket);
             }
         }
@@ -263,7 +264,8 @@ impl State {
         }
     }
 
-    /// Gives rustls a piece of the ciphertext. There must be no plaintext left, so rustls has room for more.
+    /// Gives rustls a piece of the ciphertext. There must be no plaintext left, so rustls has room
+    /// for more.
     fn decrypt(&mut self) {
         let mut piece = &self.buffer[self.encrypted.clone()];
         let there = piece.len();

@@ -1,17 +1,19 @@
 //! A plain non-blocking socket, TCP or Unix, and what is known of its readiness.
 //!
-//! Owns the rule of *one system call per message*: a read that fills less than its buffer has emptied the kernel's,
-//! so the readiness that the runtime remembers is cleared, and nothing asks the kernel again before it has news. The
-//! same holds for a write that was not taken whole.
+//! Owns the rule of *one system call per message*: a read that fills less than its buffer has
+//! emptied the kernel's, so the readiness that the runtime remembers is cleared, and nothing asks
+//! the kernel again before it has news. The same holds for a write that was not taken whole.
 //!
-//! Why clearing loses nothing. The runtime watches the socket edge-triggered and looks at events only between the
-//! polls of this thread's tasks. Bytes that arrive after the read put the socket on the kernel's list of events
-//! again, whether before or after the clearing, and the next look finds them there. That the peer has closed is kept
-//! when readiness is cleared: once seen, it makes the socket readable for good, so the end of the stream is read;
-//! not yet seen, it is an event of its own. Bytes that a peer marks as urgent could end a read early; MySQL knows no
+//! Why clearing loses nothing. The runtime watches the socket edge-triggered and looks at events
+//! only between the polls of this thread's tasks. Bytes that arrive after the read put the socket
+//! on the kernel's list of events again, whether before or after the clearing, and the next look
+//! finds them there. That the peer has closed is kept when readiness is cleared: once seen, it
+//! makes the socket readable for good, so the end of the stream is read; not yet seen, it is an
+//! event of its own. Bytes that a peer marks as urgent could end a read early; MySQL knows no
 //! urgent bytes, and a peer that sends them keeps only itself waiting.
 //!
-//! Invariant: bytes that are known to be in the kernel and that the runtime does not announce are noted in `unread`.
+//! Invariant: bytes that are known to be in the kernel and that the runtime does not announce are
+//! noted in `unread`.
 
 use std::cell::Cell;
 use std::io::{self, IoSlice, Read};
@@ -43,7 +45,7 @@ enum Unread {
     Nothing,
     /// The owner has looked away from it: it is read when asked for, but not announced.
     SetAside,
-    /// It is announced.
+    /// It is to be announced.
     Left,
 }
 
@@ -58,10 +60,7 @@ macro_rules! each {
 }
 
 impl Socket {
-    pub(super) fn tcp(stream: TcpStream) -> Self {
-        // A reply must not wait for the acknowledgement of the one before. Fails only on a dead socket, which the
-        // first read tells better.
-        let _ = stream.set_nodelay(true);
+    pub(super) const fn tcp(stream: TcpStream) -> Self {
         Self::new(Kind::Tcp(stream))
     }
 
@@ -106,10 +105,12 @@ impl Socket {
     }
 
     pub(super) fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.unread.get() == Unread::Left {
-            return Poll::Ready(Ok(()));
-        }
         each!(self, socket => socket.poll_read_ready(context))
+    }
+
+    /// Says whether there may be something to read that [`Self::poll_readable`] does not know of.
+    pub(super) fn has_left(&self) -> bool {
+        self.unread.get() == Unread::Left
     }
 
     pub(super) fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -131,12 +132,14 @@ impl Socket {
 
     /// Says whether the peer has closed its side, as far as the event loop has heard.
     pub(super) fn hung_up(&self) -> bool {
-        // That the peer has closed also makes the socket readable: without the one there is not the other.
+        // That the peer has closed also makes the socket readable: without the one there is not the
+        // other.
         if self.try_io(Interest::READABLE, || Ok(())).is_err() {
             return false;
         }
         let mut context = Context::from_waker(Waker::noop());
-        let ready = each!(self, socket => pin!(socket.ready(Interest::READABLE)).poll(&mut context));
+        let ready =
+            each!(self, socket => pin!(socket.ready(Interest::READABLE)).poll(&mut context));
         match ready {
             Poll::Ready(Ok(ready)) => ready.is_read_closed(),
             Poll::Ready(Err(_)) => true,
@@ -193,11 +196,7 @@ impl Socket {
         let _: io::Result<()> = self.try_io(interest, || Err(io::ErrorKind::WouldBlock.into()));
     }
 
-    fn try_io<R>(
-        &self,
-        interest: Interest,
-        act: impl FnOnce() -> io::Result<R>,
-    ) -> io::Result<R> {
+    fn try_io<R>(&self, interest: Interest, act: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
         each!(self, socket => socket.try_io(interest, act))
     }
 }

@@ -63,10 +63,7 @@ pub(super) fn authorities_of_machine() -> Result<RootCertStore, TlsError> {
     Ok(authorities)
 }
 
-fn certificates(
-    what: &'static str,
-    path: &Path,
-) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+fn certificates(what: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let refuse = |error| TlsError::File { what, path: path.to_owned(), why: reason(error) };
     let certificates = CertificateDer::pem_file_iter(path)
         .and_then(|certificates| certificates.collect::<Result<Vec<_>, _>>())

@@ -15,7 +15,8 @@ pub(super) fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// `None` where a character is none of base64's, or where the end is cut or not as [`encode`] writes it.
+/// `None` where a character is none of base64's, or where the end is cut or not as [`encode`]
+/// writes it.
 pub(super) fn decode(text: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 2);
     for group in text.chunks(4) {

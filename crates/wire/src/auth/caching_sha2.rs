@@ -1,8 +1,9 @@
 //! `caching_sha2_password`: proves SHA-256 of a password to who remembers SHA-256 of that.
 //!
-//! A server that does not remember it asks for the password itself (*full* authentication): in clear where the
-//! connection is safe, else hidden under the server's RSA key (see [`super::rsa`]). It then checks it against what
-//! `mysql.user` has (see [`super::sha_crypt`]) and remembers it. The order of things:
+//! A server that does not remember it asks for the password itself (*full* authentication): in
+//! clear where the connection is safe, else hidden under the server's RSA key (see [`super::rsa`]).
+//! It then checks it against what `mysql.user` has (see [`super::sha_crypt`]) and remembers it. The
+//! order of things:
 //!
 //! | server sends | client sends |
 //! |---|---|
@@ -13,7 +14,8 @@
 //! | more data: the key, as PEM | the password, obfuscated and encrypted |
 //! | OK or ERR | |
 //!
-//! "More data" is a packet of its own, [`crate::handshake::AuthPacket::More`]; what the client sends is a bare packet.
+//! "More data" is a packet of its own, [`crate::handshake::AuthPacket::More`]; what the client
+//! sends is a bare packet.
 
 use sha2::{Digest, Sha256};
 

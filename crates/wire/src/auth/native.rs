@@ -1,7 +1,7 @@
 //! `mysql_native_password`: proves SHA-1 of a password to who knows SHA-1 of that.
 //!
-//! The server stores the hash of the hash. A good answer shows it the hash, with which it, or a proxy, can answer
-//! for the user in turn.
+//! The server stores the hash of the hash. A good answer shows it the hash, with which it, or a
+//! proxy, can answer for the user in turn.
 
 use sha1::{Digest, Sha1};
 
@@ -31,7 +31,8 @@ impl Stage1 {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored(SecretHash<20>);
 
-/// A text that is no stored hash of this plugin. The text is not repeated, for it may be a password.
+/// A text that is no stored hash of this plugin. The text is not repeated, for it may be a
+/// password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a hash of mysql_native_password: it has the form *HEX, with 40 hexadecimal digits")]
 pub struct NotNative;

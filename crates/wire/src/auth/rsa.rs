@@ -1,7 +1,8 @@
-//! The RSA that hides a password on a connection that is not safe: the full login of `caching_sha2_password`.
+//! The RSA that hides a password on a connection that is not safe: the full login of
+//! `caching_sha2_password`.
 //!
-//! RSA-OAEP with SHA-1, as MySQL has it since 8.0.5. Who listens learns nothing. Who stands in the way can hand out a
-//! key of his own, so a client had better have the server's key, or TLS.
+//! RSA-OAEP with SHA-1, as MySQL has it since 8.0.5. Who listens learns nothing. Who stands in the
+//! way can hand out a key of his own, so a client had better have the server's key, or TLS.
 
 use std::fmt;
 
@@ -67,7 +68,8 @@ impl RsaEnd {
         &self.public_pem
     }
 
-    /// Decrypts a client's password, or `None` where the bytes hide none. Takes about a millisecond.
+    /// Decrypts a client's password, or `None` where the bytes hide none. Takes about a
+    /// millisecond.
     pub fn decrypt(&self, sent: &[u8], nonce: &Nonce) -> Option<Secret> {
         let mut plain = vec![0; self.key.min_output_size()];
         let decrypted = self.key.decrypt(&OAEP_SHA1_MGF1SHA1, sent, &mut plain, None);
@@ -151,7 +153,8 @@ mod tests {
     #[test]
     fn what_is_no_key_is_refused() {
         let cut = &include_str!("rsa/public.pem")[..300];
-        for pem in ["", "secret", BEGIN, cut, "-----BEGIN PUBLIC KEY-----*-----END PUBLIC KEY-----"] {
+        for pem in ["", "secret", BEGIN, cut, "-----BEGIN PUBLIC KEY-----*-----END PUBLIC KEY-----"]
+        {
             assert_eq!(encrypt(pem.as_bytes(), b"x", &nonce()), Err(RsaError::NotPem), "{pem}");
         }
         assert_eq!(encrypt(&[0xff; 100], b"x", &nonce()), Err(RsaError::NotPem));

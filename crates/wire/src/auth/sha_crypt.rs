@@ -1,7 +1,8 @@
-//! The form in which MySQL stores passwords of `caching_sha2_password`: `$A$005$`, a salt, a digest.
+//! The form in which MySQL stores passwords of `caching_sha2_password`: `$A$005$`, a salt, a
+//! digest.
 //!
-//! The digest is that of SHA-crypt (Ulrich Drepper's, with SHA-256) over a salt of 20 bytes instead of at most 16, so
-//! it is slow by intent: 5000 rounds take milliseconds. Not for an event loop.
+//! The digest is that of SHA-crypt (Ulrich Drepper's, with SHA-256) over a salt of 20 bytes instead
+//! of at most 16, so it is slow by intent: 5000 rounds take milliseconds. Not for an event loop.
 
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -18,7 +19,8 @@ pub struct Stored {
     rounds: u32,
 }
 
-/// A text that is no stored password of this plugin. The text is not repeated, for it may be a password.
+/// A text that is no stored password of this plugin. The text is not repeated, for it may be a
+/// password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "not a hash of caching_sha2_password: it has the form $A$005$..., with 63 characters at the end"
@@ -63,7 +65,8 @@ impl std::fmt::Debug for Stored {
 
 fn digest(password: &[u8], salt: &[u8], rounds: u32) -> [u8; DIGEST_LEN] {
     let first = first_digest(password, salt);
-    // The password and the salt are not hashed themselves in the rounds, but as many bytes made of them.
+    // The password and the salt are not hashed themselves in the rounds, but as many bytes made of
+    // them.
     let repeated = (0..password.len()).map(|_| password);
     let password = stretched(&hash(repeated), password.len());
     let repeated = (0..16 + usize::from(first[0])).map(|_| salt);
@@ -111,7 +114,8 @@ fn hash<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Zeroizing<[u8; 32]> {
     Zeroizing::new(hash.finalize().into())
 }
 
-/// Writes a digest as SHA-crypt does: three bytes from its three thirds become four characters, lowest bits first.
+/// Writes a digest as SHA-crypt does: three bytes from its three thirds become four characters,
+/// lowest bits first.
 fn text(digest: &[u8; 32]) -> [u8; DIGEST_LEN] {
     const ALPHABET: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut text = [0; DIGEST_LEN];

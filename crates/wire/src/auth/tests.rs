@@ -89,7 +89,8 @@ fn wrong_answers_are_wrong() {
     let sha2_ok = |answer: &[u8]| sha2.stored().check(&nonce(), answer).is_some();
     let ed25519_ok = |answer: &[u8]| key.public().check(&nonce(), answer);
 
-    let checks: [(&dyn Fn(&[u8]) -> bool, &[u8]); 3] = [
+    type Check<'a> = &'a dyn Fn(&[u8]) -> bool;
+    let checks: [(Check<'_>, &[u8]); 3] = [
         (&native_ok, &native.respond(&nonce())),
         (&sha2_ok, &sha2.respond(&nonce())),
         (&ed25519_ok, &key.sign(&nonce())),
@@ -117,7 +118,8 @@ fn wrong_answers_are_wrong() {
 
 #[test]
 fn a_signature_has_one_form() {
-    // A response with the group's order added says the same: it must be refused as a forgery of form.
+    // A response with the group's order added says the same: it must be refused as a forgery of
+    // form.
     let key = ed25519::SigningKey::of(b"secret");
     let mut signature = key.sign(&nonce());
     let order = hex("edd3f55c1a631258d69cf7a2def9de1400000000000000000000000000000010");

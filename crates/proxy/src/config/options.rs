@@ -1,0 +1,60 @@
+//! Every option: one row each. What is read, checked, documented and shown as a sample comes from
+//! these rows; a default is what the plan itself has in the place that the row names.
+
+mod clients;
+mod limits;
+mod logs;
+mod paths;
+mod server;
+mod users;
+
+use super::form::Form;
+use super::plan::{Plan, User};
+
+/// One option of `T`: of the plan, or of one user.
+pub(super) struct Row<T: 'static> {
+    pub(super) name: &'static str,
+    pub(super) form: Form<T>,
+    /// What one might write, as TOML; needed where nothing is the default.
+    pub(super) example: Option<&'static str>,
+    /// What it does and why its default is what it is; one paragraph.
+    pub(super) doc: &'static str,
+    /// What does the same elsewhere: program and option. Who writes such a name is told ours.
+    pub(super) elsewhere: &'static [(&'static str, &'static str)],
+    /// The version that had it first.
+    pub(super) since: &'static str,
+}
+
+/// Options that stand together, and what they are about.
+pub(super) struct Section<T: 'static> {
+    /// Empty for what stands at the top of the file.
+    pub(super) name: &'static str,
+    pub(super) doc: &'static str,
+    pub(super) rows: &'static [Row<T>],
+}
+
+impl<T> Section<T> {
+    /// How an option is named in full: `limits.wait`.
+    pub(super) fn path(&self, option: &str) -> String {
+        match self.name {
+            "" => option.to_owned(),
+            section => format!("{section}.{option}"),
+        }
+    }
+}
+
+/// The sections of the plan, in the order in which they are documented.
+pub(super) static SECTIONS: [&Section<Plan>; 6] = [
+    &clients::TOP,
+    &server::SERVER,
+    &clients::TLS,
+    &clients::PROXY_PROTOCOL,
+    &limits::LIMITS,
+    &logs::LOGS,
+];
+
+/// The one section that is a list.
+pub(super) static USERS: &Section<User> = &users::USERS;
+
+/// The first version there is.
+const FIRST: &str = "0.1";
