@@ -1,6 +1,72 @@
-//! interim
+//! The PROXY protocol: who a client really is, when it comes through another proxy; and telling the server the same.
+//!
+//! A header is read from the networks that the configuration lists, and from those it is required: a peer that is
+//! trusted to say where clients come from must not be able to forget it. From anywhere else it is no header but a
+//! malformed login.
+
+use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
+
+use link::{Stream, Talk};
+use wire::proxy_header::{HEADER_MAX, Header, Parsed, encode_v2, encode_v2_local, parse};
+
+use crate::fault::{Fault, Kind};
 use crate::login::{Newcomer, NoLogin};
 use crate::worker::Worker;
-pub(crate) async fn receive(_worker: &Rc<Worker>, newcomer: Newcomer) -> Result<Newcomer, NoLogin> { Ok(newcomer) }
-pub(crate) async fn send(_worker: &Worker, _stream: &link::Stream, _client: Option<std::net::SocketAddr>) -> std::io::Result<()> { Ok(()) }
+
+/// Reads the header that a trusted peer sends first, and takes the client's address from it.
+pub(crate) async fn receive(worker: &Rc<Worker>, newcomer: Newcomer) -> Result<Newcomer, NoLogin> {
+    let networks = &worker.plan.proxy_protocol.from;
+    let is_trusted = newcomer
+        .peer
+        .is_some_and(|peer| networks.iter().any(|network| network.contains(peer.ip())));
+    if !is_trusted {
+        return Ok(newcomer);
+    }
+    let (stream, mut bytes) = newcomer.talk.into_parts();
+    let mut chunk = [0; 512];
+    loop {
+        match parse(&bytes) {
+            Ok(Parsed::Complete { header, consumed }) => {
+                let peer = match header {
+                    Header::Tcp { source, .. } => Some(source),
+                    _ => newcomer.peer,
+                };
+                bytes.drain(..consumed);
+                return Ok(Newcomer { talk: Talk::resume(stream, bytes, 0), peer, ..newcomer });
+            }
+            Ok(Parsed::Incomplete) if bytes.len() <= HEADER_MAX => {}
+            Ok(Parsed::Incomplete) => return Err(refuse("it is too long")),
+            Err(error) => return Err(refuse(error.what)),
+        }
+        match stream.read_some(&mut chunk).await {
+            Ok(0) => return Err(refuse("the connection was closed before it was whole")),
+            Ok(read) => bytes.extend_from_slice(&chunk[..read]),
+            Err(error) => return Err(refuse(&error.to_string())),
+        }
+    }
+}
+
+/// What is no PROXY header gets no greeting: the peer is misconfigured, not the client.
+fn refuse(why: &str) -> NoLogin {
+    tracing::warn!(why, "a peer in proxy_protocol.from sent no valid PROXY header");
+    NoLogin::Fault(Fault::new(Kind::BadHandshake, format!("Bad PROXY header: {why}")))
+}
+
+/// Begins a link with a header, if the server expects one: the client's addresses, or none for a link that is shared.
+pub(crate) async fn send(
+    worker: &Worker,
+    stream: &Stream,
+    client: Option<SocketAddr>,
+) -> io::Result<()> {
+    if !worker.plan.server.send_proxy {
+        return Ok(());
+    }
+    let mut header = Vec::new();
+    match (client, stream.addresses()) {
+        (Some(source), Some((destination, _))) => encode_v2(source, destination, &mut header),
+        _ => encode_v2_local(&mut header),
+    }
+    stream.write_all(&header).await
+}

@@ -126,6 +126,8 @@ pub enum LogFormat {
 pub struct User {
     pub name: String,
     pub password: Option<Password>,
+    /// Where the password was read from, if from a file of its own.
+    pub password_file: Option<PathBuf>,
     /// What clients are asked to prove the password with.
     pub plugin: Plugin,
     /// Whether clients share links. Then the password is known; else each client is carried.
@@ -207,6 +209,7 @@ impl Default for User {
         Self {
             name: String::new(),
             password: None,
+            password_file: None,
             plugin: Plugin::NativePassword,
             pooled: true,
             clients_max: None,

@@ -68,28 +68,95 @@ impl fmt::Display for Place {
     }
 }
 
-/// A text, and what it is called.
-#[derive(Clone, Copy, Debug)]
+/// A text, what it is called, and where its lines begin.
+#[derive(Debug)]
 pub(super) struct Source<'a> {
     pub(super) file: &'a str,
     pub(super) text: &'a str,
+    /// The first byte of each line.
+    lines: Vec<usize>,
 }
 
-impl Source<'_> {
-    /// The place of a span of bytes.
-    pub(super) fn place(&self, span: &Range<usize>) -> Place {
-        let before = self.text.get(..span.start).unwrap_or(self.text);
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        let line = before.matches('\n').count() + 1;
-        let column = before[line_start..].chars().count() + 1;
-        Place { file: self.file.to_owned(), at: Some(Position { line, column }) }
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// These bytes of the text.
+    Text(Range<usize>),
+    /// An argument of the command line.
+    Argument(&'static str),
+    /// The text as a whole, or its absence.
+    Whole,
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn new(file: &'a str, text: &'a str) -> Self {
+        let newlines = text.match_indices('\n').map(|(at, _)| at + 1);
+        Self { file, text, lines: std::iter::once(0).chain(newlines).collect() }
     }
 
-    /// The place of the whole text.
-    pub(super) fn whole(&self) -> Place {
-        Place { file: self.file.to_owned(), at: None }
+    pub(super) fn place(&self, origin: &Origin) -> Place {
+        match origin {
+            Origin::Text(span) => {
+                let at = Some(self.position(span.start));
+                Place { file: self.file.to_owned(), at }
+            }
+            Origin::Argument(argument) => Place { file: (*argument).to_owned(), at: None },
+            Origin::Whole => Place { file: self.file.to_owned(), at: None },
+        }
+    }
+
+    fn position(&self, byte: usize) -> Position {
+        let line = self.lines.partition_point(|start| *start <= byte);
+        let start = self.lines[line - 1];
+        let column = self.text.get(start..byte).map_or(0, |before| before.chars().count()) + 1;
+        Position { line, column }
     }
 }
+
+/// Collects what is wrong.
+#[derive(Debug)]
+pub(super) struct Report<'a> {
+    pub(super) source: Source<'a>,
+    problems: Vec<Problem>,
+}
+
+impl<'a> Report<'a> {
+    pub(super) const fn new(source: Source<'a>) -> Self {
+        Self { source, problems: Vec::new() }
+    }
+
+    pub(super) fn error(&mut self, origin: &Origin, option: Option<String>, message: String) {
+        self.add(Severity::Error, origin, option, message);
+    }
+
+    pub(super) fn warn(&mut self, origin: &Origin, option: &str, message: String) {
+        self.add(Severity::Warning, origin, Some(option.to_owned()), message);
+    }
+
+    fn add(
+        &mut self,
+        severity: Severity,
+        origin: &Origin,
+        option: Option<String>,
+        message: String,
+    ) {
+        // Nobody reads more, and a file full of nonsense must not fill the memory.
+        if self.problems.len() < PROBLEMS_MAX {
+            let place = self.source.place(origin);
+            self.problems.push(Problem { place, severity, option, message });
+        }
+    }
+
+    /// Everything, in the order of the text, and whether something of it is an error.
+    pub(super) fn finish(mut self) -> Result<Vec<Warning>, Vec<Problem>> {
+        self.problems.sort();
+        self.problems.dedup();
+        let is_error = |problem: &Problem| problem.severity == Severity::Error;
+        if self.problems.iter().any(is_error) { Err(self.problems) } else { Ok(self.problems) }
+    }
+}
+
+const PROBLEMS_MAX: usize = 100;
 
 #[cfg(test)]
 mod tests {
@@ -97,11 +164,28 @@ mod tests {
 
     #[test]
     fn places_are_counted_from_one_in_characters() {
-        let source = Source { file: "f", text: "ab\n\u{e4}\u{f6}c\n" };
-        for (at, want) in [(0, "f:1:1"), (2, "f:1:3"), (3, "f:2:1"), (7, "f:2:3"), (99, "f:3:1")] {
-            assert_eq!(source.place(&(at..at)).to_string(), want);
+        let source = Source::new("f", "ab\n\u{e4}\u{f6}c\n");
+        let place = |at| source.place(&Origin::Text(at..at)).to_string();
+        for (at, want) in [(0, "f:1:1"), (2, "f:1:3"), (3, "f:2:1"), (7, "f:2:3"), (9, "f:3:1")] {
+            assert_eq!(place(at), want);
         }
-        // Inside a character, which no parser names: still no panic.
-        source.place(&(4..4));
+        // Inside a character or behind the end, which no parser names: still no panic.
+        place(4);
+        place(99);
+    }
+
+    #[test]
+    fn problems_are_bounded_and_in_order() {
+        let mut report = Report::new(Source::new("f", "a\nb\n"));
+        report.warn(&Origin::Text(2..3), "b", "odd".to_owned());
+        report.error(&Origin::Text(0..1), None, "wrong".to_owned());
+        for count in 0..1000 {
+            report.error(&Origin::Argument("--x"), None, count.to_string());
+        }
+        let problems = report.finish().expect_err("has errors");
+        assert_eq!(problems.len(), PROBLEMS_MAX);
+        let shown: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        let of_file: Vec<_> = shown.iter().filter(|line| line.starts_with('f')).collect();
+        assert_eq!(of_file, ["f:1:1: wrong", "f:2:1: warning: b: odd"]);
     }
 }

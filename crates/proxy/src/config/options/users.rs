@@ -65,9 +65,8 @@ pub(in crate::config) static USERS: Section<User> = Section {
         name: "password_file",
         form: Form::Text {
             allowed: paths::FILE,
-            show: |_| None,
-            // What is in it is read once the document as a whole is known.
-            set: |_, text| paths::file(text).map(drop),
+            show: |user| paths::show(user.password_file.as_ref()),
+            set: |user, text| paths::set(&mut user.password_file, text),
         },
         example: Some("\"/etc/flifo/app.password\""),
         doc: "Instead of the password, a file that contains it. One line end behind it does not count. \

@@ -1,0 +1,256 @@
+//! Reads a text into a plan, option by option, and remembers where each value stood.
+//!
+//! Owns what can be said of one value alone: whether its option exists, its type and its bounds. What
+//! values mean together is checked in [`super::check`]. Reads on after a mistake, so that all are told.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::options::{Row, SECTIONS, Section, USERS};
+use super::plan::{Plan, User};
+use super::problem::{Origin, Report, Source};
+use super::suggest;
+
+/// A text that was read, as far as that went.
+#[derive(Debug)]
+pub(super) struct Reading<'a> {
+    pub(super) plan: Plan,
+    pub(super) written: Written,
+    /// Where each user of the plan stands.
+    pub(super) users: Vec<WrittenUser>,
+    pub(super) report: Report<'a>,
+}
+
+/// Where the options of a table were written, by name in full.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    values: BTreeMap<String, Value>,
+}
+
+#[derive(Debug)]
+struct Value {
+    origin: Origin,
+    /// Where its items stand, if it is a list.
+    items: Vec<Origin>,
+}
+
+#[derive(Debug)]
+pub(super) struct WrittenUser {
+    pub(super) origin: Origin,
+    pub(super) written: Written,
+}
+
+impl Written {
+    pub(super) fn has(&self, path: &str) -> bool {
+        self.values.contains_key(path)
+    }
+
+    /// Where an option's value stands.
+    pub(super) fn origin(&self, path: &str) -> Origin {
+        self.values.get(path).map_or(Origin::Whole, |value| value.origin.clone())
+    }
+
+    /// Where one item of a list stands.
+    pub(super) fn item(&self, path: &str, index: usize) -> Origin {
+        let item = self.values.get(path).and_then(|value| value.items.get(index));
+        item.cloned().unwrap_or_else(|| self.origin(path))
+    }
+
+    fn note(&mut self, path: String, origin: Origin, items: Vec<Origin>) {
+        self.values.insert(path, Value { origin, items });
+    }
+}
+
+impl<'a> Reading<'a> {
+    pub(super) fn of(source: Source<'a>) -> Self {
+        let (document, errors) = DeTable::parse_recoverable(source.text);
+        let mut reading = Self {
+            plan: Plan::default(),
+            written: Written::default(),
+            users: Vec::new(),
+            report: Report::new(source),
+        };
+        for error in errors {
+            let span = error.span().unwrap_or_default();
+            // Only the message: the error as a whole shows the line, which may hold a password.
+            let message = format!("this is not TOML: {}", error.message());
+            reading.report.error(&Origin::Text(span), None, message);
+        }
+        reading.document(document.get_ref());
+        reading
+    }
+
+    /// Sets an option of the plan's top or sections from arguments of the command line.
+    pub(super) fn argument(&mut self, argument: &'static str, path: &str, values: &[DeValue<'_>]) {
+        let Some((row, path)) = SECTIONS.iter().find_map(|section| {
+            let row = section.rows.iter().find(|row| section.path(row.name) == path);
+            row.map(|row| (row, path.to_owned()))
+        }) else {
+            return debug_assert!(false, "{argument} sets {path}, which is no option");
+        };
+        let mut wrong = Vec::new();
+        let nowhere = |value: &DeValue<'_>| Spanned::new(0..0, value.clone());
+        match values {
+            [value] => row.form.read(&nowhere(value), &mut self.plan, &mut wrong),
+            values => {
+                let list = DeValue::Array(values.iter().map(nowhere).collect());
+                row.form.read(&Spanned::new(0..0, list), &mut self.plan, &mut wrong);
+            }
+        }
+        for (_, message) in wrong {
+            self.report.error(&Origin::Argument(argument), None, message);
+        }
+        self.written.note(path, Origin::Argument(argument), Vec::new());
+    }
+
+    fn document(&mut self, document: &DeTable<'_>) {
+        for (key, value) in document.iter() {
+            let name: &str = key.get_ref();
+            let section = SECTIONS.iter().find(|section| !name.is_empty() && section.name == name);
+            if name == USERS.name {
+                self.users(value);
+            } else if let Some(section) = section {
+                self.section(section, value);
+            } else {
+                // What has no section stands in the first.
+                let [top, ..] = SECTIONS;
+                let (plan, written) = (&mut self.plan, &mut self.written);
+                read_option(top, key, value, plan, written, &mut self.report);
+            }
+        }
+    }
+
+    fn section(&mut self, section: &Section<Plan>, value: &Spanned<DeValue<'_>>) {
+        let Some(table) = value.get_ref().as_table() else {
+            let name = section.name;
+            let message = format!("this is a section, not an option: write [{name}] once");
+            return self.report.error(&Origin::Text(value.span()), Some(name.to_owned()), message);
+        };
+        for (key, value) in table.iter() {
+            let (plan, written) = (&mut self.plan, &mut self.written);
+            read_option(section, key, value, plan, written, &mut self.report);
+        }
+    }
+
+    fn users(&mut self, value: &Spanned<DeValue<'_>>) {
+        let not_a_user = "each user stands in a section of its own: write [[users]]";
+        match value.get_ref() {
+            DeValue::Array(users) => {
+                for user in users.iter() {
+                    match user.get_ref().as_table() {
+                        Some(table) => self.user(table, user.span()),
+                        None => self.refuse_user(user.span(), not_a_user),
+                    }
+                }
+            }
+            DeValue::Table(table) => {
+                self.refuse_user(value.span(), not_a_user);
+                self.user(table, value.span());
+            }
+            _ => self.refuse_user(value.span(), not_a_user),
+        }
+    }
+
+    fn user(&mut self, table: &DeTable<'_>, span: Range<usize>) {
+        let mut user = User::default();
+        let mut written = Written::default();
+        for (key, value) in table.iter() {
+            read_option(USERS, key, value, &mut user, &mut written, &mut self.report);
+        }
+        self.plan.users.push(user);
+        self.users.push(WrittenUser { origin: Origin::Text(span), written });
+    }
+
+    fn refuse_user(&mut self, span: Range<usize>, message: &str) {
+        let option = Some(USERS.name.to_owned());
+        self.report.error(&Origin::Text(span), option, message.to_owned());
+    }
+}
+
+fn read_option<T>(
+    section: &Section<T>,
+    key: &Spanned<impl AsRef<str>>,
+    value: &Spanned<DeValue<'_>>,
+    target: &mut T,
+    written: &mut Written,
+    report: &mut Report<'_>,
+) {
+    let name = key.get_ref().as_ref();
+    let Some(row) = section.rows.iter().find(|row| row.name == name) else {
+        let message = unknown(section, name, value.get_ref());
+        let path = section.path(&printable(name));
+        return report.error(&Origin::Text(key.span()), Some(path), message);
+    };
+    let path = section.path(name);
+    let mut wrong = Vec::new();
+    row.form.read(value, target, &mut wrong);
+    for (span, message) in wrong {
+        report.error(&Origin::Text(span), Some(path.clone()), message);
+    }
+    let items = match value.get_ref() {
+        DeValue::Array(items) => items.iter().map(|item| Origin::Text(item.span())).collect(),
+        _ => Vec::new(),
+    };
+    written.note(path, Origin::Text(value.span()), items);
+}
+
+/// Tells that there is no such option, and what may have been meant.
+fn unknown<T>(section: &Section<T>, name: &str, value: &DeValue<'_>) -> String {
+    if value.is_table() || value.as_array().is_some_and(|items| items.iter().any(is_table)) {
+        let names = SECTIONS.iter().map(|section| section.name).chain([USERS.name]);
+        let near = suggest::nearest(name, names);
+        let hint = near.map(|near| format!("; did you mean [{near}]?")).unwrap_or_default();
+        return format!("there is no such section{hint}");
+    }
+    let siblings = section.rows.iter().map(|row| row.name);
+    if let Some(near) = suggest::nearest(name, siblings) {
+        return format!("there is no such option; did you mean {}?", section.path(near));
+    }
+    if let Some((program, path)) = elsewhere(name) {
+        return format!("there is no such option; what {program} calls so is {path} here");
+    }
+    match near_anywhere(name) {
+        Some(path) => format!("there is no such option; did you mean {path}?"),
+        None => "there is no such option".to_owned(),
+    }
+}
+
+fn is_table(value: &Spanned<DeValue<'_>>) -> bool {
+    value.get_ref().is_table()
+}
+
+/// The option that does what another program's option of this name does.
+fn elsewhere(name: &str) -> Option<(&'static str, String)> {
+    fn find<T>(section: &Section<T>, name: &str) -> Option<(&'static str, String)> {
+        section.rows.iter().find_map(|row: &Row<T>| {
+            let same = |(_, other): &&(&str, &str)| comparable(other) == name;
+            row.elsewhere.iter().find(same).map(|(program, _)| (*program, section.path(row.name)))
+        })
+    }
+    let name = comparable(name);
+    SECTIONS.iter().find_map(|section| find(section, &name)).or_else(|| find(USERS, &name))
+}
+
+/// A name as all programs might write it: `mysql-max_connections` of ProxySQL, `timeout connect`.
+fn comparable(name: &str) -> String {
+    let name = name.strip_prefix("mysql-").unwrap_or(name);
+    let name = name.rsplit('.').next().unwrap_or(name);
+    name.to_lowercase().replace(['-', ' '], "_")
+}
+
+fn near_anywhere(name: &str) -> Option<String> {
+    fn paths<T>(section: &Section<T>) -> impl Iterator<Item = (&'static str, String)> {
+        section.rows.iter().map(|row| (row.name, section.path(row.name)))
+    }
+    let all = || SECTIONS.iter().flat_map(|section| paths(section)).chain(paths(USERS));
+    let near = suggest::nearest(name, all().map(|(name, _)| name))?;
+    all().find(|(name, _)| *name == near).map(|(_, path)| path)
+}
+
+/// A key as it may be shown: bounded, and without anything that a terminal would obey.
+fn printable(name: &str) -> String {
+    name.chars().take(64).flat_map(char::escape_debug).collect()
+}
