@@ -7,6 +7,7 @@ use wire::passage::Passage;
 
 use crate::client::{Client, Turn};
 use crate::fault::{Fault, Kind};
+use crate::keys::KeyId;
 use crate::launch;
 use crate::links::Link;
 use crate::opener;
@@ -33,7 +34,8 @@ pub(crate) fn enter(
                 hold(worker, client, packet);
                 client.waiting.set(Some(gate.wait_own(Rc::clone(client), crate::clock::now())));
                 drop(gate);
-                return pump(worker);
+                worker.counters.waits.add(1);
+                return start_ready(worker);
             }
             drop(gate);
             launch::launch(worker, client, &link, packet);
@@ -49,7 +51,8 @@ pub(crate) fn enter(
             client.waiting.set(Some(waiting));
             drop(gate);
             worker.counters.waits.add(1);
-            pump(worker);
+            start_ready(worker);
+            provide_links(worker, key);
         }
         // A carried client whose link is gone is being closed.
         (None, None) => client.close(),
@@ -72,8 +75,17 @@ pub(crate) fn leave(worker: &Rc<Worker>) {
     }
 }
 
-/// Starts everyone who can start, and opens links for those who wait for one.
+/// Starts everyone who can start, and opens links for those who wait for one: after anything has changed.
 pub(crate) fn pump(worker: &Rc<Worker>) {
+    start_ready(worker);
+    let keys: Vec<_> = worker.gate.borrow().keys_waiting().collect();
+    for key in keys {
+        provide_links(worker, key);
+    }
+}
+
+/// Starts everyone who can start.
+fn start_ready(worker: &Rc<Worker>) {
     loop {
         let start = worker.gate.borrow_mut().next(|client, link| suits(client, link));
         match start {
@@ -81,22 +93,23 @@ pub(crate) fn pump(worker: &Rc<Worker>) {
             None => break,
         }
     }
-    let keys: Vec<_> = worker.gate.borrow().keys_waiting().collect();
-    for key in keys {
-        loop {
-            let want = worker.gate.borrow_mut().want(key);
-            match want {
-                Want::Nothing => break,
-                Want::Open => opener::open(worker, key),
-                Want::Close(link) => {
-                    // Its place under the cap is free once its task has ended; that pumps again.
-                    link.close();
-                    break;
-                }
-                Want::Ask => {
-                    worker.shared.ask_for_link(worker.index);
-                    break;
-                }
+}
+
+/// Sees to it that those of this key who wait for a link get one, as far as the cap allows.
+fn provide_links(worker: &Rc<Worker>, key: KeyId) {
+    loop {
+        let want = worker.gate.borrow_mut().want(key);
+        match want {
+            Want::Nothing => break,
+            Want::Open => opener::open(worker, key),
+            Want::Close(link) => {
+                // Its place under the cap is free once its task has ended; that pumps again.
+                link.close();
+                break;
+            }
+            Want::Ask => {
+                worker.shared.ask_for_link(worker.index);
+                break;
             }
         }
     }
@@ -150,14 +163,14 @@ pub(crate) fn over(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, slot: 
 }
 
 /// A statement may have given the link a schema, or taken it away.
-fn rekey(worker: &Worker, link: &Link, key: crate::keys::KeyId) {
+fn rekey(worker: &Worker, link: &Link, key: KeyId) {
     if let Some(old) = link.key.replace(Some(key)) {
         worker.gate.borrow_mut().rekey(old, key);
     }
 }
 
 /// Puts a link back, or closes it if it is too old.
-pub(crate) fn put(worker: &Rc<Worker>, key: crate::keys::KeyId, link: &Rc<Link>) {
+pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, link: &Rc<Link>) {
     if link.being_killed.get() {
         return link.parked.set(true);
     }

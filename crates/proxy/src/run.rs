@@ -114,6 +114,13 @@ fn work(
     Ok(())
 }
 
+/// Waits for a worker to end before it was told to, which only a fault of Flifo's own can make it do.
+async fn one_ends(workers: &[thread::JoinHandle<io::Result<()>>]) {
+    while !workers.iter().any(thread::JoinHandle::is_finished) {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
 /// Waits for a signal to stop, then for the workers, but not for ever.
 fn wait_for_signal(
     shared: &Arc<Shared>,
@@ -126,6 +133,7 @@ fn wait_for_signal(
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+            () = one_ends(workers) => tracing::error!("a worker ended on its own: Flifo stops"),
         }
         let limit = shared.plan.limits.stop;
         tracing::info!(?limit, "stopping: no new clients; what runs may finish");

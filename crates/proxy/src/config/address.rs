@@ -37,6 +37,12 @@ pub(super) fn server(text: &str) -> Result<Option<link::Address>, String> {
     if text == AUTO {
         return Ok(None);
     }
+    // The text is not repeated: there may be a password in it.
+    if text.contains("://") || text.contains('@') {
+        return Err("this is a URL, not an address: write \"host:port\" alone, and users with their \
+                    passwords as [[users]]"
+            .to_owned());
+    }
     let address = text.parse::<link::Address>().map_err(|error| error.to_string())?;
     if let link::Address::Unix(path) = &address {
         check_socket_path(path)?;
@@ -146,6 +152,8 @@ mod tests {
         assert!(matches!(server("/run/mysqld/mysqld.sock"), Ok(Some(link::Address::Unix(_)))));
         assert!(matches!(server("db1"), Ok(Some(link::Address::Tcp { port: 3306, .. }))));
         assert!(server("db1:x").is_err());
+        let error = server("mysql://root:secret@db1:3306").expect_err("is a URL");
+        assert!(error.contains("[[users]]") && !error.contains("secret"), "{error}");
     }
 
     #[test]

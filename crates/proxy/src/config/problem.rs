@@ -143,6 +143,7 @@ impl<'a> Report<'a> {
         // Nobody reads more, and a file full of nonsense must not fill the memory.
         if self.problems.len() < PROBLEMS_MAX {
             let place = self.source.place(origin);
+            let message = message.chars().take(MESSAGE_MAX).collect();
             self.problems.push(Problem { place, severity, option, message });
         }
     }
@@ -157,6 +158,7 @@ impl<'a> Report<'a> {
 }
 
 const PROBLEMS_MAX: usize = 100;
+const MESSAGE_MAX: usize = 1000;
 
 #[cfg(test)]
 mod tests {
