@@ -1,7 +1,17 @@
+//! The `flifo` command.
+
 fn main() {
-    let args: Vec<String> = std::env::args().collect();
-    let text = std::fs::read_to_string(args.last().unwrap()).unwrap();
-    let plan = proxy::config::interim(&text);
-    let address = plan.server.address.clone().unwrap();
-    proxy::run(plan, address).unwrap();
+    let path = std::env::args().next_back().expect("flifo run --config FILE");
+    let overrides = proxy::config::Overrides::default();
+    let plan = match proxy::config::load(Some(path.as_ref()), &overrides) {
+        Ok((plan, _)) => plan,
+        Err(problems) => {
+            for problem in problems {
+                eprintln!("{problem}");
+            }
+            std::process::exit(78);
+        }
+    };
+    let address = plan.server.address.clone().expect("server.address");
+    proxy::run(plan, address).expect("runs");
 }

@@ -11,7 +11,7 @@ use crate::stream::Stream;
 /// Connects. The caller bounds the time.
 pub async fn dial(address: &Address) -> io::Result<Stream> {
     match address {
-        Address::Unix(path) => Ok(UnixStream::connect(path).await?.into()),
+        Address::Unix(path) => UnixStream::connect(path).await?.try_into(),
         Address::Tcp { host, port } => {
             let stream = TcpStream::connect((host.as_str(), *port)).await?;
             tune(&stream)?;

@@ -11,6 +11,7 @@
 
 mod session;
 mod socket;
+mod unix;
 #[cfg(test)]
 mod tests;
 
@@ -56,9 +57,11 @@ impl From<TcpStream> for Stream {
     }
 }
 
-impl From<UnixStream> for Stream {
-    fn from(stream: UnixStream) -> Self {
-        Self { tls: None, socket: Socket::unix(stream) }
+impl TryFrom<UnixStream> for Stream {
+    type Error = io::Error;
+
+    fn try_from(stream: UnixStream) -> io::Result<Self> {
+        Ok(Self { tls: None, socket: Socket::unix(stream)? })
     }
 }
 

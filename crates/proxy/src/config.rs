@@ -1,31 +1,108 @@
-//! What Flifo has been told: reads the configuration into a [`Plan`].
+//! What Flifo has been told: reads a configuration, or tells everything that is wrong with it.
+//!
+//! A text becomes values with positions ([`reader`]), one option after the other, each by its row in
+//! one table ([`options`]); the values together must make sense ([`check`]), and so must the files that
+//! they name ([`files`]). The reference and the sample are written from the same table. What comes out
+//! is a [`Plan`]. Nothing here listens, connects or runs.
 
+mod address;
+mod check;
+mod files;
+mod form;
+mod options;
 mod plan;
+mod problem;
+mod reader;
+mod reference;
+mod suggest;
+#[cfg(test)]
+mod tests;
+mod units;
+
+use std::path::Path;
+
+use toml::de::DeValue;
 
 pub use self::plan::{
     ClientTls, ClientTlsMode, Limits, Listen, LogFormat, LogLevel, Logs, Network, Password, Plan,
     ProxyProtocol, Server, User,
 };
+pub use self::problem::{Place, Position, Problem, Severity, Warning};
+pub use self::reference::{reference, sample};
 
-impl Plan {
-    /// How many workers there are.
-    pub fn worker_count(&self) -> usize {
-        self.workers.unwrap_or(1) as usize
+use self::problem::Source;
+use self::reader::Reading;
+
+/// What the command line says on top of the file, or instead of it.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// `--listen`, which replaces the file's list.
+    pub listen: Vec<String>,
+    pub server: Option<String>,
+    pub workers: Option<String>,
+}
+
+/// Reads a configuration from its text; `file` is what it is called. Looks at no other file.
+///
+/// If anything is wrong, tells all that is, and what else is odd.
+pub fn parse(text: &str, file: &str) -> Result<(Plan, Vec<Warning>), Vec<Problem>> {
+    let mut reading = Reading::of(Source::new(file, text));
+    check::contradictions(&mut reading);
+    finish(reading)
+}
+
+/// Reads a configuration and looks at the files that it names. Without a file, all is as by default.
+pub fn load(
+    path: Option<&Path>,
+    overrides: &Overrides,
+) -> Result<(Plan, Vec<Warning>), Vec<Problem>> {
+    let (text, file) = match path {
+        None => (String::new(), NO_FILE.to_owned()),
+        Some(path) => {
+            let text = files::read(path).map_err(|problem| vec![problem])?;
+            (text, path.display().to_string())
+        }
+    };
+    let mut reading = Reading::of(Source::new(&file, &text));
+    overrides.apply(&mut reading);
+    check::contradictions(&mut reading);
+    files::look(&mut reading);
+    if let Some(path) = path {
+        files::privacy(&mut reading, path);
+    }
+    finish(reading)
+}
+
+fn finish(reading: Reading<'_>) -> Result<(Plan, Vec<Warning>), Vec<Problem>> {
+    let Reading { plan, report, .. } = reading;
+    report.finish().map(|warnings| (plan, warnings))
+}
+
+impl Overrides {
+    fn apply(&self, reading: &mut Reading<'_>) {
+        if !self.listen.is_empty() {
+            let listen = DeValue::Array(self.listen.iter().map(|it| spanless(text(it))).collect());
+            reading.argument("--listen", "listen", &listen);
+        }
+        if let Some(address) = &self.server {
+            reading.argument("--server", "server.address", &text(address));
+        }
+        if let Some(workers) = &self.workers {
+            // A number, or else the word that stands for none.
+            let number = DeValue::parse(workers).ok().filter(|it| it.get_ref().is_integer());
+            let value = number.map_or_else(|| text(workers), toml::Spanned::into_inner);
+            reading.argument("--workers", "workers", &value);
+        }
     }
 }
 
-pub fn interim(text: &str) -> Plan {
-    let t: toml::Table = text.parse().unwrap();
-    let mut p = Plan::default();
-    if let Some(l) = t.get("listen") { p.listen = l.as_array().unwrap().iter().map(|x| { let x = x.as_str().unwrap(); if x.starts_with('/') { Listen::Unix(x.into()) } else { Listen::Tcp(x.parse().unwrap()) } }).collect(); }
-    if let Some(w) = t.get("workers") { p.workers = Some(w.as_integer().unwrap() as u32); }
-    if let Some(s) = t.get("server").and_then(|s| s.as_table()) {
-        if let Some(a) = s.get("address") { p.server.address = Some(a.as_str().unwrap().parse().unwrap()); }
-        if let Some(a) = s.get("limit") { p.server.limit = a.as_integer().unwrap() as u32; }
-        if let Some(a) = s.get("links_max") { p.server.links_max = a.as_integer().unwrap() as u32; }
-    }
-    for u in t.get("users").and_then(|u| u.as_array()).into_iter().flatten() {
-        p.users.push(User { name: u["name"].as_str().unwrap().into(), password: u.get("password").map(|x| Password::Plain(x.as_str().unwrap().into())), ..User::default() });
-    }
-    p
+fn text(text: &str) -> DeValue<'_> {
+    DeValue::String(text.into())
 }
+
+fn spanless(value: DeValue<'_>) -> toml::Spanned<DeValue<'_>> {
+    toml::Spanned::new(0..0, value)
+}
+
+/// What a configuration without a file is called.
+const NO_FILE: &str = "no file";

@@ -90,7 +90,7 @@ async fn admit(worker: &Rc<Worker>, accepted: Accepted) -> Option<Rc<Client>> {
             link::dial::tune(&stream).ok()?;
             Stream::from(stream)
         }
-        Accepted::Unix(stream) => tokio::net::UnixStream::from_std(stream).ok()?.into(),
+        Accepted::Unix(stream) => tokio::net::UnixStream::from_std(stream).ok()?.try_into().ok()?,
     };
     let limit = worker.plan.limits.login;
     match tokio::time::timeout(limit, log_in(worker, stream)).await {

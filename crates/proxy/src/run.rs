@@ -96,6 +96,10 @@ fn work(
     mail: mpsc::UnboundedReceiver<Mail>,
     listeners: Vec<Listener>,
 ) -> io::Result<()> {
+    // A worker that waits its turn finds more to do in one turn: see docs/design/0001-the-workers-turn.md.
+    if let Err(error) = sys::scheduling::batch_this_thread() {
+        tracing::debug!(%error, "the worker stays a normal thread");
+    }
     let runtime: LocalRuntime = Builder::new_current_thread()
         .enable_all()
         .on_thread_unpark(|| {

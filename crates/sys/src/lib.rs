@@ -6,3 +6,5 @@
 pub mod child;
 pub mod machine;
 pub mod process;
+pub mod scheduling;
+pub mod topology;

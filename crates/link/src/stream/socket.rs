@@ -16,7 +16,7 @@
 //! noted in `unread`.
 
 use std::cell::Cell;
-use std::io::{self, IoSlice, Read};
+use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -24,6 +24,8 @@ use std::task::{Context, Poll, Waker};
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
+
+use super::unix::Unix;
 
 #[derive(Debug)]
 pub(super) struct Socket {
@@ -36,7 +38,7 @@ pub(super) struct Socket {
 #[derive(Debug)]
 enum Kind {
     Tcp(TcpStream),
-    Unix(UnixStream),
+    Unix(Unix),
 }
 
 /// What the kernel may hold although the runtime does not say so.
@@ -49,23 +51,13 @@ enum Unread {
     Left,
 }
 
-/// Calls a method of whichever socket it is.
-macro_rules! each {
-    ($self:ident, $socket:ident => $call:expr) => {
-        match &$self.kind {
-            Kind::Tcp($socket) => $call,
-            Kind::Unix($socket) => $call,
-        }
-    };
-}
-
 impl Socket {
     pub(super) const fn tcp(stream: TcpStream) -> Self {
         Self::new(Kind::Tcp(stream))
     }
 
-    pub(super) const fn unix(stream: UnixStream) -> Self {
-        Self::new(Kind::Unix(stream))
+    pub(super) fn unix(stream: UnixStream) -> io::Result<Self> {
+        Ok(Self::new(Kind::Unix(Unix::new(stream)?)))
     }
 
     const fn new(kind: Kind) -> Self {
@@ -80,7 +72,7 @@ impl Socket {
     pub(super) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         debug_assert!(!buffer.is_empty(), "a read of nothing looks like the end");
         let result = if self.unread.get() == Unread::Nothing {
-            self.try_io(Interest::READABLE, || self.read(buffer))
+            self.try_read_io(|| self.read(buffer))
         } else {
             self.read(buffer)
         };
@@ -95,17 +87,27 @@ impl Socket {
     }
 
     pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        let result = each!(self, socket => socket.try_write(bytes));
-        self.after_write(result, bytes.len())
+        match &self.kind {
+            Kind::Tcp(socket) => after_write(socket, socket.try_write(bytes), bytes.len()),
+            Kind::Unix(unix) => unix.socket().write(bytes),
+        }
     }
 
     pub(super) fn try_write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        let result = each!(self, socket => socket.try_write_vectored(slices));
-        self.after_write(result, slices.iter().map(|slice| slice.len()).sum())
+        match &self.kind {
+            Kind::Tcp(socket) => {
+                let wanted = slices.iter().map(|slice| slice.len()).sum();
+                after_write(socket, socket.try_write_vectored(slices), wanted)
+            }
+            Kind::Unix(unix) => unix.socket().write_vectored(slices),
+        }
     }
 
     pub(super) fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        each!(self, socket => socket.poll_read_ready(context))
+        match &self.kind {
+            Kind::Tcp(socket) => socket.poll_read_ready(context),
+            Kind::Unix(unix) => unix.poll_read_ready(context),
+        }
     }
 
     /// Says whether there may be something to read that [`Self::poll_readable`] does not know of.
@@ -114,13 +116,16 @@ impl Socket {
     }
 
     pub(super) fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        each!(self, socket => socket.poll_write_ready(context))
+        match &self.kind {
+            Kind::Tcp(socket) => socket.poll_write_ready(context),
+            Kind::Unix(unix) => unix.poll_write_ready(context),
+        }
     }
 
     /// Looks away from what can be read now.
     pub(super) fn set_aside(&self) {
         self.unread.set(Unread::SetAside);
-        self.clear(Interest::READABLE);
+        self.clear_readable();
     }
 
     /// Looks back at what was set aside.
@@ -134,13 +139,15 @@ impl Socket {
     pub(super) fn hung_up(&self) -> bool {
         // That the peer has closed also makes the socket readable: without the one there is not the
         // other.
-        if self.try_io(Interest::READABLE, || Ok(())).is_err() {
+        if self.try_read_io(|| Ok(())).is_err() {
             return false;
         }
         let mut context = Context::from_waker(Waker::noop());
-        let ready =
-            each!(self, socket => pin!(socket.ready(Interest::READABLE)).poll(&mut context));
-        match ready {
+        let socket = match &self.kind {
+            Kind::Tcp(socket) => socket,
+            Kind::Unix(unix) => return unix.is_read_closed(&mut context),
+        };
+        match pin!(socket.ready(Interest::READABLE)).poll(&mut context) {
             Poll::Ready(Ok(ready)) => ready.is_read_closed(),
             Poll::Ready(Err(_)) => true,
             Poll::Pending => false,
@@ -164,9 +171,9 @@ impl Socket {
 
     /// The process at the other end of a Unix socket and its user, when it connected.
     pub(super) fn process(&self) -> Option<(Option<i32>, u32)> {
-        let Kind::Unix(socket) = &self.kind else { return None };
-        let process = socket.peer_cred().ok()?;
-        Some((process.pid(), process.uid()))
+        let Kind::Unix(unix) = &self.kind else { return None };
+        let process = rustix::net::sockopt::socket_peercred(unix.socket()).ok()?;
+        Some((Some(process.pid.as_raw_nonzero().get()), process.uid.as_raw()))
     }
 
     /// The one place where bytes are read, whatever the runtime believes.
@@ -177,26 +184,38 @@ impl Socket {
     }
 
     fn raw(&self) -> SockRef<'_> {
-        each!(self, socket => SockRef::from(socket))
+        match &self.kind {
+            Kind::Tcp(socket) => SockRef::from(socket),
+            Kind::Unix(unix) => SockRef::from(unix.socket()),
+        }
     }
 
     fn emptied(&self) {
         self.unread.set(Unread::Nothing);
-        self.clear(Interest::READABLE);
+        self.clear_readable();
     }
 
-    fn after_write(&self, result: io::Result<usize>, wanted: usize) -> io::Result<usize> {
-        if matches!(result, Ok(written) if written < wanted) {
-            self.clear(Interest::WRITABLE);
+    fn clear_readable(&self) {
+        let _: io::Result<()> = self.try_read_io(|| Err(io::ErrorKind::WouldBlock.into()));
+    }
+
+    fn try_read_io<R>(&self, act: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+        match &self.kind {
+            Kind::Tcp(socket) => socket.try_io(Interest::READABLE, act),
+            Kind::Unix(unix) => unix.try_read_io(act),
         }
-        result
     }
+}
 
-    fn clear(&self, interest: Interest) {
-        let _: io::Result<()> = self.try_io(interest, || Err(io::ErrorKind::WouldBlock.into()));
+/// What was not taken whole has filled the kernel's buffer: readiness is cleared without asking.
+fn after_write(
+    socket: &TcpStream,
+    result: io::Result<usize>,
+    wanted: usize,
+) -> io::Result<usize> {
+    if matches!(result, Ok(written) if written < wanted) {
+        let full = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+        let _: io::Result<()> = socket.try_io(Interest::WRITABLE, full);
     }
-
-    fn try_io<R>(&self, interest: Interest, act: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
-        each!(self, socket => socket.try_io(interest, act))
-    }
+    result
 }

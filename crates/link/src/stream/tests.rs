@@ -24,7 +24,7 @@ async fn tcp() -> (Stream, Stream) {
 
 fn unix() -> (Stream, Stream) {
     let (near, far) = UnixStream::pair().unwrap();
-    (near.into(), far.into())
+    (near.try_into().unwrap(), far.try_into().unwrap())
 }
 
 async fn both() -> [(Stream, Stream); 2] {

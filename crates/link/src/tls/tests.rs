@@ -89,12 +89,12 @@ async fn meet_as(
     let config = links.config().unwrap().unwrap();
     let name = server_name(name).unwrap();
     let serve = async {
-        let stream = Stream::from(far).accept_tls(server, &[]).await?;
+        let stream = Stream::try_from(far)?.accept_tls(server, &[]).await?;
         stream.write_all(b"greeting").await?;
         stream.read_some(&mut [0; 64]).await
     };
     let link = async {
-        let stream = Stream::from(near).connect_tls(config, name).await?;
+        let stream = Stream::try_from(near)?.connect_tls(config, name).await?;
         // A server that refuses a certificate says so after the handshake.
         stream.read_some(&mut [0; 64]).await?;
         stream.write_all(b"answer").await?;

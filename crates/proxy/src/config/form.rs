@@ -77,10 +77,12 @@ impl<T, V: Clone + PartialEq> Choice<T> for Named<T, V> {
 impl<T> Form<T> {
     /// Reads a value into its place. All that is wrong is told, each with where it stands.
     pub(super) fn read(&self, value: &Spanned<DeValue<'_>>, target: &mut T, wrong: &mut Vec<Wrong>) {
-        if let (Self::List { clear, push, .. }, DeValue::Array(items)) = (self, value.get_ref()) {
+        if let (Self::List { allowed, clear, push, .. }, DeValue::Array(items)) =
+            (self, value.get_ref())
+        {
             clear(target);
             for item in items.iter() {
-                let taken = self.text(item).and_then(|text| push(target, text));
+                let taken = text(item, allowed).and_then(|text| push(target, text));
                 wrong.extend(taken.err().map(|what| (item.span(), what)));
             }
         } else {
@@ -134,15 +136,15 @@ impl<T> Form<T> {
             }
             Self::Duration { range, .. } => {
                 let bounds = bounds(range, |bound| units::show_duration(*bound));
-                format!("a duration with its unit (ms, s, m, h, d){bounds}")
+                format!("a duration with its unit, like \"500ms\" or \"10s\",{bounds}")
             }
             Self::DurationOrNone { range, .. } => {
                 let bounds = bounds(range, |bound| units::show_duration(*bound));
-                format!("\"none\" or a duration with its unit (ms, s, m, h, d){bounds}")
+                format!("\"none\" or a duration with its unit, like \"10s\" or \"2m\",{bounds}")
             }
             Self::Size { range, .. } => {
                 let bounds = bounds(range, |bound| units::show_size(*bound));
-                format!("a size with its unit (B, KiB, MiB, GiB){bounds}")
+                format!("a size with its unit, like \"64KiB\" or \"16MiB\",{bounds}")
             }
             Self::Choice(choice) => {
                 let names: Vec<_> =
@@ -184,7 +186,7 @@ impl<T> Form<T> {
 
     fn count(&self, value: &Spanned<DeValue<'_>>, range: &RangeInclusive<u32>) -> Result<u32, String> {
         if !value.get_ref().is_integer() {
-            return Err(self.wrong_type(value));
+            return Err(wrong_type(value, &self.allowed()));
         }
         let out_of_range = || format!("out of range: it must be {}", self.allowed());
         let count = integer(value).and_then(|count| u32::try_from(count).ok());
@@ -201,32 +203,26 @@ impl<T> Form<T> {
     }
 
     fn text<'a>(&self, value: &'a Spanned<DeValue<'_>>) -> Result<&'a str, String> {
-        value.get_ref().as_str().ok_or_else(|| self.wrong_type(value))
+        text(value, &self.allowed())
     }
+}
 
-    /// Tells that a value is of another type than the option. Does not repeat it: it may be secret.
-    fn wrong_type(&self, value: &Spanned<DeValue<'_>>) -> String {
-        let found = match value.get_ref() {
-            DeValue::String(_) => "a text",
-            DeValue::Integer(_) => match self {
-                Self::Duration { .. } | Self::DurationOrNone { .. } | Self::Size { .. } => {
-                    "a number without a unit"
-                }
-                _ => "a number",
-            },
-            DeValue::Float(_) => "a number with a fraction",
-            DeValue::Boolean(_) => "true or false",
-            DeValue::Datetime(_) => "a date or time",
-            DeValue::Array(_) => "a list",
-            DeValue::Table(_) => "a table",
-        };
-        let example = match self {
-            Self::Duration { .. } | Self::DurationOrNone { .. } => ", like \"10s\" or \"500ms\"",
-            Self::Size { .. } => ", like \"16MiB\"",
-            _ => "",
-        };
-        format!("{found} cannot stand here: it must be {}{example}", self.allowed())
-    }
+fn text<'a>(value: &'a Spanned<DeValue<'_>>, allowed: &str) -> Result<&'a str, String> {
+    value.get_ref().as_str().ok_or_else(|| wrong_type(value, allowed))
+}
+
+/// Tells that a value is of another type than it must be. Does not repeat it: it may be secret.
+fn wrong_type(value: &Spanned<DeValue<'_>>, allowed: &str) -> String {
+    let found = match value.get_ref() {
+        DeValue::String(_) => "a text",
+        DeValue::Integer(_) => "a number alone",
+        DeValue::Float(_) => "a number with a fraction",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date or time",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    };
+    format!("{found} cannot stand here: it must be {allowed}")
 }
 
 /// A text as TOML writes it.

@@ -129,6 +129,25 @@ impl<'a> Report<'a> {
         self.add(Severity::Error, origin, option, message);
     }
 
+    /// Tells of what is not even TOML, and forgets what was said of that text and of what comes close
+    /// behind it: most likely it is a consequence.
+    pub(super) fn not_toml<'b>(&mut self, errors: impl Iterator<Item = (Range<usize>, &'b str)>) {
+        let mut errors: Vec<_> =
+            errors.map(|(span, message)| (self.source.position(span.start), message)).collect();
+        errors.sort();
+        self.is_toml = errors.is_empty();
+        let mut damaged: Option<RangeInclusive<usize>> = None;
+        for (at, message) in errors {
+            let follows = damaged.as_ref().is_some_and(|lines| at.line <= lines.end() + NEAR);
+            if !follows {
+                let origin = Origin::Text(self.source.byte(at)..self.source.byte(at));
+                self.error(&origin, None, format!("this is not TOML: {message}"));
+            }
+            let first = if follows { damaged.as_ref().map_or(0, |l| *l.start()) } else { at.line };
+            damaged = Some(first..=at.line);
+        }
+    }
+
     pub(super) fn warn(&mut self, origin: &Origin, option: &str, message: String) {
         self.add(Severity::Warning, origin, Some(option.to_owned()), message);
     }

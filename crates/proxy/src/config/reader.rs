@@ -35,6 +35,8 @@ struct Value {
     origin: Origin,
     /// Where its items stand, if it is a list.
     items: Vec<Origin>,
+    /// It was not taken, and that has been told.
+    is_wrong: bool,
 }
 
 #[derive(Debug)]
@@ -48,6 +50,12 @@ impl Written {
         self.values.contains_key(path)
     }
 
+    /// Whether nothing is wrong with the options whose names begin so. Only then is it worth telling what
+    /// they mean together.
+    pub(super) fn is_right(&self, prefix: &str) -> bool {
+        !self.values.iter().any(|(path, value)| path.starts_with(prefix) && value.is_wrong)
+    }
+
     /// Where an option's value stands.
     pub(super) fn origin(&self, path: &str) -> Origin {
         self.values.get(path).map_or(Origin::Whole, |value| value.origin.clone())
@@ -59,8 +67,8 @@ impl Written {
         item.cloned().unwrap_or_else(|| self.origin(path))
     }
 
-    fn note(&mut self, path: String, origin: Origin, items: Vec<Origin>) {
-        self.values.insert(path, Value { origin, items });
+    fn note(&mut self, path: String, value: Value) {
+        self.values.insert(path, value);
     }
 }
 
@@ -73,37 +81,28 @@ impl<'a> Reading<'a> {
             users: Vec::new(),
             report: Report::new(source),
         };
-        for error in errors {
-            let span = error.span().unwrap_or_default();
-            // Only the message: the error as a whole shows the line, which may hold a password.
-            let message = format!("this is not TOML: {}", error.message());
-            reading.report.error(&Origin::Text(span), None, message);
-        }
         reading.document(document.get_ref());
+        // Only the message: the error as a whole shows the line, which may hold a password.
+        let errors = errors.iter().map(|error| (error.span().unwrap_or_default(), error.message()));
+        reading.report.not_toml(errors);
         reading
     }
 
-    /// Sets an option of the plan's top or sections from arguments of the command line.
-    pub(super) fn argument(&mut self, argument: &'static str, path: &str, values: &[DeValue<'_>]) {
-        let Some((row, path)) = SECTIONS.iter().find_map(|section| {
-            let row = section.rows.iter().find(|row| section.path(row.name) == path);
-            row.map(|row| (row, path.to_owned()))
-        }) else {
+    /// Sets an option by an argument of the command line.
+    pub(super) fn argument(&mut self, argument: &'static str, path: &str, value: &DeValue<'_>) {
+        let mut rows = SECTIONS.iter().flat_map(|section| {
+            section.rows.iter().filter(|row| section.path(row.name) == path)
+        });
+        let Some(row) = rows.next() else {
             return debug_assert!(false, "{argument} sets {path}, which is no option");
         };
         let mut wrong = Vec::new();
-        let nowhere = |value: &DeValue<'_>| Spanned::new(0..0, value.clone());
-        match values {
-            [value] => row.form.read(&nowhere(value), &mut self.plan, &mut wrong),
-            values => {
-                let list = DeValue::Array(values.iter().map(nowhere).collect());
-                row.form.read(&Spanned::new(0..0, list), &mut self.plan, &mut wrong);
-            }
-        }
+        row.form.read(&Spanned::new(0..0, value.clone()), &mut self.plan, &mut wrong);
+        let (origin, is_wrong) = (Origin::Argument(argument), !wrong.is_empty());
         for (_, message) in wrong {
-            self.report.error(&Origin::Argument(argument), None, message);
+            self.report.error(&origin, None, message);
         }
-        self.written.note(path, Origin::Argument(argument), Vec::new());
+        self.written.note(path.to_owned(), Value { origin, items: Vec::new(), is_wrong });
     }
 
     fn document(&mut self, document: &DeTable<'_>) {
@@ -187,6 +186,7 @@ fn read_option<T>(
     let path = section.path(name);
     let mut wrong = Vec::new();
     row.form.read(value, target, &mut wrong);
+    let is_wrong = !wrong.is_empty();
     for (span, message) in wrong {
         report.error(&Origin::Text(span), Some(path.clone()), message);
     }
@@ -194,15 +194,18 @@ fn read_option<T>(
         DeValue::Array(items) => items.iter().map(|item| Origin::Text(item.span())).collect(),
         _ => Vec::new(),
     };
-    written.note(path, Origin::Text(value.span()), items);
+    written.note(path, Value { origin: Origin::Text(value.span()), items, is_wrong });
 }
 
 /// Tells that there is no such option, and what may have been meant.
 fn unknown<T>(section: &Section<T>, name: &str, value: &DeValue<'_>) -> String {
     if value.is_table() || value.as_array().is_some_and(|items| items.iter().any(is_table)) {
         let names = SECTIONS.iter().map(|section| section.name).chain([USERS.name]);
-        let near = suggest::nearest(name, names);
-        let hint = near.map(|near| format!("; did you mean [{near}]?")).unwrap_or_default();
+        let hint = match suggest::nearest(name, names) {
+            Some(near) if near == USERS.name => format!("; did you mean [[{near}]]?"),
+            Some(near) => format!("; did you mean [{near}]?"),
+            None => String::new(),
+        };
         return format!("there is no such section{hint}");
     }
     let siblings = section.rows.iter().map(|row| row.name);

@@ -10,7 +10,12 @@ pub(super) fn nearest<'a>(
         return None;
     }
     let enough = (word.chars().count() / 3).max(1);
-    let near = known.into_iter().map(|known| (distance(word, known), known));
+    let far = |known: &str| {
+        let is_part = ABBREVIATION_MIN <= word.len().min(known.len())
+            && (known.starts_with(word) || word.starts_with(known));
+        if is_part { 1 } else { distance(word, known) }
+    };
+    let near = known.into_iter().map(|known| (far(known), known));
     near.filter(|(distance, _)| *distance <= enough).min_by_key(|(distance, _)| *distance).map(
         |(_, known)| known,
     )
@@ -45,6 +50,7 @@ fn distance(from: &str, to: &str) -> usize {
 }
 
 const WORD_MAX: usize = 64;
+const ABBREVIATION_MIN: usize = 3;
 
 #[cfg(test)]
 mod tests {
@@ -70,7 +76,9 @@ mod tests {
         let known = ["listen", "workers", "clients_max"];
         assert_eq!(nearest("worker", known), Some("workers"));
         assert_eq!(nearest("client_max", known), Some("clients_max"));
+        assert_eq!(nearest("clients", known), Some("clients_max"));
         assert_eq!(nearest("colour", known), None);
+        assert_eq!(nearest("", known), None);
         assert_eq!(nearest(&"x".repeat(1_000_000), known), None);
     }
 }

@@ -17,7 +17,7 @@ pub(in crate::config) static USERS: Section<User> = Section {
             show: |user| Some(user.name.clone()).filter(|name| !name.is_empty()),
             set: |user, text| {
                 if text.is_empty() || USER_NAME_MAX < text.chars().count() {
-                    return Err(format!("a user's name has 1 to {USER_NAME_MAX} letters"));
+                    return Err(format!("a user's name has 1 to {USER_NAME_MAX} characters"));
                 }
                 text.clone_into(&mut user.name);
                 Ok(())

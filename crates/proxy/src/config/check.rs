@@ -1,0 +1,235 @@
+//! What is wrong although each value alone is right: contradictions, and what has no effect.
+//!
+//! Looks at no file. An option that nobody wrote contradicts nothing: its default gives way in the
+//! message, never in the plan. What is wrong in itself is not compared with anything.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+
+use link::Address;
+use link::tls::Mode;
+
+use super::plan::{ClientTlsMode, Listen, Password};
+use super::problem::{Origin, Report};
+use super::reader::{Reading, Written, WrittenUser};
+use super::units::show_duration;
+
+/// Tells of everything that does not fit together.
+pub(super) fn contradictions(reading: &mut Reading<'_>) {
+    let is_right = |reading: &Reading<'_>, prefix| reading.written.is_right(prefix);
+    if is_right(reading, "listen") {
+        listeners(reading);
+    }
+    if is_right(reading, "tls.") {
+        client_tls(reading);
+    }
+    if is_right(reading, "server.") {
+        server(reading);
+        server_tls(reading);
+    }
+    if is_right(reading, "limits.") {
+        limits(reading);
+    }
+    users(reading);
+}
+
+fn listeners(reading: &mut Reading<'_>) {
+    let Reading { plan, written, report, .. } = reading;
+    let mut error = |index: usize, message: String| {
+        report.error(&written.item("listen", index), Some("listen".to_owned()), message);
+    };
+    if plan.listen.is_empty() {
+        error(0, "the list is empty: clients could connect nowhere".to_owned());
+    }
+    let mut seen: HashMap<&Listen, usize> = HashMap::new();
+    for (index, listen) in plan.listen.iter().enumerate() {
+        if seen.insert(listen, index).is_some() && !is_any_port(listen) {
+            error(index, format!("{listen} is listed twice"));
+        }
+    }
+    for (index, listen) in plan.listen.iter().enumerate() {
+        let Listen::Tcp(address) = listen else { continue };
+        let all = Listen::Tcp(match address {
+            SocketAddr::V4(_) => SocketAddr::from(([0; 4], address.port())),
+            SocketAddr::V6(_) => SocketAddr::from(([0; 16], address.port())),
+        });
+        if all != *listen && !is_any_port(listen) && seen.contains_key(&all) {
+            error(index, format!("{listen} cannot be listed beside {all}, which includes it"));
+        }
+    }
+    if let Some(address) = &plan.server.address
+        && let Some(index) = plan.listen.iter().position(|listen| is_same(listen, address))
+    {
+        error(index, format!("{address} is also server.address: Flifo would be its own server"));
+    }
+}
+
+/// Port 0 is a free port, another one each time.
+const fn is_any_port(listen: &Listen) -> bool {
+    matches!(listen, Listen::Tcp(address) if address.port() == 0)
+}
+
+fn is_same(listen: &Listen, server: &Address) -> bool {
+    match (listen, server) {
+        (Listen::Unix(listen), Address::Unix(server)) => listen == server,
+        (Listen::Tcp(listen), Address::Tcp { host, port }) => {
+            let is_host = if host == "localhost" {
+                listen.ip().is_loopback() || listen.ip().is_unspecified()
+            } else {
+                host.parse::<IpAddr>().is_ok_and(|host| listen.ip() == host)
+            };
+            is_host && listen.port() == *port && *port != 0
+        }
+        _ => false,
+    }
+}
+
+fn client_tls(reading: &mut Reading<'_>) {
+    let Reading { plan, written, report, .. } = reading;
+    identity(report, written, "tls.cert", "tls.key");
+    if plan.tls.mode == ClientTlsMode::Off {
+        for path in ["tls.cert", "tls.key", "tls.client_ca"] {
+            no_effect(report, written, path, "tls.mode is \"off\"");
+        }
+    }
+}
+
+fn server(reading: &mut Reading<'_>) {
+    let Reading { plan, written, report, .. } = reading;
+    let server = &plan.server;
+    if server.links_max < server.limit && written.has("server.limit") {
+        let message = format!(
+            "{} statements never run at once, because server.links_max allows only {} links",
+            server.limit, server.links_max
+        );
+        report.warn(&written.origin("server.limit"), "server.limit", message);
+    }
+}
+
+fn server_tls(reading: &mut Reading<'_>) {
+    let Reading { plan, written, report, .. } = reading;
+    let tls = &plan.server.tls;
+    identity(report, written, "server.tls_cert", "server.tls_key");
+    if tls.mode == Mode::Off {
+        let why = "server.tls is \"off\"";
+        for path in ["server.tls_cert", "server.tls_key", "server.tls_server_name"] {
+            no_effect(report, written, path, why);
+        }
+    }
+    if written.has("server.tls_ca") && !tls.mode.verifies() {
+        let message = format!(
+            "an authority is named, but with server.tls = \"{}\" nothing is verified; take \
+             \"verify-ca\" or \"verify-full\"",
+            tls.mode
+        );
+        let option = "server.tls_ca";
+        report.error(&written.origin(option), Some(option.to_owned()), message);
+    }
+    let has_host = matches!(plan.server.address, Some(Address::Tcp { .. }));
+    if tls.mode == Mode::VerifyFull && !has_host && plan.server.tls_server_name.is_none() {
+        let message = "server.address has no host name that the server's certificate could bear: \
+                       name one in server.tls_server_name, or take \"verify-ca\"";
+        let option = "server.tls";
+        report.error(&written.origin(option), Some(option.to_owned()), message.to_owned());
+    }
+}
+
+/// A certificate and its key come together.
+fn identity(report: &mut Report<'_>, written: &Written, certificate: &str, key: &str) {
+    for (there, missing) in [(certificate, key), (key, certificate)] {
+        if written.has(there) && !written.has(missing) {
+            let message = format!("{missing} is missing: a certificate needs its key");
+            report.error(&written.origin(there), Some(there.to_owned()), message);
+        }
+    }
+}
+
+fn no_effect(report: &mut Report<'_>, written: &Written, path: &str, why: &str) {
+    if written.has(path) {
+        report.warn(&written.origin(path), path, format!("this has no effect, since {why}"));
+    }
+}
+
+fn limits(reading: &mut Reading<'_>) {
+    let Reading { plan, written, report, .. } = reading;
+    let limits = &plan.limits;
+    if let (Some(idle), Some(age)) = (limits.idle_link, limits.link_age)
+        && age < idle
+        && written.has("limits.idle_link")
+    {
+        let message = format!(
+            "no link is idle for {}, because limits.link_age closes it after {}",
+            show_duration(idle),
+            show_duration(age)
+        );
+        report.warn(&written.origin("limits.idle_link"), "limits.idle_link", message);
+    }
+    if limits.login < limits.connect && written.has("limits.login") {
+        let message = format!(
+            "a carried client's login includes the connection to the server, for which \
+             limits.connect allows {}",
+            show_duration(limits.connect)
+        );
+        report.warn(&written.origin("limits.login"), "limits.login", message);
+    }
+}
+
+fn users(reading: &mut Reading<'_>) {
+    let Reading { plan, users, report, .. } = reading;
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    for (user, WrittenUser { origin, written }) in plan.users.iter().zip(users) {
+        let mut error = |origin: &Origin, option: &str, message: String| {
+            report.error(origin, Some(option.to_owned()), message);
+        };
+        if !written.has("users.name") {
+            error(origin, "users.name", "a user needs a name".to_owned());
+        } else if !user.name.is_empty() && seen.insert(&user.name, 0).is_some() {
+            let message = format!("there is already a user {:?}", user.name);
+            error(&written.origin("users.name"), "users.name", message);
+        }
+        let given: Vec<_> = PASSWORDS.into_iter().filter(|path| written.has(path)).collect();
+        if let [first, rest @ ..] = &given[..] {
+            for other in rest {
+                let message = format!("{first} is given as well: one of them is enough");
+                error(&written.origin(other), other, message);
+            }
+        } else if user.pooled {
+            let message = "clients that share links need a password: give users.password, \
+                           users.password_hash or users.password_file, or let clients be carried \
+                           with users.mode = \"carried\"";
+            error(origin, "users.password", message.to_owned());
+        }
+        let by_hash = matches!(user.password, Some(Password::Hash(_)));
+        if by_hash && user.plugin != wire::auth::Plugin::NativePassword {
+            let message = format!(
+                "a hash is enough for mysql_native_password alone; {} needs the password",
+                user.plugin
+            );
+            error(&written.origin("users.plugin"), "users.plugin", message);
+        }
+        if let ([first, ..], false) = (&given[..], user.pooled) {
+            no_effect(report, written, first, "users.mode is \"carried\": the server checks it");
+        }
+        bounds(report, written, "users.clients_max", user.clients_max, "clients_max", plan.clients_max);
+        let (path, bound) = ("server.links_max", plan.server.links_max);
+        bounds(report, written, "users.links_max", user.links_max, path, bound);
+    }
+}
+
+/// A part's bound is of use only below that of the whole.
+fn bounds(
+    report: &mut Report<'_>,
+    written: &Written,
+    path: &str,
+    bound: Option<u32>,
+    whole_path: &str,
+    whole: u32,
+) {
+    if let Some(bound) = bound.filter(|bound| whole < *bound) {
+        let message = format!("{bound} is never reached, because {whole_path} is {whole}");
+        report.warn(&written.origin(path), path, message);
+    }
+}
+
+pub(super) const PASSWORDS: [&str; 3] =
+    ["users.password", "users.password_hash", "users.password_file"];

@@ -1,0 +1,193 @@
+//! The files that a configuration is in, and those that it names.
+//!
+//! Invariants: what is read into memory is bounded; a file is at most read, never changed.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use link::tls::TlsError;
+use wire::auth::Secret;
+
+use super::check::PASSWORDS;
+use super::plan::{ClientTlsMode, Password};
+use super::problem::{Origin, Place, Problem, Report, Severity, Source};
+use super::reader::{Reading, Written};
+
+/// Reads the text of a configuration.
+pub(super) fn read(path: &Path) -> Result<String, Problem> {
+    let problem = |at, message| Problem {
+        place: Place { file: path.display().to_string(), at },
+        severity: Severity::Error,
+        option: None,
+        message,
+    };
+    let bytes = read_at_most(path, CONFIG_MAX)
+        .map_err(|error| problem(None, format!("the file cannot be read: {error}")))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let valid = String::from_utf8_lossy(&error.as_bytes()[..at]).into_owned();
+        let place = Source::new("", &valid).place(&Origin::Text(at..at));
+        problem(place.at, "this is not UTF-8, the encoding of TOML".to_owned())
+    })
+}
+
+/// Looks at what the plan names, and reads the passwords that stand in files of their own.
+pub(super) fn look(reading: &mut Reading<'_>) {
+    passwords(reading);
+    certificates(reading);
+    log_file(reading);
+}
+
+/// Warns if others can read a file in which a password stands.
+pub(super) fn privacy(reading: &mut Reading<'_>, path: &Path) {
+    let secrets = &PASSWORDS[..2];
+    let has_secret = |written: &Written| secrets.iter().any(|path| written.has(path));
+    let user = reading.users.iter().find(|user| has_secret(&user.written));
+    if let Some(user) = user
+        && let Some(message) = readable_by_others(path)
+    {
+        let option = secrets.iter().find(|path| user.written.has(path)).unwrap_or(&secrets[0]);
+        let origin = user.written.origin(option);
+        reading.report.warn(&origin, option, message);
+    }
+}
+
+fn passwords(reading: &mut Reading<'_>) {
+    let Reading { plan, users, report, .. } = reading;
+    for (user, written) in plan.users.iter_mut().zip(users) {
+        let Some(path) = &user.password_file else { continue };
+        let option = PASSWORDS[2];
+        let origin = written.written.origin(option);
+        match read_password(path) {
+            Ok(password) => user.password = Some(Password::Plain(password)),
+            Err(error) => {
+                let message = format!("{} cannot be read: {error}", path.display());
+                report.error(&origin, Some(option.to_owned()), message);
+            }
+        }
+        if let Some(message) = readable_by_others(path) {
+            report.warn(&origin, option, message);
+        }
+    }
+}
+
+fn read_password(path: &Path) -> io::Result<Secret> {
+    let mut bytes = read_at_most(path, PASSWORD_MAX)?;
+    if bytes.ends_with(b"\n") {
+        bytes.pop();
+        if bytes.ends_with(b"\r") {
+            bytes.pop();
+        }
+    }
+    Ok(Secret::from(bytes))
+}
+
+fn certificates(reading: &mut Reading<'_>) {
+    let Reading { plan, written, report, .. } = reading;
+    if plan.tls.mode != ClientTlsMode::Off {
+        let files = &plan.tls.files;
+        let named = Named {
+            certificate: ("tls.cert", files.identity.as_ref().map(|it| &*it.certificate)),
+            key: ("tls.key", files.identity.as_ref().map(|it| &*it.key)),
+            authority: ("tls.client_ca", files.ca.as_deref()),
+        };
+        named.check(written, report, || files.config().err());
+    }
+    let files = &plan.server.tls;
+    let named = Named {
+        certificate: ("server.tls_cert", files.identity.as_ref().map(|it| &*it.certificate)),
+        key: ("server.tls_key", files.identity.as_ref().map(|it| &*it.key)),
+        authority: ("server.tls_ca", files.ca.as_deref()),
+    };
+    // An authority that verifies nothing has been told of already.
+    if files.ca.is_none() || files.mode.verifies() {
+        named.check(written, report, || files.config().err());
+    }
+}
+
+/// The files of one side's TLS, each with the option that names it.
+struct Named<'a> {
+    certificate: (&'static str, Option<&'a Path>),
+    key: (&'static str, Option<&'a Path>),
+    authority: (&'static str, Option<&'a Path>),
+}
+
+impl Named<'_> {
+    /// Tells which files cannot be read; if all can, what is wrong with what is in them.
+    fn check(
+        &self,
+        written: &Written,
+        report: &mut Report<'_>,
+        config: impl FnOnce() -> Option<TlsError>,
+    ) {
+        let all = [self.certificate, self.key, self.authority];
+        let mut error = |option: &str, message: String| {
+            report.error(&written.origin(option), Some(option.to_owned()), message);
+        };
+        let mut is_whole = true;
+        for (option, path) in all {
+            let Some(path) = path else { continue };
+            // That one of certificate and key is missing has been told already.
+            let is_missing = path.as_os_str().is_empty();
+            is_whole &= !is_missing;
+            if let (false, Err(why)) = (is_missing, File::open(path)) {
+                is_whole = false;
+                error(option, format!("{} cannot be read: {why}", path.display()));
+            }
+        }
+        if is_whole && all.iter().any(|(option, _)| written.has(option)) {
+            let Some(wrong) = config() else { return };
+            let of_file = |file: &Path| all.iter().find(|(_, path)| *path == Some(file));
+            let option = match &wrong {
+                TlsError::File { path, .. } => of_file(path),
+                _ => all.iter().find(|(option, _)| written.has(option)),
+            };
+            error(option.map_or(self.certificate.0, |(option, _)| option), wrong.to_string());
+        }
+    }
+}
+
+fn log_file(reading: &mut Reading<'_>) {
+    let Reading { plan, written, report, .. } = reading;
+    let Some(file) = &plan.logs.file else { return };
+    let folder = match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let wrong = match fs::metadata(folder) {
+        Err(error) => Some(format!("its folder {} cannot be used: {error}", folder.display())),
+        Ok(folder) if !folder.is_dir() => Some("its folder is a file".to_owned()),
+        Ok(_) if file.is_dir() => Some(format!("{} is a folder", file.display())),
+        Ok(_) => None,
+    };
+    if let Some(message) = wrong {
+        let option = "logs.file";
+        report.error(&written.origin(option), Some(option.to_owned()), message);
+    }
+}
+
+fn read_at_most(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = File::open(path)?.take(max + 1).read_to_end(&mut bytes)?;
+    if max < read as u64 {
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("it is longer than {max} bytes"),
+        ));
+    }
+    Ok(bytes)
+}
+
+fn readable_by_others(path: &Path) -> Option<String> {
+    let mode = fs::metadata(path).ok()?.mode();
+    (mode & OTHERS_READ != 0).then(|| {
+        let path = path.display();
+        format!("there is a password in {path}, which everybody can read: chmod o-r {path}")
+    })
+}
+
+const OTHERS_READ: u32 = 0o004;
+const CONFIG_MAX: u64 = 16 << 20;
+const PASSWORD_MAX: u64 = 64 << 10;

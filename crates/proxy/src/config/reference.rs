@@ -1,0 +1,122 @@
+//! The reference page and the sample file, written from the table of options.
+
+use std::fmt::Write;
+
+use super::options::{Row, SECTIONS, Section, USERS};
+use super::plan::{Plan, User};
+
+/// The reference of all options, as Markdown.
+pub fn reference() -> String {
+    let mut out = String::from(REFERENCE_INTRODUCTION);
+    for section in SECTIONS {
+        describe_section(section, &mut Plan::default(), &mut out);
+    }
+    describe_section(USERS, &mut User::default(), &mut out);
+    out
+}
+
+/// A file with every option, its default and what it does, in which nothing is set yet.
+pub fn sample() -> String {
+    let mut out = String::from(SAMPLE_INTRODUCTION);
+    for section in SECTIONS {
+        let header = match section.name {
+            "" => String::new(),
+            name => format!("[{name}]\n"),
+        };
+        show_section(section, &header, &mut Plan::default(), &mut out);
+    }
+    // Without its header, an option of a user would belong to the section before.
+    show_section(USERS, "#[[users]]\n", &mut User::default(), &mut out);
+    out
+}
+
+fn describe_section<T>(section: &Section<T>, target: &mut T, out: &mut String) {
+    let heading = match section.name {
+        "" => "At the top of the file".to_owned(),
+        name if name == USERS.name => format!("`[[{name}]]`"),
+        name => format!("`[{name}]`"),
+    };
+    write_all(out, format_args!("\n## {heading}\n\n{}\n", section.doc));
+    for row in section.rows {
+        describe(section, row, target, out);
+    }
+}
+
+fn describe<T>(section: &Section<T>, row: &Row<T>, target: &mut T, out: &mut String) {
+    let path = section.path(row.name);
+    let default = match row.form.show(target) {
+        Some(default) => format!("`{default}`"),
+        None => "none".to_owned(),
+    };
+    let allowed = row.form.allowed();
+    write_all(
+        out,
+        format_args!(
+            "\n### `{path}`\n\n{}\n\n- Value: {allowed}\n- Default: {default}\n",
+            row.doc
+        ),
+    );
+    if let Some(example) = row.example {
+        write_all(out, format_args!("- Example: `{} = {example}`\n", row.name));
+    }
+    if !row.elsewhere.is_empty() {
+        let names = row.elsewhere.iter().map(|(program, name)| format!("{program} `{name}`"));
+        let names: Vec<_> = names.collect();
+        write_all(out, format_args!("- Elsewhere: {}\n", names.join(", ")));
+    }
+    write_all(out, format_args!("- Since: {}\n", row.since));
+}
+
+fn show_section<T>(section: &Section<T>, header: &str, target: &mut T, out: &mut String) {
+    write_all(out, format_args!("\n\n"));
+    comment(section.doc, out);
+    out.push_str(header);
+    for row in section.rows {
+        out.push('\n');
+        comment(row.doc, out);
+        comment(&format!("Value: {}.", row.form.allowed()), out);
+        let default = row.form.show(target);
+        let value = default.as_deref().or(row.example).unwrap_or("\"\"");
+        let remark = if default.is_none() { "   # an example; not set by default" } else { "" };
+        write_all(out, format_args!("#{} = {value}{remark}\n", row.name));
+    }
+}
+
+/// Writes a paragraph as comments of bounded width.
+fn comment(text: &str, out: &mut String) {
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if COMMENT_WIDTH < line.len() + 1 + word.len() {
+            write_all(out, format_args!("##{line}\n"));
+            line.clear();
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    write_all(out, format_args!("##{line}\n"));
+}
+
+fn write_all(out: &mut String, text: std::fmt::Arguments<'_>) {
+    // A string takes everything.
+    let _ = out.write_fmt(text);
+}
+
+const COMMENT_WIDTH: usize = 88;
+
+const REFERENCE_INTRODUCTION: &str = "\
+<!-- Written by `flifo config-reference`; do not edit. -->
+# Configuration
+
+Flifo needs no configuration: `flifo run` finds the server of this machine and serves. What differs
+from the defaults is told in a file, `flifo run --config FILE`, in the format
+[TOML](https://toml.io). `flifo check-config FILE` tells everything that is wrong with a file;
+`flifo config-sample` writes one that has every option with its default, ready to be edited.
+
+A duration is a number with its unit, such as `\"500ms\"`, `\"10s\"`, `\"2m\"` or `\"1h30m\"`; a size
+likewise: `\"64KiB\"`, `\"16MiB\"`.
+";
+
+const SAMPLE_INTRODUCTION: &str = "\
+## Flifo's configuration. Every option is listed with its default; all of them may be left out.
+## Lines with ## explain; remove a # to change an option. Then: flifo check-config FILE
+";
