@@ -151,7 +151,8 @@ impl<'a> Reader<'a> {
     /// A parenthesis opens: is what stands before it a function that somebody wrote?
     fn open(&mut self, previous: Token<'a>) {
         let is_unknown = match previous {
-            Token::Quoted(_) => true,
+            // Under ANSI_QUOTES a name may stand in double quotes; a string never stands here.
+            Token::Quoted(_) | Token::String(_) => true,
             Token::Word(word) => {
                 let mut name = [0; LONGEST];
                 match upper(word, &mut name) {

@@ -47,12 +47,10 @@ pub enum Pin {
     Replication,
     /// The client's character set has letters that contain quotes or backslashes.
     Charset,
-    /// The server does not report changes of state.
-    NoTracking,
 }
 
 impl Pin {
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 22] = [
         Self::SessionVariable,
         Self::Set,
         Self::UserVariable,
@@ -75,7 +73,6 @@ impl Pin {
         Self::Unreadable,
         Self::Replication,
         Self::Charset,
-        Self::NoTracking,
     ];
 
     /// The name in logs, counters and the console.
@@ -103,7 +100,6 @@ impl Pin {
             Self::Unreadable => "unreadable",
             Self::Replication => "replication",
             Self::Charset => "charset",
-            Self::NoTracking => "no_tracking",
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use wire::lex::Dialect;
 use wire::response::{OkPacket, Status};
 use wire::tracker::{Change, Changes};
 
@@ -51,6 +52,11 @@ impl Session {
 
     pub const fn status(&self) -> Status {
         self.status
+    }
+
+    /// How the server reads this session's statements.
+    pub const fn dialect(&self) -> Dialect {
+        Dialect { backslash_escapes: !self.status.has(Status::NO_BACKSLASH_ESCAPES) }
     }
 
     /// The status flags that a new session has.

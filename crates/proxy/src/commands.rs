@@ -8,9 +8,9 @@ use std::rc::Rc;
 use engine::intent::Intent;
 use engine::kill::replace_connection_id;
 use engine::pin::Pin;
+use engine::statements::STATEMENTS_MAX;
 use wire::command::{Command, Shape, query_text_at};
 use wire::frame::{HEADER, put_packet, put_packet_with};
-use wire::lex::Dialect;
 use wire::passage::Passage;
 use wire::response::{OK, OkPacket};
 use wire::statement;
@@ -138,7 +138,15 @@ fn text(
         worker.pin(client, Pin::Unreadable);
         return enter(worker, client, packet, upload, Asks::default());
     };
-    let intent = Intent::read(&payload[text_at..], Dialect::default());
+    if command == Command::StmtPrepare
+        && client.session.borrow().statements.len() >= STATEMENTS_MAX
+    {
+        let message = format!(
+            "Can't create more than max_prepared_stmt_count statements (current value: {STATEMENTS_MAX})"
+        );
+        return refuse(worker, client, upload, &Fault::new(Kind::TooManyStatements, message));
+    }
+    let intent = Intent::read(&payload[text_at..], client.session.borrow().dialect());
     if let Some(pin) = intent.pin {
         worker.pin(client, pin);
     }
@@ -180,7 +188,8 @@ fn prepared(
         return refuse(worker, client, upload, &fault);
     };
     let is_own = statement.own_id.is_some();
-    let intent = Intent::read(&statement.source.text, Dialect::default());
+    let source = Rc::clone(&statement.source);
+    let intent = Intent::read(&source.text, session.dialect());
     drop(session);
     let mut asks = Asks::default();
     match command {
@@ -292,7 +301,11 @@ fn with_own_id(client: &Client, command: Option<Command>, packet: &[u8]) -> Opti
         Command::StmtPrepare => 1,
         _ => return None,
     };
-    let text = replace_connection_id(&payload[text_at..], Dialect::default(), client.id)?;
+    let text = replace_connection_id(
+        &payload[text_at..],
+        client.session.borrow().dialect(),
+        client.id,
+    )?;
     let mut out = Vec::with_capacity(packet.len() + 16);
     put_packet(&mut out, 0, &[&payload[..text_at], &text[..]].concat());
     Some(out)

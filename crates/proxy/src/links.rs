@@ -177,10 +177,6 @@ impl Link {
         self.wake();
     }
 
-    pub(crate) const fn is_closing(&self) -> bool {
-        self.closing.get()
-    }
-
     pub(crate) fn wake(&self) {
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();

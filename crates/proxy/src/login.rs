@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::pin::Pin;
 use engine::session::Session;
 use link::login::Greeted;
 use link::talk::TalkError;
@@ -260,6 +261,10 @@ async fn pool(
         packet.encode(OK, login.capabilities, &mut ok);
         newcomer.talk.write(&ok).await?;
     }
+    let mut session = Session::new(None, greeting.status);
+    if has_hidden_quotes(login.collation) {
+        session.keep(Pin::Charset);
+    }
     let (stream, more) = newcomer.talk.into_parts();
     let client = client::Login {
         id: greeting.connection_id,
@@ -267,12 +272,18 @@ async fn pool(
         capabilities: login.capabilities,
         user: name,
         key: Some(key.with_schema(login.schema.is_some())),
-        session: Session::new(None, greeting.status),
+        session,
         link: None,
         more,
         sequence: login.schema.is_some().then_some(sequence),
     };
     Ok((client, login.schema))
+}
+
+/// Whether letters of this collation's character set may contain a quote or a backslash as their second byte, so that
+/// a lexer that does not know them would be misled: big5, sjis, gbk, cp932, gb18030.
+const fn has_hidden_quotes(collation: u8) -> bool {
+    matches!(collation, 1 | 84 | 13 | 88 | 28 | 87 | 95 | 96 | 248..=250)
 }
 
 /// Whether the client proves the user's password.

@@ -40,13 +40,13 @@ impl<'a> Reader<'a> {
     }
 
     pub fn take(&mut self, count: usize, what: &'static str) -> Result<&'a [u8], Malformed> {
-        let (taken, rest) = self.rest.split_at_checked(count).ok_or(Malformed::new(what))?;
+        let (taken, rest) = self.rest.split_at_checked(count).ok_or_else(|| Malformed::new(what))?;
         self.rest = rest;
         Ok(taken)
     }
 
     fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Malformed> {
-        let (taken, rest) = self.rest.split_first_chunk::<N>().ok_or(Malformed::new(what))?;
+        let (taken, rest) = self.rest.split_first_chunk::<N>().ok_or_else(|| Malformed::new(what))?;
         self.rest = rest;
         Ok(*taken)
     }
@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
 
     /// A string that ends at a zero byte, which is consumed and not returned.
     pub fn nul_bytes(&mut self, what: &'static str) -> Result<&'a [u8], Malformed> {
-        let end = memchr::memchr(0, self.rest).ok_or(Malformed::new(what))?;
+        let end = memchr::memchr(0, self.rest).ok_or_else(|| Malformed::new(what))?;
         let taken = &self.rest[..end];
         self.rest = &self.rest[end + 1..];
         Ok(taken)

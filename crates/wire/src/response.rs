@@ -14,6 +14,8 @@ impl Status {
     pub const CURSOR_EXISTS: Self = Self(0x0040);
     pub const LAST_ROW_SENT: Self = Self(0x0080);
     pub const STATE_CHANGED: Self = Self(0x4000);
+    /// A backslash in a string is a letter like any other.
+    pub const NO_BACKSLASH_ESCAPES: Self = Self(0x0200);
     pub const IN_READONLY_TRANSACTION: Self = Self(0x2000);
 
     pub const fn has(self, other: Self) -> bool {

@@ -80,6 +80,7 @@ fn whatever_leaves_state_behind_pins() {
         ("SELECT my_function(1)", Function),
         ("SELECT db.my_function (1)", Function),
         ("SELECT `my function`(1)", Function),
+        ("SELECT \"my_function\" (1)", Function),
         ("INSERT INTO t (a) VALUES (my_function(1))", Function),
         ("PREPARE s FROM 'SELECT 1'", TextPrepare),
         ("EXECUTE IMMEDIATE 'SELECT 1'", TextPrepare),
@@ -119,4 +120,12 @@ fn transactions_begin_and_end() {
     assert!(!read("BEGIN; SELECT 1").is_begin);
     assert!(!read("START SLAVE").is_begin);
     assert!(read("COMMIT").ends_transaction && read("rollback").ends_transaction);
+}
+
+#[test]
+fn a_backslash_hides_nothing_where_it_is_a_letter() {
+    let text = br"SELECT 'a\'; SET @x=1 -- '";
+    let plain = Dialect { backslash_escapes: false };
+    assert_eq!(Intent::read(text, plain).pin, Some(Pin::Set));
+    assert_eq!(Intent::read(text, Dialect::default()).pin, None);
 }

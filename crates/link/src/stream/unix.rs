@@ -21,7 +21,7 @@ pub(super) struct Unix {
 
 impl Unix {
     pub(super) fn new(stream: tokio::net::UnixStream) -> io::Result<Self> {
-        let socket = AsyncFd::with_interest(stream.into_std()?, Interest::READABLE)?;
+        let socket = watch(stream.into_std()?, Interest::READABLE)?;
         Ok(Self { socket, waiting: RefCell::new(None) })
     }
 
@@ -40,7 +40,7 @@ impl Unix {
             Some(socket) => socket,
             none => {
                 let again = self.socket().try_clone()?;
-                none.insert(AsyncFd::with_interest(again, Interest::WRITABLE)?)
+                none.insert(watch(again, Interest::WRITABLE)?)
             }
         };
         let result = ready!(socket.poll_write_ready(context)).map(drop);
@@ -61,4 +61,13 @@ impl Unix {
             Poll::Pending => false,
         }
     }
+}
+
+/// Registers a socket with the event loop for one kind of event.
+#[expect(
+    deprecated,
+    reason = "the new call is unsafe for the sake of types that may close their descriptor early; a UnixStream owns it"
+)]
+fn watch(socket: UnixStream, interest: Interest) -> io::Result<AsyncFd<UnixStream>> {
+    AsyncFd::with_interest(socket, interest)
 }

@@ -16,6 +16,9 @@ use super::units::show_duration;
 
 /// Tells of everything that does not fit together.
 pub(super) fn contradictions(reading: &mut Reading<'_>) {
+    if !reading.report.is_toml {
+        return;
+    }
     let is_right = |reading: &Reading<'_>, prefix| reading.written.is_right(prefix);
     if is_right(reading, "listen") {
         listeners(reading);

@@ -2,6 +2,7 @@
 //!
 //! Invariant: no problem repeats a value that may be secret.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
@@ -117,35 +118,45 @@ impl<'a> Source<'a> {
 #[derive(Debug)]
 pub(super) struct Report<'a> {
     pub(super) source: Source<'a>,
+    /// What does not even parse was not read as it was meant.
+    pub(super) is_toml: bool,
     problems: Vec<Problem>,
 }
 
 impl<'a> Report<'a> {
     pub(super) const fn new(source: Source<'a>) -> Self {
-        Self { source, problems: Vec::new() }
+        Self { source, is_toml: true, problems: Vec::new() }
     }
 
     pub(super) fn error(&mut self, origin: &Origin, option: Option<String>, message: String) {
         self.add(Severity::Error, origin, option, message);
     }
 
-    /// Tells of what is not even TOML, and forgets what was said of that text and of what comes close
-    /// behind it: most likely it is a consequence.
-    pub(super) fn not_toml<'b>(&mut self, errors: impl Iterator<Item = (Range<usize>, &'b str)>) {
-        let mut errors: Vec<_> =
-            errors.map(|(span, message)| (self.source.position(span.start), message)).collect();
-        errors.sort();
-        self.is_toml = errors.is_empty();
-        let mut damaged: Option<RangeInclusive<usize>> = None;
-        for (at, message) in errors {
-            let follows = damaged.as_ref().is_some_and(|lines| at.line <= lines.end() + NEAR);
-            if !follows {
-                let origin = Origin::Text(self.source.byte(at)..self.source.byte(at));
-                self.error(&origin, None, format!("this is not TOML: {message}"));
+    /// Tells what is not even TOML. What comes close behind that, and what was made of those lines, is
+    /// most likely a consequence, and nothing is said of it.
+    pub(super) fn not_toml(&mut self, mut errors: Vec<(Range<usize>, &str)>) {
+        errors.sort_by_key(|(span, _)| span.start);
+        self.is_toml &= errors.is_empty();
+        let mut damaged = BTreeSet::new();
+        let mut causes = Vec::new();
+        for (span, message) in errors {
+            let line = self.source.position(span.start).line;
+            let is_near = damaged.last().is_some_and(|last| line <= last + NEAR);
+            damaged.insert(line);
+            if !is_near && causes.len() < PROBLEMS_MAX {
+                causes.push(Problem {
+                    place: self.source.place(&Origin::Text(span)),
+                    severity: Severity::Error,
+                    option: None,
+                    message: format!("this is not TOML: {message}"),
+                });
             }
-            let first = if follows { damaged.as_ref().map_or(0, |l| *l.start()) } else { at.line };
-            damaged = Some(first..=at.line);
         }
+        let is_damaged = |problem: &Problem| {
+            problem.place.at.is_some_and(|position| damaged.contains(&position.line))
+        };
+        self.problems.retain(|problem| !is_damaged(problem));
+        self.problems.extend(causes);
     }
 
     pub(super) fn warn(&mut self, origin: &Origin, option: &str, message: String) {
@@ -177,6 +188,8 @@ impl<'a> Report<'a> {
 }
 
 const PROBLEMS_MAX: usize = 100;
+/// Lines within which one mistake commonly causes others.
+const NEAR: usize = 2;
 const MESSAGE_MAX: usize = 1000;
 
 #[cfg(test)]

@@ -83,8 +83,9 @@ impl<'a> Reading<'a> {
         };
         reading.document(document.get_ref());
         // Only the message: the error as a whole shows the line, which may hold a password.
-        let errors = errors.iter().map(|error| (error.span().unwrap_or_default(), error.message()));
-        reading.report.not_toml(errors);
+        let span = |error: &toml::de::Error| error.span().unwrap_or_default();
+        let errors = errors.iter().map(|error| (span(error), error.message()));
+        reading.report.not_toml(errors.collect());
         reading
     }
 
