@@ -98,6 +98,9 @@ fn start_ready(worker: &Rc<Worker>) {
 /// Sees to it that those of this key who wait for a link get one, as far as the cap allows.
 fn provide_links(worker: &Rc<Worker>, key: KeyId) {
     loop {
+        if worker.user_of(key, |user| user.links.is_full()) {
+            break;
+        }
         let want = worker.gate.borrow_mut().want(key);
         match want {
             Want::Nothing => break,

@@ -121,6 +121,13 @@ fn begin_anew(
         link.holder.take();
         link.close();
     }
+    if let Some(old) = client.key.take() {
+        worker.user_of(old, |user| user.clients.give_back());
+    }
+    if !worker.user_of(key, |user| user.clients.try_take()) {
+        let message = "The user has exceeded its clients_max in Flifo's configuration";
+        return Err(Fault::new(Kind::UserLimit, message));
+    }
     let fresh = client.session.borrow().fresh_status();
     *client.session.borrow_mut() = Session::new(None, fresh);
     *client.user.borrow_mut() = name;

@@ -11,6 +11,7 @@ use wire::response::ErrPacket;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     TooManyClients,
+    UserLimit,
     BadHandshake,
     AccessDenied,
     TlsRequired,
@@ -36,8 +37,9 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 23] = [
+    pub(crate) const ALL: [Self; 24] = [
         Self::TooManyClients,
+        Self::UserLimit,
         Self::BadHandshake,
         Self::AccessDenied,
         Self::TlsRequired,
@@ -66,6 +68,7 @@ impl Kind {
     const fn code(self) -> (u16, &'static [u8; 5]) {
         match self {
             Self::TooManyClients => (1040, b"08004"),
+            Self::UserLimit => (1226, b"42000"),
             Self::BadHandshake => (1043, b"08S01"),
             Self::AccessDenied => (1045, b"28000"),
             Self::TlsRequired => (3159, b"HY000"),
@@ -95,6 +98,7 @@ impl Kind {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::TooManyClients => "too_many_clients",
+            Self::UserLimit => "user_limit",
             Self::BadHandshake => "bad_handshake",
             Self::AccessDenied => "access_denied",
             Self::TlsRequired => "tls_required",

@@ -245,6 +245,14 @@ async fn pool(
         tokio::time::sleep(Duration::from_millis(100)).await;
         return Err(tell(newcomer, fault).await);
     }
+    let Some(reserved) = user.clients.reserve() else {
+        let max = user.clients.max().unwrap_or_default();
+        let message = format!(
+            "User '{}' has exceeded its clients_max in Flifo's configuration (current value: {max})",
+            String::from_utf8_lossy(&login.user)
+        );
+        return Err(tell(newcomer, Fault::new(Kind::UserLimit, message)).await);
+    };
     let name: Rc<[u8]> = login.user.as_slice().into();
     let key = Key::new(Rc::clone(&name), login.capabilities, login.collation);
     let Some(key) = worker.keys.borrow_mut().id(key) else {
@@ -265,6 +273,7 @@ async fn pool(
     if has_hidden_quotes(login.collation) {
         session.keep(Pin::Charset);
     }
+    reserved.keep();
     let (stream, more) = newcomer.talk.into_parts();
     let client = client::Login {
         id: greeting.connection_id,

@@ -79,6 +79,7 @@ pub(crate) async fn greeted(
 /// Opens a link for those of this key who wait. Its place under the cap has been taken.
 pub(crate) fn open(worker: &Rc<Worker>, key: KeyId) {
     let worker = Rc::clone(worker);
+    worker.user_of(key, |user| user.links.try_take());
     tokio::task::spawn_local(async move {
         let opened = pooled(&worker, key).await;
         worker.gate.borrow_mut().opened(key);
@@ -98,6 +99,7 @@ pub(crate) fn open(worker: &Rc<Worker>, key: KeyId) {
 /// No link could be opened: if there is no other one either, those who wait are told why.
 fn failed(worker: &Rc<Worker>, key: KeyId, error: &NoLink) {
     worker.counters.links_failed.add(1);
+    worker.user_of(key, |user| user.links.give_back());
     let user = String::from_utf8_lossy(&worker.keys.borrow().get(key).user).into_owned();
     tracing::warn!(server = %worker.shared.address, user, %error, "no link");
     let other = worker.gate.borrow_mut().closed(key, |_| false);

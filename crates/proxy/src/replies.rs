@@ -315,6 +315,7 @@ pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
     let flights = link.flights.take();
     let holder = link.holder.take();
     if let Some(key) = link.key.get() {
+        worker.user_of(key, |user| user.links.give_back());
         let other = worker.gate.borrow_mut().closed(key, |other| other.id == link.id);
         if let Some(other) = other {
             worker.shared.mail(other, Mail::LinkFree);

@@ -84,7 +84,7 @@ fn users(plan: &Plan) -> Users {
             Some(Password::Hash(stored)) => User::with_hash(stored.clone()),
             None => continue,
         };
-        users.add(user.name.as_bytes(), known);
+        users.add(user.name.as_bytes(), known.bounded(user.clients_max, user.links_max));
     }
     users
 }

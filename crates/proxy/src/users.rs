@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use link::login::Credential;
 use wire::auth::{Nonce, Plugin, Secret, native};
@@ -18,6 +19,67 @@ pub(crate) struct User {
     proof: Proof,
     /// What Flifo asks clients to prove the password with.
     plugin: Plugin,
+    pub(crate) clients: Cap,
+    pub(crate) links: Cap,
+}
+
+/// A number that a user may have at once, over all workers.
+#[derive(Debug, Default)]
+pub(crate) struct Cap {
+    max: Option<u32>,
+    used: AtomicU32,
+}
+
+impl Cap {
+    pub(crate) const fn new(max: Option<u32>) -> Self {
+        Self { max, used: AtomicU32::new(0) }
+    }
+
+    /// Counts one more. False: there are as many as there may be.
+    pub(crate) fn try_take(&self) -> bool {
+        let used = self.used.fetch_add(1, Relaxed);
+        let fits = self.max.is_none_or(|max| used < max);
+        if !fits {
+            self.give_back();
+        }
+        fits
+    }
+
+    /// Counts one more for as long as the answer lives, or for good if it is kept.
+    pub(crate) fn reserve(&self) -> Option<Reserved<'_>> {
+        self.try_take().then_some(Reserved { cap: self })
+    }
+
+    pub(crate) fn give_back(&self) {
+        self.used.fetch_sub(1, Relaxed);
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.max.is_some_and(|max| self.used.load(Relaxed) >= max)
+    }
+
+    pub(crate) const fn max(&self) -> Option<u32> {
+        self.max
+    }
+}
+
+/// One that is counted already; dropped, it is given back.
+#[derive(Debug)]
+pub(crate) struct Reserved<'a> {
+    cap: &'a Cap,
+}
+
+impl Reserved<'_> {
+    /// It is given back by hand.
+    pub(crate) fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        self.cap.give_back();
+    }
 }
 
 #[derive(Debug)]
@@ -32,13 +94,22 @@ enum Proof {
 }
 
 impl User {
-    pub(crate) const fn with_password(password: Secret, plugin: Plugin) -> Self {
-        Self { proof: Proof::Password(password), plugin }
+    pub(crate) fn with_password(password: Secret, plugin: Plugin) -> Self {
+        Self::new(Proof::Password(password), plugin)
     }
 
-    pub(crate) const fn with_hash(stored: native::Stored) -> Self {
+    pub(crate) fn with_hash(stored: native::Stored) -> Self {
         let proof = Proof::Hash { stored, learnt: Mutex::new(None) };
-        Self { proof, plugin: Plugin::NativePassword }
+        Self::new(proof, Plugin::NativePassword)
+    }
+
+    fn new(proof: Proof, plugin: Plugin) -> Self {
+        Self { proof, plugin, clients: Cap::default(), links: Cap::default() }
+    }
+
+    /// Bounds how many clients and links the user may have at once.
+    pub(crate) fn bounded(self, clients_max: Option<u32>, links_max: Option<u32>) -> Self {
+        Self { clients: Cap::new(clients_max), links: Cap::new(links_max), ..self }
     }
 
     pub(crate) const fn plugin(&self) -> &Plugin {
@@ -116,6 +187,15 @@ mod tests {
         assert!(user.credential().is_none());
         assert!(user.check(&Plugin::NativePassword, &nonce, &answer("secret")));
         assert!(matches!(user.credential(), Some(Credential::Native(_))));
+    }
+
+    #[test]
+    fn a_cap_counts_what_is_there() {
+        let cap = Cap::new(Some(2));
+        assert!(cap.try_take() && cap.try_take() && cap.is_full() && !cap.try_take());
+        cap.give_back();
+        assert!(!cap.is_full() && cap.try_take());
+        assert!(Cap::new(None).try_take());
     }
 
     #[test]

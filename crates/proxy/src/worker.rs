@@ -24,7 +24,7 @@ use crate::kill;
 use crate::links::Link;
 use crate::login;
 use crate::server::ServerFacts;
-use crate::users::Users;
+use crate::users::{User, Users};
 
 /// What all workers of the process have in common.
 pub(crate) struct Shared {
@@ -205,12 +205,21 @@ impl Worker {
         id
     }
 
+    /// Asks something of the user whose links have this key.
+    pub(crate) fn user_of<R: Default>(&self, key: KeyId, ask: impl FnOnce(&User) -> R) -> R {
+        let key = self.keys.borrow().get(key);
+        self.shared.users.get(&key.user).map(ask).unwrap_or_default()
+    }
+
     pub(crate) fn add_client(&self, client: &Rc<Client>) {
         self.clients.borrow_mut().insert(client.id, Rc::clone(client));
     }
 
     pub(crate) fn remove_client(&self, client: &Client) {
         self.clients.borrow_mut().remove(&client.id);
+        if let Some(key) = client.key.get() {
+            self.user_of(key, |user| user.clients.give_back());
+        }
     }
 
     pub(crate) fn add_link(&self, link: &Rc<Link>) {
