@@ -1,1 +1,1 @@
-
+//! Tests only: fake peers, private servers, the integration suite.

@@ -66,7 +66,7 @@ impl Unix {
 /// Registers a socket with the event loop for one kind of event.
 #[expect(
     deprecated,
-    reason = "the new call is unsafe for the sake of types that may close their descriptor early; a UnixStream owns it"
+    reason = "the new call asks for proof for the sake of types that may close their descriptor early; a UnixStream owns it"
 )]
 fn watch(socket: UnixStream, interest: Interest) -> io::Result<AsyncFd<UnixStream>> {
     AsyncFd::with_interest(socket, interest)

@@ -1,0 +1,3 @@
+//! The one integration binary: the project's own files, and the running program from outside.
+
+mod tidy;

@@ -1,0 +1,221 @@
+//! What the project promises about its own files. Each rule is a function of texts, and has a test that it can fail.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The crates, and which other ones each may use. Arrows go down only.
+const EDGES: &[(&str, &[&str])] = &[
+    ("flifo", &["bench", "doctor", "proxy"]),
+    // The demo speaks to servers itself; the generator encodes what it sends.
+    ("bench", &["engine", "link", "sys", "wire"]),
+    ("doctor", &["link", "sys"]),
+    ("proxy", &["engine", "link", "sys", "wire"]),
+    ("engine", &["wire"]),
+    ("link", &["wire"]),
+    ("wire", &[]),
+    ("sys", &[]),
+];
+
+/// Crates that do not ship may use anything.
+const NOT_SHIPPED: &[&str] = &["testkit", "xtask"];
+
+/// Lines of a source file, but for tables of data.
+const LINES_MAX: usize = 600;
+
+/// Tables of data may be longer.
+const TABLES: &[&str] = &[];
+
+/// A dependency tree that grows beyond this grows by decision.
+const PACKAGES_MAX: usize = 250;
+
+#[test]
+fn crates_use_only_those_below_them() {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let ours: BTreeSet<&str> = packages.iter().map(|it| it["name"].as_str().unwrap()).collect();
+    let mut found = Vec::new();
+    for package in packages {
+        let name = package["name"].as_str().unwrap();
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let other = dependency["name"].as_str().unwrap();
+            if ours.contains(other) && dependency["kind"] != "dev" {
+                found.extend(bad_edge(name, other));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+fn bad_edge(from: &str, to: &str) -> Option<String> {
+    if NOT_SHIPPED.contains(&from) {
+        return None;
+    }
+    let allowed = EDGES.iter().find(|(name, _)| *name == from).map(|(_, allowed)| *allowed);
+    match allowed {
+        Some(allowed) if allowed.contains(&to) => None,
+        _ => Some(format!("{from} must not use {to}")),
+    }
+}
+
+#[test]
+fn sources_keep_the_rules() {
+    let mut found = Vec::new();
+    for path in sources() {
+        let text = std::fs::read_to_string(root().join(&path)).unwrap();
+        found.extend(faults(&path, &text));
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// All that is wrong with a file.
+fn faults(path: &str, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut say = |what: String| found.push(format!("{path}: {what}"));
+    let lines = text.lines().count();
+    if lines > LINES_MAX && !TABLES.contains(&path) {
+        say(format!("{lines} lines, of at most {LINES_MAX}: which better rooms are there?"));
+    }
+    let is_rust = path.ends_with(".rs");
+    let is_mine = path.ends_with("tidy.rs");
+    if is_rust && !text.starts_with("//!") {
+        say("does not open with what it owns (`//!`)".to_owned());
+    }
+    for (number, line) in text.lines().enumerate() {
+        let number = number + 1;
+        let code = line.split("//").next().unwrap_or_default();
+        if is_rust && has_word(code, "unsafe") && !path.starts_with("crates/sys/") && !is_mine {
+            say(format!("line {number}: `unsafe` outside crates/sys"));
+        }
+        for mark in ["TODO", "FIXME", "XXX", "todo!(", "unimplemented!(", "#[ignore"] {
+            if line.contains(mark) && !is_mine {
+                say(format!("line {number}: {mark}"));
+            }
+        }
+        for place in ["/work/", "/root/", "/home/"] {
+            if line.contains(&format!("\"{place}")) && !is_mine {
+                say(format!("line {number}: a path of one machine"));
+            }
+        }
+    }
+    if path.starts_with("crates/sys/") {
+        let blocks = text.matches("unsafe {").count();
+        let reasons = text.matches("SAFETY:").count();
+        if reasons < blocks {
+            say(format!("{blocks} unsafe blocks, {reasons} reasons (`SAFETY:`)"));
+        }
+    }
+    found
+}
+
+fn has_word(line: &str, word: &str) -> bool {
+    line.split(|letter: char| !letter.is_alphanumeric() && letter != '_').any(|it| it == word)
+}
+
+#[test]
+fn the_road_exists() {
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let entries: Vec<_> = road(&text).collect();
+    assert!(entries.len() >= 12, "the road is a table of `path:function`");
+    let lost: Vec<_> = entries
+        .iter()
+        .filter(|(path, function)| {
+            let source = std::fs::read_to_string(root().join(path)).unwrap_or_default();
+            !defines(&source, function)
+        })
+        .collect();
+    assert!(lost.is_empty(), "no longer there: {lost:?}");
+}
+
+/// Every `path.rs:function` in back-ticks.
+fn road(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.split('`').skip(1).step_by(2).filter_map(|code| {
+        let (path, function) = code.split_once(".rs:")?;
+        Some((&code[..path.len() + 3], function))
+    })
+}
+
+fn defines(source: &str, function: &str) -> bool {
+    let call = format!("fn {function}");
+    source.match_indices(&call).any(|(at, _)| {
+        source[at + call.len()..].starts_with(['(', '<'])
+    })
+}
+
+#[test]
+fn dependencies_have_reasons() {
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let bare = without_reason(&manifest);
+    assert!(bare.is_empty(), "no reason above {bare:?} in Cargo.toml");
+    let lock = std::fs::read_to_string(root().join("Cargo.lock")).unwrap();
+    let packages = lock.matches("[[package]]").count();
+    assert!(packages <= PACKAGES_MAX, "{packages} packages in Cargo.lock");
+}
+
+/// Outside crates in `[workspace.dependencies]` that do not stand below a comment, alone or in a group.
+fn without_reason(manifest: &str) -> Vec<&str> {
+    let table = manifest.split("[workspace.dependencies]").nth(1).unwrap_or_default();
+    let table = table.split("\n[").next().unwrap_or_default();
+    let mut has_reason = false;
+    let mut bare = Vec::new();
+    for line in table.lines() {
+        match line.split_once(" = ") {
+            _ if line.starts_with('#') => has_reason = true,
+            Some(_) if line.contains("path = ") => {}
+            Some((name, _)) if !has_reason => bare.push(name),
+            Some(_) => {}
+            None => has_reason = false,
+        }
+    }
+    bare
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The files that git knows or would take, as paths from the root.
+fn sources() -> Vec<String> {
+    let output = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output()
+        .expect("git runs");
+    let list = String::from_utf8(output.stdout).unwrap();
+    let is_source = |path: &&str| {
+        [".rs", ".js", ".py", ".sh"].iter().any(|end| path.ends_with(end))
+            && root().join(path).exists()
+    };
+    list.lines().filter(is_source).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_rules_can_fail() {
+    assert!(bad_edge("wire", "engine").is_some() && bad_edge("engine", "proxy").is_some());
+    assert!(bad_edge("proxy", "bench").is_some() && bad_edge("proxy", "wire").is_none());
+    assert!(bad_edge("unheard_of", "wire").is_some());
+
+    let check = |path: &str, text: &str| faults(path, text).len();
+    assert_eq!(check("crates/wire/src/a.rs", "//! Fine.\nfn a() {}\n"), 0);
+    assert_eq!(check("crates/wire/src/a.rs", "fn a() {}\n"), 1);
+    assert_eq!(check("crates/wire/src/a.rs", "//! x\nunsafe fn a() {}\n"), 1);
+    assert_eq!(check("crates/wire/src/a.rs", "//! x\n// not unsafe\n"), 0);
+    assert_eq!(check("crates/sys/src/a.rs", "//! x\nunsafe { }\n"), 1);
+    assert_eq!(check("crates/sys/src/a.rs", "//! x\n// SAFETY: so\nunsafe { }\n"), 0);
+    assert_eq!(check("a.sh", "# TODO\n"), 1);
+    assert_eq!(check("a.py", "open(\"/work/x\")\n"), 1);
+    assert_eq!(check("a.js", &"x\n".repeat(LINES_MAX + 1)), 1);
+
+    let table = "[workspace.dependencies]\n# Why.\na = \"1\"\nb = \"1\"\n\nc = \"1\"\n[x]\nd = \"1\"\n";
+    assert_eq!(without_reason(table), ["c"]);
+
+    let entries: Vec<_> = road("see `crates/a.rs:go` and `x`").collect();
+    assert_eq!(entries, [("crates/a.rs", "go")]);
+    assert!(defines("pub fn go<T>(x: T) {}", "go") && !defines("fn gone() {}", "go"));
+}
