@@ -30,6 +30,13 @@ pub enum RunError {
     Worker(io::Error),
 }
 
+impl RunError {
+    /// Whether Flifo is at fault, rather than the machine or the configuration.
+    pub const fn is_ours(&self) -> bool {
+        matches!(self, Self::Panicked)
+    }
+}
+
 /// Runs the proxy in front of the server at `address` until a signal ends it.
 pub fn run(plan: Plan, address: link::Address) -> Result<(), RunError> {
     let plan = Arc::new(plan);
