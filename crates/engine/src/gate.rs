@@ -242,8 +242,7 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
 
     /// Takes out the waiter who has waited longest, if that is `wait_max` or more.
     pub fn expire_waiter(&mut self, now: Instant, wait_max: Duration) -> Option<(W, Duration)> {
-        let is_late =
-            |since: Instant| now.saturating_duration_since(since) >= wait_max;
+        let is_late = |since: Instant| now.saturating_duration_since(since) >= wait_max;
         let line = if self.own.head_since().is_some_and(is_late) {
             &mut self.own
         } else {

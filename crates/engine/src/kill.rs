@@ -71,9 +71,7 @@ pub fn replace_connection_id(text: &[u8], dialect: Dialect, id: u32) -> Option<V
             continue;
         }
         let mut ahead = lexer;
-        if ahead.next() != Some(Token::Symbol(b'('))
-            || ahead.next() != Some(Token::Symbol(b')'))
-        {
+        if ahead.next() != Some(Token::Symbol(b'(')) || ahead.next() != Some(Token::Symbol(b')')) {
             continue;
         }
         let (_, end) = ahead.span();
@@ -111,7 +109,8 @@ mod tests {
         assert_eq!(read("KILL 5"), Some((Scope::Connection, 5)));
         assert_eq!(read("kill hard query 1073741824;"), Some((Scope::Query, 1 << 30)));
         assert_eq!(read("KILL /* x */ CONNECTION 7"), Some((Scope::Connection, 7)));
-        for text in ["KILL USER bob", "KILL QUERY ID 5", "KILL 5; SELECT 1", "KILL -1", "KILL", "X"] {
+        for text in ["KILL USER bob", "KILL QUERY ID 5", "KILL 5; SELECT 1", "KILL -1", "KILL", "X"]
+        {
             assert_eq!(read(text), None, "{text}");
         }
     }

@@ -53,8 +53,12 @@ pub(crate) enum Command {
         #[arg(long, value_delimiter = ',', default_value = "8,64,512", value_name = "N,…")]
         clients: Vec<u32>,
         /// Workloads by sysbench's names.
-        #[arg(long, value_delimiter = ',', value_name = "NAME,…",
-              default_value = "oltp_point_select,oltp_read_write")]
+        #[arg(
+            long,
+            value_delimiter = ',',
+            value_name = "NAME,…",
+            default_value = "oltp_point_select,oltp_read_write"
+        )]
         workloads: Vec<String>,
         /// Rows of each table.
         #[arg(long, default_value_t = 100_000)]

@@ -121,7 +121,16 @@ fn refuse(problems: &[Problem]) -> u8 {
 
 fn demo(command: Command) -> u8 {
     let Command::Demo {
-        seconds, rounds, clients, workloads, rows, tables, with, workers, json, keep
+        seconds,
+        rounds,
+        clients,
+        workloads,
+        rows,
+        tables,
+        with,
+        workers,
+        json,
+        keep,
     } = command
     else {
         return SOFTWARE;

@@ -20,7 +20,9 @@ pub enum LoginError {
     Refused { code: u16, sqlstate: String, message: String },
     #[error("the server asks for the plugin {0}, which cannot be answered with what is known")]
     Plugin(Plugin),
-    #[error("the server wants the password itself, and the connection to it is neither TLS nor a Unix socket")]
+    #[error(
+        "the server wants the password itself, and the connection to it is neither TLS nor a Unix socket"
+    )]
     Insecure,
     #[error("the server does not speak TLS, and the mode is {0}")]
     NoTls(Mode),
@@ -158,9 +160,8 @@ impl Greeted {
         let mut plugin = Plugin::from_name(&greeting.plugin);
         let mut nonce = Nonce::from_server(&plugin, &greeting.nonce).ok();
         // A plugin that cannot be answered now is switched by the server, if the user has another one.
-        let first = nonce.and_then(|nonce| {
-            respond(request.credential, &plugin, &nonce, talk.stream()).ok()
-        });
+        let first = nonce
+            .and_then(|nonce| respond(request.credential, &plugin, &nonce, talk.stream()).ok());
         login.plugin = Some(plugin.name().to_vec());
         login.response = first.unwrap_or_default();
         let mut payload = Vec::new();

@@ -11,9 +11,9 @@
 
 mod session;
 mod socket;
-mod unix;
 #[cfg(test)]
 mod tests;
+mod unix;
 
 use std::fmt;
 use std::future::poll_fn;

@@ -161,7 +161,9 @@ impl Relay<'_> {
             (true, false) => {
                 let sent = Secret::from(self.client.read().await?);
                 let Some(password) = caching_sha2::clear(&sent) else {
-                    return Err(self.client_erred("the password does not end in a zero byte").await);
+                    return Err(self
+                        .client_erred("the password does not end in a zero byte")
+                        .await);
                 };
                 let nonce = self.nonce().await?;
                 let proved = prove_fully(&mut self.server, password.as_bytes(), &nonce).await;

@@ -58,18 +58,16 @@ pub(crate) async fn run(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]
             }
         }
         Ok(Err(fault)) => fault,
-        Err(_) => Fault::new(Kind::BadHandshake, "The change of user took longer than limits.login"),
+        Err(_) => {
+            Fault::new(Kind::BadHandshake, "The change of user took longer than limits.login")
+        }
     };
     worker.count_fault(fault.kind);
     client.write(&fault.packet(2));
     client.close();
 }
 
-async fn prove(
-    worker: &Worker,
-    talk: &mut Talk<&Stream>,
-    payload: &[u8],
-) -> Result<Wanted, Fault> {
+async fn prove(worker: &Worker, talk: &mut Talk<&Stream>, payload: &[u8]) -> Result<Wanted, Fault> {
     let broken = |error: String| Fault::new(Kind::BadHandshake, error);
     let mut wanted = read(payload).map_err(|error| broken(error.to_string()))?;
     let name = String::from_utf8_lossy(&wanted.user).into_owned();

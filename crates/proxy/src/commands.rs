@@ -138,8 +138,7 @@ fn text(
         worker.pin(client, Pin::Unreadable);
         return enter(worker, client, packet, upload, Asks::default());
     };
-    if command == Command::StmtPrepare
-        && client.session.borrow().statements.len() >= STATEMENTS_MAX
+    if command == Command::StmtPrepare && client.session.borrow().statements.len() >= STATEMENTS_MAX
     {
         let message = format!(
             "Can't create more than max_prepared_stmt_count statements (current value: {STATEMENTS_MAX})"
@@ -183,7 +182,8 @@ fn prepared(
             // It has no reply; the execute that follows is refused.
             return client.upload_silently(upload);
         }
-        let message = format!("Unknown prepared statement handler ({id}) given to {}", command.name());
+        let message =
+            format!("Unknown prepared statement handler ({id}) given to {}", command.name());
         let fault = Fault::new(Kind::UnknownStatement, message);
         return refuse(worker, client, upload, &fault);
     };
@@ -243,10 +243,7 @@ fn enter(
     client.asks_insert_id.set(asks.insert_id);
     if asks.previous && client.link.borrow().is_none() {
         let key = client.key.get().expect("only pooled clients come here");
-        let last = worker
-            .gate
-            .borrow_mut()
-            .claim(key, |link| link.last_client.get() == client.id);
+        let last = worker.gate.borrow_mut().claim(key, |link| link.last_client.get() == client.id);
         match last {
             Some(link) => link.hold_for(client),
             None => {
@@ -301,11 +298,8 @@ fn with_own_id(client: &Client, command: Option<Command>, packet: &[u8]) -> Opti
         Command::StmtPrepare => 1,
         _ => return None,
     };
-    let text = replace_connection_id(
-        &payload[text_at..],
-        client.session.borrow().dialect(),
-        client.id,
-    )?;
+    let text =
+        replace_connection_id(&payload[text_at..], client.session.borrow().dialect(), client.id)?;
     let mut out = Vec::with_capacity(packet.len() + 16);
     put_packet(&mut out, 0, &[&payload[..text_at], &text[..]].concat());
     Some(out)

@@ -73,10 +73,8 @@ mod tests {
         counters.statements.add(2);
         counters.pins[Pin::Call as usize].add(1);
         counters.faults[Kind::Idle as usize].add(3);
-        let want =
-            [("statements", 2), ("faults.idle", 3), ("pins.call", 1)].map(|(name, count)| {
-                (name.to_owned(), count)
-            });
+        let want = [("statements", 2), ("faults.idle", 3), ("pins.call", 1)]
+            .map(|(name, count)| (name.to_owned(), count));
         assert_eq!(counters.report(), want);
     }
 

@@ -112,12 +112,7 @@ fn below(root: &Path, path: &Path) -> PathBuf {
 }
 
 /// Tells each option of a server or client group, and those of the files that are included.
-fn read_options(
-    root: &Path,
-    file: &Path,
-    depth: usize,
-    tell: &mut impl FnMut(&Path, &str, &str),
-) {
+fn read_options(root: &Path, file: &Path, depth: usize, tell: &mut impl FnMut(&Path, &str, &str)) {
     let Ok(text) = fs::read_to_string(below(root, file)) else { return };
     let mut concerns_us = false;
     for line in text.lines().map(str::trim) {

@@ -87,9 +87,7 @@ impl Kind {
             Self::Killed => (1317, b"70100"),
             Self::UnknownThread => (1094, b"HY000"),
             Self::NotOwner => (1095, b"HY000"),
-            Self::CannotTell | Self::NonsenseFromServer | Self::ServerRefused => {
-                (1105, b"HY000")
-            }
+            Self::CannotTell | Self::NonsenseFromServer | Self::ServerRefused => (1105, b"HY000"),
             Self::Unsupported => (1235, b"42000"),
         }
     }
@@ -182,7 +180,8 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_name_of_its_own_and_a_valid_sqlstate() {
-        let names: std::collections::HashSet<_> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+        let names: std::collections::HashSet<_> =
+            Kind::ALL.iter().map(|kind| kind.name()).collect();
         assert_eq!(names.len(), Kind::ALL.len());
         for kind in Kind::ALL {
             let (code, sqlstate) = kind.code();

@@ -87,14 +87,14 @@ fn read(client: &Client, command: Option<Command>, packet: &[u8]) -> Option<(Sco
 }
 
 /// Carries out an order whose victim belongs to this worker.
-pub(crate) fn obey(worker: &Rc<Worker>, order: Order) {
+pub(crate) fn obey(worker: &Rc<Worker>, order: &Order) {
     let victim = worker.clients.borrow().get(&order.victim).cloned();
     let outcome = match victim {
         None => Outcome::Refused(Fault::new(
             Kind::UnknownThread,
             format!("Unknown thread id: {}", order.victim),
         )),
-        Some(victim) => kill(worker, &victim, &order),
+        Some(victim) => kill(worker, &victim, order),
     };
     let answer = Answer { killer: order.killer, outcome };
     worker.shared.mail(order.killer_worker, Mail::Killed(answer));

@@ -22,16 +22,15 @@ use crate::worker::Worker;
 enum Lack {
     Nothing,
     /// This command must be answered first.
-    Command { purpose: Purpose, command: Command, body: Vec<u8> },
+    Command {
+        purpose: Purpose,
+        command: Command,
+        body: Vec<u8>,
+    },
 }
 
 /// Sends the command, or first what the link needs to run it. The client holds the link, a slot has been taken.
-pub(crate) fn launch(
-    worker: &Rc<Worker>,
-    client: &Rc<Client>,
-    link: &Rc<Link>,
-    packet: &mut [u8],
-) {
+pub(crate) fn launch(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>, packet: &mut [u8]) {
     let Some(command) = packet.get(HEADER).copied().and_then(Command::decode) else {
         // Only a carried client's unknown command comes this far: the server answers it as it likes.
         return send(client, link, packet, Shape::Simple, Purpose::Statement);
@@ -95,12 +94,7 @@ fn lacks_schema(link: &Link, wanted: Option<&Rc<[u8]>>) -> Option<Lack> {
 }
 
 /// The statement that is to be executed may not be prepared on this link, or not for this client alone.
-fn lacks_statement(
-    client: &Client,
-    link: &Link,
-    command: Command,
-    packet: &[u8],
-) -> Option<Lack> {
+fn lacks_statement(client: &Client, link: &Link, command: Command, packet: &[u8]) -> Option<Lack> {
     let payload = &packet[HEADER..];
     let needs_own = match command {
         // Of one that comes in pieces, the parameter types cannot be compared with what the server knows.
@@ -184,8 +178,7 @@ fn send_pooled(
 fn send_execute(client: &Rc<Client>, link: &Rc<Link>, packet: &mut [u8]) -> Result<(), Fault> {
     let payload = &packet[HEADER..];
     let id = statement::id(payload).unwrap_or(0);
-    let unknown =
-        || Fault::new(Kind::UnknownStatement, format!("Unknown prepared statement {id}"));
+    let unknown = || Fault::new(Kind::UnknownStatement, format!("Unknown prepared statement {id}"));
     let mut session = client.session.borrow_mut();
     let prepared = session.statements.get(id).ok_or_else(unknown)?;
     if let Some(own) = prepared.own_id {

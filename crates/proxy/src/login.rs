@@ -180,7 +180,9 @@ async fn greeting(
     let (mut greeting, server) = match worker.shared.server.greeting().filter(|_| pooled) {
         Some(greeting) => (greeting, None),
         None => {
-            let greeted = opener::greeted(worker, newcomer.peer).await.map_err(|error| error.fault(worker))?;
+            let greeted = opener::greeted(worker, newcomer.peer)
+                .await
+                .map_err(|error| error.fault(worker))?;
             (greeted.greeting.clone(), Some(greeted))
         }
     };
@@ -198,10 +200,7 @@ async fn greeting(
 }
 
 /// Reads the client's answer, after going on in TLS if it asks for that.
-async fn read_login(
-    worker: &Worker,
-    mut newcomer: Newcomer,
-) -> Result<(Newcomer, Login), NoLogin> {
+async fn read_login(worker: &Worker, mut newcomer: Newcomer) -> Result<(Newcomer, Login), NoLogin> {
     let mut first = FirstPacket::decode(&newcomer.talk.read().await?);
     if let Ok(FirstPacket::TlsRequest { .. }) = first {
         let Some(config) = worker.shared.tls.clients.clone() else {

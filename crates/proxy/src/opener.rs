@@ -34,7 +34,8 @@ impl NoLink {
         if let Self::Login(LoginError::Refused { code, sqlstate, message }) = self {
             return Fault::relayed(*code, sqlstate, message);
         }
-        let message = format!("Flifo has no link to the server at {}: {self}", worker.shared.address);
+        let message =
+            format!("Flifo has no link to the server at {}: {self}", worker.shared.address);
         Fault::new(Kind::ServerUnreachable, message)
     }
 }
@@ -63,8 +64,7 @@ pub(crate) async fn greeted(
 ) -> Result<Greeted, NoLink> {
     let limit = worker.plan.limits.connect;
     let connect = async {
-        let stream =
-            link::dial::dial(&worker.shared.address).await.map_err(NoLink::Unreachable)?;
+        let stream = link::dial::dial(&worker.shared.address).await.map_err(NoLink::Unreachable)?;
         crate::proxy_protocol::send(worker, &stream, client).await.map_err(NoLink::Unreachable)?;
         link::login::greet(stream).await.map_err(NoLink::from)
     };

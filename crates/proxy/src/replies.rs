@@ -272,7 +272,7 @@ fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: Flight, tail: &[u8]) {
         let was_uploading = client.upload.take().is_some_and(|upload| !upload.is_done());
         admit::over(worker, &client, link, flight.slot);
         client.write_last(tail);
-        if is_login && flight.failed || was_uploading && flight.failed {
+        if flight.failed && (is_login || was_uploading) {
             // No login, or an answer before the command had come: what follows cannot be understood.
             client.close();
         }

@@ -74,9 +74,8 @@ pub fn run(plan: Plan, address: link::Address) -> Result<(), RunError> {
 
 fn bind(plan: &Plan) -> Result<Vec<Listener>, RunError> {
     let bind = |listen: &Listen| {
-        listener::bind(listen, plan.backlog).map_err(|error| {
-            RunError::Listen { address: listen.to_string(), error }
-        })
+        listener::bind(listen, plan.backlog)
+            .map_err(|error| RunError::Listen { address: listen.to_string(), error })
     };
     plan.listen.iter().map(bind).collect()
 }

@@ -271,7 +271,7 @@ fn open_mail(worker: &Rc<Worker>, mail: Mail) {
                 link.close();
             }
         }
-        Mail::Kill(order) => kill::obey(worker, order),
+        Mail::Kill(order) => kill::obey(worker, &order),
         Mail::Killed(answer) => kill::answered(worker, answer),
         Mail::Stop => {
             for client in worker.clients.borrow().values() {
@@ -376,9 +376,10 @@ fn expire_links(worker: &Rc<Worker>) {
     }
     // A statement whose client is gone was killed; a server that does not even end it then loses the link.
     for link in worker.links.borrow().values() {
-        let orphaned = link.flights.borrow().front().is_some_and(|flight| {
-            flight.client.is_none() && now - flight.since >= kill::PATIENCE
-        });
+        let orphaned =
+            link.flights.borrow().front().is_some_and(|flight| {
+                flight.client.is_none() && now - flight.since >= kill::PATIENCE
+            });
         if orphaned {
             link.close();
         }
@@ -392,4 +393,3 @@ impl Client {
         self.close();
     }
 }
-

@@ -40,13 +40,15 @@ impl<'a> Reader<'a> {
     }
 
     pub fn take(&mut self, count: usize, what: &'static str) -> Result<&'a [u8], Malformed> {
-        let (taken, rest) = self.rest.split_at_checked(count).ok_or_else(|| Malformed::new(what))?;
+        let (taken, rest) =
+            self.rest.split_at_checked(count).ok_or_else(|| Malformed::new(what))?;
         self.rest = rest;
         Ok(taken)
     }
 
     fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Malformed> {
-        let (taken, rest) = self.rest.split_first_chunk::<N>().ok_or_else(|| Malformed::new(what))?;
+        let (taken, rest) =
+            self.rest.split_first_chunk::<N>().ok_or_else(|| Malformed::new(what))?;
         self.rest = rest;
         Ok(*taken)
     }

@@ -38,8 +38,7 @@ impl Greeting {
         let low = u32::from(high) << 16 | u32::from(low);
         // Only a server that does not claim to be MySQL uses the last filler bytes.
         let is_mysql = Capabilities(u64::from(low)).has(Capabilities::LONG_PASSWORD);
-        let capabilities =
-            Capabilities::from_parts(low, if is_mysql { 0 } else { extended });
+        let capabilities = Capabilities::from_parts(low, if is_mysql { 0 } else { extended });
         if capabilities.has(Capabilities::SECURE_CONNECTION) {
             let rest = usize::from(nonce_len).saturating_sub(8).max(13);
             let tail = reader.take(rest, "nonce")?;
@@ -151,12 +150,11 @@ impl Login {
         } else {
             None
         };
-        let attributes =
-            if capabilities.has(Capabilities::CONNECT_ATTRS) && !reader.is_empty() {
-                reader.lenenc_bytes("connection attributes")?.to_vec()
-            } else {
-                Vec::new()
-            };
+        let attributes = if capabilities.has(Capabilities::CONNECT_ATTRS) && !reader.is_empty() {
+            reader.lenenc_bytes("connection attributes")?.to_vec()
+        } else {
+            Vec::new()
+        };
         let zstd_level = if capabilities.has(Capabilities::ZSTD) && !reader.is_empty() {
             Some(reader.u8("compression level")?)
         } else {
@@ -212,7 +210,10 @@ pub enum AuthPacket<'a> {
     /// `0x01`: data of the plugin.
     More(&'a [u8]),
     /// `0xfe`: go on with another plugin; the data is its nonce, mostly with a zero byte behind it.
-    Switch { plugin: &'a [u8], data: &'a [u8] },
+    Switch {
+        plugin: &'a [u8],
+        data: &'a [u8],
+    },
     Ok,
     Err,
 }

@@ -352,11 +352,10 @@ mod tests {
     #[test]
     fn comments_hide_nothing_that_may_run() {
         check("/* GET_LOCK */ x", &[Word(b"x")]);
-        check("/*!50001 SET */ /*M!100100 @a */ x", &[
-            Word(b"SET"),
-            UserVariable(b"a"),
-            Word(b"x"),
-        ]);
+        check(
+            "/*!50001 SET */ /*M!100100 @a */ x",
+            &[Word(b"SET"), UserVariable(b"a"), Word(b"x")],
+        );
         check("# one\n-- two\n--3", &[Symbol(b'-'), Symbol(b'-'), Number(b"3")]);
         let mut lexer = Lexer::new(b"/*! x */ y", Dialect::default());
         assert_eq!(lexer.by_ref().count(), 2);

@@ -10,7 +10,7 @@ use crate::bytes::{Malformed, Reader};
 use crate::capability::Capabilities;
 use crate::command::Shape;
 use crate::frame::{HEADER, Header, PAYLOAD_MAX};
-use crate::response::{EOF, EofPacket, ERR, ErrPacket, LOCAL_INFILE, OK, OkPacket, Status};
+use crate::response::{EOF, ERR, EofPacket, ErrPacket, LOCAL_INFILE, OK, OkPacket, Status};
 
 /// The longest packet that must be seen as a whole. An OK packet with the widest trackers stays far below.
 pub const CONTROL_MAX: usize = 1 << 20;

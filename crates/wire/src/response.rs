@@ -87,8 +87,7 @@ impl<'a> OkPacket<'a> {
 
     /// Appends the payload. `first` is [`OK`], or [`EOF`] where the packet ends rows.
     pub fn encode(&self, first: u8, capabilities: Capabilities, out: &mut Vec<u8>) {
-        let tracked =
-            capabilities.has(Capabilities::SESSION_TRACK) && !self.changes.is_empty();
+        let tracked = capabilities.has(Capabilities::SESSION_TRACK) && !self.changes.is_empty();
         let status = if tracked {
             Status(self.status.0 | Status::STATE_CHANGED.0)
         } else {

@@ -106,7 +106,8 @@ fn the_past_is_asked_for_by_name() {
     assert!(read("SELECT LAST_INSERT_ID()").asks_insert_id);
     assert!(read("SELECT @@identity").asks_insert_id);
     assert_eq!(read("SELECT LAST_INSERT_ID( )").pin, None);
-    for text in ["SHOW WARNINGS", "SHOW COUNT(*) ERRORS", "SELECT ROW_COUNT()", "SELECT @@warning_count"]
+    for text in
+        ["SHOW WARNINGS", "SHOW COUNT(*) ERRORS", "SELECT ROW_COUNT()", "SELECT @@warning_count"]
     {
         assert!(read(text).asks_previous, "{text}");
     }

@@ -208,11 +208,7 @@ impl Socket {
 }
 
 /// What was not taken whole has filled the kernel's buffer: readiness is cleared without asking.
-fn after_write(
-    socket: &TcpStream,
-    result: io::Result<usize>,
-    wanted: usize,
-) -> io::Result<usize> {
+fn after_write(socket: &TcpStream, result: io::Result<usize>, wanted: usize) -> io::Result<usize> {
     if matches!(result, Ok(written) if written < wanted) {
         let full = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
         let _: io::Result<()> = socket.try_io(Interest::WRITABLE, full);

@@ -20,9 +20,12 @@ pub(super) fn listen(text: &str) -> Result<Listen, String> {
             (Ok(ip), ..) => {
                 format!("; a port is missing: write \"{}\"", SocketAddr::new(ip, 6033))
             }
-            (_, Some(port), _) => format!("; for all addresses write \"[::]:{port}\" or \"0.0.0.0:{port}\""),
+            (_, Some(port), _) => {
+                format!("; for all addresses write \"[::]:{port}\" or \"0.0.0.0:{port}\"")
+            }
             (.., Some((host, _))) if host.parse::<IpAddr>().is_err() && !host.starts_with('[') => {
-                "; a host must be given as an IP address, so that it is clear which are meant".to_owned()
+                "; a host must be given as an IP address, so that it is clear which are meant"
+                    .to_owned()
             }
             _ => String::new(),
         };
@@ -39,9 +42,11 @@ pub(super) fn server(text: &str) -> Result<Option<link::Address>, String> {
     }
     // The text is not repeated: there may be a password in it.
     if text.contains("://") || text.contains('@') {
-        return Err("this is a URL, not an address: write \"host:port\" alone, and users with their \
+        return Err(
+            "this is a URL, not an address: write \"host:port\" alone, and users with their \
                     passwords as [[users]]"
-            .to_owned());
+                .to_owned(),
+        );
     }
     let address = text.parse::<link::Address>().map_err(|error| error.to_string())?;
     if let link::Address::Unix(path) = &address {

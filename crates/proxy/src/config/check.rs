@@ -213,7 +213,14 @@ fn users(reading: &mut Reading<'_>) {
         if let ([first, ..], false) = (&given[..], user.pooled) {
             no_effect(report, written, first, "users.mode is \"carried\": the server checks it");
         }
-        bounds(report, written, "users.clients_max", user.clients_max, "clients_max", plan.clients_max);
+        bounds(
+            report,
+            written,
+            "users.clients_max",
+            user.clients_max,
+            "clients_max",
+            plan.clients_max,
+        );
         let (path, bound) = ("server.links_max", plan.server.links_max);
         bounds(report, written, "users.links_max", user.links_max, path, bound);
     }

@@ -14,17 +14,40 @@ use super::{suggest, units};
 
 /// How an option of `T` is written, and where its value goes.
 pub(super) enum Form<T: 'static> {
-    Count { range: RangeInclusive<u32>, place: fn(&mut T) -> &mut u32 },
+    Count {
+        range: RangeInclusive<u32>,
+        place: fn(&mut T) -> &mut u32,
+    },
     /// A number, or a word for what is done without one.
-    CountOr { word: &'static str, range: RangeInclusive<u32>, place: fn(&mut T) -> &mut Option<u32> },
-    Duration { range: RangeInclusive<Duration>, place: fn(&mut T) -> &mut Duration },
+    CountOr {
+        word: &'static str,
+        range: RangeInclusive<u32>,
+        place: fn(&mut T) -> &mut Option<u32>,
+    },
+    Duration {
+        range: RangeInclusive<Duration>,
+        place: fn(&mut T) -> &mut Duration,
+    },
     /// A duration, or "none".
-    DurationOrNone { range: RangeInclusive<Duration>, place: fn(&mut T) -> &mut Option<Duration> },
-    Size { range: RangeInclusive<u64>, place: fn(&mut T) -> &mut u64 },
+    DurationOrNone {
+        range: RangeInclusive<Duration>,
+        place: fn(&mut T) -> &mut Option<Duration>,
+    },
+    Size {
+        range: RangeInclusive<u64>,
+        place: fn(&mut T) -> &mut u64,
+    },
     Choice(&'static (dyn Choice<T> + Sync)),
-    Text { allowed: &'static str, show: fn(&T) -> Option<String>, set: fn(&mut T, &str) -> Taken },
+    Text {
+        allowed: &'static str,
+        show: fn(&T) -> Option<String>,
+        set: fn(&mut T, &str) -> Taken,
+    },
     /// A text that is never repeated.
-    Secret { allowed: &'static str, set: fn(&mut T, &str) -> Taken },
+    Secret {
+        allowed: &'static str,
+        set: fn(&mut T, &str) -> Taken,
+    },
     /// A list of texts, or a single one.
     List {
         allowed: &'static str,
@@ -76,7 +99,12 @@ impl<T, V: Clone + PartialEq> Choice<T> for Named<T, V> {
 
 impl<T> Form<T> {
     /// Reads a value into its place. All that is wrong is told, each with where it stands.
-    pub(super) fn read(&self, value: &Spanned<DeValue<'_>>, target: &mut T, wrong: &mut Vec<Wrong>) {
+    pub(super) fn read(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        target: &mut T,
+        wrong: &mut Vec<Wrong>,
+    ) {
         if let (Self::List { allowed, clear, push, .. }, DeValue::Array(items)) =
             (self, value.get_ref())
         {
@@ -184,7 +212,11 @@ impl<T> Form<T> {
         })
     }
 
-    fn count(&self, value: &Spanned<DeValue<'_>>, range: &RangeInclusive<u32>) -> Result<u32, String> {
+    fn count(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        range: &RangeInclusive<u32>,
+    ) -> Result<u32, String> {
         if !value.get_ref().is_integer() {
             return Err(wrong_type(value, &self.allowed()));
         }
@@ -236,14 +268,11 @@ fn integer(value: &Spanned<DeValue<'_>>) -> Option<i64> {
     i64::from_str_radix(integer.as_str(), integer.radix()).ok()
 }
 
-fn within<V: PartialOrd>(
+fn within<V: PartialOrd + Copy>(
     value: V,
     range: &RangeInclusive<V>,
     show: impl Fn(V) -> String,
-) -> Result<V, String>
-where
-    V: Copy,
-{
+) -> Result<V, String> {
     if range.contains(&value) {
         return Ok(value);
     }

@@ -173,7 +173,8 @@ impl<'a> Report<'a> {
         // Nobody reads more, and a file full of nonsense must not fill the memory.
         if self.problems.len() < PROBLEMS_MAX {
             let place = self.source.place(origin);
-            let message = message.chars().take(MESSAGE_MAX).collect();
+            let mut message = message;
+            message.truncate(message.floor_char_boundary(MESSAGE_MAX));
             self.problems.push(Problem { place, severity, option, message });
         }
     }

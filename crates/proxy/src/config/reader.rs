@@ -91,9 +91,9 @@ impl<'a> Reading<'a> {
 
     /// Sets an option by an argument of the command line.
     pub(super) fn argument(&mut self, argument: &'static str, path: &str, value: &DeValue<'_>) {
-        let mut rows = SECTIONS.iter().flat_map(|section| {
-            section.rows.iter().filter(|row| section.path(row.name) == path)
-        });
+        let mut rows = SECTIONS
+            .iter()
+            .flat_map(|section| section.rows.iter().filter(|row| section.path(row.name) == path));
         let Some(row) = rows.next() else {
             return debug_assert!(false, "{argument} sets {path}, which is no option");
         };

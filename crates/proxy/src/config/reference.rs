@@ -51,10 +51,7 @@ fn describe<T>(section: &Section<T>, row: &Row<T>, target: &mut T, out: &mut Str
     let allowed = row.form.allowed();
     write_all(
         out,
-        format_args!(
-            "\n### `{path}`\n\n{}\n\n- Value: {allowed}\n- Default: {default}\n",
-            row.doc
-        ),
+        format_args!("\n### `{path}`\n\n{}\n\n- Value: {allowed}\n- Default: {default}\n", row.doc),
     );
     if let Some(example) = row.example {
         write_all(out, format_args!("- Example: `{} = {example}`\n", row.name));

@@ -1,10 +1,7 @@
 //! Guesses what was meant by a word that is not known.
 
 /// The nearest of some words, if one is near enough to have been meant.
-pub(super) fn nearest<'a>(
-    word: &str,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Whoever writes something much longer than any known word did not mistype one.
     if WORD_MAX < word.len() {
         return None;
@@ -16,9 +13,9 @@ pub(super) fn nearest<'a>(
         if is_part { 1 } else { distance(word, known) }
     };
     let near = known.into_iter().map(|known| (far(known), known));
-    near.filter(|(distance, _)| *distance <= enough).min_by_key(|(distance, _)| *distance).map(
-        |(_, known)| known,
-    )
+    near.filter(|(distance, _)| *distance <= enough)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known)
 }
 
 /// Counts the letters to insert, remove, replace or swap with the next until one word is the other.

@@ -144,7 +144,8 @@ fn the_files_that_are_named_are_looked_at() {
     fs::write(&path, text).expect("writes");
     let problems = load(Some(&path), &Overrides::default()).expect_err("is wrong");
     let options: Vec<_> = problems.iter().filter_map(|it| it.option.as_deref()).collect();
-    let want = ["tls.cert", "server.tls_cert", "server.tls_key", "logs.file", "users.password_file"];
+    let want =
+        ["tls.cert", "server.tls_cert", "server.tls_key", "logs.file", "users.password_file"];
     assert_eq!(options, want);
 }
 
@@ -236,8 +237,29 @@ fn piece() -> impl Strategy<Value = String> {
 
 fn parts() -> Vec<&'static str> {
     let mut parts = vec![
-        "\n", " = ", "[", "]", "[[users]]\n", "{", "}", ", ", "\"", "\"10s\"", "\"auto\"", "16", "-1",
-        "0x", "1e9", "true", "1979-05-27", "\"16MiB\"", "'''", "\u{feff}", "\r", "\\u0000", ".",
+        "\n",
+        " = ",
+        "[",
+        "]",
+        "[[users]]\n",
+        "{",
+        "}",
+        ", ",
+        "\"",
+        "\"10s\"",
+        "\"auto\"",
+        "16",
+        "-1",
+        "0x",
+        "1e9",
+        "true",
+        "1979-05-27",
+        "\"16MiB\"",
+        "'''",
+        "\u{feff}",
+        "\r",
+        "\\u0000",
+        ".",
     ];
     for section in options::SECTIONS {
         parts.push(section.name);

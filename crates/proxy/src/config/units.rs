@@ -69,7 +69,7 @@ fn sum(text: &str, units: &Units) -> Result<u64, String> {
 }
 
 fn show(value: u64, units: &Units, zero: &str) -> String {
-    match units.iter().find(|(_, factor)| value != 0 && value % factor == 0) {
+    match units.iter().find(|(_, factor)| value != 0 && value.is_multiple_of(*factor)) {
         Some((unit, factor)) => format!("{}{unit}", value / factor),
         None => zero.to_owned(),
     }

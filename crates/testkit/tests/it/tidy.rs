@@ -143,9 +143,7 @@ fn road(text: &str) -> impl Iterator<Item = (&str, &str)> {
 
 fn defines(source: &str, function: &str) -> bool {
     let call = format!("fn {function}");
-    source.match_indices(&call).any(|(at, _)| {
-        source[at + call.len()..].starts_with(['(', '<'])
-    })
+    source.match_indices(&call).any(|(at, _)| source[at + call.len()..].starts_with(['(', '<']))
 }
 
 #[test]
@@ -212,7 +210,8 @@ fn the_rules_can_fail() {
     assert_eq!(check("a.py", "open(\"/work/x\")\n"), 1);
     assert_eq!(check("a.js", &"x\n".repeat(LINES_MAX + 1)), 1);
 
-    let table = "[workspace.dependencies]\n# Why.\na = \"1\"\nb = \"1\"\n\nc = \"1\"\n[x]\nd = \"1\"\n";
+    let table =
+        "[workspace.dependencies]\n# Why.\na = \"1\"\nb = \"1\"\n\nc = \"1\"\n[x]\nd = \"1\"\n";
     assert_eq!(without_reason(table), ["c"]);
 
     let entries: Vec<_> = road("see `crates/a.rs:go` and `x`").collect();

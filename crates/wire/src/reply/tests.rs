@@ -89,8 +89,10 @@ fn result_sets_with_and_without_eof_packets() {
 
 #[test]
 fn several_results_are_one_reply() {
-    let mixed: &[&[u8]] =
-        &[OK_MORE, b"\x01", COLUMN, EOF_PACKET, ROW, EOF_MORE, b"\x01", COLUMN, EOF_PACKET, EOF_PACKET];
+    let mixed: &[&[u8]] = &[
+        OK_MORE, b"\x01", COLUMN, EOF_PACKET, ROW, EOF_MORE, b"\x01", COLUMN, EOF_PACKET,
+        EOF_PACKET,
+    ];
     check(Shape::Results, OLD, mixed, &[Kind::Ok, Kind::Eof, Kind::Eof, Kind::Eof, Kind::Eof]);
     check(Shape::Results, NEW, &[OK_MORE, ERR_PACKET], &[Kind::Ok, Kind::Err]);
 }

@@ -9,55 +9,59 @@ pub(in crate::config) static TOP: Section<Plan> = Section {
     name: "",
     doc: "Where clients come in, and how many.",
     rows: &[
-    Row {
-        name: "listen",
-        form: Form::List {
-            allowed: address::LISTEN,
-            show: |plan| plan.listen.iter().map(ToString::to_string).collect(),
-            clear: |plan| plan.listen.clear(),
-            push: |plan, text| {
-                plan.listen.push(address::listen(text)?);
-                Ok(())
+        Row {
+            name: "listen",
+            form: Form::List {
+                allowed: address::LISTEN,
+                show: |plan| plan.listen.iter().map(ToString::to_string).collect(),
+                clear: |plan| plan.listen.clear(),
+                push: |plan, text| {
+                    plan.listen.push(address::listen(text)?);
+                    Ok(())
+                },
             },
-        },
-        example: None,
-        doc: "Where clients connect. By default only this machine can, on the port that MySQL proxies \
+            example: None,
+            doc: "Where clients connect. By default only this machine can, on the port that MySQL proxies \
               commonly use. Clients on this machine are served faster over a Unix socket.",
-        elsewhere: &[("HAProxy", "bind"), ("ProxySQL", "mysql-interfaces"), ("PgBouncer", "listen_addr")],
-        since: FIRST,
-    },
-    Row {
-        name: "workers",
-        form: Form::CountOr { word: "auto", range: 1..=256, place: |plan| &mut plan.workers },
-        example: None,
-        doc: "Threads that serve clients. \"auto\" is one on a machine with one or two CPUs, else as \
+            elsewhere: &[
+                ("HAProxy", "bind"),
+                ("ProxySQL", "mysql-interfaces"),
+                ("PgBouncer", "listen_addr"),
+            ],
+            since: FIRST,
+        },
+        Row {
+            name: "workers",
+            form: Form::CountOr { word: "auto", range: 1..=256, place: |plan| &mut plan.workers },
+            example: None,
+            doc: "Threads that serve clients. \"auto\" is one on a machine with one or two CPUs, else as \
               many as there are physical cores that share a cache, up to four: a worker serves \
               thousands of clients, and the server needs the rest of the machine more.",
-        elsewhere: &[("HAProxy", "nbthread"), ("ProxySQL", "mysql-threads")],
-        since: FIRST,
-    },
-    Row {
-        name: "clients_max",
-        form: Form::Count { range: 1..=1_000_000, place: |plan| &mut plan.clients_max },
-        example: None,
-        doc: "Clients that may be connected at once. One more is refused with error 1040. It may be \
+            elsewhere: &[("HAProxy", "nbthread"), ("ProxySQL", "mysql-threads")],
+            since: FIRST,
+        },
+        Row {
+            name: "clients_max",
+            form: Form::Count { range: 1..=1_000_000, place: |plan| &mut plan.clients_max },
+            example: None,
+            doc: "Clients that may be connected at once. One more is refused with error 1040. It may be \
               far more than the server's own max_connections, since clients share links.",
-        elsewhere: &[
-            ("HAProxy", "maxconn"),
-            ("ProxySQL", "mysql-max_connections"),
-            ("PgBouncer", "max_client_conn"),
-        ],
-        since: FIRST,
-    },
-    Row {
-        name: "backlog",
-        form: Form::Count { range: 1..=65_535, place: |plan| &mut plan.backlog },
-        example: None,
-        doc: "Connections that the kernel keeps while they wait to be accepted. The kernel's own \
+            elsewhere: &[
+                ("HAProxy", "maxconn"),
+                ("ProxySQL", "mysql-max_connections"),
+                ("PgBouncer", "max_client_conn"),
+            ],
+            since: FIRST,
+        },
+        Row {
+            name: "backlog",
+            form: Form::Count { range: 1..=65_535, place: |plan| &mut plan.backlog },
+            example: None,
+            doc: "Connections that the kernel keeps while they wait to be accepted. The kernel's own \
               bound, net.core.somaxconn, applies as well; its usual value is the default here.",
-        elsewhere: &[("HAProxy", "backlog"), ("PgBouncer", "listen_backlog")],
-        since: FIRST,
-    },
+            elsewhere: &[("HAProxy", "backlog"), ("PgBouncer", "listen_backlog")],
+            since: FIRST,
+        },
     ],
 };
 
@@ -65,69 +69,68 @@ pub(in crate::config) static TLS: Section<Plan> = Section {
     name: "tls",
     doc: "TLS between clients and Flifo.",
     rows: &[
-    Row {
-        name: "mode",
-        form: Form::Choice(&Named {
-            values: &[
-                ("off", ClientTlsMode::Off),
-                ("preferred", ClientTlsMode::Preferred),
-                ("required", ClientTlsMode::Required),
-            ],
-            place: |plan: &mut Plan| &mut plan.tls.mode,
-        }),
-        example: None,
-        doc: "TLS for clients. \"preferred\" offers it and lets the client choose, as MySQL and MariaDB \
+        Row {
+            name: "mode",
+            form: Form::Choice(&Named {
+                values: &[
+                    ("off", ClientTlsMode::Off),
+                    ("preferred", ClientTlsMode::Preferred),
+                    ("required", ClientTlsMode::Required),
+                ],
+                place: |plan: &mut Plan| &mut plan.tls.mode,
+            }),
+            example: None,
+            doc: "TLS for clients. \"preferred\" offers it and lets the client choose, as MySQL and MariaDB \
               do; \"required\" refuses those who do not use it, except on a Unix socket; \"off\" does \
               not offer it.",
-        elsewhere: &[("ProxySQL", "mysql-have_ssl"), ("MySQL", "require_secure_transport")],
-        since: FIRST,
-    },
-    Row {
-        name: "cert",
-        form: Form::Text {
-            allowed: paths::FILE,
-            show: |plan| paths::certificate(plan.tls.files.identity.as_ref()),
-            set: |plan, text| paths::set_certificate(&mut plan.tls.files.identity, text),
+            elsewhere: &[("ProxySQL", "mysql-have_ssl"), ("MySQL", "require_secure_transport")],
+            since: FIRST,
         },
-        example: Some("\"/etc/flifo/cert.pem\""),
-        doc: "PEM file of the certificate that clients are shown, with its chain. Without it, one is \
+        Row {
+            name: "cert",
+            form: Form::Text {
+                allowed: paths::FILE,
+                show: |plan| paths::certificate(plan.tls.files.identity.as_ref()),
+                set: |plan, text| paths::set_certificate(&mut plan.tls.files.identity, text),
+            },
+            example: Some("\"/etc/flifo/cert.pem\""),
+            doc: "PEM file of the certificate that clients are shown, with its chain. Without it, one is \
               made at start that nobody has signed: enough for clients that do not verify.",
-        elsewhere: &[("MySQL", "ssl_cert"), ("HAProxy", "crt")],
-        since: FIRST,
-    },
-    Row {
-        name: "key",
-        form: Form::Text {
-            allowed: paths::FILE,
-            show: |plan| paths::key(plan.tls.files.identity.as_ref()),
-            set: |plan, text| paths::set_key(&mut plan.tls.files.identity, text),
+            elsewhere: &[("MySQL", "ssl_cert"), ("HAProxy", "crt")],
+            since: FIRST,
         },
-        example: Some("\"/etc/flifo/key.pem\""),
-        doc: "PEM file of the private key of `tls.cert`, without a password.",
-        elsewhere: &[("MySQL", "ssl_key")],
-        since: FIRST,
-    },
-    Row {
-        name: "client_ca",
-        form: Form::Text {
-            allowed: paths::FILE,
-            show: |plan| paths::show(plan.tls.files.ca.as_ref()),
-            set: |plan, text| paths::set(&mut plan.tls.files.ca, text),
+        Row {
+            name: "key",
+            form: Form::Text {
+                allowed: paths::FILE,
+                show: |plan| paths::key(plan.tls.files.identity.as_ref()),
+                set: |plan, text| paths::set_key(&mut plan.tls.files.identity, text),
+            },
+            example: Some("\"/etc/flifo/key.pem\""),
+            doc: "PEM file of the private key of `tls.cert`, without a password.",
+            elsewhere: &[("MySQL", "ssl_key")],
+            since: FIRST,
         },
-        example: Some("\"/etc/flifo/clients-ca.pem\""),
-        doc: "PEM file of authorities. With it, whoever uses TLS must show a certificate from one of \
+        Row {
+            name: "client_ca",
+            form: Form::Text {
+                allowed: paths::FILE,
+                show: |plan| paths::show(plan.tls.files.ca.as_ref()),
+                set: |plan, text| paths::set(&mut plan.tls.files.ca, text),
+            },
+            example: Some("\"/etc/flifo/clients-ca.pem\""),
+            doc: "PEM file of authorities. With it, whoever uses TLS must show a certificate from one of \
               them; with `tls.mode = \"required\"` that is everybody who comes over TCP.",
-        elsewhere: &[("MySQL", "ssl_ca"), ("HAProxy", "ca-file")],
-        since: FIRST,
-    },
+            elsewhere: &[("MySQL", "ssl_ca"), ("HAProxy", "ca-file")],
+            since: FIRST,
+        },
     ],
 };
 
 pub(in crate::config) static PROXY_PROTOCOL: Section<Plan> = Section {
     name: "proxy_protocol",
     doc: "Load balancers in front of Flifo that say where a client really comes from.",
-    rows: &[
-    Row {
+    rows: &[Row {
         name: "from",
         form: Form::List {
             allowed: address::NETWORK,
@@ -147,6 +150,5 @@ pub(in crate::config) static PROXY_PROTOCOL: Section<Plan> = Section {
             ("HAProxy", "accept-proxy"),
         ],
         since: FIRST,
-    },
-    ],
+    }],
 };

@@ -8,52 +8,52 @@ pub(in crate::config) static LOGS: Section<Plan> = Section {
     name: "logs",
     doc: "What is told while Flifo runs.",
     rows: &[
-    Row {
-        name: "level",
-        form: Form::Choice(&Named {
-            values: &[
-                ("error", LogLevel::Error),
-                ("warn", LogLevel::Warn),
-                ("info", LogLevel::Info),
-                ("debug", LogLevel::Debug),
-                ("trace", LogLevel::Trace),
-            ],
-            place: |plan: &mut Plan| &mut plan.logs.level,
-        }),
-        example: None,
-        doc: "How much is told. \"info\" tells what an operator wants to know, \"debug\" also why a \
+        Row {
+            name: "level",
+            form: Form::Choice(&Named {
+                values: &[
+                    ("error", LogLevel::Error),
+                    ("warn", LogLevel::Warn),
+                    ("info", LogLevel::Info),
+                    ("debug", LogLevel::Debug),
+                    ("trace", LogLevel::Trace),
+                ],
+                place: |plan: &mut Plan| &mut plan.logs.level,
+            }),
+            example: None,
+            doc: "How much is told. \"info\" tells what an operator wants to know, \"debug\" also why a \
               client's login failed. Nothing is logged for each statement.",
-        elsewhere: &[("PgBouncer", "verbose")],
-        since: FIRST,
-    },
-    Row {
-        name: "format",
-        form: Form::Choice(&Named {
-            values: &[
-                ("auto", LogFormat::Auto),
-                ("text", LogFormat::Text),
-                ("json", LogFormat::Json),
-            ],
-            place: |plan: &mut Plan| &mut plan.logs.format,
-        }),
-        example: None,
-        doc: "\"text\" for people, \"json\" (one object a line) for programs; \"auto\" is text on a \
-              terminal and JSON elsewhere.",
-        elsewhere: &[],
-        since: FIRST,
-    },
-    Row {
-        name: "file",
-        form: Form::Text {
-            allowed: paths::FILE,
-            show: |plan| paths::show(plan.logs.file.as_ref()),
-            set: |plan, text| paths::set(&mut plan.logs.file, text),
+            elsewhere: &[("PgBouncer", "verbose")],
+            since: FIRST,
         },
-        example: Some("\"/var/log/flifo.log\""),
-        doc: "A file to which logs are appended. Without it they go to standard error, where systemd \
+        Row {
+            name: "format",
+            form: Form::Choice(&Named {
+                values: &[
+                    ("auto", LogFormat::Auto),
+                    ("text", LogFormat::Text),
+                    ("json", LogFormat::Json),
+                ],
+                place: |plan: &mut Plan| &mut plan.logs.format,
+            }),
+            example: None,
+            doc: "\"text\" for people, \"json\" (one object a line) for programs; \"auto\" is text on a \
+              terminal and JSON elsewhere.",
+            elsewhere: &[],
+            since: FIRST,
+        },
+        Row {
+            name: "file",
+            form: Form::Text {
+                allowed: paths::FILE,
+                show: |plan| paths::show(plan.logs.file.as_ref()),
+                set: |plan, text| paths::set(&mut plan.logs.file, text),
+            },
+            example: Some("\"/var/log/flifo.log\""),
+            doc: "A file to which logs are appended. Without it they go to standard error, where systemd \
               and containers pick them up.",
-        elsewhere: &[("PgBouncer", "logfile"), ("ProxySQL", "errorlog")],
-        since: FIRST,
-    },
+            elsewhere: &[("PgBouncer", "logfile"), ("ProxySQL", "errorlog")],
+            since: FIRST,
+        },
     ],
 };

@@ -6,7 +6,8 @@ use link::tls::Identity;
 
 use crate::config::form::Taken;
 
-pub(super) const FILE: &str = "a file's path; one without a leading '/' starts where Flifo was started";
+pub(super) const FILE: &str =
+    "a file's path; one without a leading '/' starts where Flifo was started";
 
 pub(super) fn file(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() || text.contains('\0') {

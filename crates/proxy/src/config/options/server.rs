@@ -11,155 +11,162 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
     name: "server",
     doc: "The MySQL or MariaDB server behind Flifo.",
     rows: &[
-    Row {
-        name: "address",
-        form: Form::Text {
-            allowed: address::SERVER,
-            show: |plan| {
-                let address = plan.server.address.as_ref();
-                Some(address.map_or_else(|| address::AUTO.to_owned(), ToString::to_string))
+        Row {
+            name: "address",
+            form: Form::Text {
+                allowed: address::SERVER,
+                show: |plan| {
+                    let address = plan.server.address.as_ref();
+                    Some(address.map_or_else(|| address::AUTO.to_owned(), ToString::to_string))
+                },
+                set: |plan, text| {
+                    plan.server.address = address::server(text)?;
+                    Ok(())
+                },
             },
-            set: |plan, text| {
-                plan.server.address = address::server(text)?;
-                Ok(())
-            },
-        },
-        example: Some("\"/run/mysqld/mysqld.sock\""),
-        doc: "Where the server is. \"auto\" looks for the server of this machine: its Unix socket in \
+            example: Some("\"/run/mysqld/mysqld.sock\""),
+            doc: "Where the server is. \"auto\" looks for the server of this machine: its Unix socket in \
               the usual places, in its configuration files and among open sockets, then port 3306. \
               On one machine a Unix socket is faster than TCP.",
-        elsewhere: &[("HAProxy", "server"), ("ProxySQL", "mysql_servers.hostname"), ("PgBouncer", "host")],
-        since: FIRST,
-    },
-    Row {
-        name: "name",
-        form: Form::Text {
-            allowed: "a word",
-            show: |plan| Some(plan.server.name.clone()),
-            set: |plan, text| {
-                let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-                if text.is_empty() || 64 < text.len() || !text.chars().all(fits) {
-                    return Err("a name has 1 to 64 letters, digits, '-', '_' and '.'".to_owned());
-                }
-                text.clone_into(&mut plan.server.name);
-                Ok(())
-            },
+            elsewhere: &[
+                ("HAProxy", "server"),
+                ("ProxySQL", "mysql_servers.hostname"),
+                ("PgBouncer", "host"),
+            ],
+            since: FIRST,
         },
-        example: None,
-        doc: "What the server is called in logs and metrics.",
-        elsewhere: &[],
-        since: FIRST,
-    },
-    Row {
-        name: "limit",
-        form: Form::Count { range: 1..=100_000, place: |plan| &mut plan.server.limit },
-        example: None,
-        doc: "Statements that the server runs at once; others wait in line. A server does most work \
+        Row {
+            name: "name",
+            form: Form::Text {
+                allowed: "a word",
+                show: |plan| Some(plan.server.name.clone()),
+                set: |plan, text| {
+                    let fits =
+                        |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+                    if text.is_empty() || 64 < text.len() || !text.chars().all(fits) {
+                        return Err(
+                            "a name has 1 to 64 letters, digits, '-', '_' and '.'".to_owned()
+                        );
+                    }
+                    text.clone_into(&mut plan.server.name);
+                    Ok(())
+                },
+            },
+            example: None,
+            doc: "What the server is called in logs and metrics.",
+            elsewhere: &[],
+            since: FIRST,
+        },
+        Row {
+            name: "limit",
+            form: Form::Count { range: 1..=100_000, place: |plan| &mut plan.server.limit },
+            example: None,
+            doc: "Statements that the server runs at once; others wait in line. A server does most work \
               with a few statements per CPU, and loses much when hundreds compete. The default suits \
               a server of 16 to 32 CPUs; on a smaller machine take two to four for each CPU.",
-        elsewhere: &[("MariaDB", "thread_pool_size"), ("MySQL", "innodb_thread_concurrency")],
-        since: FIRST,
-    },
-    Row {
-        name: "links_max",
-        form: Form::Count { range: 1..=100_000, place: |plan| &mut plan.server.links_max },
-        example: None,
-        doc: "Links, which are connections from Flifo to the server. More of them than `server.limit` \
+            elsewhere: &[("MariaDB", "thread_pool_size"), ("MySQL", "innodb_thread_concurrency")],
+            since: FIRST,
+        },
+        Row {
+            name: "links_max",
+            form: Form::Count { range: 1..=100_000, place: |plan| &mut plan.server.links_max },
+            example: None,
+            doc: "Links, which are connections from Flifo to the server. More of them than `server.limit` \
               leave room for sessions that keep a link without running anything, such as those in a \
               transaction. Stay below the server's max_connections.",
-        elsewhere: &[
-            ("HAProxy", "server maxconn"),
-            ("ProxySQL", "mysql_servers.max_connections"),
-            ("PgBouncer", "default_pool_size"),
-        ],
-        since: FIRST,
-    },
-    Row {
-        name: "tls",
-        form: Form::Choice(&Named {
-            values: &[
-                ("off", Mode::Off),
-                ("preferred", Mode::Preferred),
-                ("required", Mode::Required),
-                ("verify-ca", Mode::VerifyCa),
-                ("verify-full", Mode::VerifyFull),
+            elsewhere: &[
+                ("HAProxy", "server maxconn"),
+                ("ProxySQL", "mysql_servers.max_connections"),
+                ("PgBouncer", "default_pool_size"),
             ],
-            place: |plan: &mut Plan| &mut plan.server.tls.mode,
-        }),
-        example: None,
-        doc: "TLS on links. \"preferred\" uses it if the server offers it, and never on a Unix socket, \
+            since: FIRST,
+        },
+        Row {
+            name: "tls",
+            form: Form::Choice(&Named {
+                values: &[
+                    ("off", Mode::Off),
+                    ("preferred", Mode::Preferred),
+                    ("required", Mode::Required),
+                    ("verify-ca", Mode::VerifyCa),
+                    ("verify-full", Mode::VerifyFull),
+                ],
+                place: |plan: &mut Plan| &mut plan.server.tls.mode,
+            }),
+            example: None,
+            doc: "TLS on links. \"preferred\" uses it if the server offers it, and never on a Unix socket, \
               where nobody can read along; \"required\" insists on it; \"verify-ca\" wants a \
               certificate from a trusted authority, and \"verify-full\" one that also bears the \
               server's name. The modes and the default are those of MySQL's own clients.",
-        elsewhere: &[("MySQL", "ssl-mode"), ("ProxySQL", "mysql_servers.use_ssl")],
-        since: FIRST,
-    },
-    Row {
-        name: "tls_ca",
-        form: Form::Text {
-            allowed: paths::FILE,
-            show: |plan| paths::show(plan.server.tls.ca.as_ref()),
-            set: |plan, text| paths::set(&mut plan.server.tls.ca, text),
+            elsewhere: &[("MySQL", "ssl-mode"), ("ProxySQL", "mysql_servers.use_ssl")],
+            since: FIRST,
         },
-        example: Some("\"/etc/flifo/server-ca.pem\""),
-        doc: "PEM file of the authorities that are trusted with the server's certificate. Without it, \
-              those that this machine trusts.",
-        elsewhere: &[("MySQL", "ssl-ca"), ("ProxySQL", "mysql-ssl_p2s_ca")],
-        since: FIRST,
-    },
-    Row {
-        name: "tls_cert",
-        form: Form::Text {
-            allowed: paths::FILE,
-            show: |plan| paths::certificate(plan.server.tls.identity.as_ref()),
-            set: |plan, text| paths::set_certificate(&mut plan.server.tls.identity, text),
-        },
-        example: Some("\"/etc/flifo/client.pem\""),
-        doc: "PEM file of the certificate that Flifo shows to a server that asks for one.",
-        elsewhere: &[("MySQL", "ssl-cert"), ("ProxySQL", "mysql-ssl_p2s_cert")],
-        since: FIRST,
-    },
-    Row {
-        name: "tls_key",
-        form: Form::Text {
-            allowed: paths::FILE,
-            show: |plan| paths::key(plan.server.tls.identity.as_ref()),
-            set: |plan, text| paths::set_key(&mut plan.server.tls.identity, text),
-        },
-        example: Some("\"/etc/flifo/client-key.pem\""),
-        doc: "PEM file of the private key of `server.tls_cert`.",
-        elsewhere: &[("MySQL", "ssl-key"), ("ProxySQL", "mysql-ssl_p2s_key")],
-        since: FIRST,
-    },
-    Row {
-        name: "tls_server_name",
-        form: Form::Text {
-            allowed: "a host name or an IP address",
-            show: |plan| plan.server.tls_server_name.clone(),
-            set: |plan, text| {
-                link::tls::server_name(text).map_err(|error| error.to_string())?;
-                plan.server.tls_server_name = Some(text.to_owned());
-                Ok(())
+        Row {
+            name: "tls_ca",
+            form: Form::Text {
+                allowed: paths::FILE,
+                show: |plan| paths::show(plan.server.tls.ca.as_ref()),
+                set: |plan, text| paths::set(&mut plan.server.tls.ca, text),
             },
+            example: Some("\"/etc/flifo/server-ca.pem\""),
+            doc: "PEM file of the authorities that are trusted with the server's certificate. Without it, \
+              those that this machine trusts.",
+            elsewhere: &[("MySQL", "ssl-ca"), ("ProxySQL", "mysql-ssl_p2s_ca")],
+            since: FIRST,
         },
-        example: Some("\"db1.example.com\""),
-        doc: "The name that the server's certificate must bear under \"verify-full\". Without it, the \
+        Row {
+            name: "tls_cert",
+            form: Form::Text {
+                allowed: paths::FILE,
+                show: |plan| paths::certificate(plan.server.tls.identity.as_ref()),
+                set: |plan, text| paths::set_certificate(&mut plan.server.tls.identity, text),
+            },
+            example: Some("\"/etc/flifo/client.pem\""),
+            doc: "PEM file of the certificate that Flifo shows to a server that asks for one.",
+            elsewhere: &[("MySQL", "ssl-cert"), ("ProxySQL", "mysql-ssl_p2s_cert")],
+            since: FIRST,
+        },
+        Row {
+            name: "tls_key",
+            form: Form::Text {
+                allowed: paths::FILE,
+                show: |plan| paths::key(plan.server.tls.identity.as_ref()),
+                set: |plan, text| paths::set_key(&mut plan.server.tls.identity, text),
+            },
+            example: Some("\"/etc/flifo/client-key.pem\""),
+            doc: "PEM file of the private key of `server.tls_cert`.",
+            elsewhere: &[("MySQL", "ssl-key"), ("ProxySQL", "mysql-ssl_p2s_key")],
+            since: FIRST,
+        },
+        Row {
+            name: "tls_server_name",
+            form: Form::Text {
+                allowed: "a host name or an IP address",
+                show: |plan| plan.server.tls_server_name.clone(),
+                set: |plan, text| {
+                    link::tls::server_name(text).map_err(|error| error.to_string())?;
+                    plan.server.tls_server_name = Some(text.to_owned());
+                    Ok(())
+                },
+            },
+            example: Some("\"db1.example.com\""),
+            doc: "The name that the server's certificate must bear under \"verify-full\". Without it, the \
               host of `server.address`.",
-        elsewhere: &[("HAProxy", "verifyhost")],
-        since: FIRST,
-    },
-    Row {
-        name: "send_proxy",
-        form: Form::Choice(&Named {
-            values: &[("off", false), ("v2", true)],
-            place: |plan: &mut Plan| &mut plan.server.send_proxy,
-        }),
-        example: None,
-        doc: "Whether links begin with a PROXY header, so that the server sees a client's own address. \
+            elsewhere: &[("HAProxy", "verifyhost")],
+            since: FIRST,
+        },
+        Row {
+            name: "send_proxy",
+            form: Form::Choice(&Named {
+                values: &[("off", false), ("v2", true)],
+                place: |plan: &mut Plan| &mut plan.server.send_proxy,
+            }),
+            example: None,
+            doc: "Whether links begin with a PROXY header, so that the server sees a client's own address. \
               The server must expect it; MariaDB does with proxy_protocol_networks. It tells the \
               truth of carried clients; a shared link is shown with Flifo's own address.",
-        elsewhere: &[("HAProxy", "send-proxy-v2")],
-        since: FIRST,
-    },
+            elsewhere: &[("HAProxy", "send-proxy-v2")],
+            since: FIRST,
+        },
     ],
 };

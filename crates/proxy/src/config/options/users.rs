@@ -10,115 +10,127 @@ pub(in crate::config) static USERS: Section<User> = Section {
     name: "users",
     doc: "Users whose clients share links. A user that is not named here works as well: its clients are carried, which means that Flifo relays their logins and each keeps a link of its own.",
     rows: &[
-    Row {
-        name: "name",
-        form: Form::Text {
-            allowed: "a user's name as the server knows it, without a host",
-            show: |user| Some(user.name.clone()).filter(|name| !name.is_empty()),
-            set: |user, text| {
-                if text.is_empty() || USER_NAME_MAX < text.chars().count() {
-                    return Err(format!("a user's name has 1 to {USER_NAME_MAX} characters"));
-                }
-                text.clone_into(&mut user.name);
-                Ok(())
+        Row {
+            name: "name",
+            form: Form::Text {
+                allowed: "a user's name as the server knows it, without a host",
+                show: |user| Some(user.name.clone()).filter(|name| !name.is_empty()),
+                set: |user, text| {
+                    if text.is_empty() || USER_NAME_MAX < text.chars().count() {
+                        return Err(format!("a user's name has 1 to {USER_NAME_MAX} characters"));
+                    }
+                    text.clone_into(&mut user.name);
+                    Ok(())
+                },
             },
-        },
-        example: Some("\"app\""),
-        doc: "The user's name. It is the same at Flifo and at the server; the server must let this \
+            example: Some("\"app\""),
+            doc: "The user's name. It is the same at Flifo and at the server; the server must let this \
               user in from where Flifo runs. Needed.",
-        elsewhere: &[("ProxySQL", "mysql_users.username")],
-        since: FIRST,
-    },
-    Row {
-        name: "password",
-        form: Form::Secret {
-            allowed: "a text",
-            set: |user, text| {
-                user.password = Some(Password::Plain(Secret::from(text)));
-                Ok(())
-            },
+            elsewhere: &[("ProxySQL", "mysql_users.username")],
+            since: FIRST,
         },
-        example: Some("\"a long random text\""),
-        doc: "The user's password. The file should then be readable by Flifo's user alone. Write one \
+        Row {
+            name: "password",
+            form: Form::Secret {
+                allowed: "a text",
+                set: |user, text| {
+                    user.password = Some(Password::Plain(Secret::from(text)));
+                    Ok(())
+                },
+            },
+            example: Some("\"a long random text\""),
+            doc: "The user's password. The file should then be readable by Flifo's user alone. Write one \
               of `password`, `password_hash` and `password_file`.",
-        elsewhere: &[("ProxySQL", "mysql_users.password")],
-        since: FIRST,
-    },
-    Row {
-        name: "password_hash",
-        form: Form::Secret {
-            allowed: "what the server stores: '*' and 40 hexadecimal digits",
-            set: |user, text| {
-                let stored = native::Stored::parse(text.as_bytes());
-                user.password = Some(Password::Hash(stored.map_err(|error| error.to_string())?));
-                Ok(())
-            },
+            elsewhere: &[("ProxySQL", "mysql_users.password")],
+            since: FIRST,
         },
-        example: Some("\"*0123456789ABCDEF0123456789ABCDEF01234567\""),
-        doc: "Instead of the password, its hash as `SELECT PASSWORD('...')` gives it on MariaDB and \
+        Row {
+            name: "password_hash",
+            form: Form::Secret {
+                allowed: "what the server stores: '*' and 40 hexadecimal digits",
+                set: |user, text| {
+                    let stored = native::Stored::parse(text.as_bytes());
+                    user.password =
+                        Some(Password::Hash(stored.map_err(|error| error.to_string())?));
+                    Ok(())
+                },
+            },
+            example: Some("\"*0123456789ABCDEF0123456789ABCDEF01234567\""),
+            doc: "Instead of the password, its hash as `SELECT PASSWORD('...')` gives it on MariaDB and \
               mysql.user stores it for mysql_native_password. It is enough for that plugin alone: \
               once a client has proved the password, Flifo can log in with what it learnt by that.",
-        elsewhere: &[],
-        since: FIRST,
-    },
-    Row {
-        name: "password_file",
-        form: Form::Text {
-            allowed: paths::FILE,
-            show: |user| paths::show(user.password_file.as_ref()),
-            set: |user, text| paths::set(&mut user.password_file, text),
+            elsewhere: &[],
+            since: FIRST,
         },
-        example: Some("\"/etc/flifo/app.password\""),
-        doc: "Instead of the password, a file that contains it. One line end behind it does not count. \
+        Row {
+            name: "password_file",
+            form: Form::Text {
+                allowed: paths::FILE,
+                show: |user| paths::show(user.password_file.as_ref()),
+                set: |user, text| paths::set(&mut user.password_file, text),
+            },
+            example: Some("\"/etc/flifo/app.password\""),
+            doc: "Instead of the password, a file that contains it. One line end behind it does not count. \
               Secrets of systemd and of containers come as such files.",
-        elsewhere: &[],
-        since: FIRST,
-    },
-    Row {
-        name: "plugin",
-        form: Form::Choice(&Named {
-            values: &[
-                ("mysql_native_password", Plugin::NativePassword),
-                ("caching_sha2_password", Plugin::CachingSha2),
-            ],
-            place: |user: &mut User| &mut user.plugin,
-        }),
-        example: None,
-        doc: "How clients prove the password to Flifo; the server decides for itself how Flifo proves \
+            elsewhere: &[],
+            since: FIRST,
+        },
+        Row {
+            name: "plugin",
+            form: Form::Choice(&Named {
+                values: &[
+                    ("mysql_native_password", Plugin::NativePassword),
+                    ("caching_sha2_password", Plugin::CachingSha2),
+                ],
+                place: |user: &mut User| &mut user.plugin,
+            }),
+            example: None,
+            doc: "How clients prove the password to Flifo; the server decides for itself how Flifo proves \
               it to the server. mysql_native_password is the default since every client knows it, \
               caching_sha2_password the stronger one.",
-        elsewhere: &[("ProxySQL", "mysql-default_authentication_plugin")],
-        since: FIRST,
-    },
-    Row {
-        name: "mode",
-        form: Form::Choice(&Named {
-            values: &[("pooled", true), ("carried", false)],
-            place: |user: &mut User| &mut user.pooled,
-        }),
-        example: None,
-        doc: "\"pooled\" clients share links, which needs the password. \"carried\" clients have a link \
+            elsewhere: &[("ProxySQL", "mysql-default_authentication_plugin")],
+            since: FIRST,
+        },
+        Row {
+            name: "mode",
+            form: Form::Choice(&Named {
+                values: &[("pooled", true), ("carried", false)],
+                place: |user: &mut User| &mut user.pooled,
+            }),
+            example: None,
+            doc: "\"pooled\" clients share links, which needs the password. \"carried\" clients have a link \
               each, as if the user were not named at all, but its bounds below hold.",
-        elsewhere: &[("PgBouncer", "pool_mode")],
-        since: FIRST,
-    },
-    Row {
-        name: "clients_max",
-        form: Form::CountOr { word: "none", range: 1..=1_000_000, place: |user| &mut user.clients_max },
-        example: None,
-        doc: "Clients of this user that may be connected at once, so that one application cannot take \
+            elsewhere: &[("PgBouncer", "pool_mode")],
+            since: FIRST,
+        },
+        Row {
+            name: "clients_max",
+            form: Form::CountOr {
+                word: "none",
+                range: 1..=1_000_000,
+                place: |user| &mut user.clients_max,
+            },
+            example: None,
+            doc: "Clients of this user that may be connected at once, so that one application cannot take \
               the places of all.",
-        elsewhere: &[("ProxySQL", "mysql_users.max_connections"), ("PgBouncer", "max_user_client_connections")],
-        since: FIRST,
-    },
-    Row {
-        name: "links_max",
-        form: Form::CountOr { word: "none", range: 1..=100_000, place: |user| &mut user.links_max },
-        example: None,
-        doc: "Links that this user's clients may hold at once.",
-        elsewhere: &[("PgBouncer", "max_user_connections")],
-        since: FIRST,
-    },
+            elsewhere: &[
+                ("ProxySQL", "mysql_users.max_connections"),
+                ("PgBouncer", "max_user_client_connections"),
+            ],
+            since: FIRST,
+        },
+        Row {
+            name: "links_max",
+            form: Form::CountOr {
+                word: "none",
+                range: 1..=100_000,
+                place: |user| &mut user.links_max,
+            },
+            example: None,
+            doc: "Links that this user's clients may hold at once.",
+            elsewhere: &[("PgBouncer", "max_user_connections")],
+            since: FIRST,
+        },
     ],
 };
 
