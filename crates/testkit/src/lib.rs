@@ -1,1 +1,3 @@
-//! Tests only: fake peers, private servers, the integration suite.
+//! Tests only: the program as a child process, and what the integration tests need around it.
+
+pub mod flifo;

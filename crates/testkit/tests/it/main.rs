@@ -1,3 +1,4 @@
 //! The one integration binary: the project's own files, and the running program from outside.
 
+mod road;
 mod tidy;

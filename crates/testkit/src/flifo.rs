@@ -1,0 +1,100 @@
+//! The `flifo` program as a child process: built if need be, started with a configuration, stopped by pid.
+
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// A running proxy. Dropped, it is killed.
+#[derive(Debug)]
+pub struct Flifo {
+    child: Child,
+    port: u16,
+    folder: tempfile::TempDir,
+}
+
+/// How long the program may take to begin or to end.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+impl Flifo {
+    /// Starts the proxy on a free port. `rest` is what the configuration says beyond `listen`.
+    ///
+    /// # Panics
+    /// If it does not greet in time; with what it logged.
+    pub fn start(rest: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let port = free_port();
+        let config = folder.path().join("flifo.toml");
+        let text = format!("listen = [\"127.0.0.1:{port}\"]\n{rest}");
+        std::fs::write(&config, text).expect("the configuration is written");
+        let log = std::fs::File::create(folder.path().join("log")).expect("a log");
+        let mut command = Command::new(program());
+        command.args(["run", "--config"]).arg(&config);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        // Forked by a thread that lives on: the child dies with this process, not with this test.
+        let child = sys::child::spawn(command).expect("flifo starts");
+        let flifo = Self { child, port, folder };
+        let begun = Instant::now();
+        while !flifo.greets() {
+            assert!(begun.elapsed() < PATIENCE, "flifo does not greet:\n{}", flifo.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        flifo
+    }
+
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has logged so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// Asks it to stop (SIGTERM) and waits.
+    pub fn stop(mut self) -> (ExitStatus, String) {
+        let status = sys::child::stop(&mut self.child, PATIENCE).expect("flifo ends");
+        (status, self.log())
+    }
+
+    fn greets(&self) -> bool {
+        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return false };
+        stream.read(&mut [0; 5]).is_ok_and(|read| read > 0)
+    }
+}
+
+impl Drop for Flifo {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("an address").port()
+}
+
+/// The program beside this test, built once.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let test = std::env::current_exe().expect("a path");
+        let folder = test.ancestors().nth(2).expect("target/PROFILE/deps/TEST").to_owned();
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "--package", "flifo"]);
+        if folder.ends_with("release") {
+            build.arg("--release");
+        }
+        build.arg("--target-dir").arg(folder.parent().expect("target"));
+        assert!(build.status().expect("cargo runs").success(), "flifo does not build");
+        folder.join("flifo")
+    })
+}
