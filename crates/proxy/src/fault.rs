@@ -1,7 +1,8 @@
 //! Errors of Flifo's own: each kind has one number, one SQLSTATE, one counter, and a message that says what
 //! happened, why, and what to do.
 //!
-//! The numbers are those that a MySQL user knows for the same thing. SQLSTATE class 08 is used only where the
+//! The numbers are those that a MySQL user knows for the same thing. Those of the client library (2000 and above, as
+//! 2013 for a lost connection) are never sent: a client takes a server that sends one for an impostor. SQLSTATE class 08 is used only where the
 //! client's connection ends, since drivers take it as the loss of the connection.
 
 use wire::frame::put_packet_with;
@@ -72,8 +73,8 @@ impl Kind {
             Self::BadHandshake => (1043, b"08S01"),
             Self::AccessDenied => (1045, b"28000"),
             Self::TlsRequired => (3159, b"HY000"),
-            Self::ServerUnreachable => (2003, b"HY000"),
-            Self::LinkLost => (2013, b"HY000"),
+            Self::ServerUnreachable => (1429, b"HY000"),
+            Self::LinkLost => (1430, b"HY000"),
             Self::WaitedTooLong => (1637, b"HY000"),
             Self::OutOfOrder => (1156, b"08S01"),
             Self::Malformed => (1835, b"HY000"),
@@ -185,7 +186,8 @@ mod tests {
         assert_eq!(names.len(), Kind::ALL.len());
         for kind in Kind::ALL {
             let (code, sqlstate) = kind.code();
-            assert!(code >= 1000 && sqlstate.iter().all(u8::is_ascii_alphanumeric), "{kind:?}");
+            assert!((1000..2000).contains(&code) || (3000..5000).contains(&code), "{kind:?}");
+            assert!(sqlstate.iter().all(u8::is_ascii_alphanumeric), "{kind:?}");
         }
     }
 }

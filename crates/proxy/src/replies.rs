@@ -347,8 +347,8 @@ pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
 /// Tells a client that its statement's link was lost, if it can still be told.
 fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, link: &Link, flight: &Flight) {
     let message = format!(
-        "Lost connection to server during query: the link to {} ended before the answer did. \
-         The statement may have been executed",
+        "Flifo lost its link to the server at {} before the answer ended. The statement may have \
+         been executed",
         worker.shared.address
     );
     let fault = Fault::new(Kind::LinkLost, message);
