@@ -65,14 +65,25 @@ fn hold(worker: &Worker, client: &Client, packet: &[u8]) {
 }
 
 /// Gives a statement's slot back: the longest waiter who can use it starts.
+///
+/// One that starts may end at once (it needs no reply, or is refused), and give its slot back in turn. That is done
+/// here in a loop, not by recursion: a line of ten thousand such statements must not be ten thousand calls deep.
 pub(crate) fn leave(worker: &Rc<Worker>) {
-    let (start, other) = worker.gate.borrow_mut().pass_on(|client, link| suits(client, link));
-    if let Some(start) = start {
-        begin(worker, start);
+    worker.slots_left.set(worker.slots_left.get() + 1);
+    if worker.is_passing_on.replace(true) {
+        return;
     }
-    if let Some(other) = other {
-        worker.shared.mail(other, Mail::SlotFree);
+    while worker.slots_left.get() > 0 {
+        worker.slots_left.set(worker.slots_left.get() - 1);
+        let (start, other) = worker.gate.borrow_mut().pass_on(|client, link| suits(client, link));
+        if let Some(start) = start {
+            begin(worker, start);
+        }
+        if let Some(other) = other {
+            worker.shared.mail(other, Mail::SlotFree);
+        }
     }
+    worker.is_passing_on.set(false);
 }
 
 /// Starts everyone who can start, and opens links for those who wait for one: after anything has changed.

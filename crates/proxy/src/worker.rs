@@ -151,6 +151,9 @@ pub(crate) struct Worker {
     pub(crate) links: RefCell<HashMap<u64, Rc<Link>>>,
     pub(crate) buffers: Buffers,
     pub(crate) counters: Counters,
+    /// Slots that have been left and not been passed on yet.
+    pub(crate) slots_left: Cell<u32>,
+    pub(crate) is_passing_on: Cell<bool>,
     next_client: Cell<u32>,
     next_link: Cell<u64>,
 }
@@ -174,6 +177,8 @@ impl Worker {
             links: RefCell::default(),
             buffers: Buffers::default(),
             counters: Counters::default(),
+            slots_left: Cell::new(0),
+            is_passing_on: Cell::new(false),
             next_client: Cell::new(0),
             next_link: Cell::new(1),
             shared,

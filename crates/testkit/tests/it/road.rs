@@ -208,9 +208,15 @@ fn a_server_that_dies_and_comes_back_is_used_again() {
     }
     server.kill().unwrap();
     let lost = finish(&asleep.wait_with_output().unwrap()).unwrap_err();
-    assert!(lost.contains("ERROR 1430 (HY000)") && lost.contains("may have been executed"), "{lost}");
+    assert!(
+        lost.contains("ERROR 1430 (HY000)") && lost.contains("may have been executed"),
+        "{lost}"
+    );
     let refused = ask("SELECT 2").unwrap_err();
-    assert!(refused.contains("ERROR 1429 (HY000)") && refused.contains("Flifo has no link"), "{refused}");
+    assert!(
+        refused.contains("ERROR 1429 (HY000)") && refused.contains("Flifo has no link"),
+        "{refused}"
+    );
     server.start().unwrap();
     assert_eq!(ask("SELECT 3").unwrap(), "3");
     let (status, log) = flifo.stop();
