@@ -80,6 +80,9 @@ pub struct Gate<K, W, L> {
     handed_on: u32,
 }
 
+/// A link that has been idle for so long is spare: nobody misses it.
+const SPARE: Duration = Duration::from_secs(1);
+
 /// After so many slots handed on within a worker, another worker that waits gets one.
 const OWN_TURNS: u32 = 8;
 
@@ -179,7 +182,10 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
     }
 
     /// Says what would help those of this key who wait for a link.
-    pub fn want(&mut self, key: K) -> Want<L> {
+    ///
+    /// A key that has links already gets more only from those that are really spare: else two keys, or two workers,
+    /// would close each other's links in turn.
+    pub fn want(&mut self, key: K, now: Instant) -> Want<L> {
         let Some(keyed) = self.keyed.get_mut(&key) else { return Want::Nothing };
         if keyed.line.len() <= keyed.opening + keyed.idle.len() {
             return Want::Nothing;
@@ -189,6 +195,8 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
             keyed.links += 1;
             return Want::Open;
         }
+        let has_links = keyed.links > 0;
+        let spare = if has_links { SPARE } else { Duration::ZERO };
         // Idle links of the key itself only wait for a slot.
         let coldest = self
             .keyed
@@ -196,11 +204,9 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
             .filter(|(other, _)| **other != key)
             .filter_map(|(_, keyed)| Some((keyed.idle.coldest()?, keyed)))
             .min_by_key(|(since, _)| *since);
-        match coldest {
-            Some((since, keyed)) => {
-                let link = keyed.idle.expire(since, Duration::ZERO);
-                link.map_or(Want::Ask, Want::Close)
-            }
+        match coldest.and_then(|(_, keyed)| keyed.idle.expire(now, spare)) {
+            Some(link) => Want::Close(link),
+            None if has_links => Want::Nothing,
             None => Want::Ask,
         }
     }

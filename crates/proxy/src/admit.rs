@@ -112,7 +112,7 @@ fn provide_links(worker: &Rc<Worker>, key: KeyId) {
         if worker.user_of(key, |user| user.links.is_full()) {
             break;
         }
-        let want = worker.gate.borrow_mut().want(key);
+        let want = worker.gate.borrow_mut().want(key, crate::clock::now());
         match want {
             Want::Nothing => break,
             Want::Open => opener::open(worker, key),
@@ -190,7 +190,7 @@ pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, link: &Rc<Link>) {
     }
     let now = crate::clock::now();
     let is_old = worker.plan.limits.link_age.is_some_and(|age| now - link.opened >= age);
-    if is_old || worker.is_stopping() {
+    if is_old || worker.is_stopping() || worker.owes_link.take() {
         link.close();
     } else {
         worker.gate.borrow_mut().put(key, Rc::clone(link), now);

@@ -154,6 +154,8 @@ pub(crate) struct Worker {
     /// Slots that have been left and not been passed on yet.
     pub(crate) slots_left: Cell<u32>,
     pub(crate) is_passing_on: Cell<bool>,
+    /// Another worker has no link at all and waits for one of ours.
+    pub(crate) owes_link: Cell<bool>,
     next_client: Cell<u32>,
     next_link: Cell<u64>,
 }
@@ -179,6 +181,7 @@ impl Worker {
             counters: Counters::default(),
             slots_left: Cell::new(0),
             is_passing_on: Cell::new(false),
+            owes_link: Cell::new(false),
             next_client: Cell::new(0),
             next_link: Cell::new(1),
             shared,
@@ -272,8 +275,12 @@ fn open_mail(worker: &Rc<Worker>, mail: Mail) {
         Mail::LinkWanted => {
             let now = crate::clock::now();
             let idle = worker.gate.borrow_mut().expire_link(now, Duration::ZERO);
-            if let Some(link) = idle {
-                link.close();
+            match idle {
+                Some(link) => link.close(),
+                // All are in use: the next one that is put back is closed.
+                None => {
+                    worker.owes_link.set(worker.shared.links.other_waiting(worker.index).is_some())
+                }
             }
         }
         Mail::Kill(order) => kill::obey(worker, &order),

@@ -13,7 +13,7 @@ fn any(_: &u32, _: &&'static str) -> bool {
 }
 
 fn open(gate: &mut TestGate, key: char, link: &'static str, now: Instant) {
-    let want = gate.want(key);
+    let want = gate.want(key, now);
     assert_eq!(want, Want::Open);
     gate.opened(key);
     gate.put(key, link, now);
@@ -79,14 +79,16 @@ fn a_full_cap_takes_the_coldest_link_of_another_key() {
         assert_eq!(gate.pass_on(any), (None, None));
     }
     gate.wait('c', 5, now);
-    assert_eq!(gate.want('c'), Want::Close("a"));
+    assert_eq!(gate.want('c', now), Want::Close("a"));
     assert_eq!(gate.closed('a', |link| *link == "a"), None);
-    assert_eq!(gate.want('c'), Want::Open);
-    assert_eq!(gate.want('c'), Want::Nothing, "one waits, one is being opened");
+    assert_eq!(gate.want('c', now), Want::Open);
+    assert_eq!(gate.want('c', now), Want::Nothing, "one waits, one is being opened");
     gate.wait('c', 6, now);
-    assert_eq!(gate.want('c'), Want::Close("b"));
+    assert_eq!(gate.want('c', now), Want::Nothing, "it has one, and b's is not spare yet");
+    let later = now + Duration::from_secs(3);
+    assert_eq!(gate.want('c', later), Want::Close("b"));
     gate.wait('d', 7, now);
-    assert_eq!(gate.want('d'), Want::Ask, "nothing idle is left here");
+    assert_eq!(gate.want('d', now), Want::Ask, "nothing idle is left here");
 }
 
 #[test]
@@ -119,7 +121,7 @@ fn waiters_leave_late_ones_are_taken_out_and_hopeless_ones_given_up() {
     assert_eq!(gate.leave(one), None);
     assert_eq!(gate.expire_waiter(now + second, second), Some((2, second)));
     assert_eq!(gate.expire_waiter(now + second, second), None);
-    assert_eq!(gate.want('k'), Want::Open);
+    assert_eq!(gate.want('k', now), Want::Open);
     assert_eq!(gate.give_up('k'), None, "a link is on its way");
     gate.opened('k');
     assert_eq!(gate.closed('k', |_| false), None);
