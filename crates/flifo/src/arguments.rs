@@ -1,12 +1,19 @@
 //! The command line: what may be typed. What it means is done in `main`.
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 
 /// A MySQL and MariaDB proxy that schedules.
 #[derive(Debug, Parser)]
-#[command(name = "flifo", version, disable_help_subcommand = true)]
+#[command(
+    name = "flifo",
+    version = VERSION.as_str(),
+    disable_help_subcommand = true,
+    after_help = EXIT_STATUS
+)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -15,71 +22,101 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the proxy: with no options, in front of the local server, on 127.0.0.1:6033.
-    Run {
-        /// The configuration; every option in it is optional.
-        #[arg(long, short, value_name = "FILE")]
-        config: Option<PathBuf>,
-        /// Where clients come in, instead of the configuration's list. May be repeated.
-        #[arg(long, value_name = "ADDRESS")]
-        listen: Vec<String>,
-        /// The server: "auto", "/path/of.sock" or "host:port".
-        #[arg(long, value_name = "ADDRESS")]
-        server: Option<String>,
-        /// How many worker threads: a number or "auto".
-        #[arg(long, value_name = "N")]
-        workers: Option<String>,
-    },
+    Run(Run),
     /// Tell everything that is wrong with a configuration, with file, line and column.
     CheckConfig {
+        /// The configuration.
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// For machines.
+        /// Print a JSON list of objects with file, line, column, severity, option and message.
         #[arg(long)]
         json: bool,
     },
-    /// Print the reference of all options, with defaults.
+    /// Print the reference of all options of the configuration, with their defaults.
     ConfigReference,
     /// Print a configuration with every option at its default, explained.
     ConfigSample,
     /// Compare a private MariaDB with and without Flifo on this machine.
-    Demo {
-        /// Length of one run.
-        #[arg(long, default_value_t = 3)]
-        seconds: u32,
-        /// How often each target has its turn under each load.
-        #[arg(long, default_value_t = 3)]
-        rounds: u32,
-        /// Numbers of clients.
-        #[arg(long, value_delimiter = ',', default_value = "8,64,512", value_name = "N,…")]
-        clients: Vec<u32>,
-        /// Workloads by sysbench's names.
-        #[arg(
-            long,
-            value_delimiter = ',',
-            value_name = "NAME,…",
-            default_value = "oltp_point_select,oltp_read_write"
-        )]
-        workloads: Vec<String>,
-        /// Rows of each table.
-        #[arg(long, default_value_t = 100_000)]
-        rows: u32,
-        #[arg(long, default_value_t = 4)]
-        tables: u32,
-        /// Another target beside: socket, haproxy. May be repeated.
-        #[arg(long, value_name = "TARGET")]
-        with: Vec<String>,
-        /// Workers of Flifo and threads of HAProxy.
-        #[arg(long)]
-        workers: Option<u32>,
-        /// For machines.
-        #[arg(long)]
-        json: bool,
-        /// Leave the server's folder behind.
-        #[arg(long)]
-        keep: bool,
-    },
+    Demo(Demo),
     /// Print the completions of a shell.
-    Completions { shell: clap_complete::Shell },
-    /// Print the manual page.
-    Man,
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Print a manual page.
+    Man {
+        /// The command that it is about; all of them if not given.
+        #[arg(value_name = "COMMAND")]
+        command: Option<String>,
+    },
+    /// Print the reference of the command line.
+    #[command(hide = true)]
+    CliReference,
 }
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// The configuration; every option in it is optional.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Where clients come in, instead of the configuration's list. May be repeated.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Vec<String>,
+    /// The server: "auto", "/path/of.sock" or "host:port".
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) server: Option<String>,
+    /// How many worker threads: a number or "auto".
+    #[arg(long, value_name = "N")]
+    pub(crate) workers: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// Length of one run.
+    #[arg(long, default_value_t = 3)]
+    pub(crate) seconds: u32,
+    /// How often each target has its turn under each load.
+    #[arg(long, default_value_t = 3)]
+    pub(crate) rounds: u32,
+    /// Numbers of clients.
+    #[arg(long, value_delimiter = ',', default_value = "8,64,512", value_name = "N,…")]
+    pub(crate) clients: Vec<u32>,
+    /// Workloads by sysbench's names.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "NAME,…",
+        default_value = "oltp_point_select,oltp_read_write"
+    )]
+    pub(crate) workloads: Vec<String>,
+    /// Rows of each table.
+    #[arg(long, default_value_t = 100_000)]
+    pub(crate) rows: u32,
+    /// Tables.
+    #[arg(long, default_value_t = 4)]
+    pub(crate) tables: u32,
+    /// Another target beside: socket, haproxy. May be repeated.
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) with: Vec<String>,
+    /// Workers of Flifo and threads of HAProxy.
+    #[arg(long, value_name = "N")]
+    pub(crate) workers: Option<u32>,
+    /// Print the report as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Leave the server's folder behind.
+    #[arg(long)]
+    pub(crate) keep: bool,
+}
+
+/// The version, with the commit if whoever built it has put that into `FLIFO_COMMIT`.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let version = env!("CARGO_PKG_VERSION");
+    match option_env!("FLIFO_COMMIT") {
+        None | Some("") => version.to_owned(),
+        Some(commit) => format!("{version} ({commit})"),
+    }
+});
+
+const EXIT_STATUS: &str = "Exit status: 0 all is well, 64 wrong arguments, 69 a server, port or program is \
+                           not available, 70 a fault of Flifo's own, 78 a wrong configuration";

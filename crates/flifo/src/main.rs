@@ -1,16 +1,20 @@
 //! The `flifo` command: arguments in, exit code out. Exit codes are those of `sysexits.h`.
 
 mod arguments;
+mod manual;
+mod speak;
 
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
-use proxy::config::{self, Overrides, Plan, Problem};
+use clap::Parser;
+use proxy::config::{self, Overrides, Plan};
+use proxy::discover;
 
-use self::arguments::{Arguments, Command};
+use self::arguments::{Arguments, Command, Demo, Run};
+use self::speak::{complain, print};
 
+const OK: u8 = 0;
 const USAGE: u8 = 64;
 const UNAVAILABLE: u8 = 69;
 const SOFTWARE: u8 = 70;
@@ -23,159 +27,139 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version are asked for; all else is a mistake.
-            let code = if error.use_stderr() { USAGE } else { 0 };
+            let code = if error.use_stderr() { USAGE } else { OK };
             let _ = error.print();
             return code.into();
         }
     };
     let code = match arguments.command {
-        Command::Run { config, listen, server, workers } => {
-            run(config.as_deref(), &Overrides { listen, server, workers })
-        }
+        Command::Run(arguments) => run(arguments),
         Command::CheckConfig { file, json } => check_config(&file, json),
-        Command::ConfigReference => print(&config::reference()),
-        Command::ConfigSample => print(&config::sample()),
-        command @ Command::Demo { .. } => demo(command),
+        Command::ConfigReference => show(&config::reference()),
+        Command::ConfigSample => show(&config::sample()),
+        Command::Demo(arguments) => demo(arguments),
         Command::Completions { shell } => {
-            let mut out = Vec::new();
-            clap_complete::generate(shell, &mut Arguments::command(), "flifo", &mut out);
-            print(&String::from_utf8_lossy(&out))
+            show(&String::from_utf8_lossy(&manual::completions(shell)))
         }
-        Command::Man => manual(),
+        Command::Man { command } => man(command.as_deref()),
+        Command::CliReference => show(&manual::reference()),
     };
     code.into()
 }
 
-fn run(config: Option<&Path>, overrides: &Overrides) -> u8 {
-    let (plan, warnings) = match config::load(config, overrides) {
+fn run(arguments: Run) -> u8 {
+    let Run { config, listen, server, workers } = arguments;
+    let overrides = Overrides { listen, server, workers };
+    let (plan, warnings) = match config::load(config.as_deref(), &overrides) {
         Ok(loaded) => loaded,
-        Err(problems) => return refuse(&problems),
+        Err(problems) => {
+            problems.iter().for_each(complain);
+            return CONFIG;
+        }
     };
-    for warning in &warnings {
-        eprintln!("flifo: {warning}");
+    warnings.iter().for_each(complain);
+    if let Err(error) = proxy::logs::start(&plan.logs) {
+        complain(error);
+        return UNAVAILABLE;
     }
-    proxy::logs::start(&plan.logs);
-    let address = match &plan.server.address {
-        Some(address) => address.clone(),
-        None => match find_server(&plan) {
-            Some(address) => address,
-            None => return UNAVAILABLE,
-        },
-    };
+    let known = plan.server.address.clone();
+    let Some(address) = known.or_else(|| find_server(&plan)) else { return UNAVAILABLE };
     match proxy::run(plan, address) {
-        Ok(()) => 0,
+        Ok(()) => OK,
         Err(error) => {
-            eprintln!("flifo: {error}");
-            if error.is_ours() { SOFTWARE } else { UNAVAILABLE }
+            let code = if error.is_ours() { SOFTWARE } else { UNAVAILABLE };
+            complain(error);
+            code
         }
     }
 }
 
 /// Looks for the server of this machine, and says what was found and why.
 fn find_server(plan: &Plan) -> Option<proxy::Address> {
-    let found = proxy::discover::local(Path::new("/"), &plan.listen);
-    for server in &found {
-        eprintln!("flifo: found {}: {}", server.address, server.why);
+    let found = discover::find(Path::new("/"), &plan.listen, discover::greeting);
+    let Some(server) = found.server() else {
+        complain(found);
+        return None;
+    };
+    for line in found.to_string().lines() {
+        tracing::info!("{line}");
     }
-    match found.into_iter().find(|server| server.answers) {
-        Some(server) => {
-            eprintln!("flifo: using {}; --server chooses another", server.address);
-            Some(server.address)
-        }
-        None => {
-            eprintln!(
-                "flifo: no server answers on this machine: none of the usual sockets, of those that my.cnf \
-                 names, of the listening ones, nor 127.0.0.1:3306; start one, or name one with --server"
-            );
-            None
-        }
-    }
+    Some(server.address.clone())
 }
 
 fn check_config(file: &Path, json: bool) -> u8 {
-    let loaded = config::load(Some(file), &Overrides::default());
-    let (code, problems) = match loaded {
-        Ok((_, warnings)) => (0, warnings),
+    let (code, problems) = match config::load(Some(file), &Overrides::default()) {
+        Ok((_, warnings)) => (OK, warnings),
         Err(problems) => (CONFIG, problems),
     };
     if json {
-        let text = serde_json::to_string_pretty(&problems).unwrap_or_else(|_| "[]".to_owned());
-        print(&format!("{text}\n"));
-        return code;
+        return match serde_json::to_string_pretty(&problems) {
+            Ok(text) => {
+                print(&format!("{text}\n"));
+                code
+            }
+            Err(error) => {
+                complain(format_args!("the problems cannot be written as JSON: {error}"));
+                SOFTWARE
+            }
+        };
     }
-    for problem in &problems {
-        println!("{problem}");
+    let mut text: String = problems.iter().map(|problem| format!("{problem}\n")).collect();
+    if code == OK {
+        text += &format!("{}: ok\n", file.display());
     }
-    if code == 0 {
-        println!("{}: ok", file.display());
-    }
+    print(&text);
     code
 }
 
-fn refuse(problems: &[Problem]) -> u8 {
-    for problem in problems {
-        eprintln!("flifo: {problem}");
-    }
-    CONFIG
-}
-
-fn demo(command: Command) -> u8 {
-    let Command::Demo {
-        seconds,
-        rounds,
-        clients,
-        workloads,
-        rows,
-        tables,
-        with,
-        workers,
-        json,
-        keep,
-    } = command
-    else {
-        return SOFTWARE;
-    };
+fn demo(arguments: Demo) -> u8 {
     let mut options = bench::demo::Options {
-        seconds,
-        rounds,
-        clients,
-        workloads,
-        rows,
-        tables,
-        workers,
-        json,
-        keep,
+        seconds: arguments.seconds,
+        rounds: arguments.rounds,
+        clients: arguments.clients,
+        workloads: arguments.workloads,
+        rows: arguments.rows,
+        tables: arguments.tables,
+        workers: arguments.workers,
+        json: arguments.json,
+        keep: arguments.keep,
         ..bench::demo::Options::default()
     };
-    for name in with {
+    for name in arguments.with {
         match name.parse() {
             Ok(kind) => options.targets.push(kind),
             Err(error) => {
-                eprintln!("flifo: --with {name}: {error}");
+                complain(format_args!("--with {name}: {error}"));
                 return USAGE;
             }
         }
     }
     match bench::demo::run(&options) {
-        Ok(()) => 0,
+        Ok(()) => OK,
         Err(error) if error.is::<bench::interrupt::Interrupted>() => INTERRUPTED,
         Err(error) => {
-            eprintln!("flifo: {error:#}");
+            complain(format_args!("{error:#}"));
             UNAVAILABLE
         }
     }
 }
 
-fn manual() -> u8 {
-    let mut out = Vec::new();
-    match clap_mangen::Man::new(Arguments::command()).render(&mut out) {
-        Ok(()) => print(&String::from_utf8_lossy(&out)),
-        Err(_) => SOFTWARE,
+fn man(command: Option<&str>) -> u8 {
+    match manual::page(command) {
+        Ok(Some(page)) => show(&String::from_utf8_lossy(&page)),
+        Ok(None) => {
+            let command = command.unwrap_or_default();
+            complain(format_args!("man: there is no command {command:?}; see flifo --help"));
+            USAGE
+        }
+        Err(error) => {
+            complain(format_args!("man: the page cannot be written: {error}"));
+            SOFTWARE
+        }
     }
 }
 
-/// Prints a text. A reader that has seen enough is no failure.
-fn print(text: &str) -> u8 {
-    let _ = std::io::stdout().write_all(text.as_bytes());
-    0
+fn show(text: &str) -> u8 {
+    print(text);
+    OK
 }

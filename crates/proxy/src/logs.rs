@@ -1,47 +1,78 @@
 //! What Flifo says while it runs: text on a terminal, one JSON object a line elsewhere. Never a secret.
+//!
+//! Owns how it is said and where to; what is said is each module's own. Invariant: a log that cannot
+//! be written to, because its reader has gone or its disk is full, never stops the proxy.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
-use std::sync::Mutex;
+use std::path::PathBuf;
 
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, fmt, registry};
 
 use crate::config::{LogFormat, LogLevel, Logs};
 
-/// Starts to log as configured. A log that cannot be written to is no reason to stop serving.
-pub fn start(logs: &Logs) {
-    let level = match logs.level {
+/// Why logs cannot go where they should.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write logs to {}: {error}; change logs.file, or the rights on its folder", path.display())]
+pub struct LogError {
+    path: PathBuf,
+    error: io::Error,
+}
+
+/// Starts to log as configured. Whoever has set up logging in this process already keeps it.
+pub fn start(logs: &Logs) -> Result<(), LogError> {
+    let sink = match &logs.file {
+        None => Sink::StandardError,
+        Some(path) => {
+            let opened = OpenOptions::new().create(true).append(true).open(path);
+            Sink::File(opened.map_err(|error| LogError { path: path.clone(), error })?)
+        }
+    };
+    let colours = matches!(sink, Sink::StandardError)
+        && io::stderr().is_terminal()
+        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let layer = layer(logs, sink, colours);
+    // The first in the process stays: that is no failure.
+    let _ = registry().with(layer).try_init();
+    Ok(())
+}
+
+fn layer<S>(logs: &Logs, sink: Sink, colours: bool) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: tracing::Subscriber + for<'a> registry::LookupSpan<'a>,
+{
+    let as_text = match logs.format {
+        LogFormat::Text => true,
+        LogFormat::Json => false,
+        LogFormat::Auto => matches!(sink, Sink::StandardError) && io::stderr().is_terminal(),
+    };
+    let layer = fmt::layer().with_writer(sink).with_target(false).log_internal_errors(false);
+    let level = filter(logs.level);
+    if as_text {
+        layer.with_ansi(colours).with_filter(level).boxed()
+    } else {
+        layer.json().flatten_event(true).with_filter(level).boxed()
+    }
+}
+
+const fn filter(level: LogLevel) -> LevelFilter {
+    match level {
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
-    };
-    let file = logs.file.as_ref().and_then(|path| {
-        let opened = OpenOptions::new().create(true).append(true).open(path);
-        opened.map_err(|error| eprintln!("flifo: cannot log to {}: {error}", path.display())).ok()
-    });
-    let on_terminal = file.is_none() && io::stderr().is_terminal();
-    let as_text = match logs.format {
-        LogFormat::Text => true,
-        LogFormat::Json => false,
-        LogFormat::Auto => on_terminal,
-    };
-    let sink = Sink { file: file.map(Mutex::new) };
-    let builder =
-        tracing_subscriber::fmt().with_max_level(level).with_writer(sink).with_ansi(on_terminal);
-    // Whoever has set up logging already keeps it: tests do.
-    let _ = if as_text {
-        builder.with_target(false).try_init()
-    } else {
-        builder.json().flatten_event(true).try_init()
-    };
+    }
 }
 
-/// Standard error, or a file. What cannot be written is lost silently: there is nobody to tell.
-struct Sink {
-    file: Option<Mutex<std::fs::File>>,
+/// Where lines go. Each line is one write, so that lines of several threads do not mix.
+enum Sink {
+    StandardError,
+    File(File),
 }
 
 struct Line<'a>(&'a Sink);
@@ -56,17 +87,73 @@ impl<'a> MakeWriter<'a> for Sink {
 
 impl Write for Line<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let _ = match &self.0.file {
-            Some(file) => match file.lock() {
-                Ok(mut file) => file.write_all(bytes),
-                Err(_) => Ok(()),
-            },
-            None => io::stderr().write_all(bytes),
+        // What cannot be written is lost: there is nobody to tell.
+        let _ = match self.0 {
+            Sink::StandardError => io::stderr().write_all(bytes),
+            Sink::File(file) => (&*file).write_all(bytes),
         };
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tracing::subscriber::with_default;
+
+    use super::*;
+
+    /// What is in the file after something was logged at each level.
+    fn check(logs: &Logs) -> Vec<String> {
+        let folder = tempfile::tempdir().expect("makes");
+        let path = folder.path().join("flifo.log");
+        let file = OpenOptions::new().create(true).append(true).open(&path).expect("opens");
+        with_default(registry().with(layer(logs, Sink::File(file), false)), || {
+            tracing::error!(port = 6033, "cannot listen");
+            tracing::info!("two\nlines");
+            tracing::debug!("details");
+        });
+        fs::read_to_string(path).expect("reads").lines().map(str::to_owned).collect()
+    }
+
+    fn logs(level: LogLevel, format: LogFormat) -> Logs {
+        Logs { level, format, file: None }
+    }
+
+    #[test]
+    fn a_file_gets_one_json_object_a_line() {
+        let lines = check(&logs(LogLevel::Info, LogFormat::Auto));
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        let first: serde_json::Value = serde_json::from_str(&lines[0]).expect("is JSON");
+        assert_eq!((&first["level"], &first["port"]), (&"ERROR".into(), &6033.into()));
+        assert_eq!(first["message"], "cannot listen");
+        assert!(lines[1].contains("two\\nlines"), "{lines:?}");
+    }
+
+    #[test]
+    fn text_is_for_people_and_levels_are_kept() {
+        let lines = check(&logs(LogLevel::Debug, LogFormat::Text));
+        let all = lines.join("\n");
+        assert!(all.contains("ERROR cannot listen port=6033"), "{all}");
+        assert!(all.contains("DEBUG details") && !all.contains('\x1b'), "{all}");
+        assert_eq!(check(&logs(LogLevel::Error, LogFormat::Text)).len(), 1);
+    }
+
+    #[test]
+    fn a_log_that_nobody_takes_stops_nothing() {
+        // Every write to it fails, as on a full disk.
+        let full = OpenOptions::new().write(true).open("/dev/full").expect("opens");
+        let logs = logs(LogLevel::Info, LogFormat::Text);
+        with_default(registry().with(layer(&logs, Sink::File(full), false)), || {
+            tracing::info!("lost");
+        });
+        let path = PathBuf::from("/nonexistent/flifo.log");
+        let error = start(&Logs { file: Some(path), ..logs }).expect_err("cannot be opened");
+        assert!(error.to_string().contains("logs.file"), "{error}");
     }
 }
