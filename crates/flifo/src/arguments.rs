@@ -118,5 +118,6 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
     }
 });
 
-const EXIT_STATUS: &str = "Exit status: 0 all is well, 64 wrong arguments, 69 a server, port or program is \
-                           not available, 70 a fault of Flifo's own, 78 a wrong configuration";
+const EXIT_STATUS: &str = "Exit status: 0 all is well, 64 wrong arguments, 69 a server, port or \
+                           program is not available, 70 a fault of Flifo's own, 78 a wrong \
+                           configuration";

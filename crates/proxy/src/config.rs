@@ -1,9 +1,9 @@
 //! What Flifo has been told: reads a configuration, or tells everything that is wrong with it.
 //!
-//! A text becomes values with positions ([`reader`]), one option after the other, each by its row in
-//! one table ([`options`]); the values together must make sense ([`check`]), and so must the files that
-//! they name ([`files`]). The reference and the sample are written from the same table. What comes out
-//! is a [`Plan`]. Nothing here listens, connects or runs.
+//! A text becomes values with positions ([`reader`]), one option after the other, each by its row
+//! in one table ([`options`]); the values together must make sense ([`check`]), and so must the
+//! files that they name ([`files`]). The reference and the sample are written from the same table.
+//! What comes out is a [`Plan`]. Nothing here listens, connects or runs.
 
 mod address;
 mod check;
@@ -51,7 +51,8 @@ pub fn parse(text: &str, file: &str) -> Result<(Plan, Vec<Warning>), Vec<Problem
     finish(reading)
 }
 
-/// Reads a configuration and looks at the files that it names. Without a file, all is as by default.
+/// Reads a configuration and looks at the files that it names. Without a file, all is as by
+/// default.
 pub fn load(
     path: Option<&Path>,
     overrides: &Overrides,

@@ -1,10 +1,10 @@
 //! Finds the server of this machine, and tells why it thinks so.
 //!
-//! Looks in the usual places, in the server's configuration files and among the sockets that are open;
-//! the same server found in several ways is one candidate with several reasons. Whether a candidate
-//! answers is the probe's to say. Reads files only; every read is bounded. Invariants: Flifo's own
-//! listeners are never candidates; a Unix socket comes before TCP; a socket of just anybody is shown, but
-//! never used.
+//! Looks in the usual places, in the server's configuration files and among the sockets that are
+//! open; the same server found in several ways is one candidate with several reasons. Whether a
+//! candidate answers is the probe's to say. Reads files only; every read is bounded. Invariants:
+//! Flifo's own listeners are never candidates; a Unix socket comes before TCP; a socket of just
+//! anybody is shown, but never used.
 
 mod my_cnf;
 mod probe;
@@ -57,8 +57,8 @@ pub enum Reason {
     DefaultPort,
 }
 
-/// Looks for servers. `root` is "/", or a folder that is looked at in its place; `own` is where Flifo
-/// listens itself; `probe` tells what answers at an address.
+/// Looks for servers. `root` is "/", or a folder that is looked at in its place; `own` is where
+/// Flifo listens itself; `probe` tells what answers at an address.
 pub fn find(
     root: &Path,
     own: &[Listen],
@@ -209,7 +209,8 @@ impl fmt::Display for Candidate {
 }
 
 impl fmt::Display for Found {
-    /// One line for the server that is used or for there being none, then one for each other candidate.
+    /// One line for the server that is used or for there being none, then one for each other
+    /// candidate.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let others = match self.server() {
             Some(server) => {
@@ -234,8 +235,8 @@ impl fmt::Display for Found {
     }
 }
 
-/// Where packages of MySQL and MariaDB put their sockets: Debian and Ubuntu, Fedora and RHEL, MySQL's own
-/// packages, Arch, Alpine, builds from source.
+/// Where packages of MySQL and MariaDB put their sockets: Debian and Ubuntu, Fedora and RHEL,
+/// MySQL's own packages, Arch, Alpine, builds from source.
 const USUAL_SOCKETS: [&str; 7] = [
     "/run/mysqld/mysqld.sock",
     "/var/run/mysqld/mysqld.sock",

@@ -1,7 +1,8 @@
-//! What Flifo says while it runs: text on a terminal, one JSON object a line elsewhere. Never a secret.
+//! What Flifo says while it runs: text on a terminal, one JSON object a line elsewhere. Never a
+//! secret.
 //!
-//! Owns how it is said and where to; what is said is each module's own. Invariant: a log that cannot
-//! be written to, because its reader has gone or its disk is full, never stops the proxy.
+//! Owns how it is said and where to; what is said is each module's own. Invariant: a log that
+//! cannot be written to, because its reader has gone or its disk is full, never stops the proxy.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
@@ -17,7 +18,7 @@ use crate::config::{LogFormat, LogLevel, Logs};
 
 /// Why logs cannot go where they should.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write logs to {}: {error}; change logs.file, or the rights on its folder", path.display())]
+#[error("cannot write logs to {}: {error}; change logs.file or its folder's rights", path.display())]
 pub struct LogError {
     path: PathBuf,
     error: io::Error,

@@ -1,7 +1,8 @@
 //! How the CPUs of the machine belong together.
 //!
-//! Reads `/sys/devices/system/cpu` and interprets nothing. In a container these are the host's CPUs;
-//! which of them may be used is the scheduler's affair, see `std::thread::available_parallelism`.
+//! Reads `/sys/devices/system/cpu` and interprets nothing. In a container these are the host's
+//! CPUs; which of them may be used is the scheduler's affair, see
+//! `std::thread::available_parallelism`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,8 +10,8 @@ use std::path::Path;
 
 /// Counts the physical cores that share a last-level cache with the first CPU.
 ///
-/// `cpus` is the folder `/sys/devices/system/cpu`, or one like it. `None` if it does not tell, as on
-/// many virtual machines.
+/// `cpus` is the folder `/sys/devices/system/cpu`, or one like it. `None` if it does not tell, as
+/// on many virtual machines.
 pub fn cores_beside_first(cpus: &Path) -> Option<usize> {
     let first = cpus.join("cpu0/cache");
     let levels = fs::read_dir(first).ok()?.flatten().filter_map(|index| {
@@ -56,7 +57,8 @@ mod tests {
 
     use super::*;
 
-    /// A folder like the kernel's: for each CPU its core's threads, and what it shares a cache with.
+    /// A folder like the kernel's: for each CPU its core's threads, and what it shares a cache
+    /// with.
     fn machine(name: &str, level: u32, cpus: &[(&str, &str)]) -> PathBuf {
         let folder =
             std::env::temp_dir().join(format!("flifo-topology-{name}-{}", std::process::id()));

@@ -1,7 +1,8 @@
 //! What a configuration means: typed, complete and free of contradictions.
 //!
-//! Owns the default of every option: the reference and the sample read them from here. Knows no text, no
-//! positions and no files; [`super::parse`] makes a [`Plan`] from a text. Secrets are never shown.
+//! Owns the default of every option: the reference and the sample read them from here. Knows no
+//! text, no positions and no files; [`super::parse`] makes a [`Plan`] from a text. Secrets are
+//! never shown.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -240,7 +241,8 @@ fn workers_of_machine() -> usize {
 const AUTO_WORKERS_MAX: usize = 4;
 
 impl Network {
-    /// Tells whether an address lies in the range. An IPv4 address that came as IPv6 is the same address.
+    /// Tells whether an address lies in the range. An IPv4 address that came as IPv6 is the same
+    /// address.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
             (IpAddr::V4(network), IpAddr::V4(address)) => {

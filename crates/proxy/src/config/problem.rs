@@ -132,8 +132,8 @@ impl<'a> Report<'a> {
         self.add(Severity::Error, origin, option, message);
     }
 
-    /// Tells what is not even TOML. What comes close behind that, and what was made of those lines, is
-    /// most likely a consequence, and nothing is said of it.
+    /// Tells what is not even TOML. What comes close behind that, and what was made of those lines,
+    /// is most likely a consequence, and nothing is said of it.
     pub(super) fn not_toml(&mut self, mut errors: Vec<(Range<usize>, &str)>) {
         errors.sort_by_key(|(span, _)| span.start);
         self.is_toml &= errors.is_empty();

@@ -1,7 +1,8 @@
 //! Reads a text into a plan, option by option, and remembers where each value stood.
 //!
-//! Owns what can be said of one value alone: whether its option exists, its type and its bounds. What
-//! values mean together is checked in [`super::check`]. Reads on after a mistake, so that all are told.
+//! Owns what can be said of one value alone: whether its option exists, its type and its bounds.
+//! What values mean together is checked in [`super::check`]. Reads on after a mistake, so that all
+//! are told.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -50,8 +51,8 @@ impl Written {
         self.values.contains_key(path)
     }
 
-    /// Whether nothing is wrong with the options whose names begin so. Only then is it worth telling what
-    /// they mean together.
+    /// Whether nothing is wrong with the options whose names begin so. Only then is it worth
+    /// telling what they mean together.
     pub(super) fn is_right(&self, prefix: &str) -> bool {
         !self.values.iter().any(|(path, value)| path.starts_with(prefix) && value.is_wrong)
     }

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Every file in `tests/bad` has beside it what is told of it. To accept what is told now, remove that
-/// file and run the test twice: the first run writes it and fails.
+/// Every file in `tests/bad` has beside it what is told of it. To accept what is told now, remove
+/// that file and run the test twice: the first run writes it and fails.
 #[test]
 fn bad_files_are_explained() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/config/tests/bad");
@@ -200,7 +200,8 @@ fn the_sample_shows_the_defaults_and_works_when_edited() {
     let plan_only = defaults.join("\n").split("[[users]]").next().map(str::to_owned);
     let (plan, _) = parse(&plan_only.expect("there"), "defaults").expect("is right");
     assert_eq!(format!("{plan:?}"), format!("{:?}", Plan::default()));
-    // The examples contradict each other, as the ways to give a password do; each by itself is right.
+    // The examples contradict each other, as the ways to give a password do; each by itself is
+    // right.
     let examples = sample.lines().map(set).collect::<Vec<_>>().join("\n");
     let told = parse(&examples, "examples").expect_err("several passwords are given");
     for problem in told.iter().filter(|it| it.severity == Severity::Error) {

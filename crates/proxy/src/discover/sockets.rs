@@ -1,7 +1,7 @@
 //! Unix sockets on which a server listens at this moment, as the kernel tells.
 //!
-//! The owner of a socket can be seen where Flifo may look into that process: its own user's, or all if
-//! it is root. For other sockets their name must do.
+//! The owner of a socket can be seen where Flifo may look into that process: its own user's, or all
+//! if it is root. For other sockets their name must do.
 
 use std::collections::HashMap;
 use std::fs;

@@ -1,8 +1,8 @@
 //! Whether a socket that was found, and that nobody has named, may be what it seems to be.
 //!
-//! While the server is down, any user can listen at `/tmp/mysql.sock` and wait for somebody to log in. So
-//! a socket counts only if its owner could read the server's data anyway: root, the user that servers
-//! run as, or Flifo's own.
+//! While the server is down, any user can listen at `/tmp/mysql.sock` and wait for somebody to log
+//! in. So a socket counts only if its owner could read the server's data anyway: root, the user
+//! that servers run as, or Flifo's own.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -27,8 +27,8 @@ impl Owners {
     pub(super) fn check(&self, root: &Path, socket: &Path) -> Result<(), String> {
         match fs::metadata(under(root, socket)).map(|metadata| metadata.uid()) {
             Ok(owner) if !self.0.contains(&owner) => Err(format!(
-                "not tried: it belongs to user {owner}, who may be anybody; --server takes it all the \
-                 same"
+                "not tried: it belongs to user {owner}, who may be anybody; --server takes it all \
+                 the same"
             )),
             _ => Ok(()),
         }

@@ -21,8 +21,9 @@ pub(in crate::config) static TOP: Section<Plan> = Section {
                 },
             },
             example: None,
-            doc: "Where clients connect. By default only this machine can, on the port that MySQL proxies \
-              commonly use. Clients on this machine are served faster over a Unix socket.",
+            doc: "Where clients connect. By default only this machine can, on the port that MySQL \
+                  proxies commonly use. Clients on this machine are served faster over a Unix \
+                  socket.",
             elsewhere: &[
                 ("HAProxy", "bind"),
                 ("ProxySQL", "mysql-interfaces"),
@@ -34,9 +35,10 @@ pub(in crate::config) static TOP: Section<Plan> = Section {
             name: "workers",
             form: Form::CountOr { word: "auto", range: 1..=256, place: |plan| &mut plan.workers },
             example: None,
-            doc: "Threads that serve clients. \"auto\" is one on a machine with one or two CPUs, else as \
-              many as there are physical cores that share a cache, up to four: a worker serves \
-              thousands of clients, and the server needs the rest of the machine more.",
+            doc: "Threads that serve clients. \"auto\" is one on a machine with one or two CPUs, \
+                  else as many as there are physical cores that share a cache, up to four: a \
+                  worker serves thousands of clients, and the server needs the rest of the machine \
+                  more.",
             elsewhere: &[("HAProxy", "nbthread"), ("ProxySQL", "mysql-threads")],
             since: FIRST,
         },
@@ -44,8 +46,9 @@ pub(in crate::config) static TOP: Section<Plan> = Section {
             name: "clients_max",
             form: Form::Count { range: 1..=1_000_000, place: |plan| &mut plan.clients_max },
             example: None,
-            doc: "Clients that may be connected at once. One more is refused with error 1040. It may be \
-              far more than the server's own max_connections, since clients share links.",
+            doc: "Clients that may be connected at once. One more is refused with error 1040. It \
+                  may be far more than the server's own max_connections, since clients share \
+                  links.",
             elsewhere: &[
                 ("HAProxy", "maxconn"),
                 ("ProxySQL", "mysql-max_connections"),
@@ -57,8 +60,9 @@ pub(in crate::config) static TOP: Section<Plan> = Section {
             name: "backlog",
             form: Form::Count { range: 1..=65_535, place: |plan| &mut plan.backlog },
             example: None,
-            doc: "Connections that the kernel keeps while they wait to be accepted. The kernel's own \
-              bound, net.core.somaxconn, applies as well; its usual value is the default here.",
+            doc: "Connections that the kernel keeps while they wait to be accepted. The kernel's \
+                  own bound, net.core.somaxconn, applies as well; its usual value is the default \
+                  here.",
             elsewhere: &[("HAProxy", "backlog"), ("PgBouncer", "listen_backlog")],
             since: FIRST,
         },
@@ -80,9 +84,9 @@ pub(in crate::config) static TLS: Section<Plan> = Section {
                 place: |plan: &mut Plan| &mut plan.tls.mode,
             }),
             example: None,
-            doc: "TLS for clients. \"preferred\" offers it and lets the client choose, as MySQL and MariaDB \
-              do; \"required\" refuses those who do not use it, except on a Unix socket; \"off\" does \
-              not offer it.",
+            doc: "TLS for clients. \"preferred\" offers it and lets the client choose, as MySQL \
+                  and MariaDB do; \"required\" refuses those who do not use it, except on a Unix \
+                  socket; \"off\" does not offer it.",
             elsewhere: &[("ProxySQL", "mysql-have_ssl"), ("MySQL", "require_secure_transport")],
             since: FIRST,
         },
@@ -94,8 +98,9 @@ pub(in crate::config) static TLS: Section<Plan> = Section {
                 set: |plan, text| paths::set_certificate(&mut plan.tls.files.identity, text),
             },
             example: Some("\"/etc/flifo/cert.pem\""),
-            doc: "PEM file of the certificate that clients are shown, with its chain. Without it, one is \
-              made at start that nobody has signed: enough for clients that do not verify.",
+            doc: "PEM file of the certificate that clients are shown, with its chain. Without it, \
+                  one is made at start that nobody has signed: enough for clients that do not \
+                  verify.",
             elsewhere: &[("MySQL", "ssl_cert"), ("HAProxy", "crt")],
             since: FIRST,
         },
@@ -119,8 +124,9 @@ pub(in crate::config) static TLS: Section<Plan> = Section {
                 set: |plan, text| paths::set(&mut plan.tls.files.ca, text),
             },
             example: Some("\"/etc/flifo/clients-ca.pem\""),
-            doc: "PEM file of authorities. With it, whoever uses TLS must show a certificate from one of \
-              them; with `tls.mode = \"required\"` that is everybody who comes over TCP.",
+            doc: "PEM file of authorities. With it, whoever uses TLS must show a certificate from \
+                  one of them; with `tls.mode = \"required\"` that is everybody who comes over \
+                  TCP.",
             elsewhere: &[("MySQL", "ssl_ca"), ("HAProxy", "ca-file")],
             since: FIRST,
         },

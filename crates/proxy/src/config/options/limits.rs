@@ -32,8 +32,8 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                 place: |plan| &mut plan.limits.login,
             },
             example: None,
-            doc: "Time for a login, of a client at Flifo as of a link at the server. A login needs only a \
-              few packets; who takes longer holds a place without a password.",
+            doc: "Time for a login, of a client at Flifo as of a link at the server. A login needs \
+                  only a few packets; who takes longer holds a place without a password.",
             elsewhere: &[
                 ("MySQL", "connect_timeout"),
                 ("PgBouncer", "client_login_timeout"),
@@ -48,8 +48,10 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                 place: |plan| &mut plan.limits.statement,
             },
             example: Some("\"30s\""),
-            doc: "Time that a statement may run on the server; then it is killed there. There is none by \
-              default, because only the application knows how long its statements may take.",
+            doc: "Time that a statement may run on the server; then it is killed there. A carried \
+                  client, whose statements Flifo cannot kill, loses its connection instead. There \
+                  is none by default, because only the application knows how long its statements \
+                  may take.",
             elsewhere: &[
                 ("MariaDB", "max_statement_time"),
                 ("ProxySQL", "mysql-default_query_timeout"),
@@ -64,9 +66,9 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                 place: |plan| &mut plan.limits.wait,
             },
             example: None,
-            doc: "Time that a statement may wait in line before it starts. Then it is refused with error \
-              1637, and has not reached the server. Short enough that a user who waits is told before \
-              he leaves, long enough for a burst to pass.",
+            doc: "Time that a statement may wait in line before it starts. Then it is refused with \
+                  error 1637, and has not reached the server. Short enough that a user who waits \
+                  is told before he leaves, long enough for a burst to pass.",
             elsewhere: &[
                 ("HAProxy", "timeout queue"),
                 ("ProxySQL", "mysql-connect_timeout_server_max"),
@@ -81,9 +83,9 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                 place: |plan| &mut plan.limits.idle_client,
             },
             example: None,
-            doc: "Time that a client may stay connected without a statement. The default is that of the \
-              server's wait_timeout. An idle client costs Flifo little, and the server nothing unless \
-              it keeps a link.",
+            doc: "Time that a client may stay connected without a statement. The default is that \
+                  of the server's wait_timeout. An idle client costs Flifo little, and the server \
+                  nothing unless it keeps a link.",
             elsewhere: &[
                 ("MySQL", "wait_timeout"),
                 ("HAProxy", "timeout client"),
@@ -99,8 +101,9 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                 place: |plan| &mut plan.limits.idle_link,
             },
             example: None,
-            doc: "Time that a link stays open with nothing to do. Links are cheap to open again, while \
-              each costs the server a thread and memory. Stay below the server's wait_timeout.",
+            doc: "Time that a link stays open with nothing to do. Links are cheap to open again, \
+                  while each costs the server a thread and memory. Stay below the server's \
+                  wait_timeout.",
             elsewhere: &[("PgBouncer", "server_idle_timeout"), ("HAProxy", "timeout server")],
             since: FIRST,
         },
@@ -111,8 +114,9 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                 place: |plan| &mut plan.limits.link_age,
             },
             example: None,
-            doc: "Age at which a link is closed once nobody uses it, so that what a server's connection \
-              gathers with time is given back, and a moved server is found. Never in mid-transaction.",
+            doc: "Age at which a link is closed once nobody uses it, so that what a server's \
+                  connection gathers with time is given back, and a moved server is found. Never \
+                  in mid-transaction.",
             elsewhere: &[
                 ("PgBouncer", "server_lifetime"),
                 ("ProxySQL", "mysql-connection_max_age_ms"),
@@ -126,8 +130,9 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                 place: |plan| &mut plan.limits.stop,
             },
             example: None,
-            doc: "Time that statements and transactions have to finish when Flifo is told to stop. Below \
-              what systemd waits for (90 s) and what containers are commonly given (30 s).",
+            doc: "Time that statements and transactions have to finish when Flifo is told to stop. \
+                  Below what systemd waits for (90 s) and what containers are commonly given (30 \
+                  s).",
             elsewhere: &[("HAProxy", "hard-stop-after")],
             since: FIRST,
         },
@@ -138,8 +143,9 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                 place: |plan| &mut plan.limits.write_stall,
             },
             example: None,
-            doc: "Time that a client may leave its result unread while more is to be sent; it holds a link \
-              so long. Then it is disconnected. The default is that of the server's net_write_timeout.",
+            doc: "Time that a client may leave its result unread while more is to be sent; it \
+                  holds a link so long. Then it is disconnected. The default is that of the \
+                  server's net_write_timeout.",
             elsewhere: &[("MySQL", "net_write_timeout")],
             since: FIRST,
         },
@@ -147,9 +153,9 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
             name: "packet_max",
             form: Form::Size { range: KIB..=GIB, place: |plan| &mut plan.limits.packet_max },
             example: None,
-            doc: "The largest statement or value that a client may send. Larger ones are refused before \
-              they are read. The default is the most that the protocol's servers allow, so that the \
-              server's own max_allowed_packet decides.",
+            doc: "The largest statement or value that a client may send. Larger ones are refused \
+                  before they are read. The default is the most that the protocol's servers allow, \
+                  so that the server's own max_allowed_packet decides.",
             elsewhere: &[("MySQL", "max_allowed_packet"), ("ProxySQL", "mysql-max_allowed_packet")],
             since: FIRST,
         },

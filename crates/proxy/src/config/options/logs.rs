@@ -21,8 +21,8 @@ pub(in crate::config) static LOGS: Section<Plan> = Section {
                 place: |plan: &mut Plan| &mut plan.logs.level,
             }),
             example: None,
-            doc: "How much is told. \"info\" tells what an operator wants to know, \"debug\" also why a \
-              client's login failed. Nothing is logged for each statement.",
+            doc: "How much is told. \"info\" tells what an operator wants to know, \"debug\" also \
+                  why a client's login failed. Nothing is logged for each statement.",
             elsewhere: &[("PgBouncer", "verbose")],
             since: FIRST,
         },
@@ -37,8 +37,8 @@ pub(in crate::config) static LOGS: Section<Plan> = Section {
                 place: |plan: &mut Plan| &mut plan.logs.format,
             }),
             example: None,
-            doc: "\"text\" for people, \"json\" (one object a line) for programs; \"auto\" is text on a \
-              terminal and JSON elsewhere.",
+            doc: "\"text\" for people, \"json\" (one object a line) for programs; \"auto\" is text \
+                  on a terminal and JSON elsewhere.",
             elsewhere: &[],
             since: FIRST,
         },
@@ -50,8 +50,8 @@ pub(in crate::config) static LOGS: Section<Plan> = Section {
                 set: |plan, text| paths::set(&mut plan.logs.file, text),
             },
             example: Some("\"/var/log/flifo.log\""),
-            doc: "A file to which logs are appended. Without it they go to standard error, where systemd \
-              and containers pick them up.",
+            doc: "A file to which logs are appended. Without it they go to standard error, where \
+                  systemd and containers pick them up.",
             elsewhere: &[("PgBouncer", "logfile"), ("ProxySQL", "errorlog")],
             since: FIRST,
         },

@@ -25,9 +25,9 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 },
             },
             example: Some("\"/run/mysqld/mysqld.sock\""),
-            doc: "Where the server is. \"auto\" looks for the server of this machine: its Unix socket in \
-              the usual places, in its configuration files and among open sockets, then port 3306. \
-              On one machine a Unix socket is faster than TCP.",
+            doc: "Where the server is. \"auto\" looks for the server of this machine: its Unix \
+                  socket in the usual places, in its configuration files and among open sockets, \
+                  then port 3306. On one machine a Unix socket is faster than TCP.",
             elsewhere: &[
                 ("HAProxy", "server"),
                 ("ProxySQL", "mysql_servers.hostname"),
@@ -61,9 +61,10 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             name: "limit",
             form: Form::Count { range: 1..=100_000, place: |plan| &mut plan.server.limit },
             example: None,
-            doc: "Statements that the server runs at once; others wait in line. A server does most work \
-              with a few statements per CPU, and loses much when hundreds compete. The default suits \
-              a server of 16 to 32 CPUs; on a smaller machine take two to four for each CPU.",
+            doc: "Statements that the server runs at once; others wait in line. A server does most \
+                  work with a few statements per CPU, and loses much when hundreds compete. The \
+                  default suits a server of 16 to 32 CPUs; on a smaller machine take two to four \
+                  for each CPU.",
             elsewhere: &[("MariaDB", "thread_pool_size"), ("MySQL", "innodb_thread_concurrency")],
             since: FIRST,
         },
@@ -71,9 +72,10 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             name: "links_max",
             form: Form::Count { range: 1..=100_000, place: |plan| &mut plan.server.links_max },
             example: None,
-            doc: "Links, which are connections from Flifo to the server. More of them than `server.limit` \
-              leave room for sessions that keep a link without running anything, such as those in a \
-              transaction. Stay below the server's max_connections.",
+            doc: "Links, which are connections from Flifo to the server. More of them than \
+                  `server.limit` leave room for sessions that keep a link without running \
+                  anything, such as those in a transaction. Stay below the server's \
+                  max_connections.",
             elsewhere: &[
                 ("HAProxy", "server maxconn"),
                 ("ProxySQL", "mysql_servers.max_connections"),
@@ -94,10 +96,11 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 place: |plan: &mut Plan| &mut plan.server.tls.mode,
             }),
             example: None,
-            doc: "TLS on links. \"preferred\" uses it if the server offers it, and never on a Unix socket, \
-              where nobody can read along; \"required\" insists on it; \"verify-ca\" wants a \
-              certificate from a trusted authority, and \"verify-full\" one that also bears the \
-              server's name. The modes and the default are those of MySQL's own clients.",
+            doc: "TLS on links. \"preferred\" uses it if the server offers it, and never on a Unix \
+                  socket, where nobody can read along; \"required\" insists on it; \"verify-ca\" \
+                  wants a certificate from a trusted authority, and \"verify-full\" one that also \
+                  bears the server's name. The modes and the default are those of MySQL's own \
+                  clients.",
             elsewhere: &[("MySQL", "ssl-mode"), ("ProxySQL", "mysql_servers.use_ssl")],
             since: FIRST,
         },
@@ -109,8 +112,8 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 set: |plan, text| paths::set(&mut plan.server.tls.ca, text),
             },
             example: Some("\"/etc/flifo/server-ca.pem\""),
-            doc: "PEM file of the authorities that are trusted with the server's certificate. Without it, \
-              those that this machine trusts.",
+            doc: "PEM file of the authorities that are trusted with the server's certificate. \
+                  Without it, those that this machine trusts.",
             elsewhere: &[("MySQL", "ssl-ca"), ("ProxySQL", "mysql-ssl_p2s_ca")],
             since: FIRST,
         },
@@ -150,8 +153,8 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 },
             },
             example: Some("\"db1.example.com\""),
-            doc: "The name that the server's certificate must bear under \"verify-full\". Without it, the \
-              host of `server.address`.",
+            doc: "The name that the server's certificate must bear under \"verify-full\". Without \
+                  it, the host of `server.address`.",
             elsewhere: &[("HAProxy", "verifyhost")],
             since: FIRST,
         },
@@ -162,9 +165,10 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 place: |plan: &mut Plan| &mut plan.server.send_proxy,
             }),
             example: None,
-            doc: "Whether links begin with a PROXY header, so that the server sees a client's own address. \
-              The server must expect it; MariaDB does with proxy_protocol_networks. It tells the \
-              truth of carried clients; a shared link is shown with Flifo's own address.",
+            doc: "Whether links begin with a PROXY header, so that the server sees a client's own \
+                  address. The server must expect it; MariaDB does with proxy_protocol_networks. \
+                  It tells the truth of carried clients; a shared link is shown with Flifo's own \
+                  address.",
             elsewhere: &[("HAProxy", "send-proxy-v2")],
             since: FIRST,
         },

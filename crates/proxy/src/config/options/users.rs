@@ -8,7 +8,9 @@ use crate::config::plan::{Password, User};
 
 pub(in crate::config) static USERS: Section<User> = Section {
     name: "users",
-    doc: "Users whose clients share links. A user that is not named here works as well: its clients are carried, which means that Flifo relays their logins and each keeps a link of its own.",
+    doc: "Users whose clients share links. A user that is not named here works as well: its \
+          clients are carried, which means that Flifo relays their logins and each keeps a link of \
+          its own.",
     rows: &[
         Row {
             name: "name",
@@ -24,8 +26,8 @@ pub(in crate::config) static USERS: Section<User> = Section {
                 },
             },
             example: Some("\"app\""),
-            doc: "The user's name. It is the same at Flifo and at the server; the server must let this \
-              user in from where Flifo runs. Needed.",
+            doc: "The user's name. It is the same at Flifo and at the server; the server must let \
+                  this user in from where Flifo runs. Needed.",
             elsewhere: &[("ProxySQL", "mysql_users.username")],
             since: FIRST,
         },
@@ -39,8 +41,8 @@ pub(in crate::config) static USERS: Section<User> = Section {
                 },
             },
             example: Some("\"a long random text\""),
-            doc: "The user's password. The file should then be readable by Flifo's user alone. Write one \
-              of `password`, `password_hash` and `password_file`.",
+            doc: "The user's password. The file should then be readable by Flifo's user alone. \
+                  Write one of `password`, `password_hash` and `password_file`.",
             elsewhere: &[("ProxySQL", "mysql_users.password")],
             since: FIRST,
         },
@@ -56,9 +58,10 @@ pub(in crate::config) static USERS: Section<User> = Section {
                 },
             },
             example: Some("\"*0123456789ABCDEF0123456789ABCDEF01234567\""),
-            doc: "Instead of the password, its hash as `SELECT PASSWORD('...')` gives it on MariaDB and \
-              mysql.user stores it for mysql_native_password. It is enough for that plugin alone: \
-              once a client has proved the password, Flifo can log in with what it learnt by that.",
+            doc: "Instead of the password, its hash as `SELECT PASSWORD('...')` gives it on \
+                  MariaDB and mysql.user stores it for mysql_native_password. It is enough for \
+                  that plugin alone: once a client has proved the password, Flifo can log in with \
+                  what it learnt by that.",
             elsewhere: &[],
             since: FIRST,
         },
@@ -70,8 +73,8 @@ pub(in crate::config) static USERS: Section<User> = Section {
                 set: |user, text| paths::set(&mut user.password_file, text),
             },
             example: Some("\"/etc/flifo/app.password\""),
-            doc: "Instead of the password, a file that contains it. One line end behind it does not count. \
-              Secrets of systemd and of containers come as such files.",
+            doc: "Instead of the password, a file that contains it. One line end behind it does \
+                  not count. Secrets of systemd and of containers come as such files.",
             elsewhere: &[],
             since: FIRST,
         },
@@ -85,9 +88,9 @@ pub(in crate::config) static USERS: Section<User> = Section {
                 place: |user: &mut User| &mut user.plugin,
             }),
             example: None,
-            doc: "How clients prove the password to Flifo; the server decides for itself how Flifo proves \
-              it to the server. mysql_native_password is the default since every client knows it, \
-              caching_sha2_password the stronger one.",
+            doc: "How clients prove the password to Flifo; the server decides for itself how Flifo \
+                  proves it to the server. mysql_native_password is the default since every client \
+                  knows it, caching_sha2_password the stronger one.",
             elsewhere: &[("ProxySQL", "mysql-default_authentication_plugin")],
             since: FIRST,
         },
@@ -98,8 +101,9 @@ pub(in crate::config) static USERS: Section<User> = Section {
                 place: |user: &mut User| &mut user.pooled,
             }),
             example: None,
-            doc: "\"pooled\" clients share links, which needs the password. \"carried\" clients have a link \
-              each, as if the user were not named at all, but its bounds below hold.",
+            doc: "\"pooled\" clients share links, which needs the password. \"carried\" clients \
+                  have a link each, as if the user were not named at all, but its bounds below \
+                  hold.",
             elsewhere: &[("PgBouncer", "pool_mode")],
             since: FIRST,
         },
@@ -111,8 +115,8 @@ pub(in crate::config) static USERS: Section<User> = Section {
                 place: |user| &mut user.clients_max,
             },
             example: None,
-            doc: "Clients of this user that may be connected at once, so that one application cannot take \
-              the places of all.",
+            doc: "Clients of this user that may be connected at once, so that one application \
+                  cannot take the places of all.",
             elsewhere: &[
                 ("ProxySQL", "mysql_users.max_connections"),
                 ("PgBouncer", "max_user_client_connections"),
