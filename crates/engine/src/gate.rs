@@ -139,6 +139,13 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
         Waiting { lane: Lane::Key(key), place }
     }
 
+    /// Joins the line of a key at its head: a client whose statement was sent, and must be sent again.
+    pub fn wait_again(&mut self, key: K, waiter: W, now: Instant) -> Waiting<K> {
+        let place = self.keyed.entry(key).or_default().line.push_first(waiter, now);
+        self.publish();
+        Waiting { lane: Lane::Key(key), place }
+    }
+
     /// Leaves the line, because the client is gone. `None` if it was served already.
     pub fn leave(&mut self, waiting: Waiting<K>) -> Option<W> {
         let waiter = match waiting.lane {
@@ -174,6 +181,38 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
         }
         self.handed_on = 0;
         (None, self.slots.give_back(self.worker))
+    }
+
+    /// Takes the head of a key's line, whose statement is to be written to a busy link behind others: it needs no
+    /// slot of its own, as it will run on theirs. `suits` says whether it may.
+    ///
+    /// `None` if somebody in another line has waited longer and could have the slot, or another worker is due.
+    pub fn take_ahead(&mut self, key: K, suits: impl Fn(&W) -> bool) -> Option<W> {
+        let line = &self.keyed.get(&key)?.line;
+        let since = line.head_since()?;
+        let is_due = |other: Instant| other < since;
+        let other_is_due = self.own.head_since().is_some_and(is_due)
+            || self.keyed.iter().any(|(other, keyed)| {
+                *other != key && keyed.line.head_since().is_some_and(is_due)
+            });
+        if other_is_due || !line.head().is_some_and(suits) {
+            return None;
+        }
+        if self.handed_on >= OWN_TURNS && self.slots.other_waiting(self.worker).is_some() {
+            return None;
+        }
+        self.handed_on += 1;
+        let (waiter, _) = self.keyed.get_mut(&key)?.line.pop()?;
+        self.publish();
+        Some(waiter)
+    }
+
+    /// How many of those who wait in a key's line fall to each of its busy links.
+    pub fn share(&self, key: K) -> usize {
+        self.keyed.get(&key).map_or(0, |keyed| {
+            let busy = keyed.links.saturating_sub(keyed.idle.len() + keyed.opening);
+            keyed.line.len().div_ceil(busy.max(1))
+        })
     }
 
     /// Puts a link back that anyone of its key may use. Call [`Self::next`] afterwards.

@@ -27,7 +27,15 @@ pub struct Intent {
     pub is_kill: bool,
     /// Is the explicit start of a transaction and nothing else.
     pub is_begin: bool,
+    /// What the statement has in common with others that differ in literals only, if all it does is to read: it
+    /// changes nothing, locks nothing, and asks for nothing of its session. It could run twice, and nobody would
+    /// notice.
+    pub read: Option<Digest>,
 }
+
+/// Stands for all statements that differ from one another only in literals and white space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Digest(pub u64);
 
 impl Intent {
     /// Reads a text that is there as a whole.
@@ -37,6 +45,10 @@ impl Intent {
             found: Self::default(),
             verb: Verb::Other,
             statements: 0,
+            qualified: false,
+            only_reads: false,
+            digest: 0,
+            after_literal: false,
         };
         reader.run();
         reader.found
@@ -71,6 +83,12 @@ struct Reader<'a> {
     found: Intent,
     verb: Verb,
     statements: u32,
+    /// The last word stood behind a dot.
+    qualified: bool,
+    /// Nothing but a `SELECT` has been seen so far.
+    only_reads: bool,
+    digest: u64,
+    after_literal: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -83,9 +101,42 @@ impl<'a> Reader<'a> {
             } else {
                 self.go_on(previous, token);
             }
+            if self.only_reads {
+                self.digest(token);
+            }
             previous = token;
         }
         self.found.is_begin &= self.statements == 1;
+        let asks = self.found.asks_insert_id || self.found.asks_previous;
+        let only_reads = self.only_reads && !asks && !self.lexer.saw_executable_comment();
+        if only_reads && self.statements == 1 && self.found.pin.is_none() {
+            self.found.read = Some(Digest(self.digest));
+        }
+    }
+
+    /// Adds a token to the digest. A list of literals counts as one.
+    fn digest(&mut self, token: Token<'a>) {
+        let (kind, body): (u64, &[u8]) = match token {
+            Token::String(_) | Token::Number(_) => {
+                if !self.after_literal {
+                    self.digest = mix(self.digest, 1);
+                }
+                return self.after_literal = true;
+            }
+            Token::Symbol(b',') if self.after_literal => return,
+            Token::Symbol(symbol) => (2 | u64::from(symbol) << 8, b""),
+            Token::Word(word) => (3, word),
+            Token::Quoted(name) => (4, name),
+            Token::SystemVariable(name) => (5, name),
+            Token::UserVariable(_) | Token::Assign | Token::Unfinished => (6, b""),
+        };
+        self.after_literal = false;
+        self.digest = mix(self.digest, kind);
+        for chunk in body.chunks(8) {
+            let mut bytes = [0; 8];
+            bytes[..chunk.len()].copy_from_slice(chunk);
+            self.digest = mix(self.digest, u64::from_le_bytes(bytes));
+        }
     }
 
     /// The first token of a statement.
@@ -131,6 +182,7 @@ impl<'a> Reader<'a> {
             _ => (Verb::Other, Some(Pin::Unreadable)),
         };
         self.verb = verb;
+        self.only_reads = self.statements == 1 && word.eq_ignore_ascii_case(b"SELECT");
         if let Some(pin) = pin {
             self.found.pin(pin);
         }
@@ -153,6 +205,8 @@ impl<'a> Reader<'a> {
         let is_unknown = match previous {
             // Under ANSI_QUOTES a name may stand in double quotes; a string never stands here.
             Token::Quoted(_) | Token::String(_) => true,
+            // A function of a schema is never built in, whatever its name.
+            Token::Word(_) if self.qualified => true,
             Token::Word(word) => {
                 let mut name = [0; LONGEST];
                 match upper(word, &mut name) {
@@ -178,6 +232,7 @@ impl<'a> Reader<'a> {
 
     fn word(&mut self, previous: Token<'a>, word: &'a [u8]) {
         // Most words are names; only those that begin like a word that matters are compared.
+        self.qualified = previous == Token::Symbol(b'.');
         if previous == Token::Symbol(b'.') {
             return;
         }
@@ -195,6 +250,7 @@ impl<'a> Reader<'a> {
                 // body ends cannot be told without parsing it.
                 self.found.pin(Pin::Unreadable);
             }
+            b"INTO" | b"UPDATE" | b"SHARE" | b"LOCK" => self.only_reads = false,
             b"GET_LOCK" | b"RELEASE_LOCK" | b"RELEASE_ALL_LOCKS" | b"IS_USED_LOCK" => {
                 self.found.pin(Pin::UserLock);
             }
@@ -232,6 +288,11 @@ impl<'a> Reader<'a> {
             _ => {}
         }
     }
+}
+
+/// One step of a fast hash (the multiplier is the golden ratio's, as in Fibonacci hashing).
+const fn mix(hash: u64, word: u64) -> u64 {
+    (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// Longer words are not compared with anything.

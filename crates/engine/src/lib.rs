@@ -7,6 +7,7 @@ pub mod gate;
 pub mod intent;
 pub mod kill;
 pub mod line;
+pub mod pace;
 pub mod pin;
 pub mod pool;
 pub mod session;

@@ -73,6 +73,30 @@ impl<W> Line<W> {
         place
     }
 
+    /// Joins at the head, before everybody: somebody who was served and must be served again.
+    pub fn push_first(&mut self, waiter: W, now: Instant) -> Place {
+        let since = self.head_since().map_or(now, |head| head.min(now));
+        let index = self.free_entry(since);
+        let entry = &mut self.entries[index as usize];
+        entry.waiter = Some(waiter);
+        entry.since = since;
+        entry.before = NONE;
+        entry.after = self.head;
+        let place = Place { index, generation: entry.generation };
+        match self.entries.get_mut(self.head as usize) {
+            Some(first) => first.before = index,
+            None => self.tail = index,
+        }
+        self.head = index;
+        self.len += 1;
+        place
+    }
+
+    /// The one who has waited longest.
+    pub fn head(&self) -> Option<&W> {
+        self.entries.get(self.head as usize)?.waiter.as_ref()
+    }
+
     /// Serves the one who has waited longest.
     pub fn pop(&mut self) -> Option<(W, Instant)> {
         let since = self.head_since()?;
@@ -153,7 +177,11 @@ mod tests {
             let (mut line, mut model) = (Line::default(), VecDeque::new());
             for step in 0..2_000_u64 {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                assert_eq!(line.head(), model.front().map(|(_, waiter)| waiter));
                 match random >> 33 & 3 {
+                    0 if random >> 50 & 7 == 0 => {
+                        model.push_front((line.push_first(step, now), step));
+                    }
                     0 | 1 => model.push_back((line.push(step, now), step)),
                     2 => {
                         let want = model.pop_front().map(|(_, waiter)| waiter);

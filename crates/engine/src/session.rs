@@ -50,6 +50,11 @@ impl Session {
         self.pin.is_some() || self.in_transaction()
     }
 
+    /// Whether a statement of this session begins and ends with nothing around it: no transaction, nothing kept.
+    pub const fn is_plain(&self) -> bool {
+        !self.holds_link() && self.status.has(Status::AUTOCOMMIT)
+    }
+
     pub const fn status(&self) -> Status {
         self.status
     }

@@ -6,6 +6,8 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use crate::intent::Intent;
+
 /// What a preparation is shared by.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Source {
@@ -17,6 +19,8 @@ pub struct Source {
 #[derive(Debug)]
 pub struct Prepared {
     pub source: Rc<Source>,
+    /// What the text says of sharing links, in the dialect that it was prepared in.
+    pub intent: Intent,
     pub parameters: u16,
     /// Parameter types as the client sent them last. The server may know others, from another client.
     pub types: Option<Rc<[u8]>>,
@@ -36,7 +40,7 @@ pub const STATEMENTS_MAX: usize = 16_382;
 
 impl Statements {
     /// Keeps a statement and gives it an id. `None`: the client has too many open.
-    pub fn add(&mut self, source: Rc<Source>, parameters: u16) -> Option<u32> {
+    pub fn add(&mut self, source: Rc<Source>, parameters: u16, intent: Intent) -> Option<u32> {
         if self.open.len() >= STATEMENTS_MAX {
             return None;
         }
@@ -47,7 +51,7 @@ impl Statements {
                 break;
             }
         }
-        let prepared = Prepared { source, parameters, types: None, own_id: None };
+        let prepared = Prepared { source, intent, parameters, types: None, own_id: None };
         self.open.insert(self.last_id, prepared);
         Some(self.last_id)
     }
@@ -148,8 +152,8 @@ mod tests {
     #[test]
     fn a_client_has_ids_of_its_own() {
         let mut statements = Statements::default();
-        let first = statements.add(source("SELECT 1"), 0).unwrap();
-        let second = statements.add(source("SELECT 1"), 0).unwrap();
+        let first = statements.add(source("SELECT 1"), 0, Intent::default()).unwrap();
+        let second = statements.add(source("SELECT 1"), 0, Intent::default()).unwrap();
         assert_ne!(first, second);
         assert!(statements.close(first).is_some());
         assert!(statements.get(first).is_none() && statements.get(second).is_some());
@@ -160,9 +164,9 @@ mod tests {
         let mut statements = Statements::default();
         let one = source("SELECT 1");
         for _ in 0..STATEMENTS_MAX {
-            assert!(statements.add(Rc::clone(&one), 0).is_some());
+            assert!(statements.add(Rc::clone(&one), 0, Intent::default()).is_some());
         }
-        assert_eq!(statements.add(one, 0), None);
+        assert_eq!(statements.add(one, 0, Intent::default()), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use engine::gate::{Start, Want};
 use wire::passage::Passage;
 
+use crate::ahead;
 use crate::client::{Client, Turn};
 use crate::fault::{Fault, Kind};
 use crate::keys::KeyId;
@@ -169,7 +170,12 @@ pub(crate) fn over(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, slot: 
         let key = key.with_schema(link.schema.borrow().is_some());
         rekey(worker, link, key);
         client.key.set(Some(key.with_schema(client.session.borrow().schema.is_some())));
+        if slot && ahead::promote(worker, link) {
+            return;
+        }
         put(worker, key, link);
+    } else if client.is_pooled() {
+        ahead::take_back(worker, link);
     }
     if slot {
         leave(worker);

@@ -5,12 +5,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
-use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
 use engine::gate::Waiting;
+use engine::intent::Digest;
 use engine::session::Session;
 use link::Stream;
 use wire::Capabilities;
@@ -19,6 +19,7 @@ use wire::passage::Passage;
 use crate::change_user;
 use crate::keys::KeyId;
 use crate::links::Link;
+use crate::outbox::Outbox;
 use crate::road;
 use crate::worker::Worker;
 
@@ -55,6 +56,8 @@ pub(crate) struct Client {
     pub(crate) upload_ends_turn: Cell<bool>,
     /// The command in hand reads the session's last insert id.
     pub(crate) asks_insert_id: Cell<bool>,
+    /// What kind of statement the command in hand is, if all it does is to read. See [`crate::ahead`].
+    pub(crate) read: Cell<Option<Digest>>,
     /// The command in hand completes the login; its reply has this sequence id.
     pub(crate) login_sequence: Cell<Option<u8>>,
     /// What proves a change of user, until the client's task deals with it.
@@ -64,7 +67,7 @@ pub(crate) struct Client {
     /// Bytes that came behind the command in hand.
     more: RefCell<Vec<u8>>,
     /// The end of a reply that the client has not taken yet.
-    outbox: RefCell<Vec<u8>>,
+    outbox: Outbox,
     /// The turn passes to the client once the outbox is empty.
     turn_follows: Cell<bool>,
     /// The socket became readable while it was not the client's turn.
@@ -106,12 +109,13 @@ impl Client {
             upload: Cell::new(None),
             upload_ends_turn: Cell::new(false),
             asks_insert_id: Cell::new(false),
+            read: Cell::new(None),
             login_sequence: Cell::new(login.sequence),
             change_of_user: RefCell::default(),
             turned: Cell::new(crate::clock::now()),
             unseen: Cell::new(!login.more.is_empty()),
             more: RefCell::new(login.more),
-            outbox: RefCell::default(),
+            outbox: Outbox::default(),
             turn_follows: Cell::new(false),
             unread: Cell::new(false),
             closing: Cell::new(false),
@@ -135,29 +139,18 @@ impl Client {
     /// Writes part of a reply. What the socket does not take at once is kept, and the answer is false: nothing more
     /// may be written until the client's task has drained it.
     pub(crate) fn write(&self, bytes: &[u8]) -> bool {
-        let mut outbox = self.outbox.borrow_mut();
-        let mut at = 0;
-        if outbox.is_empty() {
-            while at < bytes.len() {
-                match self.stream.try_write(&bytes[at..]) {
-                    Ok(written) => at += written,
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                    Err(_) => {
-                        // The client's task sees the same error and ends.
-                        drop(outbox);
-                        self.close();
-                        return true;
-                    }
-                }
+        match self.outbox.send(&self.stream, bytes) {
+            Ok(true) => true,
+            Ok(false) => {
+                self.wake();
+                false
+            }
+            Err(_) => {
+                // The client's task sees the same error and ends.
+                self.close();
+                true
             }
         }
-        outbox.extend_from_slice(&bytes[at..]);
-        if outbox.is_empty() && !self.stream.wants_flush() {
-            return true;
-        }
-        drop(outbox);
-        self.wake();
-        false
     }
 
     /// Writes the end of a reply; the turn passes to the client when it has taken all.
@@ -180,7 +173,7 @@ impl Client {
     }
 
     pub(crate) fn is_draining(&self) -> bool {
-        !self.outbox.borrow().is_empty() || self.stream.wants_flush()
+        self.outbox.is_draining(&self.stream)
     }
 
     /// Takes what was read before its turn.
@@ -198,7 +191,7 @@ impl Client {
 
     /// Forgets what the client has not taken.
     pub(crate) fn drop_outbox(&self) {
-        self.outbox.take();
+        self.outbox.clear();
     }
 
     /// Has the client's task check the password for another user.
@@ -224,7 +217,7 @@ impl Client {
     fn poll_event(&self, context: &mut Context<'_>) -> Poll<Event> {
         self.register(context);
         if self.is_draining() {
-            match self.poll_drain(context) {
+            match self.outbox.poll_flush(&self.stream, context) {
                 Poll::Ready(Ok(())) => return Poll::Ready(Event::Drained),
                 Poll::Ready(Err(_)) => return Poll::Ready(Event::End),
                 Poll::Pending => return self.poll_gone(context),
@@ -271,28 +264,6 @@ impl Client {
             self.stream.clear_readable();
         }
         Poll::Pending
-    }
-
-    fn poll_drain(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut outbox = self.outbox.borrow_mut();
-        loop {
-            let done = if outbox.is_empty() {
-                self.stream.try_flush()
-            } else {
-                self.stream.try_write(&outbox).map(|written| drop(outbox.drain(..written)))
-            };
-            match done {
-                Ok(()) if outbox.is_empty() && !self.stream.wants_flush() => {
-                    *outbox = Vec::new();
-                    return Poll::Ready(Ok(()));
-                }
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    ready!(self.stream.poll_writable(context))?;
-                }
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-        }
     }
 
     fn register(&self, context: &Context<'_>) {

@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use engine::intent::Intent;
+use engine::intent::{Digest, Intent};
 use engine::kill::replace_connection_id;
 use engine::pin::Pin;
 use engine::statements::STATEMENTS_MAX;
@@ -188,8 +188,7 @@ fn prepared(
         return refuse(worker, client, upload, &fault);
     };
     let is_own = statement.own_id.is_some();
-    let source = Rc::clone(&statement.source);
-    let intent = Intent::read(&source.text, session.dialect());
+    let intent = statement.intent;
     drop(session);
     let mut asks = Asks::default();
     match command {
@@ -219,6 +218,7 @@ fn prepared(
 struct Asks {
     insert_id: bool,
     previous: bool,
+    read: Option<Digest>,
     /// It must not wait if its client holds a link.
     urgent: bool,
 }
@@ -228,6 +228,7 @@ impl From<Intent> for Asks {
         Self {
             insert_id: intent.asks_insert_id,
             previous: intent.asks_previous,
+            read: intent.read,
             urgent: intent.ends_transaction,
         }
     }
@@ -241,6 +242,8 @@ fn enter(
     asks: Asks,
 ) {
     client.asks_insert_id.set(asks.insert_id);
+    let is_plain = upload.is_none() && client.session.borrow().is_plain();
+    client.read.set(asks.read.filter(|_| is_plain));
     if asks.previous && client.link.borrow().is_none() {
         let key = client.key.get().expect("only pooled clients come here");
         let last = worker.gate.borrow_mut().claim(key, |link| link.last_client.get() == client.id);

@@ -27,6 +27,10 @@ pub(crate) struct Counters {
     pub(crate) statements: Counter,
     /// Commands that could not start at once.
     pub(crate) waits: Counter,
+    /// Statements written to a link behind others.
+    pub(crate) written_ahead: Counter,
+    /// Statements written ahead in vain, and sent again on another link.
+    pub(crate) sent_again: Counter,
     pub(crate) clients_carried: Counter,
     pub(crate) clients_pooled: Counter,
     pub(crate) links_opened: Counter,
@@ -44,6 +48,8 @@ impl Counters {
         let plain = [
             ("statements", &self.statements),
             ("waits", &self.waits),
+            ("written_ahead", &self.written_ahead),
+            ("sent_again", &self.sent_again),
             ("clients_carried", &self.clients_carried),
             ("clients_pooled", &self.clients_pooled),
             ("links_opened", &self.links_opened),

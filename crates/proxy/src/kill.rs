@@ -13,6 +13,7 @@ use wire::frame::{HEADER, put_packet};
 use wire::response::{OK, OkPacket};
 
 use crate::admit;
+use crate::ahead;
 use crate::client::{Client, Turn};
 use crate::fault::{Fault, Kind};
 use crate::links::Link;
@@ -60,6 +61,7 @@ pub(crate) fn intercept(
     let Some((scope, victim)) = read(client, command, packet) else { return false };
     *client.held.borrow_mut() = worker.buffers.keep(packet);
     client.set_turn(Turn::Preparation);
+    client.read.set(None);
     let order = Order {
         victim,
         scope,
@@ -122,7 +124,11 @@ fn kill(worker: &Rc<Worker>, victim: &Rc<Client>, order: &Order) -> Outcome {
             admit::refuse_held(worker, victim, &fault);
         }
         (Scope::Query, Turn::Server | Turn::Preparation) => {
-            if let Some(link) = victim.link() {
+            let Some(link) = victim.link() else { return Outcome::Done };
+            if ahead::is_behind(victim, &link) && ahead::disown(worker, victim, &link) {
+                let fault = Fault::new(Kind::Killed, "Query execution was interrupted");
+                admit::refuse_held(worker, victim, &fault);
+            } else {
                 kill_on(worker, &link, Scope::Query);
             }
         }
@@ -186,6 +192,7 @@ pub(crate) fn abandon(worker: &Rc<Worker>, link: &Rc<Link>) {
 /// Kills what runs on a pooled link, through a short-lived link of the same user.
 pub(crate) fn kill_on(worker: &Rc<Worker>, link: &Rc<Link>, scope: Scope) {
     let Some(key) = link.key.get() else { return };
+    ahead::take_back(worker, link);
     if worker.counters.killing.get() >= KILLERS_MAX {
         return link.close();
     }

@@ -61,6 +61,44 @@ pub(crate) fn launch(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>, 
     }
 }
 
+/// Whether the command that a client has on hold could be sent on this link as it is.
+pub(crate) fn is_ready(client: &Client, link: &Link) -> bool {
+    let held = client.held.borrow();
+    let command = held.get(HEADER).copied().and_then(Command::decode);
+    command.is_some_and(|command| matches!(lack(client, link, command, &held), Lack::Nothing))
+}
+
+/// Sends the command that a client has on hold behind others. It stays on hold until its reply is the next to come.
+pub(crate) fn launch_ahead(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>) {
+    client.waiting.set(None);
+    let mut held = client.held.take();
+    link.board(client);
+    let id = statement::id(&held[HEADER..]);
+    let sent = if held.get(HEADER) == Some(&(Command::StmtExecute as u8)) {
+        let sent = send_execute(client, link, &mut held);
+        // On another link it would have another id.
+        id.inspect(|id| statement::set_id(&mut held[HEADER..], *id));
+        sent
+    } else {
+        send(client, link, &held, Shape::Results, Purpose::Statement);
+        Ok(())
+    };
+    match sent {
+        Ok(()) => {
+            *client.held.borrow_mut() = held;
+            if let Some(flight) = link.flights.borrow_mut().back_mut() {
+                flight.slot = false;
+            }
+            worker.counters.written_ahead.add(1);
+        }
+        Err(fault) => {
+            client.link.take();
+            worker.buffers.forget(held);
+            admit::refuse(worker, client, &fault);
+        }
+    }
+}
+
 /// What this link must be told before this command of this client.
 fn lack(client: &Client, link: &Link, command: Command, packet: &[u8]) -> Lack {
     let session = client.session.borrow();
@@ -231,11 +269,13 @@ fn fly(client: &Rc<Client>, link: &Link, shape: Shape, purpose: Purpose) {
         (Purpose::LoginSchema, Some(sequence)) => sequence.wrapping_sub(1),
         _ => 0,
     };
+    let read = if purpose == Purpose::Statement { client.read.get() } else { None };
     link.flights.borrow_mut().push_back(Flight {
         follower: Follower::new(shape, link.capabilities),
         client: Some(Rc::clone(client)),
         purpose,
         slot: true,
+        read,
         shift,
         failed: false,
         failure: None,

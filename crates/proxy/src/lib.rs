@@ -4,6 +4,7 @@
 //! [`admit`], [`launch`], [`links`], [`replies`]. What can be decided without a socket is decided in `engine`.
 
 mod admit;
+mod ahead;
 mod buffers;
 mod carry;
 mod change_user;
@@ -22,6 +23,7 @@ mod listener;
 mod login;
 pub mod logs;
 mod opener;
+mod outbox;
 mod proxy_protocol;
 mod replies;
 mod road;

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
+use engine::intent::Digest;
 use engine::statements::Known;
 use link::Stream;
 use wire::Capabilities;
@@ -20,6 +21,7 @@ use wire::statement;
 
 use crate::client::Client;
 use crate::keys::KeyId;
+use crate::outbox::Outbox;
 use crate::replies;
 use crate::worker::Worker;
 
@@ -29,8 +31,10 @@ pub(crate) struct Flight {
     /// Whom the reply is for. `None`: the client is gone, the reply is read and dropped.
     pub(crate) client: Option<Rc<Client>>,
     pub(crate) purpose: Purpose,
-    /// It holds a slot of the gate.
+    /// It holds a slot of the gate. One that was written ahead gets the slot of the one before it.
     pub(crate) slot: bool,
+    /// What kind of statement it is, if all it does is to read and its link's session is as new.
+    pub(crate) read: Option<Digest>,
     /// Added to the reply's sequence ids.
     pub(crate) shift: u8,
     /// The reply has an error in it.
@@ -86,7 +90,7 @@ pub(crate) struct Link {
     /// The unfinished packet at the end of what was read.
     pub(crate) carry: RefCell<Vec<u8>>,
     /// Bytes that the socket has not taken yet.
-    outbox: RefCell<Vec<u8>>,
+    outbox: Outbox,
     closing: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
@@ -119,7 +123,7 @@ impl Link {
             parked: Cell::new(false),
             ahead: RefCell::default(),
             carry: RefCell::default(),
-            outbox: RefCell::default(),
+            outbox: Outbox::default(),
             closing: Cell::new(false),
             waker: RefCell::default(),
         }
@@ -128,6 +132,11 @@ impl Link {
     /// Gives the link to a client.
     pub(crate) fn hold_for(self: &Rc<Self>, client: &Rc<Client>) {
         *self.holder.borrow_mut() = Some(Rc::clone(client));
+        *client.link.borrow_mut() = Some(Rc::clone(self));
+    }
+
+    /// Shows a client on which link its statement is, without giving it the link.
+    pub(crate) fn board(self: &Rc<Self>, client: &Client) {
         *client.link.borrow_mut() = Some(Rc::clone(self));
     }
 
@@ -146,29 +155,33 @@ impl Link {
 
     /// Sends bytes. What the socket does not take at once is kept and sent by the link's task.
     pub(crate) fn send(&self, bytes: &[u8]) {
-        let mut outbox = self.outbox.borrow_mut();
-        let mut at = 0;
-        if outbox.is_empty() {
-            while at < bytes.len() {
-                match self.stream.try_write(&bytes[at..]) {
-                    Ok(written) => at += written,
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                    // The link's task reads what the server may have said before it closed, then ends.
-                    Err(_) => return,
-                }
-            }
-        }
-        outbox.extend_from_slice(&bytes[at..]);
-        let is_behind = !outbox.is_empty() || self.stream.wants_flush();
-        drop(outbox);
-        if is_behind {
+        self.after_sending(&self.outbox.send(&self.stream, bytes));
+    }
+
+    /// Keeps what is sent from now on, until [`Self::uncork`].
+    pub(crate) fn cork(&self) {
+        self.outbox.cork();
+    }
+
+    /// Sends what was kept, in one write.
+    pub(crate) fn uncork(&self) {
+        self.after_sending(&self.outbox.uncork(&self.stream));
+    }
+
+    fn after_sending(&self, taken: &io::Result<bool>) {
+        // On an error the link's task reads what the server may have said before it closed, then ends.
+        if matches!(taken, Ok(false)) {
             self.wake();
         }
     }
 
+    pub(crate) const fn is_closing(&self) -> bool {
+        self.closing.get()
+    }
+
     /// Whether so much is unsent that no more should be read from a client for it.
     pub(crate) fn is_full(&self) -> bool {
-        self.outbox.borrow().len() >= OUTBOX_MAX
+        self.outbox.len() >= OUTBOX_MAX
     }
 
     /// Ends the link, whatever is in flight.
@@ -196,7 +209,7 @@ impl Link {
         if self.closing.get() {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
-        if !self.outbox.borrow().is_empty() || self.stream.wants_flush() {
+        if self.outbox.is_draining(&self.stream) {
             // An error of writing is no reason to stop reading.
             let _ = self.poll_flush(context);
         }
@@ -208,29 +221,7 @@ impl Link {
 
     fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let was_full = self.is_full();
-        let mut outbox = self.outbox.borrow_mut();
-        let result = loop {
-            let done = if outbox.is_empty() {
-                self.stream.try_flush()
-            } else {
-                self.stream.try_write(&outbox).map(|written| drop(outbox.drain(..written)))
-            };
-            match done {
-                Ok(()) if outbox.is_empty() && !self.stream.wants_flush() => {
-                    *outbox = Vec::new();
-                    break Poll::Ready(Ok(()));
-                }
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    match self.stream.poll_writable(context) {
-                        Poll::Ready(Ok(())) => {}
-                        other => break other,
-                    }
-                }
-                Err(error) => break Poll::Ready(Err(error)),
-            }
-        };
-        drop(outbox);
+        let result = self.outbox.poll_flush(&self.stream, context);
         if was_full && !self.is_full() {
             let flights = self.flights.borrow();
             if let Some(client) = flights.back().and_then(|flight| flight.client.as_ref()) {

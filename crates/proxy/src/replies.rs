@@ -4,8 +4,10 @@
 //! client, so that the server has its next statement already while the last one's client is being served.
 
 use std::io;
+use std::ops::Range;
 use std::rc::Rc;
 
+use engine::intent::Intent;
 use engine::pin::Pin;
 use wire::capability::Capabilities;
 use wire::frame::{HEADER, put_packet_with};
@@ -16,31 +18,60 @@ use wire::statement;
 use wire::tracker::{Change, Changes, put_change};
 
 use crate::admit;
+use crate::ahead;
 use crate::buffers::BUFFER;
 use crate::client::Client;
 use crate::fault::{Fault, Kind};
 use crate::links::{Flight, Link, Purpose};
 use crate::worker::{Mail, Worker};
 
+/// A reply that has ended, whose last bytes are still to be written to its client.
+pub(crate) struct Settled {
+    client: Rc<Client>,
+    /// Where the bytes stand in the buffer.
+    tail: Range<usize>,
+    /// The client cannot go on after it.
+    close: bool,
+}
+
 /// Reads what the server has sent and follows it. False ends the link.
 pub(crate) fn read(worker: &Rc<Worker>, link: &Rc<Link>) -> bool {
     let carry = link.carry.take();
     let mut buffer = worker.buffers.take(carry.len() + BUFFER / 2);
     buffer[..carry.len()].copy_from_slice(&carry);
+    crate::clock::tick();
+    link.cork();
+    let mut settled = worker.settled.take();
     let lives = match link.stream.try_read(&mut buffer[carry.len()..]) {
         Ok(0) => false,
-        Ok(read) => follow(worker, link, &mut buffer[..carry.len() + read]),
+        Ok(read) => follow(worker, link, &mut buffer[..carry.len() + read], &mut settled),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             *link.carry.borrow_mut() = carry;
             true
         }
         Err(_) => false,
     };
+    if lives {
+        ahead::refill(worker, link);
+    }
+    link.uncork();
+    for Settled { client, tail, close } in settled.drain(..) {
+        client.write_last(&buffer[tail]);
+        if close {
+            client.close();
+        }
+    }
+    worker.settled.replace(settled);
     worker.buffers.give(buffer);
     lives
 }
 
-fn follow(worker: &Rc<Worker>, link: &Rc<Link>, bytes: &mut [u8]) -> bool {
+fn follow(
+    worker: &Rc<Worker>,
+    link: &Rc<Link>,
+    bytes: &mut [u8],
+    settled: &mut Vec<Settled>,
+) -> bool {
     let mut len = bytes.len();
     // Bytes before `from` are done with; bytes before `at` have been followed.
     let (mut from, mut at) = (0, 0);
@@ -80,7 +111,7 @@ fn follow(worker: &Rc<Worker>, link: &Rc<Link>, bytes: &mut [u8]) -> bool {
                 let flight = flights.pop_front();
                 drop(flights);
                 if let Some(flight) = flight {
-                    finish(worker, link, flight, &bytes[from..end]);
+                    settled.extend(finish(worker, link, flight, from..end));
                 }
                 (from, at) = (end, end);
             }
@@ -93,19 +124,17 @@ fn follow(worker: &Rc<Worker>, link: &Rc<Link>, bytes: &mut [u8]) -> bool {
         }
     }
     // A reply may end exactly where the bytes do.
-    finish_ended(worker, link, &bytes[from..len]);
+    settled.extend(finish_ended(worker, link, from..len));
     true
 }
 
 /// Ends the reply in flight if its last byte has been followed; `tail` is what its client has not got yet.
-fn finish_ended(worker: &Rc<Worker>, link: &Rc<Link>, tail: &[u8]) {
+fn finish_ended(worker: &Rc<Worker>, link: &Rc<Link>, tail: Range<usize>) -> Option<Settled> {
     let mut flights = link.flights.borrow_mut();
     let ended = flights.front().is_some_and(|flight| flight.follower.is_done());
     let flight = if ended { flights.pop_front() } else { None };
     drop(flights);
-    if let Some(flight) = flight {
-        finish(worker, link, flight, tail);
-    }
+    finish(worker, link, flight?, tail)
 }
 
 /// The server speaks although nobody asked: it says why it ends the connection.
@@ -125,7 +154,7 @@ fn inspect(
     flight: &mut Flight,
     kind: Packet,
     bytes: &mut [u8],
-    at: std::ops::Range<usize>,
+    at: Range<usize>,
 ) -> usize {
     let packet = &mut bytes[at.clone()];
     packet[HEADER - 1] = packet[HEADER - 1].wrapping_add(flight.shift);
@@ -227,7 +256,9 @@ fn see_prepared(link: &Link, client: &Client, flight: &mut Flight, packet: &mut 
     let mut session = client.session.borrow_mut();
     match &flight.purpose {
         Purpose::Prepare(source) => {
-            let Some(own) = session.statements.add(Rc::clone(source), parameters) else {
+            let intent = Intent::read(&source.text, session.dialect());
+            let added = session.statements.add(Rc::clone(source), parameters, intent);
+            let Some(own) = added else {
                 // Replaced by an error at the end of the reply would be too late: close it, and let the client's
                 // executes find nothing.
                 link.close_statement(id);
@@ -255,14 +286,19 @@ fn see_prepared(link: &Link, client: &Client, flight: &mut Flight, packet: &mut 
     }
 }
 
-/// A reply has ended: what follows is started, then its last bytes are written.
-fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: Flight, tail: &[u8]) {
+/// A reply has ended: what follows is started. The answer is what is left to be written.
+fn finish(
+    worker: &Rc<Worker>,
+    link: &Rc<Link>,
+    flight: Flight,
+    tail: Range<usize>,
+) -> Option<Settled> {
+    if let Some(digest) = flight.read {
+        worker.pace.borrow_mut().learn(digest, crate::clock::now() - flight.since);
+    }
     let Some(client) = flight.client.clone() else {
-        // Its client left while it ran. Nobody knows what the link's session is like.
-        if flight.slot {
-            admit::leave(worker);
-        }
-        return link.close();
+        finish_unheard(worker, link, &flight);
+        return None;
     };
     if flight.is_listened_to() {
         let is_login = flight.purpose == Purpose::LoginSchema;
@@ -271,12 +307,9 @@ fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: Flight, tail: &[u8]) {
         }
         let was_uploading = client.upload.take().is_some_and(|upload| !upload.is_done());
         admit::over(worker, &client, link, flight.slot);
-        client.write_last(tail);
-        if flight.failed && (is_login || was_uploading) {
-            // No login, or an answer before the command had come: what follows cannot be understood.
-            client.close();
-        }
-        return;
+        // No login, or an answer before the command had come: what follows cannot be understood.
+        let close = flight.failed && (is_login || was_uploading);
+        return Some(Settled { client, tail, close });
     }
     match flight.failure {
         Some(mut packet) => {
@@ -296,9 +329,30 @@ fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: Flight, tail: &[u8]) {
             admit::launch_held(worker, &client, link);
         }
     }
+    None
+}
+
+/// A reply has ended that nobody waits for.
+fn finish_unheard(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight) {
+    let Some(key) = link.key.get().filter(|_| flight.read.is_some()) else {
+        // Its client left while it ran. Nobody knows what the link's session is like.
+        if flight.slot {
+            admit::leave(worker);
+        }
+        return link.close();
+    };
+    // Its slot, unless it ran behind a client that keeps the link.
+    if flight.slot && !ahead::promote(worker, link) {
+        admit::put(worker, key, link);
+        admit::leave(worker);
+    }
 }
 
 impl Flight {
+    pub(crate) fn is_of(&self, client: &Client) -> bool {
+        self.client.as_ref().is_some_and(|other| other.id == client.id)
+    }
+
     /// The client that the reply is passed on to.
     fn listener(&self) -> Option<Rc<Client>> {
         if self.is_listened_to() { self.client.clone() } else { None }
@@ -321,14 +375,18 @@ pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
             worker.shared.mail(other, Mail::LinkFree);
         }
     }
+    let mut unanswered = Vec::new();
     for flight in flights {
-        if let Some(client) = &flight.client {
-            tell_lost(worker, client, link, &flight);
+        match flight.client.clone() {
+            Some(client) if !flight.slot => unanswered.push(client),
+            Some(client) => tell_lost(worker, &client, link, &flight),
+            None => {}
         }
         if flight.slot {
             admit::leave(worker);
         }
     }
+    ahead::send_again(worker, unanswered);
     if let Some(client) = holder {
         client.link.take();
         let session = client.session.borrow();

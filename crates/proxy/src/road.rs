@@ -6,6 +6,7 @@ use std::rc::Rc;
 use wire::frame::{HEADER, Header};
 use wire::passage::Passage;
 
+use crate::ahead;
 use crate::buffers::BUFFER;
 use crate::client::{Client, Turn};
 use crate::commands;
@@ -91,10 +92,15 @@ pub(crate) fn end(worker: &Rc<Worker>, client: &Rc<Client>) {
         worker.gate.borrow_mut().leave(waiting);
     }
     client.turn.set(Turn::Client);
-    if let Some(link) = client.link.take() {
+    if let Some(link) = client.link()
+        && !ahead::disown(worker, client, &link)
+    {
+        client.link.take();
+        ahead::take_back(worker, &link);
         let mut runs = false;
         for flight in link.flights.borrow_mut().iter_mut() {
             flight.client = None;
+            flight.read = None;
             runs = true;
         }
         if runs && link.key.get().is_some() {

@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use engine::gate::Gate;
 use engine::kill::{FIRST_CLIENT_ID, Scope};
+use engine::pace::Pace;
 use engine::slots::Slots;
 use link::Address;
 use tokio::sync::mpsc;
 
 use crate::admit;
+use crate::ahead;
 use crate::buffers::Buffers;
 use crate::client::{Client, Turn};
 use crate::config::Plan;
@@ -23,6 +25,7 @@ use crate::keys::{KeyId, Keys};
 use crate::kill;
 use crate::links::Link;
 use crate::login;
+use crate::replies::Settled;
 use crate::server::ServerFacts;
 use crate::users::{User, Users};
 
@@ -151,6 +154,9 @@ pub(crate) struct Worker {
     pub(crate) links: RefCell<HashMap<u64, Rc<Link>>>,
     pub(crate) buffers: Buffers,
     pub(crate) counters: Counters,
+    pub(crate) pace: RefCell<Pace>,
+    /// Scratch space of [`crate::replies`].
+    pub(crate) settled: RefCell<Vec<Settled>>,
     /// Slots that have been left and not been passed on yet.
     pub(crate) slots_left: Cell<u32>,
     pub(crate) is_passing_on: Cell<bool>,
@@ -179,6 +185,8 @@ impl Worker {
             links: RefCell::default(),
             buffers: Buffers::default(),
             counters: Counters::default(),
+            pace: RefCell::default(),
+            settled: RefCell::default(),
             slots_left: Cell::new(0),
             is_passing_on: Cell::new(false),
             owes_link: Cell::new(false),
@@ -298,6 +306,9 @@ fn open_mail(worker: &Rc<Worker>, mail: Mail) {
 fn tick(worker: &Rc<Worker>, all: bool) {
     crate::clock::tick();
     admit::expire(worker);
+    if worker.plan.server.pipeline > 1 {
+        ahead::look_after(worker);
+    }
     if all || worker.is_stopping() {
         expire_clients(worker);
         expire_links(worker);

@@ -128,3 +128,47 @@ fn waiters_leave_late_ones_are_taken_out_and_hopeless_ones_given_up() {
     assert_eq!(gate.give_up('k'), Some(3));
     assert_eq!(gate.waiting(), 0);
 }
+
+#[test]
+fn statements_go_ahead_on_a_busy_link_in_the_order_of_the_line() {
+    let now = Instant::now();
+    let mut gate = gate(1, 1);
+    gate.wait('k', 1, now);
+    open(&mut gate, 'k', "x", now);
+    assert_eq!(gate.next(any), Some(Start::On(1, "x")));
+    for waiter in 2..=4 {
+        gate.wait('k', waiter, now);
+    }
+    assert_eq!(gate.share('k'), 3);
+    assert_eq!(gate.take_ahead('k', |_| false), None);
+    assert_eq!(gate.take_ahead('k', |_| true), Some(2));
+    // Whoever could have the slot and has waited longer goes first.
+    gate.wait_own(9, now - Duration::from_millis(1));
+    assert_eq!(gate.take_ahead('k', |_| true), None);
+    assert_eq!(gate.pass_on(any), (Some(Start::Own(9)), None));
+    gate.wait_again('k', 2, now);
+    assert_eq!(gate.take_ahead('k', |_| true), Some(2));
+    assert_eq!(gate.take_ahead('k', |_| true), Some(3));
+}
+
+#[test]
+fn statements_written_ahead_do_not_keep_a_slot_from_another_worker() {
+    let now = Instant::now();
+    let slots = Arc::new(Slots::new(1, 2));
+    let links = Arc::new(Slots::new(2, 2));
+    let mut here: TestGate = Gate::new(0, Arc::clone(&slots), Arc::clone(&links));
+    let mut there: TestGate = Gate::new(1, slots, links);
+    here.wait('k', 0, now);
+    open(&mut here, 'k', "x", now);
+    assert_eq!(here.next(any), Some(Start::On(0, "x")));
+    for waiter in 1..100 {
+        here.wait('k', waiter, now);
+    }
+    there.wait('k', 100, now);
+    open(&mut there, 'k', "y", now);
+    assert_eq!(there.next(any), None);
+    let taken = (0..100).take_while(|_| here.take_ahead('k', |_| true).is_some()).count();
+    assert_eq!(taken, OWN_TURNS as usize);
+    assert_eq!(here.pass_on(any), (None, Some(1)));
+    assert_eq!(there.next(any), Some(Start::On(100, "y")));
+}

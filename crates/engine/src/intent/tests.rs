@@ -57,6 +57,7 @@ fn whatever_leaves_state_behind_pins() {
         TemporaryTable, TextPrepare, Unreadable, UserLock, UserVariable, Xa,
     };
     for (text, pin) in [
+        ("SELECT db.lower(1)", Function),
         ("SET @@sql_mode = ''", Set),
         ("set names utf8mb4", Set),
         ("SET STATEMENT max_statement_time=1 FOR SELECT 1", Set),
@@ -129,4 +130,56 @@ fn a_backslash_hides_nothing_where_it_is_a_letter() {
     let plain = Dialect { backslash_escapes: false };
     assert_eq!(Intent::read(text, plain).pin, Some(Pin::Set));
     assert_eq!(Intent::read(text, Dialect::default()).pin, None);
+}
+
+#[test]
+fn statements_that_differ_in_literals_have_one_digest() {
+    let point = read("SELECT c FROM t WHERE id=5").read;
+    assert!(point.is_some());
+    for text in [
+        "SELECT  c FROM t WHERE id = 'x' ",
+        "SELECT c /* hint */ FROM t WHERE id=0x17",
+        "SELECT c FROM t WHERE id=1,2, 3",
+    ] {
+        assert_eq!(read(text).read, point, "{text}");
+    }
+    for text in [
+        "SELECT c FROM u WHERE id=5",
+        "SELECT d FROM t WHERE id=5",
+        "SELECT c FROM t WHERE id>5",
+        "SELECT c FROM t WHERE id=id",
+        "SELECT `c` FROM t WHERE id=5",
+    ] {
+        let other = read(text).read;
+        assert!(other.is_some() && other != point, "{text}");
+    }
+}
+
+#[test]
+fn only_what_could_run_twice_unnoticed_is_a_read() {
+    for text in [
+        "INSERT INTO t VALUES (1)",
+        "UPDATE t SET a=1",
+        "SELECT 1; SELECT 2",
+        "SELECT 1; DELETE FROM t",
+        "SELECT a FROM t FOR UPDATE",
+        "SELECT a FROM t LOCK IN SHARE MODE",
+        "SELECT a FROM t FOR SHARE",
+        "SELECT a FROM t INTO OUTFILE 'x'",
+        "SELECT @a",
+        "SELECT f(1)",
+        "SELECT NEXTVAL(s)",
+        "SELECT LAST_INSERT_ID()",
+        "SELECT FOUND_ROWS()",
+        "SELECT /*! SQL_NO_CACHE */ 1",
+        "SELECT 'unfinished",
+        "SHOW TABLES",
+        "BEGIN",
+        "SET a=1",
+        "WITH x AS (SELECT 1) SELECT * FROM x",
+        "",
+    ] {
+        assert_eq!(read(text).read, None, "{text}");
+    }
+    assert!(read("(SELECT 1) UNION (SELECT count(*) FROM t)").read.is_some());
 }

@@ -44,6 +44,8 @@ pub struct Server {
     /// Statements that run at once.
     pub limit: u32,
     pub links_max: u32,
+    /// Statements written to one shared link at once.
+    pub pipeline: u32,
     pub tls: link::tls::ForLinks,
     /// By default, the host of the address.
     pub tls_server_name: Option<String>,
@@ -169,6 +171,7 @@ impl Default for Server {
             name: "main".to_owned(),
             limit: 64,
             links_max: 128,
+            pipeline: 4,
             tls: link::tls::ForLinks::default(),
             tls_server_name: None,
             send_proxy: false,

@@ -84,6 +84,16 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             since: FIRST,
         },
         Row {
+            name: "pipeline",
+            form: Form::Count { range: 1..=64, place: |plan| &mut plan.server.pipeline },
+            example: None,
+            doc: "Statements written to one shared link at once while clients wait, so that the \
+                  server's thread finds its next one without sleeping. Only short statements that \
+                  merely read are written ahead, and they run one after another. 1 turns it off.",
+            elsewhere: &[],
+            since: FIRST,
+        },
+        Row {
             name: "tls",
             form: Form::Choice(&Named {
                 values: &[

@@ -1,0 +1,153 @@
+//! Statements written ahead: while clients wait, a busy link is sent their statements behind the one that runs, so
+//! that the server's thread finds its next command in its socket and does not sleep in between.
+//!
+//! Only statements that merely read are written ahead, behind others of the same sort, all of a kind known to be
+//! short, of clients whose sessions are as new. Should the one in front turn out otherwise after all (it runs long,
+//! its link dies or must be kept for its client, it is to be killed), those behind it, whose replies have not begun,
+//! are taken back in line and sent again on another link, alone.
+//!
+//! Invariants: the flights of a link are answered in order; only the first one has a slot, which passes to the next;
+//! a client whose statement was written ahead still holds its packet, until its reply is the next to come.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use engine::kill::Scope;
+
+use crate::client::{Client, Turn};
+use crate::kill;
+use crate::launch;
+use crate::links::Link;
+use crate::worker::{Mail, Worker};
+
+/// A statement in front that has run for so long no longer keeps others waiting behind it.
+const LONG: Duration = Duration::from_millis(50);
+
+/// Writes statements of those who wait behind what is in flight.
+pub(crate) fn refill(worker: &Rc<Worker>, link: &Rc<Link>) {
+    let depth = worker.plan.server.pipeline as usize;
+    let flying = link.flights.borrow().len();
+    // Half at a time, so that several go in one write.
+    if flying == 0 || flying > depth / 2 || !may_lead(worker, link) {
+        return;
+    }
+    let Some(key) = link.key.get() else { return };
+    if key != key.with_schema(link.schema.borrow().is_some()) {
+        return;
+    }
+    let room = (depth - flying).min(worker.gate.borrow().share(key));
+    for _ in 0..room {
+        let next = worker
+            .gate
+            .borrow_mut()
+            .take_ahead(key, |client| may_follow(worker, client) && launch::is_ready(client, link));
+        match next {
+            Some(client) => launch::launch_ahead(worker, &client, link),
+            None => break,
+        }
+    }
+}
+
+/// Whether others may be written behind what is in flight on this link.
+fn may_lead(worker: &Worker, link: &Link) -> bool {
+    let flights = link.flights.borrow();
+    let pace = worker.pace.borrow();
+    let is_young =
+        flights.front().is_some_and(|front| crate::clock::now() - front.since < LONG);
+    let are_short = flights.iter().all(|flight| {
+        flight.client.is_some() && flight.read.is_some_and(|digest| pace.is_short(digest))
+    });
+    is_young && are_short && !link.being_killed.get() && !link.is_closing()
+}
+
+fn may_follow(worker: &Worker, client: &Client) -> bool {
+    client.read.get().is_some_and(|digest| worker.pace.borrow().is_short(digest))
+}
+
+/// The statement in front has ended: the next one on the link runs now, on the same slot. False: there is none.
+pub(crate) fn promote(worker: &Worker, link: &Rc<Link>) -> bool {
+    let mut flights = link.flights.borrow_mut();
+    let Some(next) = flights.front_mut() else { return false };
+    next.slot = true;
+    next.since = crate::clock::now();
+    if let Some(client) = next.client.clone() {
+        worker.buffers.forget(client.held.take());
+        link.hold_for(&client);
+    }
+    true
+}
+
+/// Takes those who wait behind the statement in front back in line. What was sent for them runs, for nobody.
+pub(crate) fn take_back(worker: &Rc<Worker>, link: &Link) {
+    let mut flights = link.flights.borrow_mut();
+    let behind = flights.iter_mut().filter(|flight| !flight.slot);
+    let clients: Vec<_> = behind.filter_map(|flight| flight.client.take()).collect();
+    drop(flights);
+    send_again(worker, clients);
+}
+
+/// Puts clients whose statements were written ahead, and not answered, back at the head of the line, in this order.
+pub(crate) fn send_again(worker: &Rc<Worker>, clients: Vec<Rc<Client>>) {
+    if clients.is_empty() {
+        return;
+    }
+    worker.counters.sent_again.add(clients.len() as u64);
+    for client in clients.into_iter().rev() {
+        client.link.take();
+        // Once is enough: next time it runs alone.
+        client.read.set(None);
+        client.set_turn(Turn::Line);
+        let Some(key) = client.key.get() else { continue };
+        let now = crate::clock::now();
+        let waiting = worker.gate.borrow_mut().wait_again(key, Rc::clone(&client), now);
+        client.waiting.set(Some(waiting));
+    }
+    // Not from within whatever is going on now.
+    worker.shared.mail(worker.index, Mail::SlotFree);
+}
+
+/// Whether the client's statement waits on the link behind another one.
+pub(crate) fn is_behind(client: &Client, link: &Link) -> bool {
+    link.flights.borrow().iter().any(|flight| !flight.slot && flight.is_of(client))
+}
+
+/// The client goes away, or its statement is to be killed, and what runs for it need not be: the reply of a short
+/// read is dropped when it comes. False: it must be killed.
+pub(crate) fn disown(worker: &Worker, client: &Client, link: &Link) -> bool {
+    let mut flights = link.flights.borrow_mut();
+    let Some(flight) = flights.iter_mut().find(|flight| flight.is_of(client)) else {
+        return false;
+    };
+    let is_short = flight.read.is_some_and(|digest| worker.pace.borrow().is_short(digest));
+    if flight.slot && !is_short {
+        return false;
+    }
+    flight.client = None;
+    if flight.slot {
+        link.holder.take();
+    }
+    client.link.take();
+    worker.buffers.forget(client.held.take());
+    true
+}
+
+/// Looks after links whose statement in front was believed to be short and is not.
+pub(crate) fn look_after(worker: &Rc<Worker>) {
+    let now = crate::clock::now();
+    let keeps_waiting = |link: &&Rc<Link>| {
+        let flights = link.flights.borrow();
+        let front = flights.front().filter(|front| front.slot && now - front.since >= LONG);
+        front.is_some_and(|front| flights.len() > 1 || front.client.is_none())
+    };
+    let links: Vec<_> = worker.links.borrow().values().filter(keeps_waiting).cloned().collect();
+    for link in links {
+        let mut flights = link.flights.borrow_mut();
+        let Some(front) = flights.front_mut() else { continue };
+        let is_disowned = front.client.is_none() && front.read.take().is_some();
+        drop(flights);
+        take_back(worker, &link);
+        if is_disowned {
+            kill::kill_on(worker, &link, Scope::Query);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What was sent to a socket and not taken yet, on either side of the road.
+//!
+//! Sending never waits: what the socket does not take is kept, and the owner's task flushes it later. Bytes leave in
+//! the order in which they were sent. How much is kept is bounded by those who send: they stop while it is not empty.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::task::{Context, Poll};
+
+use link::Stream;
+
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    bytes: RefCell<Vec<u8>>,
+    corked: Cell<bool>,
+}
+
+/// The memory of an empty outbox that was corked is kept up to this, for the next time.
+const KEPT: usize = 16 << 10;
+
+impl Outbox {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.borrow().is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.borrow().len()
+    }
+
+    /// Forgets what is left.
+    pub(crate) fn clear(&self) {
+        self.bytes.take();
+    }
+
+    /// Whether the socket, or what encrypts for it, still has something to take.
+    pub(crate) fn is_draining(&self, stream: &Stream) -> bool {
+        !self.is_empty() || stream.wants_flush()
+    }
+
+    /// Sends bytes behind what is there. True: the socket has taken all.
+    pub(crate) fn send(&self, stream: &Stream, bytes: &[u8]) -> io::Result<bool> {
+        let mut kept = self.bytes.borrow_mut();
+        let mut at = 0;
+        if kept.is_empty() && !self.corked.get() {
+            while at < bytes.len() {
+                match stream.try_write(&bytes[at..]) {
+                    Ok(written) => at += written,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        kept.extend_from_slice(&bytes[at..]);
+        Ok(kept.is_empty() && !stream.wants_flush())
+    }
+
+    /// Keeps what is sent from now on, so that several messages go in one write. Only within a turn of the loop.
+    pub(crate) fn cork(&self) {
+        self.corked.set(true);
+    }
+
+    /// Sends what was kept. True: the socket has taken all.
+    pub(crate) fn uncork(&self, stream: &Stream) -> io::Result<bool> {
+        self.corked.set(false);
+        let mut kept = self.bytes.take();
+        if kept.is_empty() {
+            return Ok(!stream.wants_flush());
+        }
+        let taken = self.send(stream, &kept);
+        if self.is_empty() && kept.capacity() <= KEPT {
+            kept.clear();
+            *self.bytes.borrow_mut() = kept;
+        }
+        taken
+    }
+
+    /// Waits until the socket has taken all.
+    pub(crate) fn poll_flush(
+        &self,
+        stream: &Stream,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut kept = self.bytes.borrow_mut();
+        loop {
+            let done = if kept.is_empty() {
+                stream.try_flush()
+            } else {
+                stream.try_write(&kept).map(|written| drop(kept.drain(..written)))
+            };
+            match done {
+                Ok(()) if kept.is_empty() && !stream.wants_flush() => {
+                    *kept = Vec::new();
+                    return Poll::Ready(Ok(()));
+                }
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    match stream.poll_writable(context) {
+                        Poll::Ready(Ok(())) => {}
+                        other => return other,
+                    }
+                }
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
