@@ -192,9 +192,10 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
         let since = line.head_since()?;
         let is_due = |other: Instant| other < since;
         let other_is_due = self.own.head_since().is_some_and(is_due)
-            || self.keyed.iter().any(|(other, keyed)| {
-                *other != key && keyed.line.head_since().is_some_and(is_due)
-            });
+            || self
+                .keyed
+                .iter()
+                .any(|(other, keyed)| *other != key && keyed.line.head_since().is_some_and(is_due));
         if other_is_due || !line.head().is_some_and(suits) {
             return None;
         }

@@ -11,8 +11,9 @@ use crate::intent::Digest;
 #[derive(Clone, Copy, Debug, Default)]
 struct Kind {
     digest: u64,
-    /// Moving mean of the time between sending and the end of the reply, in microseconds.
-    mean: u32,
+    /// The least time of late, from sending to the end of the reply, in microseconds. On a busy machine the mean
+    /// says more about the processes that compete for its CPUs than about the statement.
+    least: u32,
     seen: u32,
 }
 
@@ -25,15 +26,15 @@ pub struct Pace {
 /// A power of two. Applications send some hundred kinds of statements; at 16 bytes each this is 64 KiB.
 const KINDS: usize = 1 << 12;
 
-/// Below this mean a kind counts as short. A wait of that length behind another statement is less than what a
-/// server's thread loses by going to sleep and being woken on a busy machine some times over.
+/// A kind that can be done in less counts as short. To wait so long behind another statement is little beside
+/// what a server's thread loses by going to sleep and being woken on a busy machine.
 const SHORT: Duration = Duration::from_millis(1);
 
-/// So often a kind must have been seen before it is believed to be short.
-const BELIEVED: u32 = 8;
+/// One that takes so long is not short, whatever it was before.
+const LONG: Duration = Duration::from_millis(50);
 
-/// The mean moves by this part of each new time.
-const WEIGHT: u32 = 8;
+/// So often a kind must have been seen since it was last long before it is believed to be short.
+const BELIEVED: u32 = 8;
 
 impl Default for Pace {
     fn default() -> Self {
@@ -44,14 +45,15 @@ impl Default for Pace {
 impl Pace {
     /// Learns how long one statement took.
     pub fn learn(&mut self, digest: Digest, took: Duration) {
-        let took = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
         let kind = &mut self.kinds[digest.0 as usize % KINDS];
-        if kind.digest != digest.0 || kind.seen == 0 {
-            *kind = Kind { digest: digest.0, mean: took, seen: 1 };
-            return;
+        if kind.digest != digest.0 || LONG <= took {
+            *kind = Kind { digest: digest.0, least: u32::MAX, seen: 0 };
         }
+        let took = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
+        // The least time is forgotten by and by.
+        let faded = kind.least.saturating_add(kind.least / 8).saturating_add(8);
+        kind.least = took.min(faded);
         kind.seen = kind.seen.saturating_add(1);
-        kind.mean = kind.mean - kind.mean / WEIGHT + took / WEIGHT;
     }
 
     /// Whether statements of this kind are known to be short.
@@ -59,7 +61,7 @@ impl Pace {
         let kind = &self.kinds[digest.0 as usize % KINDS];
         kind.digest == digest.0
             && kind.seen >= BELIEVED
-            && u128::from(kind.mean) < SHORT.as_micros()
+            && u128::from(kind.least) < SHORT.as_micros()
     }
 }
 
@@ -79,13 +81,27 @@ mod tests {
         }
         assert!(pace.is_short(digest));
         assert!(!pace.is_short(Digest(8)));
-        // One slow one is enough to stop believing; many fast ones are needed to believe again.
+        // One long one is enough to stop believing; it takes as many short ones as at first to believe again.
         pace.learn(digest, Duration::from_secs(1));
         assert!(!pace.is_short(digest));
-        for _ in 0..50 {
+        for _ in 0..BELIEVED {
             pace.learn(digest, FAST);
         }
         assert!(pace.is_short(digest));
+    }
+
+    #[test]
+    fn delays_do_not_make_it_long_but_a_lasting_change_does() {
+        let mut pace = Pace::default();
+        let digest = Digest(7);
+        for run in 0..100 {
+            pace.learn(digest, if run % 4 == 0 { FAST } else { Duration::from_millis(20) });
+            assert_eq!(pace.is_short(digest), run >= BELIEVED - 1);
+        }
+        for _ in 0..30 {
+            pace.learn(digest, Duration::from_millis(4));
+        }
+        assert!(!pace.is_short(digest));
     }
 
     #[test]

@@ -52,8 +52,7 @@ pub(crate) fn refill(worker: &Rc<Worker>, link: &Rc<Link>) {
 fn may_lead(worker: &Worker, link: &Link) -> bool {
     let flights = link.flights.borrow();
     let pace = worker.pace.borrow();
-    let is_young =
-        flights.front().is_some_and(|front| crate::clock::now() - front.since < LONG);
+    let is_young = flights.front().is_some_and(|front| crate::clock::now() - front.since < LONG);
     let are_short = flights.iter().all(|flight| {
         flight.client.is_some() && flight.read.is_some_and(|digest| pace.is_short(digest))
     });

@@ -171,7 +171,7 @@ impl Default for Server {
             name: "main".to_owned(),
             limit: 64,
             links_max: 128,
-            pipeline: 4,
+            pipeline: 8,
             tls: link::tls::ForLinks::default(),
             tls_server_name: None,
             send_proxy: false,
