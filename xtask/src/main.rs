@@ -1,0 +1,99 @@
+//! What maintainers run beside `cargo test`: `cargo xtask ci | bulk`.
+//!
+//! Owns the command line only; each command is a module. Ships nothing. Invariant: whatever was started
+//! is stopped at the end, on an error and on Ctrl-C.
+
+mod bulk;
+mod errand;
+mod repository;
+mod ways;
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, ensure};
+use bench::interrupt::Interrupt;
+use clap::{Parser, Subcommand};
+
+use crate::ways::Way;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "What maintainers run")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Checks format and lints, and runs all tests.
+    Ci,
+    /// Moves big data through Flifo: a dump and its restoration, values of 64 MiB, a file of 100 MB.
+    #[command(after_help = bulk::DISK_HELP)]
+    Bulk {
+        /// Size of the database, such as 1GiB or 200MiB.
+        #[arg(long, default_value = "1GiB", value_parser = bulk::parse_size)]
+        size: u64,
+        #[arg(long, value_delimiter = ',', default_value = "carried,pooled")]
+        modes: Vec<Way>,
+        #[command(flatten)]
+        program: Program,
+    },
+}
+
+#[derive(clap::Args)]
+struct Program {
+    /// The program to test; by default it is built here, in release mode.
+    #[arg(long)]
+    flifo: Option<PathBuf>,
+}
+
+impl Program {
+    fn find(&self, modes: &[Way]) -> Result<PathBuf> {
+        match &self.flifo {
+            Some(path) => {
+                path.canonicalize().with_context(|| format!("there is no {}", path.display()))
+            }
+            None if modes.iter().any(|way| way.needs_flifo()) => build_flifo(),
+            None => Ok(PathBuf::from("flifo")),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<()> {
+    match task {
+        Task::Ci => ci(),
+        Task::Bulk { size, modes, program } => {
+            let flifo = program.find(&modes)?;
+            bulk::run(size, &modes, flifo, &Interrupt::listen()?)
+        }
+    }
+}
+
+fn ci() -> Result<()> {
+    cargo(&["fmt", "--all", "--check"])?;
+    cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+    cargo(&["test", "--workspace"])
+}
+
+fn build_flifo() -> Result<PathBuf> {
+    cargo(&["build", "--release", "--package", "flifo"])?;
+    Ok(repository::target().join("release/flifo"))
+}
+
+fn cargo(arguments: &[&str]) -> Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo).args(arguments).current_dir(repository::root()).status()?;
+    ensure!(status.success(), "`cargo {}` failed ({status})", arguments.join(" "));
+    Ok(())
+}
