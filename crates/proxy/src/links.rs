@@ -223,8 +223,8 @@ impl Link {
         let was_full = self.is_full();
         let result = self.outbox.poll_flush(&self.stream, context);
         if was_full && !self.is_full() {
-            let flights = self.flights.borrow();
-            if let Some(client) = flights.back().and_then(|flight| flight.client.as_ref()) {
+            // Not who is in flight: a value that comes in pieces of its own awaits no reply.
+            if let Some(client) = &*self.holder.borrow() {
                 client.wake();
             }
         }

@@ -82,6 +82,28 @@ fn statements_come_back_carried_and_pooled() {
 }
 
 #[test]
+fn a_value_sent_ahead_of_its_statement_arrives_however_long_it_is() {
+    let schema = schema("long_data");
+    let script = "mysqli_report(MYSQLI_REPORT_ERROR | MYSQLI_REPORT_STRICT); \
+        $link = new mysqli('127.0.0.1', getenv('NAME'), getenv('PASSWORD'), null, getenv('PORT')); \
+        $statement = $link->prepare('SELECT LENGTH(?)'); \
+        $none = null; $statement->bind_param('b', $none); \
+        foreach ([1, 20 << 20, 4 << 20] as $size) { \
+            $statement->send_long_data(0, str_repeat('x', $size)); \
+        } \
+        $statement->execute(); echo $statement->get_result()->fetch_row()[0];";
+    for flifo in [carried(), pooled()] {
+        run(&flifo, schema, "SELECT 1").unwrap();
+        let mut php = Command::new("timeout");
+        php.args(["30", "php", "-r", script]).stdin(Stdio::null());
+        php.env("NAME", USER).env("PASSWORD", server().password());
+        php.env("PORT", flifo.port().to_string());
+        let seen = finish(&php.output().expect("php runs"));
+        assert_eq!(seen.unwrap(), ((24 << 20) + 1).to_string());
+    }
+}
+
+#[test]
 fn logins_fail_as_users_expect() {
     let schema = schema("logins");
     for flifo in [carried(), pooled()] {
