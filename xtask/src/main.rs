@@ -1,10 +1,11 @@
-//! What maintainers run beside `cargo test`: `cargo xtask ci | bulk`.
+//! What maintainers run beside `cargo test`: `cargo xtask ci | sysbench-matrix | bulk`.
 //!
 //! Owns the command line only; each command is a module. Ships nothing. Invariant: whatever was started
 //! is stopped at the end, on an error and on Ctrl-C.
 
 mod bulk;
 mod errand;
+mod matrix;
 mod repository;
 mod ways;
 
@@ -28,6 +29,13 @@ struct Arguments {
 enum Task {
     /// Checks format and lints, and runs all tests.
     Ci,
+    /// Runs all of sysbench's database workloads each way; any error fails.
+    SysbenchMatrix {
+        #[command(flatten)]
+        extent: matrix::Extent,
+        #[command(flatten)]
+        program: Program,
+    },
     /// Moves big data through Flifo: a dump and its restoration, values of 64 MiB, a file of 100 MB.
     #[command(after_help = bulk::DISK_HELP)]
     Bulk {
@@ -73,6 +81,10 @@ fn main() -> ExitCode {
 fn run(task: Task) -> Result<()> {
     match task {
         Task::Ci => ci(),
+        Task::SysbenchMatrix { extent, program } => {
+            let flifo = program.find(&extent.modes)?;
+            matrix::run(&extent, flifo, &Interrupt::listen()?)
+        }
         Task::Bulk { size, modes, program } => {
             let flifo = program.find(&modes)?;
             bulk::run(size, &modes, flifo, &Interrupt::listen()?)
