@@ -155,7 +155,7 @@ impl Sysbench {
             .arg(format!("--threads={}", load.clients))
             .arg(format!("--time={}", load.seconds))
             .arg(format!("--db-ps-mode={}", load.preparation.name()))
-            .args(["--thread-init-timeout=120", "run"]);
+            .arg("run");
         let limit = Duration::from_secs(load.seconds.into()) + RUN_SLACK;
         match listen("sysbench", command, limit, interrupt) {
             Ok(said) => Ok(said.outcome()),
@@ -228,8 +228,9 @@ fn listen(name: &str, command: Command, limit: Duration, interrupt: &Interrupt) 
     }
     let status = talker.wait(interrupt)?;
     if !status.success() && heard.complaints.is_empty() {
-        let last = heard.report.iter().rev().find(|line| !line.is_empty());
-        let last = last.map_or("nothing", String::as_str);
+        // Its complaint and its name come by two pipes, in either order.
+        let from = heard.report.len().saturating_sub(COMPLAINTS_MAX);
+        let last = heard.report[from..].join(" | ");
         heard.complaints.push(format!("it ended with {status} and said last: {last}"));
     }
     Ok(heard)
