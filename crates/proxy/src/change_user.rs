@@ -47,9 +47,9 @@ pub(crate) async fn run(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]
     let mut talk = Talk::resume(&client.stream, client.take_more(), 1);
     let limit = worker.plan.limits.login;
     let proved = tokio::time::timeout(limit, prove(worker, &mut talk, payload)).await;
+    let sequence = talk.sequence();
     let fault = match proved {
         Ok(Ok(wanted)) => {
-            let sequence = talk.sequence();
             let (_, more) = talk.into_parts();
             client.keep_more(&more, false);
             match begin_anew(worker, client, &wanted, sequence) {
@@ -63,7 +63,7 @@ pub(crate) async fn run(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]
         }
     };
     worker.count_fault(fault.kind);
-    client.write(&fault.packet(2));
+    client.write(&fault.packet(sequence));
     client.close();
 }
 
