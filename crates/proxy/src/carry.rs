@@ -17,6 +17,7 @@ use crate::client;
 use crate::fault::{Fault, Kind};
 use crate::links::{self, Link};
 use crate::login::{Newcomer, NoLogin, tell};
+use crate::namesake;
 use crate::opener;
 use crate::worker::Worker;
 
@@ -60,6 +61,11 @@ pub(crate) async fn log_in(
         }
     };
     let Greeted { talk: mut server, greeting } = greeted;
+    if namesake::is_named(&login.user, newcomer.talk.stream(), server.stream())
+        && namesake::is_open(worker, &login.user).await
+    {
+        return Err(tell(newcomer, namesake::denied(&login.user)).await);
+    }
     let mut payload = Vec::new();
     request.encode(&mut payload);
     server.write(&payload).await?;

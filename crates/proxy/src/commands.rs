@@ -19,6 +19,7 @@ use crate::admit;
 use crate::client::{Client, Turn};
 use crate::fault::{Fault, Kind};
 use crate::kill;
+use crate::namesake;
 use crate::worker::Worker;
 
 /// Handles one command: all of it, or its first piece and what is still to come.
@@ -56,6 +57,12 @@ fn carried(
     upload: Option<Passage>,
 ) {
     let Some(link) = client.link() else { return client.close() };
+    if command == Some(Command::ChangeUser) {
+        let own = Rc::clone(&client.user.borrow());
+        if let Some(fault) = namesake::change(packet, &own, &client.stream, &link.stream) {
+            return crate::road::refuse_and_close(worker, client, &fault);
+        }
+    }
     match command {
         Some(Command::Quit) => {
             link.send(packet);

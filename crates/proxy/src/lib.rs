@@ -22,6 +22,7 @@ mod links;
 mod listener;
 mod login;
 pub mod logs;
+mod namesake;
 mod opener;
 mod outbox;
 mod proxy_protocol;

@@ -2,8 +2,10 @@
 //!
 //! Reads `/proc` and interprets nothing.
 
+use std::ffi::CStr;
 use std::fs;
 use std::io;
+use std::mem::MaybeUninit;
 use std::time::Duration;
 
 use rustix::process::{Resource, geteuid, getrlimit, setrlimit};
@@ -83,6 +85,27 @@ pub fn is_root() -> bool {
     geteuid().is_root()
 }
 
+/// The user that this process acts as: its number, and its name if the machine has one for it.
+pub fn user() -> (u32, Option<Vec<u8>>) {
+    let uid = geteuid().as_raw();
+    let mut room = vec![0; NAMES_MAX];
+    let mut entry = MaybeUninit::<libc::passwd>::uninit();
+    let mut found = std::ptr::null_mut();
+    // SAFETY: all pointers are to memory of ours that outlives the call, and `room` has the length
+    // that is told.
+    let error = unsafe {
+        let (names, length) = (room.as_mut_ptr(), room.len());
+        libc::getpwuid_r(uid, entry.as_mut_ptr(), names, length, &raw mut found)
+    };
+    if error != 0 || found.is_null() {
+        return (uid, None);
+    }
+    // SAFETY: `found` is not null, so `entry` has been filled; its name is a string that ends in
+    // `room`, which still lives.
+    let name = unsafe { CStr::from_ptr(entry.assume_init_ref().pw_name) };
+    (uid, Some(name.to_bytes().to_vec()))
+}
+
 fn parse_stat(stat: &str) -> Option<CpuTime> {
     // The second field is the program's name in parentheses, which may hold blanks and parentheses.
     let (_, fields) = stat.rsplit_once(')')?;
@@ -107,6 +130,8 @@ fn odd(pid: u32, file: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("/proc/{pid}/{file} is not understood"))
 }
 
+/// All texts of an entry of the list of users.
+const NAMES_MAX: usize = 64 << 10;
 /// Linux shows times to user space in units of 1/100 s, whatever its own clock ticks in.
 const TICK_MS: u64 = 10;
 
@@ -168,6 +193,19 @@ mod tests {
     #[test]
     fn a_process_that_is_not_there_is_not_found() {
         assert_eq!(cpu_time(u32::MAX).expect_err("absent").kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn the_user_is_the_one_that_the_machine_names() {
+        let ask = |what| {
+            let output = std::process::Command::new("id").arg(what).output().expect("id runs");
+            String::from_utf8(output.stdout).expect("text").trim().to_owned()
+        };
+        let (uid, name) = user();
+        assert_eq!(uid.to_string(), ask("-u"));
+        if let Some(name) = name {
+            assert_eq!(String::from_utf8(name).expect("text"), ask("-un"));
+        }
     }
 
     #[test]

@@ -116,6 +116,47 @@ fn logins_fail_as_users_expect() {
 }
 
 #[test]
+fn nobody_becomes_the_user_that_flifo_runs_as() {
+    let (schema, me) =
+        (schema("namesake"), String::from_utf8(sys::process::user().1.unwrap()).unwrap());
+    // As Debian's packages make root's account: the wrong password first, then the socket's word.
+    let account = |how: &str| {
+        let sql = format!(
+            "CREATE OR REPLACE USER '{me}'@'%' IDENTIFIED VIA {how}; GRANT ALL ON *.* TO '{me}'@'%'"
+        );
+        server().sql(&format!("DROP USER IF EXISTS '{me}'@'localhost'; {sql}")).unwrap();
+    };
+    let try_as_me = |flifo: &Flifo, password: &str| {
+        let mut client = client(flifo, schema, password, "SELECT SUBSTRING_INDEX(USER(), '@', 1)");
+        finish(&client.arg(format!("-u{me}")).output().unwrap())
+    };
+    for flifo in [carried(), pooled()] {
+        for how in ["unix_socket", "mysql_native_password USING 'invalid' OR unix_socket"] {
+            account(how);
+            let refused = try_as_me(&flifo, "x").unwrap_err();
+            assert!(
+                refused.contains("ERROR 1045 (28000)") && refused.contains("lends"),
+                "{refused}"
+            );
+        }
+        // With a password, it is an account like any other.
+        account("mysql_native_password USING PASSWORD('mine')");
+        assert_eq!(try_as_me(&flifo, "mine").unwrap(), me);
+        let refused = try_as_me(&flifo, "wrong").unwrap_err();
+        assert!(refused.contains("using password: YES"), "{refused}");
+        account("unix_socket");
+        let script = "mysqli_report(MYSQLI_REPORT_OFF); \
+            $link = new mysqli('127.0.0.1', getenv('NAME'), getenv('PASSWORD'), '', getenv('PORT')); \
+            echo $link->change_user(getenv('ME'), '', '') ? 'let in' : $link->error;";
+        let mut php = Command::new("php");
+        php.args(["-r", script]).env("NAME", USER).env("PASSWORD", server().password());
+        php.env("PORT", flifo.port().to_string()).env("ME", &me);
+        let said = finish(&php.output().expect("php runs")).unwrap();
+        assert!(said.contains("Access denied"), "{said}");
+    }
+}
+
+#[test]
 fn nothing_of_one_client_is_left_for_the_next() {
     let schema = schema("leaks");
     let flifo = pooled();
