@@ -95,6 +95,11 @@ fn pooled(
     packet: &mut [u8],
     upload: Option<Passage>,
 ) {
+    if upload.is_some() && !may_be_long(command) {
+        // What is still to come must not be taken for commands.
+        let message = format!("Malformed packet: {} is never this long", command.name());
+        return refuse(worker, client, upload, &Fault::new(Kind::Malformed, message));
+    }
     let id = statement::id(&packet[HEADER..]).unwrap_or(0);
     match command {
         Command::Quit => client.close(),
@@ -126,6 +131,18 @@ fn pooled(
         }
         _ => enter(worker, client, packet, upload, Asks::default()),
     }
+}
+
+/// Whether a command may be longer than a buffer: it carries a text or values of the client's.
+const fn may_be_long(command: Command) -> bool {
+    matches!(
+        command,
+        Command::Query
+            | Command::StmtPrepare
+            | Command::StmtExecute
+            | Command::StmtBulkExecute
+            | Command::StmtSendLongData
+    )
 }
 
 /// A query, or the text of a statement to be prepared.
