@@ -56,6 +56,7 @@ pub struct Follower {
     continued: bool,
     /// Sequence id of the last packet whose header was read.
     sequence: u8,
+    begun: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +107,7 @@ impl Follower {
             Shape::Stream => Phase::Stream,
             Shape::Authentication => Phase::Authentication,
         };
-        Self { capabilities, phase, skip: 0, continued: false, sequence: 0 }
+        Self { capabilities, phase, skip: 0, continued: false, sequence: 0, begun: false }
     }
 
     /// Sequence id that the next packet from Flifo itself would have.
@@ -121,7 +122,7 @@ impl Follower {
 
     /// Whether any of the reply has been followed.
     pub const fn has_begun(&self) -> bool {
-        self.sequence != 0
+        self.begun
     }
 
     /// Whether the last byte seen ended a packet, so that a packet of Flifo's own could follow.
@@ -175,6 +176,7 @@ impl Follower {
                         return Ok(Step::More { from: at });
                     };
                     self.sequence = header.sequence;
+                    self.begun = true;
                     match self.inspect(kind, payload)? {
                         Some(kind) => return Ok(Step::Packet { kind, start: at, end }),
                         // The column count: it only moves the phase on.
@@ -189,6 +191,7 @@ impl Follower {
         self.skip = header.len;
         self.continued = header.is_continued();
         self.sequence = header.sequence;
+        self.begun = true;
     }
 
     /// Decides by the first byte and the length what a packet is in this phase.

@@ -190,3 +190,21 @@ fn nonsense_is_refused() {
     let bytes = [&huge[..], &[OK, 0, 0]].concat();
     assert!(follow(Shape::Simple, NEW, &bytes, 4096).is_err());
 }
+
+#[test]
+fn a_reply_has_begun_even_where_its_sequence_ids_begin_anew() {
+    let mut follower = Follower::new(Shape::Results, Capabilities::DEPRECATE_EOF);
+    assert!(!follower.has_begun());
+    let mut bytes = Vec::new();
+    put_packet(&mut bytes, 1, &[1]);
+    put_packet(&mut bytes, 2, b"column");
+    for sequence in 3..=255 {
+        put_packet(&mut bytes, sequence, b"\x03row");
+    }
+    // In the middle of the packet that is numbered zero.
+    put_packet(&mut bytes, 0, b"\x03row");
+    let cut = bytes.len() - 2;
+    assert_eq!(follower.advance(&bytes[..cut], 0), Ok(Step::More { from: cut }));
+    assert!(follower.has_begun() && !follower.is_between_packets());
+    assert_eq!(follower.next_sequence(), 1);
+}
