@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use engine::gate::Waiting;
 use engine::intent::Digest;
@@ -174,6 +174,11 @@ impl Client {
 
     pub(crate) fn is_draining(&self) -> bool {
         self.outbox.is_draining(&self.stream)
+    }
+
+    /// How long the client has taken nothing of what is left for it.
+    pub(crate) fn stalled_for(&self, now: Instant) -> Duration {
+        self.outbox.stalled_for(now)
     }
 
     /// Takes what was read before its turn.

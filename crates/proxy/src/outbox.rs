@@ -6,6 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use link::Stream;
 
@@ -13,6 +14,8 @@ use link::Stream;
 pub(crate) struct Outbox {
     bytes: RefCell<Vec<u8>>,
     corked: Cell<bool>,
+    /// When the socket last took something, or nothing was left for it.
+    moved: Cell<Option<Instant>>,
 }
 
 /// The memory of an empty outbox that was corked is kept up to this, for the next time.
@@ -37,6 +40,11 @@ impl Outbox {
         !self.is_empty() || stream.wants_flush()
     }
 
+    /// How long the socket has taken nothing of what is left for it.
+    pub(crate) fn stalled_for(&self, now: Instant) -> Duration {
+        self.moved.get().map_or(Duration::ZERO, |moved| now.saturating_duration_since(moved))
+    }
+
     /// Sends bytes behind what is there. True: the socket has taken all.
     pub(crate) fn send(&self, stream: &Stream, bytes: &[u8]) -> io::Result<bool> {
         let mut kept = self.bytes.borrow_mut();
@@ -49,6 +57,9 @@ impl Outbox {
                     Err(error) => return Err(error),
                 }
             }
+        }
+        if kept.is_empty() && at < bytes.len() {
+            self.moved.set(Some(crate::clock::now()));
         }
         kept.extend_from_slice(&bytes[at..]);
         Ok(kept.is_empty() && !stream.wants_flush())
@@ -92,7 +103,7 @@ impl Outbox {
                     *kept = Vec::new();
                     return Poll::Ready(Ok(()));
                 }
-                Ok(()) => {}
+                Ok(()) => self.moved.set(Some(crate::clock::now())),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     match stream.poll_writable(context) {
                         Poll::Ready(Ok(())) => {}

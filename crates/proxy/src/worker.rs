@@ -327,9 +327,11 @@ fn expire_clients(worker: &Rc<Worker>) {
         .borrow()
         .values()
         .filter(|client| {
+            if client.is_draining() {
+                return limits.write_stall.is_some_and(|max| client.stalled_for(now) >= max);
+            }
             let age = now.saturating_duration_since(client.turned.get());
             let max = match client.turn.get() {
-                _ if client.is_draining() => limits.write_stall,
                 Turn::Client if worker.is_stopping() => Some(Duration::ZERO),
                 Turn::Client => limits.idle_client,
                 Turn::Server => limits.statement,
