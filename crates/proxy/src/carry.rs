@@ -16,7 +16,7 @@ use wire::response::OkPacket;
 use crate::client;
 use crate::fault::{Fault, Kind};
 use crate::links::{self, Link};
-use crate::login::{Newcomer, NoLogin, tell};
+use crate::login::{Newcomer, NoLogin, tell, too_many_of_user};
 use crate::namesake;
 use crate::opener;
 use crate::worker::Worker;
@@ -41,6 +41,15 @@ pub(crate) async fn log_in(
     server: Option<Greeted>,
     greeted_by: GreetedBy,
 ) -> Result<client::Login, NoLogin> {
+    let cap = worker.shared.users.carried(&login.user);
+    let place = cap.map(|cap| cap.reserve().ok_or(cap)).transpose();
+    let place = match place {
+        Ok(place) => place,
+        Err(cap) => {
+            let bound = "clients_max or links_max";
+            return Err(tell(newcomer, too_many_of_user(&login.user, bound, cap)).await);
+        }
+    };
     let greeted = match server {
         Some(greeted) => greeted,
         None => match opener::greeted(worker, newcomer.peer).await {
@@ -87,6 +96,9 @@ pub(crate) async fn log_in(
     let link = Rc::new(link);
     worker.add_link(&link);
     tokio::task::spawn_local(links::serve(Rc::clone(worker), Rc::clone(&link)));
+    if let Some(place) = place {
+        place.keep();
+    }
     Ok(client::Login {
         id: match greeted_by {
             GreetedBy::Server => greeting.connection_id,

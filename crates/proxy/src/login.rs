@@ -27,7 +27,7 @@ use crate::fault::{Fault, Kind};
 use crate::keys::Key;
 use crate::opener;
 use crate::server::offered;
-use crate::users::User;
+use crate::users::{Cap, User};
 use crate::worker::{Mail, Worker};
 
 /// A socket that a listener has accepted.
@@ -245,12 +245,8 @@ async fn pool(
         return Err(tell(newcomer, fault).await);
     }
     let Some(reserved) = user.clients.reserve() else {
-        let max = user.clients.max().unwrap_or_default();
-        let message = format!(
-            "User '{}' has exceeded its clients_max in Flifo's configuration (current value: {max})",
-            String::from_utf8_lossy(&login.user)
-        );
-        return Err(tell(newcomer, Fault::new(Kind::UserLimit, message)).await);
+        let fault = too_many_of_user(&login.user, "clients_max", &user.clients);
+        return Err(tell(newcomer, fault).await);
     };
     let name: Rc<[u8]> = login.user.as_slice().into();
     let key = Key::new(Rc::clone(&name), login.capabilities, login.collation);
@@ -286,6 +282,16 @@ async fn pool(
         sequence: login.schema.is_some().then_some(sequence),
     };
     Ok((client, login.schema))
+}
+
+/// A user has as many clients, or links, as it may.
+pub(crate) fn too_many_of_user(name: &[u8], bound: &str, cap: &Cap) -> Fault {
+    let message = format!(
+        "User '{}' has exceeded its {bound} in Flifo's configuration (current value: {})",
+        String::from_utf8_lossy(name),
+        cap.max().unwrap_or_default()
+    );
+    Fault::new(Kind::UserLimit, message)
 }
 
 /// Whether letters of this collation's character set may contain a quote or a backslash as their second byte, so that

@@ -82,7 +82,11 @@ fn bind(plan: &Plan) -> Result<Vec<Listener>, RunError> {
 
 fn users(plan: &Plan) -> Users {
     let mut users = Users::default();
-    for user in plan.users.iter().filter(|user| user.pooled) {
+    for user in &plan.users {
+        if !user.pooled {
+            users.add_carried(user.name.as_bytes(), user.clients_max, user.links_max);
+            continue;
+        }
         let known = match &user.password {
             Some(Password::Plain(password)) => {
                 User::with_password(password.clone(), user.plugin.clone())

@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use link::login::Credential;
 use wire::auth::{Nonce, Plugin, Secret, native};
 
-/// All users of the configuration.
+/// All users of the configuration, by their names.
 #[derive(Debug, Default)]
 pub(crate) struct Users {
     known: HashMap<Vec<u8>, User>,
+    /// Those who are named but carried. Each of their clients has one link, so that one bound serves for both.
+    carried: HashMap<Vec<u8>, Cap>,
 }
 
 /// One user whose clients are pooled.
@@ -160,10 +162,28 @@ impl Users {
         self.known.insert(name.to_vec(), user);
     }
 
+    /// Names a user whose clients are carried, with what they may have at once.
+    pub(crate) fn add_carried(
+        &mut self,
+        name: &[u8],
+        clients_max: Option<u32>,
+        links_max: Option<u32>,
+    ) {
+        let max = clients_max.into_iter().chain(links_max).min();
+        self.carried.insert(name.to_vec(), Cap::new(max));
+    }
+
+    /// A user whose clients are pooled.
     pub(crate) fn get(&self, name: &[u8]) -> Option<&User> {
         self.known.get(name)
     }
 
+    /// What the clients of a user may have at once who is named, but carried.
+    pub(crate) fn carried(&self, name: &[u8]) -> Option<&Cap> {
+        self.carried.get(name)
+    }
+
+    /// Whether no clients are pooled.
     pub(crate) fn is_empty(&self) -> bool {
         self.known.is_empty()
     }

@@ -235,6 +235,8 @@ impl Worker {
         self.clients.borrow_mut().remove(&client.id);
         if let Some(key) = client.key.get() {
             self.user_of(key, |user| user.clients.give_back());
+        } else if let Some(cap) = self.shared.users.carried(&client.user.borrow()) {
+            cap.give_back();
         }
     }
 
