@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use engine::session::Session;
 use link::Talk;
-use link::login::{Greeted, prove_fully};
+use link::login::{Greeted, LoginError, prove_fully};
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2};
 use wire::handshake::{AuthPacket, Login};
 use wire::response::OkPacket;
@@ -77,7 +77,10 @@ pub(crate) async fn log_in(
     }
     let mut payload = Vec::new();
     request.encode(&mut payload);
-    server.write(&payload).await?;
+    if let Err(error) = server.write(&payload).await {
+        let error = opener::NoLink::from(LoginError::from(error));
+        return Err(tell(newcomer, error.fault(worker)).await);
+    }
     let mut relay = Relay {
         worker,
         plugin: Plugin::from_name(&greeting.plugin),
