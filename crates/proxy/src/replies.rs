@@ -411,6 +411,22 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, link: &Link, flight: &Fli
     );
     let fault = Fault::new(Kind::LinkLost, message);
     worker.count_fault(fault.kind);
+    end_reply(worker, client, link, flight, &fault);
+}
+
+/// Ends a link in the middle of what it does, for a reason that its client is told in the reply's place.
+pub(crate) fn cut_off(worker: &Worker, link: &Link, fault: &Fault) {
+    for flight in link.flights.borrow_mut().iter_mut() {
+        if let Some(client) = flight.client.take() {
+            end_reply(worker, &client, link, flight, fault);
+            client.close();
+        }
+    }
+    link.close();
+}
+
+/// Ends a reply with an error, unless its client is in the middle of a packet.
+fn end_reply(worker: &Worker, client: &Client, link: &Link, flight: &Flight, fault: &Fault) {
     let started = flight.is_listened_to() && flight.follower.has_begun();
     if started && !flight.follower.is_between_packets() {
         // In the middle of a packet nothing can be said.

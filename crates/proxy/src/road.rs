@@ -11,6 +11,7 @@ use crate::buffers::BUFFER;
 use crate::client::{Client, Turn};
 use crate::commands;
 use crate::fault::{Fault, Kind};
+use crate::replies;
 use crate::worker::Worker;
 
 /// Reads what the client has sent and handles it.
@@ -29,7 +30,7 @@ pub(crate) fn read(worker: &Rc<Worker>, client: &Rc<Client>) {
 
 /// Handles bytes of a client: the rest of what it uploads, then commands while it is its turn.
 pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8]) {
-    let mut at = pass_upload(client, bytes);
+    let mut at = pass_upload(worker, client, bytes);
     while at < bytes.len() && client.turn.get() == Turn::Client && !client.is_closing() {
         let Some(header) = Header::peek(&bytes[at..]) else {
             return client.keep_more(&bytes[at..], true);
@@ -45,9 +46,7 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8])
         let length = HEADER + header.len;
         let max = worker.plan.limits.packet_max;
         if header.len as u64 > max {
-            let message =
-                format!("Got a packet of {} bytes; Flifo's packet_max is {max}", header.len);
-            return refuse_and_close(worker, client, &Fault::new(Kind::PacketTooLarge, message));
+            return refuse_and_close(worker, client, &too_large(header.len as u64, max));
         }
         // A command is read as a whole where it fits a buffer, else it begins with as much as does.
         if there < length.min(BUFFER) {
@@ -58,17 +57,28 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8])
         let upload = (!passage.is_done()).then_some(passage);
         commands::handle(worker, client, &mut bytes[at..end], upload);
         at = end;
-        at += pass_upload(client, &bytes[at..]);
+        at += pass_upload(worker, client, &bytes[at..]);
     }
     client.keep_more(&bytes[at..], false);
 }
 
 /// Sends on what belongs to a command that is being uploaded.
-fn pass_upload(client: &Client, bytes: &[u8]) -> usize {
+fn pass_upload(worker: &Worker, client: &Client, bytes: &[u8]) -> usize {
     let (Some(mut passage), Turn::Server) = (client.upload.get(), client.turn.get()) else {
         return 0;
     };
     let passed = passage.advance(bytes);
+    let max = worker.plan.limits.packet_max;
+    if let Some(len) = passage.payload_len().filter(|len| *len > max) {
+        // The server has the beginning; without the rest it runs nothing, and its connection is lost.
+        let fault = too_large(len, max);
+        worker.count_fault(fault.kind);
+        if let Some(link) = client.link() {
+            replies::cut_off(worker, &link, &fault);
+        }
+        client.close();
+        return bytes.len();
+    }
     if let Some(link) = client.link() {
         link.send(&bytes[..passed]);
     }
@@ -77,6 +87,11 @@ fn pass_upload(client: &Client, bytes: &[u8]) -> usize {
         client.give_turn();
     }
     passed
+}
+
+fn too_large(len: u64, max: u64) -> Fault {
+    let message = format!("Got a packet of {len} bytes; Flifo's packet_max is {max}");
+    Fault::new(Kind::PacketTooLarge, message)
 }
 
 /// Sends an error that ends the connection.

@@ -25,7 +25,8 @@ use crate::keys::{KeyId, Keys};
 use crate::kill;
 use crate::links::Link;
 use crate::login;
-use crate::replies::Settled;
+
+use crate::replies::{self, Settled};
 use crate::server::ServerFacts;
 use crate::users::{User, Users};
 
@@ -372,8 +373,7 @@ fn expire_statement(worker: &Rc<Worker>, client: &Rc<Client>) {
             Kind::StatementTooLong,
             "Flifo ended this connection: its statement ran longer than limits.statement",
         );
-        client.write_last(&fault.packet(1));
-        client.close();
+        replies::cut_off(worker, &link, &fault);
     }
 }
 

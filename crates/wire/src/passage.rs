@@ -26,19 +26,39 @@ pub struct Passage {
     /// Bytes of an unfinished header.
     header: [u8; HEADER],
     header_len: usize,
+    /// Payload bytes that the headers so far have announced.
+    announced: u64,
     done: bool,
 }
 
 impl Passage {
     /// Begins before a packet.
     pub const fn new(until: Until) -> Self {
-        Self { until, left: 0, continued: false, header: [0; HEADER], header_len: 0, done: false }
+        Self {
+            until,
+            left: 0,
+            continued: false,
+            header: [0; HEADER],
+            header_len: 0,
+            announced: 0,
+            done: false,
+        }
     }
 
     /// Begins inside the first packet of a payload, of which `left` bytes are still to come.
     pub const fn inside(header: Header, left: usize) -> Self {
         let done = left == 0 && !header.is_continued();
-        Self { left, continued: header.is_continued(), done, ..Self::new(Until::PayloadEnd) }
+        let announced = header.len as u64;
+        let continued = header.is_continued();
+        Self { left, continued, announced, done, ..Self::new(Until::PayloadEnd) }
+    }
+
+    /// The length of the payload, as far as its headers have told. What ends otherwise has none.
+    pub const fn payload_len(&self) -> Option<u64> {
+        match self.until {
+            Until::PayloadEnd => Some(self.announced),
+            Until::EmptyPacket | Until::Never => None,
+        }
     }
 
     pub const fn is_done(&self) -> bool {
@@ -64,6 +84,7 @@ impl Passage {
                 let header = Header::decode(self.header);
                 let was_continued = std::mem::replace(&mut self.continued, header.is_continued());
                 self.left = header.len;
+                self.announced = self.announced.saturating_add(header.len as u64);
                 let is_empty = header.len == 0 && !was_continued;
                 self.done = is_empty && self.until == Until::EmptyPacket;
                 self.end_of_packet();
@@ -120,6 +141,10 @@ mod tests {
         let header = Header::peek(&bytes).unwrap();
         let inside = Passage::inside(header, PAYLOAD_MAX - 10);
         assert_eq!(pass(inside, &bytes[HEADER + 10..], 65_536), (len - HEADER - 10, true));
+        assert_eq!(inside.payload_len(), Some(PAYLOAD_MAX as u64));
+        let mut inside = inside;
+        inside.advance(&[&bytes[HEADER + 10..len - HEADER], &[7, 0, 0, 1]].concat());
+        assert_eq!(inside.payload_len(), Some(PAYLOAD_MAX as u64 + 7));
     }
 
     #[test]
@@ -135,6 +160,7 @@ mod tests {
     fn nothing_ends_a_stream() {
         let bytes = [1, 0, 0, 0, 9, 0, 0, 0, 1];
         assert_eq!(pass(Passage::new(Until::Never), &bytes, 2), (9, false));
+        assert_eq!(Passage::new(Until::Never).payload_len(), None);
         let header = Header { len: 5, sequence: 0 };
         assert!(Passage::inside(header, 0).is_done());
     }
