@@ -112,13 +112,15 @@ pub(crate) fn end(worker: &Rc<Worker>, client: &Rc<Client>) {
     {
         client.link.take();
         ahead::take_back(worker, &link);
+        // A server that waits for the rest of a command cannot be told to kill it.
+        let waits_for_more = client.upload.take().is_some();
         let mut runs = false;
         for flight in link.flights.borrow_mut().iter_mut() {
             flight.client = None;
             flight.read = None;
             runs = true;
         }
-        if runs && link.key.get().is_some() {
+        if runs && !waits_for_more && link.key.get().is_some() {
             // The reply is read to its end and dropped, which gives the slot back; then the link is closed.
             crate::kill::abandon(worker, &link);
         } else {

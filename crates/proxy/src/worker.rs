@@ -25,7 +25,6 @@ use crate::keys::{KeyId, Keys};
 use crate::kill;
 use crate::links::Link;
 use crate::login;
-
 use crate::replies::{self, Settled};
 use crate::server::ServerFacts;
 use crate::users::{User, Users};
