@@ -196,7 +196,7 @@ pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, link: &Rc<Link>) {
     }
     let now = crate::clock::now();
     let is_old = worker.plan.limits.link_age.is_some_and(|age| now - link.opened >= age);
-    if is_old || worker.is_stopping() || worker.owes_link.take() {
+    if is_old || link.is_closing() || worker.is_stopping() || worker.owes_link.take() {
         link.close();
     } else {
         worker.gate.borrow_mut().put(key, Rc::clone(link), now);

@@ -309,7 +309,8 @@ pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
             Event::Drained => {
                 if client.turn_follows.replace(false) {
                     client.give_turn();
-                } else if let Some(link) = client.link() {
+                }
+                if let Some(link) = client.link() {
                     link.wake();
                 }
             }

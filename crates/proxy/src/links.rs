@@ -190,17 +190,24 @@ impl Link {
         self.wake();
     }
 
+    pub(crate) const fn is_closing(&self) -> bool {
+        self.closing.get()
+    }
+
     pub(crate) fn wake(&self) {
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();
         }
     }
 
-    /// Whether the reply in flight cannot go on because its client does not take it.
+    /// Whether what the server says cannot go on because its client does not take it.
     fn is_held_up(&self) -> bool {
-        let flights = self.flights.borrow();
-        let client = flights.front().and_then(|flight| flight.client.as_ref());
-        client.is_some_and(|client| client.is_draining())
+        let is_draining = |client: &Rc<Client>| client.is_draining();
+        match self.flights.borrow().front() {
+            Some(flight) => flight.client.as_ref().is_some_and(is_draining),
+            // A server that speaks out of turn must not fill the memory either.
+            None => self.holder.borrow().as_ref().is_some_and(is_draining),
+        }
     }
 
     /// Waits until there is something to read. An error ends the link.

@@ -109,7 +109,12 @@ fn follow(
             }
             Ok(Step::End { at: end }) => {
                 let flight = flights.pop_front();
+                let is_last = flights.is_empty();
                 drop(flights);
+                if is_last && end < len && link.key.get().is_some() {
+                    // What comes behind the answer would be taken for that to the next client's statement.
+                    link.close();
+                }
                 if let Some(flight) = flight {
                     settled.extend(finish(worker, link, flight, from..end));
                 }
