@@ -1,11 +1,14 @@
 //! The `flifo` program as a child process: built if need be, started with a configuration, stopped by pid.
 
+use std::fs::File;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
 /// A running proxy. Dropped, it is killed.
 #[derive(Debug)]
@@ -25,11 +28,22 @@ impl Flifo {
     /// If it does not greet in time; with what it logged.
     pub fn start(rest: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
+        let log = File::create(folder.path().join("log")).expect("a log");
+        Self::begin(rest, folder, log)
+    }
+
+    /// Starts the proxy with its log on a disk that is always full.
+    pub fn start_on_full_disk(rest: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let full = File::options().write(true).open("/dev/full").expect("Linux has one");
+        Self::begin(rest, folder, full)
+    }
+
+    fn begin(rest: &str, folder: tempfile::TempDir, log: File) -> Self {
         let port = free_port();
         let config = folder.path().join("flifo.toml");
         let text = format!("listen = [\"127.0.0.1:{port}\"]\n{rest}");
         std::fs::write(&config, text).expect("the configuration is written");
-        let log = std::fs::File::create(folder.path().join("log")).expect("a log");
         let mut command = Command::new(program());
         command.args(["run", "--config"]).arg(&config);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
@@ -61,6 +75,48 @@ impl Flifo {
     pub fn stop(mut self) -> (ExitStatus, String) {
         let status = sys::child::stop(&mut self.child, PATIENCE).expect("flifo ends");
         (status, self.log())
+    }
+
+    /// Asks it to stop (SIGTERM), and does not wait.
+    ///
+    /// # Panics
+    /// If it has ended already.
+    pub fn ask_to_stop(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("flifo runs");
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("it is our child").is_some()
+    }
+
+    /// Bytes of memory that it has now.
+    ///
+    /// # Panics
+    /// If it has ended.
+    pub fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()));
+        let status = status.expect("flifo runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        kibibytes.expect("Linux tells it") << 10
+    }
+
+    /// Descriptors that it has open now.
+    ///
+    /// # Panics
+    /// If it has ended.
+    pub fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("flifo runs").count()
+    }
+
+    /// From now on it may have no descriptor numbered `count` or higher.
+    ///
+    /// # Panics
+    /// If it has ended.
+    pub fn limit_descriptors(&self, count: u64) {
+        let limit = Rlimit { current: Some(count), maximum: Some(count) };
+        prlimit(Some(Pid::from_child(&self.child)), Resource::Nofile, limit).expect("flifo runs");
     }
 
     fn greets(&self) -> bool {

@@ -1,3 +1,8 @@
-//! Tests only: the program as a child process, and what the integration tests need around it.
+//! Tests only: the program as a child process, peers of both kinds that do as they are told, and what the integration
+//! tests need around them.
 
+pub mod fake_client;
+pub mod fake_server;
 pub mod flifo;
+pub mod reply;
+pub mod scene;
