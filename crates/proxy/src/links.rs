@@ -175,10 +175,6 @@ impl Link {
         }
     }
 
-    pub(crate) const fn is_closing(&self) -> bool {
-        self.closing.get()
-    }
-
     /// Whether so much is unsent that no more should be read from a client for it.
     pub(crate) fn is_full(&self) -> bool {
         self.outbox.len() >= OUTBOX_MAX
