@@ -1,6 +1,7 @@
 //! `cargo xtask bulk`: does big data arrive as it left, and does Flifo stay small meanwhile?
 //!
-//! Owns the course, the bounds and the table at the end; [`source`] makes the data, [`moves`] moves it.
+//! Owns the course, the bounds and the table at the end; [`source`] makes the data, [`moves`] moves
+//! it.
 //! Invariant: succeeds only if everything that was moved is equal to what it was made from, and the
 //! proxy has never had more than [`PEAK_MAX`] of memory.
 
@@ -21,8 +22,8 @@ use crate::ways::{Passage, Setup, Way};
 
 /// What stands below the options in `--help`.
 pub(crate) const DISK_HELP: &str = "\
-The temporary folder (TMPDIR) needs four times that size and 3 GiB; what is made there goes at the end.
-PHP with mysqli is needed.";
+The temporary folder (TMPDIR) needs four times that size and 3 GiB; what is made there goes at the
+end. PHP with mysqli is needed.";
 
 /// Moves everything each way, and prints how it went.
 pub(crate) fn run(size: u64, modes: &[Way], flifo: PathBuf, interrupt: &Interrupt) -> Result<()> {
@@ -134,7 +135,7 @@ fn ensure_space(folder: &Path, size: u64) -> Result<()> {
     let needed = size.saturating_mul(4).saturating_add(3 << 30);
     ensure!(
         needed <= free,
-        "{} has room for {} MiB, and {} MiB are needed; set TMPDIR to another place, or --size to less",
+        "{} has room for {} MiB, and {} MiB are needed; set another TMPDIR or a smaller --size",
         folder.display(),
         free >> 20,
         needed >> 20

@@ -1,7 +1,7 @@
 //! A program that is run to its end for its effect: a client with a file to read or to write.
 //!
-//! Does not know what the program does. Invariants: it ends within its time or is stopped, as it is on
-//! Ctrl-C; if it fails, the error quotes what it complained about.
+//! Does not know what the program does. Invariants: it ends within its time or is stopped, as it is
+//! on Ctrl-C; if it fails, the error quotes what it complained about.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use bench::interrupt::Interrupt;
 use bench::process::Running;
 
-/// Runs `command`, whose standard input and output the caller has set, and returns how long it took.
+/// Runs `command`, whose standard input and output the caller has set; returns how long it took.
 /// Its complaints go to a file in `folder`. Calls `tick` some times a second.
 pub(crate) fn run(
     name: &str,
@@ -43,7 +43,7 @@ pub(crate) fn run(
     Ok(time)
 }
 
-/// The beginning: a client that is fed a dump goes on to complain of what follows from its first error.
+/// The beginning: what a client complains of later may follow from its first error.
 fn shorten(text: &str) -> String {
     let mut short: String = text.chars().take(SHOWN_MAX).collect();
     if short.len() < text.len() {

@@ -1,7 +1,7 @@
 //! What maintainers run beside `cargo test`: `cargo xtask ci | sysbench-matrix | bulk`.
 //!
-//! Owns the command line only; each command is a module. Ships nothing. Invariant: whatever was started
-//! is stopped at the end, on an error and on Ctrl-C.
+//! Owns the command line only; each command is a module. Ships nothing. Invariant: whatever was
+//! started is stopped at the end, on an error and on Ctrl-C.
 
 mod bulk;
 mod errand;
@@ -36,7 +36,7 @@ enum Task {
         #[command(flatten)]
         program: Program,
     },
-    /// Moves big data through Flifo: a dump and its restoration, values of 64 MiB, a file of 100 MB.
+    /// Moves big data through Flifo: a dump and its restoration, values of 64 MiB, a file.
     #[command(after_help = bulk::DISK_HELP)]
     Bulk {
         /// Size of the database, such as 1GiB or 200MiB.

@@ -1,8 +1,8 @@
 //! `cargo xtask sysbench-matrix`: every database workload of sysbench's, with and without prepared
-//! statements, for one client and for hundreds, each way. Correctness counts here, speed is shown only.
+//! statements, for one client and for hundreds, each way. Correctness counts, speed is shown only.
 //!
-//! Owns the course, the verdict and the table; [`load`] runs sysbench. Invariant: succeeds only if each
-//! cell went without an error, but for conflicts of transactions that the server itself has counted.
+//! Owns the course, the verdict and the table; [`load`] runs sysbench. Invariant: succeeds only if
+//! each cell went without an error, but for conflicts of transactions that the server has counted.
 
 mod load;
 

@@ -1,8 +1,8 @@
-//! The ways from a client to a private server: directly, carried or pooled through Flifo, or HAProxy.
+//! The ways from a client to a private server: directly, through Flifo or through HAProxy.
 //!
-//! Starts and configures the proxies; does not know what is run through them. Invariants: a way that
-//! was opened greets clients; its proxy stops when the way is dropped. HAProxy forwards bytes that it
-//! does not read, so through it everything must be as it is directly: it tests the tests.
+//! Starts and configures the proxies; does not know what is run through them. Invariants: a way
+//! that was opened greets clients; its proxy stops when the way is dropped. HAProxy forwards bytes
+//! that it does not read, so through it everything must be as it is directly: it tests the tests.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -146,10 +146,11 @@ fn greets(port: u16) -> bool {
     stream.set_read_timeout(Some(GREETING_MAX)).is_ok() && stream.read_exact(&mut first).is_ok()
 }
 
+/// Hundreds of clients may each send megabytes over few links: nobody is sent away for waiting.
 fn flifo_config(way: Way, port: u16, server: &PrivateServer, setup: &Setup) -> String {
     let mut text = format!(
         "listen = [\"127.0.0.1:{port}\"]\nworkers = 1\nclients_max = {}\n\n[server]\n\
-         address = {:?}\nlimit = {}\nlinks_max = {}\n",
+         address = {:?}\nlimit = {}\nlinks_max = {}\n\n[limits]\nwait = \"5m\"\n",
         setup.clients_max,
         server.socket(),
         setup.limit,

@@ -1,7 +1,7 @@
-//! The moves: a dump, its restoration, big values, a file. Each tells how much it moved, and how fast.
+//! The moves: a dump, its restoration, big values, a file. Each tells how much it moved how fast.
 //!
-//! Does not make what is moved. Invariants: a move that returns has compared what arrived with what was
-//! sent, at the server itself, past the proxy; it leaves behind what the next one needs and no more.
+//! Does not make what is moved. Invariants: a move that returns has compared what arrived with what
+//! was sent, at the server itself, past the proxy; it leaves what the next one needs and no more.
 
 use std::fs::{self, File};
 use std::io::Seek;

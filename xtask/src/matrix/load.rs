@@ -1,7 +1,7 @@
 //! sysbench's workloads: which tables each needs, one run of each, and what went wrong in it.
 //!
-//! Does not judge the whole. Invariant: what sysbench could not do is an [`Outcome`] with a complaint; an
-//! error is returned only if the run as a whole must end.
+//! Does not judge the whole. Invariant: what sysbench could not do is an [`Outcome`] with a
+//! complaint; an error is returned only if the run as a whole must end.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -191,7 +191,7 @@ struct Heard {
 }
 
 impl Heard {
-    fn line(&mut self, line: String) {
+    fn line(&mut self, line: &str) {
         let complains = ["FATAL:", "ALERT:", "PANIC:"].iter().any(|mark| line.starts_with(mark));
         let (notes, max) = if complains {
             (&mut self.complaints, COMPLAINTS_MAX)
@@ -199,7 +199,8 @@ impl Heard {
             (&mut self.report, LINES_MAX)
         };
         if notes.len() < max {
-            notes.push(line);
+            // It quotes statements, which bulk_insert makes long.
+            notes.push(line.chars().take(LINE_SHOWN).collect());
         }
     }
 
@@ -221,7 +222,7 @@ fn listen(name: &str, command: Command, limit: Duration, interrupt: &Interrupt) 
     let mut heard = Heard::default();
     loop {
         match talker.listen(interrupt)? {
-            Said::Line(line) => heard.line(line),
+            Said::Line(line) => heard.line(&line),
             Said::Nothing => {}
             Said::End => break,
         }
@@ -236,7 +237,7 @@ fn listen(name: &str, command: Command, limit: Duration, interrupt: &Interrupt) 
     Ok(heard)
 }
 
-/// Understands the report of sysbench 1.0, with lines such as `queries:   51320  (25120.10 per sec.)`.
+/// Understands the report of sysbench 1.0: lines such as `queries:   51320  (25120.10 per sec.)`.
 fn parse(report: &[String]) -> Result<Outcome> {
     let count_and_rate = |name: &str| {
         let found = report.iter().find_map(|line| line.trim_start().strip_prefix(name));
@@ -262,6 +263,7 @@ const PREPARE_MAX: Duration = Duration::from_secs(300);
 /// For connecting, and for what is under way at the end: bulk_insert sends most of its rows then.
 const RUN_SLACK: Duration = Duration::from_secs(180);
 const COMPLAINTS_MAX: usize = 3;
+const LINE_SHOWN: usize = 400;
 const LINES_MAX: usize = 200;
 
 #[cfg(test)]
@@ -270,7 +272,7 @@ mod tests {
 
     fn heard(text: &str) -> Outcome {
         let mut heard = Heard::default();
-        text.lines().for_each(|line| heard.line(line.to_owned()));
+        text.lines().for_each(|line| heard.line(line));
         heard.outcome()
     }
 
