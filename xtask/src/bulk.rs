@@ -165,6 +165,6 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused_before_it_is_made() {
         let error = ensure_space(Path::new("/"), 1 << 60).expect_err("too much");
-        assert!(error.to_string().contains("set TMPDIR"), "{error}");
+        assert!(error.to_string().contains("set another TMPDIR"), "{error}");
     }
 }
