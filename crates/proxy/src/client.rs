@@ -139,7 +139,11 @@ impl Client {
     /// Writes part of a reply. What the socket does not take at once is kept, and the answer is false: nothing more
     /// may be written until the client's task has drained it.
     pub(crate) fn write(&self, bytes: &[u8]) -> bool {
-        match self.outbox.send(&self.stream, bytes) {
+        let mut taken = self.outbox.send(&self.stream, bytes);
+        if self.outbox.is_corked() {
+            taken = self.outbox.uncork(&self.stream);
+        }
+        match taken {
             Ok(true) => true,
             Ok(false) => {
                 self.wake();
@@ -151,6 +155,13 @@ impl Client {
                 true
             }
         }
+    }
+
+    /// Keeps part of a reply that goes with what is written next, in this turn of the loop.
+    pub(crate) fn write_with_next(&self, bytes: &[u8]) {
+        self.outbox.cork();
+        // A corked outbox only keeps.
+        let _: std::io::Result<bool> = self.outbox.send(&self.stream, bytes);
     }
 
     /// Writes the end of a reply; the turn passes to the client when it has taken all.

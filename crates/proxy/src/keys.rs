@@ -45,6 +45,7 @@ const INDIFFERENT: Capabilities = Capabilities(
         | Capabilities::LENENC_AUTH.0
         | Capabilities::EXPIRED_PASSWORDS.0
         | Capabilities::SESSION_TRACK.0
+        | Capabilities::DEPRECATE_EOF.0
         | Capabilities::ZSTD.0
         | Capabilities::MULTI_FACTOR.0
         | Capabilities::EXTENSION.0

@@ -265,18 +265,21 @@ fn send(client: &Rc<Client>, link: &Rc<Link>, packet: &[u8], shape: Shape, purpo
 }
 
 fn fly(client: &Rc<Client>, link: &Link, shape: Shape, purpose: Purpose) {
-    let shift = match (&purpose, client.login_sequence.get()) {
-        (Purpose::LoginSchema, Some(sequence)) => sequence.wrapping_sub(1),
-        _ => 0,
-    };
+    let mut follower = Follower::new(shape, link.capabilities);
+    if purpose.is_clients() {
+        let shift = match (&purpose, client.login_sequence.get()) {
+            (Purpose::LoginSchema, Some(sequence)) => sequence.wrapping_sub(1),
+            _ => 0,
+        };
+        follower = follower.for_client(client.capabilities, shift);
+    }
     let read = if purpose == Purpose::Statement { client.read.get() } else { None };
     link.flights.borrow_mut().push_back(Flight {
-        follower: Follower::new(shape, link.capabilities),
+        follower,
         client: Some(Rc::clone(client)),
         purpose,
         slot: true,
         read,
-        shift,
         failed: false,
         failure: None,
         since: crate::clock::now(),

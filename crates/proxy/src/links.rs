@@ -35,8 +35,6 @@ pub(crate) struct Flight {
     pub(crate) slot: bool,
     /// What kind of statement it is, if all it does is to read and its link's session is as new.
     pub(crate) read: Option<Digest>,
-    /// Added to the reply's sequence ids.
-    pub(crate) shift: u8,
     /// The reply has an error in it.
     pub(crate) failed: bool,
     /// The error that answers a command of Flifo's own.
@@ -61,6 +59,13 @@ pub(crate) enum Purpose {
     Own(u32),
     /// The link is told the client's last insert id.
     InsertId,
+}
+
+impl Purpose {
+    /// Whether the reply goes to the client, rather than being Flifo's own affair.
+    pub(crate) const fn is_clients(&self) -> bool {
+        matches!(self, Self::Statement | Self::Prepare(_) | Self::LoginSchema)
+    }
 }
 
 /// A connection to the server.
@@ -178,6 +183,11 @@ impl Link {
     /// Whether so much is unsent that no more should be read from a client for it.
     pub(crate) fn is_full(&self) -> bool {
         self.outbox.len() >= OUTBOX_MAX
+    }
+
+    /// Whether the reply in flight has something to say before more of it comes.
+    pub(crate) fn owes_eof(&self) -> bool {
+        self.flights.borrow().front().is_some_and(|flight| flight.follower.owes_eof())
     }
 
     /// Ends the link, whatever is in flight.

@@ -50,7 +50,9 @@ const POOLED: Capabilities = Capabilities(
         | Capabilities::PLUGIN_AUTH.0
         | Capabilities::LENENC_AUTH.0
         | Capabilities::CONNECT_ATTRS.0
-        | Capabilities::SESSION_TRACK.0,
+        | Capabilities::SESSION_TRACK.0
+        // Else what a SELECT has changed would be told with the next statement, which may be another client's.
+        | Capabilities::DEPRECATE_EOF.0,
 );
 
 /// Has the server report what it can of changes to a session. What it cannot is read off the statements.

@@ -70,6 +70,10 @@ impl Outbox {
         self.corked.set(true);
     }
 
+    pub(crate) const fn is_corked(&self) -> bool {
+        self.corked.get()
+    }
+
     /// Sends what was kept. True: the socket has taken all.
     pub(crate) fn uncork(&self, stream: &Stream) -> io::Result<bool> {
         self.corked.set(false);

@@ -13,7 +13,7 @@ use wire::capability::Capabilities;
 use wire::frame::{HEADER, put_packet_with};
 use wire::passage::{Passage, Until};
 use wire::reply::{Kind as Packet, Step};
-use wire::response::{EofPacket, OkPacket};
+use wire::response::{EOF, EofPacket, OkPacket, Status};
 use wire::statement;
 use wire::tracker::{Change, Changes, put_change};
 
@@ -75,13 +75,13 @@ fn follow(
     let mut len = bytes.len();
     // Bytes before `from` are done with; bytes before `at` have been followed.
     let (mut from, mut at) = (0, 0);
-    while at < len {
+    while at < len || link.owes_eof() {
         let mut flights = link.flights.borrow_mut();
         let Some(flight) = flights.front_mut() else {
             drop(flights);
             return out_of_turn(link, &bytes[at..len]);
         };
-        match flight.follower.advance(&bytes[..len], at) {
+        match flight.follower.advance(&mut bytes[..len], at) {
             Ok(Step::More { from: to }) => {
                 let client = flight.listener();
                 drop(flights);
@@ -106,6 +106,16 @@ fn follow(
                     }
                     from = at;
                 }
+            }
+            Ok(Step::EofMissing { at: here, sequence }) => {
+                let client = flight.listener();
+                drop(flights);
+                if let Some(client) = client {
+                    let status = client.session.borrow().status();
+                    client.write_with_next(&bytes[from..here]);
+                    client.write_with_next(&EofPacket { warnings: 0, status }.packet(sequence));
+                }
+                (from, at) = (here, here);
             }
             Ok(Step::End { at: end }) => {
                 let flight = flights.pop_front();
@@ -162,12 +172,19 @@ fn inspect(
     at: Range<usize>,
 ) -> usize {
     let packet = &mut bytes[at.clone()];
-    packet[HEADER - 1] = packet[HEADER - 1].wrapping_add(flight.shift);
     let Some(client) = flight.client.clone() else { return at.end };
     match kind {
         Packet::Ok => {
             if let Ok(ok) = OkPacket::decode(&packet[HEADER..], link.capabilities) {
                 let shorter = see_ok(worker, link, &client, flight, &ok, packet);
+                if flight.follower.adds_eofs() && packet[HEADER] == EOF {
+                    let status = ok.status.without(Status::STATE_CHANGED);
+                    let eof = EofPacket { warnings: ok.warnings, status };
+                    // It is shorter than any OK packet.
+                    let eof = eof.packet(packet[HEADER - 1]);
+                    packet[..eof.len()].copy_from_slice(&eof);
+                    return at.start + eof.len();
+                }
                 if let Some(shorter) = shorter
                     && shorter.len() <= packet.len()
                 {
@@ -183,12 +200,15 @@ fn inspect(
         }
         Packet::Err => {
             flight.failed = true;
-            if !flight.is_listened_to() {
+            if !flight.purpose.is_clients() {
                 flight.failure = Some(packet.into());
             }
         }
         Packet::Prepared if client.is_pooled() => see_prepared(link, &client, flight, packet),
-        Packet::LocalInfile => client.upload.set(Some(Passage::new(Until::EmptyPacket))),
+        Packet::LocalInfile => {
+            let passage = Passage::new(Until::EmptyPacket);
+            client.upload.set(Some(passage.renumbered(flight.follower.shift())));
+        }
         Packet::Authentication => client.upload.set(Some(Passage::new(Until::PayloadEnd))),
         Packet::Prepared | Packet::Text | Packet::Progress => {}
     }
@@ -213,7 +233,7 @@ fn see_ok(
             *link.schema.borrow_mut() = (!name.is_empty()).then(|| name.into());
         }
     }
-    if !flight.is_listened_to() {
+    if !flight.purpose.is_clients() {
         return None;
     }
     let pin = client.session.borrow_mut().see_ok(ok);
@@ -305,7 +325,7 @@ fn finish(
         finish_unheard(worker, link, &flight);
         return None;
     };
-    if flight.is_listened_to() {
+    if flight.purpose.is_clients() {
         let is_login = flight.purpose == Purpose::LoginSchema;
         if is_login {
             client.login_sequence.set(None);
@@ -360,12 +380,7 @@ impl Flight {
 
     /// The client that the reply is passed on to.
     fn listener(&self) -> Option<Rc<Client>> {
-        if self.is_listened_to() { self.client.clone() } else { None }
-    }
-
-    /// Whether the reply goes to the client, rather than being Flifo's own affair.
-    fn is_listened_to(&self) -> bool {
-        matches!(self.purpose, Purpose::Statement | Purpose::Prepare(_) | Purpose::LoginSchema)
+        if self.purpose.is_clients() { self.client.clone() } else { None }
     }
 }
 
@@ -432,7 +447,7 @@ pub(crate) fn cut_off(worker: &Worker, link: &Link, fault: &Fault) {
 
 /// Ends a reply with an error, unless its client is in the middle of a packet.
 fn end_reply(worker: &Worker, client: &Client, link: &Link, flight: &Flight, fault: &Fault) {
-    let started = flight.is_listened_to() && flight.follower.has_begun();
+    let started = flight.purpose.is_clients() && flight.follower.has_begun();
     if started && !flight.follower.is_between_packets() {
         // In the middle of a packet nothing can be said.
         return client.close();

@@ -57,13 +57,13 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8])
         let upload = (!passage.is_done()).then_some(passage);
         commands::handle(worker, client, &mut bytes[at..end], upload);
         at = end;
-        at += pass_upload(worker, client, &bytes[at..]);
+        at += pass_upload(worker, client, &mut bytes[at..]);
     }
     client.keep_more(&bytes[at..], false);
 }
 
 /// Sends on what belongs to a command that is being uploaded.
-fn pass_upload(worker: &Worker, client: &Client, bytes: &[u8]) -> usize {
+fn pass_upload(worker: &Worker, client: &Client, bytes: &mut [u8]) -> usize {
     let (Some(mut passage), Turn::Server) = (client.upload.get(), client.turn.get()) else {
         return 0;
     };

@@ -28,6 +28,8 @@ pub struct Passage {
     header_len: usize,
     /// Payload bytes that the headers so far have announced.
     announced: u64,
+    /// What the client's sequence ids are ahead of the server's.
+    shift: u8,
     done: bool,
 }
 
@@ -41,6 +43,7 @@ impl Passage {
             header: [0; HEADER],
             header_len: 0,
             announced: 0,
+            shift: 0,
             done: false,
         }
     }
@@ -51,6 +54,11 @@ impl Passage {
         let announced = header.len as u64;
         let continued = header.is_continued();
         Self { left, continued, announced, done, ..Self::new(Until::PayloadEnd) }
+    }
+
+    /// The server's sequence ids are behind the client's by `shift`: packets are renumbered as they pass.
+    pub const fn renumbered(self, shift: u8) -> Self {
+        Self { shift, ..self }
     }
 
     /// The length of the payload, as far as its headers have told. What ends otherwise has none.
@@ -66,7 +74,7 @@ impl Passage {
     }
 
     /// How many of these bytes belong to the passage.
-    pub fn advance(&mut self, bytes: &[u8]) -> usize {
+    pub fn advance(&mut self, bytes: &mut [u8]) -> usize {
         let mut at = 0;
         while at < bytes.len() && !self.done {
             if self.left > 0 {
@@ -81,6 +89,8 @@ impl Passage {
             at += 1;
             if self.header_len == HEADER {
                 self.header_len = 0;
+                // The sequence id is the last byte of a header, so it is always among those in hand.
+                bytes[at - 1] = bytes[at - 1].wrapping_sub(self.shift);
                 let header = Header::decode(self.header);
                 let was_continued = std::mem::replace(&mut self.continued, header.is_continued());
                 self.left = header.len;
@@ -108,7 +118,7 @@ mod tests {
     /// Passes `bytes` in pieces and tells how many belonged to the passage.
     fn pass(mut passage: Passage, bytes: &[u8], piece: usize) -> (usize, bool) {
         let mut passed = 0;
-        for chunk in bytes.chunks(piece) {
+        for chunk in bytes.to_vec().chunks_mut(piece) {
             let taken = passage.advance(chunk);
             passed += taken;
             if taken < chunk.len() {
@@ -143,7 +153,7 @@ mod tests {
         assert_eq!(pass(inside, &bytes[HEADER + 10..], 65_536), (len - HEADER - 10, true));
         assert_eq!(inside.payload_len(), Some(PAYLOAD_MAX as u64));
         let mut inside = inside;
-        inside.advance(&[&bytes[HEADER + 10..len - HEADER], &[7, 0, 0, 1]].concat());
+        inside.advance(&mut [&bytes[HEADER + 10..len - HEADER], &[7, 0, 0, 1]].concat());
         assert_eq!(inside.payload_len(), Some(PAYLOAD_MAX as u64 + 7));
     }
 
@@ -154,6 +164,23 @@ mod tests {
         assert_eq!(pass(Passage::new(Until::EmptyPacket), &bytes, 65_536), (bytes.len(), false));
         put_packet(&mut bytes, 4, b"");
         assert_eq!(pass(Passage::new(Until::EmptyPacket), &bytes, 65_536), (bytes.len(), true));
+    }
+
+    #[test]
+    fn packets_are_renumbered_wherever_they_are_cut() {
+        let (mut client, mut server) = (Vec::new(), Vec::new());
+        for (out, first) in [(&mut client, 1_u8), (&mut server, 254)] {
+            put_packet(out, first, b"line");
+            put_packet(out, first.wrapping_add(1), b"");
+        }
+        for piece in 1..client.len() {
+            let mut passage = Passage::new(Until::EmptyPacket).renumbered(3);
+            let mut bytes = client.clone();
+            for chunk in bytes.chunks_mut(piece) {
+                passage.advance(chunk);
+            }
+            assert_eq!(bytes, server, "pieces of {piece}");
+        }
     }
 
     #[test]

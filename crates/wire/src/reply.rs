@@ -4,6 +4,9 @@
 //! pieces of any size. Packets that say something (OK, EOF, ERR, a request for a file…) are pointed out once they
 //! are there as a whole, so that the owner can read or change them before they go on.
 //!
+//! Where the server's leg has done away with EOF packets and the client's has not, it also says where one belongs, and
+//! renumbers what comes behind it.
+//!
 //! Invariants: it keeps no bytes; it asks to see again at most one unfinished packet of [`CONTROL_MAX`] bytes.
 
 use crate::bytes::{Malformed, Reader};
@@ -22,6 +25,8 @@ pub enum Step {
     More { from: usize },
     /// A packet that says something stands at `start..end`, header included. Go on at `end`.
     Packet { kind: Kind, start: usize, end: usize },
+    /// The client expects an EOF packet of this sequence id before `at`. Go on at `at`.
+    EofMissing { at: usize, sequence: u8 },
     /// The reply ended at `at`.
     End { at: usize },
 }
@@ -54,9 +59,24 @@ pub struct Follower {
     skip: usize,
     /// The current packet is continued by the next one.
     continued: bool,
-    /// Sequence id of the last packet whose header was read.
+    /// Sequence id of the last packet whose header was read, as the client sees it.
     sequence: u8,
+    /// What the client's sequence ids are ahead of the server's.
+    shift: u8,
+    /// The client expects EOF packets that the server does not send.
+    adds_eofs: bool,
+    owed: Owed,
     begun: bool,
+}
+
+/// An EOF packet that the client still expects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owed {
+    Nothing,
+    /// As soon as the packet in hand has ended.
+    Now,
+    /// Before the next packet, unless that says that the rows are in a cursor: then it is the EOF itself.
+    BeforeRows,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +127,38 @@ impl Follower {
             Shape::Stream => Phase::Stream,
             Shape::Authentication => Phase::Authentication,
         };
-        Self { capabilities, phase, skip: 0, continued: false, sequence: 0, begun: false }
+        Self {
+            capabilities,
+            phase,
+            skip: 0,
+            continued: false,
+            sequence: 0,
+            shift: 0,
+            adds_eofs: false,
+            owed: Owed::Nothing,
+            begun: false,
+        }
+    }
+
+    /// The reply goes to a client with other capabilities, whose sequence ids are ahead by `shift`.
+    pub const fn for_client(self, capabilities: Capabilities, shift: u8) -> Self {
+        let adds_eofs = self.deprecates_eof() && !capabilities.has(Capabilities::DEPRECATE_EOF);
+        Self { shift, adds_eofs, ..self }
+    }
+
+    /// What the client's sequence ids are ahead of the server's.
+    pub const fn shift(&self) -> u8 {
+        self.shift
+    }
+
+    /// Whether EOF packets take the place of the OK packets that end rows.
+    pub const fn adds_eofs(&self) -> bool {
+        self.adds_eofs
+    }
+
+    /// Whether [`Self::advance`] has something to say even without more bytes.
+    pub fn owes_eof(&self) -> bool {
+        self.owed == Owed::Now && self.is_between_packets()
     }
 
     /// Sequence id that the next packet from Flifo itself would have.
@@ -117,7 +168,7 @@ impl Follower {
 
     /// Whether the reply's last byte has been followed.
     pub fn is_done(&self) -> bool {
-        self.phase == Phase::Done && self.is_between_packets()
+        self.phase == Phase::Done && self.is_between_packets() && self.owed == Owed::Nothing
     }
 
     /// Whether any of the reply has been followed.
@@ -130,8 +181,9 @@ impl Follower {
         self.skip == 0 && !self.continued
     }
 
-    /// Goes on at `bytes[at..]`. Call again from where the step says until it is `More` or `End`.
-    pub fn advance(&mut self, bytes: &[u8], mut at: usize) -> Result<Step, Malformed> {
+    /// Goes on at `bytes[at..]`, and renumbers the packets there. Call again from where the step says until it is
+    /// `More` or `End`.
+    pub fn advance(&mut self, bytes: &mut [u8], mut at: usize) -> Result<Step, Malformed> {
         loop {
             if self.skip > 0 {
                 let passed = self.skip.min(bytes.len() - at);
@@ -141,6 +193,9 @@ impl Follower {
                     return Ok(Step::More { from: at });
                 }
             }
+            if self.owes_eof() {
+                return Ok(self.miss_eof(at));
+            }
             if self.is_done() {
                 return Ok(Step::End { at });
             }
@@ -148,7 +203,7 @@ impl Follower {
                 return Ok(Step::More { from: at });
             };
             if self.continued {
-                self.pass(header);
+                self.pass(header, &mut bytes[at..]);
                 at += HEADER;
                 continue;
             }
@@ -161,10 +216,14 @@ impl Follower {
             if header.len == 0 {
                 return Err(Malformed::new("empty packet in a reply"));
             }
-            match self.treat(first, header.len) {
+            let treatment = self.treat(first, header.len);
+            if self.owed == Owed::BeforeRows && !matches!(treatment, Treatment::Inspect(Kind::Ok)) {
+                return Ok(self.miss_eof(at));
+            }
+            match treatment {
                 Treatment::Pass(next) => {
-                    self.pass(header);
-                    self.phase = next;
+                    self.pass(header, &mut bytes[at..]);
+                    self.go_on_to(next);
                     at += HEADER;
                 }
                 Treatment::Inspect(kind) => {
@@ -172,12 +231,17 @@ impl Follower {
                         return Err(Malformed::new("a control packet of more than 1 MiB"));
                     }
                     let end = at + HEADER + header.len;
-                    let Some(payload) = bytes.get(at + HEADER..end) else {
+                    let Some(packet) = bytes.get_mut(at..end) else {
                         return Ok(Step::More { from: at });
                     };
-                    self.sequence = header.sequence;
-                    self.begun = true;
-                    match self.inspect(kind, payload)? {
+                    if self.owed == Owed::BeforeRows {
+                        if !is_of_cursor(&packet[HEADER..], self.capabilities)? {
+                            return Ok(self.miss_eof(at));
+                        }
+                        self.owed = Owed::Nothing;
+                    }
+                    self.number(header, packet);
+                    match self.inspect(kind, &packet[HEADER..])? {
                         Some(kind) => return Ok(Step::Packet { kind, start: at, end }),
                         // The column count: it only moves the phase on.
                         None => at = end,
@@ -187,11 +251,41 @@ impl Follower {
         }
     }
 
-    fn pass(&mut self, header: Header) {
+    fn pass(&mut self, header: Header, packet: &mut [u8]) {
         self.skip = header.len;
         self.continued = header.is_continued();
-        self.sequence = header.sequence;
+        self.number(header, packet);
+    }
+
+    fn number(&mut self, header: Header, packet: &mut [u8]) {
+        self.sequence = header.sequence.wrapping_add(self.shift);
+        packet[HEADER - 1] = self.sequence;
         self.begun = true;
+    }
+
+    fn miss_eof(&mut self, at: usize) -> Step {
+        self.owed = Owed::Nothing;
+        self.shift = self.shift.wrapping_add(1);
+        self.sequence = self.sequence.wrapping_add(1);
+        Step::EofMissing { at, sequence: self.sequence }
+    }
+
+    /// Owes the client an EOF packet that the server leaves out.
+    const fn owe(&mut self, owed: Owed) {
+        if self.adds_eofs {
+            self.owed = owed;
+        }
+    }
+
+    /// Moves on behind a packet that passed by. Where definitions end, there once stood an EOF packet.
+    fn go_on_to(&mut self, next: Phase) {
+        match (self.phase, next) {
+            (Phase::Columns(_), Phase::Rows) => self.owe(Owed::BeforeRows),
+            (Phase::Parameters { .. }, Phase::PreparedColumns(_) | Phase::Done)
+            | (Phase::PreparedColumns(_), Phase::Done) => self.owe(Owed::Now),
+            _ => {}
+        }
+        self.phase = next;
     }
 
     /// Decides by the first byte and the length what a packet is in this phase.
@@ -332,6 +426,11 @@ impl Follower {
             && matches!(self.phase, Phase::Result | Phase::ColumnsEnd | Phase::Rows);
         if has_more { Phase::Result } else { Phase::Done }
     }
+}
+
+/// Whether the packet behind the column definitions says that the rows are in a cursor.
+fn is_of_cursor(payload: &[u8], capabilities: Capabilities) -> Result<bool, Malformed> {
+    Ok(OkPacket::decode(payload, capabilities)?.status.has(Status::CURSOR_EXISTS))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::bytes::{Malformed, Reader, Write};
 use crate::capability::Capabilities;
+use crate::frame::{HEADER, Header};
 
 /// Status flags of a session, as OK and EOF packets report them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,6 +133,15 @@ impl EofPacket {
         let [w0, w1] = self.warnings.to_le_bytes();
         let [s0, s1] = self.status.0.to_le_bytes();
         [EOF, w0, w1, s0, s1]
+    }
+
+    /// The whole packet.
+    pub fn packet(self, sequence: u8) -> [u8; HEADER + Self::LEN] {
+        let mut packet = [0; HEADER + Self::LEN];
+        let header = Header { len: Self::LEN, sequence };
+        packet[..HEADER].copy_from_slice(&header.encode());
+        packet[HEADER..].copy_from_slice(&self.encode());
+        packet
     }
 }
 
