@@ -238,8 +238,9 @@ async fn pool(
     login: Login,
     user: &User,
 ) -> Result<(client::Login, Option<Vec<u8>>), NoLogin> {
-    if !prove(&mut newcomer, greeting, &login, user).await? {
-        let fault = denied(&login, &newcomer);
+    let proved = prove(&mut newcomer, greeting, &login, user).await?;
+    if !proved.is_right {
+        let fault = denied(&login, &newcomer, proved.has_password);
         // Guessing is made slow, and costs the server nothing.
         tokio::time::sleep(Duration::from_millis(100)).await;
         return Err(tell(newcomer, fault).await);
@@ -300,13 +301,20 @@ const fn has_hidden_quotes(collation: u8) -> bool {
     matches!(collation, 1 | 84 | 13 | 88 | 28 | 87 | 95 | 96 | 248..=250)
 }
 
+/// What a client gave as proof of a password.
+struct Proved {
+    is_right: bool,
+    /// It had a password to prove at all.
+    has_password: bool,
+}
+
 /// Whether the client proves the user's password.
 async fn prove(
     newcomer: &mut Newcomer,
     greeting: &Greeting,
     login: &Login,
     user: &User,
-) -> Result<bool, NoLogin> {
+) -> Result<Proved, NoLogin> {
     let mut plugin = match &login.plugin {
         Some(name) => Plugin::from_name(name),
         None => Plugin::NativePassword,
@@ -314,8 +322,13 @@ async fn prove(
     let bad = |error: wire::Malformed| Fault::new(Kind::BadHandshake, error.to_string());
     let nonce = Nonce::from_server(&Plugin::NativePassword, &greeting.nonce).map_err(bad)?;
     let mut response = login.response.clone();
-    if !user.can_check(&plugin) {
-        plugin = user.plugin().clone();
+    // MySQL's own clients do not answer a nonce that is meant for another plugin than theirs: they
+    // wait to be asked for it.
+    let is_unanswered = plugin.name() != greeting.plugin && response.is_empty();
+    if is_unanswered || !user.can_check(&plugin) {
+        if !user.can_check(&plugin) {
+            plugin = user.plugin().clone();
+        }
         let mut switch = Vec::new();
         AuthPacket::encode_switch(plugin.name(), nonce.as_bytes(), &mut switch);
         newcomer.talk.write(&switch).await?;
@@ -331,13 +344,13 @@ async fn prove(
         AuthPacket::encode_more(&[caching_sha2::FAST_OK], &mut fast);
         newcomer.talk.write(&fast).await?;
     }
-    Ok(is_right)
+    Ok(Proved { is_right, has_password: !response.is_empty() })
 }
 
-fn denied(login: &Login, newcomer: &Newcomer) -> Fault {
+fn denied(login: &Login, newcomer: &Newcomer, has_password: bool) -> Fault {
     let host = newcomer.peer.map_or_else(|| "localhost".to_owned(), |peer| peer.ip().to_string());
     let user = String::from_utf8_lossy(&login.user);
-    let using = if login.response.is_empty() { "NO" } else { "YES" };
+    let using = if has_password { "YES" } else { "NO" };
     let message =
         format!("Access denied for user '{user}'@'{host}' (using password: {using}) by Flifo");
     Fault::new(Kind::AccessDenied, message)

@@ -35,8 +35,10 @@ const NOT_CARRIED: Capabilities = Capabilities(
         | Capabilities::MULTI_FACTOR.0,
 );
 
-/// What a pooled client is not offered beyond that: what would tie it to one link.
-const NOT_POOLED: Capabilities = Capabilities(Capabilities::CACHE_METADATA.0);
+/// What a pooled client is not offered beyond that: what would tie it to one link, and query attributes, which stand
+/// between a prepared statement's parameters; MySQL's clients leave them out where they are not offered.
+const NOT_POOLED: Capabilities =
+    Capabilities(Capabilities::CACHE_METADATA.0 | Capabilities::QUERY_ATTRIBUTES.0);
 
 /// The capabilities that a client is offered.
 pub(crate) const fn offered(server: Capabilities, pooled: bool, tls: bool) -> Capabilities {
