@@ -21,8 +21,10 @@ pub struct Flifo {
 /// How long the program may take to begin or to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+const SOCKET: &str = "flifo.sock";
+
 impl Flifo {
-    /// Starts the proxy on a free port. `rest` is what the configuration says beyond `listen`.
+    /// Starts the proxy on a free port and a Unix socket. `rest` is what the configuration says beyond `listen`.
     ///
     /// # Panics
     /// If it does not greet in time; with what it logged.
@@ -42,7 +44,8 @@ impl Flifo {
     fn begin(rest: &str, folder: tempfile::TempDir, log: File) -> Self {
         let port = free_port();
         let config = folder.path().join("flifo.toml");
-        let text = format!("listen = [\"127.0.0.1:{port}\"]\n{rest}");
+        let socket = folder.path().join(SOCKET);
+        let text = format!("listen = [\"127.0.0.1:{port}\", {socket:?}]\n{rest}");
         std::fs::write(&config, text).expect("the configuration is written");
         let mut command = Command::new(program());
         command.args(["run", "--config"]).arg(&config);
@@ -60,6 +63,11 @@ impl Flifo {
 
     pub const fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The Unix socket on which it listens as well.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().join(SOCKET)
     }
 
     pub fn pid(&self) -> u32 {
@@ -133,7 +141,7 @@ impl Drop for Flifo {
     }
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("an address").port()
 }

@@ -1,8 +1,10 @@
 //! Tests only: the program as a child process, peers of both kinds that do as they are told, and what the integration
 //! tests need around them.
 
+pub mod client;
 pub mod fake_client;
 pub mod fake_server;
 pub mod flifo;
+pub mod mysql;
 pub mod reply;
 pub mod scene;

@@ -1,0 +1,301 @@
+//! A client that says what it saw: how it was asked for its password, and what it was answered.
+//!
+//! Speaks the protocol's plain form, packet by packet, and waits where it must; what real drivers do
+//! is tested with real drivers. Not for large results: a packet has at most 64 KiB.
+
+use std::time::Duration;
+
+use link::login::{self, Greeted, LinkTls, LoginError};
+use link::tls::{ForLinks, Mode};
+use link::{Address, Talk};
+use tokio::runtime::Runtime;
+use wire::auth::{Nonce, Plugin, Secret, caching_sha2, rsa};
+use wire::bytes::{Reader, Write};
+use wire::command::Command;
+use wire::handshake::{AuthPacket, Login};
+use wire::response::{EOF, ERR, OK, OkPacket, Status};
+use wire::{Capabilities, Malformed};
+
+/// What went wrong, and what the server said of it.
+pub type Problem = LoginError;
+
+/// What a client is asked during a login, beyond its first answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// To answer by another plugin.
+    Switch(String),
+    /// Nothing more: its answer was good.
+    Fast,
+    /// For the password itself.
+    Full,
+}
+
+/// Who logs in, where and how.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    address: Address,
+    user: String,
+    password: String,
+    plugin: Plugin,
+    tls: Option<LinkTls>,
+    key: Option<String>,
+    capabilities: Capabilities,
+}
+
+/// A client that is logged in.
+#[derive(Debug)]
+pub struct Client {
+    runtime: Runtime,
+    talk: Talk,
+    nonce: Nonce,
+    key: Option<String>,
+    capabilities: Capabilities,
+    /// What it was asked during its last login.
+    pub asked: Vec<Asked>,
+}
+
+/// What any client of today can do, without what changes the form of results.
+const CAPABILITIES: Capabilities = Capabilities(
+    Capabilities::LONG_PASSWORD.0
+        | Capabilities::PROTOCOL_41.0
+        | Capabilities::TRANSACTIONS.0
+        | Capabilities::SECURE_CONNECTION.0
+        | Capabilities::MULTI_STATEMENTS.0
+        | Capabilities::MULTI_RESULTS.0
+        | Capabilities::PLUGIN_AUTH.0
+        | Capabilities::LENENC_AUTH.0,
+);
+
+/// No login and no statement of a test takes longer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Builder {
+    /// The plugin that the client answers the greeting by, if the greeting's nonce is meant for it.
+    #[must_use]
+    pub fn plugin(self, plugin: Plugin) -> Self {
+        Self { plugin, ..self }
+    }
+
+    /// Goes on in TLS, whoever the server is.
+    #[must_use]
+    pub fn tls(self) -> Self {
+        self.tls_with(&ForLinks { mode: Mode::Required, ..ForLinks::default() })
+    }
+
+    /// Goes on in TLS as these settings say.
+    ///
+    /// # Panics
+    /// If their files cannot be read.
+    #[must_use]
+    pub fn tls_with(self, tls: &ForLinks) -> Self {
+        let config = tls.config().expect("files").expect("a mode other than off");
+        let name = link::tls::server_name("localhost").expect("a name");
+        Self { tls: Some(LinkTls { mode: tls.mode, config, name }), ..self }
+    }
+
+    /// Encrypts the password with this public key instead of asking for the server's.
+    #[must_use]
+    pub fn with_key(self, pem: &str) -> Self {
+        Self { key: Some(pem.to_owned()), ..self }
+    }
+
+    /// Asks for more capabilities.
+    #[must_use]
+    pub fn with(self, capabilities: Capabilities) -> Self {
+        Self { capabilities: self.capabilities | capabilities, ..self }
+    }
+
+    /// Connects and logs in.
+    pub fn connect(self) -> Result<Client, Problem> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(Problem::Tls)?;
+        let client = runtime.block_on(async { tokio::time::timeout(PATIENCE, self.open()).await });
+        let (talk, nonce, capabilities, key, asked) = client.map_err(|_| late())??;
+        Ok(Client { runtime, talk, nonce, key, capabilities, asked })
+    }
+
+    async fn open(
+        self,
+    ) -> Result<(Talk, Nonce, Capabilities, Option<String>, Vec<Asked>), Problem> {
+        let stream = link::dial::dial(&self.address).await.map_err(Problem::Tls)?;
+        let greeted = login::greet(stream).await?;
+        let mut login = Login {
+            capabilities: self.capabilities & greeted.greeting.capabilities,
+            packet_max: 1 << 24,
+            collation: 45,
+            user: self.user.into_bytes(),
+            response: Vec::new(),
+            schema: None,
+            plugin: Some(self.plugin.name().to_vec()),
+            attributes: Vec::new(),
+            zstd_level: None,
+        };
+        let Greeted { mut talk, greeting } = greeted.secure(self.tls.as_ref(), &mut login).await?;
+        let nonce = Nonce::from_server(&self.plugin, &greeting.nonce)?;
+        // A nonce that is meant for another plugin is not answered, as MySQL's own clients do.
+        if Plugin::from_name(&greeting.plugin) == self.plugin {
+            login.response = answer(&self.plugin, &self.password, &nonce)?;
+        }
+        let mut payload = Vec::new();
+        login.encode(&mut payload);
+        talk.write(&payload).await?;
+        let mut proof = Proof { talk: &mut talk, nonce, key: self.key.as_deref(), asked: vec![] };
+        proof.run(&self.password).await?;
+        let Proof { nonce, asked, .. } = proof;
+        Ok((talk, nonce, login.capabilities, self.key, asked))
+    }
+}
+
+impl Client {
+    pub fn builder(address: Address, user: &str, password: &str) -> Builder {
+        Builder {
+            address,
+            user: user.to_owned(),
+            password: password.to_owned(),
+            plugin: Plugin::CachingSha2,
+            tls: None,
+            key: None,
+            capabilities: CAPABILITIES,
+        }
+    }
+
+    /// Runs statements. Returns the rows of all their results; NULL is written so.
+    pub fn query(&mut self, text: &str) -> Result<Vec<Vec<String>>, Problem> {
+        let talk = &mut self.talk;
+        let results = async {
+            talk.set_sequence(0);
+            talk.write(&[&[Command::Query as u8], text.as_bytes()].concat()).await?;
+            let mut rows = Vec::new();
+            while read_result(talk, &mut rows).await?.has(Status::MORE_RESULTS) {}
+            Ok(rows)
+        };
+        let results = async { tokio::time::timeout(PATIENCE, results).await };
+        self.runtime.block_on(results).map_err(|_| late())?
+    }
+
+    /// Becomes another user on the same connection.
+    pub fn change_user(
+        &mut self,
+        user: &str,
+        password: &str,
+        plugin: &Plugin,
+    ) -> Result<(), Problem> {
+        let Self { runtime, talk, nonce, key, asked, .. } = self;
+        let mut payload = vec![Command::ChangeUser as u8];
+        payload.put_nul_bytes(user.as_bytes());
+        let response = answer(plugin, password, nonce)?;
+        payload.push(u8::try_from(response.len()).map_err(|_| Malformed::new("response"))?);
+        payload.extend_from_slice(&response);
+        payload.put_nul_bytes(b"");
+        payload.put_u16(45);
+        payload.put_nul_bytes(plugin.name());
+        let change = async {
+            talk.set_sequence(0);
+            talk.write(&payload).await?;
+            let mut proof = Proof { talk, nonce: *nonce, key: key.as_deref(), asked: vec![] };
+            proof.run(password).await?;
+            *asked = proof.asked;
+            *nonce = proof.nonce;
+            Ok(())
+        };
+        let change = async { tokio::time::timeout(PATIENCE, change).await };
+        runtime.block_on(change).map_err(|_| late())?
+    }
+
+    pub fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+}
+
+/// A password that is being proved, from the first answer on.
+struct Proof<'a> {
+    talk: &'a mut Talk,
+    nonce: Nonce,
+    key: Option<&'a str>,
+    asked: Vec<Asked>,
+}
+
+impl Proof<'_> {
+    async fn run(&mut self, password: &str) -> Result<(), Problem> {
+        loop {
+            let payload = self.talk.read().await?;
+            match AuthPacket::decode(&payload)? {
+                AuthPacket::Ok => return Ok(()),
+                AuthPacket::Err => return Err(Problem::refused(&payload)),
+                AuthPacket::Switch { plugin: name, data } => {
+                    let plugin = Plugin::from_name(name);
+                    self.asked.push(Asked::Switch(plugin.to_string()));
+                    if plugin != Plugin::ClearPassword {
+                        self.nonce = Nonce::from_server(&plugin, data)?;
+                    }
+                    let answer = answer(&plugin, password, &self.nonce)?;
+                    self.talk.write(&answer).await?;
+                }
+                AuthPacket::More(&[caching_sha2::FAST_OK]) => self.asked.push(Asked::Fast),
+                AuthPacket::More(&[caching_sha2::FULL]) => {
+                    self.asked.push(Asked::Full);
+                    match self.key {
+                        Some(pem) if !self.talk.stream().is_secure() => {
+                            let sent =
+                                rsa::encrypt(pem.as_bytes(), password.as_bytes(), &self.nonce)?;
+                            self.talk.write(&sent).await?;
+                        }
+                        _ => {
+                            login::prove_fully(self.talk, password.as_bytes(), &self.nonce).await?;
+                        }
+                    }
+                }
+                AuthPacket::More(_) => return Err(Malformed::new("more data").into()),
+            }
+        }
+    }
+}
+
+fn answer(plugin: &Plugin, password: &str, nonce: &Nonce) -> Result<Vec<u8>, Problem> {
+    let answer = plugin.respond(&Secret::from(password), nonce);
+    answer.ok_or_else(|| Problem::Plugin(plugin.clone()))
+}
+
+/// Reads one result, whose rows join those of the ones before. Returns its last status.
+async fn read_result(talk: &mut Talk, rows: &mut Vec<Vec<String>>) -> Result<Status, Problem> {
+    let first = talk.read().await?;
+    match first.first() {
+        Some(&OK) => return Ok(OkPacket::decode(&first, CAPABILITIES)?.status),
+        Some(&ERR) => return Err(Problem::refused(&first)),
+        _ => {}
+    }
+    let columns = Reader::new(&first).lenenc("columns")?;
+    for _ in 0..=columns {
+        talk.read().await?;
+    }
+    loop {
+        let row = talk.read().await?;
+        match row.first() {
+            Some(&ERR) => return Err(Problem::refused(&row)),
+            Some(&EOF) if row.len() < 9 => {
+                let mut end = Reader::new(&row[1..]);
+                end.u16("warnings")?;
+                return Ok(Status(end.u16("status")?));
+            }
+            _ => rows.push(read_row(&row)?),
+        }
+    }
+}
+
+fn read_row(row: &[u8]) -> Result<Vec<String>, Malformed> {
+    let mut reader = Reader::new(row);
+    let mut values = Vec::new();
+    while !reader.is_empty() {
+        if reader.rest().first() == Some(&0xfb) {
+            reader.u8("NULL")?;
+            values.push("NULL".to_owned());
+        } else {
+            values.push(String::from_utf8_lossy(reader.lenenc_bytes("value")?).into_owned());
+        }
+    }
+    Ok(values)
+}
+
+fn late() -> Problem {
+    Problem::Tls(std::io::Error::new(std::io::ErrorKind::TimedOut, "nothing came in time"))
+}

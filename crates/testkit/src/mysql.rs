@@ -1,0 +1,189 @@
+//! A real MySQL server: on a free port and a Unix socket, in a temporary folder, for a file of tests.
+//!
+//! Owns its start, its files and its end; where the program comes from is [`artefact`]'s. What it
+//! is asked is the tests'. Invariants: it listens on 127.0.0.1 and one Unix socket only; it ends
+//! when this value is dropped or when this process ends; its folder goes with it.
+
+mod artefact;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bench::folder::Folder;
+use link::Address;
+
+use crate::client::{Client, Problem};
+use crate::flifo::free_port;
+
+pub use self::artefact::Program;
+
+/// A running server.
+pub struct Mysql {
+    process: Option<Child>,
+    program: Program,
+    folder: Folder,
+    port: u16,
+    arguments: Vec<String>,
+}
+
+impl Mysql {
+    /// Has all rights and no password; may log in from this machine.
+    pub const ADMIN: &str = "root";
+
+    /// Makes a server and starts it; `None` where no MySQL is to be had, which is printed. An
+    /// argument wins over the settings of this module.
+    ///
+    /// # Panics
+    /// If the server does not start; with what it logged.
+    pub fn start(arguments: &[&str]) -> Option<Self> {
+        let program = match Program::find() {
+            Ok(program) => program,
+            Err(why) => {
+                eprintln!("NO REAL MYSQL: tests against it pass without having tested: {why}");
+                return None;
+            }
+        };
+        let folder = Folder::create().expect("a temporary folder");
+        let arguments = arguments.iter().map(|&it| it.to_owned()).collect();
+        let mut server = Self { process: None, program, folder, port: free_port(), arguments };
+        server.initialize();
+        server.start_again();
+        Some(server)
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.folder().join("mysql.sock")
+    }
+
+    /// Where its data are, in `data`, with the certificates and keys that it made for itself.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Logs in as [`Self::ADMIN`].
+    pub fn admin(&self) -> Result<Client, Problem> {
+        Client::builder(Address::Unix(self.socket()), Self::ADMIN, "").connect()
+    }
+
+    /// Runs statements as [`Self::ADMIN`], one by one. Returns the rows of the last one.
+    ///
+    /// # Panics
+    /// If one fails.
+    pub fn sql(&self, statements: &[&str]) -> Vec<Vec<String>> {
+        let mut admin = self.admin().expect("root logs in");
+        let mut rows = Vec::new();
+        for statement in statements {
+            rows = admin.query(statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
+        }
+        rows
+    }
+
+    /// The three numbers of its version.
+    ///
+    /// # Panics
+    /// If it does not say them.
+    pub fn version(&self) -> [u32; 3] {
+        let rows = self.sql(&["SELECT VERSION()"]);
+        let numbers = rows[0][0].split(['.', '-']).map_while(|it| it.parse().ok());
+        let numbers: Vec<u32> = numbers.take(3).collect();
+        numbers.try_into().expect("three numbers")
+    }
+
+    /// Says whether the server still has `mysql_native_password`.
+    pub fn has_native(&self) -> bool {
+        self.version() < [9, 0, 0]
+    }
+
+    /// Says whether its TLS has ciphers of today. Built with OpenSSL 1.0, MySQL has no ephemeral
+    /// keys on elliptic curves, and Flifo no others.
+    pub fn has_modern_tls(&self) -> bool {
+        [8, 0, 16] <= self.version()
+    }
+
+    /// Stops the server and starts it again, on the same port, with the same data.
+    pub fn restart(&mut self) {
+        self.stop();
+        self.start_again();
+    }
+
+    /// Makes its data: no password for [`Self::ADMIN`].
+    fn initialize(&self) {
+        let mut command = self.command();
+        command.arg("--initialize-insecure");
+        let mut child = sys::child::spawn(command).expect("mysqld starts");
+        let status = child.wait().expect("mysqld ends");
+        assert!(status.success(), "mysqld --initialize: {status}\n{}", self.log());
+    }
+
+    fn start_again(&mut self) {
+        let mut command = self.command();
+        command.args(SETTINGS).args(&self.arguments);
+        self.process = Some(sys::child::spawn(command).expect("mysqld starts"));
+        let begun = Instant::now();
+        while self.admin().is_err() {
+            let ended = self.process.as_mut().is_some_and(|it| !matches!(it.try_wait(), Ok(None)));
+            let is_late = PATIENCE < begun.elapsed();
+            assert!(!ended && !is_late, "mysqld does not answer:\n{}", self.log());
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn command(&self) -> Command {
+        let folder = self.folder().display();
+        let mut command = self.program.command();
+        command
+            .arg(format!("--datadir={folder}/data"))
+            .arg(format!("--socket={folder}/mysql.sock"))
+            .arg(format!("--pid-file={folder}/mysqld.pid"))
+            .arg(format!("--log-error={folder}/log"))
+            .arg(format!("--port={}", self.port))
+            .arg("--mysqlx=OFF")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        if sys::process::is_root() {
+            // mysqld refuses to serve as root unless it is told to.
+            command.arg("--user=root");
+        }
+        command
+    }
+
+    fn stop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            // Killed where it does not end by itself; there is nothing else that could be done.
+            let _ = sys::child::stop(&mut process, PATIENCE);
+        }
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder().join("log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Mysql {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Small and quick to start; as it comes in what the tests are about.
+const SETTINGS: [&str; 7] = [
+    // No folder of the machine's.
+    "--secure-file-priv=NULL",
+    "--bind-address=127.0.0.1",
+    "--skip-log-bin",
+    "--performance-schema=OFF",
+    "--innodb-buffer-pool-size=64M",
+    "--innodb-flush-log-at-trx-commit=0",
+    "--max-connections=500",
+];
+
+/// How long it may take to begin or to end.
+const PATIENCE: Duration = Duration::from_secs(60);

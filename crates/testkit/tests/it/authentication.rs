@@ -1,0 +1,341 @@
+//! Logins against a real MySQL: each plugin over each pair of secure and plain legs, carried and pooled, remembered by
+//! the server or not; and the accounts that MySQL refuses.
+//!
+//! Where no MySQL is to be had these tests print so and test nothing. One server is shared by all of them; who needs
+//! it to forget passwords holds it alone.
+
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use link::Address;
+use testkit::client::{Asked, Builder, Client, Problem};
+use testkit::flifo::Flifo;
+use testkit::mysql::Mysql;
+use wire::Capabilities;
+use wire::auth::Plugin;
+use wire::auth::rsa::RsaEnd;
+
+const PASSWORD: &str = "correct horse";
+
+/// The server of all these tests, with their users.
+fn server() -> Option<&'static Mysql> {
+    static SERVER: OnceLock<Option<Mysql>> = OnceLock::new();
+    let server = SERVER.get_or_init(|| {
+        let server = Mysql::start(&[])?;
+        let mut statements = Vec::new();
+        for user in ["sha", "other", "locked", "expired", "tls"] {
+            statements.push(format!(
+                "CREATE USER {user}@'%' IDENTIFIED WITH caching_sha2_password BY '{PASSWORD}'"
+            ));
+            statements.push(format!("GRANT ALL ON *.* TO {user}@'%'"));
+        }
+        statements.push("CREATE USER blank@'%' IDENTIFIED WITH caching_sha2_password".to_owned());
+        statements.push("ALTER USER locked@'%' ACCOUNT LOCK".to_owned());
+        statements.push("ALTER USER expired@'%' PASSWORD EXPIRE".to_owned());
+        statements.push("ALTER USER tls@'%' REQUIRE SSL".to_owned());
+        if server.has_native() {
+            let user = "native@'%' IDENTIFIED WITH mysql_native_password";
+            statements.push(format!("CREATE USER {user} BY '{PASSWORD}'"));
+        }
+        server.sql(&statements.iter().map(String::as_str).collect::<Vec<_>>());
+        Some(server)
+    });
+    server.as_ref()
+}
+
+/// Held by a test that has the server forget passwords or that counts on its memory.
+fn memory() -> MutexGuard<'static, ()> {
+    static MEMORY: Mutex<()> = Mutex::new(());
+    MEMORY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How a client comes to Flifo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum In {
+    Plain,
+    Tls,
+    Socket,
+}
+
+/// How Flifo goes to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Out {
+    Plain,
+    Tls,
+    Socket,
+}
+
+const INS: [In; 3] = [In::Plain, In::Tls, In::Socket];
+
+/// The ways to this server.
+fn outs(server: &Mysql) -> Vec<Out> {
+    if server.has_modern_tls() {
+        return vec![Out::Plain, Out::Tls, Out::Socket];
+    }
+    eprintln!("this MySQL's TLS is too old: links in TLS to it are not tested");
+    vec![Out::Plain, Out::Socket]
+}
+
+impl Out {
+    fn flifo(self, server: &Mysql, rest: &str) -> Flifo {
+        let (tcp, socket) = (format!("127.0.0.1:{}", server.port()), server.socket());
+        let (address, tls) = match self {
+            Self::Plain => (tcp, "off"),
+            Self::Tls => (tcp, "required"),
+            Self::Socket => (socket.display().to_string(), "preferred"),
+        };
+        Flifo::start(&format!("[server]\naddress = {address:?}\ntls = {tls:?}\n{rest}"))
+    }
+}
+
+impl In {
+    fn client(self, flifo: &Flifo, user: &str, password: &str) -> Builder {
+        let tcp = Address::Tcp { host: "127.0.0.1".to_owned(), port: flifo.port() };
+        match self {
+            Self::Plain => Client::builder(tcp, user, password),
+            Self::Tls => Client::builder(tcp, user, password).tls(),
+            Self::Socket => Client::builder(Address::Unix(flifo.socket()), user, password),
+        }
+    }
+}
+
+/// Makes a user of Flifo's configuration.
+fn user(name: &str, rest: &str) -> String {
+    format!("[[users]]\nname = {name:?}\n{rest}\n")
+}
+
+fn pooled(name: &str) -> String {
+    user(name, &format!("password = {PASSWORD:?}"))
+}
+
+fn assert_works(client: Result<Client, Problem>, name: &str, case: &str) -> Client {
+    let mut client = client.unwrap_or_else(|error| panic!("{case}: {error}"));
+    let rows = client.query("SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)");
+    let rows = rows.unwrap_or_else(|error| panic!("{case}: {error}"));
+    assert_eq!(rows, [[name]], "{case}");
+    client
+}
+
+/// The number and the words of a refusal.
+fn refusal(client: Result<Client, Problem>) -> (u16, String) {
+    match client {
+        Err(Problem::Refused { code, message, .. }) => (code, message),
+        Err(error) => panic!("not refused but broken: {error}"),
+        Ok(_) => panic!("let in"),
+    }
+}
+
+#[test]
+fn carried_logins_pass_over_all_legs_remembered_or_not() {
+    let Some(server) = server() else { return };
+    let _alone = memory();
+    for out in outs(server) {
+        // Greeted by the server, and by Flifo, which then has the server ask anew.
+        for (greeted_by, rest) in [("the server", String::new()), ("Flifo", pooled("nobody"))] {
+            let flifo = out.flifo(server, &rest);
+            for leg in INS {
+                let case = format!("{leg:?} to {out:?}, greeted by {greeted_by}");
+                server.sql(&["FLUSH PRIVILEGES"]);
+                for want in [Asked::Full, Asked::Fast] {
+                    let client = leg.client(&flifo, "sha", PASSWORD).connect();
+                    let client = assert_works(client, "sha", &case);
+                    assert_eq!(client.asked.last(), Some(&want), "{case}");
+                    let wrong = leg.client(&flifo, "sha", "wrong").connect();
+                    let (code, message) = refusal(wrong);
+                    assert_eq!(code, 1045, "{case}");
+                    assert_eq!(
+                        message, "Access denied for user 'sha'@'localhost' (using password: YES)",
+                        "{case}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn pooled_logins_pass_over_all_legs_remembered_or_not() {
+    let Some(server) = server() else { return };
+    let _alone = memory();
+    for out in outs(server) {
+        server.sql(&["FLUSH PRIVILEGES"]);
+        let flifo = out.flifo(server, &pooled("sha"));
+        for leg in INS {
+            let case = format!("{leg:?} to {out:?}");
+            for plugin in [Plugin::CachingSha2, Plugin::NativePassword] {
+                let client = leg.client(&flifo, "sha", PASSWORD).plugin(plugin).connect();
+                assert_works(client, "sha", &case);
+            }
+            let (code, message) = refusal(leg.client(&flifo, "sha", "wrong").connect());
+            assert_eq!(code, 1045, "{case}");
+            assert!(message.contains("(using password: YES)"), "{message}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_was_restarted_is_proved_the_password_anew() {
+    let Some(mut server) = Mysql::start(&[]) else { return };
+    server.sql(&[
+        &format!("CREATE USER sha@'%' IDENTIFIED WITH caching_sha2_password BY '{PASSWORD}'"),
+        "GRANT ALL ON *.* TO sha@'%'",
+    ]);
+    for rest in [String::new(), pooled("sha")] {
+        let flifo = Out::Plain.flifo(&server, &rest);
+        assert_works(In::Plain.client(&flifo, "sha", PASSWORD).connect(), "sha", &rest);
+        server.restart();
+        assert_works(In::Plain.client(&flifo, "sha", PASSWORD).connect(), "sha", &rest);
+    }
+}
+
+#[test]
+fn a_key_of_another_server_is_refused_with_what_to_do() {
+    let Some(server) = server() else { return };
+    let _alone = memory();
+    let other = RsaEnd::generate().unwrap();
+    let own = std::fs::read_to_string(server.folder().join("data/public_key.pem")).unwrap();
+    // The server's own key is of use where the server itself decrypts.
+    for (out, key, is_of_use) in [
+        (Out::Plain, &own[..], true),
+        (Out::Plain, other.public_pem(), false),
+        (Out::Socket, &own, false),
+        (Out::Socket, other.public_pem(), false),
+    ] {
+        server.sql(&["FLUSH PRIVILEGES"]);
+        let flifo = out.flifo(server, "");
+        let client = In::Plain.client(&flifo, "sha", PASSWORD).with_key(key).connect();
+        if is_of_use {
+            assert_works(client, "sha", "the server's own key");
+            continue;
+        }
+        let (code, message) = refusal(client);
+        match out {
+            Out::Plain => assert_eq!(code, 1045, "{message}"),
+            _ => assert!(code == 1043 && message.contains("ask for the public key"), "{message}"),
+        }
+    }
+}
+
+#[test]
+fn accounts_are_refused_in_the_servers_words() {
+    let Some(server) = server() else { return };
+    let carried = Out::Socket.flifo(server, "");
+    let users = ["locked", "expired", "nobody"].map(pooled).concat();
+    let shared = Out::Socket.flifo(server, &users);
+    for flifo in [&carried, &shared] {
+        let try_in = |name: &str| {
+            let client = In::Tls.client(flifo, name, PASSWORD).connect();
+            // Who shares links is let in by Flifo, and told by the first statement.
+            client.and_then(|mut client| client.query("SELECT 1").map(|_| client))
+        };
+        let (code, message) = refusal(try_in("locked"));
+        assert!(code == 3118 && message.contains("Account is locked"), "{code} {message}");
+        let (code, message) = refusal(try_in("nobody"));
+        assert!(code == 1045 && message.contains("'nobody'@'localhost'"), "{code} {message}");
+        let (code, message) = refusal(try_in("expired"));
+        assert!(code == 1862 || code == 1820, "{code} {message}");
+    }
+    // Who can be asked for a new password gets in to give one.
+    let mut client = In::Tls
+        .client(&carried, "expired", PASSWORD)
+        .with(Capabilities::EXPIRED_PASSWORDS)
+        .connect()
+        .unwrap();
+    let told = client.query("SELECT 1").unwrap_err();
+    assert!(matches!(told, Problem::Refused { code: 1820, .. }), "{told}");
+}
+
+#[test]
+fn an_empty_password_is_let_in_and_a_missing_one_is_not() {
+    let Some(server) = server() else { return };
+    for out in outs(server) {
+        for (kind, rest) in [
+            ("carried", String::new()),
+            ("greeted by Flifo", pooled("nobody")),
+            ("pooled", user("blank", "password = \"\"") + &pooled("sha")),
+        ] {
+            let flifo = out.flifo(server, &rest);
+            for leg in INS {
+                let case = format!("{kind}, {leg:?} to {out:?}");
+                assert_works(leg.client(&flifo, "blank", "").connect(), "blank", &case);
+                let (code, message) = refusal(leg.client(&flifo, "sha", "").connect());
+                assert!(code == 1045 && message.contains("(using password: NO)"), "{message}");
+                let (code, _) = refusal(leg.client(&flifo, "blank", "x").connect());
+                assert_eq!(code, 1045, "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn users_change_on_carried_and_shared_links() {
+    let Some(server) = server() else { return };
+    let _alone = memory();
+    let shared = pooled("sha") + &pooled("other");
+    for out in outs(server) {
+        for (kind, rest) in
+            [("carried", String::new()), ("greeted", pooled("nobody")), ("pooled", shared.clone())]
+        {
+            let flifo = out.flifo(server, &rest);
+            for leg in INS {
+                let case = format!("{kind}, {leg:?} to {out:?}");
+                let client = leg.client(&flifo, "sha", PASSWORD).connect();
+                let mut client = assert_works(client, "sha", &case);
+                // Not remembered, then remembered.
+                server.sql(&["FLUSH PRIVILEGES"]);
+                for name in ["other", "sha", "other"] {
+                    let changed = client.change_user(name, PASSWORD, &Plugin::CachingSha2);
+                    changed.unwrap_or_else(|error| panic!("{case}: {error}"));
+                    client = assert_works(Ok(client), name, &case);
+                }
+                let wrong = client.change_user("sha", "wrong", &Plugin::CachingSha2);
+                assert_eq!(refusal(wrong.map(|()| client)).0, 1045, "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn users_change_across_plugins() {
+    let Some(server) = server() else { return };
+    if !server.has_native() {
+        return eprintln!("MySQL 9 has no mysql_native_password");
+    }
+    let shared = pooled("sha") + &pooled("native");
+    for out in outs(server) {
+        for rest in ["", &shared] {
+            let flifo = out.flifo(server, rest);
+            for leg in INS {
+                let case = format!("{leg:?} to {out:?} {rest}");
+                let client = leg.client(&flifo, "native", PASSWORD).connect();
+                let mut client = assert_works(client, "native", &case);
+                for (name, plugin) in [
+                    ("sha", Plugin::CachingSha2),
+                    ("native", Plugin::NativePassword),
+                    ("sha", Plugin::NativePassword),
+                    ("native", Plugin::CachingSha2),
+                ] {
+                    let changed = client.change_user(name, PASSWORD, &plugin);
+                    changed.unwrap_or_else(|error| panic!("{case}: {name}: {error}"));
+                    client = assert_works(Ok(client), name, &case);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn who_must_use_tls_must_use_it_on_the_servers_leg() {
+    let Some(server) = server() else { return };
+    for rest in [String::new(), pooled("tls")] {
+        if server.has_modern_tls() {
+            let flifo = Out::Tls.flifo(server, &rest);
+            for leg in INS {
+                assert_works(leg.client(&flifo, "tls", PASSWORD).connect(), "tls", "both in TLS");
+            }
+        }
+        let flifo = Out::Plain.flifo(server, &rest);
+        let refused = In::Tls.client(&flifo, "tls", PASSWORD).connect();
+        let refused = refused.and_then(|mut client| client.query("SELECT 1").map(|_| client));
+        assert_eq!(refusal(refused).0, 1045);
+    }
+}
