@@ -4,16 +4,18 @@
 //! not equally secure: caching_sha2_password sends the password itself where nobody can read along, and under a
 //! public key elsewhere, so Flifo decrypts on the one leg or encrypts on the other.
 
+use std::borrow::Borrow;
 use std::rc::Rc;
 
 use engine::session::Session;
-use link::Talk;
 use link::login::{Greeted, LoginError, prove_fully};
+use link::{Address, Stream, Talk};
+use wire::Capabilities;
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2};
 use wire::handshake::{AuthPacket, Login};
-use wire::response::OkPacket;
+use wire::response::{OkPacket, Status};
 
-use crate::client;
+use crate::client::{self, Client};
 use crate::fault::{Fault, Kind};
 use crate::links::{self, Link};
 use crate::login::{Newcomer, NoLogin, tell, too_many_of_user};
@@ -57,41 +59,116 @@ pub(crate) async fn log_in(
             Err(error) => return Err(tell(newcomer, error.fault(worker)).await),
         },
     };
-    let mut request = login.clone();
-    request.capabilities = login.capabilities & greeted.greeting.capabilities;
-    if let GreetedBy::Flifo { .. } = greeted_by {
-        request.plugin = Some(NO_PLUGIN.to_vec());
-        request.response = Vec::new();
+    let peers = Peers { client: newcomer.talk, server: greeted };
+    let carried = carry(worker, peers, &login, greeted_by).await?;
+    let (stream, more) = carried.client.into_parts();
+    if let Some(place) = place {
+        place.keep();
     }
-    let greeted = match greeted.secure(worker.shared.tls.server.as_ref(), &mut request).await {
+    Ok(client::Login {
+        id: match greeted_by {
+            GreetedBy::Server => carried.link.thread_id,
+            GreetedBy::Flifo { id } => id,
+        },
+        stream,
+        capabilities: carried.link.capabilities,
+        user: login.user.as_slice().into(),
+        key: None,
+        session: Session::new(None, carried.status),
+        link: Some(carried.link),
+        more,
+        sequence: None,
+    })
+}
+
+/// Makes the client another user, on a new link: a password cannot be asked for on a link in use where it must not go
+/// on as it came. The client has heard how it ended.
+pub(crate) async fn change_user(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    login: &Login,
+) -> Result<(), NoLogin> {
+    let mut talk = Talk::resume(&client.stream, client.take_more(), 1);
+    let peer = client.stream.addresses().map(|(peer, _)| peer);
+    let server = match opener::greeted(worker, peer).await {
         Ok(greeted) => greeted,
+        Err(error) => return Err(tell_on(&mut talk, error.fault(worker)).await),
+    };
+    let peers = Peers { client: talk, server };
+    let carried = carry(worker, peers, login, GreetedBy::Flifo { id: client.id }).await?;
+    let (_, more) = carried.client.into_parts();
+    client.keep_more(&more, false);
+    if let Some(link) = client.link.take() {
+        link.holder.take();
+        link.close();
+    }
+    carried.link.hold_for(client);
+    *client.session.borrow_mut() = Session::new(None, carried.status);
+    *client.user.borrow_mut() = login.user.as_slice().into();
+    client.give_turn();
+    Ok(())
+}
+
+/// A client, and a server that has greeted, between which a login is carried.
+struct Peers<S> {
+    client: Talk<S>,
+    server: Greeted,
+}
+
+/// They have agreed.
+struct Carried<S> {
+    client: Talk<S>,
+    link: Rc<Link>,
+    status: Status,
+}
+
+async fn carry<S: Borrow<Stream>>(
+    worker: &Rc<Worker>,
+    peers: Peers<S>,
+    login: &Login,
+    greeted_by: GreetedBy,
+) -> Result<Carried<S>, NoLogin> {
+    let Peers { mut client, server } = peers;
+    let mut request = login.clone();
+    request.capabilities = login.capabilities & server.greeting.capabilities;
+    let server = match server.secure(worker.shared.tls.server.as_ref(), &mut request).await {
+        Ok(server) => server,
         Err(error) => {
-            return Err(tell(newcomer, opener::NoLink::from(error).fault(worker)).await);
+            let fault = opener::NoLink::from(error).fault(worker);
+            return Err(tell_on(&mut client, fault).await);
         }
     };
-    let Greeted { talk: mut server, greeting } = greeted;
-    if namesake::is_named(&login.user, newcomer.talk.stream(), server.stream())
+    let Greeted { talk: mut server, greeting } = server;
+    // Over a Unix socket a server may let in who Flifo is, whoever the client is.
+    let by_socket = matches!(worker.shared.address, Address::Unix(_));
+    if namesake::is_named(&login.user, client.stream(), server.stream())
         && namesake::is_open(worker, &login.user).await
     {
-        return Err(tell(newcomer, namesake::denied(&login.user)).await);
+        return Err(tell_on(&mut client, namesake::denied(&login.user)).await);
+    }
+    let plugin = request.plugin.as_deref().map(Plugin::from_name);
+    // What it answered must not reach the server, or would mean nothing to it: the server asks anew.
+    let is_mute = greeted_by != GreetedBy::Server
+        || by_socket && request.capabilities.has(Capabilities::PLUGIN_AUTH)
+        || plugin
+            .is_some_and(|plugin| why_not(&plugin, client.stream(), server.stream()).is_some());
+    if is_mute {
+        request.plugin = Some(NO_PLUGIN.to_vec());
+        request.response = Vec::new();
     }
     let mut payload = Vec::new();
     request.encode(&mut payload);
     if let Err(error) = server.write(&payload).await {
-        let error = opener::NoLink::from(LoginError::from(error));
-        return Err(tell(newcomer, error.fault(worker)).await);
+        let fault = opener::NoLink::from(LoginError::from(error)).fault(worker);
+        return Err(tell_on(&mut client, fault).await);
     }
-    let mut relay = Relay {
-        worker,
-        plugin: Plugin::from_name(&greeting.plugin),
-        nonce: greeting.nonce.clone(),
-        client: newcomer.talk,
-        server,
-    };
+    let plugin = Plugin::from_name(&greeting.plugin);
+    let nonce = greeting.nonce.clone();
+    let mut relay =
+        Relay { worker, plugin, nonce, client, server, has_asked: !(by_socket && is_mute) };
     let ok = relay.run().await?;
     let capabilities = request.capabilities;
     let status = OkPacket::decode(&ok, capabilities).map(|ok| ok.status).unwrap_or_default();
-    let (stream, more) = relay.client.into_parts();
     let (server, unread) = relay.server.into_parts();
     let id = worker.new_link_id();
     let link = Link::new(id, greeting.connection_id, server, capabilities, None, None);
@@ -99,35 +176,49 @@ pub(crate) async fn log_in(
     let link = Rc::new(link);
     worker.add_link(&link);
     tokio::task::spawn_local(links::serve(Rc::clone(worker), Rc::clone(&link)));
-    if let Some(place) = place {
-        place.keep();
+    Ok(Carried { client: relay.client, link, status })
+}
+
+/// Why an answer by this plugin must not go on from the client's leg to the server's. A client gives its password away
+/// by these plugins, or does so on a connection that it knows to be secure.
+fn why_not(plugin: &Plugin, client: &Stream, server: &Stream) -> Option<&'static str> {
+    let (client, server) = (client.is_secure(), server.is_secure());
+    match plugin {
+        Plugin::ClearPassword if !(client && server) => Some(
+            "The server asks for the password in clear text, and Flifo passes it on only where \
+             both the client's and the server's connection are TLS or a Unix socket",
+        ),
+        Plugin::Other(name)
+            if matches!(&**name, b"sha256_password" | b"dialog") && client && !server =>
+        {
+            Some(
+                "The client would send its password in clear text, and Flifo passes it on only \
+                 where the server's connection is TLS or a Unix socket, as the client's is",
+            )
+        }
+        _ => None,
     }
-    Ok(client::Login {
-        id: match greeted_by {
-            GreetedBy::Server => greeting.connection_id,
-            GreetedBy::Flifo { id } => id,
-        },
-        stream,
-        capabilities,
-        user: login.user.as_slice().into(),
-        key: None,
-        session: Session::new(None, status),
-        link: Some(link),
-        more,
-        sequence: None,
-    })
+}
+
+/// Sends an error as the login's answer.
+async fn tell_on<S: Borrow<Stream>>(client: &mut Talk<S>, fault: Fault) -> NoLogin {
+    // The client may be gone as well.
+    let _ = client.write(&fault.payload()).await;
+    NoLogin::Fault(fault)
 }
 
 /// Two conversations that are one login.
-struct Relay<'a> {
+struct Relay<'a, S> {
     worker: &'a Worker,
-    client: Talk,
+    client: Talk<S>,
     server: Talk,
     plugin: Plugin,
     nonce: Vec<u8>,
+    /// The server has asked the client for something, or need not.
+    has_asked: bool,
 }
 
-impl Relay<'_> {
+impl<S: Borrow<Stream>> Relay<'_, S> {
     /// Passes packets on until the server has decided. The answer is its OK packet's payload.
     async fn run(&mut self) -> Result<Vec<u8>, NoLogin> {
         loop {
@@ -140,6 +231,7 @@ impl Relay<'_> {
                 Err(error) => return Err(self.server_left(&error.to_string()).await),
             };
             match packet {
+                AuthPacket::Ok if !self.has_asked => return Err(self.let_in_unasked().await),
                 AuthPacket::Ok => {
                     self.client.write(&payload).await?;
                     return Ok(payload);
@@ -149,9 +241,10 @@ impl Relay<'_> {
                     return Err(NoLogin::Told);
                 }
                 AuthPacket::Switch { plugin, data } => {
+                    self.has_asked = true;
                     self.plugin = Plugin::from_name(plugin);
                     self.nonce = data.to_vec();
-                    self.allow_clear_password().await?;
+                    self.allow_password().await?;
                     self.client.write(&payload).await?;
                     self.pass_answer().await?;
                 }
@@ -232,16 +325,18 @@ impl Relay<'_> {
     }
 
     /// A password is sent as it is only where nobody can read along.
-    async fn allow_clear_password(&mut self) -> Result<(), NoLogin> {
-        let is_clear = self.plugin == Plugin::ClearPassword;
-        if !is_clear || self.client.stream().is_secure() && self.server.stream().is_secure() {
-            return Ok(());
+    async fn allow_password(&mut self) -> Result<(), NoLogin> {
+        match why_not(&self.plugin, self.client.stream(), self.server.stream()) {
+            None => Ok(()),
+            Some(message) => Err(self.refuse(Fault::new(Kind::TlsRequired, message)).await),
         }
-        let message = "The server asks for the password in clear text, and Flifo passes it on only \
-            where both the client's and the server's connection are TLS or a Unix socket";
-        let fault = Fault::new(Kind::TlsRequired, message);
-        self.client.write(&fault.payload()).await?;
-        Err(NoLogin::Fault(fault))
+    }
+
+    async fn let_in_unasked(&mut self) -> NoLogin {
+        let message = "Access denied by Flifo: the server asked for no password, because it knows \
+            who Flifo is on its Unix socket, not who this client is. Let Flifo connect to the \
+            server by TCP, or give this account a password";
+        self.refuse(Fault::new(Kind::AccessDenied, message)).await
     }
 
     async fn server_left(&mut self, why: &str) -> NoLogin {
@@ -256,8 +351,6 @@ impl Relay<'_> {
     }
 
     async fn refuse(&mut self, fault: Fault) -> NoLogin {
-        // The client may be gone as well.
-        let _ = self.client.write(&fault.payload()).await;
-        NoLogin::Fault(fault)
+        tell_on(&mut self.client, fault).await
     }
 }

@@ -1,22 +1,27 @@
-//! `COM_CHANGE_USER` of a pooled client: the password is proved to Flifo again, and the session begins anew.
+//! `COM_CHANGE_USER`: a pooled client proves the password to Flifo again, and its session begins anew.
 //!
-//! A carried client's is relayed to its server like any other command.
+//! A carried client's is relayed to its server like any other command where both its legs are secure or plain; where
+//! they are not, it logs in anew on another link, for only a login knows what to do with a password between them.
 
 use std::rc::Rc;
 
 use engine::session::Session;
 use link::{Stream, Talk};
+use wire::Capabilities;
 use wire::auth::{Nonce, Plugin};
 use wire::bytes::Reader;
 use wire::command::Command;
 use wire::frame::put_packet;
-use wire::handshake::AuthPacket;
+use wire::handshake::{AuthPacket, Login};
 use wire::response::{OK, OkPacket};
 
+use crate::carry;
 use crate::client::{Client, Turn};
 use crate::commands;
 use crate::fault::{Fault, Kind};
 use crate::keys::Key;
+use crate::links::Link;
+use crate::login::NoLogin;
 use crate::worker::Worker;
 
 /// What the command names. Its proof is ignored: it was made for a nonce that has been used.
@@ -44,27 +49,81 @@ fn read(payload: &[u8]) -> Result<Wanted, wire::Malformed> {
 
 /// Serves the command. A client that fails is ended, as MySQL does.
 pub(crate) async fn run(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
+    if client.is_pooled() {
+        pooled(worker, client, payload).await
+    } else {
+        carried(worker, client, payload).await
+    }
+}
+
+/// Whether a carried client's command must come here: its password would go from one kind of leg to another.
+pub(crate) fn needs_login(client: &Client, link: &Link) -> bool {
+    client.stream.is_secure() != link.stream.is_secure()
+}
+
+async fn carried(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
+    let wanted = match read(payload) {
+        Ok(wanted) => wanted,
+        Err(error) => {
+            let fault = Fault::new(Kind::BadHandshake, error.to_string());
+            worker.count_fault(fault.kind);
+            client.write(&fault.packet(1));
+            return client.close();
+        }
+    };
+    let login = wanted.into_login(worker, client.capabilities);
+    let change = carry::change_user(worker, client, &login);
+    match tokio::time::timeout(worker.plan.limits.login, change).await {
+        Ok(Ok(())) => return,
+        Ok(Err(NoLogin::Fault(fault))) => worker.count_fault(fault.kind),
+        Ok(Err(NoLogin::Told)) => {}
+        Ok(Err(NoLogin::Talk(_))) | Err(_) => worker.count_fault(Kind::BadHandshake),
+    }
+    client.close();
+}
+
+impl Wanted {
+    /// The login that asks for the same, but for the proof.
+    fn into_login(self, worker: &Worker, capabilities: Capabilities) -> Login {
+        let schema = Some(self.schema).filter(|schema| !schema.is_empty());
+        let with_schema = match schema {
+            Some(_) => Capabilities::CONNECT_WITH_DB,
+            None => Capabilities::NONE,
+        };
+        Login {
+            capabilities: capabilities.without(Capabilities::CONNECT_WITH_DB) | with_schema,
+            packet_max: u32::try_from(worker.plan.limits.packet_max).unwrap_or(u32::MAX),
+            collation: self.collation,
+            user: self.user,
+            response: Vec::new(),
+            schema,
+            plugin: Some(self.plugin.name().to_vec()),
+            attributes: Vec::new(),
+            zstd_level: None,
+        }
+    }
+}
+
+async fn pooled(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
     let mut talk = Talk::resume(&client.stream, client.take_more(), 1);
     let limit = worker.plan.limits.login;
     let proved = tokio::time::timeout(limit, prove(worker, &mut talk, payload)).await;
     let sequence = talk.sequence();
-    let fault = match proved {
-        Ok(Ok(wanted)) => {
-            let (_, more) = talk.into_parts();
-            client.keep_more(&more, false);
-            match begin_anew(worker, client, &wanted, sequence) {
-                Ok(()) => return,
-                Err(fault) => fault,
-            }
-        }
-        Ok(Err(fault)) => fault,
+    let (_, more) = talk.into_parts();
+    client.keep_more(&more, false);
+    let changed = match proved {
+        Ok(Ok(wanted)) => begin_anew(worker, client, &wanted, sequence),
+        Ok(Err(fault)) => Err(fault),
         Err(_) => {
-            Fault::new(Kind::BadHandshake, "The change of user took longer than limits.login")
+            let message = "The change of user took longer than limits.login";
+            Err(Fault::new(Kind::BadHandshake, message))
         }
     };
-    worker.count_fault(fault.kind);
-    client.write(&fault.packet(sequence));
-    client.close();
+    if let Err(fault) = changed {
+        worker.count_fault(fault.kind);
+        client.write(&fault.packet(sequence));
+        client.close();
+    }
 }
 
 async fn prove(worker: &Worker, talk: &mut Talk<&Stream>, payload: &[u8]) -> Result<Wanted, Fault> {

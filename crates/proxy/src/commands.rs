@@ -16,6 +16,7 @@ use wire::response::{OK, OkPacket};
 use wire::statement;
 
 use crate::admit;
+use crate::change_user;
 use crate::client::{Client, Turn};
 use crate::fault::{Fault, Kind};
 use crate::kill;
@@ -71,6 +72,11 @@ fn carried(
         Some(command) if command.shape() == Shape::None => {
             link.send(packet);
             client.upload_silently(upload);
+        }
+        Some(Command::ChangeUser)
+            if upload.is_none() && change_user::needs_login(client, &link) =>
+        {
+            client.begin_change_of_user(&packet[HEADER..]);
         }
         _ => {
             let mut replaced = None;
