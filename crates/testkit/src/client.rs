@@ -39,6 +39,8 @@ pub struct Builder {
     plugin: Plugin,
     tls: Option<LinkTls>,
     key: Option<String>,
+    /// The answer by plugins that are not spoken here; MySQL pretends that unknown users have one.
+    other: Vec<u8>,
     capabilities: Capabilities,
 }
 
@@ -99,6 +101,12 @@ impl Builder {
         Self { key: Some(pem.to_owned()), ..self }
     }
 
+    /// Answers by plugins that are not spoken here with this.
+    #[must_use]
+    pub fn answering(self, other: &str) -> Self {
+        Self { other: other.as_bytes().to_vec(), ..self }
+    }
+
     /// Asks for more capabilities.
     #[must_use]
     pub fn with(self, capabilities: Capabilities) -> Self {
@@ -134,12 +142,13 @@ impl Builder {
         let nonce = Nonce::from_server(&self.plugin, &greeting.nonce)?;
         // A nonce that is meant for another plugin is not answered, as MySQL's own clients do.
         if Plugin::from_name(&greeting.plugin) == self.plugin {
-            login.response = answer(&self.plugin, &self.password, &nonce)?;
+            login.response = answer(&self.plugin, &self.password, &nonce, &self.other);
         }
         let mut payload = Vec::new();
         login.encode(&mut payload);
         talk.write(&payload).await?;
-        let mut proof = Proof { talk: &mut talk, nonce, key: self.key.as_deref(), asked: vec![] };
+        let (key, other) = (self.key.as_deref(), &self.other[..]);
+        let mut proof = Proof { talk: &mut talk, nonce, key, other, asked: vec![] };
         proof.run(&self.password).await?;
         let Proof { nonce, asked, .. } = proof;
         Ok((talk, nonce, login.capabilities, self.key, asked))
@@ -155,6 +164,7 @@ impl Client {
             plugin: Plugin::CachingSha2,
             tls: None,
             key: None,
+            other: Vec::new(),
             capabilities: CAPABILITIES,
         }
     }
@@ -183,7 +193,7 @@ impl Client {
         let Self { runtime, talk, nonce, key, asked, .. } = self;
         let mut payload = vec![Command::ChangeUser as u8];
         payload.put_nul_bytes(user.as_bytes());
-        let response = answer(plugin, password, nonce)?;
+        let response = answer(plugin, password, nonce, &[]);
         payload.push(u8::try_from(response.len()).map_err(|_| Malformed::new("response"))?);
         payload.extend_from_slice(&response);
         payload.put_nul_bytes(b"");
@@ -192,7 +202,8 @@ impl Client {
         let change = async {
             talk.set_sequence(0);
             talk.write(&payload).await?;
-            let mut proof = Proof { talk, nonce: *nonce, key: key.as_deref(), asked: vec![] };
+            let key = key.as_deref();
+            let mut proof = Proof { talk, nonce: *nonce, key, other: &[], asked: vec![] };
             proof.run(password).await?;
             *asked = proof.asked;
             *nonce = proof.nonce;
@@ -212,6 +223,7 @@ struct Proof<'a> {
     talk: &'a mut Talk,
     nonce: Nonce,
     key: Option<&'a str>,
+    other: &'a [u8],
     asked: Vec<Asked>,
 }
 
@@ -225,10 +237,11 @@ impl Proof<'_> {
                 AuthPacket::Switch { plugin: name, data } => {
                     let plugin = Plugin::from_name(name);
                     self.asked.push(Asked::Switch(plugin.to_string()));
-                    if plugin != Plugin::ClearPassword {
+                    let has_nonce = !matches!(plugin, Plugin::ClearPassword | Plugin::Other(_));
+                    if has_nonce {
                         self.nonce = Nonce::from_server(&plugin, data)?;
                     }
-                    let answer = answer(&plugin, password, &self.nonce)?;
+                    let answer = answer(&plugin, password, &self.nonce, self.other);
                     self.talk.write(&answer).await?;
                 }
                 AuthPacket::More(&[caching_sha2::FAST_OK]) => self.asked.push(Asked::Fast),
@@ -251,9 +264,9 @@ impl Proof<'_> {
     }
 }
 
-fn answer(plugin: &Plugin, password: &str, nonce: &Nonce) -> Result<Vec<u8>, Problem> {
-    let answer = plugin.respond(&Secret::from(password), nonce);
-    answer.ok_or_else(|| Problem::Plugin(plugin.clone()))
+/// What a client answers by a plugin; `other` by one that is not spoken here.
+fn answer(plugin: &Plugin, password: &str, nonce: &Nonce, other: &[u8]) -> Vec<u8> {
+    plugin.respond(&Secret::from(password), nonce).unwrap_or_else(|| other.to_vec())
 }
 
 /// Reads one result, whose rows join those of the ones before. Returns its last status.

@@ -1,6 +1,7 @@
 //! Tests only: the program as a child process, peers of both kinds that do as they are told, and what the integration
 //! tests need around them.
 
+pub mod asking;
 pub mod client;
 pub mod fake_client;
 pub mod fake_server;

@@ -1,7 +1,9 @@
 //! The one integration binary: the project's own files, and the running program from outside.
 
+mod accounts;
 mod authentication;
 mod hostile_clients;
 mod hostile_commands;
+mod legs;
 mod road;
 mod tidy;

@@ -1,0 +1,218 @@
+//! Accounts of a real MariaDB: its own plugins, and what it demands of a connection; TLS to it in every mode.
+//!
+//! One server is shared by all tests. Its certificate is from an authority of the tests' own, and bears the name
+//! `localhost` alone.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use bench::folder::Folder;
+use bench::private_server::PrivateServer;
+use link::Address;
+use link::tls::{ForLinks, Identity, Mode};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use testkit::client::{Builder, Client, Problem};
+use testkit::flifo::Flifo;
+use wire::auth::Plugin;
+
+const PASSWORD: &str = "correct horse";
+
+/// The server, and the files of its TLS.
+struct Site {
+    server: PrivateServer,
+    folder: Folder,
+}
+
+impl Site {
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+fn site() -> &'static Site {
+    static SITE: OnceLock<Site> = OnceLock::new();
+    SITE.get_or_init(|| {
+        let folder = Folder::create().expect("a folder");
+        make_certificates(folder.path());
+        let file = |name: &str| folder.path().join(name).display().to_string();
+        let server = PrivateServer::builder()
+            .argument("--plugin-load-add=auth_ed25519")
+            .argument(format!("--ssl-ca={}", file("ca.pem")))
+            .argument(format!("--ssl-cert={}", file("server.pem")))
+            .argument(format!("--ssl-key={}", file("server-key.pem")))
+            .start()
+            .expect("a private server");
+        let with = format!("mysql_native_password USING PASSWORD('{PASSWORD}')");
+        server
+            .sql(&format!(
+                "CREATE USER ed@'%' IDENTIFIED VIA ed25519 USING PASSWORD('{PASSWORD}'); \
+                 CREATE USER tls@'%' IDENTIFIED VIA {with} REQUIRE SSL; \
+                 CREATE USER shown@'%' IDENTIFIED VIA {with} REQUIRE SUBJECT '/CN=Flifo'; \
+                 CREATE USER plain@'%' IDENTIFIED VIA {with}; \
+                 CREATE USER blank@'%' IDENTIFIED VIA mysql_native_password USING ''; \
+                 CREATE USER someone@'%' IDENTIFIED VIA unix_socket"
+            ))
+            .expect("accounts");
+        Site { server, folder }
+    })
+}
+
+/// An authority, and from it one certificate for the server and one for Flifo.
+fn make_certificates(folder: &Path) {
+    let write = |name: &str, text: String| std::fs::write(folder.join(name), text).expect("a file");
+    let mut params = CertificateParams::new([]).expect("parameters");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(DnType::CommonName, "the tests");
+    let key = KeyPair::generate().expect("a key");
+    write("ca.pem", params.self_signed(&key).expect("signed").pem());
+    let issuer = Issuer::new(params, key);
+    for (name, host, subject) in [("server", Some("localhost"), "server"), ("flifo", None, "Flifo")]
+    {
+        let hosts: Vec<String> = host.into_iter().map(str::to_owned).collect();
+        let mut params = CertificateParams::new(hosts).expect("parameters");
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, subject);
+        let key = KeyPair::generate().expect("a key");
+        write(&format!("{name}.pem"), params.signed_by(&key, &issuer).expect("signed").pem());
+        write(&format!("{name}-key.pem"), key.serialize_pem());
+    }
+}
+
+/// Flifo before the server at this host of its port, with more in its section `[server]`.
+fn by_tcp(host: &str, server: &str, rest: &str) -> Flifo {
+    let port = site().server.port();
+    Flifo::start(&format!("[server]\naddress = \"{host}:{port}\"\n{server}\n{rest}"))
+}
+
+fn by_socket(rest: &str) -> Flifo {
+    Flifo::start(&format!("[server]\naddress = {:?}\n{rest}", site().server.socket()))
+}
+
+fn pooled(name: &str) -> String {
+    format!("[[users]]\nname = {name:?}\npassword = {PASSWORD:?}\n")
+}
+
+fn client(flifo: &Flifo, user: &str, password: &str) -> Builder {
+    let tcp = Address::Tcp { host: "127.0.0.1".to_owned(), port: flifo.port() };
+    Client::builder(tcp, user, password).plugin(Plugin::NativePassword)
+}
+
+/// Logs in and asks who it is; what a shared link says comes with the first statement.
+fn ask(client: Builder) -> Result<String, Problem> {
+    let mut rows = client.connect()?.query("SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)")?;
+    Ok(rows.remove(0).remove(0))
+}
+
+fn refusal(asked: Result<String, Problem>) -> (u16, String) {
+    match asked {
+        Err(Problem::Refused { code, message, .. }) => (code, message),
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+#[test]
+fn ed25519_is_proved_carried_and_pooled() {
+    for rest in [String::new(), pooled("nobody"), pooled("ed")] {
+        for flifo in [by_socket(&rest), by_tcp("127.0.0.1", "", &rest)] {
+            assert_eq!(ask(client(&flifo, "ed", PASSWORD)).unwrap(), "ed", "{rest}");
+            let (code, message) = refusal(ask(client(&flifo, "ed", "wrong")));
+            assert!(code == 1045 && message.contains("using password: YES"), "{message}");
+            // The real client brings the plugin as a library of its own.
+            let mut command = Command::new("mariadb");
+            command.args(["--no-defaults", "-h127.0.0.1", "-N", "-B", "--skip-ssl", "-ued"]);
+            command.arg(format!("-P{}", flifo.port())).arg(format!("-p{PASSWORD}"));
+            let output = command.args(["-e", "SELECT 7"]).output().expect("the client runs");
+            assert_eq!(String::from_utf8_lossy(&output.stdout), "7\n", "{output:?}");
+        }
+    }
+}
+
+#[test]
+fn who_flifo_is_lets_no_client_in() {
+    let me = sys::process::user_name().expect("a name");
+    let create = format!("CREATE USER IF NOT EXISTS `{me}`@localhost IDENTIFIED VIA unix_socket");
+    site().server.sql(&create).expect("an account");
+    // The server would let Flifo in as this user.
+    let direct = Client::builder(Address::Unix(site().server.socket()), &me, "");
+    assert_eq!(ask(direct.plugin(Plugin::NativePassword)).unwrap(), me);
+    for rest in [String::new(), pooled("nobody")] {
+        let flifo = by_socket(&rest);
+        for password in ["", "guess"] {
+            let (code, message) = refusal(ask(client(&flifo, &me, password)));
+            assert!(code == 1045 && message.contains("runs as"), "{code} {message}");
+            // The server says it of one whom its plugin does not know.
+            assert_eq!(refusal(ask(client(&flifo, "someone", password))).0, 1698);
+        }
+        // Nobody else is concerned, not even who has no password.
+        assert_eq!(ask(client(&flifo, "plain", PASSWORD)).unwrap(), "plain");
+        assert_eq!(ask(client(&flifo, "blank", "")).unwrap(), "blank");
+    }
+}
+
+#[test]
+fn who_must_use_tls_needs_it_between_flifo_and_the_server() {
+    for rest in [String::new(), pooled("tls")] {
+        let secure = by_tcp("127.0.0.1", "tls = \"required\"", &rest);
+        assert_eq!(ask(client(&secure, "tls", PASSWORD)).unwrap(), "tls");
+        assert_eq!(ask(client(&secure, "tls", PASSWORD).tls()).unwrap(), "tls");
+        let plain = by_tcp("127.0.0.1", "tls = \"off\"", &rest);
+        assert_eq!(refusal(ask(client(&plain, "tls", PASSWORD).tls())).0, 1045);
+    }
+}
+
+#[test]
+fn each_mode_of_tls_asks_for_what_it_says() {
+    let ca = format!("tls_ca = {:?}", site().path("ca.pem"));
+    let flifo_ca = |mode: &str, more: &str| format!("tls = \"{mode}\"\n{ca}\n{more}");
+    let is_in_tls = "SELECT variable_value <> '' FROM information_schema.session_status \
+        WHERE variable_name = 'Ssl_cipher'";
+    for rest in [String::new(), pooled("plain")] {
+        for (host, server, want) in [
+            ("127.0.0.1", "tls = \"off\"".to_owned(), Some("0")),
+            ("127.0.0.1", "tls = \"preferred\"".to_owned(), Some("1")),
+            ("127.0.0.1", "tls = \"required\"".to_owned(), Some("1")),
+            ("127.0.0.1", flifo_ca("verify-ca", ""), Some("1")),
+            ("localhost", flifo_ca("verify-full", ""), Some("1")),
+            ("127.0.0.1", flifo_ca("verify-full", "tls_server_name = \"localhost\""), Some("1")),
+            // Bears another name; is not from whom the machine trusts.
+            ("127.0.0.1", flifo_ca("verify-full", ""), None),
+            ("localhost", "tls = \"verify-ca\"".to_owned(), None),
+        ] {
+            let case = format!("{host} {server} {rest}");
+            let flifo = by_tcp(host, &server, &rest);
+            let client = client(&flifo, "plain", PASSWORD).connect();
+            let asked = client.and_then(|mut client| client.query(is_in_tls));
+            match want {
+                Some(want) => assert_eq!(asked.unwrap(), [[want]], "{case}"),
+                None => {
+                    let (code, message) = refusal(asked.map(|rows| format!("{rows:?}")));
+                    assert!(code == 1429 && message.contains("TLS"), "{case}: {message}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn certificates_are_shown_on_both_legs() {
+    let identity = format!(
+        "tls = \"required\"\ntls_cert = {:?}\ntls_key = {:?}",
+        site().path("flifo.pem"),
+        site().path("flifo-key.pem")
+    );
+    for rest in [String::new(), pooled("shown")] {
+        let shows = by_tcp("127.0.0.1", &identity, &rest);
+        assert_eq!(ask(client(&shows, "shown", PASSWORD)).unwrap(), "shown");
+        let hides = by_tcp("127.0.0.1", "tls = \"required\"", &rest);
+        assert_eq!(refusal(ask(client(&hides, "shown", PASSWORD))).0, 1045);
+    }
+    let clients_ca = format!("[tls]\nclient_ca = {:?}\n", site().path("ca.pem"));
+    let flifo = by_tcp("127.0.0.1", "", &clients_ca);
+    let mut tls = ForLinks { mode: Mode::Required, ..ForLinks::default() };
+    let refused = ask(client(&flifo, "plain", PASSWORD).tls_with(&tls));
+    assert!(refused.is_err(), "no certificate was shown");
+    tls.identity =
+        Some(Identity { certificate: site().path("flifo.pem"), key: site().path("flifo-key.pem") });
+    assert_eq!(ask(client(&flifo, "plain", PASSWORD).tls_with(&tls)).unwrap(), "plain");
+}

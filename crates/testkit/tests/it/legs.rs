@@ -1,0 +1,111 @@
+//! What a server hears of a password, by each plugin over each pair of secure and plain legs: enough to log in, and
+//! never the password itself on a leg that others can read.
+
+use link::Address;
+use testkit::asking::{Asking, Heard};
+use testkit::client::{Builder, Client, Problem};
+use testkit::flifo::Flifo;
+use wire::auth::Plugin;
+
+const PASSWORD: &str = "correct horse";
+
+fn flifo(server: &Asking, tls: &str, rest: &str) -> Flifo {
+    Flifo::start(&format!("[server]\naddress = \"{}\"\ntls = {tls:?}\n{rest}", server.address))
+}
+
+/// Plain, in TLS, and over a Unix socket.
+fn clients(flifo: &Flifo) -> [(&'static str, Builder); 3] {
+    let tcp = Address::Tcp { host: "127.0.0.1".to_owned(), port: flifo.port() };
+    let client = |address| Client::builder(address, "sha", PASSWORD);
+    [
+        ("plain", client(tcp.clone())),
+        ("TLS", client(tcp).tls()),
+        ("socket", client(Address::Unix(flifo.socket()))),
+    ]
+}
+
+const POOLED: &str = "[[users]]\nname = \"sha\"\npassword = \"correct horse\"\n";
+const GREETED: &str = "[[users]]\nname = \"nobody\"\npassword = \"x\"\n";
+
+#[test]
+fn a_full_login_reaches_the_server_over_all_legs() {
+    let server = Asking::start(&Plugin::CachingSha2);
+    for (tls, want) in [
+        ("off", Heard::Encrypted(Some(PASSWORD.into()))),
+        ("required", Heard::Clear([PASSWORD.as_bytes(), &[0]].concat())),
+    ] {
+        for rest in ["", GREETED, POOLED] {
+            let flifo = flifo(&server, tls, rest);
+            for (leg, client) in clients(&flifo) {
+                let case = format!("{leg} to TLS {tls}, {rest}");
+                let mut client = client.connect().unwrap_or_else(|it| panic!("{case}: {it}"));
+                client.query("DO 1").unwrap_or_else(|error| panic!("{case}: {error}"));
+                let heard = server.heard();
+                // A shared link has been opened for the first client.
+                if rest != POOLED || leg == "plain" {
+                    assert_eq!(heard.last(), Some(&want), "{case}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_change_of_user_reaches_the_server_over_unequal_legs() {
+    let server = Asking::start(&Plugin::CachingSha2);
+    for tls in ["off", "required"] {
+        let flifo = flifo(&server, tls, "");
+        for (leg, client) in clients(&flifo) {
+            let is_equal = (leg == "plain") == (tls == "off");
+            if is_equal {
+                continue;
+            }
+            let case = format!("{leg} to TLS {tls}");
+            let mut client = client.connect().unwrap_or_else(|it| panic!("{case}: {it}"));
+            server.heard();
+            let changed = client.change_user("sha", PASSWORD, &Plugin::CachingSha2);
+            changed.unwrap_or_else(|error| panic!("{case}: {error}"));
+            let heard = server.heard();
+            let is_full = matches!(heard[..], [.., Heard::Clear(_) | Heard::Encrypted(Some(_))]);
+            assert!(is_full, "{case}: {heard:?}");
+            client.query("DO 1").unwrap_or_else(|error| panic!("{case}: {error}"));
+        }
+    }
+}
+
+#[test]
+fn a_clear_password_is_heard_on_secure_legs_only() {
+    for (plugin, is_clear) in [
+        (Plugin::ClearPassword, true),
+        (Plugin::Other(b"sha256_password".as_slice().into()), false),
+        (Plugin::Other(b"dialog".as_slice().into()), false),
+    ] {
+        let server = Asking::start(&plugin);
+        for tls in ["off", "required"] {
+            let flifo = flifo(&server, tls, "");
+            for (leg, client) in clients(&flifo) {
+                let case = format!("{plugin}: {leg} to TLS {tls}");
+                let is_allowed = match (leg, tls) {
+                    ("plain", _) => !is_clear,
+                    (_, tls) => tls == "required",
+                };
+                // Told by the greeting what the server will ask for, the client answers at once.
+                let client = client.plugin(plugin.clone()).answering(PASSWORD).connect();
+                let heard = server.heard();
+                let is_heard = heard.iter().any(|it| {
+                    matches!(it, Heard::First(it) | Heard::Answer(it)
+                        if it.windows(PASSWORD.len()).any(|part| part == PASSWORD.as_bytes()))
+                });
+                assert_eq!(is_heard, is_allowed, "{case}: {heard:?}");
+                match client {
+                    Ok(_) => assert!(is_allowed, "{case}"),
+                    Err(Problem::Refused { code, message, .. }) => {
+                        assert!(!is_allowed && code == 3159, "{case}: {code}");
+                        assert!(message.contains("passes it on only"), "{case}: {message}");
+                    }
+                    Err(error) => panic!("{case}: {error}"),
+                }
+            }
+        }
+    }
+}
