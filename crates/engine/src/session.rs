@@ -1,4 +1,5 @@
-//! A pooled client's session: what its next statement needs from a link, and whether it may give its link back.
+//! A pooled client's session: what its next statement needs from a link, and whether it may give
+//! its link back.
 
 use std::rc::Rc;
 
@@ -106,9 +107,13 @@ impl Session {
         reason.filter(|pin| self.keep(*pin))
     }
 
-    /// Forgets everything, as after `COM_RESET_CONNECTION`. The schema stays, as it does at the server.
+    /// Forgets everything, as after `COM_RESET_CONNECTION`. The schema stays, as it does at the
+    /// server; and numbers of statements are not given again: a client may close one that it had
+    /// before.
     pub fn reset(&mut self) {
-        *self = Self::new(self.schema.take(), self.fresh);
+        let mut statements = std::mem::take(&mut self.statements);
+        statements.clear();
+        *self = Self { statements, ..Self::new(self.schema.take(), self.fresh) };
     }
 }
 
@@ -127,6 +132,19 @@ mod tests {
             put_change(&mut out, *change);
         }
         out
+    }
+
+    #[test]
+    fn a_reset_gives_no_statements_number_again() {
+        let mut session = Session::default();
+        let source =
+            || Rc::new(crate::statements::Source { schema: None, text: b"DO 1"[..].into() });
+        let before = session.statements.add(source(), 0).unwrap();
+        session.reset();
+        assert!(session.statements.is_empty());
+        let after = session.statements.add(source(), 0).unwrap();
+        session.statements.close(before);
+        assert!(session.statements.get(after).is_some());
     }
 
     #[test]

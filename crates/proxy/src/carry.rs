@@ -1,8 +1,10 @@
-//! The login of a carried client: relayed end to end, so that any user and any plugin works with nothing configured.
+//! The login of a carried client: relayed end to end, so that any user and any plugin works with
+//! nothing configured.
 //!
-//! Client and server speak with each other; Flifo passes their packets on. It steps in only where the two legs are
-//! not equally secure: caching_sha2_password sends the password itself where nobody can read along, and under a
-//! public key elsewhere, so Flifo decrypts on the one leg or encrypts on the other.
+//! Client and server speak with each other; Flifo passes their packets on. It steps in only where
+//! the two legs are not equally secure: caching_sha2_password sends the password itself where
+//! nobody can read along, and under a public key elsewhere, so Flifo decrypts on the one leg or
+//! encrypts on the other.
 
 use std::borrow::Borrow;
 use std::rc::Rc;
@@ -81,8 +83,8 @@ pub(crate) async fn log_in(
     })
 }
 
-/// Makes the client another user, on a new link: a password cannot be asked for on a link in use where it must not go
-/// on as it came. The client has heard how it ended.
+/// Makes the client another user, on a new link: a password cannot be asked for on a link in use
+/// where it must not go on as it came. The client has heard how it ended.
 pub(crate) async fn change_user(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
@@ -147,7 +149,8 @@ async fn carry<S: Borrow<Stream>>(
         return Err(tell_on(&mut client, namesake::denied(&login.user)).await);
     }
     let plugin = request.plugin.as_deref().map(Plugin::from_name);
-    // What it answered must not reach the server, or would mean nothing to it: the server asks anew.
+    // What it answered must not reach the server, or would mean nothing to it: the server asks
+    // anew.
     let is_mute = greeted_by != GreetedBy::Server
         || by_socket && request.capabilities.has(Capabilities::PLUGIN_AUTH)
         || plugin
@@ -179,8 +182,8 @@ async fn carry<S: Borrow<Stream>>(
     Ok(Carried { client: relay.client, link, status })
 }
 
-/// Why an answer by this plugin must not go on from the client's leg to the server's. A client gives its password away
-/// by these plugins, or does so on a connection that it knows to be secure.
+/// Why an answer by this plugin must not go on from the client's leg to the server's. A client
+/// gives its password away by these plugins, or does so on a connection that it knows to be secure.
 fn why_not(plugin: &Plugin, client: &Stream, server: &Stream) -> Option<&'static str> {
     let (client, server) = (client.is_secure(), server.is_secure());
     match plugin {
@@ -270,7 +273,8 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
     /// The server wants the password: as it is on a secure leg, under a public key on a plain one.
     async fn pass_password(&mut self) -> Result<(), NoLogin> {
         match (self.client.stream().is_secure(), self.server.stream().is_secure()) {
-            // The same on both legs: the client asks for the key or sends the password, the server answers.
+            // The same on both legs: the client asks for the key or sends the password, the server
+            // answers.
             (true, true) | (false, false) => self.pass_answer().await,
             (true, false) => {
                 let sent = Secret::from(self.client.read().await?);

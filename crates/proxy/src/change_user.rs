@@ -1,11 +1,13 @@
-//! `COM_CHANGE_USER`: a pooled client proves the password to Flifo again, and its session begins anew.
+//! `COM_CHANGE_USER`: a pooled client proves the password to Flifo again, and its session begins
+//! anew.
 //!
-//! A carried client's is relayed to its server like any other command where both its legs are secure or plain; where
-//! they are not, it logs in anew on another link, for only a login knows what to do with a password between them.
+//! A carried client's is relayed to its server like any other command where both its legs are
+//! secure or plain; where they are not, it logs in anew on another link, for only a login knows
+//! what to do with a password between them.
 
 use std::rc::Rc;
 
-use engine::session::Session;
+use engine::pin::Pin;
 use link::{Stream, Talk};
 use wire::Capabilities;
 use wire::auth::{Nonce, Plugin};
@@ -21,7 +23,7 @@ use crate::commands;
 use crate::fault::{Fault, Kind};
 use crate::keys::Key;
 use crate::links::Link;
-use crate::login::NoLogin;
+use crate::login::{NoLogin, has_hidden_quotes};
 use crate::worker::Worker;
 
 /// What the command names. Its proof is ignored: it was made for a nonce that has been used.
@@ -56,7 +58,8 @@ pub(crate) async fn run(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]
     }
 }
 
-/// Whether a carried client's command must come here: its password would go from one kind of leg to another.
+/// Whether a carried client's command must come here: its password would go from one kind of leg to
+/// another.
 pub(crate) fn needs_login(client: &Client, link: &Link) -> bool {
     client.stream.is_secure() != link.stream.is_secure()
 }
@@ -185,8 +188,14 @@ fn begin_anew(
         let message = "The user has exceeded its clients_max in Flifo's configuration";
         return Err(Fault::new(Kind::UserLimit, message));
     }
-    let fresh = client.session.borrow().fresh_status();
-    *client.session.borrow_mut() = Session::new(None, fresh);
+    let mut session = client.session.borrow_mut();
+    let fresh = session.fresh_status();
+    session.reset();
+    session.schema = None;
+    if has_hidden_quotes(wanted.collation) {
+        session.keep(Pin::Charset);
+    }
+    drop(session);
     *client.user.borrow_mut() = name;
     client.key.set(Some(key.with_schema(!wanted.schema.is_empty())));
     client.set_turn(Turn::Client);

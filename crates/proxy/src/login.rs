@@ -297,7 +297,7 @@ pub(crate) fn too_many_of_user(name: &[u8], bound: &str, cap: &Cap) -> Fault {
 
 /// Whether letters of this collation's character set may contain a quote or a backslash as their second byte, so that
 /// a lexer that does not know them would be misled: big5, sjis, gbk, cp932, gb18030.
-const fn has_hidden_quotes(collation: u8) -> bool {
+pub(crate) const fn has_hidden_quotes(collation: u8) -> bool {
     matches!(collation, 1 | 84 | 13 | 88 | 28 | 87 | 95 | 96 | 248..=250)
 }
 

@@ -1,4 +1,5 @@
-//! What is known of the server before a client is greeted: its version and capabilities, from its last greeting.
+//! What is known of the server before a client is greeted: its version and capabilities, from its
+//! last greeting.
 
 use std::sync::Mutex;
 
@@ -35,8 +36,9 @@ const NOT_CARRIED: Capabilities = Capabilities(
         | Capabilities::MULTI_FACTOR.0,
 );
 
-/// What a pooled client is not offered beyond that: what would tie it to one link, and query attributes, which stand
-/// between a prepared statement's parameters; MySQL's clients leave them out where they are not offered.
+/// What a pooled client is not offered beyond that: what would tie it to one link, and query
+/// attributes, which stand between a prepared statement's parameters; MySQL's clients leave them
+/// out where they are not offered.
 const NOT_POOLED: Capabilities =
     Capabilities(Capabilities::CACHE_METADATA.0 | Capabilities::QUERY_ATTRIBUTES.0);
 
