@@ -165,6 +165,7 @@ fn greeting(plugin: &Plugin, nonce: &Nonce) -> Greeting {
                 | Capabilities::PLUGIN_AUTH.0
                 | Capabilities::LENENC_AUTH.0
                 | Capabilities::SESSION_TRACK.0
+                | Capabilities::QUERY_ATTRIBUTES.0
                 | Capabilities::SSL.0,
         ),
         collation: 45,

@@ -1,7 +1,7 @@
 //! A client that says what it saw: how it was asked for its password, and what it was answered.
 //!
-//! Speaks the protocol's plain form, packet by packet, and waits where it must; what real drivers do
-//! is tested with real drivers. Not for large results: a packet has at most 64 KiB.
+//! Speaks the protocol's plain form, packet by packet, and waits where it must; what real drivers
+//! do is tested with real drivers. Not for large results: a packet has at most 64 KiB.
 
 use std::time::Duration;
 
@@ -171,10 +171,14 @@ impl Client {
 
     /// Runs statements. Returns the rows of all their results; NULL is written so.
     pub fn query(&mut self, text: &str) -> Result<Vec<Vec<String>>, Problem> {
-        let talk = &mut self.talk;
+        let (talk, capabilities) = (&mut self.talk, self.capabilities);
         let results = async {
             talk.set_sequence(0);
-            talk.write(&[&[Command::Query as u8], text.as_bytes()].concat()).await?;
+            // Where attributes are agreed on, it is said that there are none.
+            let attributes: &[u8] =
+                if capabilities.has(Capabilities::QUERY_ATTRIBUTES) { &[0, 1] } else { &[] };
+            let command = [Command::Query as u8];
+            talk.write(&[&command[..], attributes, text.as_bytes()].concat()).await?;
             let mut rows = Vec::new();
             while read_result(talk, &mut rows).await?.has(Status::MORE_RESULTS) {}
             Ok(rows)

@@ -1,4 +1,5 @@
-//! A real MySQL server: on a free port and a Unix socket, in a temporary folder, for a file of tests.
+//! A real MySQL server: on a free port and a Unix socket, in a temporary folder, for a file of
+//! tests.
 //!
 //! Owns its start, its files and its end; where the program comes from is [`artefact`]'s. What it
 //! is asked is the tests'. Invariants: it listens on 127.0.0.1 and one Unix socket only; it ends

@@ -1,7 +1,8 @@
-//! Accounts of a real MariaDB: its own plugins, and what it demands of a connection; TLS to it in every mode.
+//! Accounts of a real MariaDB: its own plugins, and what it demands of a connection; TLS to it in
+//! every mode.
 //!
-//! One server is shared by all tests. Its certificate is from an authority of the tests' own, and bears the name
-//! `localhost` alone.
+//! One server is shared by all tests. Its certificate is from an authority of the tests' own, and
+//! bears the name `localhost` alone.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,8 +1,8 @@
-//! Logins against a real MySQL: each plugin over each pair of secure and plain legs, carried and pooled, remembered by
-//! the server or not; and the accounts that MySQL refuses.
+//! Logins against a real MySQL: each plugin over each pair of secure and plain legs, carried and
+//! pooled, remembered by the server or not; and the accounts that MySQL refuses.
 //!
-//! Where no MySQL is to be had these tests print so and test nothing. One server is shared by all of them; who needs
-//! it to forget passwords holds it alone.
+//! Where no MySQL is to be had these tests print so and test nothing. One server is shared by all
+//! of them; who needs it to forget passwords holds it alone.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 

@@ -1,10 +1,11 @@
-//! What a server hears of a password, by each plugin over each pair of secure and plain legs: enough to log in, and
-//! never the password itself on a leg that others can read.
+//! What a server hears of a password, by each plugin over each pair of secure and plain legs:
+//! enough to log in, and never the password itself on a leg that others can read.
 
 use link::Address;
 use testkit::asking::{Asking, Heard};
 use testkit::client::{Builder, Client, Problem};
 use testkit::flifo::Flifo;
+use wire::Capabilities;
 use wire::auth::Plugin;
 
 const PASSWORD: &str = "correct horse";
@@ -47,6 +48,18 @@ fn a_full_login_reaches_the_server_over_all_legs() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn query_attributes_are_for_those_who_share_no_links() {
+    let server = Asking::start(&Plugin::CachingSha2);
+    for (rest, is_offered) in [("", true), (POOLED, false)] {
+        let flifo = flifo(&server, "off", rest);
+        let [(_, client), ..] = clients(&flifo);
+        let mut client = client.with(Capabilities::QUERY_ATTRIBUTES).connect().unwrap();
+        assert_eq!(client.capabilities().has(Capabilities::QUERY_ATTRIBUTES), is_offered);
+        client.query("DO 1").unwrap();
     }
 }
 

@@ -5,5 +5,6 @@ mod authentication;
 mod hostile_clients;
 mod hostile_commands;
 mod legs;
+mod mysql;
 mod road;
 mod tidy;
