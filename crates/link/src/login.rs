@@ -189,6 +189,13 @@ impl Greeted {
                         _ => Nonce::from_server(&plugin, data)?,
                     };
                     nonce = Some(next);
+                    if let (true, Credential::Password(password)) =
+                        (is_sha256(&plugin), request.credential)
+                    {
+                        let password = password.as_bytes();
+                        prove(&mut talk, password, &next, REQUEST_SHA256_KEY).await?;
+                        continue;
+                    }
                     let answer = respond(request.credential, &plugin, &next, talk.stream())?;
                     talk.write(&answer).await?;
                 }
@@ -227,11 +234,34 @@ pub async fn prove_fully(
     password: &[u8],
     nonce: &Nonce,
 ) -> Result<(), LoginError> {
-    if talk.stream().is_secure() {
+    prove(talk, password, nonce, caching_sha2::REQUEST_PUBLIC_KEY).await
+}
+
+/// The plugin from which caching_sha2_password has its full login; MySQL also pretends that users
+/// have it whom it does not know.
+fn is_sha256(plugin: &Plugin) -> bool {
+    plugin.name() == b"sha256_password"
+}
+
+/// What asks a server for its public key in that plugin.
+const REQUEST_SHA256_KEY: u8 = 0x01;
+
+async fn prove(
+    talk: &mut Talk,
+    password: &[u8],
+    nonce: &Nonce,
+    request_key: u8,
+) -> Result<(), LoginError> {
+    // The older plugin trusts TLS alone, the newer one Unix sockets as well.
+    let is_secure = match request_key {
+        REQUEST_SHA256_KEY => talk.stream().is_tls(),
+        _ => talk.stream().is_secure(),
+    };
+    if is_secure || password.is_empty() {
         talk.write(&[password, &[0]].concat()).await?;
         return Ok(());
     }
-    talk.write(&[caching_sha2::REQUEST_PUBLIC_KEY]).await?;
+    talk.write(&[request_key]).await?;
     let payload = talk.read().await?;
     match AuthPacket::decode(&payload)? {
         AuthPacket::More(pem) => {

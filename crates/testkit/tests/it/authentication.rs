@@ -29,6 +29,8 @@ fn server() -> Option<&'static Mysql> {
             statements.push(format!("GRANT ALL ON *.* TO {user}@'%'"));
         }
         statements.push("CREATE USER blank@'%' IDENTIFIED WITH caching_sha2_password".to_owned());
+        let with = format!("IDENTIFIED WITH sha256_password BY '{PASSWORD}'");
+        statements.push(format!("CREATE USER sha256@'%' {with}"));
         statements.push("ALTER USER locked@'%' ACCOUNT LOCK".to_owned());
         statements.push("ALTER USER expired@'%' PASSWORD EXPIRE".to_owned());
         statements.push("ALTER USER tls@'%' REQUIRE SSL".to_owned());
@@ -169,6 +171,16 @@ fn pooled_logins_pass_over_all_legs_remembered_or_not() {
             assert_eq!(code, 1045, "{case}");
             assert!(message.contains("(using password: YES)"), "{message}");
         }
+    }
+}
+
+#[test]
+fn shared_links_log_in_by_the_older_sha256_password() {
+    let Some(server) = server() else { return };
+    for out in outs(server) {
+        let flifo = out.flifo(server, &pooled("sha256"));
+        let client = In::Plain.client(&flifo, "sha256", PASSWORD).connect();
+        assert_works(client, "sha256", &format!("{out:?}"));
     }
 }
 
