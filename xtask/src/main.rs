@@ -1,9 +1,11 @@
-//! What maintainers run beside `cargo test`: `cargo xtask ci | sysbench-matrix | bulk`.
+//! What maintainers run beside `cargo test`: `cargo xtask ci | drivers | sysbench-matrix |
+//! bulk`.
 //!
 //! Owns the command line only; each command is a module. Ships nothing. Invariant: whatever was
 //! started is stopped at the end, on an error and on Ctrl-C.
 
 mod bulk;
+mod drivers;
 mod errand;
 mod matrix;
 mod repository;
@@ -16,6 +18,7 @@ use anyhow::{Context, Result, ensure};
 use bench::interrupt::Interrupt;
 use clap::{Parser, Subcommand};
 
+use crate::drivers::Suite;
 use crate::ways::Way;
 
 #[derive(Parser)]
@@ -44,6 +47,20 @@ enum Task {
         size: u64,
         #[arg(long, value_delimiter = ',', default_value = "carried,pooled")]
         modes: Vec<Way>,
+        #[command(flatten)]
+        program: Program,
+    },
+    /// Runs drivers' test suites directly and through Flifo, and compares them test by test.
+    Drivers {
+        /// Only these suites.
+        #[arg(long, value_delimiter = ',')]
+        suite: Vec<Suite>,
+        /// The ways to the server; the first is what the others are compared with.
+        #[arg(long, value_delimiter = ',', default_value = "direct,carried,pooled")]
+        modes: Vec<Way>,
+        /// The most clients that a proxy accepts: a small number shows that the comparison can fail.
+        #[arg(long, default_value_t = 1000)]
+        clients_max: u32,
         #[command(flatten)]
         program: Program,
     },
@@ -88,6 +105,11 @@ fn run(task: Task) -> Result<()> {
         Task::Bulk { size, modes, program } => {
             let flifo = program.find(&modes)?;
             bulk::run(size, &modes, flifo, &Interrupt::listen()?)
+        }
+        Task::Drivers { suite, modes, clients_max, program } => {
+            let flifo = program.find(&modes)?;
+            let plan = drivers::Plan { suites: suite, ways: modes, clients_max, flifo };
+            drivers::run(&plan, &Interrupt::listen()?)
         }
     }
 }

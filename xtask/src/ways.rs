@@ -54,7 +54,8 @@ pub(crate) struct Setup {
     /// Links that pooled clients share.
     pub(crate) links_max: u32,
     pub(crate) clients_max: u32,
-    /// With what Flifo proves itself to clients that want TLS: a certificate and its key.
+    /// With what Flifo proves itself to clients that want TLS: a certificate and its key. Links then
+    /// go over TCP, where the server is asked for TLS, too; without it they take the Unix socket.
     pub(crate) tls: Option<(PathBuf, PathBuf)>,
 }
 
@@ -148,13 +149,14 @@ fn greets(port: u16) -> bool {
 
 /// Hundreds of clients may each send megabytes over few links: nobody is sent away for waiting.
 fn flifo_config(way: Way, port: u16, server: &PrivateServer, setup: &Setup) -> String {
+    let address = match setup.tls {
+        Some(_) => format!("127.0.0.1:{}", server.port()),
+        None => server.socket().display().to_string(),
+    };
     let mut text = format!(
         "listen = [\"127.0.0.1:{port}\"]\nworkers = 1\nclients_max = {}\n\n[server]\n\
-         address = {:?}\nlimit = {}\nlinks_max = {}\n\n[limits]\nwait = \"5m\"\n",
-        setup.clients_max,
-        server.socket(),
-        setup.limit,
-        setup.links_max
+         address = {address:?}\nlimit = {}\nlinks_max = {}\n\n[limits]\nwait = \"5m\"\n",
+        setup.clients_max, setup.limit, setup.links_max
     );
     if let Some((cert, key)) = &setup.tls {
         text.push_str(&format!("\n[tls]\ncert = {cert:?}\nkey = {key:?}\n"));

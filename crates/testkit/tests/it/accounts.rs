@@ -131,7 +131,8 @@ fn ed25519_is_proved_carried_and_pooled() {
 
 #[test]
 fn who_flifo_is_lets_no_client_in() {
-    let me = sys::process::user_name().expect("a name");
+    let me = sys::process::user().1.expect("a name");
+    let me = String::from_utf8(me).expect("in UTF-8");
     let create = format!("CREATE USER IF NOT EXISTS `{me}`@localhost IDENTIFIED VIA unix_socket");
     site().server.sql(&create).expect("an account");
     // The server would let Flifo in as this user.

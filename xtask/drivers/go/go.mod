@@ -1,0 +1,8 @@
+// Pins the driver whose tests `cargo xtask drivers` runs; go.sum holds its checksums.
+module drivers
+
+go 1.21.0
+
+require github.com/go-sql-driver/mysql v1.9.3
+
+require filippo.io/edwards25519 v1.1.0 // indirect
