@@ -242,18 +242,17 @@ impl Client {
         if self.closing.get() {
             return Poll::Ready(Event::End);
         }
-        let may_read = match self.turn.get() {
-            Turn::Client if self.unseen.get() => return Poll::Ready(Event::Resume),
+        let may_send = match self.turn.get() {
             Turn::Client => true,
-            Turn::Server if self.upload.get().is_some() => {
-                if self.unseen.get() {
-                    return Poll::Ready(Event::Resume);
-                }
-                // Back-pressure: the server takes its time.
-                self.link().is_none_or(|link| !link.is_full())
-            }
+            Turn::Server => self.upload.get().is_some(),
             _ => false,
         };
+        // Back-pressure: the server takes its time. In a client's turn it may lag behind with
+        // commands that it does not answer.
+        let may_read = may_send && self.link().is_none_or(|link| !link.is_full());
+        if may_read && self.unseen.get() {
+            return Poll::Ready(Event::Resume);
+        }
         if !may_read {
             if let Some(payload) = self.change_of_user.take() {
                 return Poll::Ready(Event::ChangeUser(payload));

@@ -5,6 +5,7 @@ mod authentication;
 mod hostile_clients;
 mod hostile_commands;
 mod legs;
+mod long_data;
 mod mysql;
 mod road;
 mod tidy;
