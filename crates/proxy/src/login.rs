@@ -218,6 +218,12 @@ async fn read_login(worker: &Worker, mut newcomer: Newcomer) -> Result<(Newcomer
                 is \"required\"";
             Fault::new(Kind::TlsRequired, message)
         }
+        // It will compress what it sends now, whatever was offered: PHP's mysqlnd does not look.
+        Ok(FirstPacket::Login(login)) if login.capabilities.has(Capabilities::COMPRESS) => {
+            let message = "Bad handshake: the client compresses, which Flifo does not offer; turn \
+                compression off in the client";
+            Fault::new(Kind::BadHandshake, message)
+        }
         Ok(FirstPacket::Login(mut login)) => {
             login.capabilities = login.capabilities & newcomer.offered;
             return Ok((newcomer, login));

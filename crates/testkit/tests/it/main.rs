@@ -2,6 +2,7 @@
 
 mod accounts;
 mod authentication;
+mod bare;
 mod hostile_clients;
 mod hostile_commands;
 mod legs;

@@ -1,6 +1,7 @@
-//! Values that are sent ahead of an execute, to which no server replies, when the server is slow to read them.
+//! A client and a server of a few bytes' wit, for what real ones do not let a test do.
 //!
-//! A server of a few bytes' wit: it greets, lets everybody in, and reads when the test lets it.
+//! The server greets, lets everybody in, and reads when the test lets it. Commands are values that are sent ahead of
+//! an execute, to which no server replies.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -54,6 +55,15 @@ fn values_do_not_pile_up_before_a_server_that_does_not_read() {
     panic!("Flifo has taken {sent} bytes that nobody reads");
 }
 
+#[test]
+fn a_client_that_compresses_unasked_is_told_so() {
+    let (flifo, _server) = flifo_and_server();
+    let (_, answer) = ask_to_be_let_in(&flifo, CAPABILITIES | 1 << 5);
+    assert_eq!(answer.get(..3), Some(&[0xff, 0x13, 0x04][..]), "error 1043");
+    let message = String::from_utf8_lossy(&answer[3..]);
+    assert!(message.contains("turn compression off in the client"), "{message}");
+}
+
 /// A packet of `len` bytes with a command without a meaning for the rest of it.
 fn packet(sequence: u8, command: u8, len: usize) -> Vec<u8> {
     let mut bytes = (len as u32).to_le_bytes().to_vec();
@@ -88,16 +98,22 @@ fn let_in(mut stream: TcpStream) -> io::Result<TcpStream> {
 }
 
 fn log_in(flifo: &Flifo) -> TcpStream {
+    let (stream, answer) = ask_to_be_let_in(flifo, CAPABILITIES);
+    assert_eq!(answer.first(), Some(&0), "is let in");
+    stream
+}
+
+fn ask_to_be_let_in(flifo: &Flifo, capabilities: u32) -> (TcpStream, Vec<u8>) {
     let mut stream = TcpStream::connect(("127.0.0.1", flifo.port())).expect("connects");
     stream.set_read_timeout(Some(PATIENCE)).expect("is set");
     read_packet(&mut stream).expect("a greeting");
-    let mut login = CAPABILITIES.to_le_bytes().to_vec();
+    let mut login = capabilities.to_le_bytes().to_vec();
     login.extend_from_slice(&[0, 0, 0, 1, 45]);
     login.resize(32, 0);
     login.extend_from_slice(b"me\0\0mysql_native_password\0");
     stream.write_all(&framed(1, &login)).expect("is sent");
-    assert_eq!(read_packet(&mut stream).expect("an answer").first(), Some(&0), "is let in");
-    stream
+    let answer = read_packet(&mut stream).expect("an answer");
+    (stream, answer)
 }
 
 /// Protocol 4.1, transactions, secure login, plugins: as little as a login needs.
