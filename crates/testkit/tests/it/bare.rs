@@ -64,6 +64,26 @@ fn a_client_that_compresses_unasked_is_told_so() {
     assert!(message.contains("turn compression off in the client"), "{message}");
 }
 
+#[test]
+fn a_change_of_user_that_fails_is_answered_in_order() {
+    let knows_me = "\n[[users]]\nname = \"me\"\npassword = \"\"\n";
+    let (flifo, _server) = flifo_and_server_with(knows_me);
+    let change = |user: &str| framed(0, &[b"\x11", user.as_bytes(), b"\0\0\0"].concat());
+
+    let mut client = log_in(&flifo);
+    client.write_all(&change("nobody")).expect("is sent");
+    let (sequence, answer) = read_frame(&mut client).expect("an answer");
+    assert_eq!((sequence, answer.first()), (1, Some(&0xff)));
+
+    let mut client = log_in(&flifo);
+    client.write_all(&change("me")).expect("is sent");
+    let (sequence, answer) = read_frame(&mut client).expect("a question");
+    assert_eq!((sequence, answer.first()), (1, Some(&0xfe)));
+    client.write_all(&framed(2, &[7; 20])).expect("is sent");
+    let (sequence, answer) = read_frame(&mut client).expect("an answer");
+    assert_eq!((sequence, answer.get(..3)), (3, Some(&[0xff, 0x15, 0x04][..])), "error 1045");
+}
+
 /// A packet of `len` bytes with a command without a meaning for the rest of it.
 fn packet(sequence: u8, command: u8, len: usize) -> Vec<u8> {
     let mut bytes = (len as u32).to_le_bytes().to_vec();
@@ -75,6 +95,10 @@ fn packet(sequence: u8, command: u8, len: usize) -> Vec<u8> {
 
 /// The server hands over its end of each connection on which somebody has logged in.
 fn flifo_and_server() -> (Flifo, mpsc::Receiver<TcpStream>) {
+    flifo_and_server_with("")
+}
+
+fn flifo_and_server_with(users: &str) -> (Flifo, mpsc::Receiver<TcpStream>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     let (sender, receiver) = mpsc::channel();
@@ -86,7 +110,8 @@ fn flifo_and_server() -> (Flifo, mpsc::Receiver<TcpStream>) {
             }
         }
     });
-    (Flifo::start(&format!("[server]\naddress = \"127.0.0.1:{port}\"\ntls = \"off\"\n")), receiver)
+    let config = format!("[server]\naddress = \"127.0.0.1:{port}\"\ntls = \"off\"\n{users}");
+    (Flifo::start(&config), receiver)
 }
 
 fn let_in(mut stream: TcpStream) -> io::Result<TcpStream> {
@@ -136,10 +161,15 @@ fn framed(sequence: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 fn read_packet(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+    read_frame(stream).map(|(_, payload)| payload)
+}
+
+/// A packet and its number.
+fn read_frame(stream: &mut TcpStream) -> io::Result<(u8, Vec<u8>)> {
     let mut header = [0; 4];
     stream.read_exact(&mut header)?;
-    header[3] = 0;
+    let sequence = std::mem::take(&mut header[3]);
     let mut payload = vec![0; u32::from_le_bytes(header) as usize];
     stream.read_exact(&mut payload)?;
-    Ok(payload)
+    Ok((sequence, payload))
 }
