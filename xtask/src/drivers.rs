@@ -145,6 +145,7 @@ fn run_way(
     let target = Target {
         port: passage.port,
         user: PrivateServer::ADMIN,
+        other_user: PrivateServer::USER,
         password: stage.server.password().to_owned(),
         ca: stage.certificate.cert.clone(),
     };

@@ -29,6 +29,17 @@ export const sessions = {
     await fails(1146, db.query(`SELECT * FROM ${DATABASE}.js_temp`));
   },
   'session: changeUser to another user': async () => {
+    const [db, user, password] = [await connect(), setting('OTHER_USER'), setting('PASSWORD')];
+    await db.query(`GRANT SELECT ON ${OTHER_DATABASE}.* TO ${user}`);
+    for (let i = 0; i < 3; i += 1) {
+      await db.changeUser({ user, password, database: OTHER_DATABASE });
+      assert.ok((await value(db, 'SELECT CURRENT_USER()')).startsWith(`${user}@`));
+      await fails(1044, db.query(`USE ${DATABASE}`));
+      await db.changeUser({ user: setting('USER'), password, database: DATABASE });
+      assert.ok((await value(db, 'SELECT CURRENT_USER()')).startsWith(`${setting('USER')}@`));
+    }
+  },
+  'session: changeUser to a user that was just made': async () => {
     const admin = await connect();
     await admin.query("CREATE OR REPLACE USER suite_js IDENTIFIED BY 'pass word'");
     await admin.query(`GRANT SELECT ON ${OTHER_DATABASE}.* TO suite_js`);

@@ -40,6 +40,18 @@ function session_checks(): array
         },
         'session: change_user to another user' => function () {
             $db = connect();
+            $db->query('GRANT SELECT ON ' . OTHER_DATABASE . '.* TO ' . setting('OTHER_USER'));
+            foreach (range(1, 3) as $_) {
+                $db->change_user(setting('OTHER_USER'), setting('PASSWORD'), OTHER_DATABASE);
+                $user = value($db, 'SELECT CURRENT_USER()');
+                truth(str_starts_with($user, setting('OTHER_USER') . '@'), $user);
+                fails(1044, fn () => $db->query('USE ' . DATABASE));
+                $db->change_user(setting('USER'), setting('PASSWORD'), DATABASE);
+                truth(str_starts_with(value($db, 'SELECT CURRENT_USER()'), setting('USER') . '@'), 'back');
+            }
+        },
+        'session: change_user to a user that was just made' => function () {
+            $db = connect();
             $db->query("CREATE OR REPLACE USER suite_other IDENTIFIED BY 'pass word'");
             $db->query('GRANT SELECT ON ' . OTHER_DATABASE . '.* TO suite_other');
             try {

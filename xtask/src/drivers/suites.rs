@@ -34,6 +34,8 @@ pub(crate) enum Suite {
 pub(crate) struct Target {
     pub(crate) port: u16,
     pub(crate) user: &'static str,
+    /// To change to; with the same password.
+    pub(crate) other_user: &'static str,
     pub(crate) password: String,
     /// The authority of the server's certificate.
     pub(crate) ca: PathBuf,
@@ -115,6 +117,7 @@ impl Ready {
                 .env("SUITE_HOST", "127.0.0.1")
                 .env("SUITE_PORT", target.port.to_string())
                 .env("SUITE_USER", target.user)
+                .env("SUITE_OTHER_USER", target.other_user)
                 .env("SUITE_PASSWORD", &target.password)
                 .env("SUITE_CA", &target.ca),
         };
