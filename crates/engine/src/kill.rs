@@ -3,6 +3,8 @@
 //! A client's id is Flifo's own: it lies in a range that no server reaches, so a `KILL` of a number that Flifo gave
 //! out and a `KILL` of a number that a server shows in its process list never mean each other.
 
+use std::slice;
+
 use wire::lex::{Dialect, Lexer, Token};
 
 /// The lowest id that Flifo gives to a client. Servers count their own from 1.
@@ -85,7 +87,10 @@ pub fn replace_connection_id(text: &[u8], dialect: Dialect, id: u32) -> Option<V
         out.extend_from_slice(id.to_string().as_bytes());
         if begins_item && ends_item {
             out.extend_from_slice(b" AS `");
-            out.extend_from_slice(&text[start..end]);
+            // A comment in the call may hold a back-tick, which would end the name.
+            for byte in &text[start..end] {
+                out.extend_from_slice(if *byte == b'`' { b"``" } else { slice::from_ref(byte) });
+            }
             out.push(b'`');
         }
         copied = end;
@@ -144,6 +149,10 @@ mod tests {
         assert_eq!(
             replace("SELECT CONNECTION_ID() + 1, CONNECTION_ID() AS me").as_deref(),
             Some("SELECT 9 + 1, 9 AS me")
+        );
+        assert_eq!(
+            replace("SELECT CONNECTION_ID(/*`*/)").as_deref(),
+            Some("SELECT 9 AS `CONNECTION_ID(/*``*/)`")
         );
         assert_eq!(replace("SELECT 'CONNECTION_ID()'"), None);
         assert_eq!(replace("SELECT connection_id FROM t"), None);
