@@ -77,8 +77,8 @@ impl<'a> OkPacket<'a> {
         } else {
             info = reader.rest();
             // Servers write the length even where the manual says that the string just ends.
-            if let Ok(counted) = Reader::new(info).lenenc_bytes("info")
-                && counted.len() + 1 == info.len()
+            if let Ok(counted) = reader.lenenc_bytes("info")
+                && reader.is_empty()
             {
                 info = counted;
             }
@@ -212,6 +212,12 @@ mod tests {
         ok.encode(EOF, Capabilities::NONE, &mut bytes);
         let plain = OkPacket { status: Status(3), changes: b"", ..ok };
         assert_eq!(OkPacket::decode(&bytes, Capabilities::NONE), Ok(plain));
+
+        // So long that its length takes three bytes.
+        let long = OkPacket { info: &[b'x'; 300], ..OkPacket::EMPTY };
+        bytes.clear();
+        long.encode(OK, Capabilities::NONE, &mut bytes);
+        assert_eq!(OkPacket::decode(&bytes, Capabilities::NONE), Ok(long));
     }
 
     #[test]
