@@ -9,7 +9,7 @@ use crate::response::{EOF, Status};
 pub struct Greeting {
     pub version: Vec<u8>,
     pub connection_id: u32,
-    /// 20 bytes, without the zero byte that ends them on the wire.
+    /// 20 bytes, without the zero byte that ends them on the wire; never more than [`NONCE_MAX`].
     pub nonce: Vec<u8>,
     pub capabilities: Capabilities,
     pub collation: u8,
@@ -43,6 +43,9 @@ impl Greeting {
             let rest = usize::from(nonce_len).saturating_sub(8).max(13);
             let tail = reader.take(rest, "nonce")?;
             nonce.extend_from_slice(tail.strip_suffix(&[0]).unwrap_or(tail));
+            if nonce.len() > NONCE_MAX {
+                return Err(Malformed::new("nonce"));
+            }
         }
         let plugin = if capabilities.has(Capabilities::PLUGIN_AUTH) {
             reader.rest_until_nul().to_vec()
@@ -78,6 +81,9 @@ impl Greeting {
             || self.capabilities.extended() != 0
     }
 }
+
+/// The longest nonce whose length can be written: one byte counts it together with the zero byte behind it.
+pub const NONCE_MAX: usize = u8::MAX as usize - 1;
 
 /// The client's answer to the greeting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -308,6 +314,21 @@ mod tests {
         mysql.encode(&mut bytes);
         let read = Greeting::decode(&bytes).unwrap();
         assert!(!read.capabilities.has(Capabilities::BULK));
+    }
+
+    #[test]
+    fn a_nonce_that_could_not_be_passed_on_is_refused() {
+        let mut long = Greeting { nonce: vec![b'n'; NONCE_MAX], ..greeting() };
+        let mut bytes = Vec::new();
+        long.encode(&mut bytes);
+        assert_eq!(Greeting::decode(&bytes), Ok(long.clone()));
+        // Without its zero byte, the last place is the nonce's too.
+        long.version.clear();
+        bytes.clear();
+        long.encode(&mut bytes);
+        let end = 1 + 1 + 4 + 8 + 1 + 18 + NONCE_MAX - 8;
+        assert_eq!(std::mem::replace(&mut bytes[end], b'n'), 0);
+        assert!(Greeting::decode(&bytes).is_err());
     }
 
     #[test]
