@@ -3,6 +3,7 @@
 mod accounts;
 mod authentication;
 mod bare;
+mod corpus;
 mod hostile_clients;
 mod hostile_commands;
 mod legs;

@@ -1,0 +1,76 @@
+//! What is read off a statement: never less than its words say, however they are written.
+
+use engine::intent::Intent;
+use engine::kill::{FIRST_CLIENT_ID, Kill, replace_connection_id};
+use wire::lex::{Dialect, Lexer, Token};
+
+/// The first byte says whether backslashes escape; the rest is two texts, cut at the first zero byte.
+pub fn run(data: &[u8]) {
+    let Some((&mode, text)) = data.split_first() else { return };
+    let dialect = Dialect { backslash_escapes: mode & 1 == 0 };
+    let intent = Intent::read(text, dialect);
+    tells_the_worst(text, intent, dialect);
+    let capitals = Intent::read(&text.to_ascii_uppercase(), dialect);
+    assert_eq!(intent, capitals, "capitals or not");
+    if let Some(cut) = text.iter().position(|byte| *byte == 0) {
+        hides_nothing(&text[..cut], &text[cut + 1..], dialect);
+    }
+    kill(text);
+    connection_id(text, dialect);
+}
+
+/// Words that leave something behind wherever they stand, but for the last part of a name.
+const STICKY: &[&str] =
+    &["GET_LOCK", "RELEASE_LOCK", "RELEASE_ALL_LOCKS", "SQL_CALC_FOUND_ROWS", "NEXTVAL"];
+
+fn tells_the_worst(text: &[u8], intent: Intent, dialect: Dialect) {
+    let mut previous = Token::Symbol(b';');
+    for token in Lexer::new(text, dialect) {
+        let is_sticky = match token {
+            Token::UserVariable(_) | Token::Assign | Token::Unfinished => true,
+            _ => previous != Token::Symbol(b'.') && STICKY.iter().any(|word| token.is_word(word)),
+        };
+        assert!(!is_sticky || intent.pin.is_some(), "{token:?} pins nothing");
+        previous = token;
+    }
+}
+
+/// Of two statements, the first cannot cover up the second.
+fn hides_nothing(first: &[u8], second: &[u8], dialect: Dialect) {
+    let mut lexer = Lexer::new(first, dialect);
+    if lexer.any(|token| token == Token::Unfinished) || lexer.saw_executable_comment() {
+        return;
+    }
+    let both = Intent::read(&[first, b"\n;\n", second].concat(), dialect);
+    let (first, second) = (Intent::read(first, dialect), Intent::read(second, dialect));
+    assert_eq!(both.pin, first.pin.or(second.pin));
+    let either = |flag: fn(&Intent) -> bool| flag(&both) == (flag(&first) || flag(&second));
+    assert!(either(|intent| intent.ends_transaction));
+    assert!(either(|intent| intent.asks_insert_id));
+    assert!(either(|intent| intent.asks_previous));
+    assert!(either(|intent| intent.asks_connection_id));
+    assert!(either(|intent| intent.is_kill));
+}
+
+fn kill(text: &[u8]) {
+    let Some(kill) = Kill::read(text) else { return };
+    let (start, end) = kill.id_at;
+    let digits = std::str::from_utf8(&text[start..end]).expect("digits");
+    assert_eq!(digits.parse(), Ok(kill.id));
+    assert_eq!(kill.names_client(), kill.id >= FIRST_CLIENT_ID);
+    let other = [&text[..start], b"77", &text[end..]].concat();
+    assert_eq!(Kill::read(&other).map(|kill| kill.id), Some(77));
+}
+
+fn connection_id(text: &[u8], dialect: Dialect) {
+    let mut lexer = Lexer::new(text, dialect);
+    let is_whole = lexer.all(|token| token != Token::Unfinished);
+    let Some(replaced) = replace_connection_id(text, dialect, 9) else { return };
+    // The worst is one short call after the other, each of which becomes a number with an alias.
+    assert!(replaced.len() <= 2 * text.len());
+    if is_whole && !lexer.saw_executable_comment() {
+        assert_eq!(replace_connection_id(&replaced, dialect, 9), None, "once is enough");
+        let mut tokens = Lexer::new(&replaced, dialect);
+        assert!(tokens.all(|token| token != Token::Unfinished), "what was whole stays whole");
+    }
+}
