@@ -89,6 +89,8 @@ impl Session {
                     self.schema = (!name.is_empty()).then(|| name.into());
                     schema_changed = true;
                 }
+                // MySQL counts each session's statements in a variable, and reports it after each.
+                Ok(Change::Variable { name: b"statement_id", .. }) => {}
                 Ok(Change::Variable { .. }) => reason = reason.or(Some(Pin::SessionVariable)),
                 Ok(Change::TransactionState(state)) if state.last() == Some(&b'L') => {
                     reason = reason.or(Some(Pin::TableLock));
@@ -183,6 +185,15 @@ mod tests {
             session.reset();
             assert!(!session.holds_link());
         }
+    }
+
+    #[test]
+    fn what_mysql_counts_is_no_state() {
+        let counter = Change::Variable { name: b"statement_id", value: b"13" };
+        let mut session = Session::default();
+        assert_eq!(session.see_ok(&ok(2, &changes(&[counter]))), None);
+        let also = changes(&[counter, Change::Variable { name: b"sql_mode", value: b"" }]);
+        assert_eq!(session.see_ok(&ok(2, &also)), Some(Pin::SessionVariable));
     }
 
     #[test]
