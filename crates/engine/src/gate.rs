@@ -62,6 +62,18 @@ struct Keyed<W, L> {
     links: usize,
 }
 
+impl<W, L> Keyed<W, L> {
+    /// How many wait for a slot only: a link is there for them.
+    fn ready(&self) -> usize {
+        self.line.len().min(self.idle.len())
+    }
+
+    /// How many wait for a link that is not even being opened.
+    fn lacking(&self) -> usize {
+        self.line.len().saturating_sub(self.idle.len() + self.opening)
+    }
+}
+
 impl<W, L> Default for Keyed<W, L> {
     fn default() -> Self {
         Self { line: Line::default(), idle: Pool::default(), opening: 0, links: 0 }
@@ -122,7 +134,9 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
 
     /// Takes this very link, if it is idle, without a slot: the client then holds it.
     pub fn claim(&mut self, key: K, is_it: impl Fn(&L) -> bool) -> Option<L> {
-        self.keyed.get_mut(&key)?.idle.remove(is_it)
+        let link = self.keyed.get_mut(&key)?.idle.remove(is_it);
+        self.publish();
+        link
     }
 
     /// Joins the line of those who hold a link. Call [`Self::next`] once afterwards.
@@ -216,9 +230,22 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
         })
     }
 
+    /// Another worker that waits for a slot which is free and of no use here, because the waiter
+    /// for whom this worker was woken has been served meanwhile, or has left. Call [`Self::next`]
+    /// first.
+    pub fn unused_slot(&self) -> Option<usize> {
+        let is_free = self.slots.held() < self.slots.limit();
+        is_free.then(|| self.slots.other_waiting(self.worker)).flatten()
+    }
+
     /// Puts a link back that anyone of its key may use. Call [`Self::next`] afterwards.
     pub fn put(&mut self, key: K, link: L, now: Instant) {
-        self.keyed.entry(key).or_default().idle.put(link, now);
+        let keyed = self.keyed.entry(key).or_default();
+        keyed.idle.put(link, now);
+        // Where nobody waits, nothing has become possible.
+        if !keyed.line.is_empty() {
+            self.publish();
+        }
     }
 
     /// Says what would help those of this key who wait for a link.
@@ -227,12 +254,13 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
     /// would close each other's links in turn.
     pub fn want(&mut self, key: K, now: Instant) -> Want<L> {
         let Some(keyed) = self.keyed.get_mut(&key) else { return Want::Nothing };
-        if keyed.line.len() <= keyed.opening + keyed.idle.len() {
+        if keyed.lacking() == 0 {
             return Want::Nothing;
         }
         if self.links.try_take() {
             keyed.opening += 1;
             keyed.links += 1;
+            self.publish();
             return Want::Open;
         }
         let has_links = keyed.links > 0;
@@ -245,7 +273,10 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
             .filter_map(|(_, keyed)| Some((keyed.idle.coldest()?, keyed)))
             .min_by_key(|(since, _)| *since);
         match coldest.and_then(|(_, keyed)| keyed.idle.expire(now, spare)) {
-            Some(link) => Want::Close(link),
+            Some(link) => {
+                self.publish();
+                Want::Close(link)
+            }
             None if has_links => Want::Nothing,
             None => Want::Ask,
         }
@@ -266,6 +297,7 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
         if let Some(keyed) = self.keyed.get_mut(&key) {
             keyed.opening = keyed.opening.saturating_sub(1);
         }
+        self.publish();
     }
 
     /// A link of this key is gone. The answer is another worker that waits for its place under the cap.
@@ -278,12 +310,15 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
                 self.keyed.remove(&key);
             }
         }
+        self.publish();
         self.links.give_back(self.worker)
     }
 
     /// Takes out the coldest link that has been idle for `age`; zero takes any.
     pub fn expire_link(&mut self, now: Instant, age: Duration) -> Option<L> {
-        self.keyed.values_mut().find_map(|keyed| keyed.idle.expire(now, age))
+        let link = self.keyed.values_mut().find_map(|keyed| keyed.idle.expire(now, age));
+        self.publish();
+        link
     }
 
     /// Takes out the waiter who has waited longest, if that is `wait_max` or more.
@@ -337,9 +372,13 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
         start
     }
 
+    /// Tells the other workers how many here wait for nothing but a slot, and how many for nothing
+    /// but a place under the cap: whoever gives one back must not hand it to a worker that cannot
+    /// use it while others wait.
     fn publish(&self) {
-        self.slots.publish_waiting(self.worker, self.waiting());
-        let for_links = self.keyed.values().map(|keyed| keyed.line.len()).sum();
+        let for_slots = self.own.len() + self.keyed.values().map(Keyed::ready).sum::<usize>();
+        self.slots.publish_waiting(self.worker, for_slots);
+        let for_links = self.keyed.values().map(Keyed::lacking).sum();
         self.links.publish_waiting(self.worker, for_links);
     }
 }

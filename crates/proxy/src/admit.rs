@@ -87,6 +87,16 @@ pub(crate) fn leave(worker: &Rc<Worker>) {
     worker.is_passing_on.set(false);
 }
 
+/// A slot is free for somebody here. If it comes too late to be of use, the next worker that waits
+/// gets it.
+pub(crate) fn take_slot(worker: &Rc<Worker>) {
+    pump(worker);
+    let other = worker.gate.borrow().unused_slot();
+    if let Some(other) = other {
+        worker.shared.mail(other, Mail::SlotFree);
+    }
+}
+
 /// Starts everyone who can start, and opens links for those who wait for one: after anything has changed.
 pub(crate) fn pump(worker: &Rc<Worker>) {
     start_ready(worker);

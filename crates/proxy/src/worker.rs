@@ -281,7 +281,8 @@ pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver
 fn open_mail(worker: &Rc<Worker>, mail: Mail) {
     match mail {
         Mail::Accepted(accepted) => login::begin(worker, accepted),
-        Mail::SlotFree | Mail::LinkFree => admit::pump(worker),
+        Mail::SlotFree => admit::take_slot(worker),
+        Mail::LinkFree => admit::pump(worker),
         Mail::LinkWanted => {
             let now = crate::clock::now();
             let idle = worker.gate.borrow_mut().expire_link(now, Duration::ZERO);

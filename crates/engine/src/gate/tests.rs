@@ -110,6 +110,35 @@ fn another_workers_waiters_get_their_turn() {
 }
 
 #[test]
+fn a_worker_that_lacks_a_link_is_given_no_slot() {
+    let now = Instant::now();
+    let mut gate = gate(1, 1);
+    let slots = Arc::clone(&gate.slots);
+    assert!(slots.try_take());
+    gate.wait('k', 1, now);
+    assert_eq!(slots.other_waiting(1), None, "it could not use one");
+    assert_eq!(gate.links.other_waiting(1), Some(0), "it waits for a link");
+    assert_eq!(gate.want('k', now), Want::Open);
+    assert_eq!(gate.links.other_waiting(1), None, "one is on its way");
+    gate.opened('k');
+    gate.put('k', "x", now);
+    assert_eq!(slots.give_back(1), Some(0), "now it can");
+    assert_eq!(gate.next(any), Some(Start::On(1, "x")));
+    assert_eq!(slots.other_waiting(1), None);
+}
+
+#[test]
+fn a_slot_that_comes_too_late_goes_on_to_the_next_worker() {
+    let gate = gate(1, 1);
+    let slots = Arc::clone(&gate.slots);
+    assert_eq!(gate.unused_slot(), None, "nobody waits");
+    slots.publish_waiting(1, 1);
+    assert_eq!(gate.unused_slot(), Some(1));
+    assert!(slots.try_take());
+    assert_eq!(gate.unused_slot(), None, "it has been taken");
+}
+
+#[test]
 fn waiters_leave_late_ones_are_taken_out_and_hopeless_ones_given_up() {
     let now = Instant::now();
     let second = Duration::from_secs(1);
