@@ -1,0 +1,473 @@
+//! The world around the gates: clients, links, mail and time, and a model of what each gate should
+//! hold.
+//!
+//! Owns what the proxy does around a gate, without sockets; decides nothing that the gate decides.
+//! Invariants are checked where they can break: at each start, and for the whole after each step.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use engine::gate::{Gate, Start, Waiting, Want};
+use engine::slots::Slots;
+
+type Key = u8;
+type ClientId = usize;
+type LinkId = u32;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Idle,
+    Waiting(Waiting<Key>),
+    /// Beyond the limit, if forced.
+    Running {
+        forced: bool,
+    },
+    Gone,
+}
+
+#[derive(Debug)]
+struct Client {
+    worker: usize,
+    key: Key,
+    state: State,
+    /// The link that it holds, while it runs or is pinned.
+    link: Option<LinkId>,
+}
+
+#[derive(Debug)]
+enum Event {
+    SlotFree(usize),
+    LinkFree(usize),
+    LinkWanted(usize),
+    Opened(usize, Key),
+    Closed(usize, Key, LinkId),
+}
+
+/// A gate and what it should hold.
+struct Worker {
+    gate: Gate<Key, ClientId, LinkId>,
+    own: VecDeque<(ClientId, Instant)>,
+    lines: BTreeMap<Key, VecDeque<(ClientId, Instant)>>,
+    /// Oldest first.
+    idle: BTreeMap<Key, Vec<(LinkId, Instant)>>,
+    owes_link: bool,
+}
+
+pub(crate) struct World {
+    random: u64,
+    now: Instant,
+    slots: Arc<Slots>,
+    cap: Arc<Slots>,
+    workers: Vec<Worker>,
+    clients: Vec<Client>,
+    /// What is under way; it arrives in any order.
+    events: Vec<Event>,
+    last_link: LinkId,
+    started: u64,
+    waited: u64,
+    expired: u64,
+    given_up: u64,
+}
+
+/// Clients like links of their own parity best.
+fn suits(client: ClientId, link: LinkId) -> bool {
+    client % 2 == link as usize % 2
+}
+
+/// How many of the hottest links a gate looks at.
+const LOOK: usize = 8;
+
+const WAIT_MAX: Duration = Duration::from_millis(900);
+const LINK_AGE: Duration = Duration::from_millis(1500);
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut world = Self {
+            random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            now: Instant::now(),
+            slots: Arc::new(Slots::new(1, 1)),
+            cap: Arc::new(Slots::new(1, 1)),
+            workers: Vec::new(),
+            clients: Vec::new(),
+            events: Vec::new(),
+            last_link: 0,
+            started: 0,
+            waited: 0,
+            expired: 0,
+            given_up: 0,
+        };
+        let count = 1 + world.below(4);
+        let (limit, cap) = (1 + world.below(5), 1 + world.below(14));
+        world.slots = Arc::new(Slots::new(limit as u32, count));
+        world.cap = Arc::new(Slots::new(cap as u32, count));
+        for index in 0..count {
+            let gate = Gate::new(index, Arc::clone(&world.slots), Arc::clone(&world.cap));
+            let (own, lines, idle) = Default::default();
+            world.workers.push(Worker { gate, own, lines, idle, owes_link: false });
+        }
+        let keys = 1 + world.below(3);
+        for _ in 0..3 + world.below(20) {
+            let (worker, key) = (world.below(count), world.below(keys) as Key);
+            world.clients.push(Client { worker, key, state: State::Idle, link: None });
+        }
+        world
+    }
+
+    /// How many started, waited, expired and were given up.
+    pub(crate) fn told(&self) -> [u64; 4] {
+        [self.started, self.waited, self.expired, self.given_up]
+    }
+
+    /// Something happens.
+    pub(crate) fn step(&mut self) {
+        match self.below(16) {
+            0..6 => self.ask(),
+            6..11 => self.finish_one(),
+            11..14 => self.event(),
+            14 if self.below(8) == 0 => self.leave(),
+            _ => self.pass_time(),
+        }
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random >> 11) as usize % bound
+    }
+
+    /// A random client of those in such a state.
+    fn pick(&mut self, is_it: fn(&Client) -> bool) -> Option<ClientId> {
+        let fits: Vec<_> = (0..self.clients.len()).filter(|id| is_it(&self.clients[*id])).collect();
+        (!fits.is_empty()).then(|| fits[self.below(fits.len())])
+    }
+
+    /// A client wants to run a statement.
+    fn ask(&mut self) {
+        let Some(id) = self.pick(|client| client.state == State::Idle) else { return };
+        self.claim(id);
+        let Client { worker: index, key, link, .. } = self.clients[id];
+        let now = self.now;
+        let is_urgent = link.is_some() && self.below(4) == 0;
+        let worker = &mut self.workers[index];
+        if link.is_some() {
+            if is_urgent {
+                worker.gate.force();
+                self.clients[id].state = State::Running { forced: true };
+                self.started += 1;
+            } else if worker.gate.enter_own() {
+                assert!(worker.own.is_empty(), "overtook the line");
+                self.run(id, None);
+            } else {
+                let waiting = worker.gate.wait_own(id, now);
+                worker.own.push_back((id, now));
+                self.wait(id, waiting);
+                self.start_ready(index);
+            }
+        } else if let Some(link) = worker.gate.enter(key, |link| suits(id, *link)) {
+            assert!(worker.lines.get(&key).is_none_or(VecDeque::is_empty), "overtook the line");
+            self.run(id, Some(link));
+        } else {
+            let waiting = worker.gate.wait(key, id, now);
+            worker.lines.entry(key).or_default().push_back((id, now));
+            self.wait(id, waiting);
+            self.start_ready(index);
+            self.provide_links(index, key);
+        }
+    }
+
+    /// Now and then a client wants a link that it has been on before, without running on it yet.
+    fn claim(&mut self, id: ClientId) {
+        let Client { worker: index, key, link, .. } = self.clients[id];
+        let worker = &mut self.workers[index];
+        let Some(idle) = worker.idle.get_mut(&key).filter(|idle| !idle.is_empty()) else { return };
+        if link.is_none() && self.started.is_multiple_of(8) {
+            let wanted = idle.remove(self.started as usize % idle.len()).0;
+            assert_eq!(worker.gate.claim(key, |link| *link == wanted), Some(wanted));
+            self.clients[id].link = Some(wanted);
+        }
+    }
+
+    fn wait(&mut self, id: ClientId, waiting: Waiting<Key>) {
+        self.clients[id].state = State::Waiting(waiting);
+        self.waited += 1;
+    }
+
+    /// A client starts, on this link if it had none; its slot has been taken within the limit.
+    fn run(&mut self, id: ClientId, link: Option<LinkId>) {
+        assert!(self.slots.held() <= self.slots.limit());
+        let client = &mut self.clients[id];
+        if let Some(link) = link {
+            let idle = self.workers[client.worker].idle.get_mut(&client.key).expect("idle links");
+            let look = idle.len().saturating_sub(LOOK);
+            let hottest = idle[look..].iter().rposition(|(link, _)| suits(id, *link));
+            let at = hottest.map_or(idle.len() - 1, |offset| look + offset);
+            assert_eq!(idle.remove(at).0, link, "not the hottest that suits");
+            assert_eq!(client.link.replace(link), None);
+        }
+        assert!(client.link.is_some());
+        client.state = State::Running { forced: false };
+        self.started += 1;
+    }
+
+    /// A gate says that a waiter starts: it must be the longest one of those who can.
+    fn begin(&mut self, index: usize, start: &Start<ClientId, LinkId>) {
+        let worker = &mut self.workers[index];
+        let ready = worker.idle.iter().filter(|(_, idle)| !idle.is_empty());
+        let lines = ready.filter_map(|(key, _)| worker.lines.get(key)?.front());
+        let longest = lines.chain(worker.own.front()).map(|(_, since)| *since).min();
+        let (id, link, line) = match *start {
+            Start::Own(id) => (id, None, &mut worker.own),
+            Start::On(id, link) => {
+                (id, Some(link), worker.lines.get_mut(&self.clients[id].key).expect("a line"))
+            }
+        };
+        let (first, since) = line.pop_front().expect("somebody waits");
+        assert_eq!(id, first, "not the first of its line");
+        assert_eq!(Some(since), longest, "another has waited longer");
+        assert!(matches!(self.clients[id].state, State::Waiting(_)));
+        self.run(id, link);
+    }
+
+    fn start_ready(&mut self, index: usize) {
+        while let Some(start) = self.workers[index].gate.next(|id, link| suits(*id, *link)) {
+            self.begin(index, &start);
+        }
+    }
+
+    fn pump(&mut self, index: usize) {
+        self.start_ready(index);
+        let keys: Vec<_> = self.workers[index].gate.keys_waiting().collect();
+        for key in keys {
+            self.provide_links(index, key);
+        }
+    }
+
+    fn provide_links(&mut self, index: usize, key: Key) {
+        loop {
+            match self.workers[index].gate.want(key, self.now) {
+                Want::Nothing => return,
+                Want::Open => self.events.push(Event::Opened(index, key)),
+                Want::Close(link) => return self.close_idle(index, link),
+                Want::Ask => {
+                    let others = (0..self.workers.len()).filter(|other| *other != index);
+                    self.events.extend(others.map(Event::LinkWanted));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// A link that the gate has taken out ends; that takes a while. It is the oldest of its key.
+    fn close_idle(&mut self, index: usize, link: LinkId) {
+        let mut lists = self.workers[index].idle.iter_mut();
+        let first = |list: &Vec<(LinkId, Instant)>| list.first().is_some_and(|it| it.0 == link);
+        let (key, list) = lists.find(|(_, list)| first(list)).expect("the coldest of a key");
+        list.remove(0);
+        self.events.push(Event::Closed(index, *key, link));
+    }
+
+    /// A statement ends. Its client may keep its link; it may be gone, and its link with it.
+    fn finish(&mut self, id: ClientId, is_gone: bool) {
+        let keeps = self.below(4) == 0;
+        let client = &mut self.clients[id];
+        let (index, key) = (client.worker, client.key);
+        client.state = if is_gone { State::Gone } else { State::Idle };
+        if is_gone || !keeps {
+            let link = client.link.take().expect("it ran on a link");
+            if is_gone || std::mem::take(&mut self.workers[index].owes_link) {
+                self.events.push(Event::Closed(index, key, link));
+            } else {
+                self.put(index, key, link);
+            }
+        }
+        let (start, other) = self.workers[index].gate.pass_on(|id, link| suits(*id, *link));
+        if let Some(start) = start {
+            self.begin(index, &start);
+        }
+        self.events.extend(other.map(Event::SlotFree));
+    }
+
+    fn put(&mut self, index: usize, key: Key, link: LinkId) {
+        let worker = &mut self.workers[index];
+        worker.gate.put(key, link, self.now);
+        worker.idle.entry(key).or_default().push((link, self.now));
+    }
+
+    fn finish_one(&mut self) {
+        if let Some(id) = self.pick(|client| matches!(client.state, State::Running { .. })) {
+            self.finish(id, false);
+        }
+    }
+
+    /// A client goes, whatever it does.
+    fn leave(&mut self) {
+        let Some(id) = self.pick(|client| client.state != State::Gone) else { return };
+        let Client { worker: index, key, state, .. } = self.clients[id];
+        match state {
+            State::Running { .. } => return self.finish(id, true),
+            State::Waiting(waiting) => {
+                assert_eq!(self.workers[index].gate.leave(waiting), Some(id));
+                assert_eq!(self.workers[index].gate.leave(waiting), None);
+                self.forget(id);
+            }
+            State::Idle | State::Gone => {}
+        }
+        self.clients[id].state = State::Gone;
+        if let Some(link) = self.clients[id].link.take() {
+            self.events.push(Event::Closed(index, key, link));
+        }
+    }
+
+    /// Takes a waiter out of the model's lines.
+    fn forget(&mut self, id: ClientId) {
+        let worker = &mut self.workers[self.clients[id].worker];
+        let lines = worker.lines.values_mut().chain([&mut worker.own]);
+        let before = self.clients[id].link.is_some();
+        let mut found = 0;
+        for line in lines {
+            found += line.iter().filter(|(waiter, _)| *waiter == id).count();
+            line.retain(|(waiter, _)| *waiter != id);
+        }
+        assert_eq!(found, 1, "in one line only (holding a link: {before})");
+        self.clients[id].state = State::Idle;
+    }
+
+    /// Something that was under way arrives.
+    fn event(&mut self) {
+        if self.events.is_empty() {
+            return;
+        }
+        let at = self.below(self.events.len());
+        match self.events.swap_remove(at) {
+            Event::SlotFree(index) => {
+                self.pump(index);
+                self.events.extend(self.workers[index].gate.unused_slot().map(Event::SlotFree));
+            }
+            Event::LinkFree(index) => self.pump(index),
+            Event::LinkWanted(index) => {
+                let is_wanted = self.cap.other_waiting(index).is_some();
+                match self.workers[index].gate.expire_link(self.now, Duration::ZERO) {
+                    Some(link) => self.close_idle(index, link),
+                    None => self.workers[index].owes_link = is_wanted,
+                }
+            }
+            Event::Opened(index, key) => self.opened(index, key),
+            Event::Closed(index, key, link) => {
+                let other = self.workers[index].gate.closed(key, |it| *it == link);
+                self.events.extend(other.map(Event::LinkFree));
+                self.pump(index);
+            }
+        }
+    }
+
+    fn opened(&mut self, index: usize, key: Key) {
+        self.workers[index].gate.opened(key);
+        if self.below(8) > 0 {
+            self.last_link += 1;
+            self.put(index, key, self.last_link);
+        } else {
+            let other = self.workers[index].gate.closed(key, |_| false);
+            self.events.extend(other.map(Event::LinkFree));
+            while let Some(id) = self.workers[index].gate.give_up(key) {
+                self.forget(id);
+                self.given_up += 1;
+            }
+        }
+        self.pump(index);
+    }
+
+    /// Time passes: the old goes, and all who wait look again, as they do at each tick.
+    fn pass_time(&mut self) {
+        let passed = 1 + self.below(40) as u64;
+        self.now += Duration::from_millis(passed);
+        for index in 0..self.workers.len() {
+            while let Some((id, waited)) =
+                self.workers[index].gate.expire_waiter(self.now, WAIT_MAX)
+            {
+                assert!(waited >= WAIT_MAX);
+                self.forget(id);
+                self.expired += 1;
+            }
+            while let Some(link) = self.workers[index].gate.expire_link(self.now, LINK_AGE) {
+                self.close_idle(index, link);
+            }
+            if self.workers[index].gate.waiting() > 0 {
+                self.pump(index);
+            }
+        }
+    }
+
+    /// What must hold at any time.
+    pub(crate) fn check(&self) {
+        let running = |client: &&Client| matches!(client.state, State::Running { .. });
+        let held = self.clients.iter().filter(running).count() as u32;
+        assert_eq!(self.slots.held(), held, "slots");
+        let forced = |client: &&Client| client.state == State::Running { forced: true };
+        let forced = self.clients.iter().filter(forced).count() as u32;
+        assert!(held <= self.slots.limit() + forced);
+
+        let under_way = |event: &&Event| matches!(event, Event::Opened(..) | Event::Closed(..));
+        let idle = self.workers.iter().flat_map(|worker| worker.idle.values()).map(Vec::len);
+        let links = self.clients.iter().filter(|client| client.link.is_some()).count()
+            + idle.sum::<usize>()
+            + self.events.iter().filter(under_way).count();
+        assert_eq!(self.cap.held() as usize, links, "links");
+        assert!(self.cap.held() <= self.cap.limit());
+
+        for (index, worker) in self.workers.iter().enumerate() {
+            let waiting =
+                worker.own.len() + worker.lines.values().map(VecDeque::len).sum::<usize>();
+            assert_eq!(worker.gate.waiting(), waiting);
+            let waits = |client: &&Client| matches!(client.state, State::Waiting(_));
+            let mine = self.clients.iter().filter(|client| client.worker == index);
+            assert_eq!(mine.filter(waits).count(), waiting, "a client is lost");
+            let idle = worker.idle.values().map(Vec::len).sum::<usize>();
+            assert_eq!(worker.gate.idle_links(), idle);
+        }
+        if self.events.is_empty() {
+            self.nobody_waits_for_nothing();
+        }
+    }
+
+    /// Nobody asks any more: all who wait are served or refused, and all that was taken is given
+    /// back.
+    pub(crate) fn end(&mut self) {
+        let mut rounds = 0;
+        while !self.events.is_empty()
+            || self.clients.iter().any(|client| !matches!(client.state, State::Idle | State::Gone))
+        {
+            self.finish_one();
+            self.event();
+            self.pass_time();
+            self.check();
+            rounds += 1;
+            assert!(rounds < 10_000, "does not end");
+        }
+        while self.clients.iter().any(|client| client.state != State::Gone) {
+            self.leave();
+        }
+        self.now += LINK_AGE;
+        self.pass_time();
+        while !self.events.is_empty() {
+            self.event();
+            self.check();
+        }
+        assert_eq!((self.slots.held(), self.cap.held()), (0, 0), "leaked");
+    }
+
+    /// Once all mail is read, nobody waits while a slot and a link that suits are free.
+    fn nobody_waits_for_nothing(&self) {
+        if self.slots.held() >= self.slots.limit() {
+            return;
+        }
+        for worker in &self.workers {
+            assert!(worker.own.is_empty(), "waits for a slot that is free");
+            for (key, line) in &worker.lines {
+                let is_idle = worker.idle.get(key).is_some_and(|idle| !idle.is_empty());
+                assert!(line.is_empty() || !is_idle, "waits for a link that is free");
+            }
+        }
+    }
+}
