@@ -1,4 +1,5 @@
-//! A configuration is taken, or refused with places that exist, without repeating what may be secret.
+//! A configuration is taken, or refused with places that exist, without repeating what may be
+//! secret.
 
 use proxy::config::{Problem, Severity, parse};
 

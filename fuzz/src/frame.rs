@@ -1,9 +1,11 @@
-//! Packets come apart as they were put together, and a passage ends where a reader of the whole would say.
+//! Packets come apart as they were put together, and a passage ends where a reader of the whole
+//! would say.
 
 use wire::frame::{HEADER, Header, first_packet, put_packet, put_packet_with};
 use wire::passage::{Passage, Until};
 
-/// The first byte says how long the packets are that the rest is put into; the rest is also read as packets.
+/// The first byte says how long the packets are that the rest is put into; the rest is also read as
+/// packets.
 pub fn run(data: &[u8]) {
     let Some((&piece, rest)) = data.split_first() else { return };
     rejoins(rest, usize::from(piece).max(1));

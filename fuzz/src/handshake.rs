@@ -23,7 +23,8 @@ fn greeting(data: &[u8]) {
     let mut bytes = Vec::new();
     greeting.encode(&mut bytes);
     let again = Greeting::decode(&bytes);
-    // What is written has always two parts of the nonce and a plugin, as every server of this century has.
+    // What is written has always two parts of the nonce and a plugin, as every server of this
+    // century has.
     let modern = Capabilities::SECURE_CONNECTION | Capabilities::PLUGIN_AUTH;
     if greeting.capabilities.has(modern) {
         assert_eq!(again, Ok(greeting));
@@ -39,7 +40,8 @@ fn login(login: &Login) {
     let capabilities = login.capabilities;
     let counted = capabilities.has(Capabilities::LENENC_AUTH)
         || capabilities.has(Capabilities::SECURE_CONNECTION);
-    // What is written has a counted password and names its plugin; nothing asks a server for compression.
+    // What is written has a counted password and names its plugin; nothing asks a server for
+    // compression.
     let is_complete = login.plugin.is_some() || !capabilities.has(Capabilities::PLUGIN_AUTH);
     if counted && is_complete && login.zstd_level.is_none() {
         let mut bytes = Vec::new();

@@ -4,7 +4,8 @@ use engine::intent::Intent;
 use engine::kill::{FIRST_CLIENT_ID, Kill, replace_connection_id};
 use wire::lex::{Dialect, Lexer, Token};
 
-/// The first byte says whether backslashes escape; the rest is two texts, cut at the first zero byte.
+/// The first byte says whether backslashes escape; the rest is two texts, cut at the first zero
+/// byte.
 pub fn run(data: &[u8]) {
     let Some((&mode, text)) = data.split_first() else { return };
     let dialect = Dialect { backslash_escapes: mode & 1 == 0 };

@@ -2,7 +2,8 @@
 
 use wire::lex::{Dialect, Lexer, Token};
 
-/// The first byte says whether backslashes escape; the rest is two texts, cut at the first zero byte.
+/// The first byte says whether backslashes escape; the rest is two texts, cut at the first zero
+/// byte.
 pub fn run(data: &[u8]) {
     let Some((&mode, text)) = data.split_first() else { return };
     let dialect = Dialect { backslash_escapes: mode & 1 == 0 };

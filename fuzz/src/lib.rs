@@ -1,11 +1,12 @@
-//! What each fuzz target does with its input, and what must hold. Owns no corpus and no search for inputs.
+//! What each fuzz target does with its input, and what must hold. Owns no corpus and no search for
+//! inputs.
 //!
-//! Two crates compile this file: the fuzz crate around it, for libFuzzer, and the integration tests in `testkit`,
-//! which replay the corpora and mutations of them on the stable compiler. So a target cannot rot between two runs
-//! of the fuzzer, and there is one list of what must hold, not two.
+//! Two crates compile this file: the fuzz crate around it, for libFuzzer, and the integration tests
+//! in `testkit`, which replay the corpora and mutations of them on the stable compiler. So a target
+//! cannot rot between two runs of the fuzzer, and there is one list of what must hold, not two.
 //!
-//! Invariants: a body takes any bytes; it panics only if the code under test broke a promise; it depends on nothing
-//! but its input, so that a find can be kept as a file.
+//! Invariants: a body takes any bytes; it panics only if the code under test broke a promise; it
+//! depends on nothing but its input, so that a find can be kept as a file.
 
 pub mod command;
 pub mod configuration;

@@ -18,7 +18,8 @@ pub fn run(data: &[u8]) {
     let nonce = Nonce::from_random([7; Nonce::LEN]);
     if let Ok(key) = ed25519::PublicKey::parse(data) {
         assert!(ed25519::PublicKey::parse(key.text().as_bytes()).is_ok());
-        // A scalar below the curve's order, so that the curve is reached; but no signature of anything.
+        // A scalar below the curve's order, so that the curve is reached; but no signature of
+        // anything.
         let mut signature = [0x5a; ed25519::SIGNATURE_LEN];
         signature[ed25519::SIGNATURE_LEN - 1] = 0;
         assert!(!key.check(&nonce, &signature));

@@ -1,4 +1,5 @@
-//! A PROXY header is the same whatever follows it, and is asked for only while it can still become one.
+//! A PROXY header is the same whatever follows it, and is asked for only while it can still become
+//! one.
 
 use wire::proxy_header::{HEADER_MAX, Header, Parsed, encode_v1, encode_v2, parse};
 

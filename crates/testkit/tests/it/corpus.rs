@@ -1,8 +1,9 @@
 //! Replays the fuzz targets' corpora, and mutations of each file, on the stable compiler.
 //!
-//! What must hold is said in `fuzz/src`, which is compiled into this test as it is: the fuzz crate stands outside
-//! the workspace because libFuzzer needs a nightly compiler, and its targets must not rot for that. Mutations come
-//! from seeds made of the files' names, so a failure comes back at each run.
+//! What must hold is said in `fuzz/src`, which is compiled into this test as it is: the fuzz crate
+//! stands outside the workspace because libFuzzer needs a nightly compiler, and its targets must
+//! not rot for that. Mutations come from seeds made of the files' names, so a failure comes back at
+//! each run.
 
 use std::collections::BTreeSet;
 use std::fs;
