@@ -19,11 +19,11 @@ const BYTES_MAX: u64 = 300 * 1024;
 /// Files that a corpus has at least.
 const FILES_MIN: usize = 12;
 
-/// Mutations of each file.
-const MUTATIONS: u32 = 2000;
+/// Mutations for each target, spread over its files, so that a larger corpus takes no longer.
+const MUTATIONS: usize = 60_000;
 
-/// Mutations of each file where one takes longer.
-const MUTATIONS_OF_SLOW: &[(&str, u32)] = &[("configuration", 500)];
+/// Where one takes longer.
+const MUTATIONS_OF_SLOW: &[(&str, usize)] = &[("configuration", 15_000)];
 
 #[test]
 fn each_target_has_a_corpus_and_a_fuzzer() {
@@ -63,7 +63,7 @@ replays! {
 fn replay(target: &str, body: bodies::Body) {
     let files = corpus(target);
     let slow = MUTATIONS_OF_SLOW.iter().find(|(name, _)| *name == target);
-    let mutations = slow.map_or(MUTATIONS, |(_, count)| *count);
+    let mutations = slow.map_or(MUTATIONS, |(_, count)| *count) / files.len();
     for (name, data) in &files {
         let mut random = Random::seeded(name);
         let mut input = data.clone();
@@ -81,7 +81,7 @@ fn replay(target: &str, body: bodies::Body) {
 /// Tells what was being tried when a body panics. Mutation 0 is the file itself.
 struct Told<'a> {
     name: &'a str,
-    mutation: u32,
+    mutation: usize,
     input: &'a [u8],
 }
 
