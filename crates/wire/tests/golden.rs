@@ -144,6 +144,9 @@ fn follow(
         }
     }
     assert!(ended, "did not end: {letters}");
+    let last = exchange.reply.last().and_then(|packet| Header::peek(packet));
+    let next = last.map_or(1, |header| header.sequence.wrapping_add(1));
+    assert_eq!(follower.next_sequence(), next);
     Ok(letters)
 }
 

@@ -20,9 +20,23 @@ fn blob() -> impl Strategy<Value = Vec<u8>> {
     vec(any::<u8>(), 0..600)
 }
 
-/// Numbers of every length, not only the longest.
+/// Numbers of every length, not only the longest, and those around which the length changes.
 fn number() -> impl Strategy<Value = u64> {
-    (any::<u64>(), 0..64_u32).prop_map(|(number, shift)| number >> shift)
+    let edges = [0xfb, 0x1_0000, 0x100_0000, 1 << 32];
+    prop_oneof![
+        (any::<u64>(), 0..64_u32).prop_map(|(number, shift)| number >> shift),
+        (0..edges.len(), 0..8_u64).prop_map(move |(edge, off)| edges[edge] - 4 + off),
+    ]
+}
+
+/// How many bytes a number should take.
+const fn written_len(number: u64) -> usize {
+    match number {
+        0..=0xfa => 1,
+        0xfb..=0xffff => 3,
+        0x1_0000..=0xff_ffff => 4,
+        _ => 9,
+    }
 }
 
 prop_compose! {
@@ -79,6 +93,7 @@ proptest! {
     fn numbers_and_strings(number in number(), text in blob(), word in name(), rest in blob()) {
         let mut bytes = Vec::new();
         bytes.put_lenenc(number);
+        prop_assert_eq!(bytes.len(), written_len(number));
         bytes.put_lenenc_bytes(&text);
         bytes.put_nul_bytes(&word);
         bytes.extend_from_slice(&rest);
