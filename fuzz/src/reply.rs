@@ -35,7 +35,11 @@ pub fn run(data: &[u8]) {
     let capabilities = BITS.iter().enumerate().fold(Capabilities::NONE, |all, (bit, one)| {
         if bits >> bit & 1 == 1 { all | *one } else { all }
     });
-    let follow = |pieces: &mut dyn Iterator<Item = &[u8]>| follow(shape, capabilities, pieces);
+    // A client that expects EOF packets, which the server may leave out, and whose numbers are others.
+    let (client, shift) =
+        if bits & 0x10 == 0 { (capabilities, 0) } else { (Capabilities::NONE, *bits) };
+    let begin = Follower::new(shape, capabilities).for_client(client, shift);
+    let follow = |pieces: &mut dyn Iterator<Item = &[u8]>| follow(begin, pieces);
     let whole = follow(&mut std::iter::once(bytes));
     for piece in [1, 2, 3, 5, 7, 64] {
         // Nothing at all is a piece too.
@@ -56,6 +60,10 @@ pub fn run(data: &[u8]) {
 #[derive(Debug, PartialEq, Eq)]
 struct Followed {
     packets: Vec<(Kind, usize, usize)>,
+    /// Where an EOF packet belongs, and its sequence id.
+    missing: Vec<(usize, u8)>,
+    /// What went on to the client, but for those.
+    passed: Vec<u8>,
     outcome: Outcome,
     next_sequence: u8,
 }
@@ -68,13 +76,8 @@ enum Outcome {
     Malformed(&'static str),
 }
 
-fn follow(
-    shape: Shape,
-    capabilities: Capabilities,
-    pieces: &mut dyn Iterator<Item = &[u8]>,
-) -> Followed {
-    let mut follower = Follower::new(shape, capabilities);
-    let mut packets = Vec::new();
+fn follow(mut follower: Follower, pieces: &mut dyn Iterator<Item = &[u8]>) -> Followed {
+    let (mut packets, mut missing, mut passed) = (Vec::new(), Vec::new(), Vec::new());
     let mut held = Vec::new();
     let mut gone = 0;
     let mut outcome = Outcome::More(0);
@@ -82,7 +85,7 @@ fn follow(
         held.extend_from_slice(piece);
         let mut at = 0;
         loop {
-            match follower.advance(&held, at) {
+            match follower.advance(&mut held, at) {
                 Ok(Step::Packet { kind, start, end }) => {
                     assert!(at <= start && start + HEADER < end && end <= held.len());
                     is_what_it_says(kind, &held[start..end]);
@@ -92,24 +95,32 @@ fn follow(
                 Ok(Step::More { from }) => {
                     assert!(at <= from && from <= held.len());
                     is_unfinished(&held[from..]);
-                    held.drain(..from);
+                    passed.extend(held.drain(..from));
                     gone += from;
                     outcome = Outcome::More(gone);
                     break;
                 }
+                Ok(Step::EofMissing { at: here, sequence }) => {
+                    assert!(at <= here && follower.adds_eofs());
+                    missing.push((gone + here, sequence));
+                    at = here;
+                }
                 Ok(Step::End { at }) => {
                     assert!(follower.is_done());
+                    passed.extend_from_slice(&held[..at]);
                     outcome = Outcome::End(gone + at);
                     break 'pieces;
                 }
                 Err(malformed) => {
+                    // How much of it had gone on depends on how it came.
+                    passed.clear();
                     outcome = Outcome::Malformed(malformed.what);
                     break 'pieces;
                 }
             }
         }
     }
-    Followed { packets, outcome, next_sequence: follower.next_sequence() }
+    Followed { packets, missing, passed, outcome, next_sequence: follower.next_sequence() }
 }
 
 /// A packet that is pointed out is one whole packet, and reads as its kind.

@@ -122,6 +122,7 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::intent::Intent;
     use wire::tracker::put_change;
 
     fn ok(status: u16, changes: &[u8]) -> OkPacket<'_> {
@@ -141,10 +142,10 @@ mod tests {
         let mut session = Session::default();
         let source =
             || Rc::new(crate::statements::Source { schema: None, text: b"DO 1"[..].into() });
-        let before = session.statements.add(source(), 0).unwrap();
+        let before = session.statements.add(source(), 0, Intent::default()).unwrap();
         session.reset();
         assert!(session.statements.is_empty());
-        let after = session.statements.add(source(), 0).unwrap();
+        let after = session.statements.add(source(), 0, Intent::default()).unwrap();
         session.statements.close(before);
         assert!(session.statements.get(after).is_some());
     }

@@ -64,6 +64,9 @@ impl Slots {
 
     /// Publishes how many of this worker's own wait. Call [`Self::try_take`] once more afterwards.
     pub fn publish_waiting(&self, worker: usize, count: usize) {
+        if self.waiting.len() == 1 {
+            return;
+        }
         self.waiting[worker].store(u32::try_from(count).unwrap_or(u32::MAX), SeqCst);
     }
 }

@@ -125,7 +125,8 @@ fn follow(
         held.extend_from_slice(chunk);
         let mut at = 0;
         loop {
-            match follower.advance(&held, at)? {
+            match follower.advance(&mut held, at)? {
+                Step::EofMissing { .. } => unreachable!("the reply goes to nobody else"),
                 Step::More { from } => {
                     held.drain(..from);
                     break;

@@ -7,7 +7,6 @@ mod corpus;
 mod hostile_clients;
 mod hostile_commands;
 mod legs;
-mod long_data;
 mod mysql;
 mod road;
 mod tidy;
