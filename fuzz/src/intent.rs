@@ -12,7 +12,10 @@ pub fn run(data: &[u8]) {
     let intent = Intent::read(text, dialect);
     tells_the_worst(text, intent, dialect);
     let capitals = Intent::read(&text.to_ascii_uppercase(), dialect);
-    assert_eq!(intent, capitals, "capitals or not");
+    // Names may differ in case only, so digests do.
+    let undigested = |intent: Intent| (intent.read.is_some(), Intent { read: None, ..intent });
+    assert_eq!(undigested(intent), undigested(capitals), "capitals or not");
+    assert!(intent.read.is_none() || intent.pin.is_none(), "what pins does more than read");
     if let Some(cut) = text.iter().position(|byte| *byte == 0) {
         hides_nothing(&text[..cut], &text[cut + 1..], dialect);
     }
