@@ -60,6 +60,8 @@ struct Keyed<W, L> {
     opening: usize,
     /// Links of this key that exist: idle, running or held.
     links: usize,
+    /// When the last attempt to open one failed, if none has succeeded since.
+    failed: Option<Instant>,
 }
 
 impl<W, L> Keyed<W, L> {
@@ -76,7 +78,7 @@ impl<W, L> Keyed<W, L> {
 
 impl<W, L> Default for Keyed<W, L> {
     fn default() -> Self {
-        Self { line: Line::default(), idle: Pool::default(), opening: 0, links: 0 }
+        Self { line: Line::default(), idle: Pool::default(), opening: 0, links: 0, failed: None }
     }
 }
 
@@ -94,6 +96,9 @@ pub struct Gate<K, W, L> {
 
 /// A link that has been idle for so long is spare: nobody misses it.
 const SPARE: Duration = Duration::from_secs(1);
+
+/// Time between a link that could not be opened and the next attempt, while others are still hoped for.
+const RETRY: Duration = Duration::from_millis(500);
 
 /// After so many slots handed on within a worker, another worker that waits gets one.
 const OWN_TURNS: u32 = 8;
@@ -257,6 +262,9 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
         if keyed.lacking() == 0 {
             return Want::Nothing;
         }
+        if keyed.failed.is_some_and(|at| now.saturating_duration_since(at) < RETRY) {
+            return Want::Nothing;
+        }
         if self.links.try_take() {
             keyed.opening += 1;
             keyed.links += 1;
@@ -292,12 +300,24 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
         }
     }
 
-    /// A link that was being opened is there, and is put in with [`Self::put`], or it failed.
+    /// A link that was being opened is there, and is put in with [`Self::put`].
     pub fn opened(&mut self, key: K) {
         if let Some(keyed) = self.keyed.get_mut(&key) {
             keyed.opening = keyed.opening.saturating_sub(1);
+            keyed.failed = None;
         }
         self.publish();
+    }
+
+    /// A link could not be opened, and no other is tried for a while: a server that refuses is not to be stormed.
+    /// The answer is another worker that waits for its place under the cap.
+    #[must_use]
+    pub fn failed(&mut self, key: K, now: Instant) -> Option<usize> {
+        if let Some(keyed) = self.keyed.get_mut(&key) {
+            keyed.opening = keyed.opening.saturating_sub(1);
+            keyed.failed = Some(now);
+        }
+        self.closed(key, |_| false)
     }
 
     /// A link of this key is gone. The answer is another worker that waits for its place under the cap.
@@ -312,6 +332,17 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
         }
         self.publish();
         self.links.give_back(self.worker)
+    }
+
+    /// Whether links of this key exist, or are being opened.
+    pub fn has_links(&self, key: K) -> bool {
+        self.keyed.get(&key).is_some_and(|keyed| keyed.links > 0)
+    }
+
+    /// Takes out an idle link of one of these keys.
+    pub fn take_idle(&mut self, is_one: impl Fn(K) -> bool, now: Instant) -> Option<L> {
+        let mut keyed = self.keyed.iter_mut().filter(|(key, _)| is_one(**key));
+        keyed.find_map(|(_, keyed)| keyed.idle.expire(now, Duration::ZERO))
     }
 
     /// Takes out the coldest link that has been idle for `age`; zero takes any.
@@ -338,7 +369,12 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
     /// Takes out a waiter of this key, if no link of the key exists or is being opened that could ever serve it.
     pub fn give_up(&mut self, key: K) -> Option<W> {
         let keyed = self.keyed.get_mut(&key).filter(|keyed| keyed.links == 0)?;
-        let (waiter, _) = keyed.line.pop()?;
+        let waiter = keyed.line.pop();
+        if keyed.line.is_empty() {
+            // Who comes next has a try of his own.
+            keyed.failed = None;
+        }
+        let (waiter, _) = waiter?;
         self.publish();
         Some(waiter)
     }

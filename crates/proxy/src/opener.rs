@@ -84,9 +84,9 @@ pub(crate) fn open(worker: &Rc<Worker>, key: KeyId) {
     worker.user_of(key, |user| user.links.try_take());
     tokio::task::spawn_local(async move {
         let opened = pooled(&worker, key).await;
-        worker.gate.borrow_mut().opened(key);
         match opened {
             Ok(link) => {
+                worker.gate.borrow_mut().opened(key);
                 worker.counters.links_opened.add(1);
                 worker.add_link(&link);
                 admit::put(&worker, key, &link);
@@ -104,7 +104,7 @@ fn failed(worker: &Rc<Worker>, key: KeyId, error: &NoLink) {
     worker.user_of(key, |user| user.links.give_back());
     let user = String::from_utf8_lossy(&worker.keys.borrow().get(key).user).into_owned();
     tracing::warn!(server = %worker.shared.address, user, %error, "no link");
-    let other = worker.gate.borrow_mut().closed(key, |_| false);
+    let other = worker.gate.borrow_mut().failed(key, crate::clock::now());
     if let Some(other) = other {
         worker.shared.mail(other, crate::worker::Mail::LinkFree);
     }

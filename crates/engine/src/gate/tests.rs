@@ -201,3 +201,48 @@ fn statements_written_ahead_do_not_keep_a_slot_from_another_worker() {
     assert_eq!(here.pass_on(any), (None, Some(1)));
     assert_eq!(there.next(any), Some(Start::On(100, "y")));
 }
+
+#[test]
+fn links_that_cannot_be_opened_are_not_tried_without_end() {
+    let now = Instant::now();
+    let mut gate = gate(4, 4);
+    for waiter in 0..4 {
+        gate.wait('k', waiter, now);
+    }
+    for _ in 0..2 {
+        assert_eq!(gate.want('k', now), Want::Open);
+    }
+    // One has failed, but another one is on its way: neither a third attempt, nor despair.
+    assert_eq!(gate.failed('k', now), None);
+    assert_eq!(gate.want('k', now), Want::Nothing);
+    assert_eq!(gate.give_up('k'), None);
+    // When that one fails as well, there is nothing left to hope for.
+    assert_eq!(gate.failed('k', now), None);
+    assert_eq!(std::iter::from_fn(|| gate.give_up('k')).count(), 4);
+    // Who comes later has a try of his own, at once.
+    gate.wait('k', 5, now);
+    assert_eq!(gate.want('k', now), Want::Open);
+    gate.opened('k');
+    gate.put('k', "a", now);
+    // With a link to live on, the next attempt after a failed one comes a little later.
+    gate.wait('k', 6, now);
+    gate.wait('k', 7, now);
+    assert_eq!(gate.want('k', now), Want::Open);
+    assert_eq!(gate.failed('k', now), None);
+    assert_eq!((gate.give_up('k'), gate.want('k', now)), (None, Want::Nothing));
+    assert_eq!(gate.want('k', now + RETRY), Want::Open);
+}
+
+#[test]
+fn an_idle_link_of_certain_keys_can_be_taken() {
+    let now = Instant::now();
+    let mut gate = gate(4, 4);
+    gate.wait('a', 1, now);
+    assert_eq!(gate.want('a', now), Want::Open);
+    assert!(gate.has_links('a') && !gate.has_links('b'));
+    gate.opened('a');
+    gate.put('a', "x", now);
+    assert_eq!(gate.take_idle(|key| key == 'b', now), None);
+    assert_eq!(gate.take_idle(|key| key == 'a', now), Some("x"));
+    assert_eq!(gate.take_idle(|key| key == 'a', now), None);
+}
