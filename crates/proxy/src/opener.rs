@@ -18,8 +18,8 @@ use crate::worker::Worker;
 pub(crate) enum NoLink {
     #[error("it cannot be reached: {0}")]
     Unreachable(std::io::Error),
-    #[error("it did not answer within limits.connect ({0:?})")]
-    Late(Duration),
+    #[error("it did not answer within {0} ({1:?})")]
+    Late(&'static str, Duration),
     #[error("{0}")]
     Login(#[from] LoginError),
     #[error("no password is known for it yet: only its hash, and no client has proved it")]
@@ -72,7 +72,7 @@ pub(crate) async fn greeted(
     };
     let greeted = match tokio::time::timeout(limit, connect).await {
         Ok(greeted) => greeted?,
-        Err(_) => return Err(NoLink::Late(limit)),
+        Err(_) => return Err(NoLink::Late("limits.connect", limit)),
     };
     worker.shared.server.learn(&greeted.greeting);
     Ok(greeted)
@@ -124,7 +124,7 @@ async fn pooled(worker: &Worker, key: KeyId) -> Result<Rc<Link>, NoLink> {
         return Err(NoLink::NoTracking);
     }
     let track = tokio::time::timeout(worker.plan.limits.connect, logged_in.run(TRACK));
-    track.await.map_err(|_| NoLink::Late(worker.plan.limits.connect))??;
+    track.await.map_err(|_| NoLink::Late("limits.connect", worker.plan.limits.connect))??;
     let LoggedIn { talk, thread_id, capabilities, .. } = logged_in;
     let (stream, _) = talk.into_parts();
     let id = worker.new_link_id();
@@ -146,8 +146,8 @@ async fn log_in(worker: &Worker, key: KeyId) -> Result<LoggedIn, NoLink> {
     };
     let limit = worker.plan.limits.login;
     let login = greeted.login(&request, worker.shared.tls.server.as_ref());
-    let login = tokio::time::timeout(limit, login).await.map_err(|_| NoLink::Late(limit))?;
-    Ok(login?)
+    let login = tokio::time::timeout(limit, login).await;
+    Ok(login.map_err(|_| NoLink::Late("limits.login", limit))??)
 }
 
 /// Runs one statement on a link of its own, as the user of this key.
@@ -155,7 +155,7 @@ pub(crate) async fn run_once(worker: &Worker, key: KeyId, text: &str) -> Result<
     let mut logged_in = log_in(worker, key).await?;
     let limit = worker.plan.limits.connect;
     let run = tokio::time::timeout(limit, logged_in.run(text));
-    match run.await.map_err(|_| NoLink::Late(limit))? {
+    match run.await.map_err(|_| NoLink::Late("limits.connect", limit))? {
         // The thread to be killed may be gone already.
         Err(LoginError::Refused { code: 1094, .. }) => Ok(()),
         other => Ok(other?),
