@@ -49,7 +49,8 @@ impl Cap {
 
     /// Counts one more for as long as the answer lives, or for good if it is kept.
     pub(crate) fn reserve(&self) -> Option<Reserved<'_>> {
-        self.try_take().then_some(Reserved { cap: self })
+        // Not `then_some`: a reservation that is made and dropped gives back what was never taken.
+        self.try_take().then(|| Reserved { cap: self })
     }
 
     pub(crate) fn give_back(&self) {
@@ -216,6 +217,13 @@ mod tests {
         cap.give_back();
         assert!(!cap.is_full() && cap.try_take());
         assert!(Cap::new(None).try_take());
+        // A refusal takes nothing and gives nothing back.
+        assert!(cap.reserve().is_none() && cap.is_full());
+        cap.give_back();
+        let reserved = cap.reserve();
+        assert!(reserved.is_some() && cap.is_full());
+        drop(reserved);
+        assert!(!cap.is_full());
     }
 
     #[test]
