@@ -456,9 +456,13 @@ fn end_reply(worker: &Worker, client: &Client, link: &Link, flight: &Flight, fau
     let shift = client.login_sequence.take().map_or(0, |sequence| sequence - 1);
     let unsent = link.carry.take();
     drop(unsent);
-    client.upload.set(None);
+    let was_uploading = client.upload.take().is_some();
     worker.buffers.forget(client.held.take());
     client.write_last(&fault.packet(sequence.wrapping_add(shift)));
+    if was_uploading {
+        // The rest of what it uploads would be taken for commands.
+        client.close();
+    }
 }
 
 impl Worker {
