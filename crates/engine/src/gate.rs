@@ -342,7 +342,9 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
     /// Takes out an idle link of one of these keys.
     pub fn take_idle(&mut self, is_one: impl Fn(K) -> bool, now: Instant) -> Option<L> {
         let mut keyed = self.keyed.iter_mut().filter(|(key, _)| is_one(**key));
-        keyed.find_map(|(_, keyed)| keyed.idle.expire(now, Duration::ZERO))
+        let link = keyed.find_map(|(_, keyed)| keyed.idle.expire(now, Duration::ZERO));
+        self.publish();
+        link
     }
 
     /// Takes out the coldest link that has been idle for `age`; zero takes any.

@@ -1,6 +1,7 @@
 //! Through the gate and out of it: who starts now, who waits, who follows.
 
 use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use engine::gate::{Start, Want};
 use wire::passage::Passage;
@@ -121,6 +122,7 @@ fn start_ready(worker: &Rc<Worker>) {
 fn provide_links(worker: &Rc<Worker>, key: KeyId) {
     loop {
         if worker.user_of(key, |user| user.links.is_full()) {
+            ask_for_place(worker, key);
             break;
         }
         let want = worker.gate.borrow_mut().want(key, crate::clock::now());
@@ -133,11 +135,34 @@ fn provide_links(worker: &Rc<Worker>, key: KeyId) {
                 break;
             }
             Want::Ask => {
-                worker.shared.ask_for_link(worker.index);
+                worker.shared.ask_for_link(worker.index, None);
                 break;
             }
         }
     }
+}
+
+/// The user has as many links as it may. Where none of them serves this key here, one of the others must go.
+fn ask_for_place(worker: &Rc<Worker>, key: KeyId) {
+    if worker.gate.borrow().has_links(key) {
+        return;
+    }
+    let name = Rc::clone(&worker.keys.borrow().get(key).user);
+    if !close_idle_of(worker, &name) {
+        worker.user_of(key, |user| user.link_wanted.store(true, Relaxed));
+        worker.shared.ask_for_link(worker.index, Some(&name));
+    }
+}
+
+/// Closes an idle link of this user, if there is one here.
+pub(crate) fn close_idle_of(worker: &Worker, name: &[u8]) -> bool {
+    let keys = worker.keys.borrow();
+    let is_one = |key| *keys.get(key).user == *name;
+    let idle = worker.gate.borrow_mut().take_idle(is_one, crate::clock::now());
+    if let Some(link) = &idle {
+        link.close();
+    }
+    idle.is_some()
 }
 
 fn begin(worker: &Rc<Worker>, start: Start<Rc<Client>, Rc<Link>>) {
@@ -206,7 +231,11 @@ pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, link: &Rc<Link>) {
     }
     let now = crate::clock::now();
     let is_old = worker.plan.limits.link_age.is_some_and(|age| now - link.opened >= age);
-    if is_old || link.is_closing() || worker.is_stopping() || worker.owes_link.take() {
+    // Those who were in line when Flifo was told to stop are still served.
+    let is_spare = worker.is_stopping() && worker.gate.borrow().waiting() == 0;
+    let is_owed = worker.owes_link.take()
+        || worker.user_of(key, |user| user.link_wanted.swap(false, Relaxed));
+    if is_old || is_spare || is_owed || link.is_closing() {
         link.close();
     } else {
         worker.gate.borrow_mut().put(key, Rc::clone(link), now);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use link::login::Credential;
 use wire::auth::{Nonce, Plugin, Secret, native};
@@ -23,6 +23,8 @@ pub(crate) struct User {
     plugin: Plugin,
     pub(crate) clients: Cap,
     pub(crate) links: Cap,
+    /// Somebody waits who has none of these links: the next one that is free is closed.
+    pub(crate) link_wanted: AtomicBool,
 }
 
 /// A number that a user may have at once, over all workers.
@@ -107,7 +109,13 @@ impl User {
     }
 
     fn new(proof: Proof, plugin: Plugin) -> Self {
-        Self { proof, plugin, clients: Cap::default(), links: Cap::default() }
+        Self {
+            proof,
+            plugin,
+            clients: Cap::default(),
+            links: Cap::default(),
+            link_wanted: AtomicBool::new(false),
+        }
     }
 
     /// Bounds how many clients and links the user may have at once.

@@ -57,8 +57,8 @@ pub(crate) enum Mail {
     SlotFree,
     /// A link was closed, whose place somebody here may wait for.
     LinkFree,
-    /// Somebody elsewhere waits for a place under the cap on links.
-    LinkWanted,
+    /// Somebody elsewhere waits for a place under the cap on links: of all of them, or of this user's.
+    LinkWanted(Option<Box<[u8]>>),
     /// A client asks to kill another one, which is here.
     Kill(kill::Order),
     /// The answer to such an order.
@@ -105,10 +105,10 @@ impl Shared {
         }
     }
 
-    /// Asks the other workers to close an idle link, because this one needs its place.
-    pub(crate) fn ask_for_link(&self, worker: usize) {
+    /// Asks the other workers to close an idle link, any or one of this user, because this one needs its place.
+    pub(crate) fn ask_for_link(&self, worker: usize, user: Option<&[u8]>) {
         for other in (0..self.mailboxes.len()).filter(|other| *other != worker) {
-            self.mail(other, Mail::LinkWanted);
+            self.mail(other, Mail::LinkWanted(user.map(Box::from)));
         }
     }
 
@@ -283,7 +283,10 @@ fn open_mail(worker: &Rc<Worker>, mail: Mail) {
         Mail::Accepted(accepted) => login::begin(worker, accepted),
         Mail::SlotFree => admit::take_slot(worker),
         Mail::LinkFree => admit::pump(worker),
-        Mail::LinkWanted => {
+        Mail::LinkWanted(Some(user)) => {
+            admit::close_idle_of(worker, &user);
+        }
+        Mail::LinkWanted(None) => {
             let now = crate::clock::now();
             let idle = worker.gate.borrow_mut().expire_link(now, Duration::ZERO);
             match idle {
