@@ -138,7 +138,7 @@ impl FakeClient {
         let id = reader.u32("id").expect("an id");
         let columns = reader.u16("columns").expect("a count");
         let parameters = reader.u16("parameters").expect("a count");
-        for _ in 0..columns + parameters {
+        for _ in 0..u32::from(columns) + u32::from(parameters) {
             self.read_payload()?;
         }
         Ok(id)
@@ -267,7 +267,12 @@ fn status(payload: &[u8]) -> Status {
 }
 
 fn refusal(payload: &[u8]) -> Refusal {
-    let error = ErrPacket::decode(payload).expect("an error packet");
-    let message = String::from_utf8_lossy(error.message).into_owned();
-    Refusal::Error { code: error.code, message }
+    match ErrPacket::decode(payload) {
+        Ok(error) => {
+            let message = String::from_utf8_lossy(error.message).into_owned();
+            Refusal::Error { code: error.code, message }
+        }
+        // Whatever it is, it is no answer.
+        Err(error) => Refusal::Error { code: u16::MAX, message: error.to_string() },
+    }
 }

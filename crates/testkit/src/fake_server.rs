@@ -56,6 +56,7 @@ struct Shared {
     /// Connections so far; the number of one is its thread id.
     opened: AtomicU32,
     open: AtomicU32,
+    most_open: AtomicU32,
     logged_in: AtomicU32,
     stopping: AtomicBool,
 }
@@ -82,6 +83,7 @@ impl FakeServer {
             streams: Mutex::default(),
             opened: AtomicU32::new(0),
             open: AtomicU32::new(0),
+            most_open: AtomicU32::new(0),
             logged_in: AtomicU32::new(0),
             stopping: AtomicBool::new(false),
         });
@@ -121,6 +123,13 @@ impl FakeServer {
         self.shared.open.load(SeqCst)
     }
 
+    /// From now on, the most connections that were open at once.
+    pub fn watch_open(&self) -> impl Fn() -> u32 + use<> {
+        let shared = Arc::clone(&self.shared);
+        shared.most_open.store(shared.open.load(SeqCst), SeqCst);
+        move || shared.most_open.load(SeqCst)
+    }
+
     /// Logins that were ever answered with OK.
     pub fn logged_in(&self) -> u32 {
         self.shared.logged_in.load(SeqCst)
@@ -136,7 +145,11 @@ impl FakeServer {
 
     /// Sends bytes on every connection, whether anybody asked or not.
     pub fn blurt(&self, bytes: &[u8]) {
-        for mut stream in lock(&self.shared.streams).values() {
+        let streams: Vec<_> = lock(&self.shared.streams)
+            .values()
+            .map(|stream| stream.try_clone().expect("one more descriptor"))
+            .collect();
+        for mut stream in streams {
             // It may be closed already.
             let _ = stream.write_all(bytes);
         }
@@ -164,7 +177,8 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         }
         let shared = Arc::clone(shared);
         let number = shared.opened.fetch_add(1, SeqCst) + 1;
-        shared.open.fetch_add(1, SeqCst);
+        let open = shared.open.fetch_add(1, SeqCst) + 1;
+        shared.most_open.fetch_max(open, SeqCst);
         let second = stream.try_clone().expect("a second descriptor");
         lock(&shared.streams).insert(number, second);
         thread::spawn(move || {
@@ -244,6 +258,12 @@ impl Connection<'_> {
             Reply::Close => return Ok(false),
             Reply::After(time, reply) => {
                 thread::sleep(*time);
+                return self.send(reply, capabilities);
+            }
+            Reply::When(flag, reply) => {
+                while !flag.load(SeqCst) && !self.shared.stopping.load(SeqCst) {
+                    thread::sleep(Duration::from_millis(2));
+                }
                 return self.send(reply, capabilities);
             }
             Reply::All(replies) => {

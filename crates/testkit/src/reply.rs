@@ -3,12 +3,17 @@
 //! A reply is a value, so that tests can ask how many bytes it has and cut it anywhere. Bytes are encoded for the
 //! capabilities that the peer logged in with. Rows are made while they are written: a huge result needs no memory.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use wire::Capabilities;
 use wire::bytes::Write;
 use wire::frame::{put_packet, put_packet_with};
 use wire::response::{EOF, EofPacket, ErrPacket, LOCAL_INFILE, OK, OkPacket, Status};
+
+/// What a reply may wait for.
+pub type Flag = Arc<AtomicBool>;
 
 /// One reply.
 #[derive(Clone, Debug)]
@@ -45,6 +50,8 @@ pub enum Reply {
     Cut(Box<Self>, usize),
     /// It, but only so much later.
     After(Duration, Box<Self>),
+    /// It, but not before this is true.
+    When(Flag, Box<Self>),
     /// One after the other, as one reply.
     All(Vec<Self>),
     /// Nothing at all; further commands are read.
@@ -67,6 +74,11 @@ impl Reply {
     /// This reply, but only so much later.
     pub fn after(self, time: Duration) -> Self {
         Self::After(time, Box::new(self))
+    }
+
+    /// This reply, but not before the flag is raised.
+    pub fn when(self, flag: &Flag) -> Self {
+        Self::When(Arc::clone(flag), Box::new(self))
     }
 
     /// The reply's packets as a peer with these capabilities expects them; `sequence` is the next id.
@@ -140,7 +152,7 @@ impl Out<'_> {
                 self.put(reply);
                 self.bytes.truncate(*count);
             }
-            Reply::After(_, reply) => self.put(reply),
+            Reply::After(_, reply) | Reply::When(_, reply) => self.put(reply),
             Reply::All(replies) => replies.iter().for_each(|reply| self.put(reply)),
             Reply::Many { rows, width } => {
                 self.header();

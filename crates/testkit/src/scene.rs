@@ -33,23 +33,23 @@ pub const MEMORY_MAX: u64 = 64 << 20;
 impl Scene {
     /// Flifo knows [`USER`], whose clients share links. `rest` is more of the configuration, from `[server]` on.
     pub fn pooled(rest: &str) -> Self {
-        Self::start(Brand::MariaDb, &format!("{rest}\n{}", user("")))
+        Self::start(Brand::MariaDb, "workers = 1", &format!("{rest}\n{}", user("")))
     }
 
     /// The same in front of a MySQL.
     pub fn pooled_mysql(rest: &str) -> Self {
-        Self::start(Brand::MySql, &format!("{rest}\n{}", user("")))
+        Self::start(Brand::MySql, "workers = 1", &format!("{rest}\n{}", user("")))
     }
 
     /// Flifo knows nobody: each client has a link of its own.
     pub fn carried(rest: &str) -> Self {
-        Self::start(Brand::MariaDb, rest)
+        Self::start(Brand::MariaDb, "workers = 1", rest)
     }
 
-    /// `rest` is the configuration from inside of `[server]` on.
-    pub fn start(brand: Brand, rest: &str) -> Self {
+    /// `top` is what stands at the top of the configuration, `rest` the rest from inside of `[server]` on.
+    pub fn start(brand: Brand, top: &str, rest: &str) -> Self {
         let server = FakeServer::start_as(brand);
-        let flifo = Flifo::start(&configuration(server.port(), rest));
+        let flifo = Flifo::start(&configuration(server.port(), top, rest));
         let mut scene = Self { server, flifo, witness: None, descriptors: 0, memory: 0 };
         // Workers and links are warm when counting begins.
         let mut first = scene.client();
@@ -86,14 +86,19 @@ impl Scene {
     ///
     /// # Panics
     /// If one of this is not so.
-    pub fn end(mut self) {
+    pub fn end(self) {
+        self.end_with_links(2);
+    }
+
+    /// Ends the scene, with so many links left open that were not there when it began.
+    pub fn end_with_links(mut self, links: usize) {
         if let Some(witness) = self.witness.take() {
             witness.end();
         }
         self.works();
         let grown = self.flifo.memory().saturating_sub(self.memory);
         assert!(grown < MEMORY_MAX, "{} MiB more than at the start", grown >> 20);
-        let want = self.descriptors;
+        let want = self.descriptors + links;
         wait_for("descriptors to be given back", || self.flifo.descriptors() <= want);
         let (status, log) = self.flifo.stop();
         assert!(status.success() && !log.contains("panicked"), "{log}");
@@ -111,14 +116,13 @@ impl Scene {
                 (last, since) = (now, Instant::now());
             }
         }
-        // The links that the witness and its like will have.
-        self.descriptors = last.0 + 2;
+        self.descriptors = last.0;
     }
 }
 
 /// The configuration in front of a server on this port.
-pub fn configuration(port: u16, rest: &str) -> String {
-    format!("workers = 1\n[server]\naddress = \"127.0.0.1:{port}\"\n{rest}")
+pub fn configuration(port: u16, top: &str, rest: &str) -> String {
+    format!("{top}\n[server]\naddress = \"127.0.0.1:{port}\"\n{rest}")
 }
 
 /// [`USER`] as the configuration names it, with these bounds.

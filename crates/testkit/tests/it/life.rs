@@ -1,0 +1,242 @@
+//! From start to stop, and what happens to Flifo, its server and its machine in between.
+
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bench::private_server::PrivateServer;
+use rustix::process::{Pid, Signal, kill_process};
+use testkit::fake_client::{FakeClient, Refusal};
+use testkit::fake_server::FakeServer;
+use testkit::flifo::Flifo;
+use testkit::reply::{Flag, Reply, honest};
+use testkit::scene::{PASSWORD, Scene, USER, configuration, row, user, wait_for};
+use wire::response::Status;
+
+/// A stop is noticed by a machine that may be busy.
+const LATE: Duration = Duration::from_secs(6);
+
+#[test]
+fn asked_to_stop_it_lets_statements_and_transactions_finish() {
+    for mut scene in [Scene::pooled(""), Scene::carried("")] {
+        let done = Flag::default();
+        let flag = Flag::clone(&done);
+        scene.server.answer(move |command| match command {
+            b"\x03BEGIN" | b"\x03UPDATE" => Reply::Status(Status(0x0003)),
+            b"\x03SELECT long" => honest(command).when(&flag),
+            _ => honest(command),
+        });
+        let (mut idle, mut busy, mut within) = (scene.client(), scene.client(), scene.client());
+        assert_eq!(within.query("BEGIN"), Ok(vec![]));
+        busy.send_packet(0, b"\x03SELECT long");
+        wait_for("the statement", || scene.server.received(b"SELECT long") == 1);
+        scene.flifo.ask_to_stop();
+        // Who does nothing is told, and ended.
+        assert_eq!(idle.read_payload().unwrap_err().code(), 1053);
+        assert!(idle.is_closed());
+        // Who comes now is refused, by an error or by nobody listening.
+        wait_for("new clients to be refused", || {
+            match TcpStream::connect(("127.0.0.1", scene.flifo.port())) {
+                Ok(_) => scene.try_client().is_err_and(|end| matches!(end.code(), 0 | 1053)),
+                Err(_) => true,
+            }
+        });
+        // Who is in the middle finishes.
+        assert_eq!(within.query("UPDATE"), Ok(vec![]));
+        assert_eq!(within.query("COMMIT"), Ok(vec![]));
+        assert!(!scene.flifo.has_ended());
+        done.store(true, SeqCst);
+        assert_eq!(busy.read_answer(), row("long"));
+        wait_for("the end", || scene.flifo.has_ended());
+        let (status, log) = scene.flifo.stop();
+        assert!(status.success() && !log.contains("panicked"), "{log}");
+        assert!(!log.contains("did not finish in time"), "{log}");
+    }
+}
+
+#[test]
+fn asked_to_stop_it_serves_those_who_are_in_line() {
+    let mut scene = Scene::pooled("limit = 1\nlinks_max = 1\n");
+    let done = Flag::default();
+    let flag = Flag::clone(&done);
+    scene.server.answer(move |command| match command {
+        b"\x03SELECT long" => honest(command).when(&flag),
+        _ => honest(command),
+    });
+    let (mut one, mut other) = (scene.client(), scene.client());
+    one.send_packet(0, b"\x03SELECT long");
+    wait_for("the statement", || scene.server.received(b"SELECT long") == 1);
+    other.send_packet(0, b"\x03SELECT other");
+    // Whoever is answered now has spoken later.
+    assert_eq!(scene.client().command(b"\x0e"), Ok(vec![]));
+    let opened = scene.server.opened();
+    scene.flifo.ask_to_stop();
+    done.store(true, SeqCst);
+    assert_eq!(one.read_answer(), row("long"));
+    assert_eq!(other.read_answer(), row("other"));
+    wait_for("the end", || scene.flifo.has_ended());
+    assert!(scene.server.opened() <= opened + 1, "links were opened to be closed");
+}
+
+#[test]
+fn asked_to_stop_it_waits_so_long_and_no_longer() {
+    for mut scene in
+        [Scene::pooled, Scene::carried].map(|start| start("[limits]\nstop = \"500ms\"\n"))
+    {
+        scene.server.answer(|command| match command {
+            b"\x03SELECT never" => Reply::Silence,
+            b"\x03BEGIN" => Reply::Status(Status(0x0003)),
+            _ => honest(command),
+        });
+        let (mut stuck, mut within) = (scene.client(), scene.client());
+        stuck.send_packet(0, b"\x03SELECT never");
+        assert_eq!(within.query("BEGIN"), Ok(vec![]));
+        // One that never logs in, and one that does not even listen.
+        let mute = FakeClient::connect(scene.flifo.port());
+        scene.flifo.ask_to_stop();
+        let begun = Instant::now();
+        wait_for("the end", || scene.flifo.has_ended());
+        let took = begun.elapsed();
+        assert!(took >= Duration::from_millis(450) && took < LATE, "{took:?}");
+        assert_eq!(stuck.read_answer(), Err(Refusal::Closed));
+        drop((mute, within));
+        let (status, log) = scene.flifo.stop();
+        assert!(status.success() && !log.contains("panicked"), "{log}");
+        assert!(log.contains("did not finish in time"), "{log}");
+    }
+}
+
+/// Flifo before a real server, and its clients' password.
+fn before(server: &PrivateServer, limits: &str) -> (Flifo, String) {
+    let flifo = Flifo::start(&format!(
+        "[server]\naddress = \"{}\"\nlimit = 4\nlinks_max = 4\n{limits}\n\
+         [[users]]\nname = \"{}\"\npassword = \"{}\"\n",
+        server.socket().display(),
+        PrivateServer::USER,
+        server.password()
+    ));
+    (flifo, server.password().to_owned())
+}
+
+#[test]
+fn a_server_that_pauses_is_waited_for() {
+    let server = PrivateServer::start_default().expect("a private server");
+    let (flifo, password) = before(&server, "[limits]\nwait = \"500ms\"\nconnect = \"500ms\"\n");
+    let login = || FakeClient::login(flifo.port(), PrivateServer::USER, &password);
+    let mut running: Vec<_> = (0..4).map(|_| login().unwrap()).collect();
+    // At the same time, so that each has a link.
+    for client in &mut running {
+        client.send_packet(0, b"\x03SELECT SLEEP(0.3)");
+    }
+    for client in &mut running {
+        assert_eq!(client.read_answer(), row("0"));
+    }
+    let pid = Pid::from_raw(server.pid().unwrap() as i32).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    for client in &mut running {
+        client.send_packet(0, b"\x03SELECT 2");
+    }
+    // All slots are taken by those: the next one waits, and is told so in time.
+    let refused = login().unwrap().query("SELECT 3").unwrap_err();
+    assert_eq!(refused.code(), 1637, "{refused:?}");
+    kill_process(pid, Signal::CONT).unwrap();
+    for client in &mut running {
+        assert_eq!(client.read_answer(), row("2"));
+        assert_eq!(client.query("SELECT 4"), row("4"));
+    }
+    let (status, log) = flifo.stop();
+    assert!(status.success() && !log.contains("panicked"), "{log}");
+}
+
+#[test]
+fn a_server_that_is_killed_and_started_again_is_used_again_by_all() {
+    let mut server = PrivateServer::start_default().expect("a private server");
+    let (flifo, password) = before(&server, "");
+    let (stop, lost, right) = (AtomicBool::new(false), AtomicU32::new(0), AtomicU32::new(0));
+    thread::scope(|scope| {
+        for number in 0..16 {
+            let (stop, lost, right, password) = (&stop, &lost, &right, &password);
+            let flifo = &flifo;
+            scope.spawn(move || {
+                let login = || FakeClient::login(flifo.port(), PrivateServer::USER, password);
+                let mut client = login().unwrap();
+                while !stop.load(SeqCst) {
+                    match client.query(&format!("SELECT {number}")) {
+                        Ok(rows) => {
+                            assert_eq!(rows, row(&number.to_string()).unwrap());
+                            right.fetch_add(1, SeqCst);
+                        }
+                        // A pooled client keeps its connection whatever becomes of the server.
+                        Err(Refusal::Error { code: 1429 | 1430, .. }) => {
+                            lost.fetch_add(1, SeqCst);
+                            thread::sleep(Duration::from_millis(10));
+                        }
+                        Err(other) => panic!("{other:?}"),
+                    }
+                    thread::sleep(Duration::from_millis(1));
+                }
+                // To the last one.
+                assert_eq!(client.query("SELECT 'on'"), row("on"));
+            });
+        }
+        for _ in 0..2 {
+            let before = right.load(SeqCst);
+            wait_for("statements to run", || right.load(SeqCst) > before + 100);
+            let before = lost.load(SeqCst);
+            server.kill().unwrap();
+            wait_for("clients to be told", || lost.load(SeqCst) > before + 16);
+            server.start().unwrap();
+        }
+        let before = right.load(SeqCst);
+        wait_for("statements to run again", || right.load(SeqCst) > before + 100);
+        stop.store(true, SeqCst);
+    });
+    let (status, log) = flifo.stop();
+    assert!(status.success() && !log.contains("panicked"), "{log}");
+}
+
+#[test]
+fn out_of_descriptors_it_serves_those_it_has() {
+    let scene = Scene::pooled("links_max = 2\nlimit = 2\n").witnessed();
+    let mut clients: Vec<_> = (0..5).map(|_| scene.client()).collect();
+    scene.flifo.limit_descriptors(scene.flifo.descriptors() as u64 + 10);
+    // More than there are places: the last ones are connected by the kernel, and wait.
+    let waiting: Vec<_> = (0..30).map(|_| FakeClient::connect(scene.flifo.port())).collect();
+    wait_for("the last place to be taken", || scene.flifo.log().contains("could not be accepted"));
+    for client in &mut clients {
+        assert_eq!(client.query("SELECT in"), row("in"));
+    }
+    drop(waiting);
+    wait_for("places", || {
+        let mut client = FakeClient::connect(scene.flifo.port());
+        client.log_in(USER, PASSWORD).is_ok()
+    });
+    drop(clients);
+    scene.end();
+}
+
+#[test]
+fn a_log_that_cannot_be_written_does_no_harm() {
+    let server = FakeServer::start();
+    let rest = format!("[logs]\nlevel = \"debug\"\n{}", user(""));
+    let flifo = Flifo::start_on_full_disk(&configuration(server.port(), "workers = 1", &rest));
+    let mut client = FakeClient::login(flifo.port(), USER, PASSWORD).unwrap();
+    for number in 0..100 {
+        // Each of them is worth a line.
+        assert_eq!(
+            FakeClient::login(flifo.port(), USER, "wrong").map(|_| ()).unwrap_err().code(),
+            1045
+        );
+        assert_eq!(client.query(&format!("SELECT {number}")), row(&number.to_string()));
+        server.hang_up();
+        if number == 20 {
+            break;
+        }
+        // The link is lost each time, at once or while it is being used.
+        let again = client.query("SELECT again");
+        assert!(again == row("again") || again.as_ref().unwrap_err().code() == 1430, "{again:?}");
+    }
+    let (status, _) = flifo.stop();
+    assert!(status.success());
+}
