@@ -128,7 +128,9 @@ fn provide_links(worker: &Rc<Worker>, key: KeyId) {
         let want = worker.gate.borrow_mut().want(key, crate::clock::now());
         match want {
             Want::Nothing => break,
-            Want::Open => opener::open(worker, key),
+            Want::Open if take_place(worker, key) => opener::open(worker, key),
+            // Another worker was quicker.
+            Want::Open => break do_without(worker, key),
             Want::Close(link) => {
                 // Its place under the cap is free once its task has ended; that pumps again.
                 link.close();
@@ -139,6 +141,25 @@ fn provide_links(worker: &Rc<Worker>, key: KeyId) {
                 break;
             }
         }
+    }
+}
+
+/// Counts one more link of this key's user, if there may be one.
+fn take_place(worker: &Worker, key: KeyId) -> bool {
+    worker.user_of(key, |user| {
+        user.link_wanted.store(false, Relaxed);
+        user.links.try_take()
+    })
+}
+
+/// The place for a link that was to be opened is given back.
+fn do_without(worker: &Worker, key: KeyId) {
+    let mut gate = worker.gate.borrow_mut();
+    gate.opened(key);
+    let other = gate.closed(key, |_| false);
+    drop(gate);
+    if let Some(other) = other {
+        worker.shared.mail(other, Mail::LinkFree);
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use link::login::{Greeted, LoggedIn, LoginError, Request};
@@ -79,13 +78,9 @@ pub(crate) async fn greeted(
     Ok(greeted)
 }
 
-/// Opens a link for those of this key who wait. Its place under the cap has been taken.
+/// Opens a link for those of this key who wait. Its places under the caps have been taken.
 pub(crate) fn open(worker: &Rc<Worker>, key: KeyId) {
     let worker = Rc::clone(worker);
-    worker.user_of(key, |user| {
-        user.link_wanted.store(false, Relaxed);
-        user.links.try_take()
-    });
     tokio::task::spawn_local(async move {
         let opened = pooled(&worker, key).await;
         match opened {

@@ -41,12 +41,8 @@ impl Cap {
 
     /// Counts one more. False: there are as many as there may be.
     pub(crate) fn try_take(&self) -> bool {
-        let used = self.used.fetch_add(1, Relaxed);
-        let fits = self.max.is_none_or(|max| used < max);
-        if !fits {
-            self.give_back();
-        }
-        fits
+        let one_more = |used: u32| self.max.is_none_or(|max| used < max).then_some(used + 1);
+        self.used.fetch_update(Relaxed, Relaxed, one_more).is_ok()
     }
 
     /// Counts one more for as long as the answer lives, or for good if it is kept.
