@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use engine::gate::{Start, Want};
 use wire::passage::Passage;
@@ -137,6 +138,8 @@ fn provide_links(worker: &Rc<Worker>, key: KeyId) {
                 break;
             }
             Want::Ask => {
+                // Whichever is free first, here or elsewhere.
+                worker.owes_link.set(true);
                 worker.shared.ask_for_link(worker.index, None);
                 break;
             }
@@ -245,6 +248,18 @@ fn rekey(worker: &Worker, link: &Link, key: KeyId) {
     }
 }
 
+/// Before a link is given up for others who have none, it serves its own for so long: where there are more keys than
+/// links, they take turns, and do not spend all their time with logins.
+const TENURE: Duration = Duration::from_millis(100);
+
+/// Whether somebody who has no link at all waits for the place of one like this.
+fn is_owed(worker: &Worker, key: KeyId) -> bool {
+    worker.owes_link.take()
+        || worker.user_of(key, |user| {
+            user.link_wanted.load(Relaxed) && user.link_wanted.swap(false, Relaxed)
+        })
+}
+
 /// Puts a link back, or closes it if it is too old.
 pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, link: &Rc<Link>) {
     if link.being_killed.get() {
@@ -254,8 +269,7 @@ pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, link: &Rc<Link>) {
     let is_old = worker.plan.limits.link_age.is_some_and(|age| now - link.opened >= age);
     // Those who were in line when Flifo was told to stop are still served.
     let is_spare = worker.is_stopping() && worker.gate.borrow().waiting() == 0;
-    let is_owed = worker.owes_link.take()
-        || worker.user_of(key, |user| user.link_wanted.swap(false, Relaxed));
+    let is_owed = now - link.opened >= TENURE && is_owed(worker, key);
     if is_old || is_spare || is_owed || link.is_closing() {
         link.close();
     } else {

@@ -160,7 +160,7 @@ pub(crate) struct Worker {
     /// Slots that have been left and not been passed on yet.
     pub(crate) slots_left: Cell<u32>,
     pub(crate) is_passing_on: Cell<bool>,
-    /// Another worker has no link at all and waits for one of ours.
+    /// Somebody, here or in another worker, has no link at all and waits for the place of one of ours.
     pub(crate) owes_link: Cell<bool>,
     next_client: Cell<u32>,
     next_link: Cell<u64>,
