@@ -91,7 +91,16 @@ impl Scene {
     }
 
     /// Ends the scene, with so many links left open that were not there when it began.
-    pub fn end_with_links(mut self, links: usize) {
+    pub fn end_with_links(self, links: usize) {
+        self.finish(links);
+    }
+
+    /// Ends the scene, and gives Flifo's log, which ends with what it has counted.
+    pub fn end_with_log(self) -> String {
+        self.finish(2)
+    }
+
+    fn finish(mut self, links: usize) -> String {
         if let Some(witness) = self.witness.take() {
             witness.end();
         }
@@ -102,6 +111,7 @@ impl Scene {
         wait_for("descriptors to be given back", || self.flifo.descriptors() <= want);
         let (status, log) = self.flifo.stop();
         assert!(status.success() && !log.contains("panicked"), "{log}");
+        log
     }
 
     /// Waits until clients that left are gone, and takes that as the start.

@@ -1,6 +1,7 @@
 //! The one integration binary: the project's own files, and the running program from outside.
 
 mod accounts;
+mod ahead;
 mod authentication;
 mod bare;
 mod corpus;

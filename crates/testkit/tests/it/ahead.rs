@@ -1,0 +1,184 @@
+//! Statements written ahead: everybody gets the answer to his own, whatever becomes of the one in front.
+//!
+//! In each scene, clients wait in line until a statement of another kind is let go; then the second one is in front on
+//! the link, and those after it have been written behind it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use testkit::fake_client::{Answer, FakeClient};
+use testkit::reply::{Flag, Reply, honest};
+use testkit::scene::{Scene, row, wait_for};
+use wire::Capabilities;
+use wire::frame::put_packet;
+use wire::response::{OK, OkPacket, Status};
+use wire::tracker::{Change, put_change};
+
+/// So long it takes until a client that has sent its statement surely stands in line.
+const STEP: Duration = Duration::from_millis(20);
+
+/// Four clients, of which the first one's statement is in front of the others'.
+struct Row {
+    scene: Scene,
+    clients: Vec<FakeClient>,
+}
+
+impl Row {
+    /// `front` answers the statement in front. Another link is there, and busy until the row stands.
+    fn stand(front: impl Fn(&[u8]) -> Reply + Send + Sync + 'static) -> Self {
+        let scene = Scene::pooled("limit = 2\nlinks_max = 2\n");
+        let (first, other) = (Flag::default(), Flag::default());
+        let gates = (Arc::clone(&first), Arc::clone(&other));
+        scene.server.answer(move |command| match command {
+            b"\x03SELECT 0 AS first" => honest(command).when(&gates.0),
+            b"\x03SELECT 0 AS another" => honest(command).when(&gates.1),
+            b"\x03SELECT 1" => front(command),
+            _ => honest(command),
+        });
+        let mut client = scene.client();
+        for _ in 0..20 {
+            assert_eq!(client.query("SELECT 7"), row("7"), "now known to be short");
+        }
+        drop(client);
+        let mut held: Vec<_> = (0..2).map(|_| scene.client()).collect();
+        held[0].send_packet(0, b"\x03SELECT 0 AS first");
+        held[1].send_packet(0, b"\x03SELECT 0 AS another");
+        wait_for("both links to be busy", || scene.server.received(b"SELECT 0 AS") == 2);
+        let mut clients = Vec::new();
+        for number in 1..=4 {
+            let mut client = scene.client();
+            client.send_packet(0, format!("\x03SELECT {number}").as_bytes());
+            clients.push(client);
+            thread::sleep(STEP);
+        }
+        assert_eq!(scene.server.received(b"\x03SELECT 1"), 0, "it waits");
+        first.store(true, SeqCst);
+        wait_for("the one in front", || scene.server.received(b"\x03SELECT 1") == 1);
+        thread::sleep(STEP);
+        other.store(true, SeqCst);
+        for mut client in held {
+            assert!(client.read_answer().is_ok());
+        }
+        Self { scene, clients }
+    }
+
+    /// What those behind the first one get.
+    fn rest(&mut self) -> Vec<Answer> {
+        self.clients[1..].iter_mut().map(FakeClient::read_answer).collect()
+    }
+
+    /// Ends the scene, and tells what Flifo has counted of this name.
+    fn end(self) -> impl Fn(&str) -> u64 {
+        drop(self.clients);
+        let log = self.scene.end_with_log();
+        move |name| {
+            let marked = format!("{name}=");
+            let (_, rest) = log.split_once(&marked).unwrap_or(("", "0"));
+            let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+            digits.parse().expect("a number")
+        }
+    }
+}
+
+fn own() -> Vec<Answer> {
+    vec![row("2"), row("3"), row("4")]
+}
+
+#[test]
+fn everybody_gets_his_own_answer() {
+    let mut stand = Row::stand(honest);
+    assert_eq!(stand.clients[0].read_answer(), row("1"));
+    assert_eq!(stand.rest(), own());
+    thread::scope(|scope| {
+        for number in 0..24 {
+            let scene = &stand.scene;
+            scope.spawn(move || {
+                let mut client = scene.client();
+                for turn in 0..100 {
+                    let text = format!("{}", number * 1000 + turn);
+                    assert_eq!(client.query(&format!("SELECT {text}")), row(&text));
+                }
+            });
+        }
+    });
+    let count = stand.end();
+    assert!(count("written_ahead") > 100 && count("sent_again") == 0);
+}
+
+#[test]
+fn a_link_that_dies_costs_only_the_one_in_front() {
+    let mut stand = Row::stand(|_| Reply::Close.after(STEP));
+    assert_eq!(stand.clients[0].read_answer().unwrap_err().code(), 1430);
+    assert_eq!(stand.rest(), own());
+    let count = stand.end();
+    assert!(count("written_ahead") > 0 && count("sent_again") == count("written_ahead"));
+}
+
+#[test]
+fn nobody_waits_behind_one_that_runs_long() {
+    let flag = Flag::default();
+    let gate = Arc::clone(&flag);
+    let mut stand = Row::stand(move |command| honest(command).when(&gate));
+    let begun = Instant::now();
+    assert_eq!(stand.rest(), own());
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    flag.store(true, SeqCst);
+    assert_eq!(stand.clients[0].read_answer(), row("1"));
+    assert!(stand.end()("sent_again") > 0);
+}
+
+#[test]
+fn nobody_gets_a_session_that_the_one_in_front_has_changed() {
+    let changed = |_: &[u8]| {
+        let mut changes = Vec::new();
+        put_change(&mut changes, Change::Variable { name: b"sql_mode", value: b"ANSI" });
+        let status = Status(Status::AUTOCOMMIT.0 | Status::STATE_CHANGED.0);
+        let (mut ok, mut packet) = (Vec::new(), Vec::new());
+        let tracks = Capabilities::SESSION_TRACK;
+        OkPacket { status, changes: &changes, ..OkPacket::EMPTY }.encode(OK, tracks, &mut ok);
+        put_packet(&mut packet, 1, &ok);
+        Reply::Raw(packet).after(STEP)
+    };
+    let mut stand = Row::stand(changed);
+    assert_eq!(stand.clients[0].read_answer(), Ok(vec![]));
+    assert_eq!(stand.rest(), own());
+    // The link is the first one's from now on, and what was written to it for others has been answered to nobody.
+    assert_eq!(stand.clients[0].query("SELECT 8"), row("8"));
+    let count = stand.end();
+    assert!(count("sent_again") > 0 && count("pins.session_variable") == 1);
+}
+
+#[test]
+fn whoever_leaves_disturbs_nobody() {
+    for leaver in 0..4 {
+        let flag = Flag::default();
+        let gate = Arc::clone(&flag);
+        let mut stand = Row::stand(move |command| honest(command).when(&gate));
+        drop(stand.clients.remove(leaver));
+        thread::sleep(STEP);
+        flag.store(true, SeqCst);
+        let left = (1..=4).filter(|number| *number != leaver + 1);
+        for (client, number) in stand.clients.iter_mut().zip(left) {
+            assert_eq!(client.read_answer(), row(&number.to_string()), "{leaver} left");
+        }
+        let _ = stand.end();
+    }
+}
+
+#[test]
+fn it_can_be_turned_off() {
+    let scene = Scene::pooled("limit = 1\nlinks_max = 1\npipeline = 1\n");
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let mut client = scene.client();
+                for _ in 0..50 {
+                    assert_eq!(client.query("SELECT 5"), row("5"));
+                }
+            });
+        }
+    });
+    assert!(!scene.end_with_log().contains("written_ahead"));
+}
