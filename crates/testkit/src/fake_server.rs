@@ -56,7 +56,6 @@ struct Shared {
     /// Connections so far; the number of one is its thread id.
     opened: AtomicU32,
     open: AtomicU32,
-    most_open: AtomicU32,
     logged_in: AtomicU32,
     stopping: AtomicBool,
 }
@@ -83,7 +82,6 @@ impl FakeServer {
             streams: Mutex::default(),
             opened: AtomicU32::new(0),
             open: AtomicU32::new(0),
-            most_open: AtomicU32::new(0),
             logged_in: AtomicU32::new(0),
             stopping: AtomicBool::new(false),
         });
@@ -121,13 +119,6 @@ impl FakeServer {
     /// Connections that are open now.
     pub fn open(&self) -> u32 {
         self.shared.open.load(SeqCst)
-    }
-
-    /// From now on, the most connections that were open at once.
-    pub fn watch_open(&self) -> impl Fn() -> u32 + use<> {
-        let shared = Arc::clone(&self.shared);
-        shared.most_open.store(shared.open.load(SeqCst), SeqCst);
-        move || shared.most_open.load(SeqCst)
     }
 
     /// Logins that were ever answered with OK.
@@ -177,8 +168,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         }
         let shared = Arc::clone(shared);
         let number = shared.opened.fetch_add(1, SeqCst) + 1;
-        let open = shared.open.fetch_add(1, SeqCst) + 1;
-        shared.most_open.fetch_max(open, SeqCst);
+        shared.open.fetch_add(1, SeqCst);
         let second = stream.try_clone().expect("a second descriptor");
         lock(&shared.streams).insert(number, second);
         thread::spawn(move || {

@@ -214,6 +214,7 @@ fn a_client_that_reads_slowly_but_steadily_is_served_to_the_end() {
         }
     }
     assert!(begun.elapsed() > Duration::from_secs(3));
+    drop(client);
     scene.end();
 }
 
@@ -229,6 +230,7 @@ fn a_client_that_only_listens_is_answered_or_ended() {
         client.half_close();
         let answer = client.read_answer();
         assert!(answer == row("later") || answer == Err(Refusal::Closed), "{answer:?}");
+        drop(client);
         scene.end();
     }
 }
@@ -265,6 +267,7 @@ fn a_statement_of_nothing_but_parentheses_costs_one_pass() {
             assert_eq!(client.command(short), Ok(vec![]));
         }
         assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        drop(client);
         scene.end();
     }
 }
@@ -300,6 +303,7 @@ fn commands_in_one_piece_are_answered_one_by_one() {
         for number in 0..200 {
             assert_eq!(client.read_answer(), row(&number.to_string()));
         }
+        drop(client);
         scene.end();
     }
 }

@@ -49,6 +49,7 @@ fn commands_for_prepared_statements_may_break_off_at_every_byte() {
         client = scene.client();
         id = client.prepare("SELECT ?, ?, ?").unwrap();
     }
+    drop(client);
     scene.end();
 }
 
@@ -71,6 +72,7 @@ fn an_execute_that_lies_about_its_parameters_is_refused() {
     }
     let whole = [&head[..], &[0xff; 38], &[1], &[0xfe; 600]].concat();
     assert_eq!(client.command(&about(0x17, id, &whole)), row("executed"));
+    drop(client);
     scene.end();
 }
 
@@ -98,6 +100,7 @@ fn a_statement_that_nobody_prepared_is_unknown() {
     client.send_packet(0, &about(0x19, mine, b""));
     let refused = client.command(&about(0x17, mine, b"\0\x01\0\0\0")).unwrap_err();
     assert_eq!(refused.code(), 1243);
+    drop((client, other));
     scene.end();
 }
 
@@ -216,6 +219,7 @@ fn a_reset_forgets_everything_whatever_comes_behind_it() {
             assert_eq!(client.query("SELECT on"), row("on"));
         }
         assert!(is_served_or_closed(&mut client));
+        drop(client);
         scene.end();
     }
 }
