@@ -14,7 +14,8 @@ struct Kind {
     /// The least time of late, from sending to the end of the reply, in microseconds. On a busy machine the mean
     /// says more about the processes that compete for its CPUs than about the statement.
     least: u32,
-    seen: u32,
+    /// Grows with each one that is not long, and shrinks by far more with each that is.
+    trust: u32,
 }
 
 /// The table. Belongs to one worker.
@@ -30,11 +31,17 @@ const KINDS: usize = 1 << 12;
 /// what a server's thread loses by going to sleep and being woken on a busy machine.
 const SHORT: Duration = Duration::from_millis(1);
 
-/// One that takes so long is not short, whatever it was before.
+/// One that takes so long was not short: it kept others waiting, or would have.
 const LONG: Duration = Duration::from_millis(50);
 
-/// So often a kind must have been seen since it was last long before it is believed to be short.
+/// What a long one costs of the trust, so that of a kind only one in so many may be long.
+const LOSS: u32 = 16;
+
+/// A kind that is trusted less is not believed to be short.
 const BELIEVED: u32 = 8;
+
+/// More trust than this is not gathered: a kind that changes is found out soon.
+const TRUST_MAX: u32 = 64;
 
 impl Default for Pace {
     fn default() -> Self {
@@ -46,21 +53,24 @@ impl Pace {
     /// Learns how long one statement took.
     pub fn learn(&mut self, digest: Digest, took: Duration) {
         let kind = &mut self.kinds[digest.0 as usize % KINDS];
-        if kind.digest != digest.0 || LONG <= took {
-            *kind = Kind { digest: digest.0, least: u32::MAX, seen: 0 };
+        if kind.digest != digest.0 {
+            *kind = Kind { digest: digest.0, least: u32::MAX, trust: 0 };
         }
+        kind.trust = match LONG <= took {
+            true => kind.trust.saturating_sub(LOSS),
+            false => (kind.trust + 1).min(TRUST_MAX),
+        };
         let took = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
         // The least time is forgotten by and by.
         let faded = kind.least.saturating_add(kind.least / 8).saturating_add(8);
         kind.least = took.min(faded);
-        kind.seen = kind.seen.saturating_add(1);
     }
 
     /// Whether statements of this kind are known to be short.
     pub fn is_short(&self, digest: Digest) -> bool {
         let kind = &self.kinds[digest.0 as usize % KINDS];
         kind.digest == digest.0
-            && kind.seen >= BELIEVED
+            && kind.trust >= BELIEVED
             && u128::from(kind.least) < SHORT.as_micros()
     }
 }
@@ -81,13 +91,26 @@ mod tests {
         }
         assert!(pace.is_short(digest));
         assert!(!pace.is_short(Digest(8)));
-        // One long one is enough to stop believing; it takes as many short ones as at first to believe again.
+        // One long one is enough to stop believing at first; it takes as many short ones to believe again.
         pace.learn(digest, Duration::from_secs(1));
         assert!(!pace.is_short(digest));
         for _ in 0..BELIEVED {
             pace.learn(digest, FAST);
         }
         assert!(pace.is_short(digest));
+    }
+
+    #[test]
+    fn who_has_been_short_for_long_may_be_long_once_in_a_while() {
+        let mut pace = Pace::default();
+        let digest = Digest(7);
+        (0..100).for_each(|_| pace.learn(digest, FAST));
+        for run in 0..1000 {
+            pace.learn(digest, if run % 50 == 0 { LONG } else { FAST });
+            assert!(pace.is_short(digest), "one of fifty");
+        }
+        (0..100).for_each(|run| pace.learn(digest, if run % 8 == 0 { LONG } else { FAST }));
+        assert!(!pace.is_short(digest), "one of eight");
     }
 
     #[test]
