@@ -1,10 +1,11 @@
 //! What maintainers run beside `cargo test`: `cargo xtask ci | drivers | sysbench-matrix |
-//! bulk`.
+//! bulk | cost`.
 //!
 //! Owns the command line only; each command is a module. Ships nothing. Invariant: whatever was
 //! started is stopped at the end, on an error and on Ctrl-C.
 
 mod bulk;
+mod cost;
 mod drivers;
 mod errand;
 mod matrix;
@@ -47,6 +48,13 @@ enum Task {
         size: u64,
         #[arg(long, value_delimiter = ',', default_value = "carried,pooled")]
         modes: Vec<Way>,
+        #[command(flatten)]
+        program: Program,
+    },
+    /// Measures what clients at rest cost, and the system calls of a statement.
+    Cost {
+        #[command(flatten)]
+        extent: cost::Extent,
         #[command(flatten)]
         program: Program,
     },
@@ -105,6 +113,10 @@ fn run(task: Task) -> Result<()> {
         Task::Bulk { size, modes, program } => {
             let flifo = program.find(&modes)?;
             bulk::run(size, &modes, flifo, &Interrupt::listen()?)
+        }
+        Task::Cost { extent, program } => {
+            let flifo = program.find(&[Way::Pooled])?;
+            cost::run(&extent, flifo, &Interrupt::listen()?)
         }
         Task::Drivers { suite, modes, clients_max, program } => {
             let flifo = program.find(&modes)?;

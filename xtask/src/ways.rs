@@ -101,6 +101,11 @@ impl Passage {
         Ok(Self { port, proxy: Some((running, log)) })
     }
 
+    /// The process on the way, if there is one.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.proxy.as_ref().map(|(running, _)| running.pid())
+    }
+
     /// The most memory that the proxy has had at once, in bytes.
     pub(crate) fn peak_memory(&self) -> Result<Option<u64>> {
         let Some((running, _)) = &self.proxy else { return Ok(None) };
