@@ -41,6 +41,11 @@ check_test() {
     need npm npm
     need go golang-go
     need python3 python3
+    need strace strace
+    # What MySQL's own build wants, which the tests fetch where they can.
+    need unzip unzip
+    need_library libaio.so.1 libaio1
+    need_library libnuma.so.1 libnuma1
 }
 
 check_cargo() {
@@ -57,6 +62,12 @@ need() {
     for package in $2; do
         case " $missing " in *" $package "*) ;; *) missing="$missing $package" ;; esac
     done
+}
+
+# need_library NAME PACKAGE: likewise.
+need_library() {
+    ldconfig -p 2>/dev/null | grep -q "$1" || /sbin/ldconfig -p | grep -q "$1" && return
+    missing="$missing $2"
 }
 
 # Servers are often outside of a user's PATH.
@@ -89,12 +100,15 @@ as_root() {
     if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
 }
 
-# Some releases have MariaDB's version in the names of its packages.
+# Some releases have MariaDB's version in the names of its packages, some a mark in a library's.
 names() {
     for package in "$@"; do
         case $package in
             mariadb-*)
                 apt-cache pkgnames "$package" | grep -x "$package\(-[0-9.]*\)\?" | sort | head -n 1
+                ;;
+            lib*1)
+                apt-cache pkgnames "$package" | grep -x "$package\(t64\)\?" | head -n 1
                 ;;
             *) echo "$package" ;;
         esac
