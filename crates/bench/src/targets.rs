@@ -201,7 +201,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
 }
 
 /// Statements at once, and links, of Flifo in the demo.
-const FLIFO_LIMIT: u32 = 16;
+const FLIFO_LIMIT: u32 = 8;
 /// For the checks whether a proxy answers.
 const SPARE_CLIENTS: u32 = 16;
 const START_MAX: Duration = Duration::from_secs(20);
