@@ -1,8 +1,11 @@
 //! Child processes that end when they should: on request, within a bound, never after their parent.
 //!
 //! Does not know what the children are. Invariants: a child started here is killed by the kernel
-//! when this process ends in any way, SIGKILL included; it has a process group of its own, so that
-//! Ctrl-C in a terminal reaches only the parent, which decides in which order its children stop.
+//! when this process ends in any way, SIGKILL included; it has a session of its own, so that Ctrl-C in
+//! a terminal reaches only the parent, which decides in which order its children stop, and so that
+//! the kernel shares CPU between children as it does between services: with `sched_autogroup`, the
+//! threads of one session share what another session gets alone. In one session, a proxy with one
+//! thread competes with each thread of its server and its clients, and numbers mean little.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -11,7 +14,9 @@ use std::sync::{Mutex, OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
+use rustix::process::{
+    Pid, Signal, getppid, kill_process, set_parent_process_death_signal, setsid,
+};
 
 /// Starts `command` as a child that cannot outlive this process.
 ///
@@ -24,7 +29,7 @@ pub fn spawn(command: Command) -> io::Result<Child> {
         // Should the thread not start, its inbox is gone and `send` below reports it.
         let _ = thread::Builder::new().name("children".into()).spawn(move || {
             for Order { mut command, reply } in inbox {
-                let _ = reply.send(die_with_parent(&mut command).process_group(0).spawn());
+                let _ = reply.send(live_alone_and_not_longer(&mut command).spawn());
             }
         });
         Mutex::new(orders)
@@ -58,16 +63,17 @@ fn signal(child: &Child, signal: Signal) -> io::Result<()> {
     Ok(kill_process(Pid::from_child(child), signal)?)
 }
 
-fn die_with_parent(command: &mut Command) -> &mut Command {
+fn live_alone_and_not_longer(command: &mut Command) -> &mut Command {
     let parent = std::process::id();
     let tie = move || {
+        setsid()?;
         set_parent_process_death_signal(Some(Signal::KILL))?;
         // The parent may have ended between fork and the call above: then no signal will come.
         let orphaned = getppid().is_none_or(|now| now.as_raw_nonzero().get() as u32 != parent);
         if orphaned { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
     };
-    // SAFETY: between fork and exec only async-signal-safe functions may run. `tie` makes two plain
-    // system calls, allocates nothing and takes no lock: both its errors are built without a heap.
+    // SAFETY: between fork and exec only async-signal-safe functions may run. `tie` makes three plain
+    // system calls, allocates nothing and takes no lock: its errors are built without a heap.
     unsafe { command.pre_exec(tie) }
 }
 
