@@ -23,6 +23,7 @@ use crate::links::{self, Link};
 use crate::login::{Newcomer, NoLogin, tell, too_many_of_user};
 use crate::namesake;
 use crate::opener;
+use crate::prove::receive_password;
 use crate::worker::Worker;
 
 /// Whose greeting the client has answered.
@@ -272,52 +273,20 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
 
     /// The server wants the password: as it is on a secure leg, under a public key on a plain one.
     async fn pass_password(&mut self) -> Result<(), NoLogin> {
-        match (self.client.stream().is_secure(), self.server.stream().is_secure()) {
-            // The same on both legs: the client asks for the key or sends the password, the server
-            // answers.
-            (true, true) | (false, false) => self.pass_answer().await,
-            (true, false) => {
-                let sent = Secret::from(self.client.read().await?);
-                let Some(password) = caching_sha2::clear(&sent) else {
-                    return Err(self
-                        .client_erred("the password does not end in a zero byte")
-                        .await);
-                };
-                let nonce = self.nonce().await?;
-                let proved = prove_fully(&mut self.server, password.as_bytes(), &nonce).await;
-                match proved {
-                    Ok(()) => Ok(()),
-                    Err(error) => Err(self.server_left(&error.to_string()).await),
-                }
-            }
-            (false, true) => self.decrypt_password().await,
+        // On two equal legs the client asks for the key or sends the password, and the server
+        // answers.
+        if self.client.stream().is_secure() == self.server.stream().is_secure() {
+            return self.pass_answer().await;
         }
-    }
-
-    /// Flifo is the RSA end: the client asks for a key, and gets Flifo's.
-    async fn decrypt_password(&mut self) -> Result<(), NoLogin> {
-        let asked = self.client.read().await?;
-        if asked != [caching_sha2::REQUEST_PUBLIC_KEY] {
-            let why = "it encrypted its password with a key of its own; connect in TLS, or let the \
-                client ask for the public key";
-            return Err(self.client_erred(why).await);
-        }
-        let rsa = match self.worker.shared.rsa.end().await {
-            Ok(rsa) => rsa,
-            Err(error) => return Err(self.server_left(&error).await),
-        };
-        let mut packet = Vec::new();
-        AuthPacket::encode_more(rsa.public_pem().as_bytes(), &mut packet);
-        self.client.write(&packet).await?;
-        let sent = self.client.read().await?;
+        // Else Flifo is the RSA end of one.
         let nonce = self.nonce().await?;
-        match rsa.decrypt(&sent, &nonce) {
-            Some(password) => {
-                let clear = Secret::from([password.as_bytes(), &[0]].concat());
-                self.server.write(clear.as_bytes()).await?;
-                Ok(())
-            }
-            None => Err(self.client_erred("its password cannot be decrypted").await),
+        let password = match receive_password(self.worker, &mut self.client, &nonce).await {
+            Err(NoLogin::Fault(fault)) => return Err(self.refuse(fault).await),
+            password => password?,
+        };
+        match prove_fully(&mut self.server, password.as_bytes(), &nonce).await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.server_left(&error.to_string()).await),
         }
     }
 
@@ -347,11 +316,6 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
         let address = &self.worker.shared.address;
         let message = format!("Flifo lost the server at {address} during the login: {why}");
         self.refuse(Fault::new(Kind::ServerUnreachable, message)).await
-    }
-
-    async fn client_erred(&mut self, why: &str) -> NoLogin {
-        let message = format!("Flifo cannot pass this login on: {why}");
-        self.refuse(Fault::new(Kind::BadHandshake, message)).await
     }
 
     async fn refuse(&mut self, fault: Fault) -> NoLogin {

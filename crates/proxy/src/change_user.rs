@@ -24,6 +24,7 @@ use crate::fault::{Fault, Kind};
 use crate::keys::Key;
 use crate::links::Link;
 use crate::login::{NoLogin, has_hidden_quotes};
+use crate::prove::{self, Answer};
 use crate::worker::Worker;
 
 /// What the command names. Its proof is ignored: it was made for a nonce that has been used.
@@ -153,16 +154,17 @@ async fn prove(worker: &Worker, talk: &mut Talk<&Stream>, payload: &[u8]) -> Res
     if response == [0] {
         response.clear();
     }
-    if user.check(&wanted.plugin, &nonce, &response) {
-        if wanted.plugin == Plugin::CachingSha2 && !response.is_empty() {
-            let mut fast = Vec::new();
-            AuthPacket::encode_more(&[wire::auth::caching_sha2::FAST_OK], &mut fast);
-            talk.write(&fast).await.map_err(|error| broken(error.to_string()))?;
+    let answer = Answer { plugin: wanted.plugin.clone(), nonce, response };
+    match prove::prove(worker, talk, user, &answer).await {
+        Ok(true) => Ok(wanted),
+        Ok(false) => {
+            let message = format!("Access denied for user '{name}' (using password: YES) by Flifo");
+            Err(Fault::new(Kind::AccessDenied, message))
         }
-        return Ok(wanted);
+        Err(NoLogin::Fault(fault)) => Err(fault),
+        Err(NoLogin::Talk(error)) => Err(broken(error.to_string())),
+        Err(NoLogin::Told) => Err(broken("The login was refused".to_owned())),
     }
-    let message = format!("Access denied for user '{name}' (using password: YES) by Flifo");
-    Err(Fault::new(Kind::AccessDenied, message))
 }
 
 /// What the old session had left behind goes with its link.

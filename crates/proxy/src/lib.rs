@@ -25,6 +25,7 @@ pub mod logs;
 mod namesake;
 mod opener;
 mod outbox;
+mod prove;
 mod proxy_protocol;
 mod replies;
 mod road;

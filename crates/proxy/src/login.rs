@@ -13,7 +13,7 @@ use engine::session::Session;
 use link::login::Greeted;
 use link::talk::TalkError;
 use link::{Stream, Talk};
-use wire::auth::{Nonce, Plugin, caching_sha2};
+use wire::auth::{Nonce, Plugin};
 use wire::capability::Capabilities;
 use wire::command::Command;
 use wire::frame::put_packet;
@@ -26,6 +26,7 @@ use crate::commands;
 use crate::fault::{Fault, Kind};
 use crate::keys::Key;
 use crate::opener;
+use crate::prove::{self, Answer};
 use crate::server::offered;
 use crate::users::{Cap, User};
 use crate::worker::{Mail, Worker};
@@ -244,7 +245,10 @@ async fn pool(
     login: Login,
     user: &User,
 ) -> Result<(client::Login, Option<Vec<u8>>), NoLogin> {
-    let proved = prove(&mut newcomer, greeting, &login, user).await?;
+    let proved = match prove(worker, &mut newcomer, greeting, &login, user).await {
+        Err(NoLogin::Fault(fault)) => return Err(tell(newcomer, fault).await),
+        proved => proved?,
+    };
     if !proved.is_right {
         let fault = denied(&login, &newcomer, proved.has_password);
         // Guessing is made slow, and costs the server nothing.
@@ -316,6 +320,7 @@ struct Proved {
 
 /// Whether the client proves the user's password.
 async fn prove(
+    worker: &Worker,
     newcomer: &mut Newcomer,
     greeting: &Greeting,
     login: &Login,
@@ -344,13 +349,10 @@ async fn prove(
     if response == [0] {
         response.clear();
     }
-    let is_right = user.check(&plugin, &nonce, &response);
-    if is_right && plugin == Plugin::CachingSha2 && !response.is_empty() {
-        let mut fast = Vec::new();
-        AuthPacket::encode_more(&[caching_sha2::FAST_OK], &mut fast);
-        newcomer.talk.write(&fast).await?;
-    }
-    Ok(Proved { is_right, has_password: !response.is_empty() })
+    let has_password = !response.is_empty();
+    let answer = Answer { plugin, nonce, response };
+    let is_right = prove::prove(worker, &mut newcomer.talk, user, &answer).await?;
+    Ok(Proved { is_right, has_password })
 }
 
 fn denied(login: &Login, newcomer: &Newcomer, has_password: bool) -> Fault {

@@ -91,7 +91,8 @@ fn users(plan: &Plan) -> Users {
             Some(Password::Plain(password)) => {
                 User::with_password(password.clone(), user.plugin.clone())
             }
-            Some(Password::Hash(stored)) => User::with_hash(stored.clone()),
+            Some(Password::Native(stored)) => User::with_native_hash(stored.clone()),
+            Some(Password::CachingSha2(stored)) => User::with_sha2_hash(stored.clone()),
             None => continue,
         };
         users.add(user.name.as_bytes(), known.bounded(user.clients_max, user.links_max));

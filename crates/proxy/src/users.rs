@@ -1,11 +1,11 @@
 //! The users whose passwords Flifo knows: checks what a client proves, and gives what a link needs to log in.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock};
 
 use link::login::Credential;
-use wire::auth::{Nonce, Plugin, Secret, native};
+use wire::auth::{Nonce, Plugin, Secret, native, sha_crypt};
 
 /// All users of the configuration, by their names.
 #[derive(Debug, Default)]
@@ -83,14 +83,37 @@ impl Drop for Reserved<'_> {
     }
 }
 
+/// What a client's answer tells of its password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Right,
+    Wrong,
+    /// Only the password itself does.
+    Unknown,
+}
+
+impl Verdict {
+    const fn of(is_right: bool) -> Self {
+        if is_right { Self::Right } else { Self::Wrong }
+    }
+}
+
 #[derive(Debug)]
 enum Proof {
     Password(Secret),
     /// Only the server's hash of the password is known. A client that proves the password gives away what a link
     /// needs for the same proof; it is kept in memory only.
-    Hash {
+    Native {
         stored: native::Stored,
         learnt: Mutex<Option<native::Stage1>>,
+    },
+    /// The same, but nothing less than the password does for either; it too is kept in memory only.
+    CachingSha2 {
+        stored: sha_crypt::Stored,
+        learnt: OnceLock<Secret>,
+        /// Held by who checks a password. One at a time: it costs milliseconds of a core, which anybody can ask for,
+        /// and who waited finds the password learnt.
+        checking: tokio::sync::Mutex<()>,
     },
 }
 
@@ -99,9 +122,15 @@ impl User {
         Self::new(Proof::Password(password), plugin)
     }
 
-    pub(crate) fn with_hash(stored: native::Stored) -> Self {
-        let proof = Proof::Hash { stored, learnt: Mutex::new(None) };
+    pub(crate) fn with_native_hash(stored: native::Stored) -> Self {
+        let proof = Proof::Native { stored, learnt: Mutex::new(None) };
         Self::new(proof, Plugin::NativePassword)
+    }
+
+    pub(crate) fn with_sha2_hash(stored: sha_crypt::Stored) -> Self {
+        let checking = tokio::sync::Mutex::default();
+        let proof = Proof::CachingSha2 { stored, learnt: OnceLock::new(), checking };
+        Self::new(proof, Plugin::CachingSha2)
     }
 
     fn new(proof: Proof, plugin: Plugin) -> Self {
@@ -127,26 +156,50 @@ impl User {
     pub(crate) const fn can_check(&self, plugin: &Plugin) -> bool {
         match self.proof {
             Proof::Password(_) => matches!(plugin, Plugin::NativePassword | Plugin::CachingSha2),
-            Proof::Hash { .. } => matches!(plugin, Plugin::NativePassword),
+            Proof::Native { .. } => matches!(plugin, Plugin::NativePassword),
+            Proof::CachingSha2 { .. } => matches!(plugin, Plugin::CachingSha2),
         }
     }
 
     /// Checks a client's answer.
-    pub(crate) fn check(&self, plugin: &Plugin, nonce: &Nonce, response: &[u8]) -> bool {
+    pub(crate) fn check(&self, plugin: &Plugin, nonce: &Nonce, response: &[u8]) -> Verdict {
         match &self.proof {
-            // An empty password is answered with nothing, and only that.
-            Proof::Password(password) if password.is_empty() => response.is_empty(),
-            Proof::Password(password) => plugin
-                .respond(password, nonce)
-                .is_some_and(|want| Secret::from(want) == Secret::from(response)),
-            Proof::Hash { stored, learnt } => match stored.check(nonce, response) {
+            Proof::Password(password) => check(password, plugin, nonce, response),
+            Proof::Native { stored, learnt } => match stored.check(nonce, response) {
                 Some(stage1) => {
                     *learnt.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
                         Some(stage1);
-                    true
+                    Verdict::Right
                 }
-                None => false,
+                None => Verdict::Wrong,
             },
+            // Who answers nothing has no password, and no hash like this one is of none.
+            Proof::CachingSha2 { .. } if response.is_empty() => Verdict::Wrong,
+            Proof::CachingSha2 { learnt, .. } => match learnt.get() {
+                Some(password) => check(password, plugin, nonce, response),
+                None => Verdict::Unknown,
+            },
+        }
+    }
+
+    /// Checks the password itself, for which a client is asked whose answer tells nothing.
+    pub(crate) async fn check_itself(&self, password: Secret) -> bool {
+        let (stored, learnt, checking) = match &self.proof {
+            Proof::CachingSha2 { stored, learnt, checking } => (stored, learnt, checking),
+            Proof::Password(known) => return *known == password,
+            // Nobody is asked for it: an answer tells all.
+            Proof::Native { .. } => return false,
+        };
+        let _alone = checking.lock().await;
+        if let Some(learnt) = learnt.get() {
+            return *learnt == password;
+        }
+        let stored = stored.clone();
+        // It takes longer than a turn of the loop may.
+        let check = move || stored.check(password.as_bytes()).then_some(password);
+        match tokio::task::spawn_blocking(check).await {
+            Ok(Some(password)) => learnt.set(password).is_ok(),
+            Ok(None) | Err(_) => false,
         }
     }
 
@@ -154,12 +207,23 @@ impl User {
     pub(crate) fn credential(&self) -> Option<Credential> {
         match &self.proof {
             Proof::Password(password) => Some(Credential::Password(password.clone())),
-            Proof::Hash { learnt, .. } => {
+            Proof::Native { learnt, .. } => {
                 let learnt = learnt.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 learnt.clone().map(Credential::Native)
             }
+            Proof::CachingSha2 { learnt, .. } => learnt.get().cloned().map(Credential::Password),
         }
     }
+}
+
+/// Checks an answer against the password.
+fn check(password: &Secret, plugin: &Plugin, nonce: &Nonce, response: &[u8]) -> Verdict {
+    // An empty password is answered with nothing, and only that.
+    if password.is_empty() {
+        return Verdict::of(response.is_empty());
+    }
+    let want = plugin.respond(password, nonce);
+    Verdict::of(want.is_some_and(|want| Secret::from(want) == Secret::from(response)))
 }
 
 impl Users {
@@ -202,16 +266,40 @@ mod tests {
     fn a_hash_is_enough_once_a_client_has_proved_the_password() {
         let nonce = Nonce::from_random([7; Nonce::LEN]);
         let stored = native::Stage1::of(b"secret").stored();
-        let user = User::with_hash(stored);
+        let user = User::with_native_hash(stored);
         let answer = |password: &str| {
             Plugin::NativePassword.respond(&Secret::from(password), &nonce).unwrap()
         };
         assert!(user.credential().is_none());
-        assert!(!user.check(&Plugin::NativePassword, &nonce, &answer("guess")));
-        assert!(!user.check(&Plugin::NativePassword, &nonce, b""));
+        let check = |answer: &[u8]| user.check(&Plugin::NativePassword, &nonce, answer);
+        assert_eq!(check(&answer("guess")), Verdict::Wrong);
+        assert_eq!(check(b""), Verdict::Wrong);
         assert!(user.credential().is_none());
-        assert!(user.check(&Plugin::NativePassword, &nonce, &answer("secret")));
+        assert_eq!(check(&answer("secret")), Verdict::Right);
         assert!(matches!(user.credential(), Some(Credential::Native(_))));
+    }
+
+    #[test]
+    fn the_slow_hash_is_computed_until_a_client_has_said_the_password() {
+        // What a MySQL 8 stores for "foobar".
+        let stored = b"$A$005$\x03\x1ai%\x1c4)\\K5\x16|\x7f\x1eZ{c\t\x13I\
+            P9tbM4PKZBFy5HV3hhhoRHZsnJs3hxnBuuQlsDdiIe7";
+        let user = User::with_sha2_hash(sha_crypt::Stored::parse(stored).unwrap());
+        let nonce = Nonce::from_random([7; Nonce::LEN]);
+        let check = |password: &str| {
+            let answer = Plugin::CachingSha2.respond(&password.into(), &nonce).unwrap();
+            user.check(&Plugin::CachingSha2, &nonce, &answer)
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let said = |password: &str| runtime.block_on(user.check_itself(password.into()));
+        assert!(!user.can_check(&Plugin::NativePassword));
+        assert_eq!((check("foobar"), check("")), (Verdict::Unknown, Verdict::Wrong));
+        assert!(!said("guess") && !said("") && user.credential().is_none());
+        assert!(said("foobar") && !said("guess") && said("foobar"));
+        assert_eq!((check("foobar"), check("guess")), (Verdict::Right, Verdict::Wrong));
+        assert_eq!(check(""), Verdict::Wrong);
+        let Some(Credential::Password(learnt)) = user.credential() else { panic!("not learnt") };
+        assert_eq!(learnt, "foobar".into());
     }
 
     #[test]
@@ -237,11 +325,12 @@ mod tests {
         let user = User::with_password(password.clone(), Plugin::NativePassword);
         for plugin in [Plugin::NativePassword, Plugin::CachingSha2] {
             let answer = plugin.respond(&password, &nonce).unwrap();
-            assert!(user.can_check(&plugin) && user.check(&plugin, &nonce, &answer));
-            assert!(!user.check(&plugin, &nonce, &answer[1..]));
+            assert!(user.can_check(&plugin));
+            assert_eq!(user.check(&plugin, &nonce, &answer), Verdict::Right);
+            assert_eq!(user.check(&plugin, &nonce, &answer[1..]), Verdict::Wrong);
         }
         let empty = User::with_password(Secret::from(""), Plugin::NativePassword);
-        assert!(empty.check(&Plugin::NativePassword, &nonce, b""));
-        assert!(!empty.check(&Plugin::NativePassword, &nonce, b"x"));
+        assert_eq!(empty.check(&Plugin::NativePassword, &nonce, b""), Verdict::Right);
+        assert_eq!(empty.check(&Plugin::NativePassword, &nonce, b"x"), Verdict::Wrong);
     }
 }

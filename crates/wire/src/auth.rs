@@ -158,5 +158,9 @@ impl fmt::Debug for Nonce {
     }
 }
 
+fn hex_digit(character: u8) -> Option<u8> {
+    char::from(character).to_digit(16).map(|digit| digit as u8)
+}
+
 #[cfg(test)]
 mod tests;

@@ -202,10 +202,10 @@ fn users(reading: &mut Reading<'_>) {
                            with users.mode = \"carried\"";
             error(origin, "users.password", message.to_owned());
         }
-        let by_hash = matches!(user.password, Some(Password::Hash(_)));
-        if by_hash && user.plugin != wire::auth::Plugin::NativePassword {
+        let own = user.password.as_ref().and_then(Password::plugin);
+        if let Some(own) = own.filter(|own| *own != user.plugin && written.has("users.plugin")) {
             let message = format!(
-                "a hash is enough for mysql_native_password alone; {} needs the password",
+                "the hash is enough for {own} alone; {} needs its own, or the password",
                 user.plugin
             );
             error(&written.origin("users.plugin"), "users.plugin", message);

@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use wire::auth::{Plugin, Secret, native};
+use wire::auth::{Plugin, Secret, native, sha_crypt};
 
 /// Everything that Flifo has been told.
 #[derive(Clone, Debug)]
@@ -139,12 +139,25 @@ pub struct User {
     pub links_max: Option<u32>,
 }
 
-/// What is known of a password. Neither form is ever shown.
+/// What is known of a password. No form is ever shown.
 #[derive(Clone, Debug)]
 pub enum Password {
     Plain(Secret),
     /// What the server stores for `mysql_native_password`.
-    Hash(native::Stored),
+    Native(native::Stored),
+    /// What the server stores for `caching_sha2_password`.
+    CachingSha2(sha_crypt::Stored),
+}
+
+impl Password {
+    /// The one plugin that a hash is of use for.
+    pub(crate) const fn plugin(&self) -> Option<Plugin> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Native(_) => Some(Plugin::NativePassword),
+            Self::CachingSha2(_) => Some(Plugin::CachingSha2),
+        }
+    }
 }
 
 impl Default for Plan {

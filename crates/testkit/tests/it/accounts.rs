@@ -13,9 +13,10 @@ use bench::private_server::PrivateServer;
 use link::Address;
 use link::tls::{ForLinks, Identity, Mode};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
-use testkit::client::{Builder, Client, Problem};
+use testkit::client::{Asked, Builder, Client, Problem};
 use testkit::flifo::Flifo;
 use wire::auth::Plugin;
+use wire::auth::rsa::RsaEnd;
 
 const PASSWORD: &str = "correct horse";
 
@@ -127,6 +128,31 @@ fn ed25519_is_proved_carried_and_pooled() {
             assert_eq!(String::from_utf8_lossy(&output.stdout), "7\n", "{output:?}");
         }
     }
+}
+
+/// What a MySQL stored for [`PASSWORD`].
+const SHA2_HASH: &str = "0x2441243030352471732E7411466F357E21417919590E60286A77444A70632F38554B62693\
+    6482E2F4D6747745358727678646A445364682E6E366944686B6353544638464B2F";
+
+#[test]
+fn the_hash_of_a_mysql_is_enough_for_an_account_of_a_mariadb() {
+    let users = format!("[[users]]\nname = \"plain\"\npassword_hash = \"{SHA2_HASH}\"\n");
+    let flifo = by_socket(&users);
+    let other = RsaEnd::generate().expect("a key");
+    let foreign = client(&flifo, "plain", PASSWORD).with_key(other.public_pem());
+    let (code, message) = refusal(ask(foreign));
+    assert!(code == 1043 && message.contains("ask for the public key"), "{message}");
+    assert_eq!(refusal(ask(client(&flifo, "plain", "wrong"))).0, 1045);
+    // Many at once, of whom none is remembered yet.
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| assert_eq!(ask(client(&flifo, "plain", PASSWORD)).unwrap(), "plain"));
+        }
+    });
+    let client = client(&flifo, "plain", PASSWORD).connect().unwrap();
+    assert_eq!(client.asked.last(), Some(&Asked::Fast));
+    let (_, log) = flifo.stop();
+    assert!(!log.contains(PASSWORD), "{log}");
 }
 
 #[test]

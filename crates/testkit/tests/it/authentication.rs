@@ -227,6 +227,63 @@ fn a_key_of_another_server_is_refused_with_what_to_do() {
     }
 }
 
+/// What the server stores for a user, in each form in which it can be asked for it.
+fn hashes(server: &Mysql, name: &str) -> Vec<(&'static str, String)> {
+    let from = format!("FROM mysql.user WHERE user = '{name}'");
+    let hex = server.sql(&[&format!("SELECT HEX(authentication_string) {from}")]);
+    let shown = server.sql(&[&format!("SHOW CREATE USER {name}")]);
+    let (_, shown) = shown[0][0].split_once(" AS '").expect("a hash");
+    let (shown, _) = shown.split_once("' REQUIRE").expect("an end");
+    // Neither quotes of TOML's take what a salt may have; its escapes do.
+    let shown: String = shown.chars().map(|it| format!("\\u{:04x}", u32::from(it))).collect();
+    vec![("hexadecimal", format!("'{}'", hex[0][0])), ("shown", format!("\"{shown}\""))]
+}
+
+#[test]
+fn a_hash_is_enough_once_a_client_has_said_the_password() {
+    let Some(server) = server() else { return };
+    let _alone = memory();
+    for (form, hash) in hashes(server, "sha") {
+        let hashed = user("sha", &format!("password_hash = {hash}"));
+        for out in outs(server) {
+            for leg in INS {
+                let case = format!("{form}, {leg:?} to {out:?}");
+                let flifo = out.flifo(server, &hashed);
+                server.sql(&["FLUSH PRIVILEGES"]);
+                for want in [Asked::Full, Asked::Fast] {
+                    for wrong in ["wrong", ""] {
+                        let wrong = leg.client(&flifo, "sha", wrong).connect();
+                        assert_eq!(refusal(wrong).0, 1045, "{case}");
+                    }
+                    let client = leg.client(&flifo, "sha", PASSWORD).connect();
+                    let client = assert_works(client, "sha", &case);
+                    assert_eq!(client.asked.last(), Some(&want), "{case}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_hash_is_enough_to_change_the_user() {
+    let Some(server) = server() else { return };
+    let _alone = memory();
+    let (_, hash) = hashes(server, "other").remove(0);
+    let users = pooled("sha") + &user("other", &format!("password_hash = {hash}"));
+    for leg in INS {
+        let flifo = Out::Socket.flifo(server, &users);
+        let login = || leg.client(&flifo, "sha", PASSWORD).connect().expect("a login");
+        let wrong = login().change_user("other", "wrong", &Plugin::CachingSha2);
+        assert_eq!(refusal(wrong.map(|()| login())).0, 1045, "{leg:?}");
+        for want in [Asked::Full, Asked::Fast] {
+            let mut client = login();
+            client.change_user("other", PASSWORD, &Plugin::NativePassword).expect("a change");
+            let client = assert_works(Ok(client), "other", "changed");
+            assert_eq!(client.asked.last(), Some(&want), "{leg:?}");
+        }
+    }
+}
+
 #[test]
 fn accounts_are_refused_in_the_servers_words() {
     let Some(server) = server() else { return };

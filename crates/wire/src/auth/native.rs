@@ -5,7 +5,7 @@
 
 use sha1::{Digest, Sha1};
 
-use super::{Nonce, SecretHash};
+use super::{Nonce, SecretHash, hex_digit};
 
 /// SHA-1 of a password: all that a login needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +47,7 @@ impl Stored {
         }
         let mut bytes = [0; 20];
         for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+            let digit = |byte| hex_digit(byte).ok_or(NotNative);
             *byte = digit(*high)? << 4 | digit(*low)?;
         }
         Ok(Self(bytes.into()))
@@ -77,11 +78,4 @@ fn hash(parts: &[&[u8]]) -> SecretHash<20> {
         hash.update(part);
     }
     <[u8; 20]>::from(hash.finalize()).into()
-}
-
-fn digit(byte: u8) -> Result<u8, NotNative> {
-    match char::from(byte).to_digit(16) {
-        Some(digit) => Ok(digit as u8),
-        None => Err(NotNative),
-    }
 }

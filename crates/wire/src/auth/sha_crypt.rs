@@ -9,6 +9,7 @@ use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use super::caching_sha2::PASSWORD_MAX;
+use super::hex_digit;
 
 /// A password as `mysql.user` has it.
 #[derive(Clone)]
@@ -23,7 +24,8 @@ pub struct Stored {
 /// password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "not a hash of caching_sha2_password: it has the form $A$005$..., with 63 characters at the end"
+    "not a hash of caching_sha2_password: it has the form $A$005$..., with 63 characters at the \
+     end, or is all that in hexadecimal digits"
 )]
 pub struct NotShaCrypt;
 
@@ -50,6 +52,16 @@ impl Stored {
         Ok(Self { salt: *salt, digest, rounds })
     }
 
+    /// Reads it as people can write it down: as it is; as hexadecimal digits, with or without `0x`
+    /// (`HEX()`, `print_identified_with_as_hex`); or with the backslashes of `SHOW CREATE USER`.
+    pub fn parse_written(text: &[u8]) -> Result<Self, NotShaCrypt> {
+        let digits = text.strip_prefix(b"0x").unwrap_or(text);
+        // Only one of the three has the right length: each digit or backslash is one byte more.
+        Self::parse(text)
+            .or_else(|_| Self::parse(&from_hex(digits).ok_or(NotShaCrypt)?))
+            .or_else(|_| Self::parse(&without_backslashes(text)))
+    }
+
     /// Checks a password, which takes as long as its server wanted.
     pub fn check(&self, password: &[u8]) -> bool {
         password.len() <= PASSWORD_MAX
@@ -61,6 +73,31 @@ impl std::fmt::Debug for Stored {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Stored({} rounds)", self.rounds)
     }
+}
+
+fn from_hex(digits: &[u8]) -> Option<Vec<u8>> {
+    let (pairs, []) = digits.as_chunks::<2>() else { return None };
+    pairs.iter().map(|[high, low]| Some(hex_digit(*high)? << 4 | hex_digit(*low)?)).collect()
+}
+
+/// Undoes what MySQL does to a text that it prints between quotes.
+fn without_backslashes(text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.iter();
+    while let Some(&byte) = rest.next() {
+        bytes.push(match byte {
+            b'\\' => match rest.next() {
+                Some(b'0') => 0,
+                Some(b'n') => b'\n',
+                Some(b'r') => b'\r',
+                Some(b'Z') => 0x1a,
+                Some(&other) => other,
+                None => byte,
+            },
+            _ => byte,
+        });
+    }
+    bytes
 }
 
 fn digest(password: &[u8], salt: &[u8], rounds: u32) -> [u8; DIGEST_LEN] {
@@ -165,6 +202,28 @@ mod tests {
         assert!(!stored.check(b"foobaz"));
         assert!(!stored.check(b""));
         assert!(!stored.check(&[b'x'; PASSWORD_MAX + 1]));
+    }
+
+    #[test]
+    fn it_is_read_in_each_form_that_servers_print() {
+        let hex: String = FOOBAR.iter().map(|byte| format!("{byte:02x}")).collect();
+        // As SHOW CREATE USER has it: of what is in this salt, only a backslash needs one.
+        let shown = FOOBAR.iter().flat_map(|byte| match byte {
+            b'\\' => vec![b'\\', b'\\'],
+            0x1a => b"\\Z".to_vec(),
+            byte => vec![*byte],
+        });
+        let shown: Vec<u8> = shown.collect();
+        for text in [FOOBAR, hex.as_bytes(), hex.to_uppercase().as_bytes(), &shown] {
+            let stored = Stored::parse_written(text);
+            assert!(stored.unwrap().check(b"foobar"), "{}", text.escape_ascii());
+        }
+        assert!(Stored::parse_written(format!("0x{hex}").as_bytes()).unwrap().check(b"foobar"));
+        let all = without_backslashes(br"\0\n\r\Z\\\'\a\");
+        assert_eq!(all, b"\0\n\r\x1a\\'a\\");
+        for text in [&hex[1..], &hex[2..], &format!("{hex}00"), &format!("0x0x{hex}"), ""] {
+            assert!(Stored::parse_written(text.as_bytes()).is_err(), "{text}");
+        }
     }
 
     #[test]

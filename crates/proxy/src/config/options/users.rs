@@ -1,6 +1,6 @@
 //! Options of one user.
 
-use wire::auth::{Plugin, Secret, native};
+use wire::auth::{Plugin, Secret, native, sha_crypt};
 
 use super::{FIRST, Row, Section, paths};
 use crate::config::form::{Form, Named};
@@ -49,19 +49,23 @@ pub(in crate::config) static USERS: Section<User> = Section {
         Row {
             name: "password_hash",
             form: Form::Secret {
-                allowed: "what the server stores: '*' and 40 hexadecimal digits",
+                allowed: "what the server stores: '*' and 40 hexadecimal digits, or '$A$005$' and \
+                          63 characters, or these in hexadecimal",
                 set: |user, text| {
-                    let stored = native::Stored::parse(text.as_bytes());
-                    user.password =
-                        Some(Password::Hash(stored.map_err(|error| error.to_string())?));
+                    user.password = Some(hash(text.as_bytes())?);
                     Ok(())
                 },
             },
             example: Some("\"*0123456789ABCDEF0123456789ABCDEF01234567\""),
-            doc: "Instead of the password, its hash as `SELECT PASSWORD('...')` gives it on \
-                  MariaDB and mysql.user stores it for mysql_native_password. It is enough for \
-                  that plugin alone: once a client has proved the password, Flifo can log in with \
-                  what it learnt by that.",
+            doc: "Instead of the password, its hash as mysql.user stores it, which tells the \
+                  plugin as well. mysql_native_password: `SELECT PASSWORD('...')` on MariaDB gives \
+                  it. caching_sha2_password: `SELECT HEX(authentication_string) FROM mysql.user` \
+                  gives it, or SHOW CREATE USER with print_identified_with_as_hex = ON; what that \
+                  prints otherwise is taken as well where TOML's single quotes can hold it. A \
+                  hash is enough for its plugin alone: once a client has proved the password, \
+                  Flifo can log in with what it learnt by that, which it keeps in memory only. \
+                  With caching_sha2_password that is the password \
+                  itself, for which the first client is asked.",
             elsewhere: &[],
             since: FIRST,
         },
@@ -90,7 +94,7 @@ pub(in crate::config) static USERS: Section<User> = Section {
             example: None,
             doc: "How clients prove the password to Flifo; the server decides for itself how Flifo \
                   proves it to the server. mysql_native_password is the default since every client \
-                  knows it, caching_sha2_password the stronger one.",
+                  knows it, caching_sha2_password the stronger one. A hash goes with its own.",
             elsewhere: &[("ProxySQL", "mysql-default_authentication_plugin")],
             since: FIRST,
         },
@@ -137,6 +141,18 @@ pub(in crate::config) static USERS: Section<User> = Section {
         },
     ],
 };
+
+/// Reads the hash of either plugin.
+fn hash(text: &[u8]) -> Result<Password, String> {
+    if text.starts_with(b"*") {
+        let stored = native::Stored::parse(text).map_err(|error| error.to_string())?;
+        return Ok(Password::Native(stored));
+    }
+    match sha_crypt::Stored::parse_written(text) {
+        Ok(stored) => Ok(Password::CachingSha2(stored)),
+        Err(error) => Err(format!("{}; {error}", native::NotNative)),
+    }
+}
 
 /// MariaDB's bound; MySQL's is 32.
 const USER_NAME_MAX: usize = 128;

@@ -1,0 +1,83 @@
+//! How a client proves its password to Flifo itself, from its first answer on.
+//!
+//! Speaks with the client; what is right is [`crate::users`]' to say, and who proves what to the
+//! server is the links' and [`crate::carry`]'s. Invariant: nobody is asked for the password itself
+//! but under Flifo's RSA key, or where nobody can read along.
+
+use std::borrow::Borrow;
+
+use link::{Stream, Talk};
+use wire::auth::{Nonce, Plugin, Secret, caching_sha2};
+use wire::handshake::AuthPacket;
+
+use crate::fault::{Fault, Kind};
+use crate::login::NoLogin;
+use crate::users::{User, Verdict};
+use crate::worker::Worker;
+
+/// What a client answered first.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) plugin: Plugin,
+    pub(crate) nonce: Nonce,
+    pub(crate) response: Vec<u8>,
+}
+
+/// Whether the client proves the user's password. A fault is still to be told.
+pub(crate) async fn prove<S: Borrow<Stream>>(
+    worker: &Worker,
+    talk: &mut Talk<S>,
+    user: &User,
+    answer: &Answer,
+) -> Result<bool, NoLogin> {
+    let Answer { plugin, nonce, response } = answer;
+    match user.check(plugin, nonce, response) {
+        Verdict::Wrong => Ok(false),
+        Verdict::Right => {
+            if *plugin == Plugin::CachingSha2 && !response.is_empty() {
+                write_more(talk, &[caching_sha2::FAST_OK]).await?;
+            }
+            Ok(true)
+        }
+        Verdict::Unknown => {
+            write_more(talk, &[caching_sha2::FULL]).await?;
+            let password = receive_password(worker, talk, nonce).await?;
+            Ok(user.check_itself(password).await)
+        }
+    }
+}
+
+/// Receives the password itself from a client of caching_sha2_password that has been asked for it:
+/// as it is where nobody can read along, else under Flifo's public key. A fault is still to be
+/// told.
+pub(crate) async fn receive_password<S: Borrow<Stream>>(
+    worker: &Worker,
+    talk: &mut Talk<S>,
+    nonce: &Nonce,
+) -> Result<Secret, NoLogin> {
+    let sent = Secret::from(talk.read().await?);
+    // Some clients trust no Unix socket.
+    let password = if sent.as_bytes() == [caching_sha2::REQUEST_PUBLIC_KEY] {
+        let key = worker.shared.rsa.end().await.map_err(|error| bad(&error))?;
+        write_more(talk, key.public_pem().as_bytes()).await?;
+        key.decrypt(&talk.read().await?, nonce)
+    } else if talk.stream().is_secure() {
+        caching_sha2::clear(&sent)
+    } else {
+        return Err(bad(
+            "the client encrypted its password with a key that is not Flifo's; connect in TLS, or \
+             let the client ask for the public key",
+        ));
+    };
+    password.ok_or_else(|| bad("what the client sent hides no password"))
+}
+
+async fn write_more<S: Borrow<Stream>>(talk: &mut Talk<S>, data: &[u8]) -> Result<(), NoLogin> {
+    let mut packet = Vec::new();
+    AuthPacket::encode_more(data, &mut packet);
+    Ok(talk.write(&packet).await?)
+}
+
+fn bad(why: &str) -> NoLogin {
+    Fault::new(Kind::BadHandshake, format!("Bad handshake: {why}")).into()
+}
