@@ -33,15 +33,33 @@ pub struct Prepared {
 pub struct Statements {
     last_id: u32,
     open: HashMap<u32, Prepared>,
+    /// What they keep, as [`Prepared::bytes`] counts it.
+    bytes: usize,
 }
 
 /// As many as MySQL allows a whole server by default.
 pub const STATEMENTS_MAX: usize = 16_382;
 
+/// Bytes that one client's statements may keep. An application's are a hundredth of that.
+pub const BYTES_MAX: usize = 16 << 20;
+
+impl Prepared {
+    /// Its text, and the types of its parameters, whether the client has sent them yet or not.
+    fn bytes(&self) -> usize {
+        self.source.text.len() + 2 * usize::from(self.parameters)
+    }
+}
+
 impl Statements {
-    /// Keeps a statement and gives it an id. `None`: the client has too many open.
+    /// Whether one more with a text of this length may be added. Its parameters are not known
+    /// before the server has read it, so their types may go beyond the bound once.
+    pub fn has_room(&self, text_len: usize) -> bool {
+        self.open.len() < STATEMENTS_MAX && self.bytes + text_len <= BYTES_MAX
+    }
+
+    /// Keeps a statement and gives it an id. `None`: there is no room.
     pub fn add(&mut self, source: Rc<Source>, parameters: u16, intent: Intent) -> Option<u32> {
-        if self.open.len() >= STATEMENTS_MAX {
+        if !self.has_room(source.text.len()) {
             return None;
         }
         loop {
@@ -52,6 +70,7 @@ impl Statements {
             }
         }
         let prepared = Prepared { source, intent, parameters, types: None, own_id: None };
+        self.bytes += prepared.bytes();
         self.open.insert(self.last_id, prepared);
         Some(self.last_id)
     }
@@ -66,11 +85,14 @@ impl Statements {
     }
 
     pub fn close(&mut self, id: u32) -> Option<Prepared> {
-        self.open.remove(&id)
+        let closed = self.open.remove(&id)?;
+        self.bytes -= closed.bytes();
+        Some(closed)
     }
 
     pub fn clear(&mut self) {
         self.open.clear();
+        self.bytes = 0;
     }
 
     pub fn len(&self) -> usize {
@@ -167,6 +189,21 @@ mod tests {
             assert!(statements.add(Rc::clone(&one), 0, Intent::default()).is_some());
         }
         assert_eq!(statements.add(one, 0, Intent::default()), None);
+    }
+
+    #[test]
+    fn a_client_cannot_keep_any_length() {
+        let mut statements = Statements::default();
+        let long = source(&"?".repeat(BYTES_MAX / 8));
+        // With the types of its parameters each takes more than its text.
+        let mut add = || statements.add(Rc::clone(&long), u16::MAX, Intent::default());
+        let ids: Vec<u32> = std::iter::from_fn(&mut add).collect();
+        assert_eq!(ids.len(), 7);
+        assert!(statements.has_room(1) && !statements.has_room(long.text.len()));
+        statements.close(ids[0]).unwrap();
+        assert!(statements.has_room(long.text.len()) && statements.close(ids[0]).is_none());
+        statements.clear();
+        assert!(statements.has_room(BYTES_MAX) && !statements.has_room(BYTES_MAX + 1));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use engine::intent::{Digest, Intent};
 use engine::kill::replace_connection_id;
 use engine::pin::Pin;
-use engine::statements::STATEMENTS_MAX;
+use engine::statements::{BYTES_MAX, STATEMENTS_MAX};
 use wire::command::{Command, Shape, query_text_at};
 use wire::frame::{HEADER, put_packet, put_packet_with};
 use wire::passage::Passage;
@@ -160,6 +160,14 @@ fn text(
     upload: Option<Passage>,
 ) {
     let payload = &packet[HEADER..];
+    let is_prepare = command == Command::StmtPrepare;
+    if is_prepare && !client.session.borrow().statements.has_room(payload.len() - 1) {
+        let message = format!(
+            "Can't create more prepared statements: Flifo keeps {STATEMENTS_MAX} of a client, with texts of \
+             {BYTES_MAX} bytes in all; close some that are not needed"
+        );
+        return refuse(worker, client, upload, &Fault::new(Kind::TooManyStatements, message));
+    }
     let text_at = match command {
         Command::Query => query_text_at(payload, client.capabilities),
         _ => Some(1),
@@ -168,13 +176,6 @@ fn text(
         worker.pin(client, Pin::Unreadable);
         return enter(worker, client, packet, upload, Asks::default());
     };
-    if command == Command::StmtPrepare && client.session.borrow().statements.len() >= STATEMENTS_MAX
-    {
-        let message = format!(
-            "Can't create more than max_prepared_stmt_count statements (current value: {STATEMENTS_MAX})"
-        );
-        return refuse(worker, client, upload, &Fault::new(Kind::TooManyStatements, message));
-    }
     let intent = Intent::read(&payload[text_at..], client.session.borrow().dialect());
     if let Some(pin) = intent.pin {
         worker.pin(client, pin);

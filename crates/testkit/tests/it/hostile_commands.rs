@@ -105,6 +105,32 @@ fn a_statement_that_nobody_prepared_is_unknown() {
 }
 
 #[test]
+fn a_client_cannot_keep_texts_without_end() {
+    let scene = Scene::pooled("").witnessed();
+    let mut client = scene.client();
+    let text = format!("SELECT {}", "x".repeat(50 << 10));
+    let mut ids = Vec::new();
+    let refused = loop {
+        match client.prepare(&text) {
+            Ok(id) => ids.push(id),
+            Err(refused) => break refused,
+        }
+        assert!(ids.len() < 400, "{} texts", ids.len());
+    };
+    assert_eq!(refused.code(), 1461, "{refused:?}");
+    assert!(300 < ids.len(), "{} texts", ids.len());
+    // Who closes one may prepare another.
+    client.send_packet(0, &about(0x19, ids[0], b""));
+    ids[0] = client.prepare(&text).unwrap();
+    assert_eq!(client.prepare(&text).unwrap_err().code(), 1461);
+    for id in [ids[0], ids[7]] {
+        assert_eq!(client.command(&about(0x17, id, b"\0\x01\0\0\0")), row("executed"));
+    }
+    drop(client);
+    scene.end();
+}
+
+#[test]
 fn an_upload_that_stops_in_the_middle_costs_its_own_link_only() {
     for scene in [Scene::pooled("").witnessed(), Scene::carried("").witnessed()] {
         scene.server.answer(|command| match command.starts_with(b"\x03LOAD") {
