@@ -10,18 +10,33 @@ use std::time::{Duration, Instant};
 
 use link::Stream;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Outbox {
+    /// Memory that it keeps while it is empty, in bytes.
+    spare: usize,
     bytes: RefCell<Vec<u8>>,
     corked: Cell<bool>,
     /// When the socket last took something, or nothing was left for it.
     moved: Cell<Option<Instant>>,
 }
 
-/// The memory of an empty outbox that was corked is kept up to this, for the next time.
-const KEPT: usize = 16 << 10;
+/// Memory that a link's outbox keeps: several statements go in one write, again and again.
+const LINK_SPARE: usize = 16 << 10;
 
 impl Outbox {
+    /// Of a client, which may be idle for long and then owns no memory.
+    pub(crate) fn of_client() -> Self {
+        Self::new(0)
+    }
+
+    pub(crate) fn of_link() -> Self {
+        Self::new(LINK_SPARE)
+    }
+
+    fn new(spare: usize) -> Self {
+        Self { spare, bytes: RefCell::default(), corked: Cell::default(), moved: Cell::default() }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes.borrow().is_empty()
     }
@@ -82,7 +97,7 @@ impl Outbox {
             return Ok(!stream.wants_flush());
         }
         let taken = self.send(stream, &kept);
-        if self.is_empty() && kept.capacity() <= KEPT {
+        if self.is_empty() && kept.capacity() <= self.spare {
             kept.clear();
             *self.bytes.borrow_mut() = kept;
         }
@@ -104,7 +119,9 @@ impl Outbox {
             };
             match done {
                 Ok(()) if kept.is_empty() && !stream.wants_flush() => {
-                    *kept = Vec::new();
+                    if self.spare < kept.capacity() {
+                        *kept = Vec::new();
+                    }
                     return Poll::Ready(Ok(()));
                 }
                 Ok(()) => self.moved.set(Some(crate::clock::now())),
