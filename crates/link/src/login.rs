@@ -9,9 +9,9 @@ use wire::handshake::{AuthPacket, Greeting, Login};
 use wire::response::{ERR, ErrPacket, OkPacket, Status};
 use wire::{Capabilities, Malformed};
 
-use crate::stream::Stream;
+use crate::stream::{Stream, failure};
 use crate::talk::{Talk, TalkError};
-use crate::tls::Mode;
+use crate::tls::{Mode, is_mismatch};
 
 /// Why a login failed.
 #[derive(Debug, thiserror::Error)]
@@ -34,9 +34,23 @@ pub enum LoginError {
     Talk(#[from] TalkError),
     #[error("TLS: {0}")]
     Tls(std::io::Error),
+    #[error(
+        "the server has no cipher in common with Flifo, which speaks TLS 1.2 and 1.3 with ephemeral \
+         keys and authenticated ciphers; servers as old as MySQL 8.0.15 may know neither. Take a \
+         newer server, or, where nobody on the way can read along, server.tls = \"off\" ({0})"
+    )]
+    NoCipher(rustls::Error),
 }
 
 impl LoginError {
+    /// Why TLS did not come about.
+    fn tls(error: std::io::Error) -> Self {
+        match failure(&error) {
+            Some(failure) if is_mismatch(failure) => Self::NoCipher(failure.clone()),
+            _ => Self::Tls(error),
+        }
+    }
+
     /// The server's refusal, from an error packet's payload.
     pub fn refused(payload: &[u8]) -> Self {
         match ErrPacket::decode(payload) {
@@ -135,7 +149,7 @@ impl Greeted {
             return Err(Malformed::new("bytes between the greeting and TLS").into());
         }
         let stream = stream.connect_tls(Arc::clone(&tls.config), tls.name.clone()).await;
-        let stream = stream.map_err(LoginError::Tls)?;
+        let stream = stream.map_err(LoginError::tls)?;
         Ok(Self { talk: Talk::resume(stream, Vec::new(), sequence), ..self })
     }
 
@@ -303,4 +317,66 @@ fn attributes() -> Vec<u8> {
         out.put_lenenc_bytes(value.as_bytes());
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::UnixStream;
+    use wire::frame::put_packet;
+
+    use super::*;
+    use crate::tls::{ForLinks, server_name};
+
+    /// A server that wants TLS, and answers its beginning with a fatal alert.
+    async fn alerted(alert: u8) -> LoginError {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let capabilities = Capabilities::SSL | Capabilities::PROTOCOL_41;
+        let greeting = Greeting {
+            version: b"8.0.15".to_vec(),
+            connection_id: 1,
+            nonce: vec![b'x'; Nonce::LEN],
+            capabilities,
+            collation: 45,
+            status: Status::default(),
+            plugin: Plugin::CachingSha2.name().to_vec(),
+        };
+        let (mut payload, mut packet) = (Vec::new(), Vec::new());
+        greeting.encode(&mut payload);
+        put_packet(&mut packet, 0, &payload);
+        let serve = async {
+            far.write_all(&packet).await.unwrap();
+            // The request for TLS, and the first record's header.
+            far.read_exact(&mut [0; 36 + 5]).await.unwrap();
+            far.write_all(&[0x15, 3, 3, 0, 2, 2, alert]).await.unwrap();
+            far
+        };
+        let tls = ForLinks { mode: Mode::Required, ..ForLinks::default() };
+        let config = tls.config().unwrap().unwrap();
+        let tls = LinkTls { mode: tls.mode, config, name: server_name("localhost").unwrap() };
+        let log_in = async {
+            let stream = Stream::try_from(near).unwrap();
+            let credential = Credential::Password(Secret::from("secret"));
+            let request = Request {
+                user: b"app",
+                credential: &credential,
+                capabilities,
+                collation: 45,
+                packet_max: 1 << 24,
+            };
+            greet(stream).await.unwrap().login(&request, Some(&tls)).await.unwrap_err()
+        };
+        tokio::join!(serve, log_in).1
+    }
+
+    #[tokio::test]
+    async fn a_server_without_a_cipher_in_common_is_told_of_with_what_to_do() {
+        let told = alerted(40).await.to_string();
+        for word in ["no cipher in common", "newer server", "server.tls = \"off\""] {
+            assert!(told.contains(word), "{told}");
+        }
+        // Another alert is another failure.
+        let told = alerted(80).await.to_string();
+        assert!(told.contains("InternalError") && !told.contains("cipher"), "{told}");
+    }
 }

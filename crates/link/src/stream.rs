@@ -30,6 +30,7 @@ use self::session::Session;
 use self::socket::Socket;
 
 pub use self::session::TlsFacts;
+pub(crate) use self::session::failure;
 
 /// A connection's socket.
 #[derive(Debug)]

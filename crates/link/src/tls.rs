@@ -233,10 +233,9 @@ pub(crate) fn hint(error: &Error) -> &'static str {
         Error::InvalidCertificate(CertificateError::Other(_)) => {
             "; only X.509 version 3 can be verified, and the certificate must not be an authority's"
         }
-        Error::PeerIncompatible(_)
-        | Error::AlertReceived(
-            AlertDescription::HandshakeFailure | AlertDescription::ProtocolVersion,
-        ) => "; both sides must speak TLS 1.2 or 1.3 with ephemeral keys and authenticated ciphers",
+        _ if is_mismatch(error) => {
+            "; both sides must speak TLS 1.2 or 1.3 with ephemeral keys and authenticated ciphers"
+        }
         Error::AlertReceived(
             AlertDescription::UnknownCA
             | AlertDescription::BadCertificate
@@ -252,6 +251,17 @@ pub(crate) fn hint(error: &Error) -> &'static str {
         }
         _ => "",
     }
+}
+
+/// Whether the two sides had nothing in common: no version, or no cipher.
+pub(crate) const fn is_mismatch(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::PeerIncompatible(_)
+            | Error::AlertReceived(
+                AlertDescription::HandshakeFailure | AlertDescription::ProtocolVersion
+            )
+    )
 }
 
 fn provider() -> Arc<CryptoProvider> {

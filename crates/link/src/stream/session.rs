@@ -325,6 +325,12 @@ struct Broken {
     failure: rustls::Error,
 }
 
+/// What TLS itself failed of, where it did.
+pub(crate) fn failure(error: &io::Error) -> Option<&rustls::Error> {
+    let broken = error.get_ref()?.downcast_ref::<Broken>()?;
+    Some(&broken.failure)
+}
+
 fn broken(failure: &rustls::Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, Broken { failure: failure.clone() })
 }

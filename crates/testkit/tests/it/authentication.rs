@@ -408,3 +408,24 @@ fn who_must_use_tls_must_use_it_on_the_servers_leg() {
         assert_eq!(refusal(refused).0, 1045);
     }
 }
+
+#[test]
+fn a_server_whose_tls_is_too_old_is_told_of_with_what_to_do() {
+    let Some(server) = server() else { return };
+    if server.has_modern_tls() {
+        return eprintln!("this MySQL's TLS is of today");
+    }
+    for (rest, mode) in [(String::new(), "preferred"), (pooled("sha"), "required")] {
+        let flifo = Flifo::start(&format!(
+            "[server]\naddress = \"127.0.0.1:{}\"\ntls = {mode:?}\n{rest}",
+            server.port()
+        ));
+        let client = In::Plain.client(&flifo, "sha", PASSWORD).connect();
+        let client = client.and_then(|mut client| client.query("SELECT 1").map(|_| client));
+        let (code, message) = refusal(client);
+        assert_eq!(code, 1429, "{message}");
+        for word in ["no cipher in common", "server.tls = \"off\"", "newer server"] {
+            assert!(message.contains(word), "{message}");
+        }
+    }
+}
