@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::config::{Listen, Password, Plan};
 use crate::listener::{self, Listener};
+use crate::namesake;
 use crate::tls::Tls;
 use crate::users::{User, Users};
 use crate::worker::{self, Mail, Shared, Worker};
@@ -40,6 +41,7 @@ impl RunError {
 /// Runs the proxy in front of the server at `address` until a signal ends it.
 pub fn run(plan: Plan, address: link::Address) -> Result<(), RunError> {
     let plan = Arc::new(plan);
+    namesake::warn(&address);
     let listeners = bind(&plan)?;
     let (mailboxes, mails): (Vec<_>, Vec<_>) =
         (0..plan.worker_count()).map(|_| mpsc::unbounded_channel()).unzip();

@@ -175,6 +175,10 @@ fn who_flifo_is_lets_no_client_in() {
         // Nobody else is concerned, not even who has no password.
         assert_eq!(ask(client(&flifo, "plain", PASSWORD)).unwrap(), "plain");
         assert_eq!(ask(client(&flifo, "blank", "")).unwrap(), "blank");
+        // The tests run as root, or as the server does.
+        let (_, log) = flifo.stop();
+        let warning = format!("Flifo runs as {me}: ");
+        assert_eq!(log.matches(&warning).count(), 1, "{log}");
     }
 }
 
