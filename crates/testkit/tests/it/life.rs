@@ -119,6 +119,15 @@ fn before(server: &PrivateServer, limits: &str) -> (Flifo, String) {
     (flifo, server.password().to_owned())
 }
 
+/// Whether every thread of a process is stopped.
+fn has_paused(pid: Pid) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero()));
+    tasks.expect("it lives").all(|task| {
+        let status = std::fs::read_to_string(task.expect("a task").path().join("status"));
+        status.is_ok_and(|status| status.contains("\nState:\tT "))
+    })
+}
+
 #[test]
 fn a_server_that_pauses_is_waited_for() {
     let server = PrivateServer::start_default().expect("a private server");
@@ -134,6 +143,8 @@ fn a_server_that_pauses_is_waited_for() {
     }
     let pid = Pid::from_raw(server.pid().unwrap() as i32).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
+    // A thread on another core may run on for a moment, and answer.
+    wait_for("all of the server's threads to pause", || has_paused(pid));
     for client in &mut running {
         client.send_packet(0, b"\x03SELECT 2");
     }
