@@ -58,13 +58,16 @@ fn run(arguments: Run) -> u8 {
         }
     };
     warnings.iter().for_each(complain);
-    if let Err(error) = proxy::logs::start(&plan.logs) {
-        complain(error);
-        return UNAVAILABLE;
-    }
+    let log = match proxy::logs::start(&plan.logs) {
+        Ok(log) => log,
+        Err(error) => {
+            complain(error);
+            return UNAVAILABLE;
+        }
+    };
     let known = plan.server.address.clone();
     let Some(address) = known.or_else(|| find_server(&plan)) else { return UNAVAILABLE };
-    match proxy::run(plan, address) {
+    match proxy::run(plan, address, log) {
         Ok(()) => OK,
         Err(error) => {
             let code = if error.is_ours() { SOFTWARE } else { UNAVAILABLE };

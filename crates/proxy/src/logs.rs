@@ -1,12 +1,14 @@
 //! What Flifo says while it runs: text on a terminal, one JSON object a line elsewhere. Never a
 //! secret.
 //!
-//! Owns how it is said and where to; what is said is each module's own. Invariant: a log that
-//! cannot be written to, because its reader has gone or its disk is full, never stops the proxy.
+//! Owns how it is said and where to; what is said is each module's own. Invariants: a log that
+//! cannot be written to, because its reader has gone or its disk is full, never stops the proxy; a
+//! line goes to the file before or to the one after a change, and is never lost between them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
@@ -24,22 +26,52 @@ pub struct LogError {
     error: io::Error,
 }
 
-/// Starts to log as configured. Whoever has set up logging in this process already keeps it.
-pub fn start(logs: &Logs) -> Result<(), LogError> {
-    let sink = match &logs.file {
-        None => Sink::StandardError,
-        Some(path) => {
-            let opened = OpenOptions::new().create(true).append(true).open(path);
-            Sink::File(opened.map_err(|error| LogError { path: path.clone(), error })?)
+/// The file that is logged to.
+#[derive(Clone, Debug)]
+pub struct LogFile(Arc<Opened>);
+
+#[derive(Debug)]
+struct Opened {
+    path: PathBuf,
+    file: RwLock<File>,
+}
+
+impl LogFile {
+    fn open(path: PathBuf) -> Result<Self, LogError> {
+        let file = RwLock::new(open(&path)?);
+        Ok(Self(Arc::new(Opened { path, file })))
+    }
+
+    /// Goes on in the file that has the configured name now: the one before may have been renamed.
+    pub(crate) fn reopen(&self) {
+        let Opened { path, file } = &*self.0;
+        match open(path) {
+            Ok(opened) => {
+                *file.write().unwrap_or_else(PoisonError::into_inner) = opened;
+                tracing::info!("the log goes on in a file opened anew");
+            }
+            Err(error) => tracing::error!(%error, "the log goes on in the file that it was in"),
         }
-    };
+    }
+}
+
+fn open(path: &Path) -> Result<File, LogError> {
+    let opened = OpenOptions::new().create(true).append(true).open(path);
+    opened.map_err(|error| LogError { path: path.to_owned(), error })
+}
+
+/// Starts to log as configured; answers with the file, if it is one. Whoever has set up logging in
+/// this process already keeps it.
+pub fn start(logs: &Logs) -> Result<Option<LogFile>, LogError> {
+    let file = logs.file.clone().map(LogFile::open).transpose()?;
+    let sink = file.clone().map_or(Sink::StandardError, Sink::File);
     let colours = matches!(sink, Sink::StandardError)
         && io::stderr().is_terminal()
         && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let layer = layer(logs, sink, colours);
     // The first in the process stays: that is no failure.
     let _ = registry().with(layer).try_init();
-    Ok(())
+    Ok(file)
 }
 
 fn layer<S>(logs: &Logs, sink: Sink, colours: bool) -> Box<dyn Layer<S> + Send + Sync>
@@ -73,7 +105,7 @@ const fn filter(level: LogLevel) -> LevelFilter {
 /// Where lines go. Each line is one write, so that lines of several threads do not mix.
 enum Sink {
     StandardError,
-    File(File),
+    File(LogFile),
 }
 
 struct Line<'a>(&'a Sink);
@@ -91,7 +123,10 @@ impl Write for Line<'_> {
         // What cannot be written is lost: there is nobody to tell.
         let _ = match self.0 {
             Sink::StandardError => io::stderr().write_all(bytes),
-            Sink::File(file) => (&*file).write_all(bytes),
+            Sink::File(LogFile(opened)) => {
+                let file = opened.file.read().unwrap_or_else(PoisonError::into_inner);
+                (&*file).write_all(bytes)
+            }
         };
         Ok(bytes.len())
     }
@@ -113,7 +148,7 @@ mod tests {
     fn check(logs: &Logs) -> Vec<String> {
         let folder = tempfile::tempdir().expect("makes");
         let path = folder.path().join("flifo.log");
-        let file = OpenOptions::new().create(true).append(true).open(&path).expect("opens");
+        let file = LogFile::open(path.clone()).expect("opens");
         with_default(registry().with(layer(logs, Sink::File(file), false)), || {
             tracing::error!(port = 6033, "cannot listen");
             tracing::info!("two\nlines");
@@ -146,9 +181,36 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_was_renamed_is_left_for_a_new_one() {
+        let folder = tempfile::tempdir().expect("makes");
+        let (path, old) = (folder.path().join("flifo.log"), folder.path().join("flifo.log.1"));
+        let file = LogFile::open(path.clone()).expect("opens");
+        let layer = layer(&logs(LogLevel::Info, LogFormat::Text), Sink::File(file.clone()), false);
+        let said = |path| fs::read_to_string(path).expect("reads");
+        with_default(registry().with(layer), || {
+            tracing::info!("one");
+            fs::rename(&path, &old).expect("renames");
+            tracing::info!("two");
+            file.reopen();
+            tracing::info!("three");
+            // A folder cannot be logged to: the file stays.
+            fs::remove_file(&path).expect("removes");
+            fs::create_dir(&path).expect("makes");
+            file.reopen();
+            fs::remove_dir(&path).expect("removes");
+            file.reopen();
+            tracing::info!("four");
+        });
+        let old = said(&old);
+        assert!(old.contains("one") && old.contains("two") && !old.contains("three"), "{old}");
+        let new = said(&path);
+        assert!(new.contains("four") && !new.contains("three"), "{new}");
+    }
+
+    #[test]
     fn a_log_that_nobody_takes_stops_nothing() {
         // Every write to it fails, as on a full disk.
-        let full = OpenOptions::new().write(true).open("/dev/full").expect("opens");
+        let full = LogFile::open("/dev/full".into()).expect("opens");
         let logs = logs(LogLevel::Info, LogFormat::Text);
         with_default(registry().with(layer(&logs, Sink::File(full), false)), || {
             tracing::info!("lost");

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use link::tls::TlsError;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::config::{Listen, Password, Plan};
 use crate::listener::{self, Listener};
+use crate::logs::LogFile;
 use crate::namesake;
 use crate::tls::Tls;
 use crate::users::{User, Users};
@@ -38,8 +39,9 @@ impl RunError {
     }
 }
 
-/// Runs the proxy in front of the server at `address` until a signal ends it.
-pub fn run(plan: Plan, address: link::Address) -> Result<(), RunError> {
+/// Runs the proxy in front of the server at `address` until a signal ends it. Another opens `log`
+/// anew.
+pub fn run(plan: Plan, address: link::Address, log: Option<LogFile>) -> Result<(), RunError> {
     let plan = Arc::new(plan);
     namesake::warn(&address);
     let listeners = bind(&plan)?;
@@ -58,7 +60,7 @@ pub fn run(plan: Plan, address: link::Address) -> Result<(), RunError> {
         let work = move || work(index, shared, mail, listeners);
         workers.push(thread::Builder::new().name(name).spawn(work).map_err(RunError::Worker)?);
     }
-    wait_for_signal(&shared, &workers).map_err(RunError::Worker)?;
+    wait_for_signal(&shared, &workers, log).map_err(RunError::Worker)?;
     for worker in workers {
         match worker.join() {
             Ok(result) => result.map_err(RunError::Worker)?,
@@ -138,13 +140,25 @@ async fn one_ends(workers: &[thread::JoinHandle<io::Result<()>>]) {
     }
 }
 
+/// Opens the log anew each time that the signal comes.
+async fn reopen(log: LogFile, mut hangup: Signal) {
+    while hangup.recv().await.is_some() {
+        log.reopen();
+    }
+}
+
 /// Waits for a signal to stop, then for the workers, but not for ever.
 fn wait_for_signal(
     shared: &Arc<Shared>,
     workers: &[thread::JoinHandle<io::Result<()>>],
+    log: Option<LogFile>,
 ) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
+        // Without a file this signal ends Flifo, as it ends what runs in a terminal that is closed.
+        if let Some(log) = log {
+            tokio::spawn(reopen(log, signal(SignalKind::hangup())?));
+        }
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         tokio::select! {

@@ -90,7 +90,19 @@ impl Flifo {
     /// # Panics
     /// If it has ended already.
     pub fn ask_to_stop(&self) {
-        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("flifo runs");
+        self.signal(Signal::TERM);
+    }
+
+    /// Asks it to open its log anew (SIGHUP), and does not wait.
+    ///
+    /// # Panics
+    /// If it has ended already.
+    pub fn ask_to_reopen(&self) {
+        self.signal(Signal::HUP);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("flifo runs");
     }
 
     /// Whether it has ended.

@@ -251,3 +251,23 @@ fn a_log_that_cannot_be_written_does_no_harm() {
     let (status, _) = flifo.stop();
     assert!(status.success());
 }
+
+#[test]
+fn a_log_that_was_renamed_goes_on_under_its_name() {
+    let server = FakeServer::start();
+    let folder = tempfile::tempdir().unwrap();
+    let (path, old) = (folder.path().join("log"), folder.path().join("log.1"));
+    let rest = format!("[logs]\nfile = {path:?}\n{}", user(""));
+    let flifo = Flifo::start(&configuration(server.port(), "workers = 1", &rest));
+    let mut client = FakeClient::login(flifo.port(), USER, PASSWORD).unwrap();
+    std::fs::rename(&path, &old).unwrap();
+    flifo.ask_to_reopen();
+    wait_for("the new file", || path.exists());
+    // Who is there notices nothing.
+    assert_eq!(client.query("SELECT on"), row("on"));
+    let (status, _) = flifo.stop();
+    assert!(status.success());
+    let [before, after] = [old, path].map(|path| std::fs::read_to_string(path).unwrap());
+    assert!(!before.is_empty() && !before.contains("stopping"), "{before}");
+    assert!(after.contains("stopping"), "{after}");
+}

@@ -51,7 +51,8 @@ pub(in crate::config) static LOGS: Section<Plan> = Section {
             },
             example: Some("\"/var/log/flifo.log\""),
             doc: "A file to which logs are appended. Without it they go to standard error, where \
-                  systemd and containers pick them up.",
+                  systemd and containers pick them up. The signal SIGHUP has Flifo open the file \
+                  anew, for example after logrotate has renamed it.",
             elsewhere: &[("PgBouncer", "logfile"), ("ProxySQL", "errorlog")],
             since: FIRST,
         },
