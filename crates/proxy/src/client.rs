@@ -115,7 +115,7 @@ impl Client {
             turned: Cell::new(crate::clock::now()),
             unseen: Cell::new(!login.more.is_empty()),
             more: RefCell::new(login.more),
-            outbox: Outbox::of_client(),
+            outbox: Outbox::default(),
             turn_follows: Cell::new(false),
             unread: Cell::new(false),
             closing: Cell::new(false),

@@ -128,7 +128,7 @@ impl Link {
             parked: Cell::new(false),
             ahead: RefCell::default(),
             carry: RefCell::default(),
-            outbox: Outbox::of_link(),
+            outbox: Outbox::default(),
             closing: Cell::new(false),
             waker: RefCell::default(),
         }

@@ -10,33 +10,25 @@ use std::time::{Duration, Instant};
 
 use link::Stream;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    /// Memory that it keeps while it is empty, in bytes.
-    spare: usize,
     bytes: RefCell<Vec<u8>>,
     corked: Cell<bool>,
     /// When the socket last took something, or nothing was left for it.
     moved: Cell<Option<Instant>>,
 }
 
-/// Memory that a link's outbox keeps: several statements go in one write, again and again.
-const LINK_SPARE: usize = 16 << 10;
+thread_local! {
+    /// Memory of outboxes that are empty now, for the next that is corked: several messages go in one write again and
+    /// again, and an idle client owns none of it.
+    static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// How much is spared: corks nest, a link's and its clients', but not deeply.
+const SPARE_BUFFERS: usize = 8;
+const SPARE_CAPACITY: usize = 16 << 10;
 
 impl Outbox {
-    /// Of a client, which may be idle for long and then owns no memory.
-    pub(crate) fn of_client() -> Self {
-        Self::new(0)
-    }
-
-    pub(crate) fn of_link() -> Self {
-        Self::new(LINK_SPARE)
-    }
-
-    fn new(spare: usize) -> Self {
-        Self { spare, bytes: RefCell::default(), corked: Cell::default(), moved: Cell::default() }
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes.borrow().is_empty()
     }
@@ -83,6 +75,10 @@ impl Outbox {
     /// Keeps what is sent from now on, so that several messages go in one write. Only within a turn of the loop.
     pub(crate) fn cork(&self) {
         self.corked.set(true);
+        let mut bytes = self.bytes.borrow_mut();
+        if bytes.capacity() == 0 {
+            *bytes = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        }
     }
 
     pub(crate) const fn is_corked(&self) -> bool {
@@ -92,15 +88,10 @@ impl Outbox {
     /// Sends what was kept. True: the socket has taken all.
     pub(crate) fn uncork(&self, stream: &Stream) -> io::Result<bool> {
         self.corked.set(false);
-        let mut kept = self.bytes.take();
-        if kept.is_empty() {
-            return Ok(!stream.wants_flush());
-        }
-        let taken = self.send(stream, &kept);
-        if self.is_empty() && kept.capacity() <= self.spare {
-            kept.clear();
-            *self.bytes.borrow_mut() = kept;
-        }
+        let kept = self.bytes.take();
+        let taken =
+            if kept.is_empty() { Ok(!stream.wants_flush()) } else { self.send(stream, &kept) };
+        spare(kept);
         taken
     }
 
@@ -119,9 +110,7 @@ impl Outbox {
             };
             match done {
                 Ok(()) if kept.is_empty() && !stream.wants_flush() => {
-                    if self.spare < kept.capacity() {
-                        *kept = Vec::new();
-                    }
+                    *kept = Vec::new();
                     return Poll::Ready(Ok(()));
                 }
                 Ok(()) => self.moved.set(Some(crate::clock::now())),
@@ -134,5 +123,16 @@ impl Outbox {
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
+    }
+}
+
+fn spare(mut memory: Vec<u8>) {
+    memory.clear();
+    if (1..=SPARE_CAPACITY).contains(&memory.capacity()) {
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() < SPARE_BUFFERS {
+                spare.push(memory);
+            }
+        });
     }
 }
