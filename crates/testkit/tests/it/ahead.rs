@@ -19,6 +19,14 @@ use wire::tracker::{Change, put_change};
 /// So long it takes until a client that has sent its statement surely stands in line.
 const STEP: Duration = Duration::from_millis(20);
 
+/// Makes it known that statements of this kind are short.
+fn make_short(scene: &Scene) {
+    let mut client = scene.client();
+    for _ in 0..20 {
+        assert_eq!(client.query("SELECT 7"), row("7"));
+    }
+}
+
 /// Four clients, of which the first one's statement is in front of the others'.
 struct Row {
     scene: Scene,
@@ -37,11 +45,7 @@ impl Row {
             b"\x03SELECT 1" => front(command),
             _ => honest(command),
         });
-        let mut client = scene.client();
-        for _ in 0..20 {
-            assert_eq!(client.query("SELECT 7"), row("7"), "now known to be short");
-        }
-        drop(client);
+        make_short(&scene);
         let mut held: Vec<_> = (0..2).map(|_| scene.client()).collect();
         held[0].send_packet(0, b"\x03SELECT 0 AS first");
         held[1].send_packet(0, b"\x03SELECT 0 AS another");
@@ -165,6 +169,79 @@ fn whoever_leaves_disturbs_nobody() {
         }
         let _ = stand.end();
     }
+}
+
+/// A client's id, which Flifo puts into its text.
+fn id_of(client: &mut FakeClient) -> u32 {
+    let rows = client.query("SELECT 0 + CONNECTION_ID()").expect("an id");
+    let digits = rows[0].strip_prefix(b"0 + ").expect("the text").to_vec();
+    String::from_utf8(digits).expect("digits").parse().expect("a number")
+}
+
+/// Four clients on one link, of whom the first one's statement is in front and runs until `front`
+/// is raised or it is killed. One of them has its statement killed. The answer is whether it was
+/// behind the first one then.
+fn kill_one_of_four(victim: usize) -> bool {
+    let scene = Scene::pooled("limit = 1\nlinks_max = 1\n");
+    let (first, front, killed) = (Flag::default(), Flag::default(), Flag::default());
+    let gates = [&first, &front, &killed].map(Arc::clone);
+    scene.server.answer(move |command| match command {
+        b"\x03SELECT 0 AS first" => honest(command).when(&gates[0]),
+        b"\x03SELECT 1" => {
+            while !gates[1].load(SeqCst) && !gates[2].load(SeqCst) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            match gates[2].load(SeqCst) {
+                true => Reply::Err(1317, "Query execution was interrupted"),
+                false => honest(command),
+            }
+        }
+        _ => {
+            gates[2].fetch_or(command.starts_with(b"\x03KILL QUERY"), SeqCst);
+            honest(command)
+        }
+    });
+    make_short(&scene);
+    let (mut held, mut killer) = (scene.client(), scene.client());
+    let mut clients: Vec<_> = (0..4).map(|_| scene.client()).collect();
+    let id = id_of(&mut clients[victim]);
+    held.send_packet(0, b"\x03SELECT 0 AS first");
+    wait_for("the link to be busy", || scene.server.received(b"SELECT 0 AS") == 1);
+    for (client, number) in clients.iter_mut().zip(1..) {
+        client.send_packet(0, format!("\x03SELECT {number}").as_bytes());
+        thread::sleep(STEP);
+    }
+    first.store(true, SeqCst);
+    wait_for("the one in front", || scene.server.received(b"\x03SELECT 1") == 1);
+    assert_eq!(killer.query(&format!("KILL QUERY {id}")), Ok(vec![]));
+    assert_eq!(clients[victim].read_answer().unwrap_err().code(), 1317, "{victim}");
+    front.store(true, SeqCst);
+    for (client, number) in clients.iter_mut().zip(0..) {
+        if number != victim {
+            assert_eq!(client.read_answer(), row(&(number + 1).to_string()), "{victim} killed");
+        }
+        assert_eq!(client.query("SELECT 9"), row("9"), "{victim} killed");
+    }
+    // Only what runs needs the server for that.
+    assert_eq!(scene.server.received(b"KILL"), usize::from(victim == 0));
+    assert!(held.read_answer().is_ok());
+    drop((held, killer));
+    let was_written = scene.server.received(format!("\x03SELECT {}", victim + 1).as_bytes()) == 1;
+    let count = Row { scene, clients }.end();
+    assert!(count("written_ahead") > 0, "{victim}");
+    was_written && count("sent_again") == 0
+}
+
+#[test]
+fn who_is_killed_behind_another_is_the_only_one() {
+    let behind = (1..4).filter(|victim| kill_one_of_four(*victim)).count();
+    // After a while they no longer wait behind the one in front, so one may come too late for that.
+    assert!(behind > 0, "nobody was killed behind another");
+}
+
+#[test]
+fn who_is_killed_in_front_is_the_only_one() {
+    assert!(!kill_one_of_four(0), "those behind it were not sent again");
 }
 
 #[test]

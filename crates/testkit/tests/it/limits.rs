@@ -319,3 +319,34 @@ fn a_user_may_have_so_many_links() {
     scene.server.answer(honest);
     scene.end_with_links(2);
 }
+
+#[test]
+fn more_users_and_schemas_than_links_all_come_forward() {
+    // Twelve kinds of links, of which two can be there at once.
+    let names: Vec<_> = (0..6).map(|number| format!("user{number}")).collect();
+    let user = |name| format!("[[users]]\nname = \"{name}\"\npassword = \"{PASSWORD}\"\n");
+    let users: String = names.iter().map(user).collect();
+    let rest = format!("limit = 2\nlinks_max = 2\n{users}{}", self::user(""));
+    let scene = Scene::start(Brand::MariaDb, "workers = 1", &rest);
+    thread::scope(|scope| {
+        for (name, has_schema) in names.iter().flat_map(|it| [(it, false), (it, true)]) {
+            for _ in 0..2 {
+                let scene = &scene;
+                scope.spawn(move || {
+                    let mut client = FakeClient::login(scene.flifo.port(), name, PASSWORD).unwrap();
+                    if has_schema {
+                        assert_eq!(client.command(b"\x02shop"), Ok(vec![]));
+                    }
+                    for turn in 0..20 {
+                        let begun = Instant::now();
+                        let text = format!("{name} {has_schema} {turn}");
+                        assert_eq!(client.query(&format!("SELECT {text}")), row(&text));
+                        assert!(begun.elapsed() < LATE, "{text}: {:?}", begun.elapsed());
+                    }
+                });
+            }
+        }
+    });
+    wait_for("the server to see closed links", || scene.server.open() <= 2);
+    scene.end();
+}
