@@ -225,7 +225,7 @@ mod tests {
     fn flifo_is_configured_for_the_private_server() {
         let config = flifo_config(6033, Path::new("/t/m.sock"), "secret", Some(1));
         let want = "listen = [\"127.0.0.1:6033\"]\nworkers = 1\n\n[server]\n\
-                    address = \"/t/m.sock\"\nlimit = 16\nlinks_max = 16\n\n[[users]]\n\
+                    address = \"/t/m.sock\"\nlimit = 8\nlinks_max = 8\n\n[[users]]\n\
                     name = \"sbtest\"\npassword = \"secret\"\n";
         assert_eq!(config, want);
         let own_default = flifo_config(6033, Path::new("/t/m.sock"), "secret", None);
