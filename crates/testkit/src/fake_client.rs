@@ -72,7 +72,11 @@ impl FakeClient {
         Self::over(socket.into())
     }
 
-    fn over(stream: TcpStream) -> Self {
+    /// Takes a connection, and says and reads nothing.
+    ///
+    /// # Panics
+    /// If the socket is none any more.
+    pub fn over(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
         stream.set_nodelay(true).expect("no delay");

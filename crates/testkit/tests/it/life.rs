@@ -38,7 +38,10 @@ fn asked_to_stop_it_lets_statements_and_transactions_finish() {
         // Who comes now is refused, by an error or by nobody listening.
         wait_for("new clients to be refused", || {
             match TcpStream::connect(("127.0.0.1", scene.flifo.port())) {
-                Ok(_) => scene.try_client().is_err_and(|end| matches!(end.code(), 0 | 1053)),
+                Ok(stream) => {
+                    let login = FakeClient::over(stream).log_in(USER, PASSWORD);
+                    login.is_err_and(|end| matches!(end.code(), 0 | 1053))
+                }
                 Err(_) => true,
             }
         });
