@@ -6,6 +6,7 @@
 pub mod gate;
 pub mod intent;
 pub mod kill;
+pub mod limit;
 pub mod line;
 pub mod pace;
 pub mod pin;

@@ -1,0 +1,406 @@
+//! How many statements should run at once: a limit that finds itself.
+//!
+//! The controller lets the limit swing a little, up and down in turn, and compares what each window has completed
+//! with its two neighbours. What comes out is the elasticity of the throughput: 1 where every slot adds work, 0
+//! where none does, less than 0 where they get in each other's way. It steers for an elasticity just above 0, the
+//! knee. No latency is remembered as "good", so nothing can go stale; only neighbours are compared, so a trend of
+//! the load cancels out.
+//!
+//! Pure: told the time and what has been counted, it answers with the limit. Several instances in front of one
+//! server agree without a message if they swing by the clock ([`Rhythm::Clock`]): all move together, so each
+//! measures the server and not its own share of it.
+//!
+//! Invariants: the limit stays within its bounds; it never moves while the line is empty, but for the brake; each
+//! decision is in the trace with its reason.
+
+mod steer;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+pub use self::steer::{Estimate, Why};
+use self::steer::{Point, Steer};
+
+/// What a gate has counted since it began. Figures only grow, and may wrap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Statements that ended.
+    pub completed: u64,
+    /// Of these, how many left a slot behind that somebody waited for.
+    pub followed: u64,
+    /// Microseconds that they spent in the server, and the sum of the squares.
+    pub busy: u64,
+    pub busy_squared: u64,
+    /// Signs of a server in distress: too many connections, lock-wait timeouts, links that could not be opened.
+    pub alarms: u64,
+}
+
+impl Totals {
+    /// Counts one statement that ended.
+    pub fn add(&mut self, took: Duration, is_followed: bool) {
+        let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).min(TOOK_MAX);
+        self.completed = self.completed.wrapping_add(1);
+        self.followed = self.followed.wrapping_add(u64::from(is_followed));
+        self.busy = self.busy.wrapping_add(took);
+        self.busy_squared = self.busy_squared.wrapping_add(took * took);
+    }
+
+    /// Those of several workers together.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            completed: self.completed.wrapping_add(other.completed),
+            followed: self.followed.wrapping_add(other.followed),
+            busy: self.busy.wrapping_add(other.busy),
+            busy_squared: self.busy_squared.wrapping_add(other.busy_squared),
+            alarms: self.alarms.wrapping_add(other.alarms),
+        }
+    }
+
+    /// What was counted since `before`.
+    #[must_use]
+    pub const fn since(self, before: Self) -> Self {
+        Self {
+            completed: self.completed.wrapping_sub(before.completed),
+            followed: self.followed.wrapping_sub(before.followed),
+            busy: self.busy.wrapping_sub(before.busy),
+            busy_squared: self.busy_squared.wrapping_sub(before.busy_squared),
+            alarms: self.alarms.wrapping_sub(before.alarms),
+        }
+    }
+
+    fn is_saturated(&self) -> bool {
+        self.completed >= FEW && self.followed as f64 >= SATURATED * self.completed as f64
+    }
+
+    /// Mean time in the server, in microseconds.
+    fn mean(&self) -> f64 {
+        self.busy as f64 / self.completed.max(1) as f64
+    }
+}
+
+/// Where the limit may be, and where it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    pub floor: u32,
+    pub ceiling: u32,
+    /// Twice the server's processors, where they are known.
+    pub start: u32,
+}
+
+/// What the swing goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rhythm {
+    /// By what is needed to tell up from down: alone in front of a server.
+    Own,
+    /// By slots of the wall clock: up in even ones, down in odd ones. Clocks may differ by 100 ms.
+    Clock,
+}
+
+/// One decision.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Move {
+    pub at: Duration,
+    pub why: Why,
+    /// What the limit swings around, afterwards.
+    pub centre: f64,
+    /// The limit that was in force while this was measured.
+    pub limit: u32,
+    /// Statements a second, meanwhile.
+    pub rate: f64,
+    pub estimate: Option<Estimate>,
+}
+
+/// The controller. Call [`Self::tick`] some fifty times a second; ten times will do.
+#[derive(Debug)]
+pub struct Auto {
+    bounds: Bounds,
+    rhythm: Rhythm,
+    centre: f64,
+    limit: u32,
+    side: Side,
+    phase: Phase,
+    steer: Steer,
+    /// How long work stays in the server, in microseconds; a long statement counts for more.
+    stay: f64,
+    brake: Brake,
+    trace: VecDeque<Move>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Up,
+    Down,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// What was started under the limit before runs out.
+    Settle {
+        since: Duration,
+    },
+    Measure {
+        since: Duration,
+        from: Totals,
+    },
+}
+
+/// What the emergency brake goes by.
+#[derive(Clone, Copy, Debug, Default)]
+struct Brake {
+    /// Rate and mean time of late, and the limit that they belong to.
+    usual: Option<(f64, f64)>,
+    /// When it was last pulled.
+    pulled: Option<Duration>,
+    /// What it was pulled for: the rate before, and the centre. Given back if that was no help.
+    on_trial: Option<(f64, f64)>,
+    alarms: u64,
+    alarms_since: Duration,
+}
+
+/// A statement that takes longer is counted as if it took so long: 100 s, whose square fits a thousand times.
+const TOOK_MAX: u64 = 100_000_000;
+
+/// A window with fewer statements says nothing.
+const FEW: u64 = 5;
+
+/// Somebody must have waited for so many of the slots that were left, else the limit does not bind.
+const SATURATED: f64 = 0.8;
+
+/// The swing, as a share of the centre; but at least about one slot.
+const SWING: f64 = 0.12;
+const SWING_SLOTS: f64 = 0.75;
+
+const SETTLE_MIN: f64 = 20e3;
+const SETTLE_MAX: f64 = 500e3;
+
+const WINDOW_MIN: f64 = 100e3;
+const WINDOW_MAX: f64 = 1500e3;
+/// A window that lasts so long ends with however little it has.
+const WINDOW_POOR: f64 = 1000e3;
+
+/// The slots of the wall clock, and which part of each lets the one before run out.
+const SLOT: Duration = Duration::from_millis(500);
+const SLOT_SETTLE: Duration = Duration::from_millis(75);
+
+/// The brake is pulled once in so long.
+const BRAKE_REST: Duration = Duration::from_secs(2);
+/// So many alarms within so long pull it.
+const ALARMS: u64 = 5;
+const ALARMS_WITHIN: Duration = Duration::from_secs(1);
+
+/// Decisions that are remembered.
+const TRACE: usize = 64;
+
+impl Auto {
+    /// `now` is the time since the Unix epoch; so is every later one.
+    pub fn new(bounds: Bounds, rhythm: Rhythm, now: Duration) -> Self {
+        let ceiling = bounds.ceiling.max(1);
+        let floor = bounds.floor.clamp(1, ceiling);
+        let bounds = Bounds { floor, ceiling, start: bounds.start.clamp(floor, ceiling) };
+        let mut auto = Self {
+            bounds,
+            rhythm,
+            centre: f64::from(bounds.start),
+            limit: bounds.start,
+            side: Side::Up,
+            phase: Phase::Settle { since: now },
+            steer: Steer::new(rhythm),
+            stay: 10e3,
+            brake: Brake { alarms_since: now, ..Brake::default() },
+            trace: VecDeque::with_capacity(TRACE),
+        };
+        auto.swing(now);
+        auto
+    }
+
+    pub const fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// What the limit swings around.
+    pub const fn centre(&self) -> f64 {
+        self.centre
+    }
+
+    /// The last decisions, oldest first.
+    pub fn trace(&self) -> impl Iterator<Item = &Move> {
+        self.trace.iter()
+    }
+
+    /// Time has passed: the limit from now on.
+    pub fn tick(&mut self, now: Duration, seen: Totals) -> u32 {
+        if self.must_brake(now, seen) {
+            self.pull(now, seen);
+            return self.limit;
+        }
+        match self.rhythm {
+            Rhythm::Own => self.tick_own(now, seen),
+            Rhythm::Clock => self.tick_clock(now, seen),
+        }
+        self.limit
+    }
+
+    fn tick_own(&mut self, now: Duration, seen: Totals) {
+        match self.phase {
+            Phase::Settle { since } => {
+                if passed(since, now) >= self.stay.clamp(SETTLE_MIN, SETTLE_MAX) {
+                    self.phase = Phase::Measure { since: now, from: seen };
+                }
+            }
+            Phase::Measure { since, from } => {
+                let (took, some) = (passed(since, now), seen.since(from));
+                let is_poor = (some.completed as f64) < self.steer.enough() && took < WINDOW_POOR;
+                if !is_poor && took >= (4.0 * self.stay).clamp(WINDOW_MIN, WINDOW_MAX) {
+                    self.window(now, took, some);
+                    self.side = self.side.other();
+                    self.swing(now);
+                }
+            }
+        }
+    }
+
+    fn tick_clock(&mut self, now: Duration, seen: Totals) {
+        let slot = |at: Duration| at.as_millis() / SLOT.as_millis();
+        let begun = match self.phase {
+            Phase::Settle { since } | Phase::Measure { since, .. } => since,
+        };
+        if slot(begun) != slot(now) {
+            if let Phase::Measure { since, from } = self.phase {
+                self.window(now, passed(since, now), seen.since(from));
+            }
+            self.side = if slot(now).is_multiple_of(2) { Side::Up } else { Side::Down };
+            self.swing(now);
+        } else if let Phase::Settle { .. } = self.phase {
+            let into = now.as_millis() % SLOT.as_millis();
+            if into >= SLOT_SETTLE.as_millis() {
+                self.phase = Phase::Measure { since: now, from: seen };
+            }
+        }
+    }
+
+    /// A window has ended, `took` microseconds long.
+    fn window(&mut self, now: Duration, took: f64, some: Totals) {
+        if some.busy > 0 {
+            let stay = some.busy_squared as f64 / some.busy as f64;
+            self.stay += 0.3 * (stay - self.stay);
+        }
+        let rate = some.completed as f64 * 1e6 / took;
+        if !some.is_saturated() {
+            self.steer.forget_neighbours();
+            return self.note(now, Why::NotSaturated, rate, None);
+        }
+        if let Some((before, centre)) = self.brake.on_trial.take()
+            && rate < TRIAL * before
+        {
+            // With half the slots even less got done: they were not the cause.
+            self.centre = centre;
+            self.steer.forget();
+            return self.note(now, Why::BrakeUndone, rate, None);
+        }
+        self.brake.learn(rate, some.mean());
+        let point = Point { rate, limit: f64::from(self.limit), count: some.completed as f64 };
+        let (why, estimate) = self.steer.see(point);
+        if let Why::Up(step) | Why::Down(step) = why {
+            self.centre = self.steer.apply(self.centre, step);
+        }
+        self.centre = self.centre.clamp(self.floor(), f64::from(self.bounds.ceiling));
+        self.note(now, why, rate, estimate);
+    }
+
+    fn floor(&self) -> f64 {
+        f64::from(self.bounds.floor)
+    }
+
+    /// Sets the limit for the next window: a little more than the centre, or a little less.
+    fn swing(&mut self, now: Duration) {
+        let share = SWING.max(SWING_SLOTS / self.centre);
+        let wanted = match self.side {
+            Side::Up => self.centre * (1.0 + share),
+            Side::Down => self.centre * (1.0 - share),
+        };
+        // Without a swing nothing can be learnt, so the limit may go one below its floor, but never to none.
+        let lowest = self.bounds.floor.saturating_sub(1).max(1);
+        self.limit = (wanted.round() as u32).clamp(lowest, self.bounds.ceiling);
+        self.phase = Phase::Settle { since: now };
+    }
+
+    /// Whether the server must be relieved at once.
+    fn must_brake(&mut self, now: Duration, seen: Totals) -> bool {
+        if now.saturating_sub(self.brake.alarms_since) >= ALARMS_WITHIN {
+            self.brake.alarms = seen.alarms;
+            self.brake.alarms_since = now;
+        }
+        let rests = self.brake.pulled.is_some_and(|at| now.saturating_sub(at) < BRAKE_REST);
+        if rests || self.centre <= self.floor() {
+            return false;
+        }
+        if seen.alarms.wrapping_sub(self.brake.alarms) >= ALARMS {
+            return true;
+        }
+        // A limit that is no higher than at the start has brought no server down.
+        let (Phase::Measure { since, from }, Some(usual)) = (self.phase, self.brake.usual) else {
+            return false;
+        };
+        let (took, some) = (passed(since, now), seen.since(from));
+        took >= WINDOW_MIN
+            && self.centre > f64::from(self.bounds.start)
+            && some.is_saturated()
+            && some.completed as f64 * 1e6 / took < usual.0 / 2.0
+            && some.mean() > 4.0 * usual.1
+    }
+
+    fn pull(&mut self, now: Duration, seen: Totals) {
+        let rate = match self.phase {
+            Phase::Measure { since, from } => {
+                seen.since(from).completed as f64 * 1e6 / passed(since, now).max(1.0)
+            }
+            Phase::Settle { .. } => 0.0,
+        };
+        let is_alarm = seen.alarms.wrapping_sub(self.brake.alarms) >= ALARMS;
+        self.brake.on_trial = (!is_alarm).then_some((rate, self.centre));
+        self.brake.pulled = Some(now);
+        self.brake.usual = None;
+        self.brake.alarms = seen.alarms;
+        self.steer.forget();
+        self.centre = (self.centre / 2.0).max(self.floor());
+        self.note(now, if is_alarm { Why::Alarms } else { Why::Collapse }, rate, None);
+        self.swing(now);
+    }
+
+    fn note(&mut self, at: Duration, why: Why, rate: f64, estimate: Option<Estimate>) {
+        if self.trace.len() == TRACE {
+            self.trace.pop_front();
+        }
+        let (centre, limit) = (self.centre, self.limit);
+        self.trace.push_back(Move { at, why, centre, limit, rate, estimate });
+    }
+}
+
+/// The brake was right if the rate afterwards is at least so much of the one before.
+const TRIAL: f64 = 0.75;
+
+impl Brake {
+    fn learn(&mut self, rate: f64, mean: f64) {
+        let (usual_rate, usual_mean) = self.usual.get_or_insert((rate, mean));
+        *usual_rate += 0.3 * (rate - *usual_rate);
+        *usual_mean += 0.3 * (mean - *usual_mean);
+    }
+}
+
+impl Side {
+    const fn other(self) -> Self {
+        match self {
+            Self::Up => Self::Down,
+            Self::Down => Self::Up,
+        }
+    }
+}
+
+/// Microseconds between two times; none if the clock was set back.
+fn passed(since: Duration, now: Duration) -> f64 {
+    now.saturating_sub(since).as_micros() as f64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+//! The arithmetic of the limit: from windows to an elasticity, from an elasticity to a step.
+//!
+//! Owns the estimate and what it is made of; knows no time, no bounds and no brake. A trend cancels out, because
+//! each window is compared with the mean of its neighbours on both sides; a jump between these makes it forget.
+
+use super::Rhythm;
+
+/// What was measured in one window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Point {
+    /// Statements a second.
+    pub(super) rate: f64,
+    pub(super) limit: f64,
+    /// Statements.
+    pub(super) count: f64,
+}
+
+/// How the throughput answers to the limit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// By how many percent the throughput grows when the limit grows by one percent.
+    pub elasticity: f64,
+    /// The standard error of that.
+    pub error: f64,
+}
+
+/// Why the limit moved, or did not.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Why {
+    /// Hardly anybody waited: the limit does not bind, so nothing can be learnt.
+    NotSaturated,
+    /// Too few windows yet.
+    Gathering,
+    /// The load is another one than before: what was learnt is forgotten.
+    Changed,
+    /// The estimate is too vague to go by: windows get longer.
+    Unsure,
+    /// More slots bring more: the factor's logarithm.
+    Up(f64),
+    /// The last slots bring too little.
+    Down(f64),
+    /// The server refuses, or times out.
+    Alarms,
+    /// Throughput fell to less than half, and statements take four times as long.
+    Collapse,
+    /// With fewer slots even less got done: the brake was let go.
+    BrakeUndone,
+}
+
+#[derive(Debug)]
+pub(super) struct Steer {
+    rhythm: Rhythm,
+    /// The last three windows, the latest last.
+    points: [Option<Point>; 3],
+    /// Sums over the last comparisons, the older ones fading.
+    xy: f64,
+    xx: f64,
+    yy: f64,
+    count: f64,
+    /// How many statements make a window.
+    enough: f64,
+}
+
+/// The elasticity that is steered for. Above 0, so that on a plateau the limit is pulled down to its edge.
+const TARGET: f64 = 0.15;
+
+/// How much of an older comparison is kept with each new one: about five count.
+const MEMORY: f64 = 0.8;
+
+/// How far an elasticity that is off the target moves the limit (as a logarithm), and the bounds of one step.
+const GAIN: f64 = 0.35;
+const STEP_DOWN: f64 = -0.3;
+const STEP_UP: f64 = 0.4;
+
+/// An elasticity that is surely more is far below the knee: as large a step as is allowed.
+const FAR_BELOW: f64 = 0.6;
+
+/// So many statements make a window at first, and so many at most.
+const ENOUGH: f64 = 120.0;
+const ENOUGH_MAX: f64 = 960.0;
+
+/// With a shared clock the limit grows by so many slots at most, and shrinks by a factor: shares become equal.
+const SHARED_STEP: f64 = 0.6;
+
+impl Steer {
+    pub(super) const fn new(rhythm: Rhythm) -> Self {
+        Self { rhythm, points: [None; 3], xy: 0.0, xx: 0.0, yy: 0.0, count: 0.0, enough: ENOUGH }
+    }
+
+    /// How many statements make a window.
+    pub(super) const fn enough(&self) -> f64 {
+        self.enough
+    }
+
+    /// What comes next has no neighbours; what was learnt of the server still holds.
+    pub(super) const fn forget_neighbours(&mut self) {
+        self.points = [None; 3];
+    }
+
+    pub(super) const fn forget(&mut self) {
+        *self = Self::new(self.rhythm);
+    }
+
+    /// Another window has ended: what does it say?
+    pub(super) fn see(&mut self, point: Point) -> (Why, Option<Estimate>) {
+        self.points = [self.points[1], self.points[2], Some(point)];
+        let [Some(before), Some(middle), Some(after)] = self.points else {
+            return (Why::Gathering, None);
+        };
+        let jump = (after.rate.ln() - before.rate.ln()).abs();
+        if jump > 0.25 + 3.0 / before.count.min(after.count).sqrt() {
+            self.forget();
+            self.points[2] = Some(point);
+            return (Why::Changed, None);
+        }
+        let bend = |of: fn(&Point) -> f64| {
+            of(&middle).ln() - f64::midpoint(of(&before).ln(), of(&after).ln())
+        };
+        let (y, x) = (bend(|point| point.rate), bend(|point| point.limit));
+        self.xy = MEMORY * self.xy + x * y;
+        self.xx = MEMORY * self.xx + x * x;
+        self.yy = MEMORY * self.yy + y * y;
+        self.count = MEMORY * self.count + 1.0;
+        if self.xx < 1e-4 {
+            return (Why::Gathering, None);
+        }
+        let estimate = self.estimate(point.count);
+        let why = self.judge(estimate);
+        (why, Some(estimate))
+    }
+
+    fn estimate(&self, count: f64) -> Estimate {
+        let elasticity = (self.xy / self.xx).clamp(-1.0, 1.2);
+        // At least what counting so few statements leaves open; more if the comparisons disagree.
+        let counting = 0.75 * (1.5 / count).sqrt() / self.xx.sqrt();
+        let rest = (self.yy - elasticity * self.xy).max(0.0);
+        let scatter = (rest / self.xx / (self.count - 1.0).max(1.0)).sqrt();
+        Estimate { elasticity, error: counting.max(scatter) }
+    }
+
+    fn judge(&mut self, Estimate { elasticity, error }: Estimate) -> Why {
+        let off = elasticity - TARGET;
+        if off.abs() <= error / 2.0 {
+            self.enough = (self.enough * 1.25).min(ENOUGH_MAX);
+            return Why::Unsure;
+        }
+        self.enough = (self.enough / 1.25).max(ENOUGH);
+        let step = (GAIN * (off - off.signum() * error / 2.0)).clamp(STEP_DOWN, STEP_UP);
+        match step {
+            _ if elasticity - error > FAR_BELOW => Why::Up(STEP_UP),
+            _ if step > 0.0 => Why::Up(step),
+            _ => Why::Down(step),
+        }
+    }
+
+    /// The centre after a step.
+    pub(super) fn apply(&self, centre: f64, step: f64) -> f64 {
+        match self.rhythm {
+            Rhythm::Clock if step > 0.0 => centre + SHARED_STEP * (step / 0.1).min(1.0),
+            _ => centre * step.exp(),
+        }
+    }
+}

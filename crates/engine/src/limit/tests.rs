@@ -1,0 +1,225 @@
+//! The controller in front of a server that is one formula: work grows with the limit up to a knee, and shrinks
+//! behind it. The simulation in `testkit` shows it in front of better ones.
+
+use super::*;
+
+/// A server with a knee.
+#[derive(Clone, Copy, Debug)]
+struct Server {
+    /// Statements a second at the knee.
+    peak: f64,
+    knee: f64,
+    /// What each slot beyond the knee costs, as a share of the peak.
+    loss: f64,
+    /// Somebody waits for every slot.
+    is_busy: bool,
+    alarms: u64,
+}
+
+const BUSY: Server = Server { peak: 5000.0, knee: 12.0, loss: 0.005, is_busy: true, alarms: 0 };
+
+impl Server {
+    fn rate(&self, limit: f64) -> f64 {
+        let beyond = (limit - self.knee).max(0.0);
+        self.peak * (limit / self.knee).min(1.0) / (1.0 + self.loss * beyond)
+    }
+}
+
+const TICK: Duration = Duration::from_millis(20);
+
+/// A controller and the world that it sees.
+struct Run {
+    auto: Auto,
+    now: Duration,
+    seen: Totals,
+    random: u64,
+    owed: f64,
+}
+
+impl Run {
+    fn new(bounds: Bounds, rhythm: Rhythm) -> Self {
+        let now = Duration::from_secs(1_000_000_000);
+        let auto = Auto::new(bounds, rhythm, now);
+        Self { auto, now, seen: Totals::default(), random: 7, owed: 0.0 }
+    }
+
+    fn ticks(&mut self, server: Server, time: Duration) {
+        for _ in 0..time.as_millis() / TICK.as_millis() {
+            let limit = f64::from(self.auto.limit());
+            let rate = server.rate(limit);
+            // Some noise: what completes in a tick is off by up to a tenth.
+            self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let noise = 0.9 + 0.2 * (self.random >> 40) as f64 / f64::from(1 << 24);
+            self.owed += rate * TICK.as_secs_f64() * noise;
+            let took = Duration::from_secs_f64(limit / rate);
+            while self.owed >= 1.0 {
+                self.owed -= 1.0;
+                self.seen.add(took, server.is_busy);
+            }
+            self.seen.alarms += server.alarms;
+            self.now += TICK;
+            self.auto.tick(self.now, self.seen);
+            assert!((1..=self.auto.bounds.ceiling).contains(&self.auto.limit()));
+        }
+    }
+
+    fn reasons(&self) -> Vec<Why> {
+        self.auto.trace().map(|it| it.why).collect()
+    }
+}
+
+const WIDE: Bounds = Bounds { floor: 2, ceiling: 400, start: 16 };
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+#[test]
+fn the_knee_is_found_from_both_sides() {
+    for start in [2, 8, 16, 60, 300] {
+        for knee in [4.0, 12.0, 50.0] {
+            let server = Server { knee, ..BUSY };
+            let mut run = Run::new(Bounds { start, ..WIDE }, Rhythm::Own);
+            run.ticks(server, seconds(20));
+            let before = run.seen.completed;
+            run.ticks(server, seconds(20));
+            let share = (run.seen.completed - before) as f64 / 20.0 / server.peak;
+            assert!(share > 0.87, "from {start} to {knee}: {share}");
+        }
+    }
+}
+
+#[test]
+fn a_plateau_is_left_at_its_lower_edge() {
+    let server = Server { loss: 0.0, ..BUSY };
+    let mut run = Run::new(Bounds { start: 100, ..WIDE }, Rhythm::Own);
+    run.ticks(server, seconds(60));
+    let centre = run.auto.centre();
+    assert!((0.8 * server.knee..1.8 * server.knee).contains(&centre), "{centre}");
+}
+
+#[test]
+fn nothing_moves_while_nobody_waits() {
+    let idle = Server { is_busy: false, ..BUSY };
+    let mut run = Run::new(WIDE, Rhythm::Own);
+    run.ticks(idle, seconds(20));
+    assert_eq!(run.auto.centre(), 16.0);
+    assert!(run.reasons().iter().all(|why| *why == Why::NotSaturated));
+    // Nor while nothing happens at all.
+    run.ticks(Server { peak: 0.01, ..BUSY }, seconds(20));
+    assert_eq!(run.auto.centre(), 16.0);
+}
+
+#[test]
+fn the_start_far_below_the_knee_is_quick() {
+    let server = Server { knee: 60.0, ..BUSY };
+    let mut run = Run::new(Bounds { start: 4, ..WIDE }, Rhythm::Own);
+    run.ticks(server, seconds(5));
+    assert!(server.rate(run.auto.centre()) > 0.8 * server.peak, "{}", run.auto.centre());
+    assert!(run.reasons().contains(&Why::Up(0.4)));
+}
+
+#[test]
+fn alarms_halve_the_limit_once_in_two_seconds() {
+    let mut run = Run::new(Bounds { start: 64, ..WIDE }, Rhythm::Own);
+    run.ticks(Server { alarms: 1, is_busy: false, ..BUSY }, seconds(5));
+    assert_eq!(run.reasons().iter().filter(|why| **why == Why::Alarms).count(), 3);
+    assert_eq!(run.auto.centre(), 8.0);
+}
+
+#[test]
+fn a_collapse_pulls_the_brake_and_a_false_one_lets_go() {
+    // Learns a knee of 40, far above where it began.
+    let healthy = Server { knee: 40.0, ..BUSY };
+    let mut run = Run::new(Bounds { start: 8, ..WIDE }, Rhythm::Own);
+    run.ticks(healthy, seconds(20));
+    let before = run.auto.centre();
+    assert!(before > 20.0, "{before}");
+    // From now on more than ten at once are worse than one: four times slower, and more.
+    run.ticks(Server { knee: 10.0, loss: 0.4, ..BUSY }, seconds(1));
+    assert!(run.reasons().contains(&Why::Collapse), "{:?}", run.reasons());
+    assert!(run.auto.centre() <= before / 2.0);
+
+    // The same fall, but now because each statement takes eight times as long: fewer slots do not help.
+    let mut run = Run::new(Bounds { start: 8, ..WIDE }, Rhythm::Own);
+    run.ticks(healthy, seconds(20));
+    let before = run.auto.centre();
+    run.ticks(Server { peak: healthy.peak / 8.0, ..healthy }, seconds(3));
+    assert!(run.reasons().contains(&Why::BrakeUndone), "{:?}", run.reasons());
+    assert!(run.auto.centre() > 0.7 * before, "{} of {before}", run.auto.centre());
+}
+
+#[test]
+fn another_load_makes_it_forget() {
+    let mut run = Run::new(WIDE, Rhythm::Own);
+    run.ticks(BUSY, seconds(10));
+    run.ticks(Server { peak: 2500.0, knee: 30.0, ..BUSY }, seconds(2));
+    assert!(run.reasons().contains(&Why::Changed));
+    run.ticks(Server { peak: 2500.0, knee: 30.0, ..BUSY }, seconds(10));
+    assert!(run.auto.centre() > 20.0, "{}", run.auto.centre());
+}
+
+#[test]
+fn the_clock_tells_all_the_same_side() {
+    let (mut one, mut two) = (Run::new(WIDE, Rhythm::Clock), Run::new(WIDE, Rhythm::Clock));
+    // The second began a little later.
+    one.ticks(BUSY, Duration::from_millis(260));
+    two.now = one.now;
+    let (mut ups, mut downs) = (0, 0);
+    for _ in 0..200 {
+        one.ticks(BUSY, TICK);
+        two.ticks(BUSY, TICK);
+        assert_eq!(one.auto.side, two.auto.side);
+        match one.auto.side {
+            Side::Up => ups += 1,
+            Side::Down => downs += 1,
+        }
+    }
+    assert!(ups > 80 && downs > 80, "{ups} {downs}");
+}
+
+#[test]
+fn a_clock_that_is_set_back_or_far_ahead_does_no_harm() {
+    for rhythm in [Rhythm::Own, Rhythm::Clock] {
+        let mut run = Run::new(WIDE, rhythm);
+        run.ticks(BUSY, seconds(5));
+        run.now -= seconds(100_000);
+        run.ticks(BUSY, seconds(5));
+        run.now += seconds(1_000_000);
+        run.ticks(BUSY, seconds(10));
+        let share = BUSY.rate(run.auto.centre()) / BUSY.peak;
+        assert!(share > 0.8, "{rhythm:?}: {}", run.auto.centre());
+    }
+}
+
+#[test]
+fn odd_bounds_are_made_sense_of() {
+    let bounds = Bounds { floor: 9, ceiling: 3, start: 0 };
+    let mut run = Run::new(bounds, Rhythm::Own);
+    run.ticks(BUSY, seconds(5));
+    assert!(run.auto.limit() <= 3);
+    let bounds = Bounds { floor: 0, ceiling: 0, start: 0 };
+    let mut run = Run::new(bounds, Rhythm::Clock);
+    run.ticks(BUSY, seconds(5));
+    assert_eq!(run.auto.limit(), 1);
+}
+
+#[test]
+fn the_trace_is_bounded_and_in_order() {
+    let mut run = Run::new(WIDE, Rhythm::Own);
+    run.ticks(BUSY, seconds(60));
+    let times: Vec<_> = run.auto.trace().map(|it| it.at).collect();
+    assert_eq!(times.len(), TRACE);
+    assert!(times.is_sorted());
+}
+
+#[test]
+fn counts_may_wrap() {
+    let mut seen = Totals { busy_squared: u64::MAX - 5, busy: u64::MAX, ..Totals::default() };
+    let before = seen;
+    seen.add(Duration::from_micros(10), true);
+    let some = seen.since(before);
+    assert_eq!((some.completed, some.followed, some.busy, some.busy_squared), (1, 1, 10, 100));
+    seen.add(Duration::MAX, false);
+    assert_eq!(seen.since(before).plus(some).completed, 3);
+}
