@@ -1,21 +1,61 @@
 //! Admission to one server: who may start a statement now, who waits, and who is next.
 //!
 //! One gate per worker and server; the slots and the cap on links behind it belong to the whole process
-//! ([`Slots`]). Clients wait first-in-first-out, links are reused last-in-first-out. A client that holds a link
-//! (it is carried, pinned or in a transaction) needs a slot only; one that does not needs a slot and a link of its
-//! key. A client in a transaction may hold locks that others wait for, so it is never made to wait.
+//! ([`Slots`], [`Cap`]). Clients wait first-in-first-out, links are reused last-in-first-out. A client that holds a
+//! link (it is carried, pinned or in a transaction) needs a slot only; one that does not needs a slot and a link of
+//! its key. A client in a transaction may hold locks that others wait for, so it is never made to wait.
 //!
-//! Invariants: a waiter stands in one line only; a slot that is given back goes to the longest waiter who can use
-//! it, in this worker or in another; nobody waits while a slot and a link that suits are free.
+//! Who is next: those who come back after their own client kept the server waiting; then who has waited for a
+//! second, whatever its class; then the class that is furthest behind its share ([`classes`](crate::classes)), and in
+//! it the oldest, or in an overload the newest ([`overload`](crate::overload)). Whose kind of statement is stuck in
+//! the server is set aside meanwhile ([`parked`](crate::parked)).
+//!
+//! Invariants: a waiter stands in one line only; a slot that is given back goes to who is next among those who can
+//! use it, in this worker or in another; nobody waits while a slot and a link that suits are free.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::cap::Cap;
+use crate::classes::{ClassId, Classes, Shares};
+use crate::intent::Digest;
+use crate::limit::Totals;
 use crate::line::{Line, Place};
-use crate::pool::Pool;
+use crate::parked::Bulkheads;
 use crate::slots::Slots;
+
+use self::lanes::{Keyed, Lane, Waiter};
+pub use self::links::Want;
+pub use self::refusal::{Reason, Refusal};
+
+/// What a statement is to the gate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ask {
+    pub class: ClassId,
+    /// Its kind, if that is known.
+    pub digest: Option<Digest>,
+}
+
+/// A slot that a statement has. It is given back with [`Gate::pass_on`], once.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Slot {
+    ask: Ask,
+    hold: Hold,
+    since: Instant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hold {
+    /// One of the limit's, or beyond it by force.
+    Held,
+    /// In the place of somebody to whom a slot is on its way.
+    Borrowed,
+    /// None any more: the statement waits for something in the server.
+    Parked,
+}
 
 /// Where a waiter stands, so that it can leave early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,62 +64,25 @@ pub struct Waiting<K> {
     place: Place,
 }
 
-/// The lines of a gate: one for those with links of their own, one for each key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lane<K> {
-    Own,
-    Key(K),
-}
-
 /// A statement that may start now. Its slot has been taken.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Start<W, L> {
     /// On the link that it holds.
-    Own(W),
+    Own(W, Slot),
     /// On this link, which has been taken from the pool.
-    On(W, L),
+    On(W, L, Slot),
 }
 
-/// What should be done so that those who wait for a link get one.
-#[derive(Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Want<L> {
-    Nothing,
-    /// Open a link; its place under the cap has been taken.
-    Open,
-    /// Close this idle link of another key, then ask again.
-    Close(L),
-    /// All places under the cap are taken, perhaps by idle links of other workers: ask them to close one.
-    Ask,
-}
-
-#[derive(Debug)]
-struct Keyed<W, L> {
-    line: Line<W>,
-    idle: Pool<L>,
-    opening: usize,
-    /// Links of this key that exist: idle, running or held.
-    links: usize,
-    /// When the last attempt to open one failed, if none has succeeded since.
-    failed: Option<Instant>,
-}
-
-impl<W, L> Keyed<W, L> {
-    /// How many wait for a slot only: a link is there for them.
-    fn ready(&self) -> usize {
-        self.line.len().min(self.idle.len())
-    }
-
-    /// How many wait for a link that is not even being opened.
-    fn lacking(&self) -> usize {
-        self.line.len().saturating_sub(self.idle.len() + self.opening)
-    }
-}
-
-impl<W, L> Default for Keyed<W, L> {
-    fn default() -> Self {
-        Self { line: Line::default(), idle: Pool::default(), opening: 0, links: 0, failed: None }
-    }
+/// What a gate has done. Figures only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Slots passed to a waiter of the same worker, and granted to another worker.
+    pub passed_on: u64,
+    pub granted: u64,
+    /// Statements that started beyond the limit: by force, and in the place of a slot that was on its way.
+    pub forced: u64,
+    pub borrowed: u64,
+    pub parked: u64,
 }
 
 /// One worker's gate. `W` stands for a waiter, `L` for a link, `K` tells which links suit which clients.
@@ -87,339 +90,415 @@ impl<W, L> Default for Keyed<W, L> {
 pub struct Gate<K, W, L> {
     worker: usize,
     slots: Arc<Slots>,
-    links: Arc<Slots>,
-    own: Line<W>,
+    links: Arc<Cap>,
+    /// Those who come back after back-pressure: they have a link, and come before all others.
+    again: Line<Waiter<W>>,
+    /// Those who hold a link: a line for each class.
+    own: Box<[Line<Waiter<W>>]>,
     keyed: HashMap<K, Keyed<W, L>>,
+    shares: Shares,
+    bulkheads: Bulkheads,
     /// Slots handed on within this worker since another worker was looked at.
     handed_on: u32,
+    /// Workers that must be woken, because they were granted a slot or wait for their class.
+    to_wake: Vec<usize>,
+    totals: Totals,
+    counts: Counts,
 }
 
-/// A link that has been idle for so long is spare: nobody misses it.
-const SPARE: Duration = Duration::from_secs(1);
-
-/// Time between a link that could not be opened and the next attempt, while others are still hoped for.
-const RETRY: Duration = Duration::from_millis(500);
-
-/// After so many slots handed on within a worker, another worker that waits gets one.
+/// After so many slots handed on within a worker, the others are looked at.
 const OWN_TURNS: u32 = 8;
+
+/// Who has waited for so long competes with the first of all classes.
+const KICKED_UP: Duration = Duration::from_secs(1);
 
 impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
     /// `slots` and `links` are the process's limits on statements and on links.
-    pub fn new(worker: usize, slots: Arc<Slots>, links: Arc<Slots>) -> Self {
-        Self { worker, slots, links, own: Line::default(), keyed: HashMap::new(), handed_on: 0 }
+    pub fn new(worker: usize, slots: Arc<Slots>, links: Arc<Cap>, classes: Arc<Classes>) -> Self {
+        Self {
+            worker,
+            slots,
+            links,
+            again: Line::default(),
+            own: (0..classes.len()).map(|_| Line::default()).collect(),
+            keyed: HashMap::new(),
+            shares: Shares::new(classes),
+            bulkheads: Bulkheads::default(),
+            handed_on: 0,
+            to_wake: Vec::new(),
+            totals: Totals::default(),
+            counts: Counts::default(),
+        }
     }
 
     /// How many wait in this worker.
     pub fn waiting(&self) -> usize {
-        self.own.len() + self.keyed.values().map(|keyed| keyed.line.len()).sum::<usize>()
+        let count = |line: &Line<_>| line.len() + line.aside();
+        let keyed = self.keyed.values().flat_map(|keyed| keyed.lines.iter());
+        count(&self.again) + self.own.iter().chain(keyed).map(count).sum::<usize>()
     }
 
-    pub fn idle_links(&self) -> usize {
-        self.keyed.values().map(|keyed| keyed.idle.len()).sum()
+    /// What the limit is steered by, for this worker's part.
+    pub const fn totals(&self) -> Totals {
+        self.totals
     }
 
-    /// A client that holds a link wants to start. True: it may, with a slot taken.
-    pub fn enter_own(&mut self) -> bool {
-        self.own.is_empty() && self.slots.try_take()
+    pub const fn counts(&self) -> Counts {
+        self.counts
     }
 
-    /// A client that must not wait starts: its slot may be beyond the limit.
-    pub fn force(&mut self) {
+    /// The server is in distress: it has too many connections, a lock was waited for too long, a link broke.
+    pub const fn alarm(&mut self) {
+        self.totals.alarms = self.totals.alarms.wrapping_add(1);
+    }
+
+    /// A worker that must be woken, so that it calls [`Self::next`]. Call until `None` after any other call.
+    pub fn next_wake(&mut self) -> Option<usize> {
+        self.to_wake.pop()
+    }
+
+    /// A client that holds a link wants to start.
+    pub fn enter_own(&mut self, ask: Ask, now: Instant) -> Option<Slot> {
+        let is_first = self.again.is_empty() && self.in_line(&self.own) == 0;
+        self.enter_with(is_first, ask, now)
+    }
+
+    /// A client that must not wait starts, beyond the limit if need be: it may hold locks, or ends a transaction.
+    pub fn force(&mut self, ask: Ask, now: Instant) -> Slot {
         self.slots.force();
+        self.shares.force_start(ask.class);
+        self.bulkheads.started(ask.digest);
+        self.counts.forced += 1;
+        Slot { ask, hold: Hold::Held, since: now }
     }
 
-    /// A client without a link wants to start; `suits` prefers some links. Its slot is taken with the link.
-    pub fn enter(&mut self, key: K, suits: impl Fn(&L) -> bool) -> Option<L> {
-        let keyed = self.keyed.get_mut(&key)?;
-        if !keyed.line.is_empty() || keyed.idle.is_empty() || !self.slots.try_take() {
+    /// A client without a link wants to start; `suits` prefers some links.
+    pub fn enter(
+        &mut self,
+        key: K,
+        ask: Ask,
+        now: Instant,
+        suits: impl Fn(&L) -> bool,
+    ) -> Option<(L, Slot)> {
+        let keyed = self.keyed.get(&key).filter(|keyed| !keyed.idle.is_empty())?;
+        let is_first = self.in_line(&keyed.lines) == 0;
+        let slot = self.enter_with(is_first, ask, now)?;
+        let link = self.keyed.get_mut(&key)?.idle.take(suits)?;
+        Some((link, slot))
+    }
+
+    fn enter_with(&mut self, is_first: bool, ask: Ask, now: Instant) -> Option<Slot> {
+        let may_start = self.bulkheads.may_start(ask.digest, self.part_of_slots())
+            && self.shares.may_start(ask.class);
+        if !may_start {
             return None;
         }
-        keyed.idle.take(suits)
+        let hold = if is_first && self.slots.try_take() {
+            Hold::Held
+        } else if self.slots.try_borrow(now) {
+            self.counts.borrowed += 1;
+            Hold::Borrowed
+        } else {
+            return None;
+        };
+        let slot = Slot { ask, hold, since: now };
+        if self.shares.try_start(ask.class) {
+            self.bulkheads.started(ask.digest);
+            return Some(slot);
+        }
+        self.return_slot(slot.hold);
+        None
     }
 
-    /// Takes this very link, if it is idle, without a slot: the client then holds it.
-    pub fn claim(&mut self, key: K, is_it: impl Fn(&L) -> bool) -> Option<L> {
-        let link = self.keyed.get_mut(&key)?.idle.remove(is_it);
+    /// Joins the line of those who hold a link. Call [`Self::next`] afterwards.
+    pub fn wait_own(&mut self, waiter: W, ask: Ask, now: Instant) -> Result<Waiting<K>, Full<W>> {
+        let waiter = self.join(waiter, ask)?;
+        let at = self.class_index(ask);
+        let place = self.own[at].push(waiter, now);
         self.publish();
-        link
-    }
-
-    /// Joins the line of those who hold a link. Call [`Self::next`] once afterwards.
-    pub fn wait_own(&mut self, waiter: W, now: Instant) -> Waiting<K> {
-        let place = self.own.push(waiter, now);
-        self.publish();
-        Waiting { lane: Lane::Own, place }
+        Ok(Waiting { lane: Lane::Own(at), place })
     }
 
     /// Joins the line of a key. Call [`Self::next`] and [`Self::want`] afterwards.
-    pub fn wait(&mut self, key: K, waiter: W, now: Instant) -> Waiting<K> {
-        let place = self.keyed.entry(key).or_default().line.push(waiter, now);
+    pub fn wait(
+        &mut self,
+        key: K,
+        waiter: W,
+        ask: Ask,
+        now: Instant,
+    ) -> Result<Waiting<K>, Full<W>> {
+        let waiter = self.join(waiter, ask)?;
+        let at = self.class_index(ask);
+        let place = self.keyed(key).lines[at].push(waiter, now);
         self.publish();
-        Waiting { lane: Lane::Key(key), place }
+        Ok(Waiting { lane: Lane::Key(key, at), place })
     }
 
     /// Joins the line of a key at its head: a client whose statement was sent, and must be sent again.
-    pub fn wait_again(&mut self, key: K, waiter: W, now: Instant) -> Waiting<K> {
-        let place = self.keyed.entry(key).or_default().line.push_first(waiter, now);
+    pub fn wait_again(&mut self, key: K, waiter: W, ask: Ask, now: Instant) -> Waiting<K> {
+        self.shares.joins(ask.class);
+        let at = self.class_index(ask);
+        let place = self.keyed(key).lines[at].push_first(Waiter { waiter, ask }, now);
         self.publish();
-        Waiting { lane: Lane::Key(key), place }
+        Waiting { lane: Lane::Key(key, at), place }
+    }
+
+    /// A client whose reply was held up by itself, and whose slot was left, reads on: its statement needs a slot
+    /// again, and comes before all others. Call [`Self::next`] afterwards.
+    pub fn come_back(&mut self, waiter: W, ask: Ask, now: Instant) -> Waiting<K> {
+        self.shares.joins(ask.class);
+        let place = self.again.push(Waiter { waiter, ask }, now);
+        self.publish();
+        Waiting { lane: Lane::Again, place }
     }
 
     /// Leaves the line, because the client is gone. `None` if it was served already.
     pub fn leave(&mut self, waiting: Waiting<K>) -> Option<W> {
-        let waiter = match waiting.lane {
-            Lane::Own => self.own.leave(waiting.place),
-            Lane::Key(key) => self.keyed.get_mut(&key)?.line.leave(waiting.place),
-        };
-        self.publish();
-        waiter
+        let line = self.line(waiting.lane)?;
+        let waiter = line.leave(waiting.place)?;
+        self.left(waiter.ask);
+        Some(waiter.waiter)
     }
 
-    /// Starts the longest waiter who can start. Call until `None` after anything was given back or put in.
-    pub fn next(&mut self, suits: impl Fn(&W, &L) -> bool) -> Option<Start<W, L>> {
-        let lane = self.first_ready()?;
-        if !self.slots.try_take() {
-            return None;
-        }
-        Some(self.start_head(lane, suits))
-    }
-
-    /// Ends a statement: its slot passes straight to the longest waiter who can start, if there is one here.
-    ///
-    /// The second part of the answer is another worker that must be woken because it waits for the slot.
-    pub fn pass_on(
-        &mut self,
-        suits: impl Fn(&W, &L) -> bool,
-    ) -> (Option<Start<W, L>>, Option<usize>) {
-        let over_limit = self.slots.held() > self.slots.limit();
-        if !over_limit && let Some(lane) = self.first_ready() {
-            self.handed_on += 1;
-            if self.handed_on < OWN_TURNS || self.slots.other_waiting(self.worker).is_none() {
-                return (Some(self.start_head(lane, suits)), None);
+    /// Starts whoever is next. Call until `None` after anything was given back or put in.
+    pub fn next(&mut self, now: Instant, suits: impl Fn(&W, &L) -> bool) -> Option<Start<W, L>> {
+        loop {
+            let is_granted = self.slots.claim(self.worker);
+            let is_free = || self.slots.held() < self.slots.limit();
+            let may_take = is_granted || is_free() && self.has_ready() && self.slots.try_take();
+            if !may_take {
+                return None;
+            }
+            if let Some(start) = self.start_next(now, &suits) {
+                return Some(start);
+            }
+            // Nobody here has any use for it. Another worker may, and must not think that somebody here has.
+            self.publish();
+            self.return_slot(Hold::Held);
+            if !is_granted {
+                return None;
             }
         }
-        self.handed_on = 0;
-        (None, self.slots.give_back(self.worker))
+    }
+
+    /// Ends a statement: its slot passes straight to whoever is next here, or to another worker. Call
+    /// [`Self::next`] until `None`, and [`Self::next_wake`], afterwards.
+    #[allow(clippy::needless_pass_by_value, reason = "a slot is given back once")]
+    pub fn pass_on(
+        &mut self,
+        slot: Slot,
+        now: Instant,
+        suits: impl Fn(&W, &L) -> bool,
+    ) -> Option<Start<W, L>> {
+        let Slot { ask, hold, since } = slot;
+        let took = now.saturating_duration_since(since);
+        self.ended(ask, hold, took);
+        let (start, is_followed) = match hold {
+            Hold::Held => self.pass(now, suits),
+            hold => {
+                self.return_slot(hold);
+                (None, self.has_ready())
+            }
+        };
+        self.totals.add(took, is_followed);
+        start
+    }
+
+    /// The statement behind on the same link has begun, in the slot of the one before it.
+    pub fn renew(&mut self, slot: &mut Slot, ask: Ask, now: Instant) {
+        let took = now.saturating_duration_since(slot.since);
+        self.ended(slot.ask, slot.hold, took);
+        self.totals.add(took, true);
+        self.shares.force_start(ask.class);
+        self.bulkheads.started(ask.digest);
+        let hold = if slot.hold == Hold::Parked { Hold::Held } else { slot.hold };
+        if slot.hold == Hold::Parked {
+            self.slots.unpark();
+            self.slots.force();
+        }
+        *slot = Slot { ask, hold, since: now };
+    }
+
+    /// Whether a statement is so old that it seems to wait for something in the server.
+    pub fn seems_stuck(&self, slot: &Slot, now: Instant) -> bool {
+        let age = now.saturating_duration_since(slot.since);
+        slot.hold != Hold::Parked && age >= self.bulkheads.patience(slot.ask.digest)
+    }
+
+    /// Parks a statement that seems stuck: its slot passes on as if it had ended. Call [`Self::next`] until `None`,
+    /// and [`Self::next_wake`], afterwards.
+    pub fn park(
+        &mut self,
+        slot: &mut Slot,
+        now: Instant,
+        suits: impl Fn(&W, &L) -> bool,
+    ) -> Option<Start<W, L>> {
+        if slot.hold == Hold::Parked || !self.slots.try_park() {
+            return None;
+        }
+        self.bulkheads.park(slot.ask.digest);
+        self.counts.parked += 1;
+        match std::mem::replace(&mut slot.hold, Hold::Parked) {
+            Hold::Held => self.pass(now, suits).0,
+            hold => {
+                self.return_slot(hold);
+                None
+            }
+        }
     }
 
     /// Takes the head of a key's line, whose statement is to be written to a busy link behind others: it needs no
     /// slot of its own, as it will run on theirs. `suits` says whether it may.
     ///
-    /// `None` if somebody in another line has waited longer and could have the slot, or another worker is due.
-    pub fn take_ahead(&mut self, key: K, suits: impl Fn(&W) -> bool) -> Option<W> {
-        let line = &self.keyed.get(&key)?.line;
-        let since = line.head_since()?;
-        let is_due = |other: Instant| other < since;
-        let other_is_due = self.own.head_since().is_some_and(is_due)
-            || self
-                .keyed
-                .iter()
-                .any(|(other, keyed)| *other != key && keyed.line.head_since().is_some_and(is_due));
-        if other_is_due || !line.head().is_some_and(suits) {
+    /// `None` if somebody in another line comes first and could have the slot, or another worker is due.
+    pub fn take_ahead(
+        &mut self,
+        key: K,
+        now: Instant,
+        suits: impl Fn(&W) -> bool,
+    ) -> Option<(W, Ask)> {
+        let lane = self.best(now, Candidates::All)?;
+        let line = self.line(lane)?;
+        let (head, since) = (line.head()?, line.head_since()?);
+        if !matches!(lane, Lane::Key(of, _) if of == key) || !suits(&head.waiter) {
             return None;
         }
-        if self.handed_on >= OWN_TURNS && self.slots.other_waiting(self.worker).is_some() {
-            return None;
+        if self.handed_on >= OWN_TURNS {
+            if self.slots.much_older(self.worker, since).is_some() {
+                return None;
+            }
+            self.handed_on = 0;
+        }
+        let (Waiter { waiter, ask }, _) = self.line(lane)?.pop()?;
+        self.handed_on += 1;
+        self.left(ask);
+        Some((waiter, ask))
+    }
+
+    /// Takes out somebody who has waited too long: for its class, for all (`wait_max`), or for the overload there is.
+    pub fn expire_waiter(
+        &mut self,
+        now: Instant,
+        wait_max: Option<Duration>,
+    ) -> Option<(W, Refusal)> {
+        let (lane, is_aside, refusal) = self.first_late(now, wait_max)?;
+        let line = self.line(lane)?;
+        let popped = if is_aside { line.pop_aside() } else { line.pop() };
+        let (Waiter { waiter, ask }, _) = popped?;
+        self.left(ask);
+        Some((waiter, refusal))
+    }
+
+    /// Starts the one who is next in a slot that has been taken.
+    fn start_next(&mut self, now: Instant, suits: impl Fn(&W, &L) -> bool) -> Option<Start<W, L>> {
+        loop {
+            let lane = self.best(now, Candidates::Ready)?;
+            let ask = self.first_of(lane)?.ask;
+            if self.shares.try_start(ask.class) {
+                return Some(self.start_first(lane, now, suits));
+            }
+        }
+    }
+
+    /// Passes a held slot on. The second part of the answer is whether anybody has waited for it.
+    fn pass(
+        &mut self,
+        now: Instant,
+        suits: impl Fn(&W, &L) -> bool,
+    ) -> (Option<Start<W, L>>, bool) {
+        if self.slots.held() > self.slots.limit() {
+            let is_followed = self.has_ready();
+            self.return_slot(Hold::Held);
+            return (None, is_followed);
         }
         self.handed_on += 1;
-        let (waiter, _) = self.keyed.get_mut(&key)?.line.pop()?;
-        self.publish();
-        Some(waiter)
-    }
-
-    /// How many of those who wait in a key's line fall to each of its busy links.
-    pub fn share(&self, key: K) -> usize {
-        self.keyed.get(&key).map_or(0, |keyed| {
-            let busy = keyed.links.saturating_sub(keyed.idle.len() + keyed.opening);
-            keyed.line.len().div_ceil(busy.max(1))
-        })
-    }
-
-    /// Another worker that waits for a slot which is free and of no use here, because the waiter
-    /// for whom this worker was woken has been served meanwhile, or has left. Call [`Self::next`]
-    /// first.
-    pub fn unused_slot(&self) -> Option<usize> {
-        let is_free = self.slots.held() < self.slots.limit();
-        is_free.then(|| self.slots.other_waiting(self.worker)).flatten()
-    }
-
-    /// Puts a link back that anyone of its key may use. Call [`Self::next`] afterwards.
-    pub fn put(&mut self, key: K, link: L, now: Instant) {
-        let keyed = self.keyed.entry(key).or_default();
-        keyed.idle.put(link, now);
-        // Where nobody waits, nothing has become possible.
-        if !keyed.line.is_empty() {
-            self.publish();
-        }
-    }
-
-    /// Says what would help those of this key who wait for a link.
-    ///
-    /// A key that has links already gets more only from those that are really spare: else two keys, or two workers,
-    /// would close each other's links in turn.
-    pub fn want(&mut self, key: K, now: Instant) -> Want<L> {
-        let Some(keyed) = self.keyed.get_mut(&key) else { return Want::Nothing };
-        if keyed.lacking() == 0 {
-            return Want::Nothing;
-        }
-        if keyed.failed.is_some_and(|at| now.saturating_duration_since(at) < RETRY) {
-            return Want::Nothing;
-        }
-        if self.links.try_take() {
-            keyed.opening += 1;
-            keyed.links += 1;
-            self.publish();
-            return Want::Open;
-        }
-        let has_links = keyed.links > 0;
-        let spare = if has_links { SPARE } else { Duration::ZERO };
-        // Idle links of the key itself only wait for a slot.
-        let coldest = self
-            .keyed
-            .iter_mut()
-            .filter(|(other, _)| **other != key)
-            .filter_map(|(_, keyed)| Some((keyed.idle.coldest()?, keyed)))
-            .min_by_key(|(since, _)| *since);
-        match coldest.and_then(|(_, keyed)| keyed.idle.expire(now, spare)) {
-            Some(link) => {
-                self.publish();
-                Want::Close(link)
-            }
-            None if has_links => Want::Nothing,
-            None => Want::Ask,
-        }
-    }
-
-    /// A link that is not idle serves another key from now on.
-    pub fn rekey(&mut self, from: K, to: K) {
-        if from != to {
-            if let Some(keyed) = self.keyed.get_mut(&from) {
-                keyed.links = keyed.links.saturating_sub(1);
-            }
-            self.keyed.entry(to).or_default().links += 1;
-        }
-    }
-
-    /// A link that was being opened is there, and is put in with [`Self::put`].
-    pub fn opened(&mut self, key: K) {
-        if let Some(keyed) = self.keyed.get_mut(&key) {
-            keyed.opening = keyed.opening.saturating_sub(1);
-            keyed.failed = None;
-        }
-        self.publish();
-    }
-
-    /// A link could not be opened, and no other is tried for a while: a server that refuses is not to be stormed.
-    /// The answer is another worker that waits for its place under the cap.
-    #[must_use]
-    pub fn failed(&mut self, key: K, now: Instant) -> Option<usize> {
-        if let Some(keyed) = self.keyed.get_mut(&key) {
-            keyed.opening = keyed.opening.saturating_sub(1);
-            keyed.failed = Some(now);
-        }
-        self.closed(key, |_| false)
-    }
-
-    /// A link of this key is gone. The answer is another worker that waits for its place under the cap.
-    #[must_use]
-    pub fn closed(&mut self, key: K, is_it: impl Fn(&L) -> bool) -> Option<usize> {
-        if let Some(keyed) = self.keyed.get_mut(&key) {
-            keyed.idle.remove(is_it);
-            keyed.links = keyed.links.saturating_sub(1);
-            if keyed.links == 0 && keyed.line.is_empty() && keyed.opening == 0 {
-                self.keyed.remove(&key);
+        if self.handed_on >= OWN_TURNS {
+            self.handed_on = 0;
+            let oldest = self.oldest_ready().unwrap_or(now);
+            if let Some(other) = self.slots.much_older(self.worker, oldest) {
+                self.slots.grant(other);
+                self.counts.granted += 1;
+                self.to_wake.push(other);
+                return (None, true);
             }
         }
+        if let Some(start) = self.start_next(now, suits) {
+            self.counts.passed_on += 1;
+            return (Some(start), true);
+        }
+        let granted = self.to_wake.len();
         self.publish();
-        self.links.give_back(self.worker)
+        self.return_slot(Hold::Held);
+        (None, self.to_wake.len() > granted)
     }
 
-    /// Whether links of this key exist, or are being opened.
-    pub fn has_links(&self, key: K) -> bool {
-        self.keyed.get(&key).is_some_and(|keyed| keyed.links > 0)
+    /// Gives back a slot that nobody here can use.
+    fn return_slot(&mut self, hold: Hold) {
+        match hold {
+            Hold::Held => {
+                if let Some(other) = self.slots.give_back(self.worker) {
+                    self.counts.granted += 1;
+                    self.to_wake.push(other);
+                }
+            }
+            Hold::Borrowed => self.slots.give_back_borrowed(),
+            Hold::Parked => self.slots.unpark(),
+        }
     }
 
-    /// Takes out an idle link of one of these keys.
-    pub fn take_idle(&mut self, is_one: impl Fn(K) -> bool, now: Instant) -> Option<L> {
-        let mut keyed = self.keyed.iter_mut().filter(|(key, _)| is_one(**key));
-        let link = keyed.find_map(|(_, keyed)| keyed.idle.expire(now, Duration::ZERO));
-        self.publish();
-        link
-    }
-
-    /// Takes out the coldest link that has been idle for `age`; zero takes any.
-    pub fn expire_link(&mut self, now: Instant, age: Duration) -> Option<L> {
-        let link = self.keyed.values_mut().find_map(|keyed| keyed.idle.expire(now, age));
-        self.publish();
-        link
-    }
-
-    /// Takes out the waiter who has waited longest, if that is `wait_max` or more.
-    pub fn expire_waiter(&mut self, now: Instant, wait_max: Duration) -> Option<(W, Duration)> {
-        let is_late = |since: Instant| now.saturating_duration_since(since) >= wait_max;
-        let line = if self.own.head_since().is_some_and(is_late) {
-            &mut self.own
+    /// A statement has ended: its class is charged, and its kind learnt.
+    fn ended(&mut self, ask: Ask, hold: Hold, took: Duration) {
+        let wake = self.shares.ended(self.worker, ask.class, took);
+        self.to_wake.extend(wake);
+        if hold == Hold::Parked {
+            self.bulkheads.unpark(ask.digest);
         } else {
-            let mut lines = self.keyed.values_mut().map(|keyed| &mut keyed.line);
-            lines.find(|line| line.head_since().is_some_and(is_late))?
-        };
-        let (waiter, since) = line.pop()?;
-        self.publish();
-        Some((waiter, now.saturating_duration_since(since)))
-    }
-
-    /// Takes out a waiter of this key, if no link of the key exists or is being opened that could ever serve it.
-    pub fn give_up(&mut self, key: K) -> Option<W> {
-        let keyed = self.keyed.get_mut(&key).filter(|keyed| keyed.links == 0)?;
-        let waiter = keyed.line.pop();
-        if keyed.line.is_empty() {
-            // Who comes next has a try of his own.
-            keyed.failed = None;
+            self.bulkheads.ended(ask.digest, took);
         }
-        let (waiter, _) = waiter?;
-        self.publish();
-        Some(waiter)
+        self.bring_back(ask.digest);
     }
 
-    /// Keys that have somebody waiting for a link.
-    pub fn keys_waiting(&self) -> impl Iterator<Item = K> + '_ {
-        self.keyed.iter().filter(|(_, keyed)| !keyed.line.is_empty()).map(|(key, _)| *key)
-    }
-
-    /// The lane whose head has waited longest among those that could start if they had a slot.
-    fn first_ready(&self) -> Option<Lane<K>> {
-        let own = self.own.head_since().map(|since| (since, Lane::Own));
-        let keyed = self.keyed.iter().filter(|(_, keyed)| !keyed.idle.is_empty()).filter_map(
-            |(key, keyed)| keyed.line.head_since().map(|since| (since, Lane::Key(*key))),
-        );
-        keyed.chain(own).min_by_key(|(since, _)| *since).map(|(_, lane)| lane)
-    }
-
-    fn start_head(&mut self, lane: Lane<K>, suits: impl Fn(&W, &L) -> bool) -> Start<W, L> {
-        const READY: &str = "first_ready saw a waiter and a link here";
+    fn start_first(
+        &mut self,
+        lane: Lane<K>,
+        now: Instant,
+        suits: impl Fn(&W, &L) -> bool,
+    ) -> Start<W, L> {
+        const READY: &str = "the best lane has a waiter, and a link if it needs one";
+        let order = self.order(lane);
+        let line = self.line(lane).expect(READY);
+        let since = line.head_since();
+        let (Waiter { waiter, ask }, _) = order.pop(line).expect(READY);
+        self.shares.see(ask.class, since, now);
+        self.bulkheads.started(ask.digest);
+        let slot = Slot { ask, hold: Hold::Held, since: now };
         let start = match lane {
-            Lane::Own => Start::Own(self.own.pop().expect(READY).0),
-            Lane::Key(key) => {
+            Lane::Again | Lane::Own(_) => Start::Own(waiter, slot),
+            Lane::Key(key, _) => {
                 let keyed = self.keyed.get_mut(&key).expect(READY);
-                let (waiter, _) = keyed.line.pop().expect(READY);
                 let link = keyed.idle.take(|link| suits(&waiter, link)).expect(READY);
-                Start::On(waiter, link)
+                Start::On(waiter, link, slot)
             }
         };
-        self.publish();
+        self.left(ask);
         start
     }
-
-    /// Tells the other workers how many here wait for nothing but a slot, and how many for nothing
-    /// but a place under the cap: whoever gives one back must not hand it to a worker that cannot
-    /// use it while others wait.
-    fn publish(&self) {
-        let for_slots = self.own.len() + self.keyed.values().map(Keyed::ready).sum::<usize>();
-        self.slots.publish_waiting(self.worker, for_slots);
-        let for_links = self.keyed.values().map(Keyed::lacking).sum();
-        self.links.publish_waiting(self.worker, for_links);
-    }
 }
+
+/// A class's line is full: the waiter, and what to tell it.
+pub type Full<W> = (W, Refusal);
+
+/// Which lanes are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Candidates {
+    /// Those with nothing missing but a slot.
+    Ready,
+    All,
+}
+
+mod lanes;
+mod links;
+mod refusal;
 
 #[cfg(test)]
 mod tests;

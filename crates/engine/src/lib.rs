@@ -3,14 +3,19 @@
 //! Nothing here owns a socket, reads a clock or sees a packet's body as a whole: time is an argument, links and
 //! clients are opaque values. The proxy asks and obeys; a simulation can do the same.
 
+pub mod cap;
+pub mod classes;
 pub mod gate;
 pub mod intent;
 pub mod kill;
 pub mod limit;
 pub mod line;
+pub mod overload;
 pub mod pace;
+pub mod parked;
 pub mod pin;
 pub mod pool;
 pub mod session;
 pub mod slots;
 pub mod statements;
+mod sync;

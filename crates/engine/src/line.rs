@@ -1,5 +1,8 @@
 //! A waiting line: first in, first out, and anyone may leave it at any time.
 //!
+//! It can be served from its end, too, and who could not be served even if it were its turn can be set aside, so
+//! that those behind it are; one day it is brought back to the head.
+//!
 //! Entries live in one vector and are linked by index, so that joining, being served and leaving early cost the
 //! same few instructions whatever the length, and a line that has reached its usual length allocates no more.
 
@@ -19,89 +22,110 @@ struct Entry<W> {
     waiter: Option<W>,
     since: Instant,
     generation: u32,
+    row: Row,
     before: u32,
     after: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Row {
+    Line,
+    Aside,
+}
+
+/// The ends of a row, and how many stand in it.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    head: u32,
+    tail: u32,
+    len: usize,
 }
 
 /// The line itself. `W` is whoever waits.
 #[derive(Debug)]
 pub struct Line<W> {
     entries: Vec<Entry<W>>,
-    head: u32,
-    tail: u32,
+    line: Ends,
+    aside: Ends,
     free: u32,
-    len: usize,
 }
 
 const NONE: u32 = u32::MAX;
 
+const EMPTY: Ends = Ends { head: NONE, tail: NONE, len: 0 };
+
 impl<W> Default for Line<W> {
     fn default() -> Self {
-        Self { entries: Vec::new(), head: NONE, tail: NONE, free: NONE, len: 0 }
+        Self { entries: Vec::new(), line: EMPTY, aside: EMPTY, free: NONE }
     }
 }
 
 impl<W> Line<W> {
+    /// How many stand in line, without those set aside.
     pub const fn len(&self) -> usize {
-        self.len
+        self.line.len
     }
 
     pub const fn is_empty(&self) -> bool {
-        self.len == 0
+        self.line.len == 0
+    }
+
+    /// How many have been set aside.
+    pub const fn aside(&self) -> usize {
+        self.aside.len
     }
 
     /// Since when the oldest has waited.
     pub fn head_since(&self) -> Option<Instant> {
-        self.entries.get(self.head as usize).map(|entry| entry.since)
+        self.entries.get(self.line.head as usize).map(|entry| entry.since)
+    }
+
+    /// Since when the oldest of those set aside has waited.
+    pub fn aside_since(&self) -> Option<Instant> {
+        self.entries.get(self.aside.head as usize).map(|entry| entry.since)
     }
 
     /// Joins at the end.
     pub fn push(&mut self, waiter: W, now: Instant) -> Place {
-        let index = self.free_entry(now);
-        let entry = &mut self.entries[index as usize];
-        entry.waiter = Some(waiter);
-        entry.since = now;
-        entry.before = self.tail;
-        entry.after = NONE;
-        let place = Place { index, generation: entry.generation };
-        match self.entries.get_mut(self.tail as usize) {
-            Some(last) => last.after = index,
-            None => self.head = index,
-        }
-        self.tail = index;
-        self.len += 1;
-        place
+        let index = self.new_entry(waiter, now);
+        self.link_last(index, Row::Line);
+        self.place(index)
     }
 
     /// Joins at the head, before everybody: somebody who was served and must be served again.
     pub fn push_first(&mut self, waiter: W, now: Instant) -> Place {
         let since = self.head_since().map_or(now, |head| head.min(now));
-        let index = self.free_entry(since);
-        let entry = &mut self.entries[index as usize];
-        entry.waiter = Some(waiter);
-        entry.since = since;
-        entry.before = NONE;
-        entry.after = self.head;
-        let place = Place { index, generation: entry.generation };
-        match self.entries.get_mut(self.head as usize) {
-            Some(first) => first.before = index,
-            None => self.tail = index,
-        }
-        self.head = index;
-        self.len += 1;
-        place
+        let index = self.new_entry(waiter, since);
+        self.link_first(index);
+        self.place(index)
     }
 
     /// The one who has waited longest.
     pub fn head(&self) -> Option<&W> {
-        self.entries.get(self.head as usize)?.waiter.as_ref()
+        self.entries.get(self.line.head as usize)?.waiter.as_ref()
+    }
+
+    /// The one who came last.
+    pub fn last(&self) -> Option<&W> {
+        self.entries.get(self.line.tail as usize)?.waiter.as_ref()
     }
 
     /// Serves the one who has waited longest.
     pub fn pop(&mut self) -> Option<(W, Instant)> {
         let since = self.head_since()?;
-        let waiter = self.unlink(self.head)?;
-        Some((waiter, since))
+        Some((self.free(self.line.head)?, since))
+    }
+
+    /// Serves the one who came last.
+    pub fn pop_last(&mut self) -> Option<(W, Instant)> {
+        let since = self.entries.get(self.line.tail as usize)?.since;
+        Some((self.free(self.line.tail)?, since))
+    }
+
+    /// Takes out the oldest of those set aside.
+    pub fn pop_aside(&mut self) -> Option<(W, Instant)> {
+        let since = self.aside_since()?;
+        Some((self.free(self.aside.head)?, since))
     }
 
     /// Leaves the line. `None` if that place was served already.
@@ -110,37 +134,110 @@ impl<W> Line<W> {
         if entry.generation != place.generation || entry.waiter.is_none() {
             return None;
         }
-        self.unlink(place.index)
+        self.free(place.index)
     }
 
-    fn free_entry(&mut self, now: Instant) -> u32 {
-        if self.free != NONE {
+    /// Sets the one at the head aside; it keeps its place for leaving.
+    pub fn set_head_aside(&mut self) {
+        self.set_aside(self.line.head);
+    }
+
+    /// Sets the one who came last aside.
+    pub fn set_last_aside(&mut self) {
+        self.set_aside(self.line.tail);
+    }
+
+    /// Brings the first of those set aside whom it concerns back to the head. False: there is none.
+    pub fn bring_back(&mut self, is_concerned: impl Fn(&W) -> bool) -> bool {
+        let mut index = self.aside.head;
+        while let Some(entry) = self.entries.get(index as usize) {
+            if entry.waiter.as_ref().is_some_and(&is_concerned) {
+                self.unlink(index);
+                self.link_first(index);
+                return true;
+            }
+            index = entry.after;
+        }
+        false
+    }
+
+    fn set_aside(&mut self, index: u32) {
+        if index != NONE {
+            self.unlink(index);
+            self.link_last(index, Row::Aside);
+        }
+    }
+
+    fn place(&self, index: u32) -> Place {
+        Place { index, generation: self.entries[index as usize].generation }
+    }
+
+    fn new_entry(&mut self, waiter: W, since: Instant) -> u32 {
+        let waiter = Some(waiter);
+        if let Some(entry) = self.entries.get_mut(self.free as usize) {
             let index = self.free;
-            self.free = self.entries[index as usize].after;
+            self.free = entry.after;
+            entry.waiter = waiter;
+            entry.since = since;
             return index;
         }
         let index = u32::try_from(self.entries.len()).expect("a line is shorter than 2^32");
-        let entry = Entry { waiter: None, since: now, generation: 0, before: NONE, after: NONE };
-        self.entries.push(entry);
+        let (row, generation) = (Row::Line, 0);
+        self.entries.push(Entry { waiter, since, generation, row, before: NONE, after: NONE });
         index
     }
 
-    fn unlink(&mut self, index: u32) -> Option<W> {
-        let entry = self.entries.get_mut(index as usize)?;
-        let waiter = entry.waiter.take()?;
-        entry.generation = entry.generation.wrapping_add(1);
-        let (before, after) = (entry.before, entry.after);
-        entry.after = self.free;
-        self.free = index;
+    fn row(&mut self, row: Row) -> &mut Ends {
+        match row {
+            Row::Line => &mut self.line,
+            Row::Aside => &mut self.aside,
+        }
+    }
+
+    fn link_last(&mut self, index: u32, row: Row) {
+        let ends = self.row(row);
+        let tail = std::mem::replace(&mut ends.tail, index);
+        ends.len += 1;
+        match self.entries.get_mut(tail as usize) {
+            Some(last) => last.after = index,
+            None => self.row(row).head = index,
+        }
+        let entry = &mut self.entries[index as usize];
+        (entry.row, entry.before, entry.after) = (row, tail, NONE);
+    }
+
+    fn link_first(&mut self, index: u32) {
+        let head = std::mem::replace(&mut self.line.head, index);
+        self.line.len += 1;
+        match self.entries.get_mut(head as usize) {
+            Some(first) => first.before = index,
+            None => self.line.tail = index,
+        }
+        let entry = &mut self.entries[index as usize];
+        (entry.row, entry.before, entry.after) = (Row::Line, NONE, head);
+    }
+
+    fn unlink(&mut self, index: u32) {
+        let Entry { row, before, after, .. } = self.entries[index as usize];
         match self.entries.get_mut(before as usize) {
             Some(previous) => previous.after = after,
-            None => self.head = after,
+            None => self.row(row).head = after,
         }
         match self.entries.get_mut(after as usize) {
             Some(next) => next.before = before,
-            None => self.tail = before,
+            None => self.row(row).tail = before,
         }
-        self.len -= 1;
+        self.row(row).len -= 1;
+    }
+
+    /// Takes a waiter out and keeps its entry for another.
+    fn free(&mut self, index: u32) -> Option<W> {
+        let waiter = self.entries.get_mut(index as usize)?.waiter.take()?;
+        self.unlink(index);
+        let entry = &mut self.entries[index as usize];
+        entry.generation = entry.generation.wrapping_add(1);
+        entry.after = self.free;
+        self.free = index;
         Some(waiter)
     }
 }
@@ -168,6 +265,29 @@ mod tests {
         assert!(line.pop().is_none() && line.is_empty() && line.head_since().is_none());
     }
 
+    #[test]
+    fn who_is_set_aside_lets_others_pass_and_comes_back_first() {
+        let now = Instant::now();
+        let mut line = Line::default();
+        let [a, b, _, _] = ['a', 'b', 'c', 'd'].map(|waiter| line.push(waiter, now));
+        line.set_head_aside();
+        line.set_head_aside();
+        line.set_last_aside();
+        assert_eq!(
+            (line.len(), line.aside(), line.head(), line.last()),
+            (1, 3, Some(&'c'), Some(&'c'))
+        );
+        assert_eq!(line.leave(a), Some('a'));
+        assert!(!line.bring_back(|waiter| *waiter == 'a'));
+        assert!(line.bring_back(|waiter| *waiter == 'd'));
+        assert_eq!(line.pop().map(|it| it.0), Some('d'));
+        assert_eq!(line.pop().map(|it| it.0), Some('c'));
+        assert_eq!(line.aside_since(), Some(now));
+        assert_eq!(line.pop_aside().map(|it| it.0), Some('b'));
+        assert_eq!(line.leave(b), None);
+        assert!(line.pop_aside().is_none() && line.pop_last().is_none());
+    }
+
     /// Random joins, departures and services against a plain deque.
     #[test]
     fn agrees_with_a_deque() {
@@ -183,6 +303,19 @@ mod tests {
                         model.push_front((line.push_first(step, now), step));
                     }
                     0 | 1 => model.push_back((line.push(step, now), step)),
+                    2 if random >> 50 & 7 == 0 => {
+                        assert_eq!(line.last(), model.back().map(|(_, waiter)| waiter));
+                        let want = model.pop_back().map(|(_, waiter)| waiter);
+                        assert_eq!(line.pop_last().map(|(waiter, _)| waiter), want, "seed {seed}");
+                    }
+                    2 if random >> 50 & 7 == 1 => {
+                        // Aside and back again, of a waiter at either end: it is the first then.
+                        line.set_last_aside();
+                        assert_eq!(line.bring_back(|_| true), !model.is_empty());
+                        if let Some(last) = model.pop_back() {
+                            model.push_front(last);
+                        }
+                    }
                     2 => {
                         let want = model.pop_front().map(|(_, waiter)| waiter);
                         assert_eq!(line.pop().map(|(waiter, _)| waiter), want, "seed {seed}");

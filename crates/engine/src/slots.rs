@@ -1,28 +1,88 @@
-//! What a server allows the whole process: so many statements at once, so many links.
+//! The slots of one server: how many statements of the whole process run at once, and who gets the next slot.
 //!
-//! Shared by all workers through atomics and never locked. A worker that finds nothing left waits in its own
-//! memory and says so here; whoever gives something back learns whether another worker waits for it.
+//! Shared by all workers through atomics and never locked. Waiters stay in their own worker's memory; what others
+//! must know of them (how many, since when) is published here. Whoever leaves a slot that is of no use in its own
+//! worker grants it to another one: exactly one grant for each slot, and the slot stays held on the way.
+//!
+//! A grant takes a while to arrive. As many newcomers as there are grants on their way may start beyond the limit
+//! instead, if the oldest waiter has not waited long: they *borrow* (the note's fifo-pending and lifo-running).
+//!
+//! Invariants: held slots are at most the limit, but for those that were forced or taken before it fell; borrowed
+//! ones are at most as many as there were grants on their way; a waiter that is published sees a free slot, or is
+//! seen by whoever frees one.
 
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 
-/// A number of equal permits, and who waits for one.
+use crate::sync::{AtomicU32, AtomicU64, Ordering::SeqCst};
+
+/// The slots. One for each server and process.
 #[derive(Debug)]
 pub struct Slots {
     limit: AtomicU32,
-    held: AtomicU32,
-    /// For each worker, how many of its own wait.
-    waiting: Box<[AtomicU32]>,
+    /// Held, pending and borrowed slots in one word, so that each comparison of two of them is one exchange.
+    word: Apart<AtomicU64>,
+    /// Statements that run outside of the limit, because they have been waiting in the server for something.
+    parked: AtomicU32,
+    /// For how long the oldest may have waited while others borrow, in microseconds; zero forbids it.
+    borrow: AtomicU64,
+    origin: Instant,
+    workers: Box<[Apart<Waiters>]>,
 }
+
+/// What a worker tells of those who wait in it for nothing but a slot.
+#[derive(Debug)]
+struct Waiters {
+    count: AtomicU32,
+    /// Since when the oldest of them waits, in microseconds since the origin.
+    since: AtomicU64,
+    /// Slots that were granted to it and that it has not claimed yet.
+    granted: AtomicU32,
+}
+
+/// On a cache line of its own, and not beside one that is fetched with it.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Apart<T>(T);
+
+/// What the word counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// Slots taken, those on their way included.
+    pub held: u32,
+    /// Granted to a worker that has not claimed them yet.
+    pub pending: u32,
+    /// Statements that run beyond the limit in the meantime.
+    pub borrowed: u32,
+}
+
+const HELD: u64 = 1;
+const PENDING: u64 = 1 << 20;
+const BORROWED: u64 = 1 << 40;
+const MASK: u64 = PENDING - 1;
+
+/// Nobody waits.
+const NEVER: u64 = u64::MAX;
+
+/// Another worker's oldest waiter must have waited longer by this much to be served first.
+const GRACE: Duration = Duration::from_millis(2);
 
 impl Slots {
     /// # Panics
     /// If `limit` is zero: nothing could ever run. The configuration has refused it.
-    pub fn new(limit: u32, workers: usize) -> Self {
+    pub fn new(limit: u32, workers: usize, now: Instant) -> Self {
         assert!(limit > 0);
+        let nobody = || Waiters {
+            count: AtomicU32::new(0),
+            since: AtomicU64::new(NEVER),
+            granted: AtomicU32::new(0),
+        };
         Self {
             limit: AtomicU32::new(limit),
-            held: AtomicU32::new(0),
-            waiting: (0..workers).map(|_| AtomicU32::new(0)).collect(),
+            word: Apart(AtomicU64::new(0)),
+            parked: AtomicU32::new(0),
+            borrow: AtomicU64::new(0),
+            origin: now,
+            workers: (0..workers).map(|_| Apart(nobody())).collect(),
         }
     }
 
@@ -30,93 +90,186 @@ impl Slots {
         self.limit.load(SeqCst)
     }
 
+    /// How many are held.
     pub fn held(&self) -> u32 {
-        self.held.load(SeqCst)
+        self.count().held
+    }
+
+    pub fn count(&self) -> Count {
+        Count::of(self.word.0.load(SeqCst))
+    }
+
+    pub fn parked(&self) -> u32 {
+        self.parked.load(SeqCst)
+    }
+
+    /// Newcomers may borrow while nobody has waited for longer than this; zero switches it off.
+    pub fn let_borrow(&self, wait: Duration) {
+        self.borrow.store(micros(wait), SeqCst);
+    }
+
+    /// Sets the limit. What is freed by a higher one is granted at once; `wake` gets each worker that must claim.
+    pub fn set_limit(&self, limit: u32, mut wake: impl FnMut(usize)) {
+        self.limit.store(limit.max(1), SeqCst);
+        while let Some(worker) = self.oldest_waiting(None) {
+            if !self.try_take() {
+                break;
+            }
+            self.grant(worker);
+            wake(worker);
+        }
     }
 
     /// Takes one if the limit allows.
     pub fn try_take(&self) -> bool {
         let limit = self.limit();
-        self.held.fetch_update(SeqCst, SeqCst, |held| (held < limit).then_some(held + 1)).is_ok()
+        let take = |word| (Count::of(word).held < limit).then_some(word + HELD);
+        self.word.0.fetch_update(SeqCst, SeqCst, take).is_ok()
     }
 
     /// Takes one beyond the limit, for those who must not wait.
     pub fn force(&self) {
-        self.held.fetch_add(1, SeqCst);
+        self.word.0.fetch_add(HELD, SeqCst);
     }
 
-    /// Gives one back. The worker that gets the answer `Some(other)` must wake that other one, which waits.
+    /// Starts a newcomer in the place of somebody whose slot is on its way.
+    pub fn try_borrow(&self, now: Instant) -> bool {
+        let patience = self.borrow.load(SeqCst);
+        if patience == 0 || self.count().pending == 0 {
+            return false;
+        }
+        let oldest = self.workers.iter().map(|it| it.0.since.load(SeqCst)).min();
+        if oldest.is_some_and(|since| since.saturating_add(patience) < self.at(now)) {
+            return false;
+        }
+        let borrow = |word| {
+            let count = Count::of(word);
+            (count.borrowed < count.pending).then_some(word + BORROWED)
+        };
+        self.word.0.fetch_update(SeqCst, SeqCst, borrow).is_ok()
+    }
+
+    /// Ends what was borrowed. Nobody is to be woken: the slot for which it stood has arrived, or will.
+    pub fn give_back_borrowed(&self) {
+        let before = self.word.0.fetch_sub(BORROWED, SeqCst);
+        debug_assert!(Count::of(before).borrowed > 0, "more given back than borrowed");
+    }
+
+    /// Gives one back, or passes it to another worker whose waiters have waited longest. The answer must be woken.
     #[must_use]
     pub fn give_back(&self, worker: usize) -> Option<usize> {
-        let before = self.held.fetch_sub(1, SeqCst);
-        debug_assert!(before > 0, "more given back than taken");
+        if self.count().held <= self.limit()
+            && let Some(other) = self.oldest_waiting(Some(worker))
+        {
+            self.grant(other);
+            return Some(other);
+        }
+        let before = self.word.0.fetch_sub(HELD, SeqCst);
+        debug_assert!(Count::of(before).held > 0, "more given back than taken");
         // Both sides publish first and look second, so one of them sees the other.
-        if before > self.limit() { None } else { self.other_waiting(worker) }
+        let other = self.oldest_waiting(Some(worker))?;
+        self.try_take().then(|| {
+            self.grant(other);
+            other
+        })
     }
 
-    /// Another worker that has somebody waiting; the search starts behind `worker`, so that all get their turn.
-    pub fn other_waiting(&self, worker: usize) -> Option<usize> {
-        let workers = self.waiting.len();
-        (1..workers)
-            .map(|step| (worker + step) % workers)
-            .find(|other| self.waiting[*other].load(SeqCst) > 0)
+    /// Passes a held slot to this worker, which must be woken.
+    pub fn grant(&self, worker: usize) {
+        self.word.0.fetch_add(PENDING, SeqCst);
+        self.workers[worker].0.granted.fetch_add(1, SeqCst);
     }
 
-    /// Publishes how many of this worker's own wait. Call [`Self::try_take`] once more afterwards.
-    pub fn publish_waiting(&self, worker: usize, count: usize) {
-        if self.waiting.len() == 1 {
+    /// Claims a slot that was granted to this worker: from now on it is held like any other.
+    pub fn claim(&self, worker: usize) -> bool {
+        let granted = &self.workers[worker].0.granted;
+        // Only the worker itself takes any away.
+        if granted.load(SeqCst) == 0 {
+            return false;
+        }
+        granted.fetch_sub(1, SeqCst);
+        self.word.0.fetch_sub(PENDING, SeqCst);
+        true
+    }
+
+    /// A statement waits in the server for something: its slot is free for another, and it goes on without one.
+    /// False: too many are parked already, and it keeps its slot.
+    #[must_use]
+    pub fn try_park(&self) -> bool {
+        let most = self.limit().saturating_mul(PARKED);
+        let park = |parked| (parked < most).then_some(parked + 1);
+        self.parked.fetch_update(SeqCst, SeqCst, park).is_ok()
+    }
+
+    /// A parked statement has ended.
+    pub fn unpark(&self) {
+        self.parked.fetch_sub(1, SeqCst);
+    }
+
+    /// The worker other than this one whose waiters have waited longest, without those for whom a slot is on its way.
+    pub fn oldest_other(&self, worker: usize) -> Option<usize> {
+        self.oldest_waiting(Some(worker))
+    }
+
+    /// Another worker whose oldest waiter came well before `since`.
+    pub fn much_older(&self, worker: usize, since: Instant) -> Option<usize> {
+        let other = self.oldest_waiting(Some(worker))?;
+        let theirs = self.workers[other].0.since.load(SeqCst);
+        (theirs.saturating_add(micros(GRACE)) < self.at(since)).then_some(other)
+    }
+
+    fn oldest_waiting(&self, but: Option<usize>) -> Option<usize> {
+        let waits = |it: &Waiters| it.count.load(SeqCst) > it.granted.load(SeqCst);
+        let workers = self.workers.iter().enumerate();
+        workers
+            .filter(|(index, it)| Some(*index) != but && waits(&it.0))
+            .min_by_key(|(_, it)| it.0.since.load(SeqCst))
+            .map(|(index, _)| index)
+    }
+
+    /// Publishes how many of this worker's own wait for nothing but a slot, and since when the oldest of them does.
+    /// Call [`Self::try_take`] once more afterwards.
+    pub fn publish(&self, worker: usize, count: usize, oldest: Option<Instant>) {
+        if !self.is_told() {
             return;
         }
-        self.waiting[worker].store(u32::try_from(count).unwrap_or(u32::MAX), SeqCst);
+        let waiters = &self.workers[worker].0;
+        waiters.since.store(oldest.map_or(NEVER, |since| self.at(since)), SeqCst);
+        waiters.count.store(u32::try_from(count).unwrap_or(u32::MAX), SeqCst);
+    }
+
+    /// Whether anybody asks for what is published.
+    pub fn is_told(&self) -> bool {
+        self.workers.len() > 1 || self.borrow.load(SeqCst) > 0
+    }
+
+    pub fn workers(&self) -> u32 {
+        self.workers.len() as u32
+    }
+
+    /// Whether slots have been granted to this worker that it has not claimed.
+    pub fn is_granted(&self, worker: usize) -> bool {
+        self.workers[worker].0.granted.load(SeqCst) > 0
+    }
+
+    fn at(&self, time: Instant) -> u64 {
+        micros(time.saturating_duration_since(self.origin))
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// At most so many times the limit are parked.
+const PARKED: u32 = 4;
 
-    #[test]
-    fn no_more_than_the_limit_unless_forced() {
-        let slots = Slots::new(2, 1);
-        assert!(slots.try_take() && slots.try_take() && !slots.try_take());
-        slots.force();
-        assert_eq!(slots.held(), 3);
-        assert_eq!(slots.give_back(0), None);
-        assert!(!slots.try_take());
-        assert_eq!(slots.give_back(0), None);
-        assert!(slots.try_take());
+impl Count {
+    const fn of(word: u64) -> Self {
+        Self {
+            held: (word & MASK) as u32,
+            pending: ((word / PENDING) & MASK) as u32,
+            borrowed: ((word / BORROWED) & MASK) as u32,
+        }
     }
+}
 
-    #[test]
-    fn who_gives_back_learns_who_waits() {
-        let slots = Slots::new(1, 3);
-        assert!(slots.try_take());
-        slots.publish_waiting(1, 1);
-        assert_eq!(slots.give_back(0), Some(1));
-        assert!(slots.try_take());
-        slots.publish_waiting(1, 0);
-        slots.publish_waiting(0, 5);
-        assert_eq!(slots.give_back(1), Some(0));
-    }
-
-    #[test]
-    fn threads_never_pass_the_limit() {
-        let slots = Slots::new(3, 4);
-        let peak = AtomicU32::new(0);
-        std::thread::scope(|scope| {
-            for worker in 0..4 {
-                let (slots, peak) = (&slots, &peak);
-                scope.spawn(move || {
-                    for _ in 0..20_000 {
-                        if slots.try_take() {
-                            peak.fetch_max(slots.held(), SeqCst);
-                            let _ = slots.give_back(worker);
-                        }
-                    }
-                });
-            }
-        });
-        assert!(peak.load(SeqCst) <= 3);
-        assert_eq!(slots.held(), 0);
-    }
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }

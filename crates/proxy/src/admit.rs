@@ -4,7 +4,8 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use engine::gate::{Start, Want};
+use engine::classes::ClassId;
+use engine::gate::{Ask, Full, Refusal, Slot, Start, Waiting, Want};
 use wire::passage::Passage;
 
 use crate::ahead;
@@ -28,75 +29,87 @@ pub(crate) fn enter(
 ) {
     client.upload.set(upload);
     let link = client.link();
+    let (ask, now) = (ask(client), crate::clock::now());
     let mut gate = worker.gate.borrow_mut();
     match (link, client.key.get()) {
         (Some(link), _) => {
-            if urgent {
-                gate.force();
-            } else if !gate.enter_own() {
-                hold(worker, client, packet);
-                client.waiting.set(Some(gate.wait_own(Rc::clone(client), crate::clock::now())));
+            let slot = if urgent { Some(gate.force(ask, now)) } else { gate.enter_own(ask, now) };
+            if slot.is_some() {
                 drop(gate);
-                worker.counters.waits.add(1);
-                return start_ready(worker);
+                link.slot.set(slot);
+                return launch::launch(worker, client, &link, packet);
             }
+            let waiting = gate.wait_own(Rc::clone(client), ask, now);
             drop(gate);
-            launch::launch(worker, client, &link, packet);
+            if wait(worker, client, packet, waiting) {
+                start_ready(worker);
+            }
         }
         (None, Some(key)) => {
-            if let Some(link) = gate.enter(key, |link| suits(client, link)) {
+            if let Some((link, slot)) = gate.enter(key, ask, now, |link| suits(client, link)) {
                 drop(gate);
+                link.slot.set(Some(slot));
                 link.hold_for(client);
                 return launch::launch(worker, client, &link, packet);
             }
-            hold(worker, client, packet);
-            let waiting = gate.wait(key, Rc::clone(client), crate::clock::now());
-            client.waiting.set(Some(waiting));
+            let waiting = gate.wait(key, Rc::clone(client), ask, now);
             drop(gate);
-            worker.counters.waits.add(1);
-            start_ready(worker);
-            provide_links(worker, key);
+            if wait(worker, client, packet, waiting) {
+                start_ready(worker);
+                provide_links(worker, key);
+            }
         }
         // A carried client whose link is gone is being closed.
         (None, None) => client.close(),
     }
 }
 
-fn hold(worker: &Worker, client: &Client, packet: &[u8]) {
-    *client.held.borrow_mut() = worker.buffers.keep(packet);
-    client.set_turn(Turn::Line);
+/// What the command in hand is to the gate.
+pub(crate) fn ask(client: &Client) -> Ask {
+    Ask { class: ClassId::default(), digest: client.read.get() }
+}
+
+/// Puts the command in hand on hold. False: the line is full, and the client has been told.
+fn wait(
+    worker: &Worker,
+    client: &Client,
+    packet: &[u8],
+    waiting: Result<Waiting<KeyId>, Full<Rc<Client>>>,
+) -> bool {
+    match waiting {
+        Ok(waiting) => {
+            *client.held.borrow_mut() = worker.buffers.keep(packet);
+            client.set_turn(Turn::Line);
+            client.waiting.set(Some(waiting));
+            worker.counters.waits.add(1);
+            true
+        }
+        Err((_, refusal)) => {
+            refuse(worker, client, &not_run(worker, &refusal));
+            false
+        }
+    }
 }
 
 /// Gives a statement's slot back: the longest waiter who can use it starts.
 ///
 /// One that starts may end at once (it needs no reply, or is refused), and give its slot back in turn. That is done
 /// here in a loop, not by recursion: a line of ten thousand such statements must not be ten thousand calls deep.
-pub(crate) fn leave(worker: &Rc<Worker>) {
-    worker.slots_left.set(worker.slots_left.get() + 1);
+pub(crate) fn leave(worker: &Rc<Worker>, slot: Option<Slot>) {
+    worker.slots_left.borrow_mut().extend(slot);
     if worker.is_passing_on.replace(true) {
         return;
     }
-    while worker.slots_left.get() > 0 {
-        worker.slots_left.set(worker.slots_left.get() - 1);
-        let (start, other) = worker.gate.borrow_mut().pass_on(|client, link| suits(client, link));
+    let now = crate::clock::now();
+    loop {
+        let Some(slot) = worker.slots_left.borrow_mut().pop() else { break };
+        let start = worker.gate.borrow_mut().pass_on(slot, now, |client, link| suits(client, link));
         if let Some(start) = start {
             begin(worker, start);
         }
-        if let Some(other) = other {
-            worker.shared.mail(other, Mail::SlotFree);
-        }
+        start_ready(worker);
     }
     worker.is_passing_on.set(false);
-}
-
-/// A slot is free for somebody here. If it comes too late to be of use, the next worker that waits
-/// gets it.
-pub(crate) fn take_slot(worker: &Rc<Worker>) {
-    pump(worker);
-    let other = worker.gate.borrow().unused_slot();
-    if let Some(other) = other {
-        worker.shared.mail(other, Mail::SlotFree);
-    }
 }
 
 /// Starts everyone who can start, and opens links for those who wait for one: after anything has changed.
@@ -111,11 +124,15 @@ pub(crate) fn pump(worker: &Rc<Worker>) {
 /// Starts everyone who can start.
 fn start_ready(worker: &Rc<Worker>) {
     loop {
-        let start = worker.gate.borrow_mut().next(|client, link| suits(client, link));
+        let now = crate::clock::now();
+        let start = worker.gate.borrow_mut().next(now, |client, link| suits(client, link));
         match start {
             Some(start) => begin(worker, start),
             None => break,
         }
+    }
+    while let Some(other) = worker.gate.borrow_mut().next_wake() {
+        worker.shared.mail(other, Mail::SlotFree);
     }
 }
 
@@ -191,12 +208,16 @@ pub(crate) fn close_idle_of(worker: &Worker, name: &[u8]) -> bool {
 
 fn begin(worker: &Rc<Worker>, start: Start<Rc<Client>, Rc<Link>>) {
     let (client, link) = match start {
-        Start::Own(client) => match client.link() {
-            Some(link) => (client, link),
+        Start::Own(client, slot) => match client.link() {
+            Some(link) => {
+                link.slot.set(Some(slot));
+                (client, link)
+            }
             // It is being closed; its slot goes on to the next.
-            None => return leave(worker),
+            None => return leave(worker, Some(slot)),
         },
-        Start::On(client, link) => {
+        Start::On(client, link, slot) => {
+            link.slot.set(Some(slot));
             link.hold_for(&client);
             (client, link)
         }
@@ -222,6 +243,7 @@ fn suits(client: &Client, link: &Link) -> bool {
 /// A statement is over: its link goes back unless the client must keep it, its slot goes to the next.
 pub(crate) fn over(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, slot: bool) {
     worker.counters.statements.add(1);
+    let freed;
     if let Some(key) = link.key.get()
         && !client.session.borrow().holds_link()
     {
@@ -232,12 +254,17 @@ pub(crate) fn over(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, slot: 
         if slot && ahead::promote(worker, link) {
             return;
         }
+        // Taken before the link is put back, where the next one may find it at once.
+        freed = link.slot.take();
         put(worker, key, link);
-    } else if client.is_pooled() {
-        ahead::take_back(worker, link);
+    } else {
+        freed = link.slot.take();
+        if client.is_pooled() {
+            ahead::take_back(worker, link);
+        }
     }
     if slot {
-        leave(worker);
+        leave(worker, freed);
     }
 }
 
@@ -279,28 +306,27 @@ pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, link: &Rc<Link>) {
 
 /// Refuses those who have waited too long. Nothing of their statements has reached the server.
 pub(crate) fn expire(worker: &Rc<Worker>) {
-    let Some(wait_max) = worker.plan.limits.wait else { return };
     loop {
         let now = crate::clock::now();
-        let late = worker.gate.borrow_mut().expire_waiter(now, wait_max);
-        let Some((client, waited)) = late else { return };
-        let slots = &worker.shared.slots;
-        let fault = Fault::new(
-            Kind::WaitedTooLong,
-            format!(
-                "Flifo did not run this statement: it waited {:.1} s for a slot or a link \
-                 (limits.wait {:.1} s); {} of {} slots and {} of {} links in use. \
-                 It is safe to try again",
-                waited.as_secs_f64(),
-                wait_max.as_secs_f64(),
-                slots.held(),
-                slots.limit(),
-                worker.shared.links.held(),
-                worker.shared.links.limit(),
-            ),
-        );
+        let late = worker.gate.borrow_mut().expire_waiter(now, worker.plan.limits.wait);
+        let Some((client, refusal)) = late else { return };
+        let fault = not_run(worker, &refusal);
         refuse_held(worker, &client, &fault);
     }
+}
+
+/// What a client is told that is not served.
+fn not_run(worker: &Worker, refusal: &Refusal) -> Fault {
+    let (slots, links) = (&worker.shared.slots, &worker.shared.links);
+    let message = format!(
+        "Flifo did not run this statement: {refusal}; {} of {} slots and {} of {} links in use. \
+         It is safe to try again",
+        slots.held(),
+        slots.limit(),
+        links.held(),
+        links.limit(),
+    );
+    Fault::new(Kind::WaitedTooLong, message)
 }
 
 /// Answers the command that a client has on hold with an error.

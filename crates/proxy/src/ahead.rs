@@ -12,8 +12,10 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use engine::gate::Ask;
 use engine::kill::Scope;
 
+use crate::admit;
 use crate::client::{Client, Turn};
 use crate::kill;
 use crate::launch;
@@ -37,12 +39,11 @@ pub(crate) fn refill(worker: &Rc<Worker>, link: &Rc<Link>) {
     }
     let room = (depth - flying).min(worker.gate.borrow().share(key));
     for _ in 0..room {
-        let next = worker
-            .gate
-            .borrow_mut()
-            .take_ahead(key, |client| may_follow(worker, client) && launch::is_ready(client, link));
+        let next = worker.gate.borrow_mut().take_ahead(key, crate::clock::now(), |client| {
+            may_follow(worker, client) && launch::is_ready(client, link)
+        });
         match next {
-            Some(client) => launch::launch_ahead(worker, &client, link),
+            Some((client, _)) => launch::launch_ahead(worker, &client, link),
             None => break,
         }
     }
@@ -69,9 +70,15 @@ pub(crate) fn promote(worker: &Worker, link: &Rc<Link>) -> bool {
     let Some(next) = flights.front_mut() else { return false };
     next.slot = true;
     next.since = crate::clock::now();
+    let digest = next.read;
     if let Some(client) = next.client.clone() {
         worker.buffers.forget(client.held.take());
         link.hold_for(&client);
+    }
+    if let Some(mut slot) = link.slot.take() {
+        let ask = Ask { digest, ..Ask::default() };
+        worker.gate.borrow_mut().renew(&mut slot, ask, crate::clock::now());
+        link.slot.set(Some(slot));
     }
     true
 }
@@ -97,8 +104,8 @@ pub(crate) fn send_again(worker: &Rc<Worker>, clients: Vec<Rc<Client>>) {
         client.read.set(None);
         client.set_turn(Turn::Line);
         let Some(key) = client.key.get() else { continue };
-        let now = crate::clock::now();
-        let waiting = worker.gate.borrow_mut().wait_again(key, Rc::clone(&client), now);
+        let (ask, now) = (admit::ask(&client), crate::clock::now());
+        let waiting = worker.gate.borrow_mut().wait_again(key, Rc::clone(&client), ask, now);
         client.waiting.set(Some(waiting));
     }
     // Not from within whatever is going on now.

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
+use engine::gate::Slot;
 use engine::intent::Digest;
 use engine::statements::Known;
 use link::Stream;
@@ -80,6 +81,8 @@ pub(crate) struct Link {
     pub(crate) key: Cell<Option<KeyId>>,
     pub(crate) opened: Instant,
     pub(crate) flights: RefCell<VecDeque<Flight>>,
+    /// The slot of what runs on it.
+    pub(crate) slot: Cell<Option<Slot>>,
     pub(crate) schema: RefCell<Option<Rc<[u8]>>>,
     pub(crate) known: RefCell<Known>,
     /// The client that has it now, whether a statement runs or not.
@@ -120,6 +123,7 @@ impl Link {
             key: Cell::new(key),
             opened: crate::clock::now(),
             flights: RefCell::default(),
+            slot: Cell::new(None),
             schema: RefCell::new(schema),
             known: RefCell::default(),
             holder: RefCell::default(),

@@ -362,14 +362,15 @@ fn finish_unheard(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight) {
     let Some(key) = link.key.get().filter(|_| flight.read.is_some()) else {
         // Its client left while it ran. Nobody knows what the link's session is like.
         if flight.slot {
-            admit::leave(worker);
+            admit::leave(worker, link.slot.take());
         }
         return link.close();
     };
     // Its slot, unless it ran behind a client that keeps the link.
     if flight.slot && !ahead::promote(worker, link) {
+        let slot = link.slot.take();
         admit::put(worker, key, link);
-        admit::leave(worker);
+        admit::leave(worker, slot);
     }
 }
 
@@ -402,10 +403,8 @@ pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
             Some(client) => tell_lost(worker, &client, link, &flight),
             None => {}
         }
-        if flight.slot {
-            admit::leave(worker);
-        }
     }
+    admit::leave(worker, link.slot.take());
     ahead::send_again(worker, unanswered);
     if let Some(client) = holder {
         client.link.take();

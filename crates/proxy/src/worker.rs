@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use engine::gate::Gate;
+use engine::cap::Cap;
+use engine::classes::{Class, Classes};
+use engine::gate::{Gate, Slot};
 use engine::kill::{FIRST_CLIENT_ID, Scope};
 use engine::pace::Pace;
 use engine::slots::Slots;
@@ -36,7 +38,9 @@ pub(crate) struct Shared {
     /// Statements at once in the server.
     pub(crate) slots: Arc<Slots>,
     /// Pooled links to the server.
-    pub(crate) links: Arc<Slots>,
+    pub(crate) links: Arc<Cap>,
+    /// How statements share the slots.
+    pub(crate) classes: Arc<Classes>,
     /// Clients connected, logged in or not.
     pub(crate) clients: AtomicUsize,
     pub(crate) users: Users,
@@ -79,8 +83,9 @@ impl Shared {
     ) -> Self {
         let workers = mailboxes.len();
         Self {
-            slots: Arc::new(Slots::new(plan.server.limit, workers)),
-            links: Arc::new(Slots::new(plan.server.links_max, workers)),
+            slots: Arc::new(Slots::new(plan.server.limit, workers, crate::clock::now())),
+            links: Arc::new(Cap::new(plan.server.links_max, workers)),
+            classes: Arc::new(Classes::new(vec![Class::default()], workers)),
             clients: AtomicUsize::new(0),
             server: ServerFacts::default(),
             rsa: crate::rsa::RsaKey::default(),
@@ -158,7 +163,7 @@ pub(crate) struct Worker {
     /// Scratch space of [`crate::replies`].
     pub(crate) settled: RefCell<Vec<Settled>>,
     /// Slots that have been left and not been passed on yet.
-    pub(crate) slots_left: Cell<u32>,
+    pub(crate) slots_left: RefCell<Vec<Slot>>,
     pub(crate) is_passing_on: Cell<bool>,
     /// Somebody, here or in another worker, has no link at all and waits for the place of one of ours.
     pub(crate) owes_link: Cell<bool>,
@@ -176,10 +181,11 @@ impl Worker {
     pub(crate) fn new(index: usize, shared: Arc<Shared>) -> Self {
         let slots = Arc::clone(&shared.slots);
         let links = Arc::clone(&shared.links);
+        let classes = Arc::clone(&shared.classes);
         Self {
             index,
             plan: Arc::clone(&shared.plan),
-            gate: RefCell::new(Gate::new(index, slots, links)),
+            gate: RefCell::new(Gate::new(index, slots, links, classes)),
             keys: RefCell::default(),
             clients: RefCell::default(),
             links: RefCell::default(),
@@ -187,7 +193,7 @@ impl Worker {
             counters: Counters::default(),
             pace: RefCell::default(),
             settled: RefCell::default(),
-            slots_left: Cell::new(0),
+            slots_left: RefCell::default(),
             is_passing_on: Cell::new(false),
             owes_link: Cell::new(false),
             next_client: Cell::new(0),
@@ -281,8 +287,7 @@ pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver
 fn open_mail(worker: &Rc<Worker>, mail: Mail) {
     match mail {
         Mail::Accepted(accepted) => login::begin(worker, accepted),
-        Mail::SlotFree => admit::take_slot(worker),
-        Mail::LinkFree => admit::pump(worker),
+        Mail::SlotFree | Mail::LinkFree => admit::pump(worker),
         Mail::LinkWanted(Some(user)) => {
             admit::close_idle_of(worker, &user);
         }

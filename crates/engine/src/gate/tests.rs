@@ -1,22 +1,91 @@
 //! Who starts, on which link, after which event.
 
 use super::*;
+use crate::classes::{Class, WhenOverloaded};
 
-type TestGate = Gate<char, u32, &'static str>;
-
-fn gate(limit: u32, links: u32) -> TestGate {
-    Gate::new(0, Arc::new(Slots::new(limit, 2)), Arc::new(Slots::new(links, 2)))
+/// A gate, and the slots of the statements that run.
+struct TestGate {
+    gate: Gate<char, u32, &'static str>,
+    slots: Arc<Slots>,
+    running: std::collections::VecDeque<Slot>,
 }
 
-fn any(_: &u32, _: &&'static str) -> bool {
-    true
+/// A start without its slot.
+#[derive(Debug, PartialEq, Eq)]
+enum Began {
+    Own(u32),
+    On(u32, &'static str),
+}
+
+const ASK: Ask = Ask { class: ClassId(0), digest: None };
+const MS: Duration = Duration::from_millis(1);
+
+impl TestGate {
+    fn new(worker: usize, slots: &Arc<Slots>, links: &Arc<Cap>, classes: &Arc<Classes>) -> Self {
+        let slots = Arc::clone(slots);
+        let shared = (Arc::clone(&slots), Arc::clone(links), Arc::clone(classes));
+        let gate = Gate::new(worker, shared.0, shared.1, shared.2);
+        Self { gate, slots, running: Default::default() }
+    }
+
+    fn enter_own(&mut self, ask: Ask, now: Instant) -> bool {
+        let slot = self.gate.enter_own(ask, now);
+        let has_entered = slot.is_some();
+        self.running.extend(slot);
+        has_entered
+    }
+
+    fn force(&mut self, ask: Ask, now: Instant) {
+        let slot = self.gate.force(ask, now);
+        self.running.push_back(slot);
+    }
+
+    fn wait(&mut self, key: char, waiter: u32, now: Instant) -> Waiting<char> {
+        self.gate.wait(key, waiter, ASK, now).unwrap()
+    }
+
+    fn wait_own(&mut self, waiter: u32, ask: Ask, now: Instant) -> Waiting<char> {
+        self.gate.wait_own(waiter, ask, now).unwrap()
+    }
+
+    fn next(&mut self, now: Instant) -> Option<Began> {
+        let start = self.gate.next(now, |_, _| true);
+        self.began(start)
+    }
+
+    fn began(&mut self, start: Option<Start<u32, &'static str>>) -> Option<Began> {
+        let (began, slot) = match start? {
+            Start::Own(waiter, slot) => (Began::Own(waiter), slot),
+            Start::On(waiter, link, slot) => (Began::On(waiter, link), slot),
+        };
+        self.running.push_back(slot);
+        Some(began)
+    }
+
+    /// The statement that has run longest ends.
+    fn pass_on(&mut self, now: Instant) -> (Option<Began>, Option<usize>) {
+        let slot = self.running.pop_front().expect("one runs");
+        let start = self.gate.pass_on(slot, now, |_, _| true);
+        (self.began(start), self.gate.next_wake())
+    }
+}
+
+fn gate(limit: u32, links: u32) -> TestGate {
+    classed(limit, links, vec![Class::default()])
+}
+
+fn classed(limit: u32, links: u32, classes: Vec<Class>) -> TestGate {
+    let origin = Instant::now() - Duration::from_secs(1);
+    let slots = Arc::new(Slots::new(limit, 2, origin));
+    let links = Arc::new(Cap::new(links, 2));
+    TestGate::new(0, &slots, &links, &Arc::new(Classes::new(classes, 2)))
 }
 
 fn open(gate: &mut TestGate, key: char, link: &'static str, now: Instant) {
-    let want = gate.want(key, now);
+    let want = gate.gate.want(key, now);
     assert_eq!(want, Want::Open);
-    gate.opened(key);
-    gate.put(key, link, now);
+    gate.gate.opened(key);
+    gate.gate.put(key, link, now);
 }
 
 #[test]
@@ -29,42 +98,42 @@ fn clients_are_served_in_order_and_links_in_reverse() {
     for link in ["x", "y", "z"] {
         open(&mut gate, 'k', link, now);
     }
-    assert_eq!(gate.next(any), Some(Start::On(1, "z")));
-    assert_eq!(gate.next(any), Some(Start::On(2, "y")));
-    assert_eq!(gate.next(any), None, "two slots");
-    gate.put('k', "z", now);
-    assert_eq!(gate.pass_on(any), (Some(Start::On(3, "z")), None));
-    assert_eq!(gate.pass_on(any), (None, None));
-    assert_eq!(gate.enter('k', |_| true), Some("x"));
+    assert_eq!(gate.next(now), Some(Began::On(1, "z")));
+    assert_eq!(gate.next(now), Some(Began::On(2, "y")));
+    assert_eq!(gate.next(now), None, "two slots");
+    gate.gate.put('k', "z", now);
+    assert_eq!(gate.pass_on(now), (Some(Began::On(3, "z")), None));
+    assert_eq!(gate.pass_on(now), (None, None));
+    assert_eq!(gate.gate.enter('k', ASK, now, |_| true).map(|it| it.0), Some("x"));
 }
 
 #[test]
 fn nobody_overtakes_a_line() {
     let now = Instant::now();
     let mut gate = gate(1, 4);
-    assert!(gate.enter_own());
-    gate.wait_own(7, now);
-    assert!(!gate.enter_own());
-    assert_eq!(gate.pass_on(any), (Some(Start::Own(7)), None));
-    gate.force();
-    gate.wait_own(8, now);
-    assert_eq!(gate.pass_on(any), (None, None), "one beyond the limit ends first");
-    assert_eq!(gate.pass_on(any), (Some(Start::Own(8)), None));
+    assert!(gate.enter_own(ASK, now));
+    gate.wait_own(7, ASK, now);
+    assert!(!gate.enter_own(ASK, now));
+    assert_eq!(gate.pass_on(now), (Some(Began::Own(7)), None));
+    gate.force(ASK, now);
+    gate.wait_own(8, ASK, now);
+    assert_eq!(gate.pass_on(now), (None, None), "one beyond the limit ends first");
+    assert_eq!(gate.pass_on(now), (Some(Began::Own(8)), None));
 }
 
 #[test]
 fn the_longest_waiter_of_all_lines_is_next() {
     let now = Instant::now();
     let mut gate = gate(1, 4);
-    assert!(gate.enter_own());
+    assert!(gate.enter_own(ASK, now));
     gate.wait('b', 2, now + Duration::from_millis(2));
     gate.wait('a', 1, now + Duration::from_millis(1));
-    gate.wait_own(3, now + Duration::from_millis(3));
+    gate.wait_own(3, ASK, now + Duration::from_millis(3));
     open(&mut gate, 'b', "b", now);
-    assert_eq!(gate.pass_on(any).0, Some(Start::On(2, "b")), "no link of key a yet");
+    assert_eq!(gate.pass_on(now).0, Some(Began::On(2, "b")), "no link of key a yet");
     open(&mut gate, 'a', "a", now);
-    assert_eq!(gate.pass_on(any).0, Some(Start::On(1, "a")));
-    assert_eq!(gate.pass_on(any).0, Some(Start::Own(3)));
+    assert_eq!(gate.pass_on(now).0, Some(Began::On(1, "a")));
+    assert_eq!(gate.pass_on(now).0, Some(Began::Own(3)));
 }
 
 #[test]
@@ -74,21 +143,21 @@ fn a_full_cap_takes_the_coldest_link_of_another_key() {
     for (key, link, age) in [('a', "a", 0), ('b', "b", 1)] {
         gate.wait(key, 0, now);
         open(&mut gate, key, link, now + Duration::from_secs(age));
-        assert!(matches!(gate.next(any), Some(Start::On(..))));
-        gate.put(key, link, now + Duration::from_secs(age));
-        assert_eq!(gate.pass_on(any), (None, None));
+        assert!(matches!(gate.next(now), Some(Began::On(..))));
+        gate.gate.put(key, link, now + Duration::from_secs(age));
+        assert_eq!(gate.pass_on(now), (None, None));
     }
     gate.wait('c', 5, now);
-    assert_eq!(gate.want('c', now), Want::Close("a"));
-    assert_eq!(gate.closed('a', |link| *link == "a"), None);
-    assert_eq!(gate.want('c', now), Want::Open);
-    assert_eq!(gate.want('c', now), Want::Nothing, "one waits, one is being opened");
+    assert_eq!(gate.gate.want('c', now), Want::Close("a"));
+    assert_eq!(gate.gate.closed('a', |link| *link == "a"), None);
+    assert_eq!(gate.gate.want('c', now), Want::Open);
+    assert_eq!(gate.gate.want('c', now), Want::Nothing, "one waits, one is being opened");
     gate.wait('c', 6, now);
-    assert_eq!(gate.want('c', now), Want::Nothing, "it has one, and b's is not spare yet");
+    assert_eq!(gate.gate.want('c', now), Want::Nothing, "it has one, and b's is not spare yet");
     let later = now + Duration::from_secs(3);
-    assert_eq!(gate.want('c', later), Want::Close("b"));
+    assert_eq!(gate.gate.want('c', later), Want::Close("b"));
     gate.wait('d', 7, now);
-    assert_eq!(gate.want('d', now), Want::Ask, "nothing idle is left here");
+    assert_eq!(gate.gate.want('d', now), Want::Ask, "nothing idle is left here");
 }
 
 #[test]
@@ -96,12 +165,12 @@ fn another_workers_waiters_get_their_turn() {
     let now = Instant::now();
     let mut gate = gate(1, 4);
     let slots = Arc::clone(&gate.slots);
-    assert!(gate.enter_own());
-    slots.publish_waiting(1, 1);
+    assert!(gate.enter_own(ASK, now));
+    slots.publish(1, 1, Some(now - 10 * MS));
     for waiter in 0..20 {
-        gate.wait_own(waiter, now);
+        gate.wait_own(waiter, ASK, now);
     }
-    let turns = std::iter::from_fn(|| match gate.pass_on(any) {
+    let turns = std::iter::from_fn(|| match gate.pass_on(now) {
         (Some(_), None) => Some(()),
         (None, Some(1)) => None,
         other => panic!("{other:?}"),
@@ -116,26 +185,32 @@ fn a_worker_that_lacks_a_link_is_given_no_slot() {
     let slots = Arc::clone(&gate.slots);
     assert!(slots.try_take());
     gate.wait('k', 1, now);
-    assert_eq!(slots.other_waiting(1), None, "it could not use one");
-    assert_eq!(gate.links.other_waiting(1), Some(0), "it waits for a link");
-    assert_eq!(gate.want('k', now), Want::Open);
-    assert_eq!(gate.links.other_waiting(1), None, "one is on its way");
-    gate.opened('k');
-    gate.put('k', "x", now);
+    assert_eq!(slots.oldest_other(1), None, "it could not use one");
+    assert_eq!(gate.gate.links.other_waiting(1), Some(0), "it waits for a link");
+    assert_eq!(gate.gate.want('k', now), Want::Open);
+    assert_eq!(gate.gate.links.other_waiting(1), None, "one is on its way");
+    gate.gate.opened('k');
+    gate.gate.put('k', "x", now);
     assert_eq!(slots.give_back(1), Some(0), "now it can");
-    assert_eq!(gate.next(any), Some(Start::On(1, "x")));
-    assert_eq!(slots.other_waiting(1), None);
+    assert_eq!(gate.next(now), Some(Began::On(1, "x")));
+    assert_eq!(slots.oldest_other(1), None);
 }
 
 #[test]
 fn a_slot_that_comes_too_late_goes_on_to_the_next_worker() {
-    let gate = gate(1, 1);
+    let now = Instant::now();
+    let mut gate = gate(1, 1);
     let slots = Arc::clone(&gate.slots);
-    assert_eq!(gate.unused_slot(), None, "nobody waits");
-    slots.publish_waiting(1, 1);
-    assert_eq!(gate.unused_slot(), Some(1));
     assert!(slots.try_take());
-    assert_eq!(gate.unused_slot(), None, "it has been taken");
+    slots.grant(0);
+    slots.publish(1, 1, Some(now));
+    assert_eq!((gate.next(now), gate.gate.next_wake()), (None, Some(1)));
+    assert_eq!(slots.count(), crate::slots::Count { held: 1, pending: 1, borrowed: 0 });
+    assert!(slots.claim(1) && !slots.claim(1) && !slots.claim(0));
+    slots.publish(1, 0, None);
+    slots.grant(0);
+    assert_eq!((gate.next(now), gate.gate.next_wake()), (None, None));
+    assert_eq!(slots.held(), 0);
 }
 
 #[test]
@@ -146,16 +221,19 @@ fn waiters_leave_late_ones_are_taken_out_and_hopeless_ones_given_up() {
     let one = gate.wait('k', 1, now);
     gate.wait('k', 2, now);
     gate.wait('k', 3, now + second);
-    assert_eq!(gate.leave(one), Some(1));
-    assert_eq!(gate.leave(one), None);
-    assert_eq!(gate.expire_waiter(now + second, second), Some((2, second)));
-    assert_eq!(gate.expire_waiter(now + second, second), None);
-    assert_eq!(gate.want('k', now), Want::Open);
-    assert_eq!(gate.give_up('k'), None, "a link is on its way");
-    gate.opened('k');
-    assert_eq!(gate.closed('k', |_| false), None);
-    assert_eq!(gate.give_up('k'), Some(3));
-    assert_eq!(gate.waiting(), 0);
+    assert_eq!(gate.gate.leave(one), Some(1));
+    assert_eq!(gate.gate.leave(one), None);
+    assert_eq!(
+        gate.gate.expire_waiter(now + second, Some(second)).map(|it| (it.0, it.1.waited)),
+        Some((2, second))
+    );
+    assert_eq!(gate.gate.expire_waiter(now + second, Some(second)), None);
+    assert_eq!(gate.gate.want('k', now), Want::Open);
+    assert_eq!(gate.gate.give_up('k'), None, "a link is on its way");
+    gate.gate.opened('k');
+    assert_eq!(gate.gate.closed('k', |_| false), None);
+    assert_eq!(gate.gate.give_up('k'), Some(3));
+    assert_eq!(gate.gate.waiting(), 0);
 }
 
 #[test]
@@ -164,42 +242,43 @@ fn statements_go_ahead_on_a_busy_link_in_the_order_of_the_line() {
     let mut gate = gate(1, 1);
     gate.wait('k', 1, now);
     open(&mut gate, 'k', "x", now);
-    assert_eq!(gate.next(any), Some(Start::On(1, "x")));
+    assert_eq!(gate.next(now), Some(Began::On(1, "x")));
     for waiter in 2..=4 {
         gate.wait('k', waiter, now);
     }
-    assert_eq!(gate.share('k'), 3);
-    assert_eq!(gate.take_ahead('k', |_| false), None);
-    assert_eq!(gate.take_ahead('k', |_| true), Some(2));
+    assert_eq!(gate.gate.share('k'), 3);
+    assert_eq!(gate.gate.take_ahead('k', now, |_| false), None);
+    assert_eq!(gate.gate.take_ahead('k', now, |_| true), Some((2, ASK)));
     // Whoever could have the slot and has waited longer goes first.
-    gate.wait_own(9, now - Duration::from_millis(1));
-    assert_eq!(gate.take_ahead('k', |_| true), None);
-    assert_eq!(gate.pass_on(any), (Some(Start::Own(9)), None));
-    gate.wait_again('k', 2, now);
-    assert_eq!(gate.take_ahead('k', |_| true), Some(2));
-    assert_eq!(gate.take_ahead('k', |_| true), Some(3));
+    gate.wait_own(9, ASK, now - Duration::from_millis(1));
+    assert_eq!(gate.gate.take_ahead('k', now, |_| true), None);
+    assert_eq!(gate.pass_on(now), (Some(Began::Own(9)), None));
+    gate.gate.wait_again('k', 2, ASK, now);
+    assert_eq!(gate.gate.take_ahead('k', now, |_| true), Some((2, ASK)));
+    assert_eq!(gate.gate.take_ahead('k', now, |_| true), Some((3, ASK)));
 }
 
 #[test]
 fn statements_written_ahead_do_not_keep_a_slot_from_another_worker() {
     let now = Instant::now();
-    let slots = Arc::new(Slots::new(1, 2));
-    let links = Arc::new(Slots::new(2, 2));
-    let mut here: TestGate = Gate::new(0, Arc::clone(&slots), Arc::clone(&links));
-    let mut there: TestGate = Gate::new(1, slots, links);
+    let slots = Arc::new(Slots::new(1, 2, now));
+    let links = Arc::new(Cap::new(2, 2));
+    let classes = Arc::new(Classes::new(vec![Class::default()], 2));
+    let mut here = TestGate::new(0, &slots, &links, &classes);
+    let mut there = TestGate::new(1, &slots, &links, &classes);
     here.wait('k', 0, now);
     open(&mut here, 'k', "x", now);
-    assert_eq!(here.next(any), Some(Start::On(0, "x")));
+    assert_eq!(here.next(now), Some(Began::On(0, "x")));
     for waiter in 1..100 {
-        here.wait('k', waiter, now);
+        here.wait('k', waiter, now + 10 * MS);
     }
     there.wait('k', 100, now);
     open(&mut there, 'k', "y", now);
-    assert_eq!(there.next(any), None);
-    let taken = (0..100).take_while(|_| here.take_ahead('k', |_| true).is_some()).count();
+    assert_eq!(there.next(now), None);
+    let taken = (0..100).take_while(|_| here.gate.take_ahead('k', now, |_| true).is_some()).count();
     assert_eq!(taken, OWN_TURNS as usize);
-    assert_eq!(here.pass_on(any), (None, Some(1)));
-    assert_eq!(there.next(any), Some(Start::On(100, "y")));
+    assert_eq!(here.pass_on(now), (None, Some(1)));
+    assert_eq!(there.next(now), Some(Began::On(100, "y")));
 }
 
 #[test]
@@ -210,27 +289,27 @@ fn links_that_cannot_be_opened_are_not_tried_without_end() {
         gate.wait('k', waiter, now);
     }
     for _ in 0..2 {
-        assert_eq!(gate.want('k', now), Want::Open);
+        assert_eq!(gate.gate.want('k', now), Want::Open);
     }
     // One has failed, but another one is on its way: neither a third attempt, nor despair.
-    assert_eq!(gate.failed('k', now), None);
-    assert_eq!(gate.want('k', now), Want::Nothing);
-    assert_eq!(gate.give_up('k'), None);
+    assert_eq!(gate.gate.failed('k', now), None);
+    assert_eq!(gate.gate.want('k', now), Want::Nothing);
+    assert_eq!(gate.gate.give_up('k'), None);
     // When that one fails as well, there is nothing left to hope for.
-    assert_eq!(gate.failed('k', now), None);
-    assert_eq!(std::iter::from_fn(|| gate.give_up('k')).count(), 4);
+    assert_eq!(gate.gate.failed('k', now), None);
+    assert_eq!(std::iter::from_fn(|| gate.gate.give_up('k')).count(), 4);
     // Who comes later has a try of his own, at once.
     gate.wait('k', 5, now);
-    assert_eq!(gate.want('k', now), Want::Open);
-    gate.opened('k');
-    gate.put('k', "a", now);
+    assert_eq!(gate.gate.want('k', now), Want::Open);
+    gate.gate.opened('k');
+    gate.gate.put('k', "a", now);
     // With a link to live on, the next attempt after a failed one comes a little later.
     gate.wait('k', 6, now);
     gate.wait('k', 7, now);
-    assert_eq!(gate.want('k', now), Want::Open);
-    assert_eq!(gate.failed('k', now), None);
-    assert_eq!((gate.give_up('k'), gate.want('k', now)), (None, Want::Nothing));
-    assert_eq!(gate.want('k', now + RETRY), Want::Open);
+    assert_eq!(gate.gate.want('k', now), Want::Open);
+    assert_eq!(gate.gate.failed('k', now), None);
+    assert_eq!((gate.gate.give_up('k'), gate.gate.want('k', now)), (None, Want::Nothing));
+    assert_eq!(gate.gate.want('k', now + 500 * MS), Want::Open);
 }
 
 #[test]
@@ -238,11 +317,215 @@ fn an_idle_link_of_certain_keys_can_be_taken() {
     let now = Instant::now();
     let mut gate = gate(4, 4);
     gate.wait('a', 1, now);
-    assert_eq!(gate.want('a', now), Want::Open);
-    assert!(gate.has_links('a') && !gate.has_links('b'));
-    gate.opened('a');
-    gate.put('a', "x", now);
-    assert_eq!(gate.take_idle(|key| key == 'b', now), None);
-    assert_eq!(gate.take_idle(|key| key == 'a', now), Some("x"));
-    assert_eq!(gate.take_idle(|key| key == 'a', now), None);
+    assert_eq!(gate.gate.want('a', now), Want::Open);
+    assert!(gate.gate.has_links('a') && !gate.gate.has_links('b'));
+    gate.gate.opened('a');
+    gate.gate.put('a', "x", now);
+    assert_eq!(gate.gate.take_idle(|key| key == 'b', now), None);
+    assert_eq!(gate.gate.take_idle(|key| key == 'a', now), Some("x"));
+    assert_eq!(gate.gate.take_idle(|key| key == 'a', now), None);
+}
+
+#[test]
+fn who_comes_back_after_back_pressure_is_first() {
+    let now = Instant::now();
+    let mut gate = gate(1, 1);
+    assert!(gate.enter_own(ASK, now));
+    gate.wait_own(1, ASK, now - 10 * MS);
+    gate.gate.come_back(2, ASK, now);
+    assert_eq!(gate.pass_on(now).0, Some(Began::Own(2)));
+    assert_eq!(gate.pass_on(now).0, Some(Began::Own(1)));
+}
+
+const WEB: Ask = Ask { class: ClassId(0), digest: None };
+const BATCH: Ask = Ask { class: ClassId(1), digest: None };
+
+fn class(name: &str) -> Class {
+    Class { name: name.to_owned(), ..Class::default() }
+}
+
+#[test]
+fn classes_take_turns_by_weight_and_the_long_waiting_come_first() {
+    let now = Instant::now();
+    let batch = Class { weight: 50, ..class("batch") };
+    let mut gate = classed(1, 1, vec![class("web"), batch]);
+    assert!(gate.enter_own(WEB, now));
+    for waiter in 0..300 {
+        gate.wait_own(1000 + waiter, BATCH, now);
+        gate.wait_own(waiter, WEB, now);
+    }
+    let mut time = now;
+    let mut of_batch = 0;
+    for _ in 0..90 {
+        time += MS;
+        let began = gate.pass_on(time).0;
+        of_batch += u32::from(matches!(began, Some(Began::Own(1000..))));
+    }
+    assert!((28..=32).contains(&of_batch), "{of_batch} of 90, with half the weight");
+    // Two who came in this order; both have waited for more than a second.
+    let later = now + Duration::from_secs(2);
+    let (mut gate, lazy) = (classed(1, 1, vec![class("web"), class("batch")]), BATCH);
+    gate.force(lazy, now);
+    gate.force(WEB, now);
+    gate.wait_own(1, lazy, now);
+    gate.wait_own(2, WEB, now + MS);
+    assert_eq!(gate.pass_on(later).0, None, "one beyond the limit");
+    assert_eq!(gate.pass_on(later).0, Some(Began::Own(1)), "whatever its class has been charged");
+}
+
+#[test]
+fn a_class_keeps_to_its_maximum_and_is_woken_when_it_may_go_on() {
+    let now = Instant::now();
+    let batch = Class { maximum: Some(1), ..class("batch") };
+    let slots = Arc::new(Slots::new(3, 2, now));
+    let links = Arc::new(Cap::new(2, 2));
+    let classes = Arc::new(Classes::new(vec![class("web"), batch], 2));
+    let mut here = TestGate::new(0, &slots, &links, &classes);
+    let mut there = TestGate::new(1, &slots, &links, &classes);
+    assert!(here.enter_own(BATCH, now) && !here.enter_own(BATCH, now));
+    assert!(!there.enter_own(BATCH, now));
+    there.wait_own(1, BATCH, now);
+    assert_eq!(there.next(now), None);
+    assert_eq!(slots.held(), 1, "what cannot be used is given back");
+    assert_eq!(slots.oldest_other(0), None, "and nobody thinks that it could be");
+    assert!(there.enter_own(WEB, now), "others are not held up");
+    assert_eq!(here.pass_on(now), (None, Some(1)));
+    assert_eq!(there.next(now), Some(Began::Own(1)));
+}
+
+#[test]
+fn a_full_line_refuses_and_says_why() {
+    let now = Instant::now();
+    let mut gate = classed(1, 1, vec![Class { line_max: Some(1), ..class("web") }]);
+    assert!(gate.enter_own(ASK, now));
+    gate.wait_own(1, ASK, now);
+    let (waiter, refusal) = gate.gate.wait_own(2, ASK, now).unwrap_err();
+    assert_eq!(waiter, 2);
+    assert_eq!(refusal.reason, Reason::LineFull(1));
+    assert_eq!(refusal.to_string(), "1 statements of class web wait already (line_max 1)");
+    assert_eq!(gate.gate.waiting(), 1);
+}
+
+#[test]
+fn the_deadline_of_a_class_is_its_own() {
+    let now = Instant::now();
+    let batch = Class { wait_max: Some(50 * MS), ..class("batch") };
+    let mut gate = classed(1, 1, vec![class("web"), batch]);
+    gate.wait_own(1, WEB, now);
+    gate.wait_own(2, BATCH, now);
+    let all = Some(Duration::from_secs(10));
+    assert_eq!(gate.gate.expire_waiter(now + 49 * MS, all), None);
+    let (waiter, refusal) = gate.gate.expire_waiter(now + 50 * MS, all).unwrap();
+    assert_eq!((waiter, refusal.reason), (2, Reason::ClassWaitMax(50 * MS)));
+    assert_eq!(refusal.to_string(), "it waited 0.1 s (wait_max 0.1 s of class batch), 0 more wait");
+    assert_eq!(gate.gate.expire_waiter(now + 50 * MS, all), None);
+}
+
+#[test]
+fn in_an_overload_the_newest_are_served_and_the_oldest_refused() {
+    let mut now = Instant::now();
+    let turns = Class { when_overloaded: WhenOverloaded::Turn, ..class("web") };
+    let mut gate = classed(1, 1, vec![turns]);
+    assert!(gate.enter_own(ASK, now));
+    let mut waiter = 0;
+    let mut newest = 0;
+    for _ in 0..400 {
+        // Two come for each that is served.
+        for _ in 0..2 {
+            waiter += 1;
+            gate.wait_own(waiter, ASK, now);
+        }
+        now += MS;
+        newest += u32::from(gate.pass_on(now).0 == Some(Began::Own(waiter)));
+    }
+    assert!(newest > 100, "{newest} times the newest");
+    let (first, refusal) = gate.gate.expire_waiter(now, None).unwrap();
+    assert!(matches!(refusal.reason, Reason::Overload(most) if most == 200 * MS), "{refusal}");
+    assert!(refusal.waited >= 200 * MS && first < 400);
+    // Once all are gone, it is as before.
+    while gate.pass_on(now).0.is_some() {}
+    assert!(gate.enter_own(ASK, now));
+    gate.wait_own(1, ASK, now);
+    gate.wait_own(2, ASK, now + MS);
+    assert_eq!(gate.pass_on(now + MS).0, Some(Began::Own(1)));
+}
+
+#[test]
+fn a_stuck_kind_is_parked_and_held_back_until_it_moves() {
+    let now = Instant::now();
+    let later = now + Duration::from_secs(1);
+    let stuck = Ask { digest: Some(Digest(9)), ..ASK };
+    let mut gate = gate(8, 1);
+    for _ in 0..8 {
+        assert!(gate.enter_own(stuck, now));
+    }
+    for waiter in 0..8 {
+        gate.wait_own(waiter, stuck, now);
+    }
+    gate.wait_own(100, ASK, now);
+    assert!(!gate.gate.seems_stuck(&gate.running[0], now));
+    let mut parked = Vec::new();
+    // Each one that is parked lets another one in, until too many of the kind are parked.
+    for _ in 0..8 {
+        let mut slot = gate.running.pop_front().unwrap();
+        assert!(gate.gate.seems_stuck(&slot, later));
+        let start = gate.gate.park(&mut slot, later, |_, _| true);
+        assert!(!gate.gate.seems_stuck(&slot, later), "once is enough");
+        parked.push(slot);
+        gate.began(start);
+        while gate.next(later).is_some() {}
+    }
+    assert_eq!(gate.slots.parked(), 8);
+    assert!(gate.running.iter().any(|slot| slot.ask == ASK), "others pass by");
+    let stuck_now = gate.running.iter().filter(|slot| slot.ask == stuck).count();
+    assert!(stuck_now <= 2, "{stuck_now} of a kind, of which 8 are parked");
+    assert_eq!(gate.slots.held() as usize, gate.running.len());
+    // They move again: all that were set aside come back.
+    for slot in parked {
+        assert!(gate.gate.pass_on(slot, later, |_, _| true).is_none());
+        while gate.next(later).is_some() {}
+    }
+    while !gate.running.is_empty() {
+        gate.pass_on(later);
+        while gate.next(later).is_some() {}
+    }
+    assert_eq!((gate.gate.waiting(), gate.slots.held(), gate.slots.parked()), (0, 0, 0));
+}
+
+#[test]
+fn newcomers_borrow_while_a_slot_is_on_its_way() {
+    let now = Instant::now();
+    let slots = Arc::new(Slots::new(1, 2, now));
+    let links = Arc::new(Cap::new(2, 2));
+    let classes = Arc::new(Classes::new(vec![Class::default()], 2));
+    let mut here = TestGate::new(0, &slots, &links, &classes);
+    let mut there = TestGate::new(1, &slots, &links, &classes);
+    slots.let_borrow(5 * MS);
+    assert!(here.enter_own(ASK, now));
+    there.wait_own(1, ASK, now);
+    assert!(!here.enter_own(ASK, now), "no slot is on its way yet");
+    assert_eq!(here.pass_on(now), (None, Some(1)));
+    assert!(!here.enter_own(ASK, now + 6 * MS), "the oldest has waited too long");
+    assert!(here.enter_own(ASK, now), "lifo-running 0 < fifo-pending 1");
+    assert!(!here.enter_own(ASK, now), "1 < 1");
+    assert_eq!(there.next(now), Some(Began::Own(1)));
+    assert_eq!(slots.count(), crate::slots::Count { held: 1, pending: 0, borrowed: 1 });
+    assert_eq!(here.gate.counts().borrowed, 1);
+    assert_eq!(here.pass_on(now), (None, None));
+    assert_eq!(there.pass_on(now), (None, None));
+    assert_eq!(slots.count(), crate::slots::Count { held: 0, pending: 0, borrowed: 0 });
+}
+
+#[test]
+fn the_next_statement_on_a_link_takes_over_the_slot() {
+    let now = Instant::now();
+    let mut gate = classed(1, 1, vec![class("web"), class("batch")]);
+    let mut slot = gate.gate.enter_own(WEB, now).unwrap();
+    gate.gate.renew(&mut slot, BATCH, now + MS);
+    assert_eq!(slot.ask, BATCH);
+    assert_eq!(gate.slots.held(), 1);
+    assert!(gate.gate.pass_on(slot, now + 3 * MS, |_, _| true).is_none());
+    let totals = gate.gate.totals();
+    assert_eq!((totals.completed, totals.followed, totals.busy), (2, 1, 3000));
+    assert_eq!(gate.slots.held(), 0);
 }

@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::gate::{Gate, Start, Waiting, Want};
+use engine::cap::Cap;
+use engine::classes::{Class, Classes};
+use engine::gate::{Ask, Gate, Slot, Start, Waiting, Want};
 use engine::slots::Slots;
 
 type Key = u8;
@@ -33,6 +35,8 @@ struct Client {
     state: State,
     /// The link that it holds, while it runs or is pinned.
     link: Option<LinkId>,
+    /// The slot that it has while it runs.
+    slot: Option<Slot>,
 }
 
 #[derive(Debug)]
@@ -58,7 +62,7 @@ pub(crate) struct World {
     random: u64,
     now: Instant,
     slots: Arc<Slots>,
-    cap: Arc<Slots>,
+    cap: Arc<Cap>,
     workers: Vec<Worker>,
     clients: Vec<Client>,
     /// What is under way; it arrives in any order.
@@ -78,16 +82,19 @@ fn suits(client: ClientId, link: LinkId) -> bool {
 /// How many of the hottest links a gate looks at.
 const LOOK: usize = 8;
 
+const ASK: Ask = Ask { class: engine::classes::ClassId(0), digest: None };
+
 const WAIT_MAX: Duration = Duration::from_millis(900);
 const LINK_AGE: Duration = Duration::from_millis(1500);
 
 impl World {
     pub(crate) fn new(seed: u64) -> Self {
+        let now = Instant::now();
         let mut world = Self {
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
-            now: Instant::now(),
-            slots: Arc::new(Slots::new(1, 1)),
-            cap: Arc::new(Slots::new(1, 1)),
+            now,
+            slots: Arc::new(Slots::new(1, 1, now)),
+            cap: Arc::new(Cap::new(1, 1)),
             workers: Vec::new(),
             clients: Vec::new(),
             events: Vec::new(),
@@ -99,17 +106,19 @@ impl World {
         };
         let count = 1 + world.below(4);
         let (limit, cap) = (1 + world.below(5), 1 + world.below(14));
-        world.slots = Arc::new(Slots::new(limit as u32, count));
-        world.cap = Arc::new(Slots::new(cap as u32, count));
+        world.slots = Arc::new(Slots::new(limit as u32, count, now));
+        world.cap = Arc::new(Cap::new(cap as u32, count));
+        let classes = Arc::new(Classes::new(vec![Class::default()], count));
         for index in 0..count {
-            let gate = Gate::new(index, Arc::clone(&world.slots), Arc::clone(&world.cap));
+            let (slots, cap) = (Arc::clone(&world.slots), Arc::clone(&world.cap));
+            let gate = Gate::new(index, slots, cap, Arc::clone(&classes));
             let (own, lines, idle) = Default::default();
             world.workers.push(Worker { gate, own, lines, idle, owes_link: false });
         }
         let keys = 1 + world.below(3);
         for _ in 0..3 + world.below(20) {
             let (worker, key) = (world.below(count), world.below(keys) as Key);
-            world.clients.push(Client { worker, key, state: State::Idle, link: None });
+            world.clients.push(Client { worker, key, state: State::Idle, link: None, slot: None });
         }
         world
     }
@@ -153,23 +162,23 @@ impl World {
         let worker = &mut self.workers[index];
         if link.is_some() {
             if is_urgent {
-                worker.gate.force();
+                self.clients[id].slot = Some(worker.gate.force(ASK, now));
                 self.clients[id].state = State::Running { forced: true };
                 self.started += 1;
-            } else if worker.gate.enter_own() {
+            } else if let Some(slot) = worker.gate.enter_own(ASK, now) {
                 assert!(worker.own.is_empty(), "overtook the line");
-                self.run(id, None);
+                self.run(id, None, slot);
             } else {
-                let waiting = worker.gate.wait_own(id, now);
+                let waiting = worker.gate.wait_own(id, ASK, now).expect("no bound");
                 worker.own.push_back((id, now));
                 self.wait(id, waiting);
                 self.start_ready(index);
             }
-        } else if let Some(link) = worker.gate.enter(key, |link| suits(id, *link)) {
+        } else if let Some((link, slot)) = worker.gate.enter(key, ASK, now, |it| suits(id, *it)) {
             assert!(worker.lines.get(&key).is_none_or(VecDeque::is_empty), "overtook the line");
-            self.run(id, Some(link));
+            self.run(id, Some(link), slot);
         } else {
-            let waiting = worker.gate.wait(key, id, now);
+            let waiting = worker.gate.wait(key, id, ASK, now).expect("no bound");
             worker.lines.entry(key).or_default().push_back((id, now));
             self.wait(id, waiting);
             self.start_ready(index);
@@ -194,10 +203,10 @@ impl World {
         self.waited += 1;
     }
 
-    /// A client starts, on this link if it had none; its slot has been taken within the limit.
-    fn run(&mut self, id: ClientId, link: Option<LinkId>) {
-        assert!(self.slots.held() <= self.slots.limit());
+    /// A client starts, on this link if it had none.
+    fn run(&mut self, id: ClientId, link: Option<LinkId>, slot: Slot) {
         let client = &mut self.clients[id];
+        assert_eq!(client.slot.replace(slot), None);
         if let Some(link) = link {
             let idle = self.workers[client.worker].idle.get_mut(&client.key).expect("idle links");
             let look = idle.len().saturating_sub(LOOK);
@@ -212,27 +221,37 @@ impl World {
     }
 
     /// A gate says that a waiter starts: it must be the longest one of those who can.
-    fn begin(&mut self, index: usize, start: &Start<ClientId, LinkId>) {
+    fn begin(&mut self, index: usize, start: Start<ClientId, LinkId>) {
         let worker = &mut self.workers[index];
         let ready = worker.idle.iter().filter(|(_, idle)| !idle.is_empty());
         let lines = ready.filter_map(|(key, _)| worker.lines.get(key)?.front());
         let longest = lines.chain(worker.own.front()).map(|(_, since)| *since).min();
-        let (id, link, line) = match *start {
-            Start::Own(id) => (id, None, &mut worker.own),
-            Start::On(id, link) => {
-                (id, Some(link), worker.lines.get_mut(&self.clients[id].key).expect("a line"))
-            }
+        let (id, link, slot) = match start {
+            Start::Own(id, slot) => (id, None, slot),
+            Start::On(id, link, slot) => (id, Some(link), slot),
+        };
+        let line = match link {
+            None => &mut worker.own,
+            Some(_) => worker.lines.get_mut(&self.clients[id].key).expect("a line"),
         };
         let (first, since) = line.pop_front().expect("somebody waits");
         assert_eq!(id, first, "not the first of its line");
         assert_eq!(Some(since), longest, "another has waited longer");
         assert!(matches!(self.clients[id].state, State::Waiting(_)));
-        self.run(id, link);
+        self.run(id, link, slot);
     }
 
     fn start_ready(&mut self, index: usize) {
-        while let Some(start) = self.workers[index].gate.next(|id, link| suits(*id, *link)) {
-            self.begin(index, &start);
+        let now = self.now;
+        while let Some(start) = self.workers[index].gate.next(now, |id, link| suits(*id, *link)) {
+            self.begin(index, start);
+        }
+        self.wake_others(index);
+    }
+
+    fn wake_others(&mut self, index: usize) {
+        while let Some(other) = self.workers[index].gate.next_wake() {
+            self.events.push(Event::SlotFree(other));
         }
     }
 
@@ -282,11 +301,12 @@ impl World {
                 self.put(index, key, link);
             }
         }
-        let (start, other) = self.workers[index].gate.pass_on(|id, link| suits(*id, *link));
-        if let Some(start) = start {
-            self.begin(index, &start);
+        let slot = self.clients[id].slot.take().expect("it ran in a slot");
+        let gate = &mut self.workers[index].gate;
+        if let Some(start) = gate.pass_on(slot, self.now, |id, link| suits(*id, *link)) {
+            self.begin(index, start);
         }
-        self.events.extend(other.map(Event::SlotFree));
+        self.start_ready(index);
     }
 
     fn put(&mut self, index: usize, key: Key, link: LinkId) {
@@ -341,11 +361,7 @@ impl World {
         }
         let at = self.below(self.events.len());
         match self.events.swap_remove(at) {
-            Event::SlotFree(index) => {
-                self.pump(index);
-                self.events.extend(self.workers[index].gate.unused_slot().map(Event::SlotFree));
-            }
-            Event::LinkFree(index) => self.pump(index),
+            Event::SlotFree(index) | Event::LinkFree(index) => self.pump(index),
             Event::LinkWanted(index) => {
                 let is_wanted = self.cap.other_waiting(index).is_some();
                 match self.workers[index].gate.expire_link(self.now, Duration::ZERO) {
@@ -383,10 +399,10 @@ impl World {
         let passed = 1 + self.below(40) as u64;
         self.now += Duration::from_millis(passed);
         for index in 0..self.workers.len() {
-            while let Some((id, waited)) =
-                self.workers[index].gate.expire_waiter(self.now, WAIT_MAX)
+            while let Some((id, refusal)) =
+                self.workers[index].gate.expire_waiter(self.now, Some(WAIT_MAX))
             {
-                assert!(waited >= WAIT_MAX);
+                assert!(refusal.waited >= WAIT_MAX);
                 self.forget(id);
                 self.expired += 1;
             }
@@ -403,10 +419,11 @@ impl World {
     pub(crate) fn check(&self) {
         let running = |client: &&Client| matches!(client.state, State::Running { .. });
         let held = self.clients.iter().filter(running).count() as u32;
-        assert_eq!(self.slots.held(), held, "slots");
+        let count = self.slots.count();
+        assert_eq!((count.held, count.borrowed), (held + count.pending, 0), "slots");
         let forced = |client: &&Client| client.state == State::Running { forced: true };
         let forced = self.clients.iter().filter(forced).count() as u32;
-        assert!(held <= self.slots.limit() + forced);
+        assert!(count.held <= self.slots.limit() + forced);
 
         let under_way = |event: &&Event| matches!(event, Event::Opened(..) | Event::Closed(..));
         let idle = self.workers.iter().flat_map(|worker| worker.idle.values()).map(Vec::len);
