@@ -49,8 +49,10 @@ pub struct Slot {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hold {
-    /// One of the limit's, or beyond it by force.
+    /// One of the limit's.
     Held,
+    /// Beyond the limit, if need be.
+    Forced,
     /// In the place of somebody to whom a slot is on its way.
     Borrowed,
     /// None any more: the statement waits for something in the server.
@@ -109,6 +111,10 @@ pub struct Gate<K, W, L> {
 /// After so many slots handed on within a worker, the others are looked at.
 const OWN_TURNS: u32 = 8;
 
+/// A statement that may hold locks is parked after so long at the latest. Its kind may be known to be slow just
+/// because it usually waits for locks.
+const PATIENCE_FORCED: Duration = Duration::from_millis(50);
+
 /// Who has waited for so long competes with the first of all classes.
 const KICKED_UP: Duration = Duration::from_secs(1);
 
@@ -165,11 +171,19 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
 
     /// A client that must not wait starts, beyond the limit if need be: it may hold locks, or ends a transaction.
     pub fn force(&mut self, ask: Ask, now: Instant) -> Slot {
-        self.slots.force();
         self.shares.force_start(ask.class);
         self.bulkheads.started(ask.digest);
         self.counts.forced += 1;
-        Slot { ask, hold: Hold::Held, since: now }
+        let hold = if self.bulkheads.is_open(ask.digest) {
+            self.slots.force();
+            Hold::Forced
+        } else {
+            // It will be stuck like the others of its kind: no reason to take a slot from somebody who will not.
+            self.slots.park_forced();
+            self.bulkheads.park(ask.digest);
+            Hold::Parked
+        };
+        Slot { ask, hold, since: now }
     }
 
     /// A client without a link wants to start; `suits` prefers some links.
@@ -294,7 +308,7 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
         let took = now.saturating_duration_since(since);
         self.ended(ask, hold, took);
         let (start, is_followed) = match hold {
-            Hold::Held => self.pass(now, suits),
+            Hold::Held | Hold::Forced => self.pass(now, suits),
             hold => {
                 self.return_slot(hold);
                 (None, self.has_ready())
@@ -322,7 +336,13 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
     /// Whether a statement is so old that it seems to wait for something in the server.
     pub fn seems_stuck(&self, slot: &Slot, now: Instant) -> bool {
         let age = now.saturating_duration_since(slot.since);
-        slot.hold != Hold::Parked && age >= self.bulkheads.patience(slot.ask.digest)
+        let patience = self.bulkheads.patience(slot.ask.digest);
+        match slot.hold {
+            Hold::Parked => false,
+            // It is beyond the limit by right, so to park it lets nobody into the server who is not due there.
+            Hold::Forced => age >= patience.min(PATIENCE_FORCED),
+            Hold::Held | Hold::Borrowed => age >= patience,
+        }
     }
 
     /// Parks a statement that seems stuck: its slot passes on as if it had ended. Call [`Self::next`] until `None`,
@@ -333,13 +353,16 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
         now: Instant,
         suits: impl Fn(&W, &L) -> bool,
     ) -> Option<Start<W, L>> {
-        if slot.hold == Hold::Parked || !self.slots.try_park() {
-            return None;
+        match slot.hold {
+            Hold::Parked => return None,
+            Hold::Forced => self.slots.park_forced(),
+            _ if !self.slots.try_park() => return None,
+            _ => {}
         }
         self.bulkheads.park(slot.ask.digest);
         self.counts.parked += 1;
         match std::mem::replace(&mut slot.hold, Hold::Parked) {
-            Hold::Held => self.pass(now, suits).0,
+            Hold::Held | Hold::Forced => self.pass(now, suits).0,
             hold => {
                 self.return_slot(hold);
                 None
@@ -435,7 +458,7 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
     /// Gives back a slot that nobody here can use.
     fn return_slot(&mut self, hold: Hold) {
         match hold {
-            Hold::Held => {
+            Hold::Held | Hold::Forced => {
                 if let Some(other) = self.slots.give_back(self.worker) {
                     self.counts.granted += 1;
                     self.to_wake.push(other);

@@ -174,6 +174,8 @@ const SWING_SLOTS: f64 = 0.75;
 const SETTLE_MIN: f64 = 20e3;
 const SETTLE_MAX: f64 = 500e3;
 
+/// So many statements make a window, and it lasts for so long at least; longer where these cannot tell.
+const ENOUGH: f64 = 120.0;
 const WINDOW_MIN: f64 = 100e3;
 const WINDOW_MAX: f64 = 1500e3;
 /// A window that lasts so long ends with however little it has.
@@ -250,8 +252,10 @@ impl Auto {
             }
             Phase::Measure { since, from } => {
                 let (took, some) = (passed(since, now), seen.since(from));
-                let is_poor = (some.completed as f64) < self.steer.enough() && took < WINDOW_POOR;
-                if !is_poor && took >= (4.0 * self.stay).clamp(WINDOW_MIN, WINDOW_MAX) {
+                let longer = self.steer.longer();
+                let is_poor = (some.completed as f64) < ENOUGH * longer && took < WINDOW_POOR;
+                let least = (4.0 * self.stay).max(WINDOW_MIN) * longer;
+                if !is_poor && took >= least.min(WINDOW_MAX) {
                     self.window(now, took, some);
                     self.side = self.side.other();
                     self.swing(now);

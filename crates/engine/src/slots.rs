@@ -192,6 +192,12 @@ impl Slots {
         true
     }
 
+    /// A statement that was let in beyond the limit waits in the server for something. It is in the server
+    /// anyway, so it may always be parked.
+    pub fn park_forced(&self) {
+        self.parked.fetch_add(1, SeqCst);
+    }
+
     /// A statement waits in the server for something: its slot is free for another, and it goes on without one.
     /// False: too many are parked already, and it keeps its slot.
     #[must_use]

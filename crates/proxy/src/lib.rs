@@ -32,6 +32,7 @@ mod road;
 mod rsa;
 mod run;
 mod server;
+mod steer;
 mod tls;
 mod users;
 mod worker;

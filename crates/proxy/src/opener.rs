@@ -29,6 +29,15 @@ pub(crate) enum NoLink {
 }
 
 impl NoLink {
+    /// Whether the server has too much to do: a wrong password says nothing of that, nor does a dead server.
+    const fn is_distress(&self) -> bool {
+        let code = match self {
+            Self::Login(LoginError::Refused { code, .. }) => *code,
+            _ => 0,
+        };
+        matches!(self, Self::Late(..)) || code == TOO_MANY_CONNECTIONS
+    }
+
     /// What a client is told.
     pub(crate) fn fault(&self, worker: &Worker) -> Fault {
         if let Self::Login(LoginError::Refused { code, sqlstate, message }) = self {
@@ -39,6 +48,9 @@ impl NoLink {
         Fault::new(Kind::ServerUnreachable, message)
     }
 }
+
+/// The server's own refusal, `ER_CON_COUNT_ERROR`.
+const TOO_MANY_CONNECTIONS: u16 = 1040;
 
 /// What a pooled link asks for beyond what its clients have.
 const POOLED: Capabilities = Capabilities(
@@ -103,6 +115,9 @@ fn failed(worker: &Rc<Worker>, key: KeyId, error: &NoLink) {
     worker.user_of(key, |user| user.links.give_back());
     let user = String::from_utf8_lossy(&worker.keys.borrow().get(key).user).into_owned();
     tracing::warn!(server = %worker.shared.address, user, %error, "no link");
+    if error.is_distress() {
+        worker.gate.borrow_mut().alarm();
+    }
     let other = worker.gate.borrow_mut().failed(key, crate::clock::now());
     if let Some(other) = other {
         worker.shared.mail(other, crate::worker::Mail::LinkFree);

@@ -29,6 +29,7 @@ use crate::links::Link;
 use crate::login;
 use crate::replies::{self, Settled};
 use crate::server::ServerFacts;
+use crate::steer::{self, Steer};
 use crate::users::{User, Users};
 
 /// What all workers of the process have in common.
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) address: Address,
     /// Statements at once in the server.
     pub(crate) slots: Arc<Slots>,
+    /// What sets the limit, if nobody has.
+    pub(crate) steer: Option<Steer>,
     /// Pooled links to the server.
     pub(crate) links: Arc<Cap>,
     /// How statements share the slots.
@@ -82,8 +85,12 @@ impl Shared {
         mailboxes: Vec<mpsc::UnboundedSender<Mail>>,
     ) -> Self {
         let workers = mailboxes.len();
+        let is_auto = plan.server.limit.is_none();
+        let steer = is_auto.then(|| Steer::new(workers, plan.server.links_max));
+        let limit = plan.server.limit.or_else(|| steer.as_ref().map(Steer::limit)).unwrap_or(1);
         Self {
-            slots: Arc::new(Slots::new(plan.server.limit, workers, crate::clock::now())),
+            steer,
+            slots: Arc::new(Slots::new(limit, workers, crate::clock::now())),
             links: Arc::new(Cap::new(plan.server.links_max, workers)),
             classes: Arc::new(Classes::new(vec![Class::default()], workers)),
             clients: AtomicUsize::new(0),
@@ -264,6 +271,8 @@ pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver
     let mut ticks = tokio::time::interval(TICK);
     let mut count: u32 = 0;
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut beats = tokio::time::interval(steer::BEAT);
+    beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             mail = mailbox.recv() => match mail {
@@ -273,6 +282,10 @@ pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver
             _ = ticks.tick() => {
                 count = count.wrapping_add(1);
                 tick(&worker, count.is_multiple_of(SLOW_TICKS));
+            }
+            _ = beats.tick(), if worker.shared.steer.is_some() => {
+                crate::clock::tick();
+                steer::beat(&worker);
             }
         }
         if worker.is_stopping() && worker.clients.borrow().is_empty() {

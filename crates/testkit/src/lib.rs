@@ -9,3 +9,4 @@ pub mod flifo;
 pub mod mysql;
 pub mod reply;
 pub mod scene;
+pub mod world;

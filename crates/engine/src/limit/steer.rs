@@ -57,8 +57,8 @@ pub(super) struct Steer {
     xx: f64,
     yy: f64,
     count: f64,
-    /// How many statements make a window.
-    enough: f64,
+    /// How many times as long as at first a window is, because the short ones left it open.
+    longer: f64,
 }
 
 /// The elasticity that is steered for. Above 0, so that on a plateau the limit is pulled down to its edge.
@@ -75,21 +75,26 @@ const STEP_UP: f64 = 0.4;
 /// An elasticity that is surely more is far below the knee: as large a step as is allowed.
 const FAR_BELOW: f64 = 0.6;
 
-/// So many statements make a window at first, and so many at most.
-const ENOUGH: f64 = 120.0;
-const ENOUGH_MAX: f64 = 960.0;
+/// Windows grow by so much while they cannot tell, up to so many times their first length.
+const GROWTH: f64 = 1.25;
+const LONGER_MAX: f64 = 8.0;
+
+/// How much of its standard error an estimate must be off the target by: a limit that is too high by mistake costs
+/// more than one that is too low, and is harder to notice among statements of very different lengths.
+const DOUBT_UP: f64 = 1.0;
+const DOUBT_DOWN: f64 = 0.5;
 
 /// With a shared clock the limit grows by so many slots at most, and shrinks by a factor: shares become equal.
 const SHARED_STEP: f64 = 0.6;
 
 impl Steer {
     pub(super) const fn new(rhythm: Rhythm) -> Self {
-        Self { rhythm, points: [None; 3], xy: 0.0, xx: 0.0, yy: 0.0, count: 0.0, enough: ENOUGH }
+        Self { rhythm, points: [None; 3], xy: 0.0, xx: 0.0, yy: 0.0, count: 0.0, longer: 1.0 }
     }
 
-    /// How many statements make a window.
-    pub(super) const fn enough(&self) -> f64 {
-        self.enough
+    /// How many times as long as at first a window should be.
+    pub(super) const fn longer(&self) -> f64 {
+        self.longer
     }
 
     /// What comes next has no neighbours; what was learnt of the server still holds.
@@ -140,12 +145,13 @@ impl Steer {
 
     fn judge(&mut self, Estimate { elasticity, error }: Estimate) -> Why {
         let off = elasticity - TARGET;
-        if off.abs() <= error / 2.0 {
-            self.enough = (self.enough * 1.25).min(ENOUGH_MAX);
+        let doubt = error * if off > 0.0 { DOUBT_UP } else { DOUBT_DOWN };
+        if off.abs() <= doubt {
+            self.longer = (self.longer * GROWTH).min(LONGER_MAX);
             return Why::Unsure;
         }
-        self.enough = (self.enough / 1.25).max(ENOUGH);
-        let step = (GAIN * (off - off.signum() * error / 2.0)).clamp(STEP_DOWN, STEP_UP);
+        self.longer = (self.longer / GROWTH).max(1.0);
+        let step = (GAIN * (off - off.signum() * doubt)).clamp(STEP_DOWN, STEP_UP);
         match step {
             _ if elasticity - error > FAR_BELOW => Why::Up(STEP_UP),
             _ if step > 0.0 => Why::Up(step),

@@ -100,10 +100,13 @@ fn client_tls(reading: &mut Reading<'_>) {
 fn server(reading: &mut Reading<'_>) {
     let Reading { plan, written, report, .. } = reading;
     let server = &plan.server;
-    if server.links_max < server.limit && written.has("server.limit") {
+    if let Some(limit) = server.limit
+        && server.links_max < limit
+        && written.has("server.limit")
+    {
         let message = format!(
             "{} statements never run at once, because server.links_max allows only {} links",
-            server.limit, server.links_max
+            limit, server.links_max
         );
         report.warn(&written.origin("server.limit"), "server.limit", message);
     }

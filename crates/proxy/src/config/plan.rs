@@ -41,8 +41,8 @@ pub struct Server {
     pub address: Option<link::Address>,
     /// What the server is called in logs and metrics.
     pub name: String,
-    /// Statements that run at once.
-    pub limit: u32,
+    /// Statements that run at once; without a number, as many as prove best.
+    pub limit: Option<u32>,
     pub links_max: u32,
     /// Statements written to one shared link at once.
     pub pipeline: u32,
@@ -182,7 +182,7 @@ impl Default for Server {
         Self {
             address: None,
             name: "main".to_owned(),
-            limit: 64,
+            limit: Some(64),
             links_max: 128,
             pipeline: 8,
             tls: link::tls::ForLinks::default(),

@@ -66,7 +66,7 @@ fn everything_can_be_set() {
     assert_eq!((plan.worker_count(), plan.clients_max, plan.backlog), (3, 1000, 100));
     let server = &plan.server;
     assert_eq!(server.address, Some(link::Address::Tcp { host: "db1".into(), port: 3307 }));
-    assert_eq!((server.limit, server.links_max), (16, 32));
+    assert_eq!((server.limit, server.links_max), (Some(16), 32));
     assert_eq!(plan.limits.wait, Some(std::time::Duration::from_secs(90)));
     assert_eq!(plan.limits.idle_client, None);
     assert_eq!(plan.limits.packet_max, 64 << 20);

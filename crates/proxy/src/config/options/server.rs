@@ -59,12 +59,17 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
         },
         Row {
             name: "limit",
-            form: Form::Count { range: 1..=100_000, place: |plan| &mut plan.server.limit },
+            form: Form::CountOr {
+                word: "auto",
+                range: 1..=100_000,
+                place: |plan| &mut plan.server.limit,
+            },
             example: None,
             doc: "Statements that the server runs at once; others wait in line. A server does most \
                   work with a few statements per CPU, and loses much when hundreds compete. The \
                   default suits a server of 16 to 32 CPUs; on a smaller machine take two to four \
-                  for each CPU.",
+                  for each CPU. \"auto\" finds the number while statements wait, by trying a few \
+                  more and a few fewer; it is for one Flifo in front of a server.",
             elsewhere: &[("MariaDB", "thread_pool_size"), ("MySQL", "innodb_thread_concurrency")],
             since: FIRST,
         },

@@ -1,0 +1,80 @@
+//! `server.limit = "auto"`: the workers tell what they have counted, and one of them sets the limit.
+//!
+//! Owns the controller ([`engine::limit`]) and its clock; decides nothing itself. Nothing here is on the road of a
+//! statement.
+
+use std::rc::Rc;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use engine::limit::{Auto, Bounds, Rhythm, Totals};
+
+use crate::admit;
+use crate::worker::{Mail, Worker};
+
+/// What the workers have in common for it.
+#[derive(Debug)]
+pub(crate) struct Steer {
+    seen: Box<[Mutex<Totals>]>,
+    auto: Mutex<Auto>,
+}
+
+/// How often the workers tell, and the limit is looked at.
+pub(crate) const BEAT: Duration = Duration::from_millis(20);
+
+/// A server of eight CPUs does most with about so many; with other ones, the limit finds its way from here.
+pub(crate) const START: u32 = 16;
+
+/// With one slot nothing could be learnt.
+const FLOOR: u32 = 2;
+
+impl Steer {
+    pub(crate) fn new(workers: usize, links_max: u32) -> Self {
+        let bounds = Bounds { floor: FLOOR, ceiling: links_max, start: START };
+        let auto = Auto::new(bounds, Rhythm::Own, now());
+        let seen = (0..workers).map(|_| Mutex::default()).collect();
+        Self { seen, auto: Mutex::new(auto) }
+    }
+
+    pub(crate) fn limit(&self) -> u32 {
+        lock(&self.auto).limit()
+    }
+}
+
+/// Tells what this worker has counted; the first worker then sets the limit.
+pub(crate) fn beat(worker: &Rc<Worker>) {
+    let Some(steer) = &worker.shared.steer else { return };
+    *lock(&steer.seen[worker.index]) = worker.gate.borrow().totals();
+    if worker.index != 0 {
+        return;
+    }
+    let seen = steer.seen.iter().map(|seen| *lock(seen)).fold(Totals::default(), Totals::plus);
+    let mut auto = lock(&steer.auto);
+    let before = auto.trace().last().map(|it| it.at);
+    let limit = auto.tick(now(), seen);
+    if let Some(step) = auto.trace().last().filter(|it| Some(it.at) != before) {
+        tracing::debug!(
+            why = ?step.why,
+            centre = step.centre,
+            limit = step.limit,
+            rate = step.rate,
+            estimate = ?step.estimate,
+            "limit"
+        );
+    }
+    drop(auto);
+    let slots = &worker.shared.slots;
+    if limit != slots.limit() {
+        slots.set_limit(limit, |other| worker.shared.mail(other, Mail::SlotFree));
+        admit::pump(worker);
+    }
+}
+
+/// Wall-clock time, so that several instances could agree on it.
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,136 @@
+//! The server of the world: cores that are shared equally, a disk with a line, hot rows with lines.
+//!
+//! Owns who runs and who waits inside of the server; knows no gate. What is done at which time is told to the
+//! run, which owns the clock.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::plan;
+
+/// Whom a row belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    Nobody,
+    Client(usize),
+    /// Somebody outside.
+    Blocker,
+}
+
+#[derive(Debug)]
+pub(super) struct Server {
+    plan: plan::Server,
+    /// Work done by each running thread since the beginning; one that has come ends when it reaches its mark.
+    done: f64,
+    running: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    sequence: u64,
+    pub(super) disk_busy: usize,
+    pub(super) disk_line: VecDeque<usize>,
+    pub(super) rows: Vec<(Owner, VecDeque<usize>)>,
+    pub(super) is_blocked: bool,
+    /// Thread milliseconds, and core milliseconds.
+    pub(super) running_area: f64,
+    pub(super) busy_area: f64,
+}
+
+impl Server {
+    pub(super) fn new(plan: plan::Server, rows: usize) -> Self {
+        Self {
+            plan,
+            done: 0.0,
+            running: BinaryHeap::new(),
+            sequence: 0,
+            disk_busy: 0,
+            disk_line: VecDeque::new(),
+            rows: (0..rows).map(|_| (Owner::Nobody, VecDeque::new())).collect(),
+            is_blocked: false,
+            running_area: 0.0,
+            busy_area: 0.0,
+        }
+    }
+
+    /// A thread runs for so much processor time.
+    pub(super) fn compute(&mut self, client: usize, time: f64) {
+        self.sequence += 1;
+        self.running.push(Reverse(((self.done + time).to_bits(), self.sequence, client)));
+    }
+
+    /// In how many milliseconds the next thread is done, if nothing else happens.
+    pub(super) fn next_done(&self) -> Option<f64> {
+        let Reverse((mark, ..)) = self.running.peek()?;
+        let left = (f64::from_bits(*mark) - self.done).max(0.0);
+        Some(left / self.plan.speed(self.running.len()))
+    }
+
+    pub(super) fn pop_done(&mut self) -> Option<usize> {
+        self.running.pop().map(|Reverse((.., client))| client)
+    }
+
+    pub(super) fn advance(&mut self, time: f64) {
+        let running = self.running.len();
+        self.done += time * self.plan.speed(running);
+        self.running_area += time * running as f64;
+        self.busy_area += time * (running as f64).min(f64::from(self.plan.cores));
+    }
+
+    /// Whether the disk takes a request now; else it stands in line.
+    pub(super) fn read(&mut self, client: usize) -> bool {
+        if self.disk_busy < self.plan.disk {
+            self.disk_busy += 1;
+            return true;
+        }
+        self.disk_line.push_back(client);
+        false
+    }
+
+    /// A request has ended: whose is served now?
+    pub(super) fn has_read(&mut self) -> Option<usize> {
+        let next = self.disk_line.pop_front();
+        if next.is_none() {
+            self.disk_busy -= 1;
+        }
+        next
+    }
+
+    /// Whether the row is the client's now; else it stands in line for it.
+    pub(super) fn lock(&mut self, row: usize, client: usize) -> bool {
+        let (owner, line) = &mut self.rows[row];
+        if *owner == Owner::Nobody {
+            *owner = Owner::Client(client);
+            return true;
+        }
+        line.push_back(client);
+        false
+    }
+
+    /// The row is given back: whose is it now?
+    pub(super) fn unlock(&mut self, row: usize) -> Option<usize> {
+        let (owner, line) = &mut self.rows[row];
+        if self.is_blocked {
+            *owner = Owner::Blocker;
+            return None;
+        }
+        let next = line.pop_front();
+        *owner = next.map_or(Owner::Nobody, Owner::Client);
+        next
+    }
+
+    pub(super) fn leave_line(&mut self, row: usize, client: usize) {
+        self.rows[row].1.retain(|other| *other != client);
+    }
+
+    /// Somebody outside takes what is free, and will get the rest as it becomes so.
+    pub(super) fn block(&mut self) {
+        self.is_blocked = true;
+        for (owner, _) in self.rows.iter_mut().filter(|(owner, _)| *owner == Owner::Nobody) {
+            *owner = Owner::Blocker;
+        }
+    }
+
+    /// The rows that the blocker gives back.
+    pub(super) fn unblock(&mut self) -> Vec<usize> {
+        self.is_blocked = false;
+        let rows = self.rows.iter().enumerate();
+        rows.filter(|(_, (owner, _))| *owner == Owner::Blocker).map(|(row, _)| row).collect()
+    }
+}

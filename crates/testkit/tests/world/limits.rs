@@ -1,0 +1,182 @@
+//! The limit that finds itself, beside fixed ones and what others do: processors, a disk, both, and back.
+
+use engine::limit::Rhythm;
+use testkit::world::{
+    Aimd, Arrivals, Door, Gradient2, Outcome, Phase, Plan, Probing, Process, Server, Vegas, Work,
+    jain, run,
+};
+
+const SERVER: Server = Server { cores: 8, spread: [0.03, 0.002], crowd: 0.02, disk: 32 };
+const WORK: Work =
+    Work { cpu: 1.0, io_share: 0.0, io_count: 4, io: 5.0, heavy_share: 0.0, heavy: 1.0 };
+
+/// Half a phase, in milliseconds.
+const HALF: f64 = 10_000.0;
+
+/// Processors only, disk only, half and half, processors only.
+const PHASES: [f64; 4] = [0.0, 1.0, 0.5, 0.0];
+
+fn phases(shares: &[f64]) -> Vec<Phase> {
+    let phase = |(index, io_share): (usize, &f64)| {
+        let from = 2.0 * HALF * index as f64;
+        Phase { from, io_share: *io_share, rate: 0.0 }
+    };
+    shares.iter().enumerate().map(phase).collect()
+}
+
+fn plan(seed: u64, work: Work, clients: usize, shares: &[f64]) -> Plan {
+    let mut plan = Plan::closed(seed, SERVER, work, clients, 2.0);
+    plan.phases = phases(shares);
+    plan.marks = (1..2 * shares.len()).map(|half| HALF * half as f64).collect();
+    plan.lasting(0.0, 2.0 * HALF * shares.len() as f64)
+}
+
+/// What all processes did in the second half of each phase, and the sum of their limits.
+fn late(outcome: &Outcome) -> Vec<(f64, f64)> {
+    let halves = outcome.rates.iter().zip(&outcome.limits).skip(1).step_by(2);
+    halves.map(|(rates, limits)| (rates.iter().sum(), limits.iter().sum())).collect()
+}
+
+fn print(name: &str, late: &[(f64, f64)]) {
+    let cells: Vec<_> = late.iter().map(|(rate, l)| format!("{rate:5.0} (L {l:3.0})")).collect();
+    println!("{name:<16} {}", cells.join("  "));
+}
+
+/// The best of a sweep of fixed limits, for each phase.
+fn best_fixed(work: Work, shares: &[f64]) -> Vec<f64> {
+    let mut best = vec![0.0_f64; shares.len()];
+    for limit in [6, 8, 10, 12, 32, 40, 48, 64] {
+        let outcome = run(plan(3, work, 512, shares), Door::Flifo(vec![Process::fixed(limit, 1)]));
+        for (best, (rate, _)) in best.iter_mut().zip(late(&outcome)) {
+            *best = best.max(rate);
+        }
+    }
+    best
+}
+
+/// Three seeds, each phase: at least 0.95 of the best fixed limit from ten seconds after the change on; on the
+/// average over the seeds, and hardly less (0.9) in any single one.
+#[test]
+fn auto_is_as_good_as_the_best_fixed_limit_for_each_load() {
+    let best = best_fixed(WORK, &PHASES);
+    println!("best fixed       {best:5.0?}");
+    let mut sums = [0.0; 4];
+    let seeds = [3, 11, 12];
+    for seed in seeds {
+        let door = Door::Flifo(vec![Process::auto(16, Rhythm::Own, 0.0)]);
+        let late = late(&run(plan(seed, WORK, 512, &PHASES), door));
+        print(&format!("auto, seed {seed}"), &late);
+        for ((sum, (rate, _)), best) in sums.iter_mut().zip(&late).zip(&best) {
+            *sum += rate / best / seeds.len() as f64;
+            assert!(rate / best > 0.9, "seed {seed}: {rate:.0} of {best:.0}");
+        }
+    }
+    println!("mean of best     {sums:.3?}");
+    assert!(sums.iter().all(|share| *share >= 0.95), "{sums:?}");
+}
+
+/// What steers by latency, or by the sign of a change alone, fails in at least one phase.
+#[test]
+fn what_others_do_fails_in_some_phase() {
+    let best = best_fixed(WORK, &PHASES);
+    let others: [(&str, Process); 5] = [
+        ("gradient2", Process::other(20, Box::<Gradient2>::default())),
+        ("vegas", Process::other(20, Box::<Vegas>::default())),
+        ("aimd 50 ms", Process::other(20, Box::new(Aimd { limit: 20.0, quick: 50.0 }))),
+        ("aimd 10 ms", Process::other(20, Box::new(Aimd { limit: 20.0, quick: 10.0 }))),
+        ("probing", Process::other(16, Box::<Probing>::default())),
+    ];
+    for (name, process) in others {
+        let late = late(&run(plan(3, WORK, 512, &PHASES), Door::Flifo(vec![process])));
+        print(name, &late);
+        let worst = late.iter().zip(&best).map(|((rate, _), best)| rate / best);
+        let worst = worst.fold(f64::INFINITY, f64::min);
+        assert!(worst < 0.85, "{name}: {worst}");
+    }
+}
+
+/// Two statements in a hundred take 35 times as long. What a window completes is noise then, and the limit wanders:
+/// 0.8 of the best on the average, which is the weakest point of this controller, and no collapse.
+#[test]
+fn heavy_tails_cost_a_fifth_at_most() {
+    let work = Work { cpu: 0.6, heavy_share: 0.02, heavy: 35.0, ..WORK };
+    let best = best_fixed(work, &PHASES[..2]);
+    let mut sums = [0.0; 2];
+    for seed in [1, 2, 3, 4] {
+        let door = Door::Flifo(vec![Process::auto(16, Rhythm::Own, 0.0)]);
+        let late = late(&run(plan(seed, work, 512, &PHASES[..2]), door));
+        print(&format!("heavy, seed {seed}"), &late);
+        for ((sum, (rate, _)), best) in sums.iter_mut().zip(&late).zip(&best) {
+            *sum += rate / best / 4.0;
+            assert!(*rate > 0.6 * best, "{rate:.0} of {best:.0}");
+        }
+    }
+    println!("mean of best     {sums:.3?}");
+    assert!(sums[0] > 0.78 && sums[1] > 0.9, "{sums:?}");
+}
+
+/// Three clients never fill sixteen slots: nothing is learnt, and nothing moves.
+#[test]
+fn without_a_line_the_limit_holds() {
+    let door = Door::Flifo(vec![Process::auto(16, Rhythm::Own, 0.0)]);
+    let late = late(&run(plan(3, WORK, 3, &PHASES[..2]), door));
+    print("three clients", &late);
+    assert!(late.iter().all(|(_, limit)| (15.0..17.5).contains(limit)), "{late:?}");
+}
+
+/// From far above and from far below, within twenty seconds.
+#[test]
+fn a_bad_start_is_made_good() {
+    let best = best_fixed(WORK, &PHASES[..1])[0];
+    for start in [2, 64, 300] {
+        let door = Door::Flifo(vec![Process::auto(start, Rhythm::Own, 0.0)]);
+        let mut plan = plan(3, WORK, 512, &PHASES[..1]);
+        plan.marks = vec![20_000.0];
+        plan.end = 30_000.0;
+        let outcome = run(plan, door);
+        let (rate, limit) = (outcome.rates[1][0], outcome.limits[1][0]);
+        println!("start at {start:3}: {rate:.0} of {best:.0}, L {limit:.0}");
+        assert!(rate > 0.93 * best);
+    }
+}
+
+/// Four Flifos with unequal numbers of clients.
+fn four(processes: [Process; 4]) -> (Vec<(f64, f64)>, Vec<f64>) {
+    let shares = [64.0, 96.0, 128.0, 224.0];
+    let processes = processes.into_iter().zip(shares).map(|(it, share)| it.with_share(share));
+    let mut plan = plan(5, WORK, 512, &PHASES[..2]);
+    assert!(matches!(plan.arrivals, Arrivals::Closed { clients: 512, .. }));
+    plan.marks = vec![15_000.0, 20_000.0, 35_000.0];
+    let outcome = run(plan, Door::Flifo(processes.collect()));
+    let fair = outcome.rates.iter().skip(1).step_by(2).map(|rates| jain(rates.iter().copied()));
+    (late(&outcome), fair.collect())
+}
+
+fn alike(make: impl Fn(usize) -> Process) -> [Process; 4] {
+    [make(0), make(1), make(2), make(3)]
+}
+
+/// By the clock, four Flifos share a server without a message: 0.9 of the best single one, and equally.
+#[test]
+fn several_flifos_share_a_server_by_the_clock() {
+    let best = best_fixed(WORK, &PHASES[..2]);
+    for (name, skew) in [("by the clock", 0.0), ("50 ms apart", 50.0)] {
+        let process = |index: usize| Process::auto(16, Rhythm::Clock, skew * (index as f64 - 1.0));
+        let (late, fair) = four(alike(process));
+        print(name, &late);
+        println!("{:16} jain {fair:.2?}", "");
+        for (((rate, _), best), fair) in late.iter().zip(&best).zip(fair) {
+            assert!(*rate >= 0.9 * best, "{name}: {rate:.0} of {best:.0}");
+            assert!(fair >= 0.9, "{name}: {fair}");
+        }
+    }
+}
+
+/// Each for itself, they would fill the server together: what the clock is for.
+#[test]
+fn several_flifos_each_for_itself_do_not() {
+    let best = best_fixed(WORK, &PHASES[..1])[0];
+    let (late, _) = four(alike(|_| Process::auto(16, Rhythm::Own, 0.0)));
+    print("each for itself", &late);
+    assert!(late[0].0 < 0.7 * best);
+}
