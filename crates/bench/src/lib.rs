@@ -11,6 +11,7 @@ pub mod process;
 pub mod programs;
 pub mod progress;
 pub mod report;
+pub mod results;
 pub mod sysbench;
 pub mod table;
 pub mod targets;
