@@ -42,6 +42,8 @@ check_test() {
     need go golang-go
     need python3 python3
     need strace strace
+    # Pages are looked at in a browser, in its letters.
+    need chromium 'chromium fonts-dejavu-core'
     # What MySQL's own build wants, which the tests fetch where they can.
     need unzip unzip
     need_library libaio.so.1 libaio1

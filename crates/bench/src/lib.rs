@@ -2,10 +2,13 @@
 //!
 //! Starts Flifo as a user would, by its command line; knows nothing of its inside.
 
+pub mod chart;
 pub mod demo;
 pub mod folder;
 pub mod interrupt;
 pub mod measure;
+pub mod names;
+pub mod page;
 pub mod private_server;
 pub mod process;
 pub mod programs;

@@ -1,6 +1,5 @@
 //! Tests only: the program as a child process, peers of both kinds that do as they are told, and what the integration
 //! tests need around them.
-
 pub mod asking;
 pub mod client;
 pub mod fake_client;
@@ -9,4 +8,5 @@ pub mod flifo;
 pub mod mysql;
 pub mod reply;
 pub mod scene;
+pub mod simulated;
 pub mod world;

@@ -13,5 +13,6 @@ mod legs;
 mod life;
 mod limits;
 mod mysql;
+mod pages;
 mod road;
 mod tidy;

@@ -1,0 +1,347 @@
+//! The page of a run of the load generator: first what to be careful of, then the answer, then the
+//! charts, then every figure.
+
+use super::Page;
+use super::charts::Drawing;
+use crate::chart::{Grid, number};
+use crate::names;
+use crate::results::{
+    Cell, Ending, Measure, Pacing, ProcessFigures, Protocol, Ratio, Results, Round, Spread,
+    Standing,
+};
+
+/// Writes the page.
+pub fn of_bench(results: &Results) -> String {
+    let names: Vec<&str> = results.targets.iter().map(|target| target.name.as_str()).collect();
+    let machine = &results.machine;
+    let subtitle = format!(
+        "{}, {} CPUs ({}), {} MiB of memory, Linux {}",
+        date(results.started),
+        machine.cpus,
+        machine.cpu_model,
+        machine.memory_mib,
+        machine.kernel
+    );
+    let mut page = Page::new(&format!("Load on {}", in_a_row(&names)), &subtitle);
+    page.notice(&cautions(results));
+    if !results.ratios.is_empty() {
+        page.heading("The answer");
+        page.paragraph(RATIOS);
+        page.table(&ratios(results));
+    }
+    for workload in workloads(results) {
+        let drawing = Drawing::new(results, workload);
+        page.heading(workload);
+        page.charts(&drawing.over_clients());
+        page.small_heading("How latency is distributed");
+        page.charts(&drawing.distributions());
+        page.small_heading("Over time");
+        page.charts(&drawing.timelines());
+    }
+    page.heading("All figures");
+    page.paragraph(FIGURES);
+    page.table(&loads(results));
+    page.small_heading("Processes, for each statement");
+    page.table(&processes(results));
+    page.heading("How it was measured");
+    page.facts(&facts(results));
+    page.command(&results.command.join(" "));
+    page.finish()
+}
+
+/// What a reader must know before any number.
+fn cautions(results: &Results) -> Vec<String> {
+    let mut cautions = match &results.ending {
+        Ending::Complete => vec![],
+        Ending::Interrupted => vec!["The run was interrupted; this is what was measured.".into()],
+        Ending::Partial { why } => vec![format!("The run is not complete: {why}.")],
+    };
+    cautions.extend(results.notes.iter().cloned());
+    let count = |standing| {
+        let rounds = results.cells.iter().flat_map(|cell| &cell.rounds);
+        rounds.filter(|round| round.standing == standing).count()
+    };
+    let (repeated, disturbed) = (count(Standing::Repeated), count(Standing::KeptThoughDisturbed));
+    if repeated != 0 {
+        cautions.push(format!(
+            "Rounds that others on the machine disturbed, and that were run again: {repeated}. \
+             They are not counted."
+        ));
+    }
+    if disturbed != 0 {
+        cautions.push(format!(
+            "Rounds that were disturbed each time and count for want of better ones: {disturbed}."
+        ));
+    }
+    for cell in &results.cells {
+        for failure in &cell.failures {
+            let Cell { target, workload, clients, .. } = cell;
+            cautions.push(format!(
+                "{target}, {workload}, {clients} clients, round {} failed: {}",
+                failure.round, failure.why
+            ));
+        }
+    }
+    cautions
+}
+
+fn ratios(results: &Results) -> Grid {
+    let titles =
+        ["workload", "clients", "", "figure", "ratio", "95 % interval", "pairs", "reading"];
+    let rows = results.ratios.iter().map(|ratio| {
+        let interval = ratio
+            .interval
+            .as_ref()
+            .map_or_else(String::new, |it| format!("{} – {}", number(it.low), number(it.high)));
+        vec![
+            ratio.workload.clone(),
+            ratio.clients.to_string(),
+            format!("{} / {}", ratio.target, ratio.base),
+            names::of(ratio.measure).0.to_owned(),
+            number(ratio.middle),
+            interval,
+            ratio.pairs.len().to_string(),
+            reading(ratio).to_owned(),
+        ]
+    });
+    Grid { titles: titles.map(str::to_owned).to_vec(), rows: rows.collect() }
+}
+
+fn reading(ratio: &Ratio) -> &'static str {
+    let Some(interval) = &ratio.interval else { return "too few rounds to say" };
+    let is_more = 1.0 < interval.low;
+    if !is_more && 1.0 <= interval.high {
+        return "no difference seen";
+    }
+    if is_more == ratio.measure.more_is_better() { "better" } else { "worse" }
+}
+
+fn loads(results: &Results) -> Grid {
+    let titles = [
+        "workload",
+        "clients",
+        "target",
+        "rounds",
+        "statements/s",
+        "lowest – highest",
+        "transactions/s",
+        "mean ms",
+        "p50 ms",
+        "p95 ms",
+        "p99 ms",
+        "p99.9 ms",
+        "longest ms",
+        "errors",
+        "fairness",
+        "slowest / fastest client",
+    ];
+    let rows = results.cells.iter().map(|cell| {
+        let median = |measure| cell.spread(measure).map(|it| number(it.median)).unwrap_or_default();
+        let of = |figure: fn(&Round) -> f64| {
+            Spread::of(cell.kept().map(figure)).map(|it| number(it.median)).unwrap_or_default()
+        };
+        let range = cell.spread(Measure::StatementsPerSecond);
+        let range = range.map(|it| format!("{} – {}", number(it.low), number(it.high)));
+        let errors: u64 = cell.kept().flat_map(|it| &it.errors).map(|error| error.count).sum();
+        vec![
+            cell.workload.clone(),
+            cell.clients.to_string(),
+            cell.target.clone(),
+            cell.kept().count().to_string(),
+            median(Measure::StatementsPerSecond),
+            range.unwrap_or_default(),
+            median(Measure::TransactionsPerSecond),
+            median(Measure::MeanMs),
+            median(Measure::P50Ms),
+            median(Measure::P95Ms),
+            median(Measure::P99Ms),
+            median(Measure::P999Ms),
+            median(Measure::MaxMs),
+            errors.to_string(),
+            of(|round| round.fairness.jain),
+            of(|round| round.fairness.slowest as f64 / round.fairness.fastest.max(1) as f64),
+        ]
+    });
+    Grid { titles: titles.map(str::to_owned).to_vec(), rows: rows.collect() }
+}
+
+fn processes(results: &Results) -> Grid {
+    let titles = [
+        "workload",
+        "clients",
+        "target",
+        "process",
+        "user µs",
+        "system µs",
+        "waiting for a CPU µs",
+        "switches, voluntary",
+        "involuntary",
+        "page faults",
+        "from disk",
+        "CPUs used",
+        "peak memory MiB",
+        "threads",
+    ];
+    let mut rows = Vec::new();
+    for cell in &results.cells {
+        let mut parts: Vec<(String, Vec<&ProcessFigures>)> = Vec::new();
+        for process in cell.kept().flat_map(|round| &round.processes) {
+            let name = format!("{} ({})", process.name, names::of_role(process.role));
+            match parts.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, figures)) => figures.push(process),
+                None => parts.push((name, vec![process])),
+            }
+        }
+        for (name, figures) in parts {
+            let median = |figure: fn(&ProcessFigures) -> f64| {
+                let spread = Spread::of(figures.iter().map(|process| figure(process)));
+                spread.map(|it| number(it.median)).unwrap_or_default()
+            };
+            rows.push(vec![
+                cell.workload.clone(),
+                cell.clients.to_string(),
+                cell.target.clone(),
+                name,
+                median(|it| it.user_us),
+                median(|it| it.system_us),
+                median(|it| it.run_delay_us),
+                median(|it| it.voluntary_switches),
+                median(|it| it.involuntary_switches),
+                median(|it| it.minor_faults),
+                median(|it| it.major_faults),
+                median(|it| it.cpus),
+                median(|it| it.peak_memory_mib),
+                median(|it| f64::from(it.threads)),
+            ]);
+        }
+    }
+    Grid { titles: titles.map(str::to_owned).to_vec(), rows }
+}
+
+fn facts(results: &Results) -> Vec<(&'static str, String)> {
+    let settings = &results.settings;
+    let pacing = match settings.pacing {
+        Pacing::Closed { think_ms: 0.0 } => {
+            "closed loop: a client sends its next transaction when the last one is over".into()
+        }
+        Pacing::Closed { think_ms } => {
+            format!("closed loop: a client thinks {} ms between transactions", number(think_ms))
+        }
+        Pacing::Open { rate, .. } => format!(
+            "open loop: {} transactions a second, whether or not others are over; latency counts \
+             from the time that was set for each",
+            number(rate)
+        ),
+    };
+    let protocol = match settings.protocol {
+        Protocol::Text => "text",
+        Protocol::Prepared => "prepared statements",
+    };
+    let targets = results
+        .targets
+        .iter()
+        .map(|target| format!("{} = {} ({})", target.name, target.address, target.server_version));
+    vec![
+        ("targets", targets.collect::<Vec<_>>().join("; ")),
+        (
+            "rounds",
+            format!(
+                "{} of {} s after {} s of warming up, in turns",
+                settings.rounds,
+                number(settings.seconds),
+                number(settings.warm_up_seconds)
+            ),
+        ),
+        ("pacing", pacing),
+        ("protocol", protocol.into()),
+        (
+            "data",
+            format!(
+                "{} tables of {} rows; ids are drawn {} (seed {})",
+                settings.tables, settings.rows, settings.distribution, settings.seed
+            ),
+        ),
+        ("idle clients beside", settings.idle_clients.to_string()),
+        ("generator", format!("Flifo {}, {} threads", results.version, settings.threads)),
+    ]
+}
+
+fn workloads(results: &Results) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for cell in &results.cells {
+        if !names.contains(&cell.workload.as_str()) {
+            names.push(&cell.workload);
+        }
+    }
+    names
+}
+
+fn in_a_row(names: &[&str]) -> String {
+    match names {
+        [] => "nothing".to_owned(),
+        [one] => (*one).to_owned(),
+        [others @ .., last] => format!("{} and {last}", others.join(", ")),
+    }
+}
+
+/// A time as people write it, in UTC: days are counted in eras of 400 years, which are all alike.
+pub(super) fn date(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // From the first of March of the year 0, so that a leap day is the last of its year.
+    let days = days.saturating_add(719_468);
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, later) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let year = era * 400 + year + later;
+    let (hour, minute) = (rest / 3_600, rest % 3_600 / 60);
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
+}
+
+const RATIOS: &str = "Each target compared with the first one, round by round, since they took \
+                      turns. A ratio of 1 means that they are alike; where the interval includes \
+                      1, this run has not seen a difference.";
+const FIGURES: &str = "Medians of the rounds that count. Fairness is Jain's index over the clients \
+                       of a round: 1 if all were served alike.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (seconds, want) in [
+            (0, "1970-01-01 00:00 UTC"),
+            (951_782_400, "2000-02-29 00:00 UTC"),
+            (1_790_000_000, "2026-09-21 14:13 UTC"),
+            (4_107_542_399, "2100-02-28 23:59 UTC"),
+            (4_107_542_400, "2100-03-01 00:00 UTC"),
+        ] {
+            assert_eq!(date(seconds), want);
+        }
+    }
+
+    #[test]
+    fn a_ratio_is_read_by_its_interval_and_its_sense() {
+        let results: Results =
+            serde_json::from_str(include_str!("../results/example.json")).expect("reads");
+        let mut ratio = results.ratios[0].clone();
+        let cases = [
+            (Measure::StatementsPerSecond, 1.1, 1.2, "better"),
+            (Measure::StatementsPerSecond, 0.8, 0.9, "worse"),
+            (Measure::P99Ms, 0.8, 0.9, "better"),
+            (Measure::P99Ms, 1.1, 1.2, "worse"),
+            (Measure::P99Ms, 0.9, 1.1, "no difference seen"),
+        ];
+        for (measure, low, high, want) in cases {
+            ratio.measure = measure;
+            let interval = ratio.interval.as_mut().expect("has one");
+            (interval.low, interval.high) = (low, high);
+            assert_eq!(reading(&ratio), want, "{measure:?} {low}");
+        }
+        ratio.interval = None;
+        assert_eq!(reading(&ratio), "too few rounds to say");
+    }
+}
