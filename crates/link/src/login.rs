@@ -106,6 +106,8 @@ pub struct Request<'a> {
     pub capabilities: Capabilities,
     pub collation: u8,
     pub packet_max: u32,
+    /// The schema to be in from the begin.
+    pub schema: Option<&'a [u8]>,
 }
 
 /// Reads the server's greeting.
@@ -159,13 +161,14 @@ impl Greeted {
         request: &Request<'_>,
         tls: Option<&LinkTls>,
     ) -> Result<LoggedIn, LoginError> {
+        let schema = request.schema.map_or(Capabilities::NONE, |_| Capabilities::CONNECT_WITH_DB);
         let mut login = Login {
-            capabilities: request.capabilities & self.greeting.capabilities,
+            capabilities: (request.capabilities | schema) & self.greeting.capabilities,
             packet_max: request.packet_max,
             collation: request.collation,
             user: request.user.to_vec(),
             response: Vec::new(),
-            schema: None,
+            schema: request.schema.map(<[u8]>::to_vec),
             plugin: None,
             attributes: attributes(),
             zstd_level: None,

@@ -79,6 +79,7 @@ pub(crate) async fn is_open(worker: &Worker, user: &[u8]) -> bool {
         capabilities: CAPABILITIES,
         collation: ASCII,
         packet_max: u32::MAX,
+        schema: None,
     };
     match opener::greeted(worker, None).await {
         Ok(greeted) => greeted.login(&request, worker.shared.tls.server.as_ref()).await.is_ok(),

@@ -157,6 +157,7 @@ async fn log_in(worker: &Worker, key: KeyId) -> Result<LoggedIn, NoLink> {
         capabilities: key.capabilities | POOLED,
         collation: key.collation,
         packet_max: u32::try_from(worker.plan.limits.packet_max).unwrap_or(u32::MAX),
+        schema: None,
     };
     let limit = worker.plan.limits.login;
     let login = greeted.login(&request, worker.shared.tls.server.as_ref());
