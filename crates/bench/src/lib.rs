@@ -4,8 +4,10 @@
 
 pub mod chart;
 pub mod demo;
+pub mod figures;
 pub mod folder;
 pub mod interrupt;
+pub mod load;
 pub mod measure;
 pub mod names;
 pub mod page;
@@ -18,3 +20,4 @@ pub mod results;
 pub mod sysbench;
 pub mod table;
 pub mod targets;
+pub mod workloads;

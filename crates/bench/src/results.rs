@@ -285,8 +285,10 @@ pub struct Disturbance {
 /// One second of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Second {
-    /// Since the round's begin.
-    pub at: u32,
+    /// Since the round's begin; below 0 in the ramp and the warm-up before it.
+    pub at: i32,
+    /// Clients that had begun to work by its end.
+    pub clients: u32,
     pub statements: u64,
     pub transactions: u64,
     pub errors: u64,

@@ -1,0 +1,4 @@
+//! What is made of a measurement: distributions, comparisons, accounts of processes, reports.
+
+pub mod histogram;
+pub mod statistics;
