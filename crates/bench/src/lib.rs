@@ -3,6 +3,8 @@
 //! Starts Flifo as a user would, by its command line; knows nothing of its inside.
 
 pub mod chart;
+pub mod compare;
+pub mod csv;
 pub mod demo;
 pub mod figures;
 pub mod folder;
@@ -17,6 +19,7 @@ pub mod programs;
 pub mod progress;
 pub mod report;
 pub mod results;
+pub mod statistics;
 pub mod sysbench;
 pub mod table;
 pub mod targets;

@@ -5,6 +5,7 @@ mod ahead;
 mod authentication;
 mod auto;
 mod bare;
+mod comparing;
 mod corpus;
 mod hostile_clients;
 mod hostile_commands;
