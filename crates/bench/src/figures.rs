@@ -1,4 +1,7 @@
-//! What is made of a measurement: distributions, comparisons, accounts of processes, reports.
+//! What is made of a measurement: distributions, comparisons of pairs, accounts of processes.
 
+pub mod accounts;
 pub mod histogram;
-pub mod statistics;
+pub mod pairs;
+pub mod terminal;
+pub mod watch;

@@ -19,6 +19,7 @@ pub mod programs;
 pub mod progress;
 pub mod report;
 pub mod results;
+pub mod run;
 pub mod statistics;
 pub mod sysbench;
 pub mod table;

@@ -7,6 +7,7 @@
 mod oltp;
 pub mod random;
 pub mod statement;
+pub mod tables;
 
 use std::fs;
 use std::path::Path;

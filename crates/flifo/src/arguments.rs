@@ -6,6 +6,8 @@ use std::sync::LazyLock;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::measure::Bench;
+
 /// A MySQL and MariaDB proxy that schedules.
 #[derive(Debug, Parser)]
 #[command(
@@ -38,6 +40,9 @@ pub(crate) enum Command {
     ConfigSample,
     /// Compare a private MariaDB with and without Flifo on this machine.
     Demo(Demo),
+    /// Measure servers and proxies under load: sysbench's workloads, many clients, fixed rates.
+    #[command(subcommand)]
+    Bench(Bench),
     /// Print the completions of a shell.
     Completions {
         /// The shell.
@@ -118,6 +123,6 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
     }
 });
 
-const EXIT_STATUS: &str = "Exit status: 0 all is well, 64 wrong arguments, 69 a server, port or \
+const EXIT_STATUS: &str = "Exit status: 0 all is well, 1 a comparison found something worse, 64 wrong arguments, 69 a server, port or \
                            program is not available, 70 a fault of Flifo's own, 78 a wrong \
                            configuration";

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod manual;
+mod measure;
 mod speak;
 
 use std::path::Path;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Command::ConfigReference => show(&config::reference()),
         Command::ConfigSample => show(&config::sample()),
         Command::Demo(arguments) => demo(arguments),
+        Command::Bench(command) => measure::bench(command),
         Command::Completions { shell } => {
             show(&String::from_utf8_lossy(&manual::completions(shell)))
         }

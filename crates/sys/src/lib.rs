@@ -3,8 +3,10 @@
 //! The only crate with `unsafe` code; each block says why it is sound. No policy lives here: the
 //! callers decide what to do with what they read.
 
+pub mod account;
 pub mod child;
 pub mod machine;
 pub mod process;
 pub mod scheduling;
+pub mod sockets;
 pub mod topology;

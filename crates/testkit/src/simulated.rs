@@ -170,7 +170,7 @@ fn round(
         statements_per_second: rate,
         transactions_per_second: rate,
         statement_latency: latency.clone(),
-        timeline: (0..SECONDS).map(|at| second(at, rate, &latency, chance)).collect(),
+        timeline: (0..SECONDS).map(|at| second(at, clients, rate, &latency, chance)).collect(),
         latency,
         connect_latency: None,
         errors: vec![],
@@ -182,10 +182,11 @@ fn round(
     }
 }
 
-fn second(at: u32, rate: f64, latency: &Latency, chance: &mut Chance) -> Second {
+fn second(at: u32, clients: u32, rate: f64, latency: &Latency, chance: &mut Chance) -> Second {
     let statements = (rate * (1.0 + 0.02 * chance.normal())) as u64;
     let Latency { p95_ms, max_ms, .. } = *latency;
-    Second { at, statements, transactions: statements, errors: 0, p95_ms, max_ms }
+    let at = at as i32;
+    Second { at, clients, statements, transactions: statements, errors: 0, p95_ms, max_ms }
 }
 
 /// Logarithms of times lie on a bell curve.

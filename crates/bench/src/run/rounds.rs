@@ -1,0 +1,197 @@
+//! One load on all targets: rounds in which they take turns, A, B, A, B.
+//!
+//! Owns the repetition of disturbed rounds. Invariant: every turn ends as a round or as a failure
+//! of its cell.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::SharedOrder;
+use super::options::Options;
+use super::venues::{Venue, Venues};
+use crate::figures::accounts::Accounts;
+use crate::interrupt::{Interrupt, Interrupted};
+use crate::load::{self, Ended, Order, Outcome};
+use crate::progress::Progress;
+use crate::results::{Cell, ErrorCount, Failure, Latency, Round, Standing};
+use crate::workloads::Workload;
+use crate::workloads::tables::Extent;
+
+pub(super) struct Rounds<'a> {
+    pub(super) options: &'a Options,
+    pub(super) venues: &'a Venues,
+    pub(super) extent: Extent,
+    pub(super) workload: &'a Workload,
+    pub(super) clients: u32,
+}
+
+impl Rounds<'_> {
+    /// One cell for each target, still empty.
+    pub(super) fn cells(&self) -> Vec<Cell> {
+        let cell = |venue: &Venue| Cell {
+            target: venue.target.name.clone(),
+            workload: self.workload.name.clone(),
+            clients: self.clients,
+            rounds: Vec::new(),
+            failures: Vec::new(),
+        };
+        self.venues.list.iter().map(cell).collect()
+    }
+
+    /// Takes all rounds. Ends early only by a signal; what was measured until then is in the cells.
+    pub(super) fn take(
+        &self,
+        cells: &mut [Cell],
+        progress: &mut Progress,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
+        for number in 1..=self.options.rounds {
+            for (venue, cell) in self.venues.list.iter().zip(&mut *cells) {
+                let turn = format!(
+                    "{}, {} clients, round {number} of {}: {}",
+                    self.workload.name, self.clients, self.options.rounds, cell.target
+                );
+                progress.say(&turn);
+                self.turn(venue, cell, number, interrupt)?;
+                progress.step(&format!("{turn}, {}", outcome(cell, number)));
+            }
+        }
+        Ok(())
+    }
+
+    /// One turn, and its repetitions if others disturb it.
+    fn turn(
+        &self,
+        venue: &Venue,
+        cell: &mut Cell,
+        number: u32,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
+        let order: SharedOrder = Arc::new(self.order(venue, number));
+        for attempt in 0..=self.options.repeats {
+            let fail = |why| Failure { round: number, why };
+            let mut accounts = Accounts::new(&venue.target.processes);
+            let outcome = match load::run(&order, interrupt, |moment| accounts.witness(moment)) {
+                Ok(outcome) => outcome,
+                Err(error) if error.is::<Interrupted>() => return Err(error),
+                Err(error) => {
+                    cell.failures.push(fail(format!("{error:#}")));
+                    return Ok(());
+                }
+            };
+            let mut round = round(number, &outcome, &accounts);
+            match &outcome.ended {
+                Ended::Whole => {}
+                Ended::Dead(why) => cell
+                    .failures
+                    .push(fail(format!("after {:.1} s, {why}", outcome.length.as_secs_f64()))),
+                Ended::Interrupted => {
+                    cell.rounds.push(round);
+                    return Err(Interrupted {}.into());
+                }
+            }
+            let again =
+                round.standing == Standing::KeptThoughDisturbed && attempt < self.options.repeats;
+            if again {
+                round.standing = Standing::Repeated;
+            }
+            cell.rounds.push(round);
+            if !again {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn order(&self, venue: &Venue, number: u32) -> Order {
+        let Options { pacing, protocol, distribution, seed, idle, threads, .. } = *self.options;
+        Order {
+            address: venue.address.clone(),
+            account: venue.account.clone(),
+            workload: self.workload.clone(),
+            protocol,
+            pacing,
+            clients: self.clients,
+            idle,
+            threads: threads.min(self.clients),
+            tables: if self.workload.is_for_one_table() { 1 } else { self.extent.tables },
+            rows: self.extent.rows,
+            distribution,
+            // Each round draws other ids, and each target the same as the others in that round.
+            seed: seed.wrapping_add(u64::from(number)),
+            ramp: Duration::from_secs_f64(self.options.ramp),
+            warm_up: Duration::from_secs_f64(self.options.warm_up),
+            length: Duration::from_secs_f64(self.options.seconds),
+        }
+    }
+}
+
+/// What is told of a turn when it is over.
+fn outcome(cell: &Cell, number: u32) -> String {
+    if let Some(failure) = cell.failures.iter().find(|failure| failure.round == number) {
+        return format!("failed: {}", failure.why);
+    }
+    let Some(round) = cell.rounds.last() else { return String::new() };
+    let rate = format!("{:.0} statements/s", round.statements_per_second);
+    let repeated = cell.rounds.iter().filter(|it| it.number == number).count() - 1;
+    match (repeated, round.standing) {
+        (0, Standing::Kept) => rate,
+        (0, _) => format!("{rate}, disturbed"),
+        (times, Standing::Kept) => format!("{rate}, after {times} disturbed"),
+        (times, _) => format!("{rate}, disturbed each of {} times", times + 1),
+    }
+}
+
+fn round(number: u32, outcome: &Outcome, accounts: &Accounts<'_>) -> Round {
+    let Outcome { recorder, ended, unanswered, standstill, .. } = outcome;
+    let seconds = outcome.length.as_secs_f64();
+    let rate = |count: u64| if 0.0 < seconds { count as f64 / seconds } else { 0.0 };
+    let mut disturbance = accounts.disturbance();
+    if STANDSTILL < *standstill {
+        disturbance.is_notable = true;
+        disturbance.others.push(format!("everything stood still for {standstill:.1?}"));
+    }
+    let jump = accounts.clock_jump();
+    if JUMP < jump.abs() {
+        disturbance.others.push(format!("the wall clock jumped by {jump:+.1} s; nothing uses it"));
+    }
+    let mut errors = recorder.errors();
+    if 0 < *unanswered {
+        errors.push(ErrorCount {
+            code: 0,
+            message: "no answer long after the round's end".into(),
+            count: u64::from(*unanswered),
+        });
+    }
+    let connect_latency = recorder.connect_latency.latency();
+    Round {
+        number,
+        standing: match (ended, disturbance.is_notable) {
+            (Ended::Whole, false) => Standing::Kept,
+            (Ended::Whole, true) => Standing::KeptThoughDisturbed,
+            _ => Standing::Cut,
+        },
+        seconds,
+        statements: recorder.statements,
+        transactions: recorder.transactions,
+        statements_per_second: rate(recorder.statements),
+        transactions_per_second: rate(recorder.transactions),
+        latency: recorder.latency.latency(),
+        statement_latency: recorder.statement_latency.latency(),
+        connect_latency: Some(connect_latency).filter(|it: &Latency| 0 < it.count),
+        errors,
+        reconnects: recorder.reconnects,
+        unsent: recorder.unsent,
+        fairness: recorder.fairness(),
+        processes: accounts.figures(recorder.statements, recorder.all_statements),
+        disturbance,
+        timeline: recorder.timeline(),
+    }
+}
+
+/// Longer than any scheduler lets a thread wait on a busy machine: a machine that was paused.
+const STANDSTILL: Duration = Duration::from_secs(1);
+/// In seconds; less is a clock that is being corrected.
+const JUMP: f64 = 0.5;
