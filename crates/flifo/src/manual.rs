@@ -16,7 +16,7 @@ pub(crate) fn page(command: Option<&str>) -> io::Result<Option<Vec<u8>>> {
     program.build();
     let page = match command {
         None => Some(program),
-        Some(name) => commands(&program).find(|command| command.get_name() == name).cloned(),
+        Some(name) => commands(&program).into_iter().find(|it| full_name(it) == name).cloned(),
     };
     let Some(page) = page else { return Ok(None) };
     let mut out = Vec::new();
@@ -43,8 +43,16 @@ pub(crate) fn reference() -> String {
     out
 }
 
-fn commands(program: &Command) -> impl Iterator<Item = &Command> {
-    program.get_subcommands().filter(|command| !command.is_hide_set())
+/// The commands, and behind each its own.
+fn commands(program: &Command) -> Vec<&Command> {
+    let shown = program.get_subcommands().filter(|command| !command.is_hide_set());
+    shown.flat_map(|command| [vec![command], commands(command)].concat()).collect()
+}
+
+/// As it is asked for: `run`, `bench-run`. Of a program that has been built.
+fn full_name(command: &Command) -> &str {
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name());
+    name.strip_prefix("flifo-").unwrap_or(name)
 }
 
 fn describe(command: &mut Command, out: &mut String) {
@@ -87,12 +95,15 @@ mod tests {
 
     #[test]
     fn every_command_has_a_page() {
-        let program = Arguments::command();
-        for command in commands(&program) {
-            let page = page(Some(command.get_name())).expect("renders").expect("is there");
+        let mut program = Arguments::command();
+        program.build();
+        let names: Vec<&str> = commands(&program).into_iter().map(full_name).collect();
+        assert!(names.contains(&"demo") && names.contains(&"bench-run"), "{names:?}");
+        for name in names {
+            let page = page(Some(name)).expect("renders").expect("is there");
             let page = String::from_utf8(page).expect("is text");
             assert!(page.contains(".SH SYNOPSIS"), "{page}");
-            assert!(page.contains(&format!("flifo\\-{}", command.get_name().replace('-', "\\-"))));
+            assert!(page.contains(&format!("flifo\\-{}", name.replace('-', "\\-"))), "{page}");
         }
         assert_eq!(page(Some("nonsense")).expect("renders"), None);
         assert!(page(None).expect("renders").is_some());

@@ -22,6 +22,7 @@ use crate::speak::{complain, print};
 use crate::{INTERRUPTED, OK, UNAVAILABLE, USAGE};
 
 #[derive(Debug, Subcommand)]
+#[command(disable_help_subcommand = true)]
 pub(crate) enum Bench {
     /// Make sysbench's tables.
     Prepare(Prepare),
@@ -170,9 +171,9 @@ enum How {
 /// Carries a command out. Returns the exit status.
 pub(crate) fn bench(command: Bench) -> u8 {
     let done = match command {
-        Bench::Prepare(arguments) => prepare(arguments),
-        Bench::Run(arguments) => run(*arguments),
-        Bench::Cleanup(arguments) => cleanup(arguments),
+        Bench::Prepare(arguments) => prepare(&arguments),
+        Bench::Run(arguments) => run(&arguments),
+        Bench::Cleanup(arguments) => cleanup(&arguments),
         Bench::Compare { old, new } => compare(&old, &new),
         Bench::Page { file } => read(&file).map(|results| {
             print(&bench::page::of_bench(&results));
@@ -189,40 +190,39 @@ pub(crate) fn bench(command: Bench) -> u8 {
     }
 }
 
-fn prepare(arguments: Prepare) -> Result<u8> {
+fn prepare(arguments: &Prepare) -> Result<u8> {
     let interrupt = Interrupt::listen()?;
     bench::run::prepare(&arguments.place.options()?, &interrupt)?;
     Ok(OK)
 }
 
-fn cleanup(arguments: Prepare) -> Result<u8> {
+fn cleanup(arguments: &Prepare) -> Result<u8> {
     let dropped = bench::run::cleanup(&arguments.place.options()?)?;
     print(&format!("{dropped} tables dropped\n"));
     Ok(OK)
 }
 
-fn run(arguments: Run) -> Result<u8> {
-    let Run { json, csv, html, .. } = &arguments;
-    let (json, csv, html) = (json.clone(), csv.clone(), html.clone());
+fn run(arguments: &Run) -> Result<u8> {
+    let Run { json, csv, html, .. } = arguments;
     let to_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new(STDOUT));
-    if to_stdout(&json) && to_stdout(&csv) {
+    if to_stdout(json) && to_stdout(csv) {
         return Err(Wrong("only one of --json and --csv can go to standard output".into()).into());
     }
     let options = arguments.options()?;
     let interrupt = Interrupt::listen()?;
-    let file = json.as_deref().filter(|_| !to_stdout(&json));
+    let file = json.as_deref().filter(|_| !to_stdout(json));
     let keep = |results: &Results| file.map_or(Ok(()), |file| write_json(file, results));
     let results = bench::run::run(&options, &interrupt, keep)?;
-    if let Some(path) = &json {
+    if let Some(path) = json {
         write_json(path, &results)?;
     }
-    if let Some(path) = &csv {
+    if let Some(path) = csv {
         write(path, &bench::csv::of_bench(&results))?;
     }
-    if let Some(path) = &html {
+    if let Some(path) = html {
         write(path, &bench::page::of_bench(&results))?;
     }
-    if !to_stdout(&json) && !to_stdout(&csv) {
+    if !to_stdout(json) && !to_stdout(csv) {
         print(&format!("\n{}", terminal::text(&results, colours())));
     }
     Ok(match results.ending {

@@ -159,7 +159,10 @@ pub(crate) fn free_port() -> u16 {
 }
 
 /// The program beside this test, built once.
-fn program() -> &'static Path {
+///
+/// # Panics
+/// If it does not build.
+pub fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let test = std::env::current_exe().expect("a path");

@@ -86,11 +86,13 @@ impl Client {
 
     /// Before the start: no error may remain hidden.
     async fn connect_first(&mut self) -> Result<(), String> {
-        self.connect().await.map_err(|error| error.to_string())?;
+        let opened = self.connect().await;
+        opened.map_err(|error| format!("{error}{}", remedy(error.code())))?;
         match self.prepare().await {
-            Ok(Answer::Refused { code, message }) => {
-                Err(format!("a statement cannot be prepared: {message} (error {code})"))
-            }
+            Ok(Answer::Refused { code, message }) => Err(format!(
+                "a statement cannot be prepared: {message} (error {code}){}",
+                remedy(code)
+            )),
             Ok(_) => Ok(()),
             Err(error) => Err(error.to_string()),
         }
@@ -307,6 +309,16 @@ impl Client {
             self.hall.progress.closed();
             connection.quit();
         }
+    }
+}
+
+/// What to do about limits that many clients meet; to be put behind the message.
+const fn remedy(code: u16) -> &'static str {
+    match code {
+        1040 => "; raise max_connections",
+        1203 | 1226 => "; raise max_user_connections, or the account's limits",
+        1461 => "; raise max_prepared_stmt_count, or send text (--protocol text)",
+        _ => "",
     }
 }
 

@@ -54,7 +54,12 @@ impl Venues {
     /// Starts a private server with tables, and the targets in front of it.
     fn start(&mut self, options: &Options, interrupt: &Interrupt) -> Result<()> {
         eprintln!("Starting a private MariaDB …");
-        let server = PrivateServer::start_default()?;
+        let most = options.clients.iter().copied().max().unwrap_or(0).saturating_add(options.idle);
+        // Each client prepares up to nine statements for each table.
+        let prepared = "--max-prepared-stmt-count=1048576";
+        let connections = format!("--max-connections={}", most.saturating_add(SPARE));
+        let builder = PrivateServer::builder().argument(prepared).argument(connections);
+        let server = builder.start()?;
         let options = Options {
             user: PrivateServer::USER.into(),
             schema: PrivateServer::DATABASE.into(),
@@ -65,12 +70,7 @@ impl Venues {
         let direct = Address::Unix(server.socket());
         let account = options.account(&direct, server.password())?;
         tables::prepare(&account, &direct, extent, options.seed, interrupt)?;
-        let most = options.clients.iter().copied().max().unwrap_or(0);
-        let setup = Setup {
-            flifo: options.flifo.clone(),
-            workers: None,
-            clients_max: most.saturating_add(options.idle),
-        };
+        let setup = Setup { flifo: options.flifo.clone(), workers: None, clients_max: most };
         for kind in &options.start {
             let target = targets::Target::start(*kind, &server, &setup, interrupt)?;
             let address = match &target.address {
@@ -198,3 +198,6 @@ fn role_of(name: &str) -> Role {
         _ => Role::Proxy,
     }
 }
+
+/// Connections of a private server beside those of clients.
+const SPARE: u32 = 100;

@@ -5,6 +5,7 @@ mod ahead;
 mod authentication;
 mod auto;
 mod bare;
+mod benching;
 mod comparing;
 mod corpus;
 mod hostile_clients;

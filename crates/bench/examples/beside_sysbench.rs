@@ -1,0 +1,129 @@
+//! Measures the load generator itself: the same load from sysbench and from `flifo bench`, taking
+//! turns at one private server.
+//!
+//! `cargo run --release -p bench --example beside_sysbench -- 8,512 5` measures 8 and 512 clients
+//! in five rounds each. A round's ratios are of neighbours in time; medians of them are shown.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use bench::interrupt::Interrupt;
+use bench::load::{self, Account, Moment, Order};
+use bench::private_server::PrivateServer;
+use bench::results::{Pacing, Protocol, Spread};
+use bench::sysbench::{self, Load, Sysbench, Tables};
+use bench::workloads::random::Distribution;
+use bench::workloads::{Shape, Workload};
+use link::login::Credential;
+use sys::process::{CpuTime, cpu_time};
+
+const WORKLOAD: &str = "oltp_point_select";
+const TABLES: Tables = Tables { count: 4, rows: 100_000 };
+const SECONDS: u32 = 4;
+
+/// What one of the two found.
+struct Found {
+    rate: f64,
+    mean_ms: f64,
+    cpu_us: f64,
+}
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let clients = arguments.next().unwrap_or_else(|| "8,512".into());
+    let clients: Vec<u32> = clients.split(',').map(str::parse).collect::<Result<_, _>>()?;
+    let rounds: u32 = arguments.next().map_or(Ok(5), |text| text.parse())?;
+    let interrupt = Interrupt::listen()?;
+    let server = PrivateServer::start_default()?;
+    let sysbench = Sysbench::find(server.password(), TABLES)?;
+    let socket = sysbench::Address::Socket(server.socket());
+    sysbench.prepare(&socket, &interrupt, || {})?;
+    for clients in clients {
+        let mut ratios = [Vec::new(), Vec::new(), Vec::new()];
+        for round in 1..=rounds {
+            let theirs = theirs(&sysbench, &server, clients, &interrupt)?;
+            let ours = ours(&server, clients, &interrupt)?;
+            for (name, it) in [("sysbench", &theirs), ("flifo bench", &ours)] {
+                println!(
+                    "{clients} clients, round {round}, {name}: {:.0} statements/s, mean {:.3} ms, \
+                     own CPU {:.1} µs a statement",
+                    it.rate, it.mean_ms, it.cpu_us
+                );
+            }
+            ratios[0].push(ours.rate / theirs.rate);
+            ratios[1].push(ours.mean_ms / theirs.mean_ms);
+            ratios[2].push(ours.cpu_us / theirs.cpu_us);
+        }
+        for (name, ratios) in ["throughput", "mean latency", "own CPU"].iter().zip(ratios) {
+            let Spread { median, low, high } = Spread::of(ratios).context("no rounds")?;
+            println!("{clients} clients: {name} x {median:.2} ({low:.2} to {high:.2})");
+        }
+    }
+    Ok(())
+}
+
+fn ours(server: &PrivateServer, clients: u32, interrupt: &Interrupt) -> Result<Found> {
+    let order = Arc::new(Order {
+        address: link::Address::Tcp { host: "127.0.0.1".into(), port: server.port() },
+        account: Account {
+            user: PrivateServer::USER.into(),
+            credential: Credential::Password(server.password().into()),
+            schema: PrivateServer::DATABASE.into(),
+            tls: None,
+        },
+        workload: Workload::parse(WORKLOAD, &Shape::default())?,
+        protocol: Protocol::Text,
+        pacing: Pacing::Closed { think_ms: 0.0 },
+        clients,
+        idle: 0,
+        threads: 1,
+        tables: TABLES.count,
+        rows: TABLES.rows,
+        distribution: Distribution::default(),
+        seed: 1,
+        ramp: Duration::ZERO,
+        warm_up: Duration::ZERO,
+        length: Duration::from_secs(u64::from(SECONDS)),
+    });
+    let mut cpu = Vec::new();
+    let outcome = load::run(&order, interrupt, |moment| {
+        if matches!(moment, Moment::Begin | Moment::End) {
+            cpu.push(cpu_time(std::process::id())?);
+        }
+        Ok(())
+    })?;
+    let recorder = &outcome.recorder;
+    ensure!(recorder.errors().is_empty(), "{:?}", recorder.errors());
+    Ok(Found {
+        rate: recorder.statements as f64 / f64::from(SECONDS),
+        mean_ms: recorder.latency.latency().mean_ms,
+        cpu_us: each(&cpu, recorder.statements)?,
+    })
+}
+
+fn theirs(
+    sysbench: &Sysbench,
+    server: &PrivateServer,
+    clients: u32,
+    interrupt: &Interrupt,
+) -> Result<Found> {
+    let load = Load { workload: WORKLOAD, clients, seconds: SECONDS };
+    let mut cpu = Vec::new();
+    let address = sysbench::Address::Port(server.port());
+    let report = sysbench.run(&load, &address, interrupt, |_, pid| {
+        cpu.push(cpu_time(pid)?);
+        Ok(())
+    })?;
+    Ok(Found {
+        rate: report.statements_per_second,
+        // In a closed loop without pauses, this is what the mean latency comes to.
+        mean_ms: f64::from(clients) / report.transactions_per_second * 1e3,
+        cpu_us: each(&cpu, report.statements)?,
+    })
+}
+
+fn each(cpu: &[CpuTime], statements: u64) -> Result<f64> {
+    let (begin, end) = cpu.first().zip(cpu.last()).context("no accounts were taken")?;
+    Ok(end.since(*begin).total().as_secs_f64() * 1e6 / statements as f64)
+}

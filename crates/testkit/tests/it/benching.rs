@@ -1,0 +1,238 @@
+//! `flifo bench` from outside: what it measures, and what it says when the world is not as it
+//! should be. Loads are short: figures are judged by their order of magnitude only.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bench::private_server::PrivateServer;
+use bench::results::{Cell, Ending, Results, Standing};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A server with tables, and where results go.
+struct Arena {
+    server: PrivateServer,
+    folder: tempfile::TempDir,
+}
+
+impl Arena {
+    /// With two tables of a thousand rows.
+    fn new() -> Self {
+        let server = PrivateServer::start_default().expect("a private server");
+        let arena = Self { server, folder: tempfile::tempdir().expect("a folder") };
+        let made = arena.bench(&["prepare", "--tables", "2", "--rows", "1000"]);
+        assert!(made.status.success(), "{}", said(&made));
+        arena
+    }
+
+    fn target(&self) -> String {
+        format!("direct=unix:{}", self.server.socket().display())
+    }
+
+    fn json(&self) -> PathBuf {
+        self.folder.path().join("results.json")
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(testkit::flifo::program());
+        command.arg("bench").args(arguments).args(["--target", &self.target()]);
+        command.env("MYSQL_PWD", self.server.password());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn bench(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("runs")
+    }
+
+    /// A run of one round in each cell, and its results.
+    fn run(&self, arguments: &[&str]) -> Results {
+        let output = self.run_whatever(arguments);
+        assert!(output.status.success(), "{}", said(&output));
+        self.results()
+    }
+
+    fn run_whatever(&self, arguments: &[&str]) -> Output {
+        let json = self.json();
+        let common = ["run", "--rounds", "1", "--repeats", "0", "--warm-up", "0.2", "--json"];
+        let arguments = [&common[..], &[json.to_str().expect("text")], arguments].concat();
+        self.bench(&arguments)
+    }
+
+    /// A run that goes on while the test does something to it.
+    fn begin(&self, arguments: &[&str]) -> Child {
+        let json = self.json();
+        let arguments = [&["run", "--json", json.to_str().expect("text")], arguments].concat();
+        self.command(&arguments).spawn().expect("starts")
+    }
+
+    fn results(&self) -> Results {
+        let text = std::fs::read_to_string(self.json()).expect("results were written");
+        serde_json::from_str(&text).expect("they are of the format")
+    }
+
+    fn pid(&self) -> Pid {
+        let pid = self.server.pid().and_then(|pid| i32::try_from(pid).ok());
+        Pid::from_raw(pid.expect("runs")).expect("is not 0")
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn every_workload_runs_in_both_protocols_without_errors() {
+    let arena = Arena::new();
+    let script = arena.folder.path().join("own.sql");
+    let text = "BEGIN;\nUPDATE sbtest{table} SET pad={pad} WHERE id={id};\nCOMMIT;\n";
+    std::fs::write(&script, text).expect("writes");
+    let script = format!("script:{}", script.display());
+    let workloads = [
+        "oltp_point_select",
+        "oltp_read_only",
+        "oltp_read_write",
+        "oltp_write_only",
+        "oltp_insert",
+        "oltp_update_index",
+        "oltp_update_non_index",
+        "oltp_delete",
+        "select_random_points",
+        "select_random_ranges",
+        "connect:oltp_point_select*3",
+        "mixed:oltp_point_select=9+oltp_insert=1",
+        &script,
+    ];
+    for protocol in ["text", "prepared"] {
+        let list = workloads.join(",");
+        let arguments =
+            ["--workloads", &list, "--protocol", protocol, "--seconds", "0.4", "--clients", "4"];
+        let results = arena.run(&arguments);
+        assert_eq!(results.cells.len(), workloads.len());
+        for cell in &results.cells {
+            let round = &cell.rounds[0];
+            assert!(0 < round.transactions, "{protocol}, {}: nothing was done", cell.workload);
+            // Two clients may write the same rows.
+            let errors = round.errors.iter().filter(|error| error.code != 1213);
+            assert_eq!(errors.count(), 0, "{protocol}, {}: {:?}", cell.workload, round.errors);
+            assert_eq!(round.latency.count, round.transactions);
+            assert!(round.processes.len() == 2, "{:?}", round.processes);
+            assert!(round.processes.iter().all(|process| 0.0 < process.cpu_us()));
+        }
+        let of =
+            |name: &str| &results.cells.iter().find(|it| it.workload == name).unwrap().rounds[0];
+        let read_only = of("oltp_read_only");
+        let each = read_only.statements as f64 / read_only.transactions as f64;
+        assert!((15.0..17.1).contains(&each), "{each} statements a transaction");
+        assert!(of("connect:oltp_point_select*3").connect_latency.is_some());
+    }
+}
+
+/// What `SIGSTOP` for a second makes of the latencies of a loop.
+fn stopped_for_a_second(arena: &Arena, arguments: &[&str]) -> Cell {
+    let pid = arena.pid();
+    let stopper = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(2200));
+        kill_process(pid, Signal::STOP).expect("it runs");
+        thread::sleep(Duration::from_secs(1));
+        kill_process(pid, Signal::CONT).expect("it runs");
+    });
+    let results = arena.run(&[&["--seconds", "4", "--clients", "4"], arguments].concat());
+    stopper.join().expect("stops");
+    results.cells[0].clone()
+}
+
+#[test]
+fn an_open_loop_shows_a_second_of_silence_and_a_closed_one_hides_it() {
+    let arena = Arena::new();
+    let open = stopped_for_a_second(&arena, &["--rate", "500"]);
+    let open = &open.rounds[0];
+    // A quarter of all transactions was due while nobody answered.
+    assert!(700.0 < open.latency.p99_9_ms, "{:?}", open.latency);
+    assert!(100.0 < open.latency.p95_ms, "{:?}", open.latency);
+    assert!((1700..2300).contains(&open.transactions), "{}", open.transactions);
+    assert_eq!(open.unsent, 0);
+
+    let closed = stopped_for_a_second(&arena, &[]);
+    let closed = &closed.rounds[0];
+    assert!(900.0 < closed.latency.max_ms, "{:?}", closed.latency);
+    // Four of many thousand: each client waited once.
+    assert!(closed.latency.p99_9_ms < 100.0, "{:?}", closed.latency);
+    let silent = closed.timeline.iter().filter(|second| 0 <= second.at);
+    assert!(silent.clone().any(|second| second.max_ms > 900.0), "{:?}", closed.timeline);
+}
+
+#[test]
+fn a_target_that_dies_leaves_what_was_measured() {
+    let mut arena = Arena::new();
+    let child = arena.begin(&["--rounds", "2", "--seconds", "5"]);
+    thread::sleep(Duration::from_millis(2500));
+    arena.server.kill().expect("ends");
+    let output = child.wait_with_output().expect("ends");
+    assert_eq!(output.status.code(), Some(69), "{}", said(&output));
+    let results = arena.results();
+    assert!(matches!(results.ending, Ending::Partial { .. }));
+    let cell = &results.cells[0];
+    assert_eq!((cell.rounds[0].standing, cell.failures.len()), (Standing::Cut, 2));
+    assert!(0 < cell.rounds[0].statements && cell.rounds[0].seconds < 5.0);
+    assert!(cell.failures[0].why.contains("all clients lost their connections"));
+    assert!(cell.failures[1].why.contains("cannot be reached"), "{:?}", cell.failures);
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(table.contains("The run is not whole"), "{table}");
+}
+
+#[test]
+fn a_signal_ends_a_run_with_what_it_had() {
+    let arena = Arena::new();
+    let child = arena.begin(&["--rounds", "1", "--seconds", "60"]);
+    thread::sleep(Duration::from_millis(2500));
+    let asked = Instant::now();
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+    let output = child.wait_with_output().expect("ends");
+    assert!(asked.elapsed() < Duration::from_secs(5));
+    assert_eq!(output.status.code(), Some(130), "{}", said(&output));
+    let results = arena.results();
+    assert_eq!(results.ending, Ending::Interrupted);
+    assert_eq!(results.cells[0].rounds[0].standing, Standing::Cut);
+    assert!(0 < results.cells[0].rounds[0].statements);
+}
+
+#[test]
+fn what_cannot_be_measured_is_said_with_what_to_do() {
+    let arena = Arena::new();
+    let refused = |arguments: &[&str], code: i32, want: &str| {
+        let output = arena.run_whatever(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", said(&output));
+        assert!(said(&output).contains(want), "{arguments:?}: {}", said(&output));
+    };
+    refused(&["--workloads", "tpcc"], 64, "is no workload; there are oltp_point_select");
+    refused(&["--clients", "8..1"], 64, "write numbers such as 8,64 or 1..64");
+    refused(&["--rate", "0"], 64, "--rate 0 is not between");
+    refused(&["--target", "gone=unix:/nonexistent.sock"], 69, "cannot be reached");
+    refused(&["--target", "direct=unix:/x.sock"], 64, "two targets have the same name");
+    refused(&["--tables", "9"], 69, "there are only 2 tables sbtest1…");
+    refused(&["--user", "nobody"], 69, "refused the login");
+    refused(&["--clients", "20", "--idle", "99999999"], 64, "--idle");
+    arena.server.sql("ALTER TABLE sbtest2 DROP COLUMN pad").expect("runs");
+    refused(&[], 69, "sbtest2 is not laid out as sysbench's: Unknown column 'pad'");
+    let again = arena.bench(&["prepare"]);
+    assert!(said(&again).contains("sbtest1 is there already"), "{}", said(&again));
+    assert!(arena.bench(&["cleanup"]).status.success());
+    refused(&[], 69, "holds no table sbtest1; make the tables with `flifo bench prepare`");
+}
+
+#[test]
+fn a_limit_on_open_files_is_named() {
+    let arena = Arena::new();
+    let program = testkit::flifo::program();
+    let line = format!(
+        "ulimit -n 200; exec {} bench run --target {} --clients 500",
+        Path::display(program),
+        arena.target()
+    );
+    let output = Command::new("sh").args(["-c", &line]).output().expect("runs");
+    assert_eq!(output.status.code(), Some(69), "{}", said(&output));
+    let want = "500 clients and 0 idle ones need 564 open files, and the hard limit is 200";
+    assert!(said(&output).contains(want), "{}", said(&output));
+}
