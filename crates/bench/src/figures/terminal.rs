@@ -3,7 +3,7 @@
 //! Judges nothing. Invariant: a cell that failed or that others disturbed is marked, and the mark is
 //! explained below the table.
 
-use crate::results::{Cell, Ending, Measure, Ratio, Results, Round, Standing};
+use crate::results::{Cell, Disturbance, Ending, Measure, Ratio, Results, Round, Standing};
 use crate::table::{self, Colours, Style, Table, paint};
 
 /// The table and what there is to say about it.
@@ -111,8 +111,8 @@ fn notes(results: &Results) -> Vec<String> {
     let count = |standing| rounds().filter(|round| round.standing == standing).count();
     let (repeated, kept) = (count(Standing::Repeated), count(Standing::KeptThoughDisturbed));
     if 0 < repeated + kept {
-        let culprit = rounds().find_map(|round| round.disturbance.others.first());
-        let culprit = culprit.map_or_else(String::new, |it| format!(" (such as {it})"));
+        let disturbed = rounds().map(|round| &round.disturbance).find(|it| it.is_notable);
+        let culprit = disturbed.map_or_else(String::new, culprit);
         notes.push(format!(
             "* Others used the machine{culprit}: {repeated} rounds were run again, {kept} count \
              although disturbed each time."
@@ -138,6 +138,18 @@ fn notes(results: &Results) -> Vec<String> {
     }
     notes.extend(results.notes.iter().cloned());
     notes
+}
+
+/// Who it was, or else how much of the machine.
+fn culprit(disturbance: &Disturbance) -> String {
+    match disturbance.others.first() {
+        Some(other) => format!(" (such as {other})"),
+        None => format!(
+            " ({:.0} % of all CPUs, and the hypervisor {:.0} %)",
+            disturbance.foreign * 100.0,
+            disturbance.steal * 100.0
+        ),
+    }
 }
 
 /// Each kind of error once, with its sum.

@@ -6,8 +6,10 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bench::interrupt::Interrupt;
 use bench::private_server::PrivateServer;
 use bench::results::{Cell, Ending, Results, Standing};
+use bench::sysbench::{Address, Load, Sysbench, Tables};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A server with tables, and where results go.
@@ -127,6 +129,31 @@ fn every_workload_runs_in_both_protocols_without_errors() {
         assert!((15.0..17.1).contains(&each), "{each} statements a transaction");
         assert!(of("connect:oltp_point_select*3").connect_latency.is_some());
     }
+}
+
+#[test]
+fn idle_clients_stay_beside_and_a_ramp_lets_the_others_begin_one_by_one() {
+    let arena = Arena::new();
+    let arguments = ["--clients", "8", "--idle", "30", "--ramp", "2", "--seconds", "0.5"];
+    let results = arena.run(&arguments);
+    let timeline = &results.cells[0].rounds[0].timeline;
+    let clients: Vec<u32> = timeline.iter().map(|second| second.clients).collect();
+    assert!(clients.is_sorted() && clients.len() == 4, "{timeline:?}");
+    assert!((1..=3).contains(&clients[0]) && clients[3] == 8, "{timeline:?}");
+    let most = arena.server.sql("SHOW STATUS LIKE 'Max_used_connections'").expect("runs");
+    let most: u32 = most.trim().rsplit('\t').next().and_then(|it| it.parse().ok()).expect("told");
+    assert!((38..=40).contains(&most), "{most}");
+}
+
+#[test]
+fn sysbench_works_on_tables_that_were_made_here() {
+    let arena = Arena::new();
+    let tables = Tables { count: 2, rows: 1000 };
+    let sysbench = Sysbench::find(arena.server.password(), tables).expect("sysbench is installed");
+    let address = Address::Socket(arena.server.socket());
+    let load = Load { workload: "oltp_read_write", clients: 2, seconds: 1 };
+    let report = sysbench.run(&load, &address, &Interrupt::never(), |_, _| Ok(()));
+    assert!(0 < report.expect("runs").statements);
 }
 
 /// What `SIGSTOP` for a second makes of the latencies of a loop.
