@@ -160,7 +160,7 @@ pub struct Dot {
 }
 
 /// A table of text. The first column names the row.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Grid {
     pub titles: Vec<String>,
     pub rows: Vec<Vec<String>>,

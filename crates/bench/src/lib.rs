@@ -9,6 +9,7 @@ pub mod demo;
 pub mod figures;
 pub mod folder;
 pub mod interrupt;
+pub mod lab;
 pub mod load;
 pub mod measure;
 pub mod names;

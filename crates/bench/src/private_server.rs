@@ -24,6 +24,7 @@ pub struct PrivateServer {
     port: u16,
     password: String,
     arguments: Vec<String>,
+    environment: Vec<(String, String)>,
     keep: bool,
 }
 
@@ -31,6 +32,7 @@ pub struct PrivateServer {
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     arguments: Vec<String>,
+    environment: Vec<(String, String)>,
     keep: bool,
 }
 
@@ -38,6 +40,12 @@ impl Builder {
     /// Adds an argument to mariadbd's command line; it wins over the settings of this module.
     pub fn argument(mut self, argument: impl Into<String>) -> Self {
         self.arguments.push(argument.into());
+        self
+    }
+
+    /// Sets a variable of mariadbd's environment, such as one that its allocator reads.
+    pub fn environment(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.environment.push((name.into(), value.into()));
         self
     }
 
@@ -56,6 +64,7 @@ impl Builder {
             port: 0,
             password: random_password()?,
             arguments: self.arguments,
+            environment: self.environment,
             keep: self.keep,
         };
         server.write_files()?;
@@ -182,6 +191,7 @@ impl PrivateServer {
             .arg(format!("--defaults-file={}", self.folder().join("my.cnf").display()))
             .arg(format!("--port={}", self.port))
             .args(&self.arguments)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .current_dir(self.folder())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 pub struct Table {
-    titles: Vec<&'static str>,
+    titles: Vec<String>,
     rows: Vec<Row>,
 }
 
@@ -47,8 +47,8 @@ impl Cell {
 
 impl Table {
     /// The first column is aligned to the left, all others to the right.
-    pub fn new(titles: &[&'static str]) -> Self {
-        Self { titles: titles.to_vec(), rows: Vec::new() }
+    pub fn new(titles: &[&str]) -> Self {
+        Self { titles: titles.iter().map(|title| (*title).to_owned()).collect(), rows: Vec::new() }
     }
 
     pub fn heading(&mut self, text: impl Into<String>) {
@@ -63,7 +63,7 @@ impl Table {
     pub fn render(&self, colours: Colours) -> String {
         let widths = self.widths();
         let titles: Vec<Cell> =
-            self.titles.iter().map(|title| Cell::new(*title, Style::Faint)).collect();
+            self.titles.iter().map(|title| Cell::new(title, Style::Faint)).collect();
         let mut text = line(&titles, &widths, colours);
         for row in &self.rows {
             match row {

@@ -43,6 +43,9 @@ pub(crate) enum Command {
     /// Measure servers and proxies under load: sysbench's workloads, many clients, fixed rates.
     #[command(subcommand)]
     Bench(Bench),
+    /// Repeat on this machine what was once reported of another.
+    #[command(subcommand)]
+    Lab(LabCommand),
     /// Print the completions of a shell.
     Completions {
         /// The shell.
@@ -57,6 +60,34 @@ pub(crate) enum Command {
     /// Print the reference of the command line.
     #[command(hide = true)]
     CliReference,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabCommand {
+    /// List the experiments.
+    List,
+    /// Run one experiment.
+    Run {
+        /// Its name.
+        name: String,
+        #[command(flatten)]
+        output: LabOutput,
+    },
+    /// Run all experiments.
+    All {
+        #[command(flatten)]
+        output: LabOutput,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LabOutput {
+    /// Where the page with the charts is written.
+    #[arg(long, value_name = "FILE", default_value = "flifo-lab.html")]
+    pub(crate) html: PathBuf,
+    /// Print what was found as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

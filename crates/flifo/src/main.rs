@@ -1,6 +1,7 @@
 //! The `flifo` command: arguments in, exit code out. Exit codes are those of `sysexits.h`.
 
 mod arguments;
+mod lab;
 mod manual;
 mod measure;
 mod speak;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::ConfigSample => show(&config::sample()),
         Command::Demo(arguments) => demo(arguments),
         Command::Bench(command) => measure::bench(command),
+        Command::Lab(command) => lab::run(command),
         Command::Completions { shell } => {
             show(&String::from_utf8_lossy(&manual::completions(shell)))
         }

@@ -366,6 +366,7 @@ mod tests {
                 capabilities,
                 collation: 45,
                 packet_max: 1 << 24,
+                schema: None,
             };
             greet(stream).await.unwrap().login(&request, Some(&tls)).await.unwrap_err()
         };

@@ -10,3 +10,4 @@ pub mod process;
 pub mod scheduling;
 pub mod sockets;
 pub mod topology;
+pub mod usage;

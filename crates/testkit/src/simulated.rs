@@ -4,6 +4,7 @@
 //! For pages that need something to show and for comparisons that must find what was planted.
 //! Invariant: equal wishes give equal results.
 
+use bench::figures::pairs::ratios;
 use bench::results::{
     Cell, Disturbance, Ending, FORMAT, Fairness, Latency, Machine, Pacing, Process, ProcessFigures,
     Protocol, Results, Role, Round, Second, Settings, Standing, Target,
@@ -62,6 +63,17 @@ impl Simulated {
                 }
             }
         }
+        let base = |cell: &Cell| {
+            let is_base = |other: &&Cell| {
+                other.target == self.targets[0]
+                    && (&other.workload, other.clients) == (&cell.workload, cell.clients)
+            };
+            cells.iter().find(is_base)
+        };
+        let others = cells.iter().filter(|cell| cell.target != self.targets[0]);
+        let ratios =
+            others.flat_map(|cell| base(cell).map_or_else(Vec::new, |it| ratios(cell, it)));
+        let ratios = ratios.collect();
         Results {
             format: FORMAT,
             version: "0.1.0".into(),
@@ -78,7 +90,7 @@ impl Simulated {
             settings: self.settings(),
             targets: self.targets.iter().enumerate().map(target).collect(),
             cells,
-            ratios: vec![],
+            ratios,
         }
     }
 

@@ -9,7 +9,8 @@ impl Dots {
         let entries: Vec<_> =
             self.series.iter().map(|(name, look)| (name.clone(), Key::Mark(*look))).collect();
         let top = svg.legend(&entries) + 8.0;
-        let bottom = top + self.rows.len() as f64 * ROW;
+        let row_height = NAME + self.series.len() as f64 * LANE + 8.0;
+        let bottom = top + self.rows.len() as f64 * row_height;
         let dots = self.rows.iter().flat_map(|row| row.dots.iter().flatten());
         let ends = |dot: &Dot| {
             let (low, high) = dot.range.unwrap_or((dot.value, dot.value));
@@ -24,12 +25,14 @@ impl Dots {
             svg.text((x, bottom + 19.0), Anchor::Middle, "tick", &self.x.name(*tick));
         }
         for (index, row) in self.rows.iter().enumerate() {
-            let y = top + index as f64 * ROW;
+            let y = top + index as f64 * row_height;
             svg.text((LEFT, y + 15.0), Anchor::Start, "name", &row.label);
-            let middle = y + 28.0;
-            svg.line("rail", (SIDE, middle), (WIDTH - SIDE, middle));
-            for ((name, look), dot) in self.series.iter().zip(&row.dots) {
+            let bottom = y + row_height - 6.0;
+            svg.line("rail", (SIDE, bottom), (WIDTH - SIDE, bottom));
+            for (lane, ((name, look), dot)) in self.series.iter().zip(&row.dots).enumerate() {
                 let Some(Dot { value, range }) = dot else { continue };
+                // Each series has a lane of its own, so that equal values do not hide each other.
+                let middle = y + NAME + (lane as f64 + 0.5) * LANE;
                 if let Some((low, high)) = range {
                     let class = format!("whisker c{}", look.index());
                     svg.line(&class, (across(*low), middle), (across(*high), middle));
@@ -61,6 +64,8 @@ impl Dots {
     }
 }
 
-const ROW: f64 = 44.0;
+/// Height of a row's name, and of a series below it.
+const NAME: f64 = 19.0;
+const LANE: f64 = 9.0;
 const SIDE: f64 = 26.0;
 const TICKS_APART: f64 = 0.09;

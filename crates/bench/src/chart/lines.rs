@@ -7,7 +7,7 @@ impl Lines {
     pub(super) fn svg(&self, title: &str) -> String {
         let mut svg = Svg::new();
         let entries: Vec<_> = self.series.iter().map(Series::key).collect();
-        let top = svg.legend(&entries) + 24.0;
+        let top = svg.legend(&entries) + 28.0;
         let field = Field::new(self, top);
         field.draw_axes(self, &mut svg);
         // Lines lie above all bands, and marks above all lines.
@@ -102,7 +102,7 @@ impl Field {
     fn draw_axes(&self, lines: &Lines, svg: &mut Svg) {
         let (left, right) = (FIELD_LEFT, FIELD_LEFT + FIELD_WIDTH);
         let bottom = self.top + FIELD_HEIGHT;
-        svg.text((LEFT, self.top - 10.0), Anchor::Start, "axis-name", &lines.y.label);
+        svg.text((LEFT, self.top - 14.0), Anchor::Start, "axis-name", &lines.y.label);
         for tick in &self.y.ticks {
             let (_, y) = self.place(0.0, *tick);
             svg.line("grid", (left, y), (right, y));

@@ -27,7 +27,10 @@ pub fn of_bench(results: &Results) -> String {
     if !results.ratios.is_empty() {
         page.heading("The answer");
         page.paragraph(RATIOS);
-        page.table(&ratios(results));
+        for measure in ANSWERS {
+            page.small_heading(&capital(names::of(measure).0));
+            page.table(&ratios(results, measure));
+        }
     }
     for workload in workloads(results) {
         let drawing = Drawing::new(results, workload);
@@ -85,33 +88,48 @@ fn cautions(results: &Results) -> Vec<String> {
     cautions
 }
 
-fn ratios(results: &Results) -> Grid {
-    let titles =
-        ["workload", "clients", "", "figure", "ratio", "95 % interval", "pairs", "reading"];
-    let rows = results.ratios.iter().map(|ratio| {
-        let interval = ratio
-            .interval
-            .as_ref()
-            .map_or_else(String::new, |it| format!("{} – {}", number(it.low), number(it.high)));
-        vec![
-            ratio.workload.clone(),
-            ratio.clients.to_string(),
-            format!("{} / {}", ratio.target, ratio.base),
-            names::of(ratio.measure).0.to_owned(),
-            number(ratio.middle),
-            interval,
-            ratio.pairs.len().to_string(),
-            reading(ratio).to_owned(),
-        ]
+/// One figure of all targets but the first, as ratios to the first: a row for each load.
+fn ratios(results: &Results, measure: Measure) -> Grid {
+    let ours: Vec<&Ratio> = results.ratios.iter().filter(|it| it.measure == measure).collect();
+    let mut targets: Vec<&str> = Vec::new();
+    let mut loads: Vec<(&str, u32)> = Vec::new();
+    for ratio in &ours {
+        if !targets.contains(&ratio.target.as_str()) {
+            targets.push(&ratio.target);
+        }
+        if !loads.contains(&(ratio.workload.as_str(), ratio.clients)) {
+            loads.push((ratio.workload.as_str(), ratio.clients));
+        }
+    }
+    let base = ours.first().map(|ratio| ratio.base.as_str()).unwrap_or_default();
+    let names = targets.iter().map(|target| format!("{target} / {base}"));
+    let titles = ["workload".to_owned(), "clients".to_owned()].into_iter().chain(names).collect();
+    let rows = loads.into_iter().map(|(workload, clients)| {
+        let of = |target: &&str| {
+            let is_it = |it: &&&Ratio| {
+                (it.workload.as_str(), it.clients, it.target.as_str())
+                    == (workload, clients, *target)
+            };
+            ours.iter().find(is_it).map(|ratio| in_words(ratio)).unwrap_or_default()
+        };
+        let begin = [workload.to_owned(), clients.to_string()];
+        begin.into_iter().chain(targets.iter().map(of)).collect()
     });
-    Grid { titles: titles.map(str::to_owned).to_vec(), rows: rows.collect() }
+    Grid { titles, rows: rows.collect() }
+}
+
+fn in_words(ratio: &Ratio) -> String {
+    let middle = number(ratio.middle);
+    let Some(interval) = &ratio.interval else { return format!("{middle}, too few rounds") };
+    let (low, high) = (number(interval.low), number(interval.high));
+    format!("{middle} ({low} – {high}) {}", reading(ratio))
 }
 
 fn reading(ratio: &Ratio) -> &'static str {
-    let Some(interval) = &ratio.interval else { return "too few rounds to say" };
+    let Some(interval) = &ratio.interval else { return "too few rounds" };
     let is_more = 1.0 < interval.low;
     if !is_more && 1.0 <= interval.high {
-        return "no difference seen";
+        return "alike";
     }
     if is_more == ratio.measure.more_is_better() { "better" } else { "worse" }
 }
@@ -300,9 +318,17 @@ pub(super) fn date(seconds: u64) -> String {
     format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
 }
 
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+/// What most people ask first; the charts and the table of all figures tell the rest.
+const ANSWERS: [Measure; 3] = [Measure::StatementsPerSecond, Measure::P99Ms, Measure::ServerCpuUs];
+
 const RATIOS: &str = "Each target compared with the first one, round by round, since they took \
-                      turns. A ratio of 1 means that they are alike; where the interval includes \
-                      1, this run has not seen a difference.";
+                      turns: the ratio, and in brackets where it lies with 95 % confidence. Where \
+                      that includes 1, this run has not seen a difference.";
 const FIGURES: &str = "Medians of the rounds that count. Fairness is Jain's index over the clients \
                        of a round: 1 if all were served alike.";
 
@@ -333,7 +359,7 @@ mod tests {
             (Measure::StatementsPerSecond, 0.8, 0.9, "worse"),
             (Measure::P99Ms, 0.8, 0.9, "better"),
             (Measure::P99Ms, 1.1, 1.2, "worse"),
-            (Measure::P99Ms, 0.9, 1.1, "no difference seen"),
+            (Measure::P99Ms, 0.9, 1.1, "alike"),
         ];
         for (measure, low, high, want) in cases {
             ratio.measure = measure;
@@ -342,6 +368,6 @@ mod tests {
             assert_eq!(reading(&ratio), want, "{measure:?} {low}");
         }
         ratio.interval = None;
-        assert_eq!(reading(&ratio), "too few rounds to say");
+        assert_eq!(reading(&ratio), "too few rounds");
     }
 }

@@ -3,7 +3,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
+use bench::interrupt::Interrupt;
+use bench::lab::{self, Entry, Lab, PageFaults, Treatment};
 use bench::page;
 use testkit::simulated::Simulated;
 
@@ -50,6 +53,37 @@ fn the_page_of_a_comparison_is_drawn_without_complaint() {
         assert!(picture > 100_000, "the picture in the {name} has {picture} bytes");
     }
     assert!(print(&path, "bench.pdf") > 50_000, "the page on paper is empty");
+}
+
+/// What `lab pagefaults` finds on a real server, in a hurry: the three treatments that matter most.
+#[test]
+fn page_faults_return_with_a_fixed_threshold_and_are_drawn_beside_the_seed() {
+    let experiment = PageFaults {
+        treatments: vec![Treatment::LargeToday, Treatment::SmallFixed, Treatment::LargeFixed],
+        rounds: 1,
+        round: Duration::from_millis(300),
+    };
+    let lab = Lab { interrupt: Interrupt::never(), flifo: testkit::flifo::program().into() };
+    let finding = experiment.run(&lab).expect("runs");
+    let faults = |label: &str| -> f64 {
+        let is_it = |row: &&Vec<String>| row[0].contains(label) && row[1] == "directly, full speed";
+        let row = finding.table.rows.iter().find(is_it).expect("was measured");
+        row[3].replace('\u{202f}', "").parse().expect("is a number")
+    };
+    let [today, small, large] =
+        ["5 MiB, glibc as it comes", "128 KiB, threshold fixed", "5 MiB, threshold fixed"]
+            .map(faults);
+    assert!((1000.0..2000.0).contains(&large), "each page of the buffer, each time: {large}");
+    assert!(small < 200.0 && today < 200.0, "{small} {today}");
+
+    let path = write("lab", &lab::page(&[(Entry::about(&experiment), finding)]));
+    let dom = dom(&path);
+    assert_eq!(count(&dom, "class=\"chart dots\""), 2);
+    // Three treatments in three ways, and the seed's own figure, in each chart.
+    assert_eq!(count(&dom, "<g class=\"point "), 2 * (3 * 3 + 1));
+    screenshot(&path, "lab-light.png", "1");
+    screenshot(&path, "lab-dark.png", "0");
+    print(&path, "lab.pdf");
 }
 
 /// The page as the browser understood it. Fails if it complained.

@@ -1,0 +1,159 @@
+//! `flifo lab`: experiments that repeat on this machine what somebody once reported of another.
+//!
+//! The frame: it takes an experiment through its steps, undoes what was done, and reports. What is
+//! changed, loaded and measured is each experiment's own. Invariants: everything that an experiment
+//! changes is undone before the next treatment begins, in reverse order, also when something fails
+//! and when the user interrupts; the figures of the report that is being repeated stand beside
+//! those measured here, and are marked as its own.
+
+mod connect;
+mod pagefaults;
+mod report;
+mod undo;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+
+use crate::chart::{Chart, Grid};
+use crate::interrupt::Interrupt;
+use crate::progress::Progress;
+
+pub use self::pagefaults::{PageFaults, Treatment};
+pub use self::report::{json, page, text};
+pub use self::undo::Undo;
+
+/// What an experiment is about, before it runs.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    pub name: &'static str,
+    /// What it answers.
+    pub question: &'static str,
+    /// What was reported, by whom, when.
+    pub seed: &'static str,
+    /// About how long it takes.
+    pub seconds: u32,
+}
+
+/// What experiments are given.
+#[derive(Clone, Debug)]
+pub struct Lab {
+    pub interrupt: Interrupt,
+    /// The program that is started as Flifo.
+    pub flifo: PathBuf,
+}
+
+/// An experiment, as steps. They are called in the order in which they stand here.
+pub trait Experiment {
+    /// One way in which things are set up.
+    type Treatment;
+    /// What was started for a treatment. It stops when it is dropped.
+    type Stage;
+    /// What is measured of one load.
+    type Figure;
+
+    fn about(&self) -> About;
+
+    /// All treatments, and notes on those that this machine cannot have.
+    fn treatments(&self) -> (Vec<Self::Treatment>, Vec<String>);
+
+    /// A treatment in a few words.
+    fn name(&self, treatment: &Self::Treatment) -> String;
+
+    /// Sets a treatment up. What does not end with the stage is noted in `undo`.
+    fn set_up(
+        &self,
+        treatment: &Self::Treatment,
+        lab: &Lab,
+        undo: &mut Undo,
+    ) -> Result<Self::Stage>;
+
+    /// Puts load on it and measures.
+    fn measure(
+        &self,
+        treatment: &Self::Treatment,
+        stage: &mut Self::Stage,
+        lab: &Lab,
+    ) -> Result<Vec<Self::Figure>>;
+
+    /// What the figures say.
+    fn finding(&self, figures: &[Self::Figure]) -> Finding;
+}
+
+/// What came of an experiment.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The report's own figures and those measured here.
+    pub table: Grid,
+    pub charts: Vec<Chart>,
+    /// How to read them, a paragraph each.
+    pub reading: Vec<String>,
+    /// What could not be tried here.
+    pub notes: Vec<String>,
+}
+
+/// An experiment whose steps nobody needs to know.
+pub trait Entry {
+    fn about(&self) -> About;
+    fn run(&self, lab: &Lab) -> Result<Finding>;
+}
+
+/// All experiments.
+pub fn all() -> Vec<Box<dyn Entry>> {
+    vec![Box::new(PageFaults::default())]
+}
+
+/// The experiment of this name.
+pub fn find(name: &str) -> Result<Box<dyn Entry>> {
+    let found = all().into_iter().find(|entry| entry.about().name == name);
+    let names = || all().iter().map(|entry| entry.about().name).collect::<Vec<_>>().join(", ");
+    found.with_context(|| format!("there is no experiment {name:?}; there is: {}", names()))
+}
+
+impl<E: Experiment> Entry for E {
+    fn about(&self) -> About {
+        Experiment::about(self)
+    }
+
+    fn run(&self, lab: &Lab) -> Result<Finding> {
+        let (treatments, notes) = self.treatments();
+        if treatments.is_empty() {
+            bail!("nothing of this experiment can be tried here: {}", notes.join(" "));
+        }
+        let About { name, seconds, .. } = Experiment::about(self);
+        let mut progress =
+            Progress::begin(&format!("Lab {name}, about {seconds} s"), treatments.len() as u64);
+        let mut figures = Vec::new();
+        for treatment in &treatments {
+            lab.interrupt.check()?;
+            let name = self.name(treatment);
+            progress.say(&name);
+            figures.extend(attempt(self, treatment, lab).with_context(|| name.clone())?);
+            progress.step(&name);
+        }
+        let mut finding = self.finding(&figures);
+        finding.notes.extend(notes);
+        Ok(finding)
+    }
+}
+
+/// One treatment, from its set-up to its undoing, however it ends.
+fn attempt<E: Experiment>(
+    experiment: &E,
+    treatment: &E::Treatment,
+    lab: &Lab,
+) -> Result<Vec<E::Figure>> {
+    // Dropped after the stage: what is changed back is in use no more.
+    let mut undo = Undo::default();
+    let mut stage = experiment.set_up(treatment, lab, &mut undo)?;
+    let figures = experiment.measure(treatment, &mut stage, lab);
+    drop(stage);
+    let undone = undo.unwind();
+    // What went wrong first is what the user must know; the rest was said by `unwind`.
+    let figures = figures?;
+    undone?;
+    Ok(figures)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,347 @@
+//! `lab pagefaults`: a large buffer, taken anew for each connection, and what the allocator does.
+//!
+//! Repeats a report of 2006 on the MariaDB of today: the same variable, the same two sizes, the
+//! allocator as it comes and as it was then. Owns what is changed and how it is loaded; what the
+//! figures say is put into words in [`finding`]. Invariant: only servers of its own are changed,
+//! and they end with their treatment.
+
+mod finding;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use link::Address;
+use sys::usage::Usage;
+
+use super::connect::{Client, Pace};
+use super::{About, Experiment, Finding, Lab, Undo};
+use crate::private_server::PrivateServer;
+use crate::sysbench;
+use crate::targets::{Kind, Setup, Target};
+
+/// The experiment, and how long it takes its time.
+#[derive(Clone, Debug)]
+pub struct PageFaults {
+    pub treatments: Vec<Treatment>,
+    /// How often each way has its turn, and for how long.
+    pub rounds: u32,
+    pub round: Duration,
+}
+
+/// A server, and what it is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Treatment {
+    /// The report's own statement, where the allocator does its worst.
+    Plain,
+    SmallToday,
+    LargeToday,
+    SmallFixed,
+    /// First case: the allocator as it was in 2006.
+    LargeFixed,
+    /// Second case: larger than what the allocator learns.
+    Beyond,
+    /// What the third case is compared with.
+    MiddleToday,
+    /// Third case: another allocator.
+    Jemalloc,
+}
+
+/// From the client to the server, and how often.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Way {
+    route: Kind,
+    pace: Pace,
+}
+
+/// One turn.
+pub struct Sample {
+    treatment: Treatment,
+    way: Way,
+    rounds: u64,
+    seconds: f64,
+    server: Usage,
+    flifo: Option<Usage>,
+}
+
+/// A server, and Flifo in front of it. In this order they stop.
+pub struct Stage {
+    flifo: Target,
+    direct: Target,
+    server: PrivateServer,
+}
+
+impl Default for PageFaults {
+    fn default() -> Self {
+        Self { treatments: Treatment::ALL.to_vec(), rounds: 3, round: Duration::from_millis(1500) }
+    }
+}
+
+impl Experiment for PageFaults {
+    type Treatment = Treatment;
+    type Stage = Stage;
+    type Figure = Sample;
+
+    fn about(&self) -> About {
+        About {
+            name: "pagefaults",
+            question: "What does a large buffer cost an application that connects for each page?",
+            seed: "Reported in 2006: a PHP application connected 60 to 100 times a second, each \
+                   time for an INSERT. With read_buffer at 5 MB the profile was full of page \
+                   faults, and the server took about 100 % of one CPU more than with 128 KB. Its C \
+                   library, glibc 2.3.4, fetched every block from 128 or 256 KB on from the kernel, \
+                   and gave it back at once.",
+            seconds: 200,
+        }
+    }
+
+    fn treatments(&self) -> (Vec<Treatment>, Vec<String>) {
+        let mut notes: Vec<String> = ALLOCATOR_VARIABLES
+            .into_iter()
+            .filter(|name| std::env::var_os(name).is_some())
+            .map(|name| format!("{name} is set in the environment, and the servers inherit it."))
+            .collect();
+        let mut treatments = self.treatments.clone();
+        if treatments.contains(&Treatment::Jemalloc) && jemalloc().is_none() {
+            treatments.retain(|it| *it != Treatment::Jemalloc);
+            notes.push(
+                "jemalloc is not installed, so the third case was not tried. Debian has it in \
+                 libjemalloc2."
+                    .to_owned(),
+            );
+        }
+        (treatments, notes)
+    }
+
+    fn name(&self, treatment: &Treatment) -> String {
+        treatment.label().to_owned()
+    }
+
+    fn set_up(&self, treatment: &Treatment, lab: &Lab, _: &mut Undo) -> Result<Stage> {
+        let mut builder = PrivateServer::builder()
+            .argument(format!("--read-buffer-size={}", treatment.buffer()))
+            .argument("--innodb-buffer-pool-size=32M");
+        if let Some((name, value)) = treatment.environment() {
+            builder = builder.environment(name, value);
+        }
+        let server = builder.start()?;
+        if *treatment == Treatment::Jemalloc {
+            ensure!(uses_jemalloc(&server)?, "the server does not use jemalloc though it was told");
+        }
+        server.sql(&treatment.tables())?;
+        let setup = Setup { flifo: lab.flifo.clone(), workers: Some(1), clients_max: 16 };
+        let start = |kind| Target::start(kind, &server, &setup, &lab.interrupt);
+        let (flifo, direct) = (start(Kind::Flifo)?, start(Kind::Direct)?);
+        Ok(Stage { flifo, direct, server })
+    }
+
+    fn measure(&self, treatment: &Treatment, stage: &mut Stage, lab: &Lab) -> Result<Vec<Sample>> {
+        let warm_up = self.round.div_f64(5.0);
+        for way in treatment.ways() {
+            stage.turn(*treatment, Way { pace: Pace::FullSpeed, ..way }, warm_up, lab)?;
+        }
+        let mut samples = Vec::new();
+        for _ in 0..self.rounds {
+            for way in treatment.ways() {
+                samples.push(stage.turn(*treatment, way, self.round, lab)?);
+            }
+        }
+        Ok(samples)
+    }
+
+    fn finding(&self, samples: &[Sample]) -> Finding {
+        finding::of(samples)
+    }
+}
+
+impl Stage {
+    fn turn(
+        &mut self,
+        treatment: Treatment,
+        way: Way,
+        time: Duration,
+        lab: &Lab,
+    ) -> Result<Sample> {
+        let target = if way.route == Kind::Flifo { &self.flifo } else { &self.direct };
+        let address = match &target.address {
+            sysbench::Address::Socket(path) => Address::Unix(path.clone()),
+            sysbench::Address::Port(port) => Address::Tcp { host: "127.0.0.1".into(), port: *port },
+        };
+        let client = Client {
+            address: &address,
+            user: PrivateServer::USER,
+            password: self.server.password(),
+            statement: treatment.statement(),
+        };
+        let server_pid = self.server.pid().context("the private server does not run")?;
+        let flifo_pid = target.proxy_pid();
+        let usage = || -> Result<_> {
+            let flifo = flifo_pid.map(Usage::of).transpose().context("Flifo is gone")?;
+            Ok((Usage::of(server_pid).context("the private server is gone")?, flifo))
+        };
+        let (server, flifo) = usage()?;
+        let begin = Instant::now();
+        let rounds = client.run(way.pace, time, &lab.interrupt)?;
+        let seconds = begin.elapsed().as_secs_f64();
+        ensure!(rounds != 0, "not one statement was answered in {time:?}");
+        let (server_after, flifo_after) = usage()?;
+        Ok(Sample {
+            treatment,
+            way,
+            rounds,
+            seconds,
+            server: server_after.since(server),
+            flifo: flifo_after.zip(flifo).map(|(after, before)| after.since(before)),
+        })
+    }
+}
+
+impl Sample {
+    /// To one digit behind the point: one page in a thousand rounds is none.
+    fn faults(&self) -> f64 {
+        (self.server.minor_faults as f64 / self.rounds as f64 * 10.0).round() / 10.0
+    }
+
+    fn server_us(&self) -> f64 {
+        self.server.cpu.as_secs_f64() * 1e6 / self.rounds as f64
+    }
+
+    fn flifo_us(&self) -> Option<f64> {
+        Some(self.flifo?.cpu.as_secs_f64() * 1e6 / self.rounds as f64)
+    }
+
+    fn a_second(&self) -> f64 {
+        self.rounds as f64 / self.seconds
+    }
+}
+
+impl Treatment {
+    pub const ALL: [Self; 8] = [
+        Self::SmallToday,
+        Self::LargeToday,
+        Self::SmallFixed,
+        Self::LargeFixed,
+        Self::Plain,
+        Self::Beyond,
+        Self::MiddleToday,
+        Self::Jemalloc,
+    ];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Plain => "plain INSERT, buffer 5 MiB, threshold fixed",
+            Self::SmallToday => "buffer 128 KiB, glibc as it comes",
+            Self::LargeToday => "buffer 5 MiB, glibc as it comes",
+            Self::SmallFixed => "buffer 128 KiB, threshold fixed as in 2006",
+            Self::LargeFixed => "buffer 5 MiB, threshold fixed as in 2006 (case 1)",
+            Self::Beyond => "buffer 40 MiB, glibc as it comes (case 2)",
+            Self::MiddleToday => "buffer 16 MiB, glibc as it comes",
+            Self::Jemalloc => "buffer 16 MiB, jemalloc (case 3)",
+        }
+    }
+
+    /// In bytes.
+    fn buffer(self) -> usize {
+        match self {
+            Self::SmallToday | Self::SmallFixed => 128 << 10,
+            Self::Plain | Self::LargeToday | Self::LargeFixed => LARGE,
+            Self::Beyond => 40 << 20,
+            Self::MiddleToday | Self::Jemalloc => 16 << 20,
+        }
+    }
+
+    fn environment(self) -> Option<(&'static str, String)> {
+        match self {
+            Self::Plain | Self::SmallFixed | Self::LargeFixed => {
+                Some(("MALLOC_MMAP_THRESHOLD_", (128 << 10).to_string()))
+            }
+            Self::Jemalloc => Some(("LD_PRELOAD", jemalloc()?.display().to_string())),
+            Self::SmallToday | Self::LargeToday | Self::Beyond | Self::MiddleToday => None,
+        }
+    }
+
+    /// The table that clicks go to, and one that fills the buffer when it is read from end to end.
+    fn tables(self) -> String {
+        let rows = self.buffer().max(LARGE) / ROW + 10;
+        let rows: Vec<String> = (1..=rows).map(|id| format!("({id},'x')")).collect();
+        format!(
+            "CREATE TABLE click (id INT AUTO_INCREMENT PRIMARY KEY, url VARCHAR(200), \
+             agent VARCHAR(200), at DATETIME) ENGINE=MyISAM;\n\
+             CREATE TABLE accounts (id INT, filler VARCHAR({ROW})) ENGINE=MyISAM ROW_FORMAT=FIXED \
+             CHARACTER SET latin1;\n\
+             INSERT INTO accounts VALUES {};\n",
+            rows.join(",")
+        )
+    }
+
+    /// MariaDB's INSERT has no use for a read buffer, so that one is given a table to read: as the
+    /// reporter thought that logging in did, with the table of accounts.
+    fn statement(self) -> &'static str {
+        match self {
+            Self::Plain => {
+                "INSERT INTO sbtest.click (url, agent, at) VALUES ('/index.html', 'x', NOW())"
+            }
+            _ => {
+                "INSERT INTO sbtest.click (url, agent, at) \
+                 SELECT '/index.html', SUM(id), NOW() FROM sbtest.accounts"
+            }
+        }
+    }
+
+    /// At the report's pace where that is to be compared, and at full speed.
+    fn ways(self) -> Vec<Way> {
+        let is_paced = matches!(
+            self,
+            Self::SmallToday | Self::LargeToday | Self::SmallFixed | Self::LargeFixed
+        );
+        let paces: &[Pace] =
+            if is_paced { &[Pace::Rate(RATE), Pace::FullSpeed] } else { &[Pace::FullSpeed] };
+        let mut ways = Vec::new();
+        for pace in paces {
+            ways.extend([Kind::Direct, Kind::Flifo].map(|route| Way { route, pace: *pace }));
+        }
+        ways.push(Way { route: Kind::Direct, pace: Pace::Staying });
+        ways
+    }
+}
+
+fn uses_jemalloc(server: &PrivateServer) -> Result<bool> {
+    let pid = server.pid().context("the private server does not run")?;
+    Ok(std::fs::read_to_string(format!("/proc/{pid}/maps"))?.contains("jemalloc"))
+}
+
+/// Where distributions put jemalloc.
+fn jemalloc() -> Option<PathBuf> {
+    let of = |folder: &str| Path::new(folder).join("libjemalloc.so.2");
+    let machine = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
+    let folders = [machine.as_str(), "/usr/lib64", "/usr/lib", "/usr/local/lib"];
+    folders.into_iter().map(of).find(|path| path.exists())
+}
+
+/// Connections a second: in the middle of what was reported.
+const RATE: f64 = 80.0;
+const LARGE: usize = 5 << 20;
+/// Bytes of a row that is read: few rows, so that the buffer and not the rows cost the time.
+const ROW: usize = 20_000;
+const ALLOCATOR_VARIABLES: [&str; 3] = ["MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES", "LD_PRELOAD"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_larger_than_the_buffers_that_read_them() {
+        for treatment in Treatment::ALL {
+            let rows = treatment.tables().matches(",'x')").count();
+            assert!(treatment.buffer() < rows * ROW, "{treatment:?}: {rows} rows");
+        }
+    }
+
+    #[test]
+    fn small_and_large_buffers_do_the_same_work() {
+        let [small, large] = [Treatment::SmallFixed, Treatment::LargeFixed];
+        assert_eq!(small.tables(), large.tables());
+        assert_eq!(small.statement(), large.statement());
+        assert!(small.buffer() < large.buffer());
+    }
+}

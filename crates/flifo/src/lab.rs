@@ -1,0 +1,81 @@
+//! `flifo lab`: runs experiments, prints what they found and writes it down as a page.
+
+use std::io::IsTerminal;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use bench::interrupt::{Interrupt, Interrupted};
+use bench::lab::{self, About, Entry, Finding, Lab};
+use bench::table::Colours;
+
+use crate::arguments::{LabCommand, LabOutput};
+use crate::speak::{complain, print};
+use crate::{INTERRUPTED, OK, UNAVAILABLE, USAGE};
+
+pub(crate) fn run(command: LabCommand) -> u8 {
+    let (entries, output) = match command {
+        LabCommand::List => {
+            print(&list());
+            return OK;
+        }
+        LabCommand::Run { name, output } => match lab::find(&name) {
+            Ok(entry) => (vec![entry], output),
+            Err(error) => {
+                complain(error);
+                return USAGE;
+            }
+        },
+        LabCommand::All { output } => (lab::all(), output),
+    };
+    match perform(&entries, &output) {
+        Ok(()) => OK,
+        Err(error) if error.is::<Interrupted>() => {
+            complain("interrupted: everything that was changed or started has been undone");
+            INTERRUPTED
+        }
+        Err(error) => {
+            complain(format_args!("{error:#}"));
+            UNAVAILABLE
+        }
+    }
+}
+
+fn list() -> String {
+    let mut text = String::new();
+    for entry in lab::all() {
+        let About { name, question, seconds, .. } = entry.about();
+        text.push_str(&format!("{name:<12} {question} (about {} min)\n", seconds.div_ceil(60)));
+    }
+    text
+}
+
+fn perform(entries: &[Box<dyn Entry>], output: &LabOutput) -> Result<()> {
+    let lab = Lab { interrupt: Interrupt::listen()?, flifo: std::env::current_exe()? };
+    let mut findings = Vec::new();
+    for entry in entries {
+        findings.push((entry.about(), entry.run(&lab)?));
+    }
+    // Before anything is printed: a pipe that is closed early loses no page.
+    std::fs::write(&output.html, lab::page(&findings))
+        .with_context(|| format!("cannot write {}", output.html.display()))?;
+    show(&findings, output)?;
+    eprintln!("With charts: {}", absolute(&output.html));
+    Ok(())
+}
+
+fn show(findings: &[(About, Finding)], output: &LabOutput) -> Result<()> {
+    if output.json {
+        print(&format!("{}\n", lab::json(findings)?));
+        return Ok(());
+    }
+    let wanted = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let colours = if wanted { Colours::On } else { Colours::Off };
+    for (about, finding) in findings {
+        print(&format!("\n{}", lab::text(about, finding, colours)));
+    }
+    Ok(())
+}
+
+fn absolute(path: &Path) -> String {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned()).display().to_string()
+}
