@@ -285,6 +285,10 @@ impl Auto {
 
     /// A window has ended, `took` microseconds long.
     fn window(&mut self, now: Duration, took: f64, some: Totals) {
+        if took < SETTLE_MIN {
+            // The clock was set back: nothing can be said of a rate.
+            return self.steer.forget_neighbours();
+        }
         if some.busy > 0 {
             let stay = some.busy_squared as f64 / some.busy as f64;
             self.stay += 0.3 * (stay - self.stay);
