@@ -3,7 +3,6 @@
 mod accounts;
 mod ahead;
 mod authentication;
-mod auto;
 mod bare;
 mod benching;
 mod comparing;
