@@ -6,10 +6,14 @@
 //! Reads each statement once, front to back, without allocating.
 
 mod builtins;
+mod sets;
 
 use wire::lex::{Dialect, Lexer, Token};
 
 use crate::pin::Pin;
+
+pub use sets::Sets;
+use sets::{SetReader, bare};
 
 /// What was found in a text, which may hold several statements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +35,8 @@ pub struct Intent {
     /// changes nothing, locks nothing, and asks for nothing of its session. It could run twice, and nobody would
     /// notice.
     pub read: Option<Digest>,
+    /// Is a `SET` statement that does nothing but set variables which other links can be told as well.
+    pub sets: Option<Sets>,
 }
 
 /// Stands for all statements that differ from one another only in literals and white space.
@@ -49,6 +55,7 @@ impl Intent {
             only_reads: false,
             digest: 0,
             after_literal: false,
+            set: None,
         };
         reader.run();
         reader.found
@@ -73,6 +80,7 @@ enum Verb {
     Show,
     Flush,
     Begin,
+    Set,
     /// `COMMIT` or `ROLLBACK`.
     End,
     Kill,
@@ -89,6 +97,8 @@ struct Reader<'a> {
     only_reads: bool,
     digest: u64,
     after_literal: bool,
+    /// How far a `SET` statement has been read.
+    set: Option<SetReader>,
 }
 
 impl<'a> Reader<'a> {
@@ -107,10 +117,31 @@ impl<'a> Reader<'a> {
             previous = token;
         }
         self.found.is_begin &= self.statements == 1;
+        self.end_set();
+        self.finish_set();
         let asks = self.found.asks_insert_id || self.found.asks_previous;
         let only_reads = self.only_reads && !asks && !self.lexer.saw_executable_comment();
         if only_reads && self.statements == 1 && self.found.pin.is_none() {
             self.found.read = Some(Digest(self.digest));
+        }
+    }
+
+    /// A `SET` that names nothing is no `SET`.
+    fn end_set(&mut self) {
+        if self.verb == Verb::Set && self.set.is_none_or(|set| set.sets.count == 0) {
+            self.found.pin(Pin::Set);
+        }
+    }
+
+    /// A `SET` among other statements changes how those behind it are read; one that is hidden in a comment may or
+    /// may not be run.
+    fn finish_set(&mut self) {
+        let Some(set) = self.set else { return };
+        if self.statements > 1 || self.lexer.saw_executable_comment() {
+            self.found.pin(Pin::Set);
+        }
+        if self.found.pin.is_none() {
+            self.found.sets = Some(set.sets);
         }
     }
 
@@ -172,7 +203,10 @@ impl<'a> Reader<'a> {
                 self.found.is_kill = true;
                 (Verb::Kill, None)
             }
-            b"SET" => (Verb::Other, Some(Pin::Set)),
+            b"SET" => {
+                self.set = Some(SetReader::new());
+                (Verb::Set, None)
+            }
             b"CALL" => (Verb::Other, Some(Pin::Call)),
             b"PREPARE" | b"EXECUTE" | b"DEALLOCATE" => (Verb::Other, Some(Pin::TextPrepare)),
             b"LOCK" | b"UNLOCK" | b"BACKUP" => (Verb::Other, Some(Pin::TableLock)),
@@ -189,8 +223,22 @@ impl<'a> Reader<'a> {
     }
 
     fn go_on(&mut self, previous: Token<'a>, token: Token<'a>) {
+        if let (Verb::Set, Some(set)) = (self.verb, &mut self.set)
+            && token != Token::Symbol(b';')
+        {
+            let was_value = set.is_value();
+            if let Some(pin) = set.read(token) {
+                self.found.pin(pin);
+            }
+            if !was_value && token != Token::Unfinished {
+                return;
+            }
+        }
         match token {
-            Token::Symbol(b';') => self.verb = Verb::None,
+            Token::Symbol(b';') => {
+                self.end_set();
+                self.verb = Verb::None;
+            }
             Token::Symbol(b'(') => self.open(previous),
             Token::Word(word) => self.word(previous, word),
             Token::UserVariable(_) | Token::Assign => self.found.pin(Pin::UserVariable),
@@ -277,9 +325,7 @@ impl<'a> Reader<'a> {
     }
 
     fn system_variable(&mut self, name: &[u8]) {
-        let name = name.rsplit(|byte| *byte == b'.').next().unwrap_or(name);
-        let name = name.strip_prefix(b"`").unwrap_or(name);
-        let name = name.strip_suffix(b"`").unwrap_or(name);
+        let name = bare(name.rsplit(|byte| *byte == b'.').next().unwrap_or(name));
         let mut capitals = [0; LONGEST];
         match upper(name, &mut capitals) {
             b"LAST_INSERT_ID" | b"IDENTITY" => self.found.asks_insert_id = true,

@@ -7,7 +7,10 @@ use wire::lex::Dialect;
 use wire::response::{OkPacket, Status};
 use wire::tracker::{Change, Changes};
 
+use crate::intent::Sets;
+use crate::link_state::LinkState;
 use crate::pin::Pin;
+use crate::settings::{Interned, Settings};
 use crate::statements::Statements;
 
 /// What is known of one client's session.
@@ -17,9 +20,15 @@ pub struct Session {
     /// What `LAST_INSERT_ID()` must answer.
     pub insert_id: u64,
     pub statements: Statements,
+    /// What it has set its variables to. `None`: it has run nothing yet, and takes a new link's.
+    pub settings: Option<Rc<Settings>>,
     status: Status,
     /// The status flags of a session that has done nothing yet.
     fresh: Status,
+    /// The next transaction has characteristics of its own, or one is open that was begun by name.
+    characteristics: bool,
+    /// A statement failed where transactions begin by themselves, and the server does not say whether one did.
+    may_be_in_transaction: bool,
     pin: Option<Pin>,
 }
 
@@ -43,12 +52,12 @@ impl Session {
     }
 
     pub const fn in_transaction(&self) -> bool {
-        self.status.has(Status::IN_TRANSACTION)
+        self.status.has(Status::IN_TRANSACTION) || self.may_be_in_transaction
     }
 
     /// Whether the link stays with this client after its statement.
     pub const fn holds_link(&self) -> bool {
-        self.pin.is_some() || self.in_transaction()
+        self.pin.is_some() || self.in_transaction() || self.characteristics
     }
 
     /// Whether a statement of this session begins and ends with nothing around it: no transaction, nothing kept.
@@ -73,40 +82,69 @@ impl Session {
     /// Learns from the status flags of an OK or EOF packet.
     pub const fn see_status(&mut self, status: Status) {
         self.status = status;
+        self.may_be_in_transaction = false;
     }
 
-    /// Learns from an OK packet. The answer is a new reason to keep the link, if there is one.
-    pub fn see_ok(&mut self, ok: &OkPacket<'_>) -> Option<Pin> {
-        self.status = ok.status;
+    /// A statement has failed. Its packet has no status flags.
+    pub const fn see_error(&mut self) {
+        self.may_be_in_transaction |= !self.status.has(Status::AUTOCOMMIT);
+    }
+
+    /// Learns from an OK packet to a statement of this client, which was sent on this link. `sets`: it was nothing but
+    /// a `SET` of known variables. The answer is a new reason to keep the link, if there is one.
+    pub fn see_ok(
+        &mut self,
+        ok: &OkPacket<'_>,
+        link: &mut LinkState,
+        interned: &mut Interned,
+        sets: Option<Sets>,
+    ) -> Option<Pin> {
+        self.see_status(ok.status);
         if ok.insert_id != 0 {
             self.insert_id = ok.insert_id;
         }
-        let mut reason = None;
+        let mut reason = link.see(ok, interned);
         let mut schema_changed = false;
         for change in Changes::new(ok.changes) {
             match change {
-                Ok(Change::Schema(name)) => {
-                    self.schema = (!name.is_empty()).then(|| name.into());
-                    schema_changed = true;
+                Ok(Change::Schema(_)) => schema_changed = true,
+                // The collation that comes with it is not reported: it must have been asked for.
+                Ok(Change::Variable { name: b"character_set_connection", .. }) => {
+                    if sets.is_none_or(|sets| sets.unreported.is_empty()) {
+                        reason = reason.or(Some(Pin::SessionVariable));
+                    }
                 }
-                // MySQL counts each session's statements in a variable, and reports it after each.
-                Ok(Change::Variable { name: b"statement_id", .. }) => {}
-                Ok(Change::Variable { .. }) => reason = reason.or(Some(Pin::SessionVariable)),
+                Ok(Change::TransactionCharacteristics(text)) => {
+                    self.characteristics = !text.is_empty();
+                }
                 Ok(Change::TransactionState(state)) if state.last() == Some(&b'L') => {
                     reason = reason.or(Some(Pin::TableLock));
                 }
-                // A change of schema is also reported as a change of state.
-                Ok(Change::State) if !schema_changed => reason = reason.or(Some(Pin::State)),
+                // A change of schema, and that of a variable, are also reported as a change of state.
+                Ok(Change::State) if !schema_changed && sets.is_none() => {
+                    reason = reason.or(Some(Pin::State));
+                }
                 Ok(
                     Change::State
+                    | Change::Variable { .. }
                     | Change::Gtids(_)
-                    | Change::TransactionCharacteristics(_)
                     | Change::TransactionState(_),
                 ) => {}
                 Ok(Change::Other(_)) | Err(_) => reason = reason.or(Some(Pin::State)),
             }
         }
+        if schema_changed {
+            self.schema.clone_from(&link.schema);
+        }
+        self.see_settings(link);
         reason.filter(|pin| self.keep(*pin))
+    }
+
+    /// What the link is set to is what this client has set.
+    pub fn see_settings(&mut self, link: &LinkState) {
+        if self.settings.as_ref().is_none_or(|own| !Rc::ptr_eq(own, link.settings())) {
+            self.settings = Some(Rc::clone(link.settings()));
+        }
     }
 
     /// Forgets everything, as after `COM_RESET_CONNECTION`. The schema stays, as it does at the
@@ -137,11 +175,42 @@ mod tests {
         out
     }
 
+    /// A session, and the link that it is on.
+    #[derive(Default)]
+    struct Pair {
+        session: Session,
+        link: LinkState,
+        interned: Interned,
+    }
+
+    impl Pair {
+        fn new() -> Self {
+            let rows = [(&b"sql_mode"[..], &b"ANSI"[..]), (b"collation_connection", b"a_bin")];
+            let mut interned = Interned::default();
+            let fresh = interned.intern(Settings::from_rows(rows.into_iter()));
+            Self { link: LinkState::new(fresh), interned, ..Self::default() }
+        }
+
+        fn see(&mut self, status: u16, list: &[Change<'_>]) -> Option<Pin> {
+            let changes = changes(list);
+            self.see_ok(&ok(status, &changes), None)
+        }
+
+        fn see_ok(&mut self, ok: &OkPacket<'_>, sets: Option<Sets>) -> Option<Pin> {
+            self.session.see_ok(ok, &mut self.link, &mut self.interned, sets)
+        }
+    }
+
+    const MODE: Change<'_> = Change::Variable { name: b"sql_mode", value: b"" };
+    const UNKNOWN: Change<'_> = Change::Variable { name: b"timestamp", value: b"1" };
+
     #[test]
     fn a_reset_gives_no_statements_number_again() {
         let mut session = Session::default();
-        let source =
-            || Rc::new(crate::statements::Source { schema: None, text: b"DO 1"[..].into() });
+        let source = || {
+            let (schema, text) = (None, b"DO 1"[..].into());
+            Rc::new(crate::statements::Source { schema, text, settings: Rc::default() })
+        };
         let before = session.statements.add(source(), 0, Intent::default()).unwrap();
         session.reset();
         assert!(session.statements.is_empty());
@@ -152,56 +221,101 @@ mod tests {
 
     #[test]
     fn a_transaction_holds_the_link_until_it_ends() {
-        let mut session = Session::default();
-        assert_eq!(session.see_ok(&ok(3, b"")), None);
-        assert!(session.holds_link());
-        assert_eq!(session.see_ok(&ok(2, b"")), None);
-        assert!(!session.holds_link());
+        let mut pair = Pair::new();
+        assert_eq!(pair.see(3, &[]), None);
+        assert!(pair.session.holds_link());
+        assert_eq!(pair.see(2, &[]), None);
+        assert!(!pair.session.holds_link());
+    }
+
+    #[test]
+    fn what_the_next_transaction_will_be_holds_the_link() {
+        let mut pair = Pair::new();
+        let text = Change::TransactionCharacteristics(b"SET TRANSACTION READ ONLY;");
+        assert_eq!(pair.see(2, &[text]), None);
+        assert!(pair.session.holds_link());
+        assert_eq!(pair.see(2, &[Change::TransactionCharacteristics(b"")]), None);
+        assert!(!pair.session.holds_link());
+    }
+
+    #[test]
+    fn an_error_without_autocommit_may_have_begun_a_transaction() {
+        let mut pair = Pair::new();
+        pair.see(2, &[]);
+        pair.session.see_error();
+        assert!(!pair.session.holds_link());
+        pair.see(0, &[]);
+        pair.session.see_error();
+        assert!(pair.session.holds_link() && pair.session.in_transaction());
+        pair.see(0, &[]);
+        assert!(!pair.session.holds_link());
     }
 
     #[test]
     fn a_change_of_schema_is_remembered_and_pins_nothing() {
-        let mut session = Session::default();
-        let use_test = changes(&[Change::Schema(b"test"), Change::State]);
-        assert_eq!(session.see_ok(&ok(2, &use_test)), None);
-        assert_eq!(session.schema.as_deref(), Some(&b"test"[..]));
-        let dropped = changes(&[Change::Schema(b"")]);
-        assert_eq!(session.see_ok(&ok(2, &dropped)), None);
-        assert_eq!(session.schema, None);
+        let mut pair = Pair::new();
+        assert_eq!(pair.see(2, &[Change::Schema(b"test"), Change::State]), None);
+        assert_eq!(pair.session.schema.as_deref(), Some(&b"test"[..]));
+        assert_eq!(pair.link.schema, pair.session.schema);
+        assert_eq!(pair.see(2, &[Change::Schema(b"")]), None);
+        assert_eq!(pair.session.schema, None);
+    }
+
+    #[test]
+    fn a_known_variable_is_remembered_and_pins_nothing() {
+        let mut pair = Pair::new();
+        let list = changes(&[MODE, Change::State]);
+        assert_eq!(pair.see_ok(&ok(2, &list), Some(Sets::default())), None);
+        assert!(!pair.session.holds_link());
+        assert_eq!(pair.session.settings.as_ref().unwrap().get("sql_mode"), Some(&b""[..]));
+        let other = LinkState::new(Rc::clone(pair.link.fresh()));
+        assert!(pair.link.suits(&pair.session) && !other.suits(&pair.session));
+        assert_eq!(other.wanted(&pair.session).fix_up(other.settings()), "SET sql_mode=''");
+    }
+
+    #[test]
+    fn a_client_keeps_what_its_first_link_was() {
+        let mut pair = Pair::new();
+        assert!(pair.link.suits(&pair.session), "a new link is as good as any");
+        pair.see(2, &[]);
+        let rows = [(&b"sql_mode"[..], &b"NEW_GLOBAL"[..])];
+        let other = pair.interned.intern(Settings::from_rows(rows.into_iter()));
+        assert!(!LinkState::new(other).suits(&pair.session));
     }
 
     #[test]
     fn other_changes_pin_once() {
-        let variable = changes(&[Change::Variable { name: b"sql_mode", value: b"" }]);
+        let charset = Change::Variable { name: b"character_set_connection", value: b"latin1" };
         for (list, pin) in [
-            (variable.clone(), Pin::SessionVariable),
+            (changes(&[UNKNOWN]), Pin::SessionVariable),
+            (changes(&[charset]), Pin::SessionVariable),
             (changes(&[Change::State]), Pin::State),
+            (changes(&[MODE, Change::State]), Pin::State),
             (changes(&[Change::TransactionState(b"_______L")]), Pin::TableLock),
             (vec![9, 9], Pin::State),
         ] {
-            let mut session = Session::default();
-            assert_eq!(session.see_ok(&ok(2, &list)), Some(pin));
-            assert_eq!(session.see_ok(&ok(2, &variable)), None, "already pinned");
-            assert!(session.holds_link());
-            session.reset();
-            assert!(!session.holds_link());
+            let mut pair = Pair::new();
+            assert_eq!(pair.see_ok(&ok(2, &list), None), Some(pin));
+            assert_eq!(pair.see(2, &[UNKNOWN]), None, "already pinned");
+            assert!(pair.session.holds_link());
+            pair.session.reset();
+            assert!(!pair.session.holds_link());
         }
     }
 
     #[test]
     fn what_mysql_counts_is_no_state() {
         let counter = Change::Variable { name: b"statement_id", value: b"13" };
-        let mut session = Session::default();
-        assert_eq!(session.see_ok(&ok(2, &changes(&[counter]))), None);
-        let also = changes(&[counter, Change::Variable { name: b"sql_mode", value: b"" }]);
-        assert_eq!(session.see_ok(&ok(2, &also)), Some(Pin::SessionVariable));
+        let mut pair = Pair::new();
+        assert_eq!(pair.see(2, &[counter]), None);
+        assert_eq!(pair.see(2, &[counter, UNKNOWN]), Some(Pin::SessionVariable));
     }
 
     #[test]
     fn the_last_insert_id_is_kept_until_another_one_comes() {
-        let mut session = Session::default();
-        session.see_ok(&OkPacket { insert_id: 7, ..OkPacket::EMPTY });
-        session.see_ok(&OkPacket::EMPTY);
-        assert_eq!(session.insert_id, 7);
+        let mut pair = Pair::new();
+        pair.see_ok(&OkPacket { insert_id: 7, ..OkPacket::EMPTY }, None);
+        pair.see_ok(&OkPacket::EMPTY, None);
+        assert_eq!(pair.session.insert_id, 7);
     }
 }

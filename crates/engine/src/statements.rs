@@ -1,18 +1,38 @@
 //! Prepared statements that many clients share: a client's ids are its own, and a link prepares each text once.
 //!
 //! [`Statements`] is what a client has prepared, [`Prepared`] one of them; [`Known`] is what a link has prepared.
-//! Two clients share a preparation only if the text *and* the schema that it was prepared in are the same.
+//! Two clients share a preparation only if the text, the schema and the mode that it was prepared in are the same.
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 use crate::intent::Intent;
+use crate::settings::Settings;
 
-/// What a preparation is shared by.
-#[derive(Debug, PartialEq, Eq, Hash)]
+/// What a preparation is shared by: two that are equal mean the same.
+#[derive(Debug)]
 pub struct Source {
     pub schema: Option<Rc<[u8]>>,
     pub text: Box<[u8]>,
+    /// What it was prepared under; of these, only the mode tells sources apart.
+    pub settings: Rc<Settings>,
+}
+
+impl PartialEq for Source {
+    fn eq(&self, other: &Self) -> bool {
+        self.settings.mode() == other.settings.mode()
+            && self.text == other.text
+            && self.schema == other.schema
+    }
+}
+
+impl Eq for Source {}
+
+impl Hash for Source {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
 }
 
 /// One statement of one client.
@@ -166,9 +186,11 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::Interned;
 
     fn source(text: &str) -> Rc<Source> {
-        Rc::new(Source { schema: None, text: text.as_bytes().into() })
+        let settings = Rc::default();
+        Rc::new(Source { schema: None, text: text.as_bytes().into(), settings })
     }
 
     #[test]
@@ -220,10 +242,15 @@ mod tests {
     }
 
     #[test]
-    fn the_same_text_in_another_schema_is_another_statement() {
+    fn the_same_text_in_another_schema_or_mode_is_another_statement() {
         let mut known = Known::default();
         assert_eq!(known.add(source("a"), 1), None);
-        let elsewhere = Rc::new(Source { schema: Some(b"x"[..].into()), text: b"a"[..].into() });
+        let (schema, text) = (Some(b"x"[..].into()), b"a"[..].into());
+        let elsewhere = Rc::new(Source { schema, text, settings: Rc::default() });
         assert!(known.get(&elsewhere).is_none());
+        let rows = [(&b"sql_mode"[..], &b"ANSI_QUOTES"[..])];
+        let settings = Interned::default().intern(Settings::from_rows(rows.into_iter()));
+        let otherwise = Rc::new(Source { schema: None, text: b"a"[..].into(), settings });
+        assert!(known.get(&otherwise).is_none());
     }
 }

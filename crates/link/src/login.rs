@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rustls::pki_types::ServerName;
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2, native, rsa};
+use wire::bytes::Reader;
 use wire::command::Command;
 use wire::handshake::{AuthPacket, Greeting, Login};
 use wire::response::{ERR, ErrPacket, OkPacket, Status};
@@ -242,7 +243,41 @@ impl LoggedIn {
             _ => Err(Malformed::new("answer to a statement without rows").into()),
         }
     }
+
+    /// Runs a statement that answers with rows of two texts, of which there are few. Servers that answer OK have none.
+    pub async fn rows(&mut self, text: &str) -> Result<Vec<(Vec<u8>, Vec<u8>)>, LoginError> {
+        self.talk.set_sequence(0);
+        self.talk.write(&[&[Command::Query as u8], text.as_bytes()].concat()).await?;
+        let first = self.talk.read().await?;
+        match first.first() {
+            Some(&wire::response::OK) => return Ok(Vec::new()),
+            Some(&ERR) => return Err(LoginError::refused(&first)),
+            Some(&columns) => {
+                let eof = u8::from(!self.capabilities.has(Capabilities::DEPRECATE_EOF));
+                for _ in 0..columns + eof {
+                    self.talk.read().await?;
+                }
+            }
+            None => return Err(Malformed::new("an empty answer").into()),
+        }
+        let mut rows = Vec::new();
+        loop {
+            let payload = self.talk.read().await?;
+            match payload.first() {
+                Some(&wire::response::EOF) => return Ok(rows),
+                Some(&ERR) => return Err(LoginError::refused(&payload)),
+                _ if rows.len() >= ROWS_MAX => return Err(Malformed::new("rows").into()),
+                _ => {}
+            }
+            let mut row = Reader::new(&payload);
+            let name = row.lenenc_bytes("name")?.to_vec();
+            rows.push((name, row.lenenc_bytes("value")?.to_vec()));
+        }
+    }
 }
+
+/// More rows than this nobody asks for.
+const ROWS_MAX: usize = 1024;
 
 /// Proves a password to a caching_sha2 server that does not remember it: as it is where nobody can read along, else
 /// under the server's public key.

@@ -237,7 +237,7 @@ pub(crate) fn launch_held(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Li
 }
 
 fn suits(client: &Client, link: &Link) -> bool {
-    *link.schema.borrow() == client.session.borrow().schema
+    link.state.borrow().suits(&client.session.borrow())
 }
 
 /// A statement is over: its link goes back unless the client must keep it, its slot goes to the next.
@@ -248,7 +248,7 @@ pub(crate) fn over(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, slot: 
         && !client.session.borrow().holds_link()
     {
         link.release();
-        let key = key.with_schema(link.schema.borrow().is_some());
+        let key = key.with_schema(link.state.borrow().schema.is_some());
         rekey(worker, link, key);
         client.key.set(Some(key.with_schema(client.session.borrow().schema.is_some())));
         if slot && ahead::promote(worker, link) {

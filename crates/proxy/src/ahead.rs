@@ -34,13 +34,13 @@ pub(crate) fn refill(worker: &Rc<Worker>, link: &Rc<Link>) {
         return;
     }
     let Some(key) = link.key.get() else { return };
-    if key != key.with_schema(link.schema.borrow().is_some()) {
+    if key != key.with_schema(link.state.borrow().schema.is_some()) {
         return;
     }
     let room = (depth - flying).min(worker.gate.borrow().share(key));
     for _ in 0..room {
         let next = worker.gate.borrow_mut().take_ahead(key, crate::clock::now(), |client| {
-            may_follow(worker, client) && launch::is_ready(client, link)
+            may_follow(worker, client) && launch::is_ready(worker, client, link)
         });
         match next {
             Some((client, _)) => launch::launch_ahead(worker, &client, link),

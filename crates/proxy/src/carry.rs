@@ -175,7 +175,7 @@ async fn carry<S: Borrow<Stream>>(
     let status = OkPacket::decode(&ok, capabilities).map(|ok| ok.status).unwrap_or_default();
     let (server, unread) = relay.server.into_parts();
     let id = worker.new_link_id();
-    let link = Link::new(id, greeting.connection_id, server, capabilities, None, None);
+    let link = Link::new(id, greeting.connection_id, server, capabilities, None);
     *link.carry.borrow_mut() = unread;
     let link = Rc::new(link);
     worker.add_link(&link);

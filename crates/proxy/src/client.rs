@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use engine::gate::Waiting;
-use engine::intent::Digest;
+use engine::intent::{Digest, Sets};
 use engine::session::Session;
 use link::Stream;
 use wire::Capabilities;
@@ -58,6 +58,8 @@ pub(crate) struct Client {
     pub(crate) asks_insert_id: Cell<bool>,
     /// What kind of statement the command in hand is, if all it does is to read. See [`crate::ahead`].
     pub(crate) read: Cell<Option<Digest>>,
+    /// What the command in hand sets, if that is all it does.
+    pub(crate) sets: Cell<Option<Sets>>,
     /// The command in hand completes the login; its reply has this sequence id.
     pub(crate) login_sequence: Cell<Option<u8>>,
     /// What proves a change of user, until the client's task deals with it.
@@ -110,6 +112,7 @@ impl Client {
             upload_ends_turn: Cell::new(false),
             asks_insert_id: Cell::new(false),
             read: Cell::new(None),
+            sets: Cell::new(None),
             login_sequence: Cell::new(login.sequence),
             change_of_user: RefCell::default(),
             turned: Cell::new(crate::clock::now()),

@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use engine::intent::{Digest, Intent};
+use engine::intent::{Digest, Intent, Sets};
 use engine::kill::replace_connection_id;
 use engine::pin::Pin;
 use engine::statements::{BYTES_MAX, STATEMENTS_MAX};
@@ -250,6 +250,7 @@ struct Asks {
     insert_id: bool,
     previous: bool,
     read: Option<Digest>,
+    sets: Option<Sets>,
     /// It must not wait if its client holds a link.
     urgent: bool,
 }
@@ -260,6 +261,7 @@ impl From<Intent> for Asks {
             insert_id: intent.asks_insert_id,
             previous: intent.asks_previous,
             read: intent.read,
+            sets: intent.sets,
             urgent: intent.ends_transaction,
         }
     }
@@ -275,9 +277,13 @@ fn enter(
     client.asks_insert_id.set(asks.insert_id);
     let is_plain = upload.is_none() && client.session.borrow().is_plain();
     client.read.set(asks.read.filter(|_| is_plain));
+    client.sets.set(asks.sets);
     if asks.previous && client.link.borrow().is_none() {
         let key = client.key.get().expect("only pooled clients come here");
-        let last = worker.gate.borrow_mut().claim(key, |link| link.last_client.get() == client.id);
+        let last = worker
+            .gate
+            .borrow_mut()
+            .claim(key, |link| link.state.borrow().last_client == client.id);
         match last {
             Some(link) => link.hold_for(client),
             None => {

@@ -19,6 +19,7 @@ pub(crate) enum Kind {
     ServerUnreachable,
     ServerRefused,
     LinkLost,
+    NotAsMeant,
     WaitedTooLong,
     OutOfOrder,
     Malformed,
@@ -38,7 +39,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 24] = [
+    pub(crate) const ALL: [Self; 25] = [
         Self::TooManyClients,
         Self::UserLimit,
         Self::BadHandshake,
@@ -47,6 +48,7 @@ impl Kind {
         Self::ServerUnreachable,
         Self::ServerRefused,
         Self::LinkLost,
+        Self::NotAsMeant,
         Self::WaitedTooLong,
         Self::OutOfOrder,
         Self::Malformed,
@@ -74,7 +76,7 @@ impl Kind {
             Self::AccessDenied => (1045, b"28000"),
             Self::TlsRequired => (3159, b"HY000"),
             Self::ServerUnreachable => (1429, b"HY000"),
-            Self::LinkLost => (1430, b"HY000"),
+            Self::LinkLost | Self::NotAsMeant => (1430, b"HY000"),
             Self::WaitedTooLong => (1637, b"HY000"),
             Self::OutOfOrder => (1156, b"08S01"),
             Self::Malformed => (1835, b"HY000"),
@@ -104,6 +106,7 @@ impl Kind {
             Self::ServerUnreachable => "server_unreachable",
             Self::ServerRefused => "server_refused",
             Self::LinkLost => "link_lost",
+            Self::NotAsMeant => "not_as_meant",
             Self::WaitedTooLong => "waited_too_long",
             Self::OutOfOrder => "out_of_order",
             Self::Malformed => "malformed",

@@ -1,7 +1,8 @@
 //! From the gate to the wire: tells the link what the command needs, then sends the command itself.
 //!
-//! What a link lacks is asked for one thing at a time; each answer brings the command back here, until nothing is
-//! missing. The slot stays with the command all the while.
+//! Most of what a link lacks goes in the same write as the command ([`crate::fixups`]). What must be answered first is
+//! asked for one thing at a time; each answer brings the command back here. The slot stays with the command all the
+//! while.
 
 use std::rc::Rc;
 
@@ -15,19 +16,9 @@ use wire::statement::{self, Execute};
 use crate::admit;
 use crate::client::{Client, Turn};
 use crate::fault::{Fault, Kind};
+use crate::fixups::{self, FixUp, Lack};
 use crate::links::{Flight, Link, Purpose};
 use crate::worker::Worker;
-
-/// What stands between a command and the link.
-enum Lack {
-    Nothing,
-    /// This command must be answered first.
-    Command {
-        purpose: Purpose,
-        command: Command,
-        body: Vec<u8>,
-    },
-}
 
 /// Sends the command, or first what the link needs to run it. The client holds the link, a slot has been taken.
 pub(crate) fn launch(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>, packet: &mut [u8]) {
@@ -43,29 +34,36 @@ pub(crate) fn launch(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>, 
         }
         return;
     }
-    match lack(client, link, command, packet) {
-        Lack::Nothing => send_pooled(worker, client, link, command, packet),
-        Lack::Command { purpose, command, body } => {
+    match lack(worker, client, link, command, packet) {
+        Lack::Nothing if client.sets.get().is_none() => {
+            send_pooled(worker, client, link, command, packet);
+        }
+        Lack::Nothing => {
+            link.in_one_write(|| send_pooled(worker, client, link, command, packet));
+        }
+        Lack::Told(fix_ups) => link.in_one_write(|| {
+            for fix_up in fix_ups {
+                fixups::send(link, fix_up);
+            }
+            send_pooled(worker, client, link, command, packet);
+        }),
+        Lack::Answered(FixUp { purpose, command, body }) => {
             if client.held.borrow().is_empty() {
                 *client.held.borrow_mut() = worker.buffers.keep(packet);
             }
             client.set_turn(Turn::Preparation);
-            let mut out = Vec::with_capacity(HEADER + 1 + body.len());
-            put_packet_with(&mut out, 0, |out| {
-                out.push(command as u8);
-                out.extend_from_slice(&body);
-            });
             fly(client, link, command.shape(), purpose);
-            link.send(&out);
+            fixups::send_bytes(link, command, &body);
         }
     }
 }
 
 /// Whether the command that a client has on hold could be sent on this link as it is.
-pub(crate) fn is_ready(client: &Client, link: &Link) -> bool {
+pub(crate) fn is_ready(worker: &Worker, client: &Client, link: &Link) -> bool {
     let held = client.held.borrow();
     let command = held.get(HEADER).copied().and_then(Command::decode);
-    command.is_some_and(|command| matches!(lack(client, link, command, &held), Lack::Nothing))
+    command
+        .is_some_and(|command| matches!(lack(worker, client, link, command, &held), Lack::Nothing))
 }
 
 /// Sends the command that a client has on hold behind others. It stays on hold until its reply is the next to come.
@@ -100,39 +98,15 @@ pub(crate) fn launch_ahead(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<L
 }
 
 /// What this link must be told before this command of this client.
-fn lack(client: &Client, link: &Link, command: Command, packet: &[u8]) -> Lack {
-    let session = client.session.borrow();
-    if command == Command::InitDb {
-        return Lack::Nothing;
+fn lack(worker: &Worker, client: &Client, link: &Link, command: Command, packet: &[u8]) -> Lack {
+    match lacks_statement(client, link, command, packet) {
+        Some(fix_up) => Lack::Answered(fix_up),
+        None => fixups::lacks(worker, client, link, command),
     }
-    drop(session);
-    if let Some(lack) = lacks_statement(client, link, command, packet) {
-        return lack;
-    }
-    let session = client.session.borrow();
-    if let Some(lack) = lacks_schema(link, session.schema.as_ref()) {
-        return lack;
-    }
-    if link.last_client.get() != client.id && client.asks_insert_id.get() {
-        let text = format!("SET last_insert_id={}", session.insert_id);
-        let (purpose, command) = (Purpose::InsertId, Command::Query);
-        return Lack::Command { purpose, command, body: text.into_bytes() };
-    }
-    Lack::Nothing
-}
-
-fn lacks_schema(link: &Link, wanted: Option<&Rc<[u8]>>) -> Option<Lack> {
-    // A link cannot be told to have no schema: one that has any is never given to a client that has none.
-    let wanted = wanted?;
-    if link.schema.borrow().as_ref() == Some(wanted) {
-        return None;
-    }
-    let purpose = Purpose::Schema(Rc::clone(wanted));
-    Some(Lack::Command { purpose, command: Command::InitDb, body: wanted.to_vec() })
 }
 
 /// The statement that is to be executed may not be prepared on this link, or not for this client alone.
-fn lacks_statement(client: &Client, link: &Link, command: Command, packet: &[u8]) -> Option<Lack> {
+fn lacks_statement(client: &Client, link: &Link, command: Command, packet: &[u8]) -> Option<FixUp> {
     let payload = &packet[HEADER..];
     let needs_own = match command {
         // Of one that comes in pieces, the parameter types cannot be compared with what the server knows.
@@ -156,10 +130,12 @@ fn lacks_statement(client: &Client, link: &Link, command: Command, packet: &[u8]
     } else {
         Purpose::Shared(Rc::clone(&source))
     };
-    // The text means what it meant in the schema in which the client prepared it.
-    lacks_schema(link, source.schema.as_ref()).or_else(|| {
+    // The text means what it meant in the schema and the mode in which the client prepared it.
+    let is_alike = link.state.borrow().settings().mode() == source.settings.mode();
+    let settings = if is_alike { None } else { fixups::settings(link, &source.settings) };
+    settings.or_else(|| fixups::schema(link, source.schema.as_ref())).or_else(|| {
         let body = source.text.to_vec();
-        Some(Lack::Command { purpose, command: Command::StmtPrepare, body })
+        Some(FixUp { purpose, command: Command::StmtPrepare, body })
     })
 }
 
@@ -176,7 +152,8 @@ fn send_pooled(
         Command::StmtPrepare => {
             let schema = client.session.borrow().schema.clone();
             let text = packet[HEADER + 1..].into();
-            Purpose::Prepare(Rc::new(Source { schema, text }))
+            let settings = Rc::clone(link.state.borrow().wanted(&client.session.borrow()));
+            Purpose::Prepare(Rc::new(Source { schema, text, settings }))
         }
         Command::InitDb if client.login_sequence.get().is_some() => Purpose::LoginSchema,
         _ => Purpose::Statement,
@@ -197,6 +174,12 @@ fn send_pooled(
             send(client, link, packet, command.shape(), purpose);
         }
         _ => send(client, link, packet, command.shape(), purpose),
+    }
+    if client.sets.get().is_some() {
+        let text = (command == Command::Query).then(|| &packet[HEADER + 1..]);
+        if let Some(probe) = fixups::probe(worker, client, link, text) {
+            fixups::send(link, probe);
+        }
     }
     if command.shape() == Shape::Stream {
         client.upload.set(Some(Passage::new(Until::Never)));
@@ -273,13 +256,17 @@ fn fly(client: &Rc<Client>, link: &Link, shape: Shape, purpose: Purpose) {
         };
         follower = follower.for_client(client.capabilities, shift);
     }
-    let read = if purpose == Purpose::Statement { client.read.get() } else { None };
+    let is_statement = purpose == Purpose::Statement;
+    let read = client.read.get().filter(|_| is_statement);
+    let sets = client.sets.get().filter(|_| is_statement);
     link.flights.borrow_mut().push_back(Flight {
         follower,
         client: Some(Rc::clone(client)),
         purpose,
         slot: true,
         read,
+        sets,
+        collation: None,
         failed: false,
         failure: None,
         since: crate::clock::now(),

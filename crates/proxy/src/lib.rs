@@ -15,6 +15,7 @@ pub mod config;
 mod counters;
 pub mod discover;
 mod fault;
+mod fixups;
 mod keys;
 mod kill;
 mod launch;

@@ -12,7 +12,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use engine::gate::Slot;
-use engine::intent::Digest;
+use engine::intent::{Digest, Sets};
+use engine::link_state::LinkState;
+use engine::settings::Settings;
 use engine::statements::Known;
 use link::Stream;
 use wire::Capabilities;
@@ -32,10 +34,14 @@ pub(crate) struct Flight {
     /// Whom the reply is for. `None`: the client is gone, the reply is read and dropped.
     pub(crate) client: Option<Rc<Client>>,
     pub(crate) purpose: Purpose,
-    /// It holds a slot of the gate. One that was written ahead gets the slot of the one before it.
+    /// It holds a slot of the gate. What was written ahead gets the slot of the one before it; fix-ups have none.
     pub(crate) slot: bool,
     /// What kind of statement it is, if all it does is to read and its link's session is as new.
     pub(crate) read: Option<Digest>,
+    /// What it sets, if that is all it does.
+    pub(crate) sets: Option<Sets>,
+    /// The collation that it is known to give the connection.
+    pub(crate) collation: Option<Rc<[u8]>>,
     /// The reply has an error in it.
     pub(crate) failed: bool,
     /// The error that answers a command of Flifo's own.
@@ -52,8 +58,14 @@ pub(crate) enum Purpose {
     Prepare(Rc<engine::statements::Source>),
     /// Flifo checks the schema that a client named at login; the reply completes the login.
     LoginSchema,
+    /// The link leaves its schema for one in which no statement does harm, should it not get into the next.
+    NoSchema,
     /// The link changes to this schema before a statement.
     Schema(Rc<[u8]>),
+    /// The link is told these settings before a statement, by this text.
+    Settings(Rc<Settings>, Rc<str>),
+    /// The server is asked behind a statement what it has set. The effect of this text is remembered.
+    Probe(Option<Box<[u8]>>),
     /// The link prepares a shared statement before it is executed.
     Shared(Rc<engine::statements::Source>),
     /// The link prepares a statement for this client alone; its id there.
@@ -66,6 +78,11 @@ impl Purpose {
     /// Whether the reply goes to the client, rather than being Flifo's own affair.
     pub(crate) const fn is_clients(&self) -> bool {
         matches!(self, Self::Statement | Self::Prepare(_) | Self::LoginSchema)
+    }
+
+    /// Whether the command goes in the same write as the statement that needs it.
+    pub(crate) const fn is_fix_up(&self) -> bool {
+        matches!(self, Self::NoSchema | Self::Schema(_) | Self::Settings(..) | Self::InsertId)
     }
 }
 
@@ -83,12 +100,11 @@ pub(crate) struct Link {
     pub(crate) flights: RefCell<VecDeque<Flight>>,
     /// The slot of what runs on it.
     pub(crate) slot: Cell<Option<Slot>>,
-    pub(crate) schema: RefCell<Option<Rc<[u8]>>>,
+    /// What its session at the server is.
+    pub(crate) state: RefCell<LinkState>,
     pub(crate) known: RefCell<Known>,
     /// The client that has it now, whether a statement runs or not.
     pub(crate) holder: RefCell<Option<Rc<Client>>>,
-    /// The client that used it last, for what only the last link of a client can answer.
-    pub(crate) last_client: Cell<u32>,
     /// A `KILL` for what runs on it is under way: whoever is served next could be hit.
     pub(crate) being_killed: Cell<bool>,
     /// It was put back meanwhile, and is free once the `KILL` has been answered.
@@ -113,7 +129,6 @@ impl Link {
         stream: Stream,
         capabilities: Capabilities,
         key: Option<KeyId>,
-        schema: Option<Rc<[u8]>>,
     ) -> Self {
         Self {
             id,
@@ -124,10 +139,9 @@ impl Link {
             opened: crate::clock::now(),
             flights: RefCell::default(),
             slot: Cell::new(None),
-            schema: RefCell::new(schema),
+            state: RefCell::default(),
             known: RefCell::default(),
             holder: RefCell::default(),
-            last_client: Cell::new(0),
             being_killed: Cell::new(false),
             parked: Cell::new(false),
             ahead: RefCell::default(),
@@ -153,7 +167,7 @@ impl Link {
     pub(crate) fn release(&self) {
         if let Some(client) = self.holder.take() {
             client.link.take();
-            self.last_client.set(client.id);
+            self.state.borrow_mut().last_client = client.id;
         }
     }
 
@@ -175,6 +189,17 @@ impl Link {
     /// Sends what was kept, in one write.
     pub(crate) fn uncork(&self) {
         self.after_sending(&self.outbox.uncork(&self.stream));
+    }
+
+    /// Sends all that this sends in one write.
+    pub(crate) fn in_one_write<R>(&self, send: impl FnOnce() -> R) -> R {
+        let is_inner = self.outbox.is_corked();
+        self.cork();
+        let result = send();
+        if !is_inner {
+            self.uncork();
+        }
+        result
     }
 
     fn after_sending(&self, taken: &io::Result<bool>) {

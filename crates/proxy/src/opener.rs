@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
+use engine::link_state::LinkState;
+use engine::settings::Settings;
 use link::login::{Greeted, LoggedIn, LoginError, Request};
 use wire::Capabilities;
 
@@ -69,7 +71,7 @@ const POOLED: Capabilities = Capabilities(
 
 /// Has the server report what it can of changes to a session. What it cannot is read off the statements.
 const TRACK: &str = "SET SESSION session_track_system_variables='*', session_track_schema=ON, \
-    session_track_state_change=ON";
+    session_track_state_change=ON, session_track_transaction_info='CHARACTERISTICS'";
 
 /// Connects and reads the greeting, within the time that is allowed.
 pub(crate) async fn greeted(
@@ -137,12 +139,21 @@ async fn pooled(worker: &Worker, key: KeyId) -> Result<Rc<Link>, NoLink> {
     if !logged_in.capabilities.has(Capabilities::SESSION_TRACK) {
         return Err(NoLink::NoTracking);
     }
-    let track = tokio::time::timeout(worker.plan.limits.connect, logged_in.run(TRACK));
-    track.await.map_err(|_| NoLink::Late("limits.connect", worker.plan.limits.connect))??;
+    let limit = worker.plan.limits.connect;
+    let ask = async {
+        logged_in.run(TRACK).await?;
+        logged_in.rows(&Settings::question()).await
+    };
+    let rows = tokio::time::timeout(limit, ask).await;
+    let rows = rows.map_err(|_| NoLink::Late("limits.connect", limit))??;
+    let rows = rows.iter().map(|(name, value)| (&name[..], &value[..]));
+    let fresh = worker.interned.borrow_mut().intern(Settings::from_rows(rows));
     let LoggedIn { talk, thread_id, capabilities, .. } = logged_in;
     let (stream, _) = talk.into_parts();
     let id = worker.new_link_id();
-    Ok(Rc::new(Link::new(id, thread_id, stream, capabilities, Some(key), None)))
+    let link = Link::new(id, thread_id, stream, capabilities, Some(key));
+    link.state.replace(LinkState::new(fresh));
+    Ok(Rc::new(link))
 }
 
 /// Logs in as the user of this key.

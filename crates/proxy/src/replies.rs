@@ -7,7 +7,7 @@ use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 
-use engine::intent::Intent;
+use engine::intent::{Intent, Sets};
 use engine::pin::Pin;
 use wire::capability::Capabilities;
 use wire::frame::{HEADER, put_packet_with};
@@ -22,6 +22,7 @@ use crate::ahead;
 use crate::buffers::BUFFER;
 use crate::client::Client;
 use crate::fault::{Fault, Kind};
+use crate::fixups;
 use crate::links::{Flight, Link, Purpose};
 use crate::worker::{Mail, Worker};
 
@@ -30,8 +31,25 @@ pub(crate) struct Settled {
     client: Rc<Client>,
     /// Where the bytes stand in the buffer.
     tail: Range<usize>,
-    /// The client cannot go on after it.
-    close: bool,
+    then: Then,
+}
+
+/// What follows the end of a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    /// The client's turn.
+    Turn,
+    /// Flifo is not done with it.
+    More,
+    /// The client cannot go on.
+    Close,
+}
+
+impl Settled {
+    /// All of the reply has been written; now it is the client's turn.
+    pub(crate) fn nothing_more(client: Rc<Client>) -> Self {
+        Self { client, tail: 0..0, then: Then::Turn }
+    }
 }
 
 /// Reads what the server has sent and follows it. False ends the link.
@@ -55,9 +73,13 @@ pub(crate) fn read(worker: &Rc<Worker>, link: &Rc<Link>) -> bool {
         ahead::refill(worker, link);
     }
     link.uncork();
-    for Settled { client, tail, close } in settled.drain(..) {
+    for Settled { client, tail, then } in settled.drain(..) {
+        if then == Then::More {
+            client.write(&buffer[tail]);
+            continue;
+        }
         client.write_last(&buffer[tail]);
-        if close {
+        if then == Then::Close {
             client.close();
         }
     }
@@ -172,7 +194,10 @@ fn inspect(
     at: Range<usize>,
 ) -> usize {
     let packet = &mut bytes[at.clone()];
-    let Some(client) = flight.client.clone() else { return at.end };
+    let Some(client) = flight.client.clone() else {
+        see_unheard(worker, link, flight, kind, packet);
+        return at.end;
+    };
     match kind {
         Packet::Ok => {
             if let Ok(ok) = OkPacket::decode(&packet[HEADER..], link.capabilities) {
@@ -215,6 +240,22 @@ fn inspect(
     at.end
 }
 
+/// Learns from the reply to a fix-up that was sent ahead, or to a statement whose client is gone.
+fn see_unheard(worker: &Worker, link: &Link, flight: &mut Flight, kind: Packet, packet: &[u8]) {
+    match kind {
+        Packet::Ok => {
+            if let Ok(ok) = OkPacket::decode(&packet[HEADER..], link.capabilities) {
+                link.state.borrow_mut().see(&ok, &mut worker.interned.borrow_mut());
+            }
+        }
+        Packet::Err => {
+            flight.failed = true;
+            flight.failure = flight.purpose.is_fix_up().then(|| packet.into());
+        }
+        _ => {}
+    }
+}
+
 /// Learns from an OK packet. Returns it rewritten if the client must see it otherwise.
 fn see_ok(
     worker: &Rc<Worker>,
@@ -228,15 +269,19 @@ fn see_ok(
         client.session.borrow_mut().see_status(ok.status);
         return None;
     }
-    for change in Changes::new(ok.changes).flatten() {
-        if let Change::Schema(name) = change {
-            *link.schema.borrow_mut() = (!name.is_empty()).then(|| name.into());
-        }
-    }
+    let mut state = link.state.borrow_mut();
+    let mut interned = worker.interned.borrow_mut();
     if !flight.purpose.is_clients() {
+        let pin = state.see(ok, &mut interned);
+        if let (Some(pin), Purpose::Probe(_)) = (pin, &flight.purpose) {
+            worker.pin(client, pin);
+        }
         return None;
     }
-    let pin = client.session.borrow_mut().see_ok(ok);
+    if let Some(collation) = &flight.collation {
+        state.set(b"collation_connection", collation, &mut interned);
+    }
+    let pin = client.session.borrow_mut().see_ok(ok, &mut state, &mut interned, flight.sets);
     if let Some(pin) = pin {
         worker.count_pin(client, pin);
     }
@@ -322,20 +367,34 @@ fn finish(
         worker.pace.borrow_mut().learn(digest, crate::clock::now() - flight.since);
     }
     let Some(client) = flight.client.clone() else {
-        finish_unheard(worker, link, &flight);
+        if flight.purpose.is_fix_up() {
+            fixups::finish(worker, link, &flight);
+        } else {
+            finish_unheard(worker, link, &flight);
+        }
         return None;
     };
+    if let Purpose::Probe(_) = flight.purpose {
+        return Some(fixups::finish_probe(worker, link, client, &flight));
+    }
     if flight.purpose.is_clients() {
         let is_login = flight.purpose == Purpose::LoginSchema;
         if is_login {
             client.login_sequence.set(None);
         }
         let was_uploading = client.upload.take().is_some_and(|upload| !upload.is_done());
+        if flight.failed && client.is_pooled() {
+            see_error(worker, &client, flight.sets);
+        }
+        if fixups::waits_for_probe(link, &client, flight.slot) {
+            return Some(Settled { client, tail, then: Then::More });
+        }
         admit::over(worker, &client, link, flight.slot);
         // No login, or an answer before the command had come: what follows cannot be understood.
         let close = flight.failed && (is_login || was_uploading);
-        return Some(Settled { client, tail, close });
+        return Some(Settled { client, tail, then: if close { Then::Close } else { Then::Turn } });
     }
+    let is_done = fixups::is_done(worker, link, &flight);
     match flight.failure {
         Some(mut packet) => {
             let shift = client.login_sequence.take().map_or(0, |sequence| sequence - 1);
@@ -345,16 +404,39 @@ fn finish(
             admit::over(worker, &client, link, flight.slot);
             client.write_last(&packet);
         }
+        None if is_done => admit::launch_held(worker, &client, link),
         None => {
-            match flight.purpose {
-                Purpose::Schema(schema) => *link.schema.borrow_mut() = Some(schema),
-                Purpose::InsertId => link.last_client.set(client.id),
-                _ => {}
-            }
-            admit::launch_held(worker, &client, link);
+            let fault = Fault::new(
+                Kind::NotAsMeant,
+                "Flifo did not run this statement: its link to the server does not take this \
+                 session's settings",
+            );
+            link.close();
+            admit::over(worker, &client, link, flight.slot);
+            admit::refuse_held(worker, &client, &fault);
         }
     }
     None
+}
+
+/// A client's statement has failed.
+fn see_error(worker: &Worker, client: &Client, sets: Option<Sets>) {
+    client.session.borrow_mut().see_error();
+    // Of several variables, those before the one that failed may have been set, and are not reported.
+    if sets.is_some_and(|sets| sets.count > 1) {
+        worker.pin(client, Pin::Set);
+    }
+}
+
+/// The statement behind a fix-up that has failed is not what its client meant: it gets this instead of the reply.
+pub(crate) fn spoil(worker: &Rc<Worker>, link: &Rc<Link>, fault: &Fault) {
+    let mut flights = link.flights.borrow_mut();
+    let Some(flight) = flights.iter_mut().find(|flight| flight.client.is_some()) else { return };
+    let Some(client) = flight.client.take() else { return };
+    link.holder.take();
+    client.link.take();
+    worker.count_fault(fault.kind);
+    end_reply(worker, &client, link, flight, fault);
 }
 
 /// A reply has ended that nobody waits for.
@@ -400,6 +482,8 @@ pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
     for flight in flights {
         match flight.client.clone() {
             Some(client) if !flight.slot => unanswered.push(client),
+            // What it was told is true, but what it has set is not known.
+            Some(client) if matches!(flight.purpose, Purpose::Probe(_)) => client.close(),
             Some(client) => tell_lost(worker, &client, link, &flight),
             None => {}
         }

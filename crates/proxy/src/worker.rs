@@ -12,6 +12,7 @@ use engine::classes::{Class, Classes};
 use engine::gate::{Gate, Slot};
 use engine::kill::{FIRST_CLIENT_ID, Scope};
 use engine::pace::Pace;
+use engine::settings::Interned;
 use engine::slots::Slots;
 use link::Address;
 use tokio::sync::mpsc;
@@ -167,6 +168,7 @@ pub(crate) struct Worker {
     pub(crate) buffers: Buffers,
     pub(crate) counters: Counters,
     pub(crate) pace: RefCell<Pace>,
+    pub(crate) interned: RefCell<Interned>,
     /// Scratch space of [`crate::replies`].
     pub(crate) settled: RefCell<Vec<Settled>>,
     /// Slots that have been left and not been passed on yet.
@@ -199,6 +201,7 @@ impl Worker {
             buffers: Buffers::default(),
             counters: Counters::default(),
             pace: RefCell::default(),
+            interned: RefCell::default(),
             settled: RefCell::default(),
             slots_left: RefCell::default(),
             is_passing_on: Cell::new(false),

@@ -42,6 +42,7 @@ pub struct Builder {
     /// The answer by plugins that are not spoken here; MySQL pretends that unknown users have one.
     other: Vec<u8>,
     capabilities: Capabilities,
+    schema: Option<String>,
 }
 
 /// A client that is logged in.
@@ -107,6 +108,12 @@ impl Builder {
         Self { other: other.as_bytes().to_vec(), ..self }
     }
 
+    /// Asks for a schema.
+    #[must_use]
+    pub fn schema(self, schema: &str) -> Self {
+        Self { schema: Some(schema.to_owned()), ..self }.with(Capabilities::CONNECT_WITH_DB)
+    }
+
     /// Asks for more capabilities.
     #[must_use]
     pub fn with(self, capabilities: Capabilities) -> Self {
@@ -133,7 +140,7 @@ impl Builder {
             collation: 45,
             user: self.user.into_bytes(),
             response: Vec::new(),
-            schema: None,
+            schema: self.schema.map(String::into_bytes),
             plugin: Some(self.plugin.name().to_vec()),
             attributes: Vec::new(),
             zstd_level: None,
@@ -166,6 +173,7 @@ impl Client {
             key: None,
             other: Vec::new(),
             capabilities: CAPABILITIES,
+            schema: None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Which texts pin, and why.
 
 use super::*;
+use crate::settings::Setting;
 
 fn read(text: &str) -> Intent {
     Intent::read(text.as_bytes(), Dialect::default())
@@ -58,8 +59,20 @@ fn whatever_leaves_state_behind_pins() {
     };
     for (text, pin) in [
         ("SELECT db.lower(1)", Function),
-        ("SET @@sql_mode = ''", Set),
-        ("set names utf8mb4", Set),
+        ("SET @@timestamp = 5", Set),
+        ("SET timestamp = 5", Set),
+        ("SET SESSION rand_seed1 = 5", Set),
+        ("SET ROLE NONE", Set),
+        ("SET PASSWORD = 'x'", Set),
+        ("SET a.b = 1", Set),
+        ("SET sql_mode := ''", Set),
+        ("SET", Set),
+        ("SET sql_mode = '', @a = 1", UserVariable),
+        ("SET sql_mode = (@a := '')", UserVariable),
+        ("SET sql_mode = @a", UserVariable),
+        ("SET sql_mode = my_function()", Function),
+        ("SET sql_mode = ''; SELECT 1", Set),
+        ("SET sql_mode = 'abc", Unreadable),
         ("SET STATEMENT max_statement_time=1 FOR SELECT 1", Set),
         ("SELECT @a := 1", UserVariable),
         ("SELECT 1 INTO @a", UserVariable),
@@ -92,11 +105,12 @@ fn whatever_leaves_state_behind_pins() {
         ("CREATE PROCEDURE p() SELECT 1", Unreadable),
         ("FROBNICATE", Unreadable),
         ("SELECT 'abc", Unreadable),
-        ("/*!50000 SET @a=1 */", Set),
-        ("/*M!100000 SET @a=1 */", Set),
-        ("SELECT 1; SET @a=1", Set),
+        ("/*!50000 SET sql_mode='' */", Set),
+        ("/*M!100000 SET sql_mode='' */", Set),
+        ("SET /*!99999 GLOBAL */ sql_mode=''", Set),
+        ("SELECT 1; SET sql_mode=''", Set),
         ("SELECT 1 /*! INTO @a */", UserVariable),
-        ("(((SET @a=1)))", Set),
+        ("(((SET @a=1)))", UserVariable),
     ] {
         check(text, Some(pin));
     }
@@ -128,8 +142,54 @@ fn transactions_begin_and_end() {
 fn a_backslash_hides_nothing_where_it_is_a_letter() {
     let text = br"SELECT 'a\'; SET @x=1 -- '";
     let plain = Dialect { backslash_escapes: false };
-    assert_eq!(Intent::read(text, plain).pin, Some(Pin::Set));
+    assert_eq!(Intent::read(text, plain).pin, Some(Pin::UserVariable));
     assert_eq!(Intent::read(text, Dialect::default()).pin, None);
+}
+
+#[test]
+fn known_variables_are_set_without_a_pin() {
+    let asks = |names: &[&str]| {
+        let mut asked = crate::settings::Several::default();
+        names.iter().for_each(|name| asked.add(Setting::named(name.as_bytes()).unwrap()));
+        asked
+    };
+    for (text, unreported, count) in [
+        ("SET autocommit=1", &[][..], 1),
+        (
+            "set Session sql_mode = concat(@@sql_mode, ',STRICT_ALL_TABLES'), local time_zone='+1:00'",
+            &[],
+            2,
+        ),
+        ("SET @@session.sql_mode='', @@LOCAL.`wait_timeout`=700", &[], 2),
+        ("SET @@global.timestamp=5, GLOBAL what_ever=7", &[], 2),
+        ("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ ONLY", &[], 1),
+        ("SET TRANSACTION READ ONLY", &[], 1),
+        ("SET @@sql_mode = DEFAULT, `autocommit`=0", &["sql_mode"], 2),
+        ("SET NAMES utf8mb4", &["collation_connection"], 1),
+        ("SET CHARACTER SET 'utf8mb4'", &["collation_connection"], 1),
+        ("SET charset utf8mb4, character_set_connection=latin1", &["collation_connection"], 2),
+        ("SET collation_connection=utf8mb4_bin", &[], 1),
+    ] {
+        let intent = read(text);
+        assert_eq!(intent.pin, None, "{text}");
+        let sets = intent.sets.expect(text);
+        assert_eq!((sets.unreported, sets.count), (asks(unreported), count), "{text}");
+    }
+}
+
+#[test]
+fn only_names_alone_depend_on_nothing_else() {
+    for (text, is_names) in [
+        ("SET NAMES utf8mb4", true),
+        ("SET NAMES 'utf8mb4' COLLATE 'utf8mb4_bin'", true),
+        ("SET NAMES DEFAULT", false),
+        ("SET NAMES utf8mb4, sql_mode=''", false),
+        ("SET sql_mode='', NAMES utf8mb4", false),
+        ("SET CHARACTER SET utf8mb4", false),
+        ("SET sql_mode=''", false),
+    ] {
+        assert_eq!(read(text).sets.expect(text).is_names, is_names, "{text}");
+    }
 }
 
 #[test]

@@ -16,4 +16,6 @@ mod limits;
 mod mysql;
 mod pages;
 mod road;
+mod shared;
+mod shared_settings;
 mod tidy;

@@ -1,0 +1,176 @@
+//! `SET` statements: which of them do nothing but give this session variables that another link can be told as well.
+//!
+//! A target that is not certainly one of these pins. What the server does not report by itself is named, to be asked
+//! for behind the statement: variables that are set as `@@x` without a scope, and the collation that comes with a
+//! character set.
+
+use wire::lex::Token;
+
+use super::{LONGEST, upper};
+use crate::pin::Pin;
+use crate::settings::{Setting, Several};
+
+/// What a `SET` statement does, if all it does is to set known variables of its session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sets {
+    /// Variables that it sets without the server reporting them.
+    pub unreported: Several,
+    /// It is `SET NAMES` with nothing but names, so that its effect depends on nothing else.
+    pub is_names: bool,
+    /// How many assignments it has.
+    pub count: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Target(Scope),
+    /// `CHARACTER`, which `SET` must follow.
+    Character,
+    /// Between the target and its value.
+    Operator,
+    Value,
+    /// The characteristics of transactions: words and commas.
+    Transaction,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    None,
+    Session,
+    Global,
+}
+
+/// Reads the tokens behind `SET`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SetReader {
+    step: Step,
+    depth: u32,
+    pub(super) sets: Sets,
+    /// `NAMES` was the target, and all since are names.
+    names_only: bool,
+}
+
+impl SetReader {
+    pub(super) fn new() -> Self {
+        let sets = Sets::default();
+        Self { step: Step::Target(Scope::None), depth: 0, sets, names_only: false }
+    }
+
+    /// Reads the next token. The answer is a reason to pin, if it is one.
+    pub(super) fn read(&mut self, token: Token<'_>) -> Option<Pin> {
+        match self.step {
+            Step::Target(scope) => return self.target(scope, token),
+            Step::Character if token.is_word("SET") => self.step = Step::Value,
+            Step::Character => return Some(Pin::Set),
+            Step::Operator => match token {
+                Token::Symbol(b'=') => self.step = Step::Value,
+                // `SET a.b = …` sets a variable of a procedure, or of a key cache.
+                _ => return Some(Pin::Set),
+            },
+            Step::Value => match token {
+                Token::Symbol(b'(') => (self.depth, self.names_only) = (self.depth + 1, false),
+                Token::Symbol(b')') => self.depth = self.depth.saturating_sub(1),
+                Token::Symbol(b',') if self.depth == 0 => {
+                    (self.step, self.names_only) = (Step::Target(Scope::None), false);
+                }
+                Token::Word(word) if !word.eq_ignore_ascii_case(b"DEFAULT") => {}
+                Token::String(_) => {}
+                _ => self.names_only = false,
+            },
+            Step::Transaction => {}
+        }
+        self.sets.is_names = self.names_only && self.sets.count == 1;
+        None
+    }
+
+    /// Whether the token in hand was read as part of the syntax of `SET`, rather than of a value.
+    pub(super) fn is_value(&self) -> bool {
+        self.step == Step::Value
+    }
+
+    fn target(&mut self, scope: Scope, token: Token<'_>) -> Option<Pin> {
+        let mut capitals = [0; LONGEST];
+        match token {
+            Token::Word(word) => match upper(word, &mut capitals) {
+                b"SESSION" | b"LOCAL" if scope == Scope::None => {
+                    self.step = Step::Target(Scope::Session);
+                    return None;
+                }
+                b"GLOBAL" | b"PERSIST" | b"PERSIST_ONLY" if scope == Scope::None => {
+                    self.step = Step::Target(Scope::Global);
+                    return None;
+                }
+                b"TRANSACTION" => {
+                    self.count(Step::Transaction);
+                    return None;
+                }
+                b"NAMES" if scope == Scope::None => {
+                    self.names_only = true;
+                    self.sets.unreported.add(Setting::COLLATION);
+                    self.count(Step::Value);
+                }
+                b"CHARACTER" if scope == Scope::None => {
+                    self.sets.unreported.add(Setting::COLLATION);
+                    self.count(Step::Character);
+                }
+                b"CHARSET" if scope == Scope::None => {
+                    self.sets.unreported.add(Setting::COLLATION);
+                    self.count(Step::Value);
+                }
+                name => return self.variable(scope, name),
+            },
+            Token::Quoted(name) => return self.variable(scope, name),
+            Token::SystemVariable(name) => return self.system_variable(name),
+            Token::UserVariable(_) => return Some(Pin::UserVariable),
+            _ => return Some(Pin::Set),
+        }
+        None
+    }
+
+    /// A variable whose new value the server reports, if it is the session's.
+    fn variable(&mut self, scope: Scope, name: &[u8]) -> Option<Pin> {
+        self.count(Step::Operator);
+        if scope == Scope::Global {
+            return None;
+        }
+        if name.eq_ignore_ascii_case(b"character_set_connection") {
+            self.sets.unreported.add(Setting::COLLATION);
+            return None;
+        }
+        Setting::named(name).is_none().then_some(Pin::Set)
+    }
+
+    fn system_variable(&mut self, name: &[u8]) -> Option<Pin> {
+        let (scope, name) = match name.iter().position(|byte| *byte == b'.') {
+            Some(dot) => (&name[..dot], &name[dot + 1..]),
+            None => (&b""[..], name),
+        };
+        let mut capitals = [0; LONGEST];
+        match upper(scope, &mut capitals) {
+            b"SESSION" | b"LOCAL" => self.variable(Scope::Session, bare(name)),
+            b"GLOBAL" | b"PERSIST" | b"PERSIST_ONLY" => self.variable(Scope::Global, bare(name)),
+            b"" if scope.is_empty() => {
+                let pin = self.variable(Scope::None, bare(name));
+                if let Some(setting) = Setting::named(bare(name)) {
+                    self.sets.unreported.add(setting);
+                }
+                pin
+            }
+            _ => {
+                self.count(Step::Operator);
+                Some(Pin::Set)
+            }
+        }
+    }
+
+    fn count(&mut self, next: Step) {
+        self.sets.count = self.sets.count.saturating_add(1);
+        self.step = next;
+    }
+}
+
+/// A name without its back-ticks.
+pub(super) fn bare(name: &[u8]) -> &[u8] {
+    let name = name.strip_prefix(b"`").unwrap_or(name);
+    name.strip_suffix(b"`").unwrap_or(name)
+}

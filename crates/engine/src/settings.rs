@@ -1,0 +1,515 @@
+//! Session variables that a link can be told: which ones, their values, and the statement that makes one session's of
+//! another's.
+//!
+//! Only a value that a server has reported is ever kept, and only if it is plain: replaying it then yields it again. A
+//! variable that is not in [`KNOWN`] is none of these; whoever sets it keeps his link.
+//!
+//! Invariants: two equal [`Settings`] of one [`Interned`] are the same allocation, so that comparing costs nothing;
+//! `character_set_connection` is never kept, as `collation_connection` implies it.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{Hash, Hasher};
+use std::rc::Rc;
+
+use crate::pin::Pin;
+
+/// How a value is written in a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Text,
+    Number,
+    /// A character set; none at all is reported as nothing and written as `NULL`.
+    CharacterSet,
+}
+
+struct Variable {
+    /// Its names, in the order in which they are looked for.
+    names: &'static [&'static str],
+    form: Form,
+}
+
+const fn variable(names: &'static [&'static str], form: Form) -> Variable {
+    Variable { names, form }
+}
+
+/// Variables that mean the same in every session that has them at this value, and nothing but this session.
+///
+/// Not here: what counts or marks (`last_insert_id`, `timestamp`, `rand_seed1`), what needs a privilege, what a fix-up
+/// itself could fail by (`max_statement_time`), what servers do not report as they take it.
+const KNOWN: &[Variable] = &[
+    variable(&["autocommit"], Form::Text),
+    variable(&["character_set_client"], Form::CharacterSet),
+    variable(&["character_set_results"], Form::CharacterSet),
+    variable(&["collation_connection"], Form::Text),
+    variable(&["sql_mode"], Form::Text),
+    variable(&["time_zone"], Form::Text),
+    variable(&["transaction_isolation", "tx_isolation"], Form::Text),
+    variable(&["transaction_read_only", "tx_read_only"], Form::Text),
+    variable(&["foreign_key_checks"], Form::Text),
+    variable(&["unique_checks"], Form::Text),
+    variable(&["wait_timeout"], Form::Number),
+    variable(&["interactive_timeout"], Form::Number),
+    variable(&["net_read_timeout"], Form::Number),
+    variable(&["net_write_timeout"], Form::Number),
+    variable(&["sql_auto_is_null"], Form::Text),
+    variable(&["sql_safe_updates"], Form::Text),
+    variable(&["sql_select_limit"], Form::Number),
+    variable(&["group_concat_max_len"], Form::Number),
+    variable(&["max_execution_time"], Form::Number),
+    variable(&["lc_time_names"], Form::Text),
+    variable(&["lock_wait_timeout"], Form::Number),
+    variable(&["innodb_lock_wait_timeout"], Form::Number),
+    variable(&["max_join_size"], Form::Number),
+    variable(&["sql_big_selects"], Form::Text),
+    variable(&["default_storage_engine"], Form::Text),
+    variable(&["optimizer_switch"], Form::Text),
+    variable(&["sql_notes"], Form::Text),
+    variable(&["sql_warnings"], Form::Text),
+    variable(&["div_precision_increment"], Form::Number),
+    variable(&["default_week_format"], Form::Number),
+    variable(&["completion_type"], Form::Text),
+    variable(&["sort_buffer_size"], Form::Number),
+    variable(&["join_buffer_size"], Form::Number),
+    variable(&["tmp_table_size"], Form::Number),
+    variable(&["max_heap_table_size"], Form::Number),
+    variable(&["auto_increment_increment"], Form::Number),
+    variable(&["auto_increment_offset"], Form::Number),
+    variable(&["sql_quote_show_create"], Form::Text),
+    variable(&["innodb_strict_mode"], Form::Text),
+    variable(&["long_query_time"], Form::Number),
+    variable(&["max_error_count"], Form::Number),
+    variable(&["low_priority_updates"], Form::Text),
+    variable(&["query_cache_type"], Form::Text),
+];
+
+/// One of the known variables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setting(u8);
+
+impl Setting {
+    pub const COLLATION: Self = Self(3);
+
+    /// The variable of this name, in any case of its letters.
+    pub fn named(name: &[u8]) -> Option<Self> {
+        let is_it = |known: &&str| known.as_bytes().eq_ignore_ascii_case(name);
+        let at = KNOWN.iter().position(|variable| variable.names.iter().any(|it| is_it(&it)))?;
+        u8::try_from(at).ok().map(Self)
+    }
+}
+
+/// Several of the known variables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Several(u64);
+
+impl Several {
+    pub const fn add(&mut self, setting: Setting) {
+        self.0 |= 1 << setting.0;
+    }
+
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    const fn has(self, at: usize) -> bool {
+        self.0 & 1 << at != 0
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Value {
+    /// As this server calls the variable.
+    name: &'static str,
+    value: Box<[u8]>,
+}
+
+/// The values of all known variables in one session. Those that the server does not have are missing.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    values: Vec<Option<Value>>,
+    /// Stands for those values that tell how the server reads a statement. Follows from the values.
+    mode: u32,
+}
+
+impl PartialEq for Settings {
+    fn eq(&self, other: &Self) -> bool {
+        self.values == other.values
+    }
+}
+
+impl Eq for Settings {}
+
+impl Hash for Settings {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.values.hash(state);
+    }
+}
+
+/// What a statement is read by when it is prepared.
+const MODE: [&str; 3] = ["sql_mode", "character_set_client", "collation_connection"];
+
+/// Longer values are not kept.
+const VALUE_MAX: usize = 2048;
+
+/// A session that the server would end sooner than this is nobody else's: a free link must not die of it.
+const SHORTEST_WAIT: u64 = 600;
+
+impl Settings {
+    /// The statement that asks a new session for all of them, as rows of name and value.
+    pub fn question() -> String {
+        let names: Vec<_> = KNOWN.iter().flat_map(|variable| variable.names).copied().collect();
+        format!("SHOW SESSION VARIABLES WHERE Variable_name IN ('{}')", names.join("','"))
+    }
+
+    /// Reads the answer to [`Self::question`]. A variable with a value that cannot be replayed is left out.
+    pub fn from_rows<'a>(rows: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Self {
+        let mut settings = Self { values: vec![None; KNOWN.len()], mode: 0 };
+        for (name, value) in rows {
+            let Some(Setting(at)) = Setting::named(name) else { continue };
+            let variable = &KNOWN[usize::from(at)];
+            let rank = |it: &str| variable.names.iter().position(|name| *name == it);
+            let name = variable.names.iter().find(|it| it.as_bytes().eq_ignore_ascii_case(name));
+            let slot = &mut settings.values[usize::from(at)];
+            let is_better = slot
+                .as_ref()
+                .is_none_or(|old| name.is_some_and(|name| rank(name) < rank(old.name)));
+            if let Some(name) = name.filter(|_| is_better && is_plain(variable.form, value)) {
+                *slot = Some(Value { name, value: value.into() });
+            }
+        }
+        settings
+    }
+
+    /// The settings after the server has reported this change. `None`: nothing has changed. An error is why the
+    /// change cannot be told to another link.
+    pub fn after(&self, name: &[u8], value: &[u8]) -> Result<Option<Self>, Pin> {
+        if name == b"character_set_connection" {
+            return Ok(None);
+        }
+        let Some(Setting(at)) = Setting::named(name) else { return Err(Pin::SessionVariable) };
+        let variable = &KNOWN[usize::from(at)];
+        let Some(Some(old)) = self.values.get(usize::from(at)) else {
+            return Err(Pin::SessionVariable);
+        };
+        if *old.value == *value {
+            return Ok(None);
+        }
+        if let Some(pin) = forbids(old.name, value) {
+            return Err(pin);
+        }
+        if !is_plain(variable.form, value) {
+            return Err(Pin::SessionVariable);
+        }
+        let mut after = self.clone();
+        after.values[usize::from(at)] = Some(Value { name: old.name, value: value.into() });
+        Ok(Some(after))
+    }
+
+    /// The statement that makes a session with `other` settings one with these.
+    pub fn fix_up(&self, other: &Self) -> String {
+        let mut text = String::from("SET ");
+        for (at, (wanted, there)) in self.values.iter().zip(&other.values).enumerate() {
+            let Some(wanted) = wanted.as_ref().filter(|_| wanted != there) else { continue };
+            separate(&mut text);
+            text.push_str(wanted.name);
+            text.push('=');
+            // Plain values are ASCII.
+            let value = String::from_utf8_lossy(&wanted.value);
+            match KNOWN[at].form {
+                Form::Number => text.push_str(&value),
+                Form::CharacterSet if value.is_empty() => text.push_str("NULL"),
+                Form::Text | Form::CharacterSet => {
+                    text.push('\'');
+                    text.push_str(&value);
+                    text.push('\'');
+                }
+            }
+        }
+        text
+    }
+
+    /// The statement that changes nothing, and has the server report what these variables are.
+    /// `None`: it does not have them all.
+    pub fn probe(&self, settings: Several) -> Option<String> {
+        let mut text = String::from("SET ");
+        for (at, value) in self.values.iter().enumerate().filter(|(at, _)| settings.has(*at)) {
+            let Some(value) = value else { return None };
+            separate(&mut text);
+            text.push_str(value.name);
+            text.push_str("=@@session.");
+            text.push_str(KNOWN[at].names.iter().find(|name| **name == value.name)?);
+        }
+        Some(text)
+    }
+
+    /// All variables that the server has.
+    pub fn all(&self) -> Several {
+        let mut all = Several::default();
+        for at in 0..self.values.len() {
+            if let (Some(Some(_)), Ok(at)) = (self.values.get(at), u8::try_from(at)) {
+                all.add(Setting(at));
+            }
+        }
+        all
+    }
+
+    /// Settings with the same mode read a statement alike.
+    pub const fn mode(&self) -> u32 {
+        self.mode
+    }
+
+    /// The value of a variable, if the server has it.
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        let Setting(at) = Setting::named(name.as_bytes())?;
+        self.values.get(usize::from(at))?.as_ref().map(|value| &*value.value)
+    }
+}
+
+fn separate(text: &mut String) {
+    if !text.ends_with(' ') {
+        text.push(',');
+    }
+}
+
+/// Values that make a session unlike others in ways that a statement's text does not show.
+fn forbids(name: &str, value: &[u8]) -> Option<Pin> {
+    match name {
+        // The letters of these may hide quotes and backslashes.
+        "character_set_client"
+            if matches!(value, b"big5" | b"sjis" | b"gbk" | b"cp932" | b"gb18030") =>
+        {
+            Some(Pin::Charset)
+        }
+        // A comparison with NULL then reads the last insert id.
+        "sql_auto_is_null" if value != b"OFF" => Some(Pin::InsertId),
+        "wait_timeout" | "interactive_timeout" => {
+            let seconds = std::str::from_utf8(value).ok().and_then(|text| text.parse::<u64>().ok());
+            seconds.is_none_or(|seconds| seconds < SHORTEST_WAIT).then_some(Pin::SessionVariable)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a value can be written in a statement in any character set, and means itself there.
+fn is_plain(form: Form, value: &[u8]) -> bool {
+    let is_safe = |byte: &u8| byte.is_ascii_alphanumeric() || b"_,.:+/=-".contains(byte);
+    let is_digit = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
+    value.len() <= VALUE_MAX
+        && match form {
+            Form::Number => !value.is_empty() && value.iter().all(is_digit),
+            Form::Text | Form::CharacterSet => value.iter().all(is_safe),
+        }
+}
+
+/// Settings that a worker has met, each kept once.
+#[derive(Debug, Default)]
+pub struct Interned {
+    known: HashSet<Rc<Settings>>,
+    /// What `SET NAMES` and its kin made of the connection's collation, by their text and the settings before.
+    collations: HashMap<Box<[u8]>, Rc<[u8]>>,
+    modes: HashMap<Vec<u8>, u32>,
+    last_mode: u32,
+    /// Fix-ups that the server has accepted.
+    accepted: HashSet<Box<str>>,
+}
+
+/// From so many on, those that nobody has are looked for and dropped.
+const CROWD: usize = 1024;
+
+/// As many texts are remembered.
+const TEXTS_MAX: usize = 256;
+
+impl Interned {
+    pub fn intern(&mut self, mut settings: Settings) -> Rc<Settings> {
+        if let Some(known) = self.known.get(&settings) {
+            return Rc::clone(known);
+        }
+        if self.known.len() >= CROWD {
+            self.known.retain(|known| Rc::strong_count(known) > 1);
+        }
+        settings.mode = self.mode(&settings);
+        let settings = Rc::new(settings);
+        self.known.insert(Rc::clone(&settings));
+        settings
+    }
+
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// Remembers which collation a text that names nothing but literals has led to.
+    pub fn learn_collation(&mut self, text: &[u8], collation: &[u8]) {
+        if self.collations.len() >= TEXTS_MAX {
+            self.collations.clear();
+        }
+        self.collations.insert(text.into(), collation.into());
+    }
+
+    pub fn collation(&self, text: &[u8]) -> Option<Rc<[u8]>> {
+        self.collations.get(text).cloned()
+    }
+
+    /// Whether the server has accepted this fix-up before.
+    pub fn is_accepted(&self, fix_up: &str) -> bool {
+        self.accepted.contains(fix_up)
+    }
+
+    pub fn accept(&mut self, fix_up: &str) {
+        if self.accepted.len() >= TEXTS_MAX {
+            self.accepted.clear();
+        }
+        if !self.accepted.contains(fix_up) {
+            self.accepted.insert(fix_up.into());
+        }
+    }
+
+    /// It was refused after all.
+    pub fn doubt(&mut self, fix_up: &str) {
+        self.accepted.remove(fix_up);
+    }
+
+    fn mode(&mut self, settings: &Settings) -> u32 {
+        let mut values = Vec::new();
+        for name in MODE {
+            values.extend_from_slice(settings.get(name).unwrap_or_default());
+            values.push(0);
+        }
+        if self.modes.len() >= CROWD {
+            // Numbers are not used again: at worst, statements are prepared twice.
+            self.modes.clear();
+        }
+        *self.modes.entry(values).or_insert_with(|| {
+            self.last_mode = self.last_mode.wrapping_add(1);
+            self.last_mode
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(rows: &[(&str, &str)]) -> Settings {
+        Settings::from_rows(rows.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())))
+    }
+
+    fn some() -> Settings {
+        settings(&[
+            ("autocommit", "ON"),
+            ("character_set_results", "utf8mb4"),
+            ("character_set_client", "utf8mb4"),
+            ("sql_mode", "STRICT_TRANS_TABLES,ANSI"),
+            ("tx_isolation", "REPEATABLE-READ"),
+            ("wait_timeout", "28800"),
+            ("sql_auto_is_null", "OFF"),
+        ])
+    }
+
+    fn after(settings: &Settings, name: &str, value: &str) -> Settings {
+        settings.after(name.as_bytes(), value.as_bytes()).unwrap().expect("a change")
+    }
+
+    #[test]
+    fn the_difference_is_what_a_link_is_told() {
+        let (old, none) = (some(), "SET ");
+        assert_eq!(old.fix_up(&old), none);
+        let new = after(&after(&old, "sql_mode", ""), "TX_ISOLATION", "READ-COMMITTED");
+        assert_eq!(new.fix_up(&old), "SET sql_mode='',tx_isolation='READ-COMMITTED'");
+        assert_eq!(
+            old.fix_up(&new),
+            "SET sql_mode='STRICT_TRANS_TABLES,ANSI',tx_isolation='REPEATABLE-READ'"
+        );
+        let numbers = after(&after(&old, "wait_timeout", "900"), "character_set_results", "");
+        assert_eq!(numbers.fix_up(&old), "SET character_set_results=NULL,wait_timeout=900");
+        assert_eq!(old.after(b"sql_mode", b"STRICT_TRANS_TABLES,ANSI"), Ok(None));
+        assert_eq!(old.after(b"character_set_connection", b"latin1"), Ok(None));
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_a_pin() {
+        for (name, value, pin) in [
+            ("timestamp", "5.000000", Pin::SessionVariable),
+            ("max_statement_time", "1.000000", Pin::SessionVariable),
+            ("unique_checks", "ON", Pin::SessionVariable),
+            ("sql_mode", "a'b", Pin::SessionVariable),
+            ("sql_mode", "a\\", Pin::SessionVariable),
+            ("wait_timeout", "1 OR 1", Pin::SessionVariable),
+            ("wait_timeout", "5", Pin::SessionVariable),
+            ("sql_auto_is_null", "ON", Pin::InsertId),
+            ("character_set_client", "gbk", Pin::Charset),
+        ] {
+            assert_eq!(some().after(name.as_bytes(), value.as_bytes()), Err(pin), "{name}={value}");
+        }
+        let long = vec![b'x'; VALUE_MAX + 1];
+        assert_eq!(some().after(b"sql_mode", &long), Err(Pin::SessionVariable));
+    }
+
+    #[test]
+    fn a_probe_asks_and_changes_nothing() {
+        let mut wanted = Several::default();
+        wanted.add(Setting::named(b"transaction_isolation").unwrap());
+        wanted.add(Setting::named(b"SQL_MODE").unwrap());
+        let text = "SET sql_mode=@@session.sql_mode,tx_isolation=@@session.tx_isolation";
+        assert_eq!(some().probe(wanted).as_deref(), Some(text));
+        wanted.add(Setting::COLLATION);
+        assert_eq!(some().probe(wanted), None, "this server has none");
+    }
+
+    #[test]
+    fn a_variable_with_two_names_is_called_by_the_first() {
+        let both = settings(&[("tx_isolation", "A"), ("transaction_isolation", "A")]);
+        let other = after(&both, "tx_isolation", "B");
+        assert_eq!(other.fix_up(&both), "SET transaction_isolation='B'");
+    }
+
+    #[test]
+    fn equal_settings_are_one() {
+        let mut interned = Interned::default();
+        let one = interned.intern(some());
+        assert!(Rc::ptr_eq(&one, &interned.intern(some())));
+        drop(one);
+        for number in 600..600 + CROWD + 5 {
+            interned.intern(after(&some(), "wait_timeout", &number.to_string()));
+        }
+        assert!(interned.len() <= CROWD);
+    }
+
+    #[test]
+    fn the_mode_is_what_a_statement_is_read_by() {
+        let mut interned = Interned::default();
+        let old = interned.intern(some());
+        let slower = interned.intern(after(&old, "wait_timeout", "900"));
+        let other = interned.intern(after(&old, "sql_mode", "ANSI_QUOTES"));
+        assert_eq!(slower.mode(), old.mode());
+        assert_ne!(other.mode(), old.mode());
+        assert_eq!(interned.intern(some()).mode(), old.mode());
+    }
+
+    #[test]
+    fn only_so_many_texts_are_remembered() {
+        let mut interned = Interned::default();
+        for number in 0..=TEXTS_MAX {
+            interned.learn_collation(format!("SET NAMES {number}").as_bytes(), b"x");
+            interned.accept(&number.to_string());
+        }
+        let last = TEXTS_MAX.to_string();
+        assert_eq!(
+            interned.collation(format!("SET NAMES {last}").as_bytes()).as_deref(),
+            Some(&b"x"[..])
+        );
+        assert!(interned.is_accepted(&last) && !interned.is_accepted("0"));
+        interned.doubt(&last);
+        assert!(!interned.is_accepted(&last));
+    }
+
+    #[test]
+    fn the_table_fits_its_numbers() {
+        assert!(KNOWN.len() <= 64);
+        assert_eq!(Setting::named(b"collation_connection"), Some(Setting::COLLATION));
+        let names: HashSet<_> = KNOWN.iter().flat_map(|variable| variable.names).collect();
+        assert_eq!(names.len(), KNOWN.iter().map(|variable| variable.names.len()).sum::<usize>());
+    }
+}

@@ -1,0 +1,243 @@
+//! Fix-ups: what a link is told in the same write as the statement that needs it, and what becomes of the statement
+//! should the link not take it.
+//!
+//! A statement behind a fix-up that fails runs regardless. So a fix-up goes ahead unanswered only where that does no
+//! harm: settings by a text that the server has accepted before, a schema by way of one that no statement can do
+//! anything to. If it fails all the same, the client gets an error in place of whatever its statement brings, the
+//! statement is killed, and the link is dropped.
+//!
+//! Behind a `SET` whose effect the server does not report goes a probe that has it report; the client's turn comes
+//! when that has been answered.
+
+use std::rc::Rc;
+
+use engine::pin::Pin;
+use engine::settings::Settings;
+use wire::command::Command;
+use wire::frame::put_packet_with;
+use wire::reply::Follower;
+
+use crate::admit;
+use crate::client::Client;
+use crate::fault::{Fault, Kind};
+use crate::kill;
+use crate::links::{Flight, Link, Purpose};
+use crate::replies::{self, Settled};
+use crate::worker::Worker;
+
+/// A command of Flifo's own.
+pub(crate) struct FixUp {
+    pub(crate) purpose: Purpose,
+    pub(crate) command: Command,
+    pub(crate) body: Vec<u8>,
+}
+
+/// What this link must be told before the command in hand of this client.
+pub(crate) enum Lack {
+    Nothing,
+    /// This goes in the same write.
+    Told(Vec<FixUp>),
+    /// This must be answered first.
+    Answered(FixUp),
+}
+
+/// The schema that a link leaves its own for: there, statements that name no schema can change nothing.
+const HARMLESS: &[u8] = b"information_schema";
+
+/// Compares what a client's session is with what the link's is.
+pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Command) -> Lack {
+    let (session, state) = (client.session.borrow(), link.state.borrow());
+    let asks_insert_id = state.last_client != client.id && client.asks_insert_id.get();
+    if state.suits(&session) && !asks_insert_id {
+        return Lack::Nothing;
+    }
+    let mut told = Vec::new();
+    if let Some(fix_up) = settings(link, state.wanted(&session)) {
+        if !is_accepted(worker, &fix_up) {
+            return Lack::Answered(fix_up);
+        }
+        told.push(fix_up);
+    }
+    if command != Command::InitDb
+        && let Some(fix_up) = schema(link, session.schema.as_ref())
+    {
+        if state.schema.is_some() {
+            let (purpose, command) = (Purpose::NoSchema, Command::InitDb);
+            told.push(FixUp { purpose, command, body: HARMLESS.to_vec() });
+        }
+        told.push(fix_up);
+    }
+    if asks_insert_id {
+        let body = format!("SET last_insert_id={}", session.insert_id).into_bytes();
+        told.push(FixUp { purpose: Purpose::InsertId, command: Command::Query, body });
+    }
+    if told.is_empty() { Lack::Nothing } else { Lack::Told(told) }
+}
+
+/// What makes the link's schema this one.
+pub(crate) fn schema(link: &Link, wanted: Option<&Rc<[u8]>>) -> Option<FixUp> {
+    // A link cannot be told to have no schema: one that has any is never given to a client that has none.
+    let wanted = wanted?;
+    if link.state.borrow().schema.as_ref() == Some(wanted) {
+        return None;
+    }
+    let purpose = Purpose::Schema(Rc::clone(wanted));
+    Some(FixUp { purpose, command: Command::InitDb, body: wanted.to_vec() })
+}
+
+/// What makes the link's settings these.
+pub(crate) fn settings(link: &Link, wanted: &Rc<Settings>) -> Option<FixUp> {
+    let state = link.state.borrow();
+    if Rc::ptr_eq(state.settings(), wanted) {
+        return None;
+    }
+    let text = wanted.fix_up(state.settings());
+    let body = text.clone().into_bytes();
+    let purpose = Purpose::Settings(Rc::clone(wanted), text.into());
+    Some(FixUp { purpose, command: Command::Query, body })
+}
+
+fn is_accepted(worker: &Worker, fix_up: &FixUp) -> bool {
+    match &fix_up.purpose {
+        Purpose::Settings(_, text) => worker.interned.borrow().is_accepted(text),
+        _ => true,
+    }
+}
+
+/// Sends what goes ahead of a statement, or behind it. Its reply is nobody's.
+pub(crate) fn send(link: &Link, fix_up: FixUp) {
+    let FixUp { purpose, command, body } = fix_up;
+    link.flights.borrow_mut().push_back(Flight {
+        follower: Follower::new(command.shape(), link.capabilities),
+        client: None,
+        purpose,
+        slot: false,
+        read: None,
+        sets: None,
+        collation: None,
+        failed: false,
+        failure: None,
+        since: crate::clock::now(),
+    });
+    send_bytes(link, command, &body);
+}
+
+pub(crate) fn send_bytes(link: &Link, command: Command, body: &[u8]) {
+    let mut out = Vec::with_capacity(body.len() + 8);
+    put_packet_with(&mut out, 0, |out| {
+        out.push(command as u8);
+        out.extend_from_slice(body);
+    });
+    link.send(&out);
+}
+
+/// What must be asked behind a statement that sets something, by this text.
+pub(crate) fn probe(
+    worker: &Worker,
+    client: &Client,
+    link: &Link,
+    text: Option<&[u8]>,
+) -> Option<FixUp> {
+    let sets = client.sets.get().filter(|sets| !sets.unreported.is_empty())?;
+    // Whatever a pinned client sets goes with its link.
+    if client.session.borrow().pin().is_some() {
+        return None;
+    }
+    let text = text.filter(|_| sets.is_names);
+    if let Some(text) = text
+        && let Some(collation) = worker.interned.borrow().collation(text)
+    {
+        link.flights.borrow_mut().back_mut()?.collation = Some(collation);
+        return None;
+    }
+    let probe = link.state.borrow().settings().probe(sets.unreported);
+    let Some(body) = probe else {
+        worker.pin(client, Pin::Set);
+        return None;
+    };
+    let purpose = Purpose::Probe(text.map(Box::from));
+    Some(FixUp { purpose, command: Command::Query, body: body.into_bytes() })
+}
+
+/// A statement has ended: if its probe is still to be answered, the client's turn waits for that.
+pub(crate) fn waits_for_probe(link: &Link, client: &Rc<Client>, slot: bool) -> bool {
+    let mut flights = link.flights.borrow_mut();
+    let Some(next) = flights.front_mut() else { return false };
+    if !matches!(next.purpose, Purpose::Probe(_)) || next.client.is_some() {
+        return false;
+    }
+    next.client = Some(Rc::clone(client));
+    next.slot = slot;
+    true
+}
+
+/// The server has said what a client's statement has set. Now it is the client's turn.
+pub(crate) fn finish_probe(
+    worker: &Rc<Worker>,
+    link: &Rc<Link>,
+    client: Rc<Client>,
+    flight: &Flight,
+) -> Settled {
+    client.session.borrow_mut().see_settings(&link.state.borrow());
+    if flight.failed {
+        worker.pin(&client, Pin::Set);
+    } else if let Purpose::Probe(Some(text)) = &flight.purpose
+        && let Some(collation) = link.state.borrow().settings().get("collation_connection")
+    {
+        worker.interned.borrow_mut().learn_collation(text, collation);
+    }
+    admit::over(worker, &client, link, flight.slot);
+    Settled::nothing_more(client)
+}
+
+/// Whether the link is now what it was told to be. It remembers what has been accepted.
+pub(crate) fn is_done(worker: &Worker, link: &Link, flight: &Flight) -> bool {
+    match &flight.purpose {
+        Purpose::Settings(wanted, text) => {
+            let is_so = !flight.failed && Rc::ptr_eq(link.state.borrow().settings(), wanted);
+            let mut interned = worker.interned.borrow_mut();
+            if is_so {
+                interned.accept(text)
+            } else {
+                interned.doubt(text)
+            }
+            is_so
+        }
+        Purpose::Schema(schema) if !flight.failed => {
+            link.state.borrow_mut().schema = Some(Rc::clone(schema));
+            true
+        }
+        _ => !flight.failed,
+    }
+}
+
+/// A fix-up that went ahead of a statement has been answered. If the link has not taken it, the statement is not what
+/// the client meant.
+pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight) {
+    if is_done(worker, link, flight) {
+        return;
+    }
+    let why = match &flight.failure {
+        Some(packet) => reason(packet),
+        None => "it reports something else".to_owned(),
+    };
+    let fault = Fault::new(
+        Kind::NotAsMeant,
+        format!(
+            "Flifo could not prepare its link for this statement, which may have been executed in \
+             another schema's or session's place: {why}"
+        ),
+    );
+    tracing::warn!(link = link.id, purpose = ?flight.purpose, why, "a link did not take a fix-up");
+    replies::spoil(worker, link, &fault);
+    kill::abandon(worker, link);
+}
+
+/// What the server's error packet says.
+fn reason(packet: &[u8]) -> String {
+    let payload = packet.get(wire::frame::HEADER..).unwrap_or_default();
+    wire::response::ErrPacket::decode(payload).map_or_else(
+        |error| error.to_string(),
+        |error| format!("{} (error {})", String::from_utf8_lossy(error.message), error.code),
+    )
+}

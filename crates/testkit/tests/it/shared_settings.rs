@@ -1,0 +1,150 @@
+//! Session variables of clients that share one link: each has its own, none keeps the link for them.
+
+use crate::shared::{Shared, fails, ok, server};
+
+/// What a client sees of its settings.
+const LOOK: &str = "SELECT @@session.autocommit, @@session.sql_mode, @@session.time_zone, \
+    @@session.character_set_client, @@session.character_set_results, \
+    @@session.character_set_connection, @@session.collation_connection, @@session.tx_isolation, \
+    @@session.tx_read_only, @@session.foreign_key_checks, @@session.wait_timeout, \
+    @@session.group_concat_max_len, @@session.innodb_lock_wait_timeout";
+
+/// Settings as clients give them, one after the other.
+const SET_UPS: &[&[&str]] = &[
+    &[],
+    &["SET NAMES latin1"],
+    &["SET NAMES utf8mb4 COLLATE utf8mb4_bin", "SET autocommit=0"],
+    &["SET sql_mode='ANSI_QUOTES,NO_BACKSLASH_ESCAPES'", "SET time_zone='+05:30'"],
+    &["SET SESSION sql_mode=CONCAT(@@sql_mode, ',STRICT_ALL_TABLES'), wait_timeout=1000"],
+    &["SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE", "SET @@session.tx_read_only=1"],
+    &["SET character_set_results=NULL, foreign_key_checks=0"],
+    &["SET CHARACTER SET latin1", "SET collation_connection=utf8mb4_swedish_ci"],
+    &["SET character_set_connection=cp1251", "SET LOCAL group_concat_max_len=2048"],
+    // Taken, and not reported by the server.
+    &["SET @@sql_mode='ANSI', @@time_zone='-03:00'", "SET @@autocommit=0"],
+    &["SET @@innodb_lock_wait_timeout=7", "SET @@character_set_connection=latin2"],
+];
+
+#[test]
+fn each_client_keeps_its_settings_and_nobody_the_link() {
+    let shared = Shared::start("settings");
+    let mut clients: Vec<_> = SET_UPS.iter().map(|_| shared.client()).collect();
+    // In turn, so that each statement finds the link as another client has left it.
+    for step in 0..2 {
+        for (set_up, client) in SET_UPS.iter().zip(&mut clients) {
+            set_up.get(step).map(|text| ok(client, text));
+        }
+    }
+    for turn in 0..3 {
+        for (set_up, client) in SET_UPS.iter().zip(&mut clients) {
+            let mut direct = shared.direct();
+            set_up.iter().for_each(|text| drop(ok(&mut direct, text)));
+            assert_eq!(ok(client, LOOK), ok(&mut direct, LOOK), "{set_up:?}, turn {turn}");
+        }
+    }
+    drop(clients);
+    let counted = shared.end();
+    assert_eq!(counted("pins."), 0);
+    assert_eq!(counted("links_opened"), 1);
+}
+
+#[test]
+fn a_statement_runs_under_its_clients_settings_the_first_time_already() {
+    let shared = Shared::start("settings_first");
+    let (mut one, mut other) = (shared.client(), shared.client());
+    ok(&mut one, "SET sql_mode='ANSI_QUOTES'");
+    ok(&mut one, "CREATE TABLE t (a VARCHAR(9))");
+    ok(&mut other, "INSERT INTO t VALUES (\"a\")");
+    ok(&mut one, "INSERT INTO t SELECT \"a\" FROM t");
+    ok(&mut other, "UPDATE t SET a = \"b\"");
+    assert_eq!(ok(&mut one, "SELECT \"a\" FROM t"), "b|b");
+    assert_eq!(fails(&mut one, "INSERT INTO t VALUES (\"a b\")"), 1054);
+}
+
+#[test]
+fn transactions_begin_by_themselves_without_autocommit() {
+    let shared = Shared::start("settings_autocommit");
+    let mut client = shared.client();
+    ok(&mut client, "CREATE TABLE t (a INT PRIMARY KEY) ENGINE=InnoDB");
+    ok(&mut client, "SET autocommit=0");
+    assert!(shared.is_free(), "nothing is open yet");
+    ok(&mut client, "INSERT INTO t VALUES (1)");
+    assert!(!shared.is_free(), "a transaction has begun");
+    ok(&mut client, "ROLLBACK");
+    assert!(shared.is_free());
+    // The error's packet does not say that one has begun.
+    ok(&mut client, "INSERT INTO t VALUES (1)");
+    ok(&mut client, "COMMIT");
+    assert_eq!(fails(&mut client, "INSERT INTO t VALUES (2), (1)"), 1062);
+    assert!(!shared.is_free(), "perhaps a transaction is open");
+    ok(&mut client, "ROLLBACK");
+    assert!(shared.is_free());
+    assert_eq!(ok(&mut shared.client(), "SELECT @@autocommit"), "1");
+    assert_eq!(ok(&mut shared.client(), "SELECT COUNT(*) FROM t"), "1");
+}
+
+#[test]
+fn what_the_next_transaction_will_be_stays_with_its_client() {
+    let shared = Shared::start("settings_next");
+    let mut client = shared.client();
+    ok(&mut client, "CREATE TABLE t (a INT) ENGINE=InnoDB");
+    ok(&mut client, "SET TRANSACTION READ ONLY");
+    assert!(!shared.is_free(), "the link is prepared for this client's transaction");
+    ok(&mut client, "BEGIN");
+    assert_eq!(fails(&mut client, "INSERT INTO t VALUES (1)"), 1792);
+    ok(&mut client, "COMMIT");
+    assert!(shared.is_free());
+    ok(&mut client, "INSERT INTO t VALUES (1)");
+}
+
+#[test]
+fn settings_that_cannot_be_told_keep_the_link() {
+    for (number, text) in [
+        "SET @@timestamp=5",
+        "SET timestamp=5",
+        "SET STATEMENT max_statement_time=10 FOR SELECT 1",
+        "SET max_statement_time=10",
+        "SET sql_auto_is_null=1",
+        "SET wait_timeout=5",
+        "SET NAMES gbk",
+        "SET sql_mode=''; SELECT 1",
+        "SET /*!50000 SESSION */ sql_mode=''",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let shared = Shared::start(&format!("settings_untold_{number}"));
+        let mut client = shared.client();
+        ok(&mut client, text);
+        assert!(!shared.is_free(), "{text}");
+    }
+}
+
+#[test]
+fn a_new_global_value_is_for_new_sessions() {
+    let shared = Shared::start("settings_global");
+    let mut old = shared.client();
+    let before = ok(&mut old, "SELECT @@div_precision_increment");
+    ok(&mut old, "SET GLOBAL div_precision_increment=9");
+    assert_eq!(ok(&mut old, "SELECT @@div_precision_increment"), before);
+    // Another proxy's links are new.
+    let later = Shared::start("settings_global_later");
+    assert_eq!(ok(&mut later.client(), "SELECT @@div_precision_increment"), "9");
+    server().sql("SET GLOBAL div_precision_increment=4").expect("as it was");
+    assert_eq!(ok(&mut old, "SELECT @@div_precision_increment"), before);
+}
+
+#[test]
+fn a_schema_that_is_gone_harms_no_other() {
+    let shared = Shared::start("settings_schema");
+    let (mut one, mut other) = (shared.client(), shared.client());
+    ok(&mut one, "CREATE TABLE t (a INT)");
+    ok(&mut one, "INSERT INTO t VALUES (1)");
+    ok(&mut other, "CREATE DATABASE settings_schema_gone");
+    ok(&mut other, "USE settings_schema_gone");
+    ok(&mut one, "SELECT 1");
+    server().sql("DROP DATABASE settings_schema_gone").expect("the server drops it");
+    // Sent behind the change of schema, in the same write.
+    assert_eq!(fails(&mut other, "DELETE FROM t"), 1430);
+    assert_eq!(ok(&mut one, "SELECT COUNT(*) FROM t"), "1");
+}
