@@ -27,7 +27,7 @@ pub fn run(data: &[u8]) {
     let mut session = Session::default();
     // Of a link that is known to have no variables, each one that is reported is a surprise.
     let (mut link, mut interned) = (LinkState::default(), Interned::default());
-    let reason = session.see_ok(&ok, &mut link, &mut interned, None);
+    let reason = session.see_ok(1, &ok, &mut link, &mut interned, None);
     assert!(link.suits(&session), "a client's own link is what it needs");
     assert_eq!(reason, session.pin());
     let leaves_state = |change: &Change<'_>| match change {

@@ -11,6 +11,7 @@ mod sets;
 use wire::lex::{Dialect, Lexer, Token};
 
 use crate::pin::Pin;
+use crate::session::Messages;
 
 pub use sets::Sets;
 use sets::{SetReader, bare};
@@ -24,13 +25,17 @@ pub struct Intent {
     pub ends_transaction: bool,
     /// Asks for the last insert id of its session.
     pub asks_insert_id: bool,
-    /// Asks for something that only the link of the statement before knows: warnings, row counts.
+    /// Asks for a count of rows that only the link of the statement before knows.
     pub asks_previous: bool,
     pub asks_connection_id: bool,
     /// Is a `KILL` statement; see [`crate::kill`].
     pub is_kill: bool,
-    /// Is the explicit start of a transaction and nothing else.
+    /// Is the plain start of a transaction and nothing else: it may as well begin with the next statement.
     pub is_begin: bool,
+    /// Is a plain `COMMIT` or `ROLLBACK` and nothing else.
+    pub is_end: bool,
+    /// What it does with the messages of statements before it.
+    pub messages: Messages,
     /// What the statement has in common with others that differ in literals only, if all it does is to read: it
     /// changes nothing, locks nothing, and asks for nothing of its session. It could run twice, and nobody would
     /// notice.
@@ -43,20 +48,21 @@ pub struct Intent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Digest(pub u64);
 
+impl Digest {
+    /// The digest of any text, as logs show it.
+    pub fn of(text: &[u8], dialect: Dialect) -> Self {
+        let mut reader = Reader::new(text, dialect);
+        while let Some(token) = reader.lexer.next() {
+            reader.digest(token);
+        }
+        Self(reader.digest)
+    }
+}
+
 impl Intent {
     /// Reads a text that is there as a whole.
     pub fn read(text: &[u8], dialect: Dialect) -> Self {
-        let mut reader = Reader {
-            lexer: Lexer::new(text, dialect),
-            found: Self::default(),
-            verb: Verb::Other,
-            statements: 0,
-            qualified: false,
-            only_reads: false,
-            digest: 0,
-            after_literal: false,
-            set: None,
-        };
+        let mut reader = Reader::new(text, dialect);
         reader.run();
         reader.found
     }
@@ -91,6 +97,8 @@ struct Reader<'a> {
     found: Intent,
     verb: Verb,
     statements: u32,
+    /// Parentheses that are open.
+    depth: usize,
     /// The last word stood behind a dot.
     qualified: bool,
     /// Nothing but a `SELECT` has been seen so far.
@@ -102,8 +110,22 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    fn new(text: &'a [u8], dialect: Dialect) -> Self {
+        Self {
+            lexer: Lexer::new(text, dialect),
+            found: Intent::default(),
+            verb: Verb::None,
+            statements: 0,
+            depth: 0,
+            qualified: false,
+            only_reads: false,
+            digest: 0,
+            after_literal: false,
+            set: None,
+        }
+    }
+
     fn run(&mut self) {
-        self.verb = Verb::None;
         let mut previous = Token::Symbol(b';');
         while let Some(token) = self.lexer.next() {
             if self.verb == Verb::None {
@@ -116,10 +138,13 @@ impl<'a> Reader<'a> {
             }
             previous = token;
         }
-        self.found.is_begin &= self.statements == 1;
+        self.found.is_begin &= self.statements == 1 && !self.lexer.saw_executable_comment();
+        self.found.is_end &= self.statements == 1 && !self.lexer.saw_executable_comment();
         self.end_set();
         self.finish_set();
-        let asks = self.found.asks_insert_id || self.found.asks_previous;
+        let asks = self.found.asks_insert_id
+            || self.found.asks_previous
+            || self.found.messages == Messages::AskedFor;
         let only_reads = self.only_reads && !asks && !self.lexer.saw_executable_comment();
         if only_reads && self.statements == 1 && self.found.pin.is_none() {
             self.found.read = Some(Digest(self.digest));
@@ -181,11 +206,19 @@ impl<'a> Reader<'a> {
         self.verb = Verb::Other;
         let mut name = [0; LONGEST];
         let (verb, pin) = match upper(word, &mut name) {
-            b"SELECT" | b"WITH" | b"VALUES" | b"TABLE" | b"UPDATE" | b"DELETE" | b"DO" | b"USE"
-            | b"DESCRIBE" | b"DESC" | b"EXPLAIN" | b"ANALYZE" | b"HELP" | b"SAVEPOINT"
-            | b"RELEASE" | b"LOAD" | b"OPTIMIZE" | b"CHECK" | b"REPAIR" | b"CHECKSUM"
-            | b"PURGE" | b"SHUTDOWN" => (Verb::Other, None),
-            b"INSERT" | b"REPLACE" => (Verb::Insert, None),
+            b"SELECT" | b"WITH" | b"VALUES" | b"TABLE" | b"DO" | b"USE" | b"DESCRIBE" | b"DESC"
+            | b"EXPLAIN" | b"ANALYZE" | b"HELP" | b"SAVEPOINT" | b"RELEASE" | b"LOAD"
+            | b"OPTIMIZE" | b"CHECK" | b"REPAIR" | b"CHECKSUM" | b"PURGE" | b"SHUTDOWN" => {
+                (Verb::Other, None)
+            }
+            b"UPDATE" | b"DELETE" => {
+                self.clear_messages();
+                (Verb::Other, None)
+            }
+            b"INSERT" | b"REPLACE" => {
+                self.clear_messages();
+                (Verb::Insert, None)
+            }
             b"CREATE" | b"ALTER" | b"DROP" | b"TRUNCATE" | b"RENAME" | b"GRANT" | b"REVOKE" => {
                 (Verb::Define, None)
             }
@@ -197,6 +230,7 @@ impl<'a> Reader<'a> {
             }
             b"COMMIT" | b"ROLLBACK" => {
                 self.found.ends_transaction = true;
+                self.found.is_end = true;
                 (Verb::End, None)
             }
             b"KILL" => {
@@ -212,7 +246,11 @@ impl<'a> Reader<'a> {
             b"LOCK" | b"UNLOCK" | b"BACKUP" => (Verb::Other, Some(Pin::TableLock)),
             b"HANDLER" => (Verb::Other, Some(Pin::Handler)),
             b"XA" => (Verb::Other, Some(Pin::Xa)),
-            b"GET" | b"SIGNAL" | b"RESIGNAL" => (Verb::Other, Some(Pin::Diagnostics)),
+            b"GET" => {
+                self.found.messages = Messages::AskedFor;
+                (Verb::Other, Some(Pin::Diagnostics))
+            }
+            b"SIGNAL" | b"RESIGNAL" => (Verb::Other, Some(Pin::Diagnostics)),
             _ => (Verb::Other, Some(Pin::Unreadable)),
         };
         self.verb = verb;
@@ -235,16 +273,38 @@ impl<'a> Reader<'a> {
             }
         }
         match token {
+            // Outside of functions' arguments, where it may stand as well.
+            Token::Word(name)
+                if self.depth == 0 && previous.is_word("FROM") && !is_one_of(name, &["DUAL"]) =>
+            {
+                self.clear_messages();
+                self.word(previous, name);
+            }
+            Token::Quoted(_) if self.depth == 0 && previous.is_word("FROM") => {
+                self.clear_messages()
+            }
+            Token::Symbol(b')') => self.depth = self.depth.saturating_sub(1),
             Token::Symbol(b';') => {
+                self.depth = 0;
                 self.end_set();
                 self.verb = Verb::None;
             }
-            Token::Symbol(b'(') => self.open(previous),
+            Token::Symbol(b'(') => {
+                self.depth += 1;
+                self.open(previous);
+            }
             Token::Word(word) => self.word(previous, word),
             Token::UserVariable(_) | Token::Assign => self.found.pin(Pin::UserVariable),
             Token::SystemVariable(name) => self.system_variable(name),
             Token::Unfinished => self.found.pin(Pin::Unreadable),
             Token::Quoted(_) | Token::String(_) | Token::Number(_) | Token::Symbol(_) => {}
+        }
+    }
+
+    /// The statement uses a table: the messages of those before it go.
+    fn clear_messages(&mut self) {
+        if self.found.messages == Messages::Stay {
+            self.found.messages = Messages::Go;
         }
     }
 
@@ -279,6 +339,13 @@ impl<'a> Reader<'a> {
     }
 
     fn word(&mut self, previous: Token<'a>, word: &'a [u8]) {
+        match self.verb {
+            Verb::Begin if !is_one_of(word, &["WORK", "TRANSACTION"]) => {
+                self.found.is_begin = false
+            }
+            Verb::End if !is_one_of(word, &["WORK"]) => self.found.is_end = false,
+            _ => {}
+        }
         // Most words are names; only those that begin like a word that matters are compared.
         self.qualified = previous == Token::Symbol(b'.');
         if previous == Token::Symbol(b'.') {
@@ -304,7 +371,9 @@ impl<'a> Reader<'a> {
             }
             b"SQL_CALC_FOUND_ROWS" => self.found.pin(Pin::FoundRows),
             b"FOUND_ROWS" | b"ROW_COUNT" => self.found.asks_previous = true,
-            b"WARNINGS" | b"ERRORS" if self.verb == Verb::Show => self.found.asks_previous = true,
+            b"WARNINGS" | b"ERRORS" if self.verb == Verb::Show => {
+                self.found.messages = Messages::AskedFor;
+            }
             b"LAST_INSERT_ID" => self.found.asks_insert_id = true,
             b"CONNECTION_ID" => self.found.asks_connection_id = true,
             b"NEXTVAL" | b"LASTVAL" | b"SETVAL" => self.found.pin(Pin::Sequence),
@@ -312,9 +381,6 @@ impl<'a> Reader<'a> {
                 self.found.pin(Pin::Sequence);
             }
             b"ATOMIC" if self.verb == Verb::Begin => self.found.pin(Pin::Unreadable),
-            b"SLAVE" | b"REPLICA" | b"GROUP_REPLICATION" if self.verb == Verb::Begin => {
-                self.found.is_begin = false;
-            }
             // COMMIT RELEASE ends the connection, COMMIT AND CHAIN begins another transaction.
             b"RELEASE" if self.verb == Verb::End && !previous.is_word("NO") => {
                 self.found.pin(Pin::State);
@@ -329,11 +395,15 @@ impl<'a> Reader<'a> {
         let mut capitals = [0; LONGEST];
         match upper(name, &mut capitals) {
             b"LAST_INSERT_ID" | b"IDENTITY" => self.found.asks_insert_id = true,
-            b"WARNING_COUNT" | b"ERROR_COUNT" => self.found.asks_previous = true,
+            b"WARNING_COUNT" | b"ERROR_COUNT" => self.found.messages = Messages::AskedFor,
             b"PSEUDO_THREAD_ID" => self.found.pin(Pin::SessionVariable),
             _ => {}
         }
     }
+}
+
+fn is_one_of(word: &[u8], words: &[&str]) -> bool {
+    words.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
 }
 
 /// One step of a fast hash (the multiplier is the golden ratio's, as in Fibonacci hashing).

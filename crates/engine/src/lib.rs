@@ -6,6 +6,7 @@
 pub mod cap;
 pub mod classes;
 pub mod gate;
+pub mod insert_id;
 pub mod intent;
 pub mod kill;
 pub mod limit;

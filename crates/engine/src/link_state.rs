@@ -8,24 +8,49 @@ use std::rc::Rc;
 use wire::response::OkPacket;
 use wire::tracker::{Change, Changes};
 
+use crate::insert_id::OnLink;
 use crate::pin::Pin;
 use crate::session::Session;
 use crate::settings::{Interned, Settings};
 
 #[derive(Debug, Default)]
 pub struct LinkState {
+    /// Tells links apart.
+    pub id: u64,
     pub schema: Option<Rc<[u8]>>,
     settings: Rc<Settings>,
     /// What the settings were when the session began.
     fresh: Rc<Settings>,
     /// The client that used it last, for what only the last link of a client can answer.
     pub last_client: u32,
+    /// The client that has inserted something last, or was given its last insert id here.
+    pub inserter: Option<u32>,
+    /// What `LAST_INSERT_ID()` is here.
+    pub insert_id: OnLink,
 }
 
 impl LinkState {
     /// A session that has just begun, with these settings.
-    pub fn new(fresh: Rc<Settings>) -> Self {
-        Self { settings: Rc::clone(&fresh), fresh, ..Self::default() }
+    pub fn new(id: u64, fresh: Rc<Settings>) -> Self {
+        Self { id, settings: Rc::clone(&fresh), fresh, ..Self::default() }
+    }
+
+    /// The session was reset, and has reported all variables that it was asked for. False: not all of them.
+    pub fn renew(&mut self, ok: &OkPacket<'_>, interned: &mut Interned) -> bool {
+        let changes = || Changes::new(ok.changes).flatten();
+        let variables = changes().filter_map(|change| match change {
+            Change::Variable { name, value } => Some((name, value)),
+            _ => None,
+        });
+        let settings = Settings::from_rows(variables);
+        if settings.all() != self.fresh.all() {
+            return false;
+        }
+        self.settings = interned.intern(settings);
+        self.last_client = 0;
+        self.inserter = None;
+        self.insert_id = OnLink::default();
+        true
     }
 
     pub const fn settings(&self) -> &Rc<Settings> {
@@ -38,7 +63,9 @@ impl LinkState {
 
     /// Whether this client's statement can be sent as it is.
     pub fn suits(&self, session: &Session) -> bool {
-        self.schema == session.schema && Rc::ptr_eq(&self.settings, self.wanted(session))
+        self.schema == session.schema
+            && Rc::ptr_eq(&self.settings, self.wanted(session))
+            && !session.has_begun()
     }
 
     /// The settings that a client's statement must run under. A client that has run nothing yet takes a new session's.
@@ -54,7 +81,9 @@ impl LinkState {
             match change {
                 Change::Schema(name) => self.schema = (!name.is_empty()).then(|| name.into()),
                 Change::Variable { name, value } => {
-                    reason = reason.or(self.set(name, value, interned));
+                    // All of them are learnt, whatever the first one was.
+                    let pin = self.set(name, value, interned);
+                    reason = reason.or(pin);
                 }
                 _ => {}
             }

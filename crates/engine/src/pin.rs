@@ -45,12 +45,14 @@ pub enum Pin {
     Unreadable,
     /// A replication stream.
     Replication,
+    /// `SET ROLE`.
+    Role,
     /// The client's character set has letters that contain quotes or backslashes.
     Charset,
 }
 
 impl Pin {
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::SessionVariable,
         Self::Set,
         Self::UserVariable,
@@ -72,8 +74,25 @@ impl Pin {
         Self::Option,
         Self::Unreadable,
         Self::Replication,
+        Self::Role,
         Self::Charset,
     ];
+
+    /// Whether `COM_RESET_CONNECTION` surely undoes what made the session keep its link. It leaves roles and the
+    /// connection's options alone, and a routine, or a text that is executed, may have done anything.
+    pub const fn ends_with_reset(self) -> bool {
+        !matches!(
+            self,
+            Self::TextPrepare
+                | Self::Call
+                | Self::Function
+                | Self::Xa
+                | Self::Option
+                | Self::Unreadable
+                | Self::Replication
+                | Self::Role
+        )
+    }
 
     /// The name in logs, counters and the console.
     pub const fn name(self) -> &'static str {
@@ -99,6 +118,7 @@ impl Pin {
             Self::Option => "option",
             Self::Unreadable => "unreadable",
             Self::Replication => "replication",
+            Self::Role => "role",
             Self::Charset => "charset",
         }
     }

@@ -7,6 +7,7 @@ use wire::lex::Dialect;
 use wire::response::{OkPacket, Status};
 use wire::tracker::{Change, Changes};
 
+use crate::insert_id::InsertId;
 use crate::intent::Sets;
 use crate::link_state::LinkState;
 use crate::pin::Pin;
@@ -17,8 +18,7 @@ use crate::statements::Statements;
 #[derive(Debug, Default)]
 pub struct Session {
     pub schema: Option<Rc<[u8]>>,
-    /// What `LAST_INSERT_ID()` must answer.
-    pub insert_id: u64,
+    pub insert_id: InsertId,
     pub statements: Statements,
     /// What it has set its variables to. `None`: it has run nothing yet, and takes a new link's.
     pub settings: Option<Rc<Settings>>,
@@ -29,7 +29,37 @@ pub struct Session {
     characteristics: bool,
     /// A statement failed where transactions begin by themselves, and the server does not say whether one did.
     may_be_in_transaction: bool,
+    /// It has begun a transaction that the server has not been told of.
+    begun: bool,
+    /// Its link has messages of its statements, or had them until somebody else needed it.
+    diagnostics: Diagnostics,
     pin: Option<Pin>,
+    /// It has done what no reset undoes.
+    is_beyond_reset: bool,
+}
+
+/// Where the errors and warnings of a session's last statements are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Diagnostics {
+    /// There are none.
+    #[default]
+    None,
+    /// On the link, which is kept for them.
+    OnLink,
+    /// On a link that was given to somebody who had waited for it.
+    Lost,
+}
+
+/// What a statement does with the messages of those before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Messages {
+    /// They stay, unless there are new ones: it uses no table.
+    #[default]
+    Stay,
+    /// They are gone before it begins: it uses a table.
+    Go,
+    /// It asks for them.
+    AskedFor,
 }
 
 impl Session {
@@ -44,6 +74,7 @@ impl Session {
 
     /// Keeps the link for good. True if it was not pinned before.
     pub const fn keep(&mut self, pin: Pin) -> bool {
+        self.is_beyond_reset |= !pin.ends_with_reset();
         let is_new = self.pin.is_none();
         if is_new {
             self.pin = Some(pin);
@@ -57,7 +88,62 @@ impl Session {
 
     /// Whether the link stays with this client after its statement.
     pub const fn holds_link(&self) -> bool {
+        self.keeps_more_than_diagnostics() || matches!(self.diagnostics, Diagnostics::OnLink)
+    }
+
+    /// Whether the link can be taken back for somebody who waits: only the messages on it are lost.
+    pub const fn can_yield(&self) -> bool {
+        matches!(self.diagnostics, Diagnostics::OnLink) && !self.keeps_more_than_diagnostics()
+    }
+
+    /// The link was taken back.
+    pub const fn yield_link(&mut self) {
+        self.diagnostics = Diagnostics::Lost;
+    }
+
+    pub const fn diagnostics(&self) -> Diagnostics {
+        self.diagnostics
+    }
+
+    const fn keeps_more_than_diagnostics(&self) -> bool {
         self.pin.is_some() || self.in_transaction() || self.characteristics
+    }
+
+    /// Whether a reset of the link undoes all that this session has done to it.
+    pub const fn is_beyond_reset(&self) -> bool {
+        self.is_beyond_reset
+    }
+
+    /// A transaction begins. The server is told with the next statement.
+    pub const fn begin(&mut self) {
+        self.begun = true;
+        self.status = Status(self.status.0 | Status::IN_TRANSACTION.0);
+    }
+
+    /// Whether the server has still to be told that a transaction has begun.
+    pub const fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// The server is told now.
+    pub const fn tell_begin(&mut self) {
+        self.begun = false;
+    }
+
+    /// A transaction that the server was never told of has ended.
+    pub const fn end_begun(&mut self) {
+        self.begun = false;
+        self.status = self.status.without(Status::IN_TRANSACTION);
+    }
+
+    /// A statement has ended, with so many warnings, or in an error.
+    pub const fn see_messages(&mut self, warnings: u16, failed: bool, messages: Messages) {
+        self.diagnostics = match messages {
+            Messages::AskedFor => return,
+            _ if failed || warnings > 0 => Diagnostics::OnLink,
+            Messages::Go => Diagnostics::None,
+            Messages::Stay => return,
+        };
     }
 
     /// Whether a statement of this session begins and ends with nothing around it: no transaction, nothing kept.
@@ -90,10 +176,11 @@ impl Session {
         self.may_be_in_transaction |= !self.status.has(Status::AUTOCOMMIT);
     }
 
-    /// Learns from an OK packet to a statement of this client, which was sent on this link. `sets`: it was nothing but
+    /// Learns from an OK packet to a statement of this session, which is that of `client`, and which was sent on this link. `sets`: it was nothing but
     /// a `SET` of known variables. The answer is a new reason to keep the link, if there is one.
     pub fn see_ok(
         &mut self,
+        client: u32,
         ok: &OkPacket<'_>,
         link: &mut LinkState,
         interned: &mut Interned,
@@ -101,7 +188,7 @@ impl Session {
     ) -> Option<Pin> {
         self.see_status(ok.status);
         if ok.insert_id != 0 {
-            self.insert_id = ok.insert_id;
+            self.insert_id = link.see_insert(client, ok.insert_id, self.insert_id);
         }
         let mut reason = link.see(ok, interned);
         let mut schema_changed = false;
@@ -188,7 +275,7 @@ mod tests {
             let rows = [(&b"sql_mode"[..], &b"ANSI"[..]), (b"collation_connection", b"a_bin")];
             let mut interned = Interned::default();
             let fresh = interned.intern(Settings::from_rows(rows.into_iter()));
-            Self { link: LinkState::new(fresh), interned, ..Self::default() }
+            Self { link: LinkState::new(3, fresh), interned, ..Self::default() }
         }
 
         fn see(&mut self, status: u16, list: &[Change<'_>]) -> Option<Pin> {
@@ -197,7 +284,7 @@ mod tests {
         }
 
         fn see_ok(&mut self, ok: &OkPacket<'_>, sets: Option<Sets>) -> Option<Pin> {
-            self.session.see_ok(ok, &mut self.link, &mut self.interned, sets)
+            self.session.see_ok(9, ok, &mut self.link, &mut self.interned, sets)
         }
     }
 
@@ -268,7 +355,7 @@ mod tests {
         assert_eq!(pair.see_ok(&ok(2, &list), Some(Sets::default())), None);
         assert!(!pair.session.holds_link());
         assert_eq!(pair.session.settings.as_ref().unwrap().get("sql_mode"), Some(&b""[..]));
-        let other = LinkState::new(Rc::clone(pair.link.fresh()));
+        let other = LinkState::new(4, Rc::clone(pair.link.fresh()));
         assert!(pair.link.suits(&pair.session) && !other.suits(&pair.session));
         assert_eq!(other.wanted(&pair.session).fix_up(other.settings()), "SET sql_mode=''");
     }
@@ -280,7 +367,7 @@ mod tests {
         pair.see(2, &[]);
         let rows = [(&b"sql_mode"[..], &b"NEW_GLOBAL"[..])];
         let other = pair.interned.intern(Settings::from_rows(rows.into_iter()));
-        assert!(!LinkState::new(other).suits(&pair.session));
+        assert!(!LinkState::new(4, other).suits(&pair.session));
     }
 
     #[test]
@@ -312,10 +399,44 @@ mod tests {
     }
 
     #[test]
-    fn the_last_insert_id_is_kept_until_another_one_comes() {
-        let mut pair = Pair::new();
-        pair.see_ok(&OkPacket { insert_id: 7, ..OkPacket::EMPTY }, None);
-        pair.see_ok(&OkPacket::EMPTY, None);
-        assert_eq!(pair.session.insert_id, 7);
+    fn messages_keep_the_link_until_a_statement_clears_them() {
+        let mut session = Session::default();
+        session.see_messages(0, false, Messages::Go);
+        assert!(!session.holds_link());
+        for (warnings, failed) in [(1, false), (0, true)] {
+            session.see_messages(warnings, failed, Messages::Stay);
+            session.see_messages(0, false, Messages::Stay);
+            session.see_messages(0, false, Messages::AskedFor);
+            assert!(session.holds_link() && session.can_yield());
+            session.see_messages(0, false, Messages::Go);
+            assert!(!session.holds_link());
+        }
+        session.see_messages(1, false, Messages::Go);
+        session.yield_link();
+        assert!(!session.holds_link() && session.diagnostics() == Diagnostics::Lost);
+        session.see_messages(1, false, Messages::Go);
+        session.keep(Pin::UserVariable);
+        assert!(!session.can_yield(), "more than messages would be lost");
+    }
+
+    #[test]
+    fn a_transaction_may_have_begun_before_the_server_knows() {
+        let mut session = Session::new(None, Status::AUTOCOMMIT);
+        session.begin();
+        assert!(session.has_begun() && session.in_transaction() && !session.is_plain());
+        session.end_begun();
+        assert!(!session.has_begun() && session.is_plain());
+        session.begin();
+        session.tell_begin();
+        assert!(!session.has_begun() && session.in_transaction());
+    }
+
+    #[test]
+    fn one_act_beyond_reset_is_enough() {
+        let mut session = Session::default();
+        session.keep(Pin::UserVariable);
+        assert!(!session.is_beyond_reset());
+        assert!(!session.keep(Pin::Role));
+        assert!(session.is_beyond_reset() && session.pin() == Some(Pin::UserVariable));
     }
 }

@@ -91,8 +91,8 @@ impl Setting {
 
     /// The variable of this name, in any case of its letters.
     pub fn named(name: &[u8]) -> Option<Self> {
-        let is_it = |known: &&str| known.as_bytes().eq_ignore_ascii_case(name);
-        let at = KNOWN.iter().position(|variable| variable.names.iter().any(|it| is_it(&it)))?;
+        let is_it = |known: &&'static str| known.as_bytes().eq_ignore_ascii_case(name);
+        let at = KNOWN.iter().position(|variable| variable.names.iter().any(is_it))?;
         u8::try_from(at).ok().map(Self)
     }
 }

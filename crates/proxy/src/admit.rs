@@ -71,7 +71,7 @@ pub(crate) fn ask(client: &Client) -> Ask {
 
 /// Puts the command in hand on hold. False: the line is full, and the client has been told.
 fn wait(
-    worker: &Worker,
+    worker: &Rc<Worker>,
     client: &Client,
     packet: &[u8],
     waiting: Result<Waiting<KeyId>, Full<Rc<Client>>>,
@@ -268,6 +268,32 @@ pub(crate) fn over(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, slot: 
     }
 }
 
+/// Somebody waits: links that are kept for nothing but messages, which nobody may ever ask for, go back.
+pub(crate) fn take_back_idle(worker: &Rc<Worker>) {
+    let yields = |client: &&Rc<Client>| {
+        client.turn.get() == Turn::Client
+            && client.link.borrow().is_some()
+            && client.session.borrow().can_yield()
+    };
+    let clients: Vec<_> = worker.clients.borrow().values().filter(yields).cloned().collect();
+    for client in clients {
+        client.session.borrow_mut().yield_link();
+        if let Some(link) = client.link() {
+            link.release();
+            give_back(worker, &link);
+        }
+    }
+}
+
+/// Puts a link back that nobody has any more, and nothing is left on.
+pub(crate) fn give_back(worker: &Rc<Worker>, link: &Rc<Link>) {
+    let Some(key) = link.key.get() else { return link.close() };
+    let key = key.with_schema(link.state.borrow().schema.is_some());
+    rekey(worker, link, key);
+    put(worker, key, link);
+    pump(worker);
+}
+
 /// A statement may have given the link a schema, or taken it away.
 fn rekey(worker: &Worker, link: &Link, key: KeyId) {
     if let Some(old) = link.key.replace(Some(key)) {
@@ -330,14 +356,22 @@ fn not_run(worker: &Worker, refusal: &Refusal) -> Fault {
 }
 
 /// Answers the command that a client has on hold with an error.
-pub(crate) fn refuse_held(worker: &Worker, client: &Client, fault: &Fault) {
+pub(crate) fn refuse_held(worker: &Rc<Worker>, client: &Client, fault: &Fault) {
     client.waiting.set(None);
     worker.buffers.forget(client.held.take());
     refuse(worker, client, fault);
 }
 
 /// Answers the command in hand with an error.
-pub(crate) fn refuse(worker: &Worker, client: &Client, fault: &Fault) {
+pub(crate) fn refuse(worker: &Rc<Worker>, client: &Client, fault: &Fault) {
+    // A link that it was given to ask for the past is of no use now.
+    if let Some(link) = client.link().filter(|link| link.flights.borrow().is_empty())
+        && client.is_pooled()
+        && !client.session.borrow().holds_link()
+    {
+        link.release();
+        give_back(worker, &link);
+    }
     worker.count_fault(fault.kind);
     let logging_in = client.login_sequence.take();
     client.write_last(&fault.packet(logging_in.unwrap_or(1)));

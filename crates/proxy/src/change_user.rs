@@ -25,6 +25,7 @@ use crate::keys::Key;
 use crate::links::Link;
 use crate::login::{NoLogin, has_hidden_quotes};
 use crate::prove::{self, Answer};
+use crate::resets;
 use crate::worker::Worker;
 
 /// What the command names. Its proof is ignored: it was made for a nonce that has been used.
@@ -179,10 +180,7 @@ fn begin_anew(
     let Some(key) = worker.keys.borrow_mut().id(key) else {
         return Err(Fault::new(Kind::BadHandshake, "Flifo has met too many different users"));
     };
-    if let Some(link) = client.link.take() {
-        link.holder.take();
-        link.close();
-    }
+    resets::give_up(worker, client);
     if let Some(old) = client.key.take() {
         worker.user_of(old, |user| user.clients.give_back());
     }

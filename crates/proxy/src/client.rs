@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use engine::gate::Waiting;
 use engine::intent::{Digest, Sets};
-use engine::session::Session;
+use engine::session::{Messages, Session};
 use link::Stream;
 use wire::Capabilities;
 use wire::passage::Passage;
@@ -60,6 +60,14 @@ pub(crate) struct Client {
     pub(crate) read: Cell<Option<Digest>>,
     /// What the command in hand sets, if that is all it does.
     pub(crate) sets: Cell<Option<Sets>>,
+    /// What the command in hand does with the messages of those before it.
+    pub(crate) messages: Cell<Messages>,
+    /// It waits until a link that others use has said what its last insert id is.
+    pub(crate) awaits_insert_id: Cell<bool>,
+    /// Flifo has answered the last command itself, by which no rows are affected.
+    pub(crate) affected_none: Cell<bool>,
+    /// Since when it keeps its link.
+    pub(crate) pinned: Cell<Option<Instant>>,
     /// The command in hand completes the login; its reply has this sequence id.
     pub(crate) login_sequence: Cell<Option<u8>>,
     /// What proves a change of user, until the client's task deals with it.
@@ -113,6 +121,10 @@ impl Client {
             asks_insert_id: Cell::new(false),
             read: Cell::new(None),
             sets: Cell::new(None),
+            messages: Cell::default(),
+            awaits_insert_id: Cell::new(false),
+            affected_none: Cell::new(false),
+            pinned: Cell::new(None),
             login_sequence: Cell::new(login.sequence),
             change_of_user: RefCell::default(),
             turned: Cell::new(crate::clock::now()),

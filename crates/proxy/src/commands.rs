@@ -8,6 +8,7 @@ use std::rc::Rc;
 use engine::intent::{Digest, Intent, Sets};
 use engine::kill::replace_connection_id;
 use engine::pin::Pin;
+use engine::session::Messages;
 use engine::statements::{BYTES_MAX, STATEMENTS_MAX};
 use wire::command::{Command, Shape, query_text_at};
 use wire::frame::{HEADER, put_packet, put_packet_with};
@@ -21,6 +22,8 @@ use crate::client::{Client, Turn};
 use crate::fault::{Fault, Kind};
 use crate::kill;
 use crate::namesake;
+use crate::past::{self, Found, Past};
+use crate::resets;
 use crate::worker::Worker;
 
 /// Handles one command: all of it, or its first piece and what is still to come.
@@ -110,7 +113,7 @@ fn pooled(
     match command {
         Command::Quit => client.close(),
         Command::Ping => ok(client),
-        Command::ResetConnection => reset(client),
+        Command::ResetConnection => reset(worker, client),
         Command::ChangeUser => client.begin_change_of_user(&packet[HEADER..]),
         Command::StmtClose => close_statement(client, id),
         Command::Query | Command::StmtPrepare => text(worker, client, command, packet, upload),
@@ -178,10 +181,13 @@ fn text(
     };
     let intent = Intent::read(&payload[text_at..], client.session.borrow().dialect());
     if let Some(pin) = intent.pin {
-        worker.pin(client, pin);
+        worker.pin_for(client, pin, &payload[text_at..]);
     }
     if intent.is_kill && kill::intercept(worker, client, Some(command), packet) {
         return;
+    }
+    if command == Command::Query && begins_or_ends_here(client, intent) {
+        return ok(client);
     }
     let mut replaced = None;
     if intent.asks_connection_id {
@@ -191,6 +197,21 @@ fn text(
     // A preparation asks for nothing yet.
     let asks = if command == Command::Query { intent.into() } else { Asks::default() };
     enter(worker, client, packet, upload, asks);
+}
+
+/// Whether a transaction begins that the server need not know of before its first statement, or ends before that.
+fn begins_or_ends_here(client: &Client, intent: Intent) -> bool {
+    let mut session = client.session.borrow_mut();
+    let has_link = client.link.borrow().is_some();
+    if intent.is_begin && !has_link && (session.is_plain() || session.has_begun()) {
+        session.begin();
+    } else if intent.is_end && session.has_begun() {
+        session.end_begun();
+    } else {
+        return false;
+    }
+    client.affected_none.set(true);
+    true
 }
 
 /// A command that names a prepared statement.
@@ -249,6 +270,7 @@ fn prepared(
 struct Asks {
     insert_id: bool,
     previous: bool,
+    messages: Messages,
     read: Option<Digest>,
     sets: Option<Sets>,
     /// It must not wait if its client holds a link.
@@ -260,6 +282,7 @@ impl From<Intent> for Asks {
         Self {
             insert_id: intent.asks_insert_id,
             previous: intent.asks_previous,
+            messages: intent.messages,
             read: intent.read,
             sets: intent.sets,
             urgent: intent.ends_transaction,
@@ -274,24 +297,23 @@ fn enter(
     upload: Option<Passage>,
     asks: Asks,
 ) {
-    client.asks_insert_id.set(asks.insert_id);
     let is_plain = upload.is_none() && client.session.borrow().is_plain();
     client.read.set(asks.read.filter(|_| is_plain));
     client.sets.set(asks.sets);
-    if asks.previous && client.link.borrow().is_none() {
-        let key = client.key.get().expect("only pooled clients come here");
-        let last = worker
-            .gate
-            .borrow_mut()
-            .claim(key, |link| link.state.borrow().last_client == client.id);
-        match last {
-            Some(link) => link.hold_for(client),
-            None => {
-                let message = "Flifo cannot answer this any more: it asks for warnings or counts of \
-                    the statement before, whose link another client has used since. Ask in a \
-                    transaction, or set this user's mode to \"carried\"";
-                return refuse(worker, client, upload, &Fault::new(Kind::CannotTell, message));
-            }
+    client.messages.set(asks.messages);
+    client.asks_insert_id.set(asks.insert_id);
+    if !asks.previous {
+        client.affected_none.set(false);
+    }
+    let past = Past { messages: asks.messages, counts: asks.previous, insert_id: asks.insert_id };
+    match past::find(worker, client, past) {
+        Found::Here => {}
+        Found::Nowhere(fault) => return refuse(worker, client, upload, &fault),
+        Found::Soon => {
+            *client.held.borrow_mut() = worker.buffers.keep(packet);
+            client.upload.set(upload);
+            client.set_turn(Turn::Preparation);
+            return client.awaits_insert_id.set(true);
         }
     }
     let urgent = asks.urgent || client.session.borrow().in_transaction();
@@ -313,12 +335,8 @@ fn ok(client: &Client) {
     client.write_last(&out);
 }
 
-fn reset(client: &Rc<Client>) {
-    // What the session had left on its link goes with the link.
-    if let Some(link) = client.link.take() {
-        link.holder.take();
-        link.close();
-    }
+fn reset(worker: &Rc<Worker>, client: &Rc<Client>) {
+    resets::give_up(worker, client);
     client.session.borrow_mut().reset();
     ok(client);
 }

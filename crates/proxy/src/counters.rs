@@ -35,6 +35,8 @@ pub(crate) struct Counters {
     pub(crate) clients_pooled: Counter,
     pub(crate) links_opened: Counter,
     pub(crate) links_failed: Counter,
+    /// Links whose sessions were begun anew behind a client that had left something on them.
+    pub(crate) links_reset: Counter,
     pub(crate) kills: Counter,
     /// Links that are open just to kill; not a counter, but a gauge.
     pub(crate) killing: Cell<u64>,
@@ -54,6 +56,7 @@ impl Counters {
             ("clients_pooled", &self.clients_pooled),
             ("links_opened", &self.links_opened),
             ("links_failed", &self.links_failed),
+            ("links_reset", &self.links_reset),
             ("kills", &self.kills),
         ];
         let plain = plain.into_iter().map(|(name, counter)| (name.to_owned(), counter.get()));

@@ -11,11 +11,16 @@
 
 use std::rc::Rc;
 
+use engine::insert_id::{InsertId, OnLink};
+use engine::link_state::LinkState;
 use engine::pin::Pin;
+use engine::session::{Diagnostics, Messages};
 use engine::settings::Settings;
 use wire::command::Command;
 use wire::frame::put_packet_with;
 use wire::reply::Follower;
+use wire::response::OkPacket;
+use wire::tracker::{Change, Changes};
 
 use crate::admit;
 use crate::client::Client;
@@ -23,7 +28,7 @@ use crate::fault::{Fault, Kind};
 use crate::kill;
 use crate::links::{Flight, Link, Purpose};
 use crate::replies::{self, Settled};
-use crate::worker::Worker;
+use crate::worker::{Mail, Worker};
 
 /// A command of Flifo's own.
 pub(crate) struct FixUp {
@@ -32,6 +37,22 @@ pub(crate) struct FixUp {
     pub(crate) body: Vec<u8>,
 }
 
+impl FixUp {
+    fn query(purpose: Purpose, text: &str) -> Self {
+        Self { purpose, command: Command::Query, body: text.as_bytes().to_vec() }
+    }
+}
+
+/// Has the server report what it has; nothing else would say whether an insert has given its number itself.
+const CAPTURE: &str = "SET last_insert_id=LAST_INSERT_ID()";
+
+/// Uses a table, if one of its own making: else MariaDB keeps the messages of statements before it.
+const CLEAR: &str = "DO (SELECT 1 FROM (SELECT 1) flifo)";
+
+const NOTHING: &str = "DO 0";
+
+const BEGIN: &str = "BEGIN";
+
 /// What this link must be told before the command in hand of this client.
 pub(crate) enum Lack {
     Nothing,
@@ -39,6 +60,8 @@ pub(crate) enum Lack {
     Told(Vec<FixUp>),
     /// This must be answered first.
     Answered(FixUp),
+    /// Nobody knows what it asks for.
+    Past,
 }
 
 /// The schema that a link leaves its own for: there, statements that name no schema can change nothing.
@@ -47,8 +70,21 @@ const HARMLESS: &[u8] = b"information_schema";
 /// Compares what a client's session is with what the link's is.
 pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Command) -> Lack {
     let (session, state) = (client.session.borrow(), link.state.borrow());
-    let asks_insert_id = state.last_client != client.id && client.asks_insert_id.get();
-    if state.suits(&session) && !asks_insert_id {
+    let own = session.insert_id;
+    let asks = client.asks_insert_id.get() || session.pin().is_some();
+    if client.asks_insert_id.get() && own == InsertId::Lost {
+        return Lack::Past;
+    }
+    if asks && own.is_on(state.id) && !own.is_plainly_on(state.id) {
+        return Lack::Answered(FixUp::query(Purpose::Capture(client.id), CAPTURE));
+    }
+    let needs_insert_id = asks && state.inserter != Some(client.id);
+    let needs_clear =
+        client.messages.get() == Messages::AskedFor && session.diagnostics() == Diagnostics::None;
+    let asked = must_ask(worker, client, own, &state);
+    let needs_more =
+        needs_insert_id || needs_clear || asked.is_some() || client.affected_none.get();
+    if state.suits(&session) && !needs_more {
         return Lack::Nothing;
     }
     let mut told = Vec::new();
@@ -67,11 +103,34 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
         }
         told.push(fix_up);
     }
-    if asks_insert_id {
-        let body = format!("SET last_insert_id={}", session.insert_id).into_bytes();
-        told.push(FixUp { purpose: Purpose::InsertId, command: Command::Query, body });
+    if let Some(inserter) = asked {
+        told.push(FixUp::query(Purpose::Capture(inserter), CAPTURE));
+    }
+    if let (true, InsertId::Known(id)) = (needs_insert_id, session.insert_id) {
+        let purpose = Purpose::InsertId(client.id, id);
+        told.push(FixUp::query(purpose, &format!("SET last_insert_id={id}")));
+    }
+    if needs_clear {
+        told.push(FixUp::query(Purpose::Clear, CLEAR));
+    }
+    if client.affected_none.get() {
+        told.push(FixUp::query(Purpose::Nothing, NOTHING));
+    }
+    if session.has_begun() {
+        told.push(FixUp::query(Purpose::Begin, BEGIN));
     }
     if told.is_empty() { Lack::Nothing } else { Lack::Told(told) }
+}
+
+/// Whether the link must be asked for its last user's last insert id before this client uses it.
+fn must_ask(worker: &Worker, client: &Client, own: InsertId, state: &LinkState) -> Option<u32> {
+    let is_own = |inserter: u32| inserter == client.id && own.is_on(state.id);
+    let inserter = state.inserter.filter(|it| !is_own(*it) && !state.insert_id.is_known())?;
+    let clients = worker.clients.borrow();
+    let owes =
+        clients.get(&inserter).is_some_and(|it| it.session.borrow().insert_id.is_on(state.id));
+    // Who may insert must know what is there already.
+    (owes || client.read.get().is_none()).then_some(inserter)
 }
 
 /// What makes the link's schema this one.
@@ -104,6 +163,14 @@ fn is_accepted(worker: &Worker, fix_up: &FixUp) -> bool {
     }
 }
 
+/// Sends what goes ahead of this client's statement.
+pub(crate) fn send_for(client: &Client, link: &Link, fix_up: FixUp) {
+    if fix_up.purpose == Purpose::Begin {
+        client.session.borrow_mut().tell_begin();
+    }
+    send(link, fix_up);
+}
+
 /// Sends what goes ahead of a statement, or behind it. Its reply is nobody's.
 pub(crate) fn send(link: &Link, fix_up: FixUp) {
     let FixUp { purpose, command, body } = fix_up;
@@ -115,6 +182,8 @@ pub(crate) fn send(link: &Link, fix_up: FixUp) {
         read: None,
         sets: None,
         collation: None,
+        messages: Messages::Stay,
+        warnings: 0,
         failed: false,
         failure: None,
         since: crate::clock::now(),
@@ -207,13 +276,58 @@ pub(crate) fn is_done(worker: &Worker, link: &Link, flight: &Flight) -> bool {
             link.state.borrow_mut().schema = Some(Rc::clone(schema));
             true
         }
+        Purpose::InsertId(client, id) if !flight.failed => {
+            let mut state = link.state.borrow_mut();
+            state.insert_id = OnLink::known(*id);
+            state.inserter = Some(*client);
+            true
+        }
         _ => !flight.failed,
+    }
+}
+
+/// A link has said what a client's last insert id is.
+pub(crate) fn capture(worker: &Worker, link: &Link, client: u32, ok: &OkPacket<'_>) {
+    let value = Changes::new(ok.changes).flatten().find_map(|change| match change {
+        Change::Variable { name: b"last_insert_id", value } => {
+            std::str::from_utf8(value).ok()?.parse().ok()
+        }
+        _ => None,
+    });
+    let Some(value) = value else { return settle(worker, client, |_| InsertId::Lost) };
+    let mut state = link.state.borrow_mut();
+    state.insert_id = OnLink::known(value);
+    state.inserter = None;
+    settle(worker, client, |own| own.resolve(value));
+}
+
+/// Asks a link that nobody uses.
+pub(crate) fn ask_insert_id(client: u32, link: &Link) {
+    send(link, FixUp::query(Purpose::Capture(client), CAPTURE));
+}
+
+fn settle(worker: &Worker, client: u32, resolve: impl FnOnce(InsertId) -> InsertId) {
+    let Some(client) = worker.clients.borrow().get(&client).cloned() else { return };
+    let own = client.session.borrow().insert_id;
+    client.session.borrow_mut().insert_id = resolve(own);
+    if client.awaits_insert_id.replace(false) {
+        worker.shared.mail(worker.index, Mail::Resume(client.id));
     }
 }
 
 /// A fix-up that went ahead of a statement has been answered. If the link has not taken it, the statement is not what
 /// the client meant.
 pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight) {
+    if let Purpose::Capture(client) = flight.purpose {
+        // Who comes behind it is not concerned.
+        if flight.failed {
+            settle(worker, client, |_| InsertId::Lost);
+        }
+        if link.flights.borrow().is_empty() && link.holder.borrow().is_none() {
+            admit::give_back(worker, link);
+        }
+        return;
+    }
     if is_done(worker, link, flight) {
         return;
     }

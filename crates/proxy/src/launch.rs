@@ -18,6 +18,7 @@ use crate::client::{Client, Turn};
 use crate::fault::{Fault, Kind};
 use crate::fixups::{self, FixUp, Lack};
 use crate::links::{Flight, Link, Purpose};
+use crate::past;
 use crate::worker::Worker;
 
 /// Sends the command, or first what the link needs to run it. The client holds the link, a slot has been taken.
@@ -43,10 +44,11 @@ pub(crate) fn launch(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>, 
         }
         Lack::Told(fix_ups) => link.in_one_write(|| {
             for fix_up in fix_ups {
-                fixups::send(link, fix_up);
+                fixups::send_for(client, link, fix_up);
             }
             send_pooled(worker, client, link, command, packet);
         }),
+        Lack::Past => refuse_launched(worker, client, link, &past::insert_id_is_lost()),
         Lack::Answered(FixUp { purpose, command, body }) => {
             if client.held.borrow().is_empty() {
                 *client.held.borrow_mut() = worker.buffers.keep(packet);
@@ -148,6 +150,7 @@ fn send_pooled(
     packet: &mut [u8],
 ) {
     client.asks_insert_id.set(false);
+    client.affected_none.set(false);
     let purpose = match command {
         Command::StmtPrepare => {
             let schema = client.session.borrow().schema.clone();
@@ -267,6 +270,8 @@ fn fly(client: &Rc<Client>, link: &Link, shape: Shape, purpose: Purpose) {
         read,
         sets,
         collation: None,
+        messages: client.messages.get(),
+        warnings: 0,
         failed: false,
         failure: None,
         since: crate::clock::now(),

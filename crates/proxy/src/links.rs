@@ -14,6 +14,7 @@ use std::time::Instant;
 use engine::gate::Slot;
 use engine::intent::{Digest, Sets};
 use engine::link_state::LinkState;
+use engine::session::Messages;
 use engine::settings::Settings;
 use engine::statements::Known;
 use link::Stream;
@@ -42,6 +43,10 @@ pub(crate) struct Flight {
     pub(crate) sets: Option<Sets>,
     /// The collation that it is known to give the connection.
     pub(crate) collation: Option<Rc<[u8]>>,
+    /// What it does with the messages of statements before it.
+    pub(crate) messages: Messages,
+    /// How many warnings its reply has counted.
+    pub(crate) warnings: u16,
     /// The reply has an error in it.
     pub(crate) failed: bool,
     /// The error that answers a command of Flifo's own.
@@ -70,8 +75,18 @@ pub(crate) enum Purpose {
     Shared(Rc<engine::statements::Source>),
     /// The link prepares a statement for this client alone; its id there.
     Own(u32),
-    /// The link is told the client's last insert id.
-    InsertId,
+    /// The link is told this client's last insert id.
+    InsertId(u32, u64),
+    /// The link is asked for this client's last insert id, before somebody else changes it.
+    Capture(u32),
+    /// The link forgets the messages of other clients' statements.
+    Clear,
+    /// No rows are affected.
+    Nothing,
+    /// A transaction begins.
+    Begin,
+    /// The link's session begins anew; see [`crate::resets`].
+    Reset(crate::resets::Step),
 }
 
 impl Purpose {
@@ -82,7 +97,17 @@ impl Purpose {
 
     /// Whether the command goes in the same write as the statement that needs it.
     pub(crate) const fn is_fix_up(&self) -> bool {
-        matches!(self, Self::NoSchema | Self::Schema(_) | Self::Settings(..) | Self::InsertId)
+        matches!(
+            self,
+            Self::NoSchema
+                | Self::Schema(_)
+                | Self::Settings(..)
+                | Self::InsertId(..)
+                | Self::Capture(_)
+                | Self::Clear
+                | Self::Nothing
+                | Self::Begin
+        )
     }
 }
 

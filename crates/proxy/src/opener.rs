@@ -70,7 +70,7 @@ const POOLED: Capabilities = Capabilities(
 );
 
 /// Has the server report what it can of changes to a session. What it cannot is read off the statements.
-const TRACK: &str = "SET SESSION session_track_system_variables='*', session_track_schema=ON, \
+pub(crate) const TRACK: &str = "SET SESSION session_track_system_variables='*', session_track_schema=ON, \
     session_track_state_change=ON, session_track_transaction_info='CHARACTERISTICS'";
 
 /// Connects and reads the greeting, within the time that is allowed.
@@ -152,7 +152,7 @@ async fn pooled(worker: &Worker, key: KeyId) -> Result<Rc<Link>, NoLink> {
     let (stream, _) = talk.into_parts();
     let id = worker.new_link_id();
     let link = Link::new(id, thread_id, stream, capabilities, Some(key));
-    link.state.replace(LinkState::new(fresh));
+    link.state.replace(LinkState::new(id, fresh));
     Ok(Rc::new(link))
 }
 

@@ -3,6 +3,7 @@
 //! A link that has become free is refilled from the waiting line *before* the finished reply is written to its
 //! client, so that the server has its next statement already while the last one's client is being served.
 
+use std::cell::RefCell;
 use std::io;
 use std::ops::Range;
 use std::rc::Rc;
@@ -24,6 +25,7 @@ use crate::client::Client;
 use crate::fault::{Fault, Kind};
 use crate::fixups;
 use crate::links::{Flight, Link, Purpose};
+use crate::resets;
 use crate::worker::{Mail, Worker};
 
 /// A reply that has ended, whose last bytes are still to be written to its client.
@@ -205,16 +207,24 @@ fn inspect(
                 if flight.follower.adds_eofs() && packet[HEADER] == EOF {
                     let status = ok.status.without(Status::STATE_CHANGED);
                     let eof = EofPacket { warnings: ok.warnings, status };
+                    if let Some(unused) = shorter {
+                        worker.scratch.replace(unused);
+                    }
                     // It is shorter than any OK packet.
                     let eof = eof.packet(packet[HEADER - 1]);
                     packet[..eof.len()].copy_from_slice(&eof);
                     return at.start + eof.len();
                 }
-                if let Some(shorter) = shorter
-                    && shorter.len() <= packet.len()
-                {
-                    packet[..shorter.len()].copy_from_slice(&shorter);
-                    return at.start + shorter.len();
+                if let Some(shorter) = shorter {
+                    let len = shorter.len();
+                    let fits = len <= packet.len();
+                    if fits {
+                        packet[..len].copy_from_slice(&shorter);
+                    }
+                    worker.scratch.replace(shorter);
+                    if fits {
+                        return at.start + len;
+                    }
                 }
             }
         }
@@ -246,6 +256,13 @@ fn see_unheard(worker: &Worker, link: &Link, flight: &mut Flight, kind: Packet, 
         Packet::Ok => {
             if let Ok(ok) = OkPacket::decode(&packet[HEADER..], link.capabilities) {
                 link.state.borrow_mut().see(&ok, &mut worker.interned.borrow_mut());
+                match flight.purpose {
+                    Purpose::Capture(client) => fixups::capture(worker, link, client, &ok),
+                    Purpose::Reset(resets::Step::Ask) => {
+                        flight.failed = !resets::renew(worker, link, &ok);
+                    }
+                    _ => {}
+                }
             }
         }
         Packet::Err => {
@@ -261,7 +278,7 @@ fn see_ok(
     worker: &Rc<Worker>,
     link: &Link,
     client: &Rc<Client>,
-    flight: &Flight,
+    flight: &mut Flight,
     ok: &OkPacket<'_>,
     packet: &[u8],
 ) -> Option<Vec<u8>> {
@@ -273,23 +290,34 @@ fn see_ok(
     let mut interned = worker.interned.borrow_mut();
     if !flight.purpose.is_clients() {
         let pin = state.see(ok, &mut interned);
+        drop((state, interned));
+        if let Purpose::Capture(client) = flight.purpose {
+            fixups::capture(worker, link, client, ok);
+        }
         if let (Some(pin), Purpose::Probe(_)) = (pin, &flight.purpose) {
             worker.pin(client, pin);
         }
         return None;
     }
+    flight.warnings = ok.warnings;
     if let Some(collation) = &flight.collation {
         state.set(b"collation_connection", collation, &mut interned);
     }
-    let pin = client.session.borrow_mut().see_ok(ok, &mut state, &mut interned, flight.sets);
+    let pin =
+        client.session.borrow_mut().see_ok(client.id, ok, &mut state, &mut interned, flight.sets);
     if let Some(pin) = pin {
-        worker.count_pin(client, pin);
+        worker.count_pin(client, pin, None);
     }
-    rewrite_ok(ok, packet, client.capabilities)
+    rewrite_ok(ok, packet, client.capabilities, &worker.scratch)
 }
 
 /// The OK packet as the client would have got it: without what only Flifo asked the server to report.
-fn rewrite_ok(ok: &OkPacket<'_>, packet: &[u8], capabilities: Capabilities) -> Option<Vec<u8>> {
+fn rewrite_ok(
+    ok: &OkPacket<'_>,
+    packet: &[u8],
+    capabilities: Capabilities,
+    scratch: &RefCell<Vec<u8>>,
+) -> Option<Vec<u8>> {
     if ok.changes.is_empty() {
         return None;
     }
@@ -303,7 +331,9 @@ fn rewrite_ok(ok: &OkPacket<'_>, packet: &[u8], capabilities: Capabilities) -> O
             _ => {}
         }
     }
-    let mut out = Vec::with_capacity(packet.len());
+    // Statements in a transaction report that they are: no allocation for each.
+    let mut out = scratch.take();
+    out.clear();
     put_packet_with(&mut out, packet[HEADER - 1], |out| {
         OkPacket { changes: &changes, ..*ok }.encode(packet[HEADER], capabilities, out);
     });
@@ -324,6 +354,7 @@ fn see_prepared(link: &Link, client: &Client, flight: &mut Flight, packet: &mut 
     let Some(id) = statement::id(payload) else { return };
     let parameters = payload.get(7..9).map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
     let mut session = client.session.borrow_mut();
+    flight.warnings = payload.get(10..12).map_or(0, |it| u16::from_le_bytes([it[0], it[1]]));
     match &flight.purpose {
         Purpose::Prepare(source) => {
             let intent = Intent::read(&source.text, session.dialect());
@@ -369,6 +400,8 @@ fn finish(
     let Some(client) = flight.client.clone() else {
         if flight.purpose.is_fix_up() {
             fixups::finish(worker, link, &flight);
+        } else if let Purpose::Reset(step) = flight.purpose {
+            resets::finish(worker, link, step, flight.failed);
         } else {
             finish_unheard(worker, link, &flight);
         }
@@ -383,8 +416,12 @@ fn finish(
             client.login_sequence.set(None);
         }
         let was_uploading = client.upload.take().is_some_and(|upload| !upload.is_done());
-        if flight.failed && client.is_pooled() {
-            see_error(worker, &client, flight.sets);
+        if client.is_pooled() {
+            if flight.failed {
+                see_error(worker, &client, flight.sets);
+            }
+            let mut session = client.session.borrow_mut();
+            session.see_messages(flight.warnings, flight.failed, flight.messages);
         }
         if fixups::waits_for_probe(link, &client, flight.slot) {
             return Some(Settled { client, tail, then: Then::More });
@@ -437,6 +474,10 @@ pub(crate) fn spoil(worker: &Rc<Worker>, link: &Rc<Link>, fault: &Fault) {
     client.link.take();
     worker.count_fault(fault.kind);
     end_reply(worker, &client, link, flight, fault);
+    if client.session.borrow().holds_link() {
+        // What it had on the link, it has no more.
+        client.close();
+    }
 }
 
 /// A reply has ended that nobody waits for.
@@ -469,6 +510,7 @@ impl Flight {
 
 /// The link is gone: those whose statements it carried are told, and its place is free.
 pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
+    resets::forget(worker, link);
     let flights = link.flights.take();
     let holder = link.holder.take();
     if let Some(key) = link.key.get() {
@@ -545,19 +587,5 @@ fn end_reply(worker: &Worker, client: &Client, link: &Link, flight: &Flight, fau
     if was_uploading {
         // The rest of what it uploads would be taken for commands.
         client.close();
-    }
-}
-
-impl Worker {
-    /// Keeps a client's link for this reason, unless it is kept already.
-    pub(crate) fn pin(&self, client: &Client, pin: Pin) {
-        if client.session.borrow_mut().keep(pin) {
-            self.count_pin(client, pin);
-        }
-    }
-
-    fn count_pin(&self, client: &Client, pin: Pin) {
-        self.counters.pins[pin as usize].add(1);
-        tracing::debug!(client = client.id, reason = pin.name(), "pinned");
     }
 }

@@ -12,6 +12,7 @@ use crate::client::{Client, Turn};
 use crate::commands;
 use crate::fault::{Fault, Kind};
 use crate::replies;
+use crate::resets;
 use crate::worker::Worker;
 
 /// Reads what the client has sent and handles it.
@@ -123,8 +124,10 @@ pub(crate) fn end(worker: &Rc<Worker>, client: &Rc<Client>) {
         if runs && !waits_for_more && link.key.get().is_some() {
             // The reply is read to its end and dropped, which gives the slot back; then the link is closed.
             crate::kill::abandon(worker, &link);
-        } else {
+        } else if waits_for_more {
             link.close();
+        } else {
+            resets::clean(worker, client, &link);
         }
     }
     worker.remove_client(client);

@@ -28,6 +28,7 @@ use crate::keys::{KeyId, Keys};
 use crate::kill;
 use crate::links::Link;
 use crate::login;
+use crate::past;
 use crate::replies::{self, Settled};
 use crate::server::ServerFacts;
 use crate::steer::{self, Steer};
@@ -69,6 +70,8 @@ pub(crate) enum Mail {
     LinkWanted(Option<Box<[u8]>>),
     /// A client asks to kill another one, which is here.
     Kill(kill::Order),
+    /// A client of this worker need not wait any longer for what another link knows.
+    Resume(u32),
     /// The answer to such an order.
     Killed(kill::Answer),
     /// No new statements: clients are ended as soon as it is their turn.
@@ -171,6 +174,7 @@ pub(crate) struct Worker {
     pub(crate) interned: RefCell<Interned>,
     /// Scratch space of [`crate::replies`].
     pub(crate) settled: RefCell<Vec<Settled>>,
+    pub(crate) scratch: RefCell<Vec<u8>>,
     /// Slots that have been left and not been passed on yet.
     pub(crate) slots_left: RefCell<Vec<Slot>>,
     pub(crate) is_passing_on: Cell<bool>,
@@ -203,6 +207,7 @@ impl Worker {
             pace: RefCell::default(),
             interned: RefCell::default(),
             settled: RefCell::default(),
+            scratch: RefCell::default(),
             slots_left: RefCell::default(),
             is_passing_on: Cell::new(false),
             owes_link: Cell::new(false),
@@ -319,6 +324,12 @@ fn open_mail(worker: &Rc<Worker>, mail: Mail) {
             }
         }
         Mail::Kill(order) => kill::obey(worker, &order),
+        Mail::Resume(client) => {
+            let client = worker.clients.borrow().get(&client).cloned();
+            if let Some(client) = client {
+                past::resume(worker, &client);
+            }
+        }
         Mail::Killed(answer) => kill::answered(worker, answer),
         Mail::Stop => {
             for client in worker.clients.borrow().values() {
@@ -342,6 +353,7 @@ fn tick(worker: &Rc<Worker>, all: bool) {
     }
     // A waiter never depends on one wake-up alone.
     if worker.gate.borrow().waiting() > 0 {
+        admit::take_back_idle(worker);
         admit::pump(worker);
     }
 }

@@ -100,6 +100,7 @@ impl SetReader {
                     self.step = Step::Target(Scope::Global);
                     return None;
                 }
+                b"ROLE" if scope == Scope::None => return Some(Pin::Role),
                 b"TRANSACTION" => {
                     self.count(Step::Transaction);
                     return None;

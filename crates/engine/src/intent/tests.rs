@@ -62,7 +62,7 @@ fn whatever_leaves_state_behind_pins() {
         ("SET @@timestamp = 5", Set),
         ("SET timestamp = 5", Set),
         ("SET SESSION rand_seed1 = 5", Set),
-        ("SET ROLE NONE", Set),
+        ("SET ROLE NONE", Pin::Role),
         ("SET PASSWORD = 'x'", Set),
         ("SET a.b = 1", Set),
         ("SET sql_mode := ''", Set),
@@ -121,10 +121,25 @@ fn the_past_is_asked_for_by_name() {
     assert!(read("SELECT LAST_INSERT_ID()").asks_insert_id);
     assert!(read("SELECT @@identity").asks_insert_id);
     assert_eq!(read("SELECT LAST_INSERT_ID( )").pin, None);
-    for text in
-        ["SHOW WARNINGS", "SHOW COUNT(*) ERRORS", "SELECT ROW_COUNT()", "SELECT @@warning_count"]
-    {
+    for text in ["SELECT ROW_COUNT()", "SELECT FOUND_ROWS()"] {
         assert!(read(text).asks_previous, "{text}");
+    }
+    for (text, messages) in [
+        ("SHOW WARNINGS", Messages::AskedFor),
+        ("SHOW COUNT(*) ERRORS", Messages::AskedFor),
+        ("SELECT @@warning_count FROM t", Messages::AskedFor),
+        ("GET DIAGNOSTICS @x = NUMBER", Messages::AskedFor),
+        ("SELECT 1", Messages::Stay),
+        ("SELECT 1 FROM DUAL", Messages::Stay),
+        ("SELECT EXTRACT(DAY FROM x)", Messages::Stay),
+        ("SELECT TRIM('a' FROM 'abc')", Messages::Stay),
+        ("SELECT a FROM t", Messages::Go),
+        ("SELECT a FROM `t`", Messages::Go),
+        ("INSERT INTO t VALUES (1)", Messages::Go),
+        ("BEGIN", Messages::Stay),
+        ("SET sql_mode=''", Messages::Stay),
+    ] {
+        assert_eq!(read(text).messages, messages, "{text}");
     }
     assert!(read("SELECT connection_id()").asks_connection_id);
     assert!(read("KILL 5").is_kill);
@@ -132,9 +147,23 @@ fn the_past_is_asked_for_by_name() {
 
 #[test]
 fn transactions_begin_and_end() {
-    assert!(read("BEGIN").is_begin && read("START TRANSACTION").is_begin);
-    assert!(!read("BEGIN; SELECT 1").is_begin);
-    assert!(!read("START SLAVE").is_begin);
+    for text in ["BEGIN", "begin work", "START TRANSACTION", "BEGIN;"] {
+        assert!(read(text).is_begin, "{text}");
+    }
+    for text in [
+        "BEGIN; SELECT 1",
+        "START SLAVE",
+        "START TRANSACTION WITH CONSISTENT SNAPSHOT",
+        "START TRANSACTION READ ONLY",
+        "BEGIN NOT ATOMIC SELECT 1; END",
+        "BEGIN /*!50000 */",
+    ] {
+        assert!(!read(text).is_begin, "{text}");
+    }
+    assert!(read("COMMIT").is_end && read("rollback work").is_end);
+    for text in ["COMMIT AND CHAIN", "ROLLBACK TO SAVEPOINT a", "COMMIT RELEASE", "COMMIT; BEGIN"] {
+        assert!(!read(text).is_end, "{text}");
+    }
     assert!(read("COMMIT").ends_transaction && read("rollback").ends_transaction);
 }
 
@@ -213,6 +242,14 @@ fn statements_that_differ_in_literals_have_one_digest() {
         let other = read(text).read;
         assert!(other.is_some() && other != point, "{text}");
     }
+}
+
+#[test]
+fn any_text_has_a_digest() {
+    let digest = |text: &str| Digest::of(text.as_bytes(), Dialect::default());
+    assert_eq!(digest("SET @a = 1"), digest("SET  @a = 'x'"));
+    assert_ne!(digest("SET @a = 1"), digest("CALL p(1)"));
+    assert_eq!(Some(digest("SELECT a FROM t WHERE b=1")), read("SELECT a FROM t WHERE b=2").read);
 }
 
 #[test]

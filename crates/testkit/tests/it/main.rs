@@ -17,5 +17,7 @@ mod mysql;
 mod pages;
 mod road;
 mod shared;
+mod shared_blind_spots;
+mod shared_past;
 mod shared_settings;
 mod tidy;

@@ -10,10 +10,10 @@ use link::Address;
 use testkit::client::{Client, Problem};
 use testkit::flifo::Flifo;
 
-pub const USER: &str = PrivateServer::USER;
+pub(crate) const USER: &str = PrivateServer::USER;
 
 /// One server for all tests of shared links; each test has a schema of its own.
-pub fn server() -> &'static PrivateServer {
+pub(crate) fn server() -> &'static PrivateServer {
     static SERVER: OnceLock<PrivateServer> = OnceLock::new();
     SERVER.get_or_init(|| {
         let server = PrivateServer::builder().start().expect("a private server");
@@ -23,19 +23,19 @@ pub fn server() -> &'static PrivateServer {
 }
 
 /// The proxy, and what it takes to be its client.
-pub struct Shared {
-    pub flifo: Flifo,
+pub(crate) struct Shared {
+    pub(crate) flifo: Flifo,
     schema: String,
 }
 
 impl Shared {
     /// Starts a proxy with one link, and makes this schema.
-    pub fn start(schema: &str) -> Self {
+    pub(crate) fn start(schema: &str) -> Self {
         Self::start_with(schema, "")
     }
 
     /// As [`Self::start`]; `user` is what the configuration says of the user beyond its password.
-    pub fn start_with(schema: &str, user: &str) -> Self {
+    pub(crate) fn start_with(schema: &str, user: &str) -> Self {
         server().sql(&format!("CREATE DATABASE {schema}")).expect("a schema");
         let (socket, password) = (server().socket(), server().password());
         let flifo = Flifo::start(&format!(
@@ -47,23 +47,23 @@ impl Shared {
     }
 
     /// A client of the proxy, in the test's schema.
-    pub fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         connect(self.flifo.port(), &self.schema).expect("a login")
     }
 
     /// A client of the server itself, in the test's schema.
-    pub fn direct(&self) -> Client {
+    pub(crate) fn direct(&self) -> Client {
         connect(server().port(), &self.schema).expect("a login")
     }
 
     /// Another client gets a statement through: nobody keeps the only link.
-    pub fn is_free(&self) -> bool {
+    pub(crate) fn is_free(&self) -> bool {
         // The schema is checked on the link already.
         connect(self.flifo.port(), &self.schema).is_ok_and(|mut it| it.query("SELECT 1").is_ok())
     }
 
     /// Ends the proxy. The answer tells how often it counted what has this name.
-    pub fn end(self) -> impl Fn(&str) -> u64 {
+    pub(crate) fn end(self) -> impl Fn(&str) -> u64 {
         let (status, log) = self.flifo.stop();
         assert!(status.success() && !log.contains("panicked"), "{log}");
         move |name| {
@@ -82,7 +82,7 @@ fn connect(port: u16, schema: &str) -> Result<Client, Problem> {
 
 /// Runs a statement that must succeed, for its rows in one line.
 #[track_caller]
-pub fn ok(client: &mut Client, text: &str) -> String {
+pub(crate) fn ok(client: &mut Client, text: &str) -> String {
     match client.query(text) {
         Ok(rows) => rows.iter().map(|row| row.join(" ")).collect::<Vec<_>>().join("|"),
         Err(error) => panic!("{text}: {error}"),
@@ -91,7 +91,7 @@ pub fn ok(client: &mut Client, text: &str) -> String {
 
 /// Runs a statement that must fail, for its error's number.
 #[track_caller]
-pub fn fails(client: &mut Client, text: &str) -> u16 {
+pub(crate) fn fails(client: &mut Client, text: &str) -> u16 {
     match client.query(text) {
         Err(Problem::Refused { code, .. }) => code,
         other => panic!("{text}: {other:?}"),

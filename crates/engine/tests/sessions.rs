@@ -1,0 +1,289 @@
+//! Sessions of many clients on few links, against a simple model of a server: whatever a client does, and on whichever
+//! link, it is as if it had a connection of its own.
+//!
+//! Plays the proxy's part: before a client's statement, the link is told what it lacks; behind it, it is asked what it
+//! does not report. Beside each client stands the session that it would have had alone. A failure names its seed.
+
+use std::rc::Rc;
+
+use engine::insert_id::{InsertId, OnLink};
+use engine::intent::Intent;
+use engine::link_state::LinkState;
+use engine::session::Session;
+use engine::settings::{Interned, Settings};
+use wire::lex::{Dialect, Lexer, Token};
+use wire::response::{OkPacket, Status};
+use wire::tracker::{Change, put_change};
+
+const SEEDS: u64 = 200;
+const STEPS: u32 = 5_000;
+
+const CLIENTS: usize = 6;
+const LINKS: usize = 3;
+
+/// Variables and what they may be.
+const VARIABLES: [(&str, [&str; 3]); 4] = [
+    ("sql_mode", ["ANSI", "STRICT_TRANS_TABLES", ""]),
+    ("time_zone", ["SYSTEM", "+01:00", "-02:30"]),
+    ("wait_timeout", ["28800", "900", "1200"]),
+    ("collation_connection", ["a_ci", "a_bin", "b_bin"]),
+];
+
+/// What a server keeps of one connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Connection {
+    schema: Option<u8>,
+    values: [&'static str; VARIABLES.len()],
+    last_insert_id: u64,
+}
+
+impl Connection {
+    fn new() -> Self {
+        let values = VARIABLES.map(|(_, values)| values[0]);
+        Self { schema: Some(b'a'), values, last_insert_id: 0 }
+    }
+
+    /// Runs a `SET` as it is written. The answer is what a server reports of it.
+    fn set(&mut self, text: &str) -> Vec<u8> {
+        let mut changes = Vec::new();
+        for assignment in text.strip_prefix("SET ").expect("a SET").split(',') {
+            let (name, value) = assignment.split_once('=').expect("an assignment");
+            let is_reported = !name.starts_with("@@");
+            let name = name.trim_start_matches("@@");
+            let at = VARIABLES.iter().position(|(known, _)| *known == name).expect("known");
+            let value = value.trim_matches('\'');
+            if value != format!("@@session.{name}") {
+                let known = VARIABLES[at].1.iter().find(|known| **known == value);
+                self.values[at] = known.expect("a value that the server has reported");
+            }
+            if is_reported {
+                let (name, value) = (name.as_bytes(), self.values[at].as_bytes());
+                put_change(&mut changes, Change::Variable { name, value });
+            }
+        }
+        changes
+    }
+}
+
+struct Link {
+    state: LinkState,
+    real: Connection,
+}
+
+struct Client {
+    session: Session,
+    /// What it would be on a connection of its own.
+    alone: Connection,
+}
+
+struct World {
+    random: u64,
+    interned: Interned,
+    links: Vec<Link>,
+    clients: Vec<Client>,
+    next_number: u64,
+    /// Fix-ups, probes, answers about insert ids: what must have happened for the test to say anything.
+    told: [u32; 3],
+}
+
+fn ok(changes: &[u8], insert_id: u64) -> OkPacket<'_> {
+    OkPacket { status: Status::AUTOCOMMIT, insert_id, changes, ..OkPacket::EMPTY }
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut interned = Interned::default();
+        let rows = VARIABLES.map(|(name, values)| (name.as_bytes(), values[0].as_bytes()));
+        let fresh = interned.intern(Settings::from_rows(rows.into_iter()));
+        let link = |id: usize| {
+            let mut state = LinkState::new(id as u64, Rc::clone(&fresh));
+            state.schema = Some(b"a"[..].into());
+            Link { state, real: Connection::new() }
+        };
+        let client = |_| Client {
+            session: Session::new(Some(b"a"[..].into()), Status::AUTOCOMMIT),
+            alone: Connection::new(),
+        };
+        Self {
+            random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            interned,
+            links: (0..LINKS).map(link).collect(),
+            clients: (0..CLIENTS).map(client).collect(),
+            next_number: 100,
+            told: [0; 3],
+        }
+    }
+
+    fn draw(&mut self, below: usize) -> usize {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random >> 11) as usize % below
+    }
+
+    fn step(&mut self) {
+        let (client, link) = (self.draw(CLIENTS), self.draw(LINKS));
+        self.capture(client, link);
+        self.tell(client, link);
+        let (one, there) = (&self.clients[client], &self.links[link]);
+        assert_eq!(there.real.values, one.alone.values, "the settings that it runs under");
+        assert_eq!(there.real.schema, one.alone.schema);
+        match self.draw(6) {
+            0 | 1 => self.set(client, link),
+            2 => self.change_schema(client, link),
+            3 | 4 => self.insert(client, link),
+            _ => self.ask(client),
+        }
+    }
+
+    /// Before somebody else uses a link that alone knows an insert id, it is asked.
+    fn capture(&mut self, client: usize, link: usize) {
+        let own = self.clients[client].session.insert_id;
+        let state = &mut self.links[link].state;
+        let is_own = |it: &u32| *it as usize == client && own.is_on(link as u64);
+        let inserter = state.inserter.filter(|it| !is_own(it));
+        let Some(inserter) = inserter.filter(|_| !state.insert_id.is_known()) else { return };
+        let value = self.links[link].real.last_insert_id;
+        let state = &mut self.links[link].state;
+        (state.insert_id, state.inserter) = (OnLink::known(value), None);
+        let session = &mut self.clients[inserter as usize].session;
+        if session.insert_id.is_on(link as u64) {
+            session.insert_id = session.insert_id.resolve(value);
+        }
+    }
+
+    fn tell(&mut self, client: usize, link: usize) {
+        let Link { state, real } = &mut self.links[link];
+        let session = &self.clients[client].session;
+        let wanted = Rc::clone(state.wanted(session));
+        if !Rc::ptr_eq(state.settings(), &wanted) {
+            self.told[0] += 1;
+            let changes = real.set(&wanted.fix_up(state.settings()));
+            assert_eq!(state.see(&ok(&changes, 0), &mut self.interned), None);
+            assert!(Rc::ptr_eq(state.settings(), &wanted), "it is what it was told to be");
+        }
+        state.schema.clone_from(&session.schema);
+        real.schema = session.schema.as_ref().map(|name| name[0]);
+        assert!(state.suits(session));
+    }
+
+    fn set(&mut self, client: usize, link: usize) {
+        let mut text = String::from("SET ");
+        for number in 0..=self.draw(2) {
+            let (name, values) = VARIABLES[self.draw(VARIABLES.len())];
+            let scope = ["", "@@"][self.draw(2)];
+            let comma = if number == 0 { "" } else { "," };
+            let quote = if name == "wait_timeout" { "" } else { "'" };
+            text += &format!("{comma}{scope}{name}={quote}{}{quote}", values[self.draw(3)]);
+        }
+        let intent = Intent::read(text.as_bytes(), Dialect::default());
+        assert_eq!(intent.pin, None, "{text}");
+        let sets = intent.sets.expect("a SET of known variables");
+        let Link { state, real } = &mut self.links[link];
+        let Client { session, alone } = &mut self.clients[client];
+        alone.set(&text);
+        let changes = real.set(&text);
+        let ok_packet = ok(&changes, 0);
+        let pin = session.see_ok(client as u32, &ok_packet, state, &mut self.interned, Some(sets));
+        assert_eq!(pin, None, "{text}");
+        if !sets.unreported.is_empty() {
+            self.told[1] += 1;
+            let probe = state.settings().probe(sets.unreported).expect("the link has them all");
+            let changes = real.set(&probe);
+            assert_eq!(state.see(&ok(&changes, 0), &mut self.interned), None);
+            session.see_settings(state);
+        }
+    }
+
+    fn change_schema(&mut self, client: usize, link: usize) {
+        let name = [b'a' + self.draw(3) as u8];
+        let mut changes = Vec::new();
+        put_change(&mut changes, Change::Schema(&name));
+        put_change(&mut changes, Change::State);
+        let Link { state, real } = &mut self.links[link];
+        let Client { session, alone } = &mut self.clients[client];
+        (real.schema, alone.schema) = (Some(name[0]), Some(name[0]));
+        let ok = ok(&changes, 0);
+        assert_eq!(session.see_ok(client as u32, &ok, state, &mut self.interned, None), None);
+    }
+
+    fn insert(&mut self, client: usize, link: usize) {
+        // Few numbers, so that those which are given are often those which were made before.
+        self.next_number = 100 + (self.next_number + 1) % 7;
+        let number = self.next_number;
+        let is_given = self.draw(2) == 0;
+        let Link { state, real } = &mut self.links[link];
+        let Client { session, alone } = &mut self.clients[client];
+        if !is_given {
+            (real.last_insert_id, alone.last_insert_id) = (number, number);
+        }
+        let ok = ok(b"", number);
+        assert_eq!(session.see_ok(client as u32, &ok, state, &mut self.interned, None), None);
+    }
+
+    /// The client asks for its last insert id: it gets the right one, or is told that nobody knows.
+    fn ask(&mut self, client: usize) {
+        let own = self.clients[client].session.insert_id;
+        let told = match own {
+            InsertId::OnLink { link, .. } => {
+                own.resolve(self.links[link as usize].real.last_insert_id)
+            }
+            known => known,
+        };
+        if let InsertId::Known(told) = told {
+            self.told[2] += 1;
+            assert_eq!(told, self.clients[client].alone.last_insert_id);
+        }
+        if self.draw(50) == 0 {
+            self.clients[client].session.reset();
+            let mut alone = Connection::new();
+            alone.schema = self.clients[client].alone.schema;
+            self.clients[client].alone = alone;
+        }
+    }
+}
+
+#[test]
+fn every_client_is_as_if_alone() {
+    let mut told = [0; 3];
+    for seed in 1..=SEEDS {
+        let guard = Told(seed);
+        let mut world = World::new(seed);
+        for _ in 0..STEPS {
+            world.step();
+        }
+        for (sum, count) in told.iter_mut().zip(world.told) {
+            *sum += count;
+        }
+        drop(guard);
+    }
+    let least = (SEEDS as u32) * STEPS / 20;
+    assert!(told.iter().all(|count| *count > least), "{told:?}, of {least} at least");
+}
+
+/// Whatever a fix-up is made of, it is a `SET` of known variables and nothing else.
+#[test]
+fn fix_ups_set_known_variables_only() {
+    let mut world = World::new(1);
+    for _ in 0..STEPS {
+        world.step();
+        let text = world.links[0].state.settings().fix_up(world.links[1].state.settings());
+        if text != "SET " {
+            let intent = Intent::read(text.as_bytes(), Dialect::default());
+            assert!(intent.pin.is_none() && intent.sets.is_some(), "{text}");
+            let mut tokens = Lexer::new(text.as_bytes(), Dialect::default());
+            assert!(tokens.all(|token| token != Token::Symbol(b';')));
+        }
+    }
+}
+
+/// Names the seed if a panic passes by.
+struct Told(u64);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("seed {}", self.0);
+        }
+    }
+}

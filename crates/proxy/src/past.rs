@@ -1,0 +1,135 @@
+//! Statements that ask for what came before them: messages, counts of rows, the last insert id. They are answered by the
+//! link that knows, or by what is known without it; never by another client's past.
+//!
+//! * Messages keep the link with its client, until a statement clears them or somebody has waited for the link.
+//! * Counts are told by the link that the client used last, if nobody has used it since.
+//! * The last insert id is known by the link of the insert. Before somebody else uses that, it is asked for it.
+
+use std::rc::Rc;
+
+use engine::insert_id::InsertId;
+use engine::session::{Diagnostics, Messages};
+
+use crate::admit;
+use crate::client::{Client, Turn};
+use crate::fault::{Fault, Kind};
+use crate::fixups;
+use crate::links::{Flight, Link, Purpose};
+use crate::worker::Worker;
+
+/// What a statement asks for.
+#[derive(Clone, Copy)]
+pub(crate) struct Past {
+    pub(crate) messages: Messages,
+    pub(crate) counts: bool,
+    pub(crate) insert_id: bool,
+}
+
+/// Where the answer is.
+pub(crate) enum Found {
+    /// On the client's link, or on any.
+    Here,
+    /// On a link that somebody uses, and that has been asked already.
+    Soon,
+    Nowhere(Fault),
+}
+
+/// Finds the link that can answer, and gives it to the client.
+pub(crate) fn find(worker: &Rc<Worker>, client: &Rc<Client>, past: Past) -> Found {
+    let is_asked = past.messages == Messages::AskedFor;
+    if is_asked && client.session.borrow().diagnostics() == Diagnostics::Lost {
+        return nowhere(
+            "the messages of its last statement were on a link that somebody waited for",
+        );
+    }
+    if past.counts && !claim(worker, client, |link| link.state.borrow().last_client == client.id) {
+        return nowhere(
+            "another client has used the link of the statement before, which has counted",
+        );
+    }
+    // What runs on a link that is kept may ask for it unseen.
+    match find_insert_id(worker, client, past.insert_id) {
+        Found::Nowhere(_) if !past.insert_id => Found::Here,
+        found => found,
+    }
+}
+
+/// A client whose command was held until its last insert id is known goes on.
+pub(crate) fn resume(worker: &Rc<Worker>, client: &Rc<Client>) {
+    if client.turn.get() != Turn::Preparation {
+        return;
+    }
+    if client.asks_insert_id.get() && client.session.borrow().insert_id == InsertId::Lost {
+        return admit::refuse_held(worker, client, &insert_id_is_lost());
+    }
+    let mut held = client.held.take();
+    let upload = client.upload.get();
+    let urgent = client.session.borrow().in_transaction();
+    admit::enter(worker, client, &mut held, upload, urgent);
+    worker.buffers.forget(held);
+}
+
+fn find_insert_id(worker: &Rc<Worker>, client: &Rc<Client>, is_asked: bool) -> Found {
+    if !is_asked && client.session.borrow().pin().is_none() {
+        return Found::Here;
+    }
+    let id = match client.session.borrow().insert_id {
+        InsertId::Known(_) => return Found::Here,
+        InsertId::OnLink { link, .. } => link,
+        InsertId::Lost => return lost(),
+    };
+    let is_it = |link: &Rc<Link>| link.id == id;
+    if client.link().as_ref().is_some_and(is_it) {
+        return Found::Here;
+    }
+    if client.link.borrow().is_none() && claim(worker, client, is_it) {
+        return Found::Here;
+    }
+    let Some(link) = worker.links.borrow().get(&id).cloned() else { return lost() };
+    let asks = |flight: &Flight| flight.purpose == Purpose::Capture(client.id);
+    if link.flights.borrow().iter().any(asks) {
+        return Found::Soon;
+    }
+    // The client has to keep another link: this one is only asked.
+    let idle = link.key.get().and_then(|key| worker.gate.borrow_mut().claim(key, is_it));
+    match idle {
+        Some(link) => {
+            fixups::ask_insert_id(client.id, &link);
+            Found::Soon
+        }
+        None => lost(),
+    }
+}
+
+fn lost() -> Found {
+    Found::Nowhere(insert_id_is_lost())
+}
+
+pub(crate) fn insert_id_is_lost() -> Fault {
+    cannot_tell("nobody knows the last insert id of this session for sure")
+}
+
+fn nowhere(why: &str) -> Found {
+    Found::Nowhere(cannot_tell(why))
+}
+
+fn cannot_tell(why: &str) -> Fault {
+    let message = format!(
+        "Flifo cannot answer this any more: {why}. Ask in a transaction, or set this user's mode to \
+         \"carried\""
+    );
+    Fault::new(Kind::CannotTell, message)
+}
+
+/// Gives the client such a link, unless it has one already: what it has done since then is on that.
+fn claim(worker: &Rc<Worker>, client: &Rc<Client>, is_it: impl Fn(&Rc<Link>) -> bool) -> bool {
+    if client.link.borrow().is_some() {
+        return true;
+    }
+    let Some(key) = client.key.get() else { return false };
+    let link = worker.gate.borrow_mut().claim(key, is_it);
+    if let Some(link) = &link {
+        link.hold_for(client);
+    }
+    link.is_some()
+}

@@ -1,0 +1,102 @@
+//! Links whose client has left something on them: their sessions begin anew, are asked what they are now, and go back.
+//!
+//! `COM_RESET_CONNECTION` also ends session tracking, silently: it is asked for again, and the variables' values with
+//! it. A link that does not answer as it should is closed; so is one on which a client has done what a reset does not
+//! undo (a role, an option of the connection, whatever a routine may have done).
+
+use std::rc::Rc;
+
+use engine::insert_id::InsertId;
+use engine::session::Session;
+use wire::command::Command;
+use wire::response::OkPacket;
+
+use crate::admit;
+use crate::client::Client;
+use crate::fixups::{self, FixUp};
+use crate::links::{Link, Purpose};
+use crate::opener::TRACK;
+use crate::pins;
+use crate::worker::Worker;
+
+/// What a link is told, one after the other in one write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Reset,
+    /// Changes are to be reported again.
+    Track,
+    /// What the variables are now.
+    Ask,
+}
+
+/// The client's session begins anew: its link, if it has one, is free of it.
+pub(crate) fn give_up(worker: &Rc<Worker>, client: &Client) {
+    if let Some(link) = client.link.take() {
+        clean(worker, client, &link);
+    }
+}
+
+/// Makes a link that this client had, on which nothing runs, one for everybody; or closes it.
+pub(crate) fn clean(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>) {
+    link.holder.take();
+    pins::ended(client);
+    let session = client.session.borrow();
+    if is_in_doubt(&session, link) {
+        return link.close();
+    }
+    if session.can_yield() || !session.holds_link() {
+        drop(session);
+        return admit::give_back(worker, link);
+    }
+    let fresh = Rc::clone(link.state.borrow().fresh());
+    let Some(ask) = fresh.probe(fresh.all()).filter(|_| !fresh.all().is_empty()) else {
+        // A link of which nothing is known cannot be checked.
+        return link.close();
+    };
+    // What the old session had prepared is closed with it.
+    link.known.borrow_mut().clear();
+    link.ahead.borrow_mut().clear();
+    link.in_one_write(|| {
+        for (step, command, text) in [
+            (Step::Reset, Command::ResetConnection, ""),
+            (Step::Track, Command::Query, TRACK),
+            (Step::Ask, Command::Query, &ask),
+        ] {
+            let (purpose, body) = (Purpose::Reset(step), text.as_bytes().to_vec());
+            fixups::send(link, FixUp { purpose, command, body });
+        }
+    });
+}
+
+fn is_in_doubt(session: &Session, link: &Link) -> bool {
+    let is_busy = !link.flights.borrow().is_empty() || link.being_killed.get();
+    link.key.get().is_none() || is_busy || link.is_closing() || session.is_beyond_reset()
+}
+
+/// Learns what the variables are. False: they are not all there.
+pub(crate) fn renew(worker: &Worker, link: &Link, ok: &OkPacket<'_>) -> bool {
+    link.state.borrow_mut().renew(ok, &mut worker.interned.borrow_mut())
+}
+
+/// One of the commands has been answered.
+pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, step: Step, failed: bool) {
+    if failed {
+        tracing::debug!(link = link.id, ?step, "a link could not be reset");
+        link.close();
+    } else if step == Step::Ask && !link.is_closing() {
+        worker.counters.links_reset.add(1);
+        admit::give_back(worker, link);
+    }
+}
+
+/// The link is gone, and with it what only it knew of its last client.
+pub(crate) fn forget(worker: &Worker, link: &Link) {
+    for client in worker.clients.borrow().values() {
+        if client.session.borrow().insert_id.is_on(link.id) {
+            client.session.borrow_mut().insert_id = InsertId::Lost;
+            if client.awaits_insert_id.replace(false) {
+                worker.shared.mail(worker.index, crate::worker::Mail::Resume(client.id));
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What clients of one shared link are told of their own past: messages, counts, insert ids, transactions that have only
+//! been begun; and what a link is when its client has left something on it.
+
+use std::time::{Duration, Instant};
+
+use testkit::client::Client;
+
+use crate::shared::{Shared, fails, ok};
+
+/// Another client uses the link, and leaves traces of its own on it.
+fn disturb(other: &mut Client) {
+    ok(other, "INSERT INTO t (b) VALUES (1), (2), (3)");
+    fails(other, "SELECT nothing");
+    // Until this, the link is kept for the error.
+    ok(other, "SELECT COUNT(*) FROM t");
+}
+
+fn pair(schema: &str) -> (Shared, Client, Client) {
+    let shared = Shared::start(schema);
+    let (mut one, other) = (shared.client(), shared.client());
+    ok(&mut one, "CREATE TABLE t (a INT AUTO_INCREMENT PRIMARY KEY, b INT)");
+    (shared, one, other)
+}
+
+#[test]
+fn insert_ids_are_those_of_the_client() {
+    let (shared, mut one, mut other) = pair("past_ids");
+    assert_eq!(ok(&mut one, "SELECT LAST_INSERT_ID()"), "0");
+    ok(&mut one, "INSERT INTO t (b) VALUES (1)");
+    disturb(&mut other);
+    assert_eq!(ok(&mut one, "SELECT LAST_INSERT_ID()"), "1");
+    assert_eq!(ok(&mut other, "SELECT LAST_INSERT_ID()"), "2");
+    // An explicit number is reported as well, and is none.
+    ok(&mut one, "INSERT INTO t VALUES (77, 1)");
+    disturb(&mut other);
+    assert_eq!(ok(&mut one, "SELECT LAST_INSERT_ID(), @@identity"), "1 1");
+    assert_eq!(ok(&mut other, "SELECT LAST_INSERT_ID()"), "78");
+    assert_eq!(ok(&mut shared.client(), "SELECT LAST_INSERT_ID()"), "0");
+    ok(&mut one, "INSERT INTO t (b) SELECT LAST_INSERT_ID()");
+    assert_eq!(ok(&mut other, "SELECT b FROM t ORDER BY a DESC LIMIT 1"), "1");
+    assert_eq!(shared.end()("links_opened"), 1);
+}
+
+#[test]
+fn an_insert_id_outlives_what_is_done_on_another_link() {
+    let (shared, mut one, mut other) = pair("past_ids_held");
+    ok(&mut one, "INSERT INTO t (b) VALUES (1)");
+    ok(&mut one, "BEGIN");
+    ok(&mut other, "INSERT INTO t (b) VALUES (1)");
+    assert_eq!(ok(&mut one, "SELECT LAST_INSERT_ID() FROM t LIMIT 1"), "1");
+    assert_eq!(ok(&mut one, "SELECT @x, LAST_INSERT_ID()"), "NULL 1");
+    drop(one);
+    assert_eq!(ok(&mut other, "SELECT LAST_INSERT_ID()"), "2");
+    drop(shared);
+}
+
+#[test]
+fn messages_are_those_of_the_client() {
+    let (shared, mut one, mut other) = pair("past_messages");
+    let warned = "Warning 1292 Truncated incorrect INTEGER value: 'abc'";
+    fails(&mut other, "SELECT nothing");
+    drop(other);
+    // The link still has the other's error: a statement without a table does not clear it.
+    ok(&mut one, "SELECT 1");
+    assert_eq!(ok(&mut one, "SHOW WARNINGS"), "");
+    assert_eq!(ok(&mut one, "SELECT @@warning_count, @@error_count"), "0 0");
+    ok(&mut one, "SELECT CAST('abc' AS INT)");
+    assert_eq!(ok(&mut one, "SHOW WARNINGS"), warned);
+    ok(&mut one, "SELECT 1");
+    assert_eq!(ok(&mut one, "SHOW WARNINGS"), warned);
+    ok(&mut one, "SELECT COUNT(*) FROM t");
+    assert!(shared.is_free());
+    assert_eq!(ok(&mut one, "SHOW WARNINGS"), "");
+}
+
+#[test]
+fn a_link_that_is_kept_for_messages_goes_to_who_waits() {
+    let (shared, mut one, _other) = pair("past_yield");
+    fails(&mut one, "SELECT nothing");
+    assert!(shared.is_free(), "it is taken back");
+    assert_eq!(fails(&mut one, "SHOW WARNINGS"), 1105, "and this is said, not guessed");
+    ok(&mut one, "SELECT COUNT(*) FROM t");
+    assert_eq!(ok(&mut one, "SHOW WARNINGS"), "");
+}
+
+#[test]
+fn counts_are_those_of_the_client_or_unknown() {
+    let (_shared, mut one, mut other) = pair("past_counts");
+    ok(&mut one, "INSERT INTO t (b) VALUES (1), (2)");
+    assert_eq!(ok(&mut one, "SELECT ROW_COUNT()"), "2");
+    ok(&mut one, "SELECT b FROM t");
+    assert_eq!(ok(&mut one, "SELECT FOUND_ROWS()"), "2");
+    ok(&mut one, "UPDATE t SET b = 5");
+    ok(&mut other, "SELECT 1");
+    assert_eq!(fails(&mut one, "SELECT ROW_COUNT()"), 1105);
+    ok(&mut one, "BEGIN");
+    assert_eq!(ok(&mut other, "SELECT 1"), "1");
+    ok(&mut one, "COMMIT");
+}
+
+#[test]
+fn a_transaction_that_has_only_begun_takes_no_link() {
+    let (shared, mut one, mut other) = pair("past_begin");
+    for (begin, end) in [("BEGIN", "COMMIT"), ("START TRANSACTION", "ROLLBACK")] {
+        ok(&mut one, begin);
+        assert!(shared.is_free());
+        ok(&mut one, end);
+        ok(&mut one, begin);
+        ok(&mut one, "INSERT INTO t (b) VALUES (9)");
+        assert!(!shared.is_free(), "now it has");
+        ok(&mut one, end);
+    }
+    assert_eq!(ok(&mut other, "SELECT COUNT(*) FROM t"), "1", "one of two was committed");
+    ok(&mut one, "BEGIN");
+    ok(&mut one, "DELETE FROM t");
+    ok(&mut one, "COMMIT AND CHAIN");
+    assert!(!shared.is_free(), "another one has begun at once");
+    ok(&mut one, "ROLLBACK");
+    ok(&mut one, "BEGIN");
+    ok(&mut one, "CREATE TABLE u (a INT)");
+    assert!(shared.is_free(), "a definition commits");
+}
+
+#[test]
+fn nothing_is_left_on_a_link_that_was_reset() {
+    let (shared, mut one, mut other) = pair("past_reset");
+    for leave in [
+        "SET @x = 1",
+        "CREATE TEMPORARY TABLE temp (a INT)",
+        "SELECT GET_LOCK('l', 1)",
+        "SET timestamp = 5",
+        "LOCK TABLES t WRITE",
+        "HANDLER t OPEN",
+        "SELECT LAST_INSERT_ID(7)",
+        "SET NAMES gbk",
+        "SET sql_mode = ''; SELECT 1",
+    ] {
+        let mut leaver = shared.client();
+        ok(&mut leaver, leave);
+        ok(&mut leaver, "SET SESSION wait_timeout=5, sql_mode='ANSI'");
+        drop(leaver);
+        let mut looker = shared.client();
+        let seen = ok(
+            &mut looker,
+            "SELECT @x, IS_FREE_LOCK('l'), UNIX_TIMESTAMP() > 5, LAST_INSERT_ID(), @@wait_timeout, \
+             @@sql_mode LIKE '%ANSI%', @@character_set_client",
+        );
+        assert_eq!(seen, "NULL 1 1 0 28800 0 utf8mb4", "{leave}");
+        drop(looker);
+        assert_eq!(fails(&mut one, "SELECT * FROM temp"), 1146);
+        ok(&mut one, "SELECT COUNT(*) FROM t");
+        // Changes are reported again.
+        ok(&mut one, "SET time_zone='+09:00'");
+        assert_eq!(ok(&mut other, "SELECT @@time_zone"), "SYSTEM");
+        assert_eq!(ok(&mut one, "SELECT @@time_zone"), "+09:00");
+    }
+    drop((one, other));
+    let counted = shared.end();
+    assert_eq!(counted("links_opened"), 1, "it is still the first one");
+    assert!(counted("links_reset") >= 9);
+}
+
+#[test]
+fn what_a_reset_does_not_undo_costs_the_link() {
+    let (shared, one, _other) = pair("past_drop");
+    drop(one);
+    for leave in [
+        "SET ROLE NONE",
+        "BEGIN NOT ATOMIC SET @x = 1; END",
+        "XA START 'a'",
+        "EXECUTE IMMEDIATE 'SET ROLE NONE'",
+    ] {
+        ok(&mut shared.client(), leave);
+        let begun = Instant::now();
+        while !shared.is_free() {
+            assert!(begun.elapsed() < Duration::from_secs(5), "{leave}");
+        }
+    }
+    let counted = shared.end();
+    assert_eq!((counted("links_opened"), counted("links_reset")), (5, 0));
+}
