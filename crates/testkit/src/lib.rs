@@ -2,6 +2,7 @@
 //! tests need around them.
 pub mod asking;
 pub mod client;
+pub mod differ;
 pub mod fake_client;
 pub mod fake_server;
 pub mod flifo;

@@ -7,6 +7,7 @@ mod bare;
 mod benching;
 mod comparing;
 mod corpus;
+mod differ;
 mod hostile_clients;
 mod hostile_commands;
 mod hostile_servers;

@@ -1,0 +1,20 @@
+//! The differential test: the same program of several clients runs directly against one server and through Flifo
+//! against an equal one, and every reply must be the same.
+//!
+//! [`program`] is what is run, [`text`] how it is written down, [`generate`] makes it from a seed and the tables in
+//! `kinds`. [`peer`] is one client, [`run`] has several of them take their turns, [`compare`] judges, [`shrink`] finds
+//! the shortest program that still differs, [`site`] owns servers and accounts, [`campaign`] does all of it for many
+//! seeds. Invariants: clients of one program have schemas, locks and names of their own, so that what one is answered
+//! depends on no other; whatever is masked is masked in [`peer`], and listed there.
+
+pub mod campaign;
+pub mod compare;
+pub mod generate;
+mod kinds;
+pub mod peer;
+pub mod program;
+mod reading;
+pub mod run;
+pub mod shrink;
+pub mod site;
+pub mod text;

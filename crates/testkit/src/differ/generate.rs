@@ -1,0 +1,306 @@
+//! Makes programs from seeds: several clients, each with sessions of a few statements, in one order.
+//!
+//! The same seed makes the same program. Knows what a kind's braces mean; which kinds there are is `kinds`'s.
+
+use std::collections::VecDeque;
+
+use super::kinds::{PROBES, TOPICS, Topic, When};
+use super::program::{
+    Abilities, Action, Brand, How, Pace, Plan, Program, Slot, Step, USERS, replace,
+};
+use super::text::parse_action;
+
+pub use super::kinds::count as kinds;
+
+/// What a program shall be like.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub brand: Brand,
+    pub clients: usize,
+    /// Steps of all clients together.
+    pub steps: usize,
+}
+
+/// A random number generator (SplitMix64): small, and the same everywhere.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub fn number(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// A number below `end`, which is not zero.
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.number() % end as u64) as usize
+    }
+
+    /// True once in `times`.
+    pub fn once_in(&mut self, times: usize) -> bool {
+        self.below(times) == 0
+    }
+
+    fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
+        from[self.below(from.len())]
+    }
+}
+
+/// Makes the program of a seed.
+pub fn generate(seed: u64, shape: Shape) -> Program {
+    let mut random = Random::new(seed);
+    let style = Style {
+        pace: if random.once_in(3) { Pace::Rush } else { Pace::Turns },
+        alone: random.once_in(12),
+    };
+    let clients: Vec<_> = (0..shape.clients).map(|number| plan(&mut random, number)).collect();
+    let users: Vec<usize> = clients.iter().map(|plan| plan.user).collect();
+    let mut writers: Vec<_> =
+        (0..shape.clients).map(|number| Writer::new(number, style, &users)).collect();
+    let mut steps = Vec::with_capacity(shape.steps);
+    let mut turn = 0;
+    while steps.len() < shape.steps {
+        // Often the same client goes on, so that others find what it has left half done.
+        if !random.once_in(3) {
+            turn = random.below(writers.len());
+        }
+        if writers[turn].pending.is_empty() {
+            writers[turn].write(&mut random);
+            if let Some(victim) = writers[turn].victim.take() {
+                if writers[victim].pending.is_empty() && victim != turn {
+                    writers[victim].was_killed();
+                } else {
+                    // In the middle of something that must be finished.
+                    writers[turn].pending.clear();
+                    continue;
+                }
+            }
+        }
+        let action = writers[turn].pending.pop_front();
+        steps.extend(action.map(|action| Step { client: turn, action }));
+    }
+    let title = vec![format!("Made from seed {seed}.")];
+    Program { title, only: Some(shape.brand), pace: style.pace, clients, steps }
+}
+
+fn plan(random: &mut Random, number: usize) -> Plan {
+    let abilities = Abilities {
+        no_eof: random.once_in(2),
+        track: false,
+        multi: random.once_in(2),
+        found: random.once_in(6),
+        cache: random.once_in(4),
+    };
+    Plan { user: number % USERS, in_schema: !random.once_in(6), abilities }
+}
+
+/// What holds for a whole program.
+#[derive(Clone, Copy)]
+struct Style {
+    pace: Pace,
+    /// The first client takes locks of the whole server; the others merely read.
+    alone: bool,
+}
+
+/// Makes up what one client does.
+struct Writer {
+    number: usize,
+    topics: Vec<&'static Topic>,
+    topic: &'static Topic,
+    pending: VecDeque<Action>,
+    /// Sessions so far, which makes names unique.
+    session: u32,
+    /// Kinds that are left of this session.
+    left: usize,
+    connected: bool,
+    others: Vec<usize>,
+    victim: Option<usize>,
+}
+
+impl Writer {
+    fn new(number: usize, style: Style, users: &[usize]) -> Self {
+        let fits = |topic: &&Topic| match topic.when {
+            _ if style.alone && number > 0 => MERELY_READ.contains(&topic.name),
+            When::Always => true,
+            When::Alone => style.alone,
+            When::InTurns => style.pace == Pace::Turns,
+        };
+        let topics: Vec<_> = TOPICS.iter().copied().flatten().filter(fits).collect();
+        let is_mate = |other: &usize| *other != number && users[*other] == users[number];
+        Self {
+            number,
+            topic: topics[0],
+            topics,
+            pending: VecDeque::new(),
+            session: 0,
+            left: 0,
+            connected: false,
+            others: (0..users.len()).filter(is_mate).collect(),
+            victim: None,
+        }
+    }
+
+    /// Makes up the next thing that this client does.
+    fn write(&mut self, random: &mut Random) {
+        if !self.connected {
+            self.connected = true;
+            self.session += 1;
+            self.left = 2 + random.below(12);
+            self.pending.push_back(Action::Connect);
+            return;
+        }
+        if self.left == 0 {
+            self.connected = false;
+            let vanishes = random.once_in(4);
+            self.pending.push_back(if vanishes { Action::Vanish } else { Action::Quit });
+            return;
+        }
+        self.left -= 1;
+        let kind = if random.once_in(4) {
+            random.pick(PROBES)
+        } else {
+            if random.once_in(3) {
+                self.topic = random.pick(&self.topics);
+            }
+            random.pick(self.topic.kinds)
+        };
+        let slot = 1 + random.below(3);
+        for step in kind.split(" ;; ") {
+            let step = self.fill(step, slot, random);
+            match step.strip_prefix(':') {
+                Some(action) => self.pending.extend(parse_action(action)),
+                None => self.ask(bytes(&step), random),
+            }
+        }
+    }
+
+    /// Asks as a query, or now and then by a prepared statement.
+    fn ask(&mut self, text: Vec<u8>, random: &mut Random) {
+        const SLOT: u8 = 9;
+        // A statement that names another client is one step.
+        if !random.once_in(8) || text.windows(4).any(|window| window == b"{id:") {
+            return self.pending.push_back(Action::Query(text));
+        }
+        let (how, values) = (How::Plain, Vec::new());
+        self.pending.push_back(Action::Prepare { slot: SLOT, text });
+        self.pending.push_back(Action::Execute { slot: Slot::Is(SLOT), how, values });
+        self.pending.push_back(Action::Close { slot: SLOT });
+    }
+
+    /// Somebody has killed its connection; it notices, and comes again.
+    fn was_killed(&mut self) {
+        self.pending.push_back(Action::Ping);
+        self.pending.push_back(Action::Connect);
+        self.connected = true;
+        self.session += 1;
+    }
+
+    /// Puts in what the seed decides.
+    fn fill(&mut self, step: &str, slot: usize, random: &mut Random) -> String {
+        let mut out = String::new();
+        let mut rest = step;
+        while let Some((before, after)) = rest.split_once('{') {
+            let Some((inside, after)) = after.split_once('}') else { break };
+            out.push_str(before);
+            out.push_str(&self.choose(inside, slot, step, random));
+            rest = after;
+        }
+        out + rest
+    }
+
+    fn choose(&mut self, inside: &str, slot: usize, step: &str, random: &mut Random) -> String {
+        const WORDS: &[&str] = &["ant", "bee", "cat", "dog", "eel"];
+        if inside.contains('|') {
+            let choices: Vec<&str> = inside.split('|').collect();
+            return random.pick(&choices).to_owned();
+        }
+        match inside {
+            "n" => random.below(100).to_string(),
+            "w" => random.pick(WORDS).to_owned(),
+            "p" => slot.to_string(),
+            "s" => super::peer::schema(self.number),
+            "lock" => format!("lock{}_{}", self.number, self.session),
+            "xid" => format!("xa{}_{}", self.number, self.session),
+            "victim" => {
+                // Alone in its user, a client tries itself.
+                let other = if self.others.is_empty() {
+                    self.number
+                } else {
+                    self.others[random.below(self.others.len())]
+                };
+                self.victim = Some(other);
+                if step.starts_with(':') { other.to_string() } else { format!("{{id:{other}}}") }
+            }
+            // For the peer, or none of ours.
+            other => format!("{{{other}}}"),
+        }
+    }
+}
+
+/// Topics whose kinds take no lock and open no transaction.
+const MERELY_READ: &[&str] = &[
+    "variables, set in every form",
+    "character sets and collations",
+    "user variables",
+    "reads that leave nothing",
+    "counts of rows",
+];
+
+/// The bytes of a text in which `\xff` stands for one.
+fn bytes(text: &str) -> Vec<u8> {
+    let mut out = text.as_bytes().to_vec();
+    for at in super::program::find_all(text.as_bytes(), b"\\x") {
+        let code = text.get(at..at + 4).unwrap_or_default();
+        if let Some(byte) = code.get(2..).and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            out = replace(&out, code.as_bytes(), &[byte]);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::differ::text::{parse, print};
+
+    const SHAPE: Shape = Shape { brand: Brand::MariaDb, clients: 8, steps: 500 };
+
+    #[test]
+    fn a_seed_makes_one_program_and_it_can_be_written_down() {
+        assert!(kinds() >= 400, "{}", kinds());
+        for seed in 0..50 {
+            let program = generate(seed, SHAPE);
+            assert_eq!(generate(seed, SHAPE), program);
+            assert_eq!(parse(&print(&program)).unwrap(), program, "seed {seed}");
+        }
+        assert_ne!(generate(1, SHAPE).steps, generate(2, SHAPE).steps);
+    }
+
+    #[test]
+    fn every_action_of_every_kind_can_be_read() {
+        let mut random = Random::new(1);
+        let style = Style { pace: Pace::Turns, alone: true };
+        let mut writer = Writer::new(0, style, &[0, 0]);
+        for kind in TOPICS.iter().copied().flatten().flat_map(|topic| topic.kinds) {
+            for step in kind.split(" ;; ") {
+                let step = writer.fill(step, 1, &mut random);
+                let action = step.strip_prefix(':').map(parse_action);
+                assert_ne!(action, Some(None), "{step}");
+                assert!(!step.contains("{n}"), "{step}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_topic_of_those_who_merely_read_exists() {
+        let names: Vec<_> = TOPICS.iter().copied().flatten().map(|topic| topic.name).collect();
+        assert!(MERELY_READ.iter().all(|name| names.contains(name)));
+    }
+}

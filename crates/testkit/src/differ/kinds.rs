@@ -1,0 +1,69 @@
+//! What clients of a program say: tables of kinds of statement, topic by topic.
+//!
+//! A kind is one step or several, separated by ` ;; `. A step that begins with a colon is an action as programs write
+//! it, any other one a query. Braces hold what a seed decides:
+//!
+//! * `{one|another}`: one of these;
+//! * `{n}` a small number, `{w}` a word, `{s}` the client's schema, `{p}` a slot, the same one in all of a kind;
+//! * `{lock}` and `{xid}`: names that no other session of the program uses;
+//! * `{victim}`: another client;
+//! * `{id}` stays, for the client's connection id.
+//!
+//! Invariants: what a kind is answered depends on its client's session and schemas only, never on time, on chance or
+//! on other clients; a kind of a topic that is not `alone` never waits for another client.
+
+mod commands;
+mod reads;
+mod routines;
+mod state;
+mod transactions;
+mod variables;
+
+/// Kinds that belong together: one is likely to be followed by another one of the same topic.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Topic {
+    pub name: &'static str,
+    pub when: When,
+    pub kinds: &'static [&'static str],
+}
+
+/// Which programs have a topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum When {
+    Always,
+    /// Only those in which all other clients merely read: it holds locks of the whole server.
+    Alone,
+    /// Only those whose clients take turns: it names other clients.
+    InTurns,
+}
+
+pub(super) const TOPICS: &[&[Topic]] = &[
+    variables::TOPICS,
+    state::TOPICS,
+    routines::TOPICS,
+    transactions::TOPICS,
+    reads::TOPICS,
+    commands::TOPICS,
+];
+
+/// What most programs ask again and again: it tells of state that leaked.
+pub(super) const PROBES: &[&str] = &[
+    "SELECT @@autocommit, @@sql_mode, @@time_zone, @@character_set_client, \
+     @@character_set_connection, @@character_set_results, @@collation_connection, \
+     @@group_concat_max_len, @@max_sort_length, @@sql_safe_updates, @@sql_select_limit, \
+     @@foreign_key_checks, @@unique_checks, @@lc_time_names, @@div_precision_increment, \
+     @@default_week_format, @@auto_increment_increment, @@sql_auto_is_null, @@wait_timeout, \
+     @@innodb_lock_wait_timeout, @@lock_wait_timeout, @@completion_type, @@insert_id",
+    "SELECT @a, @b, @c, @r, @p, @f, @trigger, @ps, @big",
+    "SELECT DATABASE(), SCHEMA(), USER(), CURRENT_USER()",
+    "SHOW SESSION VARIABLES LIKE '{character_set_%|collation%|max_%|sql_%|tx_%|%timeout|div%|auto%}'",
+    "SELECT @@SESSION.last_insert_id, LAST_INSERT_ID(), @@identity",
+    "SELECT CHARSET('x'), COLLATION('x'), CHARSET(USER()), COERCIBILITY('x')",
+    "SELECT * FROM t ORDER BY id",
+    "SELECT {n} AS number, '{w}' AS word",
+];
+
+/// How many kinds there are.
+pub fn count() -> usize {
+    TOPICS.iter().copied().flatten().map(|topic| topic.kinds.len()).sum::<usize>() + PROBES.len()
+}

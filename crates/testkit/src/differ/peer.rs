@@ -1,0 +1,463 @@
+//! One client of a program: does one step after the other, and says what it was answered.
+//!
+//! Invariant: all that may differ between two equal servers is masked here, and nowhere else. These are the masks:
+//!
+//! 1. The greeting, and of a login or change of user every packet but the last, whose sequence id depends on how the
+//!    password was asked for.
+//! 2. The id of a prepared statement in the answer to its preparation, and in error 1243.
+//! 3. Connection ids in errors 1094 and 1095, which repeat what a `KILL` has named.
+//! 4. How a killed connection ends: with error 1927 (MariaDB), with an end of the stream, or with a reset.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use wire::Capabilities;
+use wire::auth::{Nonce, Plugin, Secret};
+use wire::bytes::Write;
+use wire::command::Command;
+use wire::handshake::{AuthPacket, Greeting, Login};
+use wire::response::{ERR, ErrPacket, OK};
+use wire::statement;
+
+use super::program::{Abilities, Action, How, Plan, Slot, Value, replace};
+use super::reading::{Packets, Shape};
+
+pub use super::reading::Packet;
+
+/// What came of one step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Reply(Vec<Packet>),
+    /// The connection ended, after these packets.
+    Closed(Vec<Packet>),
+    /// There is no connection any more.
+    Skipped,
+    /// Nothing came for [`PATIENCE`].
+    Stuck(Vec<Packet>),
+}
+
+/// Where a client logs in.
+#[derive(Clone, Debug)]
+pub struct Door {
+    pub port: u16,
+    pub password: String,
+}
+
+/// One client.
+pub struct Peer {
+    door: Door,
+    number: usize,
+    plan: Plan,
+    connection: Option<Connection>,
+}
+
+/// A connection that is logged in.
+struct Connection {
+    packets: Packets,
+    id: u32,
+    nonce: Vec<u8>,
+    /// Prepared statements of each slot.
+    statements: HashMap<u8, u32>,
+}
+
+/// A statement that was answered by nobody for so long never will be.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The name of a user of programs.
+pub fn user(number: usize) -> String {
+    format!("f{number}")
+}
+
+/// The schema of a client.
+pub fn schema(client: usize) -> String {
+    format!("d{client}")
+}
+
+/// The id of a statement that was never prepared.
+const UNKNOWN: u32 = 1 << 20;
+
+impl Peer {
+    pub fn new(door: Door, number: usize, plan: Plan) -> Self {
+        Self { door, number, plan, connection: None }
+    }
+
+    /// The connection id; zero without a connection.
+    pub fn id(&self) -> u32 {
+        self.connection.as_ref().map_or(0, |it| it.id)
+    }
+
+    /// Does one step. `ids` are the connection ids of all clients.
+    pub fn act(&mut self, action: &Action, ids: &[u32]) -> Outcome {
+        let mut packets = Vec::new();
+        let done = match action {
+            Action::Connect => {
+                self.connection = None;
+                self.connect(&mut packets)
+            }
+            Action::Quit | Action::Vanish => {
+                if let Some(mut connection) = self.connection.take()
+                    && *action == Action::Quit
+                {
+                    // It may be closed already.
+                    let _ = connection.packets.send(0, &[Command::Quit as u8]);
+                    let _ = connection.packets.read(&mut Vec::new());
+                }
+                Ok(())
+            }
+            _ => match &mut self.connection {
+                None => return Outcome::Skipped,
+                Some(connection) => {
+                    let own = Own { number: self.number, abilities: self.plan.abilities, ids };
+                    connection.ask(&self.door, &own, action, &mut packets)
+                }
+            },
+        };
+        let killed = packets.last().is_some_and(|packet| is_killed(&packet.payload));
+        let Err(error) = done else {
+            if killed {
+                self.connection = None;
+                packets.pop();
+                return Outcome::Closed(packets);
+            }
+            return Outcome::Reply(packets);
+        };
+        self.connection = None;
+        if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) {
+            return Outcome::Stuck(packets);
+        }
+        packets.retain(|packet| !is_killed(&packet.payload));
+        Outcome::Closed(packets)
+    }
+
+    fn connect(&mut self, packets: &mut Vec<Packet>) -> io::Result<()> {
+        let stream = TcpStream::connect(("127.0.0.1", self.door.port))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_nodelay(true)?;
+        let mut connection = Packets::new(stream);
+        let mut seen = Vec::new();
+        let greeting = connection.read(&mut seen)?;
+        if greeting.first() == Some(&ERR) {
+            packets.append(&mut seen);
+            return Ok(());
+        }
+        let greeting = Greeting::decode(&greeting).map_err(io::Error::other)?;
+        let schema = self.plan.in_schema.then(|| schema(self.number).into_bytes());
+        let login = Login {
+            capabilities: capabilities(self.plan, greeting.capabilities),
+            packet_max: 1 << 24,
+            collation: 45,
+            user: user(self.plan.user).into_bytes(),
+            response: prove(&greeting.nonce, &self.door.password)?,
+            schema,
+            plugin: Some(PLUGIN.to_vec()),
+            attributes: Vec::new(),
+            zstd_level: None,
+        };
+        let mut payload = Vec::new();
+        login.encode(&mut payload);
+        connection.send(1, &payload)?;
+        let mut connection = Connection {
+            packets: connection,
+            id: greeting.connection_id,
+            nonce: greeting.nonce,
+            statements: HashMap::new(),
+        };
+        let is_in = connection.finish_login(&self.door, packets)?;
+        self.connection = is_in.then_some(connection);
+        Ok(())
+    }
+}
+
+/// What a connection is told of its client.
+struct Own<'a> {
+    number: usize,
+    abilities: Abilities,
+    ids: &'a [u32],
+}
+
+impl Connection {
+    /// Answers questions for the password until there is an end. True: it is in.
+    fn finish_login(&mut self, door: &Door, packets: &mut Vec<Packet>) -> io::Result<bool> {
+        loop {
+            let mut seen = Vec::new();
+            let payload = self.packets.read(&mut seen)?;
+            let Some(mut packet) = seen.pop() else { continue };
+            let sequence = packet.sequence.wrapping_add(1);
+            match AuthPacket::decode(&payload).map_err(io::Error::other)? {
+                AuthPacket::Switch { data, .. } => {
+                    self.nonce = data.strip_suffix(&[0]).unwrap_or(data).to_vec();
+                    let proof = prove(&self.nonce, &door.password)?;
+                    self.packets.send(sequence, &proof)?;
+                }
+                AuthPacket::More(_) => {}
+                AuthPacket::Ok | AuthPacket::Err => {
+                    packet.sequence = 0;
+                    packets.push(packet);
+                    return Ok(payload.first() == Some(&OK));
+                }
+            }
+        }
+    }
+
+    fn ask(
+        &mut self,
+        door: &Door,
+        own: &Own<'_>,
+        action: &Action,
+        packets: &mut Vec<Packet>,
+    ) -> io::Result<()> {
+        if let Action::ChangeUser { user: number, in_schema } = action {
+            let payload = self.change_user(door, own, *number, *in_schema)?;
+            self.statements.clear();
+            self.packets.send(0, &payload)?;
+            return self.finish_login(door, packets).map(|_| ());
+        }
+        let (payload, shape) = self.encode(own, action);
+        // What was said before the connection ended is read in any case.
+        let sent = self.packets.send(0, &payload);
+        self.packets.read_reply(shape, own.abilities, packets)?;
+        sent?;
+        if let (Action::Prepare { slot, .. }, Some(first)) = (action, packets.first_mut())
+            && first.payload.first() == Some(&OK)
+        {
+            self.statements.insert(*slot, statement::id(&first.payload).unwrap_or(UNKNOWN));
+            statement::set_id(&mut first.payload, u32::from(*slot));
+        }
+        if *action == Action::Reset {
+            self.statements.clear();
+        }
+        packets.iter_mut().for_each(|packet| mask_error(&mut packet.payload));
+        Ok(())
+    }
+
+    fn change_user(
+        &self,
+        door: &Door,
+        own: &Own<'_>,
+        number: usize,
+        in_schema: bool,
+    ) -> io::Result<Vec<u8>> {
+        let response = prove(&self.nonce, &door.password)?;
+        let mut payload = vec![Command::ChangeUser as u8];
+        payload.put_nul_bytes(user(number).as_bytes());
+        payload.push(response.len() as u8);
+        payload.extend_from_slice(&response);
+        let schema = if in_schema { schema(own.number) } else { String::new() };
+        payload.put_nul_bytes(schema.as_bytes());
+        payload.put_u16(45);
+        payload.put_nul_bytes(PLUGIN);
+        Ok(payload)
+    }
+
+    fn encode(&self, own: &Own<'_>, action: &Action) -> (Vec<u8>, Shape) {
+        let of = |command: Command, rest: &[u8]| [&[command as u8], rest].concat();
+        let id = |slot: u8| self.id_of(slot).to_le_bytes();
+        match action {
+            Action::Query(text) => (of(Command::Query, &with_ids(text, own)), Shape::Results),
+            Action::Prepare { text, .. } => {
+                (of(Command::StmtPrepare, &with_ids(text, own)), Shape::Prepared)
+            }
+            Action::Execute { slot, how, values } => {
+                let id = match slot {
+                    Slot::Is(slot) => self.id_of(*slot),
+                    Slot::Last => statement::LAST_PREPARED,
+                };
+                (execute(id, *how, values), Shape::Results)
+            }
+            Action::Bulk { slot, rows } => (bulk(self.id_of(*slot), rows), Shape::Results),
+            Action::LongData { slot, parameter, bytes } => {
+                let rest = [&id(*slot)[..], &parameter.to_le_bytes(), bytes].concat();
+                (of(Command::StmtSendLongData, &rest), Shape::Nothing)
+            }
+            Action::Fetch { slot, rows } => {
+                let rest = [id(*slot), rows.to_le_bytes()].concat();
+                (of(Command::StmtFetch, &rest), Shape::Rows)
+            }
+            Action::ResetStatement { slot } => (of(Command::StmtReset, &id(*slot)), Shape::One),
+            Action::Close { slot } => (of(Command::StmtClose, &id(*slot)), Shape::Nothing),
+            Action::InitDb(name) => (of(Command::InitDb, name), Shape::One),
+            Action::Reset => (of(Command::ResetConnection, b""), Shape::One),
+            Action::SetOption(option) => {
+                (of(Command::SetOption, &option.to_le_bytes()), Shape::One)
+            }
+            Action::FieldList(table) => {
+                (of(Command::FieldList, &[table, &b"\0"[..]].concat()), Shape::Fields)
+            }
+            Action::Kill(client) => {
+                let id = own.ids.get(*client).copied().unwrap_or(0);
+                (of(Command::ProcessKill, &id.to_le_bytes()), Shape::One)
+            }
+            Action::Raw(bytes) => (bytes.clone(), Shape::One),
+            Action::Ping
+            | Action::Connect
+            | Action::Quit
+            | Action::Vanish
+            | Action::ChangeUser { .. } => (of(Command::Ping, b""), Shape::One),
+        }
+    }
+
+    fn id_of(&self, slot: u8) -> u32 {
+        self.statements.get(&slot).copied().unwrap_or_else(|| UNKNOWN + u32::from(slot))
+    }
+}
+
+const PLUGIN: &[u8] = b"mysql_native_password";
+
+fn capabilities(plan: Plan, offered: Capabilities) -> Capabilities {
+    let able = plan.abilities;
+    let mut wanted = Capabilities::LONG_FLAG
+        | Capabilities::PROTOCOL_41
+        | Capabilities::LOCAL_FILES
+        | Capabilities::TRANSACTIONS
+        | Capabilities::SECURE_CONNECTION
+        | Capabilities::MULTI_RESULTS
+        | Capabilities::PS_MULTI_RESULTS
+        | Capabilities::PLUGIN_AUTH
+        | Capabilities::BULK;
+    // A client of MariaDB does not say that it is MySQL's, or its extended abilities count for nothing.
+    if offered.has(Capabilities::LONG_PASSWORD) {
+        wanted = wanted | Capabilities::LONG_PASSWORD;
+    }
+    for (is, capability) in [
+        (able.no_eof, Capabilities::DEPRECATE_EOF),
+        (able.track, Capabilities::SESSION_TRACK),
+        (able.multi, Capabilities::MULTI_STATEMENTS),
+        (able.found, Capabilities::FOUND_ROWS),
+        (able.cache, Capabilities::CACHE_METADATA),
+        (plan.in_schema, Capabilities::CONNECT_WITH_DB),
+    ] {
+        if is {
+            wanted = wanted | capability;
+        }
+    }
+    wanted & offered
+}
+
+fn prove(nonce: &[u8], password: &str) -> io::Result<Vec<u8>> {
+    let plugin = Plugin::NativePassword;
+    let nonce = Nonce::from_server(&plugin, nonce).map_err(io::Error::other)?;
+    Ok(plugin.respond(&Secret::from(password), &nonce).unwrap_or_default())
+}
+
+/// The text with connection ids put in.
+fn with_ids(text: &[u8], own: &Own<'_>) -> Vec<u8> {
+    if !text.windows(3).any(|window| window == b"{id") {
+        return text.to_vec();
+    }
+    let id_of = |client: usize| own.ids.get(client).copied().unwrap_or(0).to_string();
+    let mut text = replace(text, b"{id}", id_of(own.number).as_bytes());
+    for client in 0..own.ids.len() {
+        text = replace(&text, format!("{{id:{client}}}").as_bytes(), id_of(client).as_bytes());
+    }
+    text
+}
+
+const TYPE_LONGLONG: u8 = 8;
+const TYPE_VAR_STRING: u8 = 0xfd;
+const TYPE_BLOB: u8 = 0xfc;
+
+fn type_of(value: &Value) -> [u8; 2] {
+    match value {
+        Value::Int(_) => [TYPE_LONGLONG, 0],
+        Value::Null | Value::Text(_) => [TYPE_VAR_STRING, 0],
+        Value::Long => [TYPE_BLOB, 0],
+    }
+}
+
+fn put_value(out: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::Int(value) => out.extend_from_slice(&value.to_le_bytes()),
+        Value::Text(value) => out.put_lenenc_bytes(value),
+        Value::Null | Value::Long => {}
+    }
+}
+
+fn execute(id: u32, how: How, values: &[Value]) -> Vec<u8> {
+    let mut out = vec![Command::StmtExecute as u8];
+    out.put_u32(id);
+    out.push(u8::from(how == How::Cursor));
+    out.put_u32(1);
+    if values.is_empty() {
+        return out;
+    }
+    let mut nulls = vec![0_u8; values.len().div_ceil(8)];
+    for (at, value) in values.iter().enumerate() {
+        if *value == Value::Null {
+            nulls[at / 8] |= 1 << (at % 8);
+        }
+    }
+    out.extend_from_slice(&nulls);
+    out.push(u8::from(how != How::Untyped));
+    if how != How::Untyped {
+        values.iter().for_each(|value| out.extend_from_slice(&type_of(value)));
+    }
+    values.iter().for_each(|value| put_value(&mut out, value));
+    out
+}
+
+/// MariaDB's bulk execute: all rows of parameters in one command, their types in front.
+fn bulk(id: u32, rows: &[Vec<Value>]) -> Vec<u8> {
+    const SEND_TYPES: u16 = 128;
+    let mut out = vec![Command::StmtBulkExecute as u8];
+    out.put_u32(id);
+    out.put_u16(SEND_TYPES);
+    let first = rows.first().map(Vec::as_slice).unwrap_or_default();
+    first.iter().for_each(|value| out.extend_from_slice(&type_of(value)));
+    for value in rows.iter().flatten() {
+        out.push(u8::from(*value == Value::Null));
+        put_value(&mut out, value);
+    }
+    out
+}
+
+/// Masks the ids that an error repeats.
+fn mask_error(payload: &mut Vec<u8>) {
+    if payload.first() != Some(&ERR) {
+        return;
+    }
+    let Ok(error) = ErrPacket::decode(payload) else { return };
+    const UNKNOWN_STATEMENT: u16 = 1243;
+    const UNKNOWN_THREAD: u16 = 1094;
+    const NOT_OWNER: u16 = 1095;
+    if !matches!(error.code, UNKNOWN_STATEMENT | UNKNOWN_THREAD | NOT_OWNER) {
+        return;
+    }
+    let mut message = Vec::new();
+    for byte in error.message {
+        match byte {
+            byte if !byte.is_ascii_digit() => message.push(*byte),
+            _ if message.last() != Some(&b'#') => message.push(b'#'),
+            _ => {}
+        }
+    }
+    let masked = ErrPacket { message: &message, ..error };
+    let mut out = Vec::new();
+    masked.encode(&mut out);
+    *payload = out;
+}
+
+/// Whether this says that its connection was killed.
+fn is_killed(payload: &[u8]) -> bool {
+    const KILLED: u16 = 1927;
+    ErrPacket::decode(payload).is_ok_and(|error| error.code == KILLED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_ids_are_masked_and_only_in_errors_about_ids() {
+        let masked = |code: u16, message: &str| {
+            let mut out = Vec::new();
+            ErrPacket { code, sqlstate: *b"HY000", message: message.as_bytes() }.encode(&mut out);
+            mask_error(&mut out);
+            String::from_utf8_lossy(&out[9..]).into_owned()
+        };
+        assert_eq!(masked(1094, "Unknown thread id: 123"), "Unknown thread id: #");
+        assert_eq!(masked(1243, "handler (7) given"), "handler (#) given");
+        assert_eq!(masked(1146, "Table 'd1.t2'"), "Table 'd1.t2'");
+    }
+}

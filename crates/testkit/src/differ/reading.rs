@@ -1,0 +1,202 @@
+//! Where a reply ends, as a client sees it; written apart from the product's own follower, which it judges.
+//!
+//! Owns the reading of packets, not what they mean. Invariant: every byte that came is in a packet that is given back.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+
+use wire::bytes::Reader;
+use wire::frame::{HEADER, Header, put_packet};
+use wire::response::{EOF, ERR, LOCAL_INFILE, OK, Status};
+
+use super::program::Abilities;
+
+/// One packet; a long one is put together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    pub sequence: u8,
+    pub payload: Vec<u8>,
+}
+
+/// What a command is answered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    Nothing,
+    One,
+    Results,
+    Prepared,
+    Rows,
+    Fields,
+}
+
+/// A stream of packets.
+pub(super) struct Packets {
+    stream: TcpStream,
+    unread: Vec<u8>,
+    at: usize,
+}
+
+/// What a client answers to `LOAD DATA LOCAL`.
+const FILE: &[u8] = b"501\tlocal\n502\tfile\n";
+
+/// Status flags in the OK or EOF that ends something, however it is written.
+struct End(Status);
+
+impl Packets {
+    pub(super) fn new(stream: TcpStream) -> Self {
+        Self { stream, unread: Vec::new(), at: 0 }
+    }
+
+    pub(super) fn send(&mut self, sequence: u8, payload: &[u8]) -> io::Result<()> {
+        let mut bytes = Vec::with_capacity(payload.len() + HEADER);
+        put_packet(&mut bytes, sequence, payload);
+        self.stream.write_all(&bytes)
+    }
+
+    /// Reads a whole reply into `into`, which also keeps what came before an error.
+    pub(super) fn read_reply(
+        &mut self,
+        shape: Shape,
+        abilities: Abilities,
+        into: &mut Vec<Packet>,
+    ) -> io::Result<()> {
+        match shape {
+            Shape::Nothing => Ok(()),
+            Shape::One => self.read(into).map(|_| ()),
+            Shape::Results => self.read_results(abilities, into),
+            Shape::Prepared => self.read_prepared(abilities, into),
+            Shape::Rows => self.read_rows(abilities, into).map(|_| ()),
+            // Definitions end as rows do.
+            Shape::Fields => self.read_rows(abilities, into).map(|_| ()),
+        }
+    }
+
+    /// Reads one packet, of which `into` gets a copy.
+    pub(super) fn read(&mut self, into: &mut Vec<Packet>) -> io::Result<Vec<u8>> {
+        let mut payload = Vec::new();
+        loop {
+            let mut bytes = [0; HEADER];
+            self.read_exact(&mut bytes)?;
+            let header = Header::decode(bytes);
+            let at = payload.len();
+            payload.resize(at + header.len, 0);
+            self.read_exact(&mut payload[at..])?;
+            if !header.is_continued() {
+                into.push(Packet { sequence: header.sequence, payload: payload.clone() });
+                return Ok(payload);
+            }
+        }
+    }
+
+    fn read_results(&mut self, abilities: Abilities, into: &mut Vec<Packet>) -> io::Result<()> {
+        loop {
+            let first = self.read(into)?;
+            let status = match first.first() {
+                Some(&ERR) => return Ok(()),
+                Some(&OK) => end(&first, true)?.0,
+                Some(&LOCAL_INFILE) => {
+                    let sequence = into.last().map_or(0, |packet| packet.sequence);
+                    self.send(sequence.wrapping_add(1), FILE)?;
+                    self.send(sequence.wrapping_add(2), b"")?;
+                    continue;
+                }
+                _ => {
+                    let Some(end) = self.read_result(&first, abilities, into)? else {
+                        return Ok(());
+                    };
+                    end.0
+                }
+            };
+            if !status.has(Status::MORE_RESULTS) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads definitions and rows; `None` after an error.
+    fn read_result(
+        &mut self,
+        first: &[u8],
+        abilities: Abilities,
+        into: &mut Vec<Packet>,
+    ) -> io::Result<Option<End>> {
+        let mut reader = Reader::new(first);
+        let columns = reader.lenenc("columns").map_err(io::Error::other)?;
+        let follow = !abilities.cache || reader.is_empty() || reader.rest() == [1];
+        if follow {
+            for _ in 0..columns {
+                self.read(into)?;
+            }
+        }
+        if !abilities.no_eof {
+            let eof = end(&self.read(into)?, false)?;
+            if eof.0.has(Status::CURSOR_EXISTS) {
+                return Ok(Some(eof));
+            }
+        }
+        self.read_rows(abilities, into)
+    }
+
+    fn read_rows(
+        &mut self,
+        abilities: Abilities,
+        into: &mut Vec<Packet>,
+    ) -> io::Result<Option<End>> {
+        loop {
+            let row = self.read(into)?;
+            let longest = if abilities.no_eof { 0xff_ffff } else { 9 };
+            match row.first() {
+                Some(&ERR) => return Ok(None),
+                Some(&EOF) if row.len() < longest => return end(&row, abilities.no_eof).map(Some),
+                _ => {}
+            }
+        }
+    }
+
+    fn read_prepared(&mut self, abilities: Abilities, into: &mut Vec<Packet>) -> io::Result<()> {
+        let first = self.read(into)?;
+        if first.first() != Some(&OK) || first.len() < 9 {
+            return Ok(());
+        }
+        let count = |at: usize| u16::from_le_bytes([first[at], first[at + 1]]);
+        let (columns, parameters) = (count(5), count(7));
+        for definitions in [parameters, columns] {
+            let eof = u32::from(definitions > 0 && !abilities.no_eof);
+            for _ in 0..u32::from(definitions) + eof {
+                self.read(into)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_exact(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+        while self.unread.len() - self.at < bytes.len() {
+            self.unread.drain(..self.at);
+            self.at = 0;
+            let mut chunk = [0; 16 << 10];
+            match self.stream.read(&mut chunk)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                read => self.unread.extend_from_slice(&chunk[..read]),
+            }
+        }
+        bytes.copy_from_slice(&self.unread[self.at..self.at + bytes.len()]);
+        self.at += bytes.len();
+        Ok(())
+    }
+}
+
+/// Reads the end of a result: an OK packet, whatever its first byte, or an EOF.
+fn end(payload: &[u8], is_ok: bool) -> io::Result<End> {
+    let read = || {
+        let mut reader = Reader::new(payload);
+        reader.u8("first byte")?;
+        if is_ok {
+            reader.lenenc("affected rows")?;
+            reader.lenenc("insert id")?;
+        } else {
+            reader.u16("warnings")?;
+        }
+        reader.u16("status")
+    };
+    read().map(|status| End(Status(status))).map_err(io::Error::other)
+}

@@ -1,0 +1,188 @@
+//! Two equal servers, and Flifo before one of them; what each client of a program finds there.
+//!
+//! Owns servers, accounts and schemas. Invariant: [`Server::prepare`] leaves every server in the same state, whatever
+//! ran on it before.
+
+mod schema;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bench::private_server::PrivateServer;
+use link::Address;
+use wire::auth::Plugin;
+
+use super::peer::{self, Door};
+use super::program::{Brand, USERS};
+use crate::client::Client;
+use crate::flifo::Flifo;
+use crate::mysql::Mysql;
+
+/// The two servers.
+pub struct Site {
+    pub direct: Server,
+    pub behind: Server,
+}
+
+/// A server that programs run on.
+pub struct Server {
+    kind: Kind,
+    admin: Client,
+}
+
+enum Kind {
+    MariaDb(PrivateServer),
+    MySql(Mysql),
+}
+
+/// The password of the users of programs.
+const PASSWORD: &str = "differ";
+
+const MARIADB: &[&str] = &[
+    "--innodb-flush-method=nosync",
+    "--innodb-buffer-pool-size=64M",
+    // A thread that is used again remembers counts of rows and warnings of the client before.
+    "--thread-cache-size=0",
+];
+
+impl Site {
+    /// Two equal servers; `None` where there is no such server.
+    ///
+    /// # Panics
+    /// If they do not start.
+    pub fn start(brand: Brand) -> Option<Self> {
+        Self::start_with(brand, &[])
+    }
+
+    /// Two servers, of which the second has these settings too.
+    ///
+    /// # Panics
+    /// If they do not start.
+    pub fn start_with(brand: Brand, settings: &[&str]) -> Option<Self> {
+        Some(Self { direct: Server::start(brand, &[])?, behind: Server::start(brand, settings)? })
+    }
+}
+
+impl Server {
+    fn start(brand: Brand, settings: &[&str]) -> Option<Self> {
+        let kind = match brand {
+            Brand::MariaDb => {
+                let mut builder = PrivateServer::builder();
+                for setting in MARIADB.iter().chain(settings) {
+                    builder = builder.argument(*setting);
+                }
+                Kind::MariaDb(builder.start().expect("a private server"))
+            }
+            Brand::MySql => Kind::MySql(Mysql::start(settings)?),
+        };
+        let admin = match &kind {
+            Kind::MariaDb(server) => Client::builder(
+                Address::Unix(server.socket()),
+                PrivateServer::ADMIN,
+                server.password(),
+            )
+            .plugin(Plugin::NativePassword)
+            .connect(),
+            Kind::MySql(server) => server.admin(),
+        };
+        let mut server = Self { kind, admin: admin.expect("the administrator logs in") };
+        server.create_users();
+        Some(server)
+    }
+
+    pub fn brand(&self) -> Brand {
+        match self.kind {
+            Kind::MariaDb(_) => Brand::MariaDb,
+            Kind::MySql(_) => Brand::MySql,
+        }
+    }
+
+    /// Where clients log in without Flifo.
+    pub fn door(&self) -> Door {
+        let port = match &self.kind {
+            Kind::MariaDb(server) => server.port(),
+            Kind::MySql(server) => server.port(),
+        };
+        Door { port, password: PASSWORD.to_owned() }
+    }
+
+    /// Flifo before this server, with so many links.
+    pub fn flifo(&self, links: u32) -> Flifo {
+        let users: String = (0..USERS)
+            .map(|number| {
+                let name = peer::user(number);
+                format!("[[users]]\nname = \"{name}\"\npassword = \"{PASSWORD}\"\n")
+            })
+            .collect();
+        Flifo::start(&format!(
+            "workers = 1\n[server]\naddress = \"127.0.0.1:{}\"\nlinks_max = {links}\n\
+             [limits]\nwait = \"60s\"\n{users}",
+            self.door().port
+        ))
+    }
+
+    /// Where clients log in through a Flifo.
+    pub fn door_of(flifo: &Flifo) -> Door {
+        Door { port: flifo.port(), password: PASSWORD.to_owned() }
+    }
+
+    /// Makes the schemas of so many clients anew, and ends all that was left of programs before.
+    ///
+    /// # Panics
+    /// If the server refuses.
+    pub fn prepare(&mut self, clients: usize) {
+        self.end_connections();
+        self.end_transactions();
+        let brand = self.brand();
+        for client in 0..clients {
+            for statement in schema::statements(brand, &peer::schema(client)) {
+                self.sql(&statement);
+            }
+        }
+    }
+
+    fn create_users(&mut self) {
+        let by = match self.brand() {
+            Brand::MariaDb => "BY",
+            Brand::MySql => "WITH mysql_native_password BY",
+        };
+        for number in 0..USERS {
+            let user = peer::user(number);
+            self.sql(&format!("CREATE USER {user}@'%' IDENTIFIED {by} '{PASSWORD}'"));
+            self.sql(&format!("GRANT ALL ON `d%`.* TO {user}@'%'"));
+            self.sql(&format!("GRANT RELOAD, PROCESS ON *.* TO {user}@'%'"));
+        }
+        self.sql("CREATE ROLE differ");
+        self.sql("GRANT SELECT ON mysql.* TO differ");
+        self.sql("GRANT differ TO f0@'%', f1@'%', f2@'%'");
+    }
+
+    fn end_connections(&mut self) {
+        const OTHERS: &str =
+            "SELECT id FROM information_schema.processlist WHERE user REGEXP '^f[0-9]$'";
+        let begun = Instant::now();
+        loop {
+            let left = self.sql(OTHERS);
+            if left.is_empty() {
+                return;
+            }
+            for row in left {
+                // It may have ended by itself.
+                let _ = self.admin.query(&format!("KILL {}", row[0]));
+            }
+            assert!(begun.elapsed() < Duration::from_secs(20), "connections do not end");
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Rolls back what was prepared and left.
+    fn end_transactions(&mut self) {
+        for row in self.sql("XA RECOVER") {
+            let _ = self.admin.query(&format!("XA ROLLBACK '{}'", row[3]));
+        }
+    }
+
+    fn sql(&mut self, statement: &str) -> Vec<Vec<String>> {
+        self.admin.query(statement).unwrap_or_else(|error| panic!("{statement}: {error}"))
+    }
+}
