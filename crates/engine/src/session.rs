@@ -167,7 +167,7 @@ impl Session {
 
     /// Learns from the status flags of an OK or EOF packet.
     pub const fn see_status(&mut self, status: Status) {
-        self.status = status;
+        self.status = status.lasting();
         self.may_be_in_transaction = false;
     }
 
@@ -336,6 +336,16 @@ mod tests {
         assert!(pair.session.holds_link() && pair.session.in_transaction());
         pair.see(0, &[]);
         assert!(!pair.session.holds_link());
+    }
+
+    #[test]
+    fn what_was_said_of_one_statement_is_not_said_of_the_next() {
+        let mut pair = Pair::new();
+        let cursor = Status::CURSOR_EXISTS.0 | Status::MORE_RESULTS.0 | Status::STATE_CHANGED.0;
+        pair.session.see_status(Status(cursor | 0x0020 | Status::AUTOCOMMIT.0));
+        assert_eq!(pair.session.status(), Status::AUTOCOMMIT);
+        pair.see(cursor | 0x8202, &[]);
+        assert_eq!(pair.session.status(), Status(0x8202));
     }
 
     #[test]

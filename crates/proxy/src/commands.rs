@@ -41,12 +41,9 @@ pub(crate) fn handle(
     if client.is_pooled() {
         match command {
             Some(command) => pooled(worker, client, command, packet, upload),
-            None => refuse(
-                worker,
-                client,
-                upload,
-                &Fault::new(Kind::UnknownCommand, format!("Unknown command {byte:#04x}")),
-            ),
+            None => {
+                refuse(worker, client, upload, &Fault::new(Kind::UnknownCommand, "Unknown command"))
+            }
         }
     } else {
         carried(worker, client, command, packet, upload);
@@ -234,8 +231,11 @@ fn prepared(
             // It has no reply; the execute that follows is refused.
             return client.upload_silently(upload);
         }
-        let message =
-            format!("Unknown prepared statement handler ({id}) given to {}", command.name());
+        let place = match command {
+            Command::StmtBulkExecute => Command::StmtExecute.name(),
+            command => command.name(),
+        };
+        let message = format!("Unknown prepared statement handler ({id}) given to mysqld_{place}");
         let fault = Fault::new(Kind::UnknownStatement, message);
         return refuse(worker, client, upload, &fault);
     };

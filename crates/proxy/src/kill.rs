@@ -46,6 +46,8 @@ pub(crate) struct Answer {
 #[derive(Debug)]
 enum Outcome {
     Done,
+    /// The killer is its own victim.
+    Itself(Scope),
     Refused(Fault),
     /// Only the server can do it; this is the victim's id there.
     AtServer(u32),
@@ -113,6 +115,9 @@ fn kill(worker: &Rc<Worker>, victim: &Rc<Client>, order: &Order) -> Outcome {
         let message = format!("You are not owner of thread {}", order.victim);
         return Outcome::Refused(Fault::new(Kind::NotOwner, message));
     }
+    if order.victim == order.killer {
+        return Outcome::Itself(order.scope);
+    }
     match (order.scope, victim.turn.get()) {
         // Its statement is killed when its task has ended.
         (Scope::Connection, _) => victim.close(),
@@ -154,6 +159,7 @@ pub(crate) fn answered(worker: &Rc<Worker>, answer: Answer) {
             killer.write_last(&out);
         }
         Outcome::Refused(fault) => admit::refuse_held(worker, &killer, &fault),
+        Outcome::Itself(scope) => kill_itself(worker, &killer, scope),
         Outcome::AtServer(id) => {
             let held = killer.held.take();
             match with_id(&killer, &held, id) {
@@ -161,6 +167,23 @@ pub(crate) fn answered(worker: &Rc<Worker>, answer: Answer) {
                 None => killer.close(),
             }
         }
+    }
+}
+
+/// A client has killed itself, and hears of it in the server's own words.
+fn kill_itself(worker: &Worker, client: &Client, scope: Scope) {
+    let is_mariadb = || {
+        let greeting = worker.shared.server.greeting();
+        greeting.is_some_and(|greeting| greeting.is_mariadb())
+    };
+    let fault = if scope == Scope::Connection && is_mariadb() {
+        Fault::relayed(1927, "70100", "Connection was killed")
+    } else {
+        Fault::new(Kind::Killed, "Query execution was interrupted")
+    };
+    admit::refuse_held(worker, client, &fault);
+    if scope == Scope::Connection {
+        client.close();
     }
 }
 

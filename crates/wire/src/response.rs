@@ -19,8 +19,21 @@ impl Status {
     pub const NO_BACKSLASH_ESCAPES: Self = Self(0x0200);
     pub const IN_READONLY_TRANSACTION: Self = Self(0x2000);
 
+    /// Names may stand in double quotes (MariaDB).
+    pub const ANSI_QUOTES: Self = Self(0x8000);
+
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// The flags that tell of the session; the others tell of one statement.
+    pub const fn lasting(self) -> Self {
+        let lasting = Self::IN_TRANSACTION.0
+            | Self::AUTOCOMMIT.0
+            | Self::NO_BACKSLASH_ESCAPES.0
+            | Self::IN_READONLY_TRANSACTION.0
+            | Self::ANSI_QUOTES.0;
+        Self(self.0 & lasting)
     }
 
     pub const fn without(self, other: Self) -> Self {
