@@ -1,11 +1,12 @@
 //! What maintainers run beside `cargo test`: `cargo xtask ci | drivers | sysbench-matrix |
-//! bulk | cost`.
+//! bulk | cost | differ`.
 //!
 //! Owns the command line only; each command is a module. Ships nothing. Invariant: whatever was
 //! started is stopped at the end, on an error and on Ctrl-C.
 
 mod bulk;
 mod cost;
+mod differ;
 mod drivers;
 mod errand;
 mod matrix;
@@ -55,6 +56,14 @@ enum Task {
     Cost {
         #[command(flatten)]
         extent: cost::Extent,
+        #[command(flatten)]
+        program: Program,
+    },
+    /// Runs random programs of many clients directly and through few links, and compares every
+    /// reply.
+    Differ {
+        #[command(flatten)]
+        extent: differ::Extent,
         #[command(flatten)]
         program: Program,
     },
@@ -117,6 +126,10 @@ fn run(task: Task) -> Result<()> {
         Task::Cost { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;
             cost::run(&extent, flifo, &Interrupt::listen()?)
+        }
+        Task::Differ { extent, program } => {
+            let flifo = program.find(&[Way::Pooled])?;
+            differ::run(&extent, flifo, &Interrupt::listen()?)
         }
         Task::Drivers { suite, modes, clients_max, program } => {
             let flifo = program.find(&modes)?;

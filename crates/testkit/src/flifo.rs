@@ -29,25 +29,33 @@ impl Flifo {
     /// # Panics
     /// If it does not greet in time; with what it logged.
     pub fn start(rest: &str) -> Self {
+        Self::start_program(program(), rest)
+    }
+
+    /// Starts a program that was built elsewhere.
+    ///
+    /// # Panics
+    /// If it does not greet in time; with what it logged.
+    pub fn start_program(program: &Path, rest: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let log = File::create(folder.path().join("log")).expect("a log");
-        Self::begin(rest, folder, log)
+        Self::begin(program, rest, folder, log)
     }
 
     /// Starts the proxy with its log on a disk that is always full.
     pub fn start_on_full_disk(rest: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let full = File::options().write(true).open("/dev/full").expect("Linux has one");
-        Self::begin(rest, folder, full)
+        Self::begin(program(), rest, folder, full)
     }
 
-    fn begin(rest: &str, folder: tempfile::TempDir, log: File) -> Self {
+    fn begin(program: &Path, rest: &str, folder: tempfile::TempDir, log: File) -> Self {
         let port = free_port();
         let config = folder.path().join("flifo.toml");
         let socket = folder.path().join(SOCKET);
         let text = format!("listen = [\"127.0.0.1:{port}\", {socket:?}]\n{rest}");
         std::fs::write(&config, text).expect("the configuration is written");
-        let mut command = Command::new(program());
+        let mut command = Command::new(program);
         command.args(["run", "--config"]).arg(&config);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         // Forked by a thread that lives on: the child dies with this process, not with this test.

@@ -1,6 +1,7 @@
 //! Program after program: generated or stored, run directly and through Flifo, compared, and shrunk if they differ.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use super::compare::{Difference, compare};
@@ -11,11 +12,12 @@ use super::run::{Trace, run};
 use super::shrink::shrink;
 use super::site::{Server, Site};
 use super::text::print;
-use crate::flifo::Flifo;
+use crate::flifo::{self, Flifo};
 
 /// What shall be run.
 #[derive(Clone, Debug)]
 pub struct Campaign {
+    /// Of the first program; each one after it has the next seed.
     pub seed: u64,
     /// Statements that are compared, at least.
     pub statements: usize,
@@ -52,14 +54,27 @@ pub trait Between {
 }
 
 /// Flifo itself.
-#[derive(Default)]
-pub struct ThroughFlifo(Option<Flifo>);
+pub struct ThroughFlifo {
+    program: PathBuf,
+    running: Option<Flifo>,
+}
+
+impl ThroughFlifo {
+    /// The program beside this test.
+    pub fn here() -> Self {
+        Self::of(flifo::program().to_owned())
+    }
+
+    pub fn of(program: PathBuf) -> Self {
+        Self { program, running: None }
+    }
+}
 
 impl Between for ThroughFlifo {
     fn door(&mut self, server: &Server, links: u32) -> Door {
         // The one before is gone before the next one logs in.
-        self.0 = None;
-        let flifo = self.0.insert(server.flifo(links));
+        self.running = None;
+        let flifo = self.running.insert(server.flifo(&self.program, links));
         Server::door_of(flifo)
     }
 }
@@ -158,7 +173,7 @@ fn shorten(found: Finding, site: &mut Site, between: &mut impl Between) -> Findi
 }
 
 /// Seconds after which what is shortest so far will do.
-const SHRINK_MAX: u64 = 120;
+const SHRINK_MAX: u64 = 60;
 
 fn run_directly(program: &Program, site: &mut Site) -> Trace {
     site.direct.prepare(program.clients.len());

@@ -62,11 +62,11 @@ fn describe(outcome: &Outcome) -> Vec<String> {
         Outcome::Stuck(packets) => (packets, Some("nothing more came")),
         Outcome::Skipped => return vec!["not connected".to_owned()],
     };
-    let lines = packets.iter().map(packet);
+    let lines = packets.iter().enumerate().map(|(at, it)| packet(it, at == 0));
     lines.chain(end.map(str::to_owned)).collect()
 }
 
-fn packet(packet: &Packet) -> String {
+fn packet(packet: &Packet, is_first: bool) -> String {
     let payload = &packet.payload;
     let mut out = format!("[{}] ", packet.sequence);
     match payload.first() {
@@ -75,7 +75,8 @@ fn packet(packet: &Packet) -> String {
             let _ = write!(out, "ERR {} ({state}) {message}", error.code);
         }
         Some(&(OK | EOF))
-            if payload.len() >= 7
+            if (is_first || payload[0] == EOF)
+                && payload.len() >= 7
                 && let Ok(ok) = OkPacket::decode(payload, Capabilities::NONE) =>
         {
             let _ = write!(

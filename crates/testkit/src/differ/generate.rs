@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use super::kinds::{PROBES, TOPICS, Topic, When};
+use super::kinds::{PROBES, TOPICS, Topic, UNSETTLED, When};
 use super::program::{
     Abilities, Action, Brand, How, Pace, Plan, Program, Slot, Step, USERS, replace,
 };
@@ -19,6 +19,8 @@ pub struct Shape {
     pub clients: usize,
     /// Steps of all clients together.
     pub steps: usize,
+    /// Also kinds that Flifo is known to answer otherwise.
+    pub all: bool,
 }
 
 /// A random number generator (SplitMix64): small, and the same everywhere.
@@ -59,6 +61,7 @@ pub fn generate(seed: u64, shape: Shape) -> Program {
     let style = Style {
         pace: if random.once_in(3) { Pace::Rush } else { Pace::Turns },
         alone: random.once_in(12),
+        all: shape.all,
     };
     let clients: Vec<_> = (0..shape.clients).map(|number| plan(&mut random, number)).collect();
     let users: Vec<usize> = clients.iter().map(|plan| plan.user).collect();
@@ -74,13 +77,20 @@ pub fn generate(seed: u64, shape: Shape) -> Program {
         if writers[turn].pending.is_empty() {
             writers[turn].write(&mut random);
             if let Some(victim) = writers[turn].victim.take() {
-                if writers[victim].pending.is_empty() && victim != turn {
+                let victim_rests = writers[victim].pending.is_empty() && victim != turn;
+                if victim_rests && writers[victim].connected {
+                    // It holds no link: else its killer could wait for it for ever.
+                    for action in [Action::Quit, Action::Connect] {
+                        steps.push(Step { client: victim, action });
+                    }
+                    // At once, before the victim begins something new.
+                    let order = std::mem::take(&mut writers[turn].pending);
+                    steps.extend(order.into_iter().map(|action| Step { client: turn, action }));
                     writers[victim].was_killed();
-                } else {
-                    // In the middle of something that must be finished.
-                    writers[turn].pending.clear();
-                    continue;
                 }
+                // Else it is in the middle of something that must be finished.
+                writers[turn].pending.clear();
+                continue;
             }
         }
         let action = writers[turn].pending.pop_front();
@@ -96,7 +106,8 @@ fn plan(random: &mut Random, number: usize) -> Plan {
         track: false,
         multi: random.once_in(2),
         found: random.once_in(6),
-        cache: random.once_in(4),
+        // Flifo does not offer it to clients that share links.
+        cache: false,
     };
     Plan { user: number % USERS, in_schema: !random.once_in(6), abilities }
 }
@@ -107,6 +118,7 @@ struct Style {
     pace: Pace,
     /// The first client takes locks of the whole server; the others merely read.
     alone: bool,
+    all: bool,
 }
 
 /// Makes up what one client does.
@@ -121,6 +133,7 @@ struct Writer {
     left: usize,
     connected: bool,
     others: Vec<usize>,
+    all: bool,
     victim: Option<usize>,
 }
 
@@ -142,6 +155,7 @@ impl Writer {
             session: 0,
             left: 0,
             connected: false,
+            all: style.all,
             others: (0..users.len()).filter(is_mate).collect(),
             victim: None,
         }
@@ -171,6 +185,9 @@ impl Writer {
             }
             random.pick(self.topic.kinds)
         };
+        if !self.all && is_unsettled(kind) {
+            return;
+        }
         let slot = 1 + random.below(3);
         for step in kind.split(" ;; ") {
             let step = self.fill(step, slot, random);
@@ -198,8 +215,7 @@ impl Writer {
     fn was_killed(&mut self) {
         self.pending.push_back(Action::Ping);
         self.pending.push_back(Action::Connect);
-        self.connected = true;
-        self.session += 1;
+        self.session += 2;
     }
 
     /// Puts in what the seed decides.
@@ -244,6 +260,10 @@ impl Writer {
     }
 }
 
+fn is_unsettled(kind: &str) -> bool {
+    UNSETTLED.iter().any(|(words, _)| kind.contains(words))
+}
+
 /// Topics whose kinds take no lock and open no transaction.
 const MERELY_READ: &[&str] = &[
     "variables, set in every form",
@@ -270,7 +290,7 @@ mod tests {
     use super::*;
     use crate::differ::text::{parse, print};
 
-    const SHAPE: Shape = Shape { brand: Brand::MariaDb, clients: 8, steps: 500 };
+    const SHAPE: Shape = Shape { brand: Brand::MariaDb, clients: 8, steps: 500, all: true };
 
     #[test]
     fn a_seed_makes_one_program_and_it_can_be_written_down() {
@@ -286,7 +306,7 @@ mod tests {
     #[test]
     fn every_action_of_every_kind_can_be_read() {
         let mut random = Random::new(1);
-        let style = Style { pace: Pace::Turns, alone: true };
+        let style = Style { pace: Pace::Turns, alone: true, all: true };
         let mut writer = Writer::new(0, style, &[0, 0]);
         for kind in TOPICS.iter().copied().flatten().flat_map(|topic| topic.kinds) {
             for step in kind.split(" ;; ") {

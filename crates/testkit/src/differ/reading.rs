@@ -1,6 +1,7 @@
 //! Where a reply ends, as a client sees it; written apart from the product's own follower, which it judges.
 //!
-//! Owns the reading of packets, not what they mean. Invariant: every byte that came is in a packet that is given back.
+//! Owns the reading of packets, not what they mean. Invariant: every byte that came is in a packet that is given back,
+//! but for the flags that [`super::peer`] names as masked.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -91,6 +92,9 @@ impl Packets {
     fn read_results(&mut self, abilities: Abilities, into: &mut Vec<Packet>) -> io::Result<()> {
         loop {
             let first = self.read(into)?;
+            if first.first() == Some(&OK) {
+                mask_state(into, abilities, true);
+            }
             let status = match first.first() {
                 Some(&ERR) => return Ok(()),
                 Some(&OK) => end(&first, true)?.0,
@@ -133,6 +137,8 @@ impl Packets {
             if eof.0.has(Status::CURSOR_EXISTS) {
                 return Ok(Some(eof));
             }
+            // See the masks in `peer`.
+            forget_flags(into);
         }
         self.read_rows(abilities, into)
     }
@@ -147,7 +153,10 @@ impl Packets {
             let longest = if abilities.no_eof { 0xff_ffff } else { 9 };
             match row.first() {
                 Some(&ERR) => return Ok(None),
-                Some(&EOF) if row.len() < longest => return end(&row, abilities.no_eof).map(Some),
+                Some(&EOF) if row.len() < longest => {
+                    mask_state(into, abilities, abilities.no_eof);
+                    return end(&row, abilities.no_eof).map(Some);
+                }
                 _ => {}
             }
         }
@@ -164,6 +173,9 @@ impl Packets {
             let eof = u32::from(definitions > 0 && !abilities.no_eof);
             for _ in 0..u32::from(definitions) + eof {
                 self.read(into)?;
+            }
+            if eof > 0 {
+                forget_flags(into);
             }
         }
         Ok(())
@@ -182,6 +194,31 @@ impl Packets {
         bytes.copy_from_slice(&self.unread[self.at..self.at + bytes.len()]);
         self.at += bytes.len();
         Ok(())
+    }
+}
+
+/// Takes the flags off the EOF packet behind definitions, which was read last.
+fn forget_flags(packets: &mut [Packet]) {
+    if let Some(eof) = packets.last_mut() {
+        eof.payload.truncate(3);
+    }
+}
+
+/// Takes the flag that says "the session's state has changed" off the packet that was read last, for a client that
+/// does not want to know.
+fn mask_state(packets: &mut [Packet], abilities: Abilities, is_ok: bool) {
+    let Some(packet) = packets.last_mut().filter(|_| !abilities.track) else { return };
+    let mut reader = Reader::new(&packet.payload);
+    let before = if is_ok {
+        reader.u8("first byte").is_ok()
+            && reader.lenenc("affected rows").is_ok()
+            && reader.lenenc("insert id").is_ok()
+    } else {
+        reader.take(3, "warnings").is_ok()
+    };
+    let high = packet.payload.len() - reader.len() + 1;
+    if let Some(flags) = packet.payload.get_mut(high).filter(|_| before) {
+        *flags &= !((Status::STATE_CHANGED.0 >> 8) as u8);
     }
 }
 

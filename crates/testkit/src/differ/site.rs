@@ -5,6 +5,7 @@
 
 mod schema;
 
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -107,18 +108,19 @@ impl Server {
     }
 
     /// Flifo before this server, with so many links.
-    pub fn flifo(&self, links: u32) -> Flifo {
+    pub fn flifo(&self, program: &Path, links: u32) -> Flifo {
         let users: String = (0..USERS)
             .map(|number| {
                 let name = peer::user(number);
                 format!("[[users]]\nname = \"{name}\"\npassword = \"{PASSWORD}\"\n")
             })
             .collect();
-        Flifo::start(&format!(
+        let rest = format!(
             "workers = 1\n[server]\naddress = \"127.0.0.1:{}\"\nlinks_max = {links}\n\
              [limits]\nwait = \"60s\"\n{users}",
             self.door().port
-        ))
+        );
+        Flifo::start_program(program, &rest)
     }
 
     /// Where clients log in through a Flifo.

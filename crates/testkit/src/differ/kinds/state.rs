@@ -106,7 +106,7 @@ pub(super) const TOPICS: &[Topic] = &[
             "DO GET_LOCK('{lock}', 0)",
             "SELECT RELEASE_LOCK('{lock}')",
             "SELECT RELEASE_ALL_LOCKS()",
-            "SELECT IS_FREE_LOCK('{lock}'), IS_USED_LOCK('{lock}') = {id} AS mine",
+            "SELECT IS_FREE_LOCK('{lock}'), IS_USED_LOCK('{lock}') IS NULL AS is_free",
             "SELECT get_lock(CONCAT('{lock}', ''), 0), 1",
             "SELECT f_lock('{lock}')",
             "CALL p_lock('{lock}')",

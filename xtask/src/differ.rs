@@ -1,0 +1,164 @@
+//! `cargo xtask differ`: the long run of the differential test.
+//!
+//! Owns the command only; programs, servers and judgement are `testkit::differ`'s. Every difference is printed as a
+//! program that shows it, and kept where `--keep` says.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail, ensure};
+use bench::interrupt::Interrupt;
+use bench::progress::Progress;
+use clap::ValueEnum;
+use testkit::differ::campaign::{Between, Campaign, Finding, Nothing, ThroughFlifo, check};
+use testkit::differ::generate::Shape;
+use testkit::differ::program::Brand;
+use testkit::differ::site::Site;
+use testkit::differ::text;
+
+#[derive(clap::Args)]
+pub(crate) struct Extent {
+    /// Statements that are compared, for each seed.
+    #[arg(long, default_value_t = 20_000)]
+    statements: usize,
+    /// A series of programs begins with each of these seeds.
+    #[arg(long, value_delimiter = ',', default_value = "1")]
+    seeds: Vec<u64>,
+    /// Links that the clients share: every program runs with each of these numbers.
+    #[arg(long, value_delimiter = ',', default_value = "1,2,3")]
+    links: Vec<u32>,
+    #[arg(long, value_enum, default_value = "mariadb")]
+    server: ServerKind,
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=64))]
+    clients: u32,
+    /// Steps of a program, of all its clients together.
+    #[arg(long, default_value_t = 400)]
+    steps: usize,
+    /// Runs these stored programs, and no others.
+    #[arg(long, num_args = 1..)]
+    programs: Vec<PathBuf>,
+    /// Compares two direct runs: shows whether the programs themselves can be repeated.
+    #[arg(long)]
+    direct: bool,
+    /// Also kinds of statement that Flifo is known to answer otherwise.
+    #[arg(long)]
+    all: bool,
+    /// Prints programs that differ as they are, without looking for shorter ones.
+    #[arg(long)]
+    unshrunk: bool,
+    /// Ends after so many differences.
+    #[arg(long, default_value_t = 10)]
+    differences: usize,
+    /// A folder for the programs that differ.
+    #[arg(long)]
+    keep: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ServerKind {
+    Mariadb,
+    Mysql,
+}
+
+/// Seeds of one series do not meet those of another.
+const SERIES: u64 = 1 << 32;
+
+pub(crate) fn run(extent: &Extent, flifo: PathBuf, interrupt: &Interrupt) -> Result<()> {
+    let brand = match extent.server {
+        ServerKind::Mariadb => Brand::MariaDb,
+        ServerKind::Mysql => Brand::MySql,
+    };
+    let mut site = Site::start(brand).context("there is no such server on this machine")?;
+    let found = if extent.direct {
+        series(extent, brand, &mut site, &mut Nothing, interrupt)?
+    } else if extent.programs.is_empty() {
+        series(extent, brand, &mut site, &mut ThroughFlifo::of(flifo), interrupt)?
+    } else {
+        stored(extent, &mut site, &mut ThroughFlifo::of(flifo), interrupt)?
+    };
+    ensure!(found == 0, "{found} programs differ");
+    Ok(())
+}
+
+fn series(
+    extent: &Extent,
+    brand: Brand,
+    site: &mut Site,
+    between: &mut impl Between,
+    interrupt: &Interrupt,
+) -> Result<usize> {
+    let mut found = 0;
+    let links = if extent.direct { vec![0] } else { extent.links.clone() };
+    for seed in &extent.seeds {
+        let campaign = Campaign {
+            seed: seed.wrapping_mul(SERIES),
+            statements: extent.statements,
+            links: links.clone(),
+            shape: Shape {
+                brand,
+                clients: extent.clients as usize,
+                steps: extent.steps,
+                all: extent.all,
+            },
+            shrinks: !extent.unshrunk,
+        };
+        let mut progress = Progress::begin(&format!("seed {seed}"), extent.statements as u64);
+        let mut kept = Ok(());
+        let (mut statements, mut programs) = (0, 0);
+        let findings = campaign.run(site, between, |now, finding| {
+            (statements, programs) = (now.statements, programs + 1);
+            progress.set(now.statements as u64);
+            progress.say(&format!("seed {seed}, {} differences", found + now.differences));
+            if let Some(finding) = finding {
+                kept = keep(extent, &format!("{:x}", now.seed), finding);
+            }
+            let enough = extent.differences <= found + now.differences;
+            !enough && kept.is_ok() && interrupt.check().is_ok()
+        });
+        kept?;
+        interrupt.check()?;
+        found += findings.len();
+        println!(
+            "seed {seed}: {programs} programs, {statements} statements compared, {} differ",
+            findings.len()
+        );
+        if extent.differences <= found {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+fn stored(
+    extent: &Extent,
+    site: &mut Site,
+    between: &mut impl Between,
+    interrupt: &Interrupt,
+) -> Result<usize> {
+    let mut found = 0;
+    for path in &extent.programs {
+        interrupt.check()?;
+        let read = || fs::read_to_string(path);
+        let text = read().with_context(|| format!("cannot read {}", path.display()))?;
+        let program = match text::parse(&text) {
+            Ok(program) => program,
+            Err(error) => bail!("{}: {error}", path.display()),
+        };
+        let finding = check(&program, site, between, &extent.links);
+        println!("{}: {}", path.display(), if finding.is_some() { "differs" } else { "same" });
+        if let Some(finding) = finding {
+            println!("{finding}");
+            found += 1;
+        }
+    }
+    Ok(found)
+}
+
+fn keep(extent: &Extent, name: &str, finding: &Finding) -> Result<()> {
+    println!("{finding}");
+    let Some(folder) = &extent.keep else { return Ok(()) };
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let path = folder.join(format!("{name}.prog"));
+    fs::write(&path, finding.to_string())
+        .with_context(|| format!("cannot write {}", path.display()))
+}
