@@ -1,16 +1,106 @@
-//! The differential test's own footing: what differs through Flifo must not differ without it.
+//! The differential test: programs of eight clients, through few links and directly; and the test of the test.
+//!
+//! One pair of servers is started for all of it. Programs that showed a difference once are kept in `programs`.
 
-use testkit::differ::campaign::{Campaign, Nothing};
+mod leaky;
+
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use testkit::differ::campaign::{Between, Campaign, Finding, Nothing, ThroughFlifo, check};
 use testkit::differ::generate::Shape;
-use testkit::differ::program::Brand;
+use testkit::differ::program::{Brand, Program};
 use testkit::differ::site::Site;
+use testkit::differ::text;
+
+use self::leaky::{Forgets, Leaky};
+
+/// The servers, for one test at a time.
+fn site() -> MutexGuard<'static, Site> {
+    static SITE: OnceLock<Mutex<Site>> = OnceLock::new();
+    let start = || Mutex::new(Site::start(Brand::MariaDb).expect("MariaDB is installed"));
+    SITE.get_or_init(start).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn campaign(seed: u64, statements: usize, links: &[u32], all: bool) -> Campaign {
+    let shape = Shape { brand: Brand::MariaDb, clients: 8, steps: 400, all };
+    Campaign { seed, statements, links: links.to_vec(), shape, shrinks: true }
+}
+
+/// What leaks at every turn shows in small programs.
+fn small() -> Campaign {
+    let shape = Shape { brand: Brand::MariaDb, clients: 4, steps: 60, all: true };
+    Campaign { seed: 1, statements: 5000, links: vec![0], shape, shrinks: true }
+}
+
+/// Runs until the first difference.
+fn first(campaign: &Campaign, site: &mut Site, between: &mut impl Between) -> Option<Finding> {
+    campaign.run(site, between, |_, found| found.is_none()).pop()
+}
 
 /// Else a difference would say nothing of what stands between.
 #[test]
 fn two_equal_servers_answer_alike() {
-    let mut site = Site::start(Brand::MariaDb).expect("MariaDB is installed");
-    let shape = Shape { brand: Brand::MariaDb, clients: 8, steps: 400, all: true };
-    let campaign = Campaign { seed: 1, statements: 2000, links: vec![0], shape, shrinks: true };
-    let found = campaign.run(&mut site, &mut Nothing, |_, found| found.is_none()).pop();
+    let found = first(&campaign(1, 2000, &[0], true), &mut site(), &mut Nothing);
     assert!(found.is_none(), "{}", found.expect("a difference"));
+}
+
+#[test]
+fn a_pool_that_forgets_everything_is_found_out() {
+    let campaign = small();
+    let found = first(&campaign, &mut site(), &mut Leaky::new(Forgets::Everything));
+    let found = found.expect("it leaks");
+    assert!(found.is_steady && steps(&found) <= 8, "{found}");
+}
+
+#[test]
+fn a_pool_that_knows_schemas_but_no_other_state_is_found_out() {
+    let campaign = small();
+    let found = first(&campaign, &mut site(), &mut Leaky::new(Forgets::AllButSchema));
+    let found = found.expect("it leaks");
+    let clients: std::collections::BTreeSet<_> =
+        found.program.steps.iter().map(|step| step.client).collect();
+    assert!(found.is_steady && steps(&found) <= 8 && clients.len() == 2, "{found}");
+}
+
+#[test]
+fn a_server_with_another_default_is_found_out() {
+    let settings = ["--div-precision-increment=3"];
+    let mut site = Site::start_with(Brand::MariaDb, &settings).expect("MariaDB is installed");
+    let campaign = small();
+    let found = first(&campaign, &mut site, &mut Nothing).expect("it differs");
+    assert!(found.is_steady && steps(&found) <= 3, "{found}");
+}
+
+fn steps(found: &Finding) -> usize {
+    found.program.steps.len()
+}
+
+/// Each of them has differed once.
+#[test]
+fn what_differed_once_does_not_differ_again() {
+    let mut site = site();
+    let mut between = ThroughFlifo::here();
+    let programs = programs();
+    assert!(!programs.is_empty(), "there are stored programs");
+    for (path, program) in programs {
+        if program.only == Some(Brand::MySql) {
+            continue;
+        }
+        let found = check(&program, &mut site, &mut between, &[1, 2, 3]);
+        assert!(found.is_none(), "{}:\n{}", path.display(), found.expect("a difference"));
+    }
+}
+
+fn programs() -> Vec<(PathBuf, Program)> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("programs");
+    let files = std::fs::read_dir(folder).expect("the folder of programs");
+    let mut paths: Vec<_> = files.map(|file| file.expect("a file").path()).collect();
+    paths.sort();
+    let read = |path: PathBuf| {
+        let text = std::fs::read_to_string(&path).expect("a program");
+        let program = text::parse(&text).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+        (path, program)
+    };
+    paths.into_iter().map(read).collect()
 }
