@@ -171,7 +171,7 @@ pub(crate) fn answered(worker: &Rc<Worker>, answer: Answer) {
 }
 
 /// A client has killed itself, and hears of it in the server's own words.
-fn kill_itself(worker: &Worker, client: &Client, scope: Scope) {
+fn kill_itself(worker: &Rc<Worker>, client: &Client, scope: Scope) {
     let is_mariadb = || {
         let greeting = worker.shared.server.greeting();
         greeting.is_some_and(|greeting| greeting.is_mariadb())
