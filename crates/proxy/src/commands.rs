@@ -22,6 +22,7 @@ use crate::client::{Client, Turn};
 use crate::fault::{Fault, Kind};
 use crate::kill;
 use crate::namesake;
+use crate::outbox;
 use crate::past::{self, Found, Past};
 use crate::resets;
 use crate::worker::Worker;
@@ -328,11 +329,12 @@ fn refuse(worker: &Rc<Worker>, client: &Rc<Client>, upload: Option<Passage>, fau
 
 /// Answers OK without asking the server.
 fn ok(client: &Client) {
-    let mut out = Vec::with_capacity(16);
     let status = client.session.borrow().status();
     let packet = OkPacket { status, ..OkPacket::EMPTY };
-    put_packet_with(&mut out, 1, |out| packet.encode(OK, client.capabilities, out));
-    client.write_last(&out);
+    outbox::in_spare(|out| {
+        put_packet_with(out, 1, |out| packet.encode(OK, client.capabilities, out));
+        client.write_last(out);
+    });
 }
 
 fn reset(worker: &Rc<Worker>, client: &Rc<Client>) {

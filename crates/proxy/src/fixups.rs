@@ -9,6 +9,7 @@
 //! Behind a `SET` whose effect the server does not report goes a probe that has it report; the client's turn comes
 //! when that has been answered.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use engine::insert_id::{InsertId, OnLink};
@@ -16,6 +17,7 @@ use engine::link_state::LinkState;
 use engine::pin::Pin;
 use engine::session::{Diagnostics, Messages};
 use engine::settings::Settings;
+use smallvec::SmallVec;
 use wire::command::Command;
 use wire::frame::put_packet_with;
 use wire::reply::Follower;
@@ -27,6 +29,7 @@ use crate::client::Client;
 use crate::fault::{Fault, Kind};
 use crate::kill;
 use crate::links::{Flight, Link, Purpose};
+use crate::outbox;
 use crate::replies::{self, Settled};
 use crate::worker::{Mail, Worker};
 
@@ -34,12 +37,16 @@ use crate::worker::{Mail, Worker};
 pub(crate) struct FixUp {
     pub(crate) purpose: Purpose,
     pub(crate) command: Command,
-    pub(crate) body: Vec<u8>,
+    pub(crate) body: Cow<'static, [u8]>,
 }
 
 impl FixUp {
-    fn query(purpose: Purpose, text: &str) -> Self {
-        Self { purpose, command: Command::Query, body: text.as_bytes().to_vec() }
+    const fn query(purpose: Purpose, text: &'static str) -> Self {
+        Self { purpose, command: Command::Query, body: Cow::Borrowed(text.as_bytes()) }
+    }
+
+    fn own_query(purpose: Purpose, text: String) -> Self {
+        Self { purpose, command: Command::Query, body: text.into_bytes().into() }
     }
 }
 
@@ -53,11 +60,14 @@ const NOTHING: &str = "DO 0";
 
 const BEGIN: &str = "BEGIN";
 
+/// Nearly always none or one; that takes no memory.
+pub(crate) type FixUps = SmallVec<[FixUp; 2]>;
+
 /// What this link must be told before the command in hand of this client.
 pub(crate) enum Lack {
     Nothing,
     /// This goes in the same write.
-    Told(Vec<FixUp>),
+    Told(FixUps),
     /// This must be answered first.
     Answered(FixUp),
     /// Nobody knows what it asks for.
@@ -87,7 +97,7 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
     if state.suits(&session) && !needs_more {
         return Lack::Nothing;
     }
-    let mut told = Vec::new();
+    let mut told = FixUps::new();
     if let Some(fix_up) = settings(link, state.wanted(&session)) {
         if !is_accepted(worker, &fix_up) {
             return Lack::Answered(fix_up);
@@ -99,7 +109,7 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
     {
         if state.schema.is_some() {
             let (purpose, command) = (Purpose::NoSchema, Command::InitDb);
-            told.push(FixUp { purpose, command, body: HARMLESS.to_vec() });
+            told.push(FixUp { purpose, command, body: HARMLESS.into() });
         }
         told.push(fix_up);
     }
@@ -108,7 +118,7 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
     }
     if let (true, InsertId::Known(id)) = (needs_insert_id, session.insert_id) {
         let purpose = Purpose::InsertId(client.id, id);
-        told.push(FixUp::query(purpose, &format!("SET last_insert_id={id}")));
+        told.push(FixUp::own_query(purpose, format!("SET last_insert_id={id}")));
     }
     if needs_clear {
         told.push(FixUp::query(Purpose::Clear, CLEAR));
@@ -141,7 +151,7 @@ pub(crate) fn schema(link: &Link, wanted: Option<&Rc<[u8]>>) -> Option<FixUp> {
         return None;
     }
     let purpose = Purpose::Schema(Rc::clone(wanted));
-    Some(FixUp { purpose, command: Command::InitDb, body: wanted.to_vec() })
+    Some(FixUp { purpose, command: Command::InitDb, body: wanted.to_vec().into() })
 }
 
 /// What makes the link's settings these.
@@ -151,9 +161,8 @@ pub(crate) fn settings(link: &Link, wanted: &Rc<Settings>) -> Option<FixUp> {
         return None;
     }
     let text = wanted.fix_up(state.settings());
-    let body = text.clone().into_bytes();
-    let purpose = Purpose::Settings(Rc::clone(wanted), text.into());
-    Some(FixUp { purpose, command: Command::Query, body })
+    let purpose = Purpose::Settings(Rc::clone(wanted), text.as_str().into());
+    Some(FixUp::own_query(purpose, text))
 }
 
 fn is_accepted(worker: &Worker, fix_up: &FixUp) -> bool {
@@ -192,12 +201,13 @@ pub(crate) fn send(link: &Link, fix_up: FixUp) {
 }
 
 pub(crate) fn send_bytes(link: &Link, command: Command, body: &[u8]) {
-    let mut out = Vec::with_capacity(body.len() + 8);
-    put_packet_with(&mut out, 0, |out| {
-        out.push(command as u8);
-        out.extend_from_slice(body);
+    outbox::in_spare(|out| {
+        put_packet_with(out, 0, |out| {
+            out.push(command as u8);
+            out.extend_from_slice(body);
+        });
+        link.send(out);
     });
-    link.send(&out);
 }
 
 /// What must be asked behind a statement that sets something, by this text.
@@ -225,7 +235,7 @@ pub(crate) fn probe(
         return None;
     };
     let purpose = Purpose::Probe(text.map(Box::from));
-    Some(FixUp { purpose, command: Command::Query, body: body.into_bytes() })
+    Some(FixUp::own_query(purpose, body))
 }
 
 /// A statement has ended: if its probe is still to be answered, the client's turn waits for that.

@@ -136,7 +136,7 @@ fn lacks_statement(client: &Client, link: &Link, command: Command, packet: &[u8]
     let is_alike = link.state.borrow().settings().mode() == source.settings.mode();
     let settings = if is_alike { None } else { fixups::settings(link, &source.settings) };
     settings.or_else(|| fixups::schema(link, source.schema.as_ref())).or_else(|| {
-        let body = source.text.to_vec();
+        let body = source.text.to_vec().into();
         Some(FixUp { purpose, command: Command::StmtPrepare, body })
     })
 }

@@ -126,6 +126,14 @@ impl Outbox {
     }
 }
 
+/// Builds something in memory that is spared, rather than taken for each packet anew.
+pub(crate) fn in_spare<R>(build: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+    let mut memory = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+    let result = build(&mut memory);
+    spare(memory);
+    result
+}
+
 fn spare(mut memory: Vec<u8>) {
     memory.clear();
     if (1..=SPARE_CAPACITY).contains(&memory.capacity()) {

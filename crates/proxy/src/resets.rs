@@ -62,7 +62,7 @@ pub(crate) fn clean(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>) {
             (Step::Track, Command::Query, TRACK),
             (Step::Ask, Command::Query, &ask),
         ] {
-            let (purpose, body) = (Purpose::Reset(step), text.as_bytes().to_vec());
+            let (purpose, body) = (Purpose::Reset(step), text.as_bytes().to_vec().into());
             fixups::send(link, FixUp { purpose, command, body });
         }
     });
