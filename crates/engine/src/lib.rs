@@ -17,6 +17,7 @@ pub mod pace;
 pub mod parked;
 pub mod pin;
 pub mod pool;
+pub mod schemas;
 pub mod session;
 pub mod settings;
 pub mod slots;

@@ -21,7 +21,7 @@ pub async fn dial(address: &Address) -> io::Result<Stream> {
 }
 
 /// Small packets go out at once, and a peer that has vanished is noticed.
-pub fn tune(stream: &TcpStream) -> io::Result<()> {
+fn tune(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     SockRef::from(stream).set_tcp_keepalive(&TcpKeepalive::new())
 }

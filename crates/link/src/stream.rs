@@ -232,13 +232,18 @@ impl Stream {
     }
 
     pub fn peer(&self) -> Peer {
-        if let Some((peer, _)) = self.socket.addresses() {
+        if let Some(peer) = self.socket.peer_address() {
             return Peer::Tcp(peer);
         }
         match self.socket.process() {
             Some((pid, uid)) => Peer::Unix { pid, uid },
             None => Peer::Gone,
         }
+    }
+
+    /// The address of the other end of a TCP connection.
+    pub fn peer_address(&self) -> Option<SocketAddr> {
+        self.socket.peer_address()
     }
 
     /// The addresses of a TCP connection: the peer's and our own.

@@ -92,7 +92,7 @@ pub(crate) async fn change_user(
     login: &Login,
 ) -> Result<(), NoLogin> {
     let mut talk = Talk::resume(&client.stream, client.take_more(), 1);
-    let peer = client.stream.addresses().map(|(peer, _)| peer);
+    let peer = client.stream.peer_address();
     let server = match opener::greeted(worker, peer).await {
         Ok(greeted) => greeted,
         Err(error) => return Err(tell_on(&mut talk, error.fault(worker)).await),

@@ -12,18 +12,17 @@ use link::{Stream, Talk};
 use wire::Capabilities;
 use wire::auth::{Nonce, Plugin};
 use wire::bytes::Reader;
-use wire::command::Command;
 use wire::frame::put_packet;
 use wire::handshake::{AuthPacket, Login};
 use wire::response::{OK, OkPacket};
 
 use crate::carry;
 use crate::client::{Client, Turn};
-use crate::commands;
 use crate::fault::{Fault, Kind};
 use crate::keys::Key;
 use crate::links::Link;
 use crate::login::{NoLogin, has_hidden_quotes};
+use crate::login_schema;
 use crate::prove::{self, Answer};
 use crate::resets;
 use crate::worker::Worker;
@@ -207,8 +206,7 @@ fn begin_anew(
         client.write_last(&packet);
     } else {
         client.login_sequence.set(Some(sequence));
-        put_packet(&mut packet, 0, &[&[Command::InitDb as u8], &wanted.schema[..]].concat());
-        commands::handle(worker, client, &mut packet, None);
+        login_schema::enter(worker, client, &wanted.schema);
     }
     Ok(())
 }

@@ -60,6 +60,8 @@ pub(crate) struct Client {
     pub(crate) read: Cell<Option<Digest>>,
     /// What the command in hand sets, if that is all it does.
     pub(crate) sets: Cell<Option<Sets>>,
+    /// The command in hand may take a schema, or a right to one, from somebody.
+    pub(crate) alters: Cell<bool>,
     /// What the command in hand does with the messages of those before it.
     pub(crate) messages: Cell<Messages>,
     /// It waits until a link that others use has said what its last insert id is.
@@ -121,6 +123,7 @@ impl Client {
             asks_insert_id: Cell::new(false),
             read: Cell::new(None),
             sets: Cell::new(None),
+            alters: Cell::new(false),
             messages: Cell::default(),
             awaits_insert_id: Cell::new(false),
             affected_none: Cell::new(false),

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use engine::intent::{Digest, Intent, Sets};
 use engine::kill::replace_connection_id;
 use engine::pin::Pin;
+use engine::schemas::may_alter;
 use engine::session::Messages;
 use engine::statements::{BYTES_MAX, STATEMENTS_MAX};
 use wire::command::{Command, Shape, query_text_at};
@@ -175,7 +176,7 @@ fn text(
     };
     let (Some(text_at), None) = (text_at, upload) else {
         worker.pin(client, Pin::Unreadable);
-        return enter(worker, client, packet, upload, Asks::default());
+        return enter(worker, client, packet, upload, Asks { alters: true, ..Asks::default() });
     };
     let intent = Intent::read(&payload[text_at..], client.session.borrow().dialect());
     if let Some(pin) = intent.pin {
@@ -191,9 +192,12 @@ fn text(
     if intent.asks_connection_id {
         replaced = with_own_id(client, Some(command), packet);
     }
-    let packet = replaced.as_deref_mut().unwrap_or(packet);
     // A preparation asks for nothing yet.
-    let asks = if command == Command::Query { intent.into() } else { Asks::default() };
+    let asks = match command {
+        Command::Query => Asks::of(intent, &packet[HEADER + text_at..]),
+        _ => Asks::default(),
+    };
+    let packet = replaced.as_deref_mut().unwrap_or(packet);
     enter(worker, client, packet, upload, asks);
 }
 
@@ -241,7 +245,7 @@ fn prepared(
         return refuse(worker, client, upload, &fault);
     };
     let is_own = statement.own_id.is_some();
-    let intent = statement.intent;
+    let (intent, source) = (statement.intent, Rc::clone(&statement.source));
     drop(session);
     let mut asks = Asks::default();
     match command {
@@ -256,10 +260,11 @@ fn prepared(
             if let Some(pin) = intent.pin {
                 worker.pin(client, pin);
             }
-            asks = intent.into();
+            asks = Asks::of(intent, &source.text);
         }
         Command::StmtSendLongData | Command::StmtBulkExecute => {
             worker.pin(client, Pin::LongData);
+            asks.alters = may_alter(&source.text);
         }
         _ => {}
     }
@@ -274,13 +279,16 @@ struct Asks {
     messages: Messages,
     read: Option<Digest>,
     sets: Option<Sets>,
+    /// It may take a schema, or a right to one, from somebody.
+    alters: bool,
     /// It must not wait if its client holds a link.
     urgent: bool,
 }
 
-impl From<Intent> for Asks {
-    fn from(intent: Intent) -> Self {
+impl Asks {
+    fn of(intent: Intent, text: &[u8]) -> Self {
         Self {
+            alters: intent.read.is_none() && may_alter(text),
             insert_id: intent.asks_insert_id,
             previous: intent.asks_previous,
             messages: intent.messages,
@@ -301,6 +309,7 @@ fn enter(
     let is_plain = upload.is_none() && client.session.borrow().is_plain();
     client.read.set(asks.read.filter(|_| is_plain));
     client.sets.set(asks.sets);
+    client.alters.set(asks.alters);
     client.messages.set(asks.messages);
     client.asks_insert_id.set(asks.insert_id);
     if !asks.previous {

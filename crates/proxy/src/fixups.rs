@@ -191,6 +191,7 @@ pub(crate) fn send(link: &Link, fix_up: FixUp) {
         read: None,
         sets: None,
         collation: None,
+        alters: false,
         messages: Messages::Stay,
         warnings: 0,
         failed: false,

@@ -158,7 +158,9 @@ fn send_pooled(
             let settings = Rc::clone(link.state.borrow().wanted(&client.session.borrow()));
             Purpose::Prepare(Rc::new(Source { schema, text, settings }))
         }
-        Command::InitDb if client.login_sequence.get().is_some() => Purpose::LoginSchema,
+        Command::InitDb if client.login_sequence.get().is_some() => {
+            Purpose::LoginSchema(packet[HEADER + 1..].into(), worker.shared.alterations.now())
+        }
         _ => Purpose::Statement,
     };
     match command {
@@ -254,7 +256,7 @@ fn fly(client: &Rc<Client>, link: &Link, shape: Shape, purpose: Purpose) {
     let mut follower = Follower::new(shape, link.capabilities);
     if purpose.is_clients() {
         let shift = match (&purpose, client.login_sequence.get()) {
-            (Purpose::LoginSchema, Some(sequence)) => sequence.wrapping_sub(1),
+            (Purpose::LoginSchema(..), Some(sequence)) => sequence.wrapping_sub(1),
             _ => 0,
         };
         follower = follower.for_client(client.capabilities, shift);
@@ -270,6 +272,7 @@ fn fly(client: &Rc<Client>, link: &Link, shape: Shape, purpose: Purpose) {
         read,
         sets,
         collation: None,
+        alters: is_statement && client.alters.get(),
         messages: client.messages.get(),
         warnings: 0,
         failed: false,

@@ -22,6 +22,7 @@ mod launch;
 mod links;
 mod listener;
 mod login;
+mod login_schema;
 pub mod logs;
 mod namesake;
 mod opener;

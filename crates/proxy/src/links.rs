@@ -43,6 +43,8 @@ pub(crate) struct Flight {
     pub(crate) sets: Option<Sets>,
     /// The collation that it is known to give the connection.
     pub(crate) collation: Option<Rc<[u8]>>,
+    /// It may take a schema, or a right to one, from somebody.
+    pub(crate) alters: bool,
     /// What it does with the messages of statements before it.
     pub(crate) messages: Messages,
     /// How many warnings its reply has counted.
@@ -61,8 +63,8 @@ pub(crate) enum Purpose {
     Statement,
     /// The client prepares this.
     Prepare(Rc<engine::statements::Source>),
-    /// Flifo checks the schema that a client named at login; the reply completes the login.
-    LoginSchema,
+    /// Flifo checks the schema of this name, which a client named at login; the reply completes the login.
+    LoginSchema(Rc<[u8]>, engine::schemas::Since),
     /// The link leaves its schema for one in which no statement does harm, should it not get into the next.
     NoSchema,
     /// The link changes to this schema before a statement.
@@ -92,7 +94,7 @@ pub(crate) enum Purpose {
 impl Purpose {
     /// Whether the reply goes to the client, rather than being Flifo's own affair.
     pub(crate) const fn is_clients(&self) -> bool {
-        matches!(self, Self::Statement | Self::Prepare(_) | Self::LoginSchema)
+        matches!(self, Self::Statement | Self::Prepare(_) | Self::LoginSchema(..))
     }
 
     /// Whether the command goes in the same write as the statement that needs it.

@@ -15,16 +15,14 @@ use link::talk::TalkError;
 use link::{Stream, Talk};
 use wire::auth::{Nonce, Plugin};
 use wire::capability::Capabilities;
-use wire::command::Command;
-use wire::frame::put_packet;
 use wire::handshake::{AuthPacket, FirstPacket, Greeting, Login};
 use wire::response::{OK, OkPacket};
 
 use crate::carry;
 use crate::client::{self, Client};
-use crate::commands;
 use crate::fault::{Fault, Kind};
 use crate::keys::Key;
+use crate::login_schema;
 use crate::opener;
 use crate::prove::{self, Answer};
 use crate::server::offered;
@@ -87,11 +85,7 @@ pub(crate) fn begin(worker: &Rc<Worker>, accepted: Accepted) {
 
 async fn admit(worker: &Rc<Worker>, accepted: Accepted) -> Option<Rc<Client>> {
     let stream = match accepted {
-        Accepted::Tcp(stream) => {
-            let stream = tokio::net::TcpStream::from_std(stream).ok()?;
-            link::dial::tune(&stream).ok()?;
-            Stream::from(stream)
-        }
+        Accepted::Tcp(stream) => Stream::from(tokio::net::TcpStream::from_std(stream).ok()?),
         Accepted::Unix(stream) => tokio::net::UnixStream::from_std(stream).ok()?.try_into().ok()?,
     };
     let limit = worker.plan.limits.login;
@@ -129,9 +123,7 @@ fn enter(worker: &Rc<Worker>, login: client::Login, schema: Option<Vec<u8>>) -> 
     };
     counter.add(1);
     if let Some(schema) = schema {
-        let mut packet = Vec::new();
-        put_packet(&mut packet, 0, &[&[Command::InitDb as u8], &schema[..]].concat());
-        commands::handle(worker, &client, &mut packet, None);
+        login_schema::enter(worker, &client, &schema);
     }
     client
 }
@@ -142,7 +134,7 @@ async fn log_in(
     stream: Stream,
 ) -> Result<(client::Login, Option<Vec<u8>>), NoLogin> {
     let mut newcomer = Newcomer {
-        peer: stream.addresses().map(|(peer, _)| peer),
+        peer: stream.peer_address(),
         talk: Talk::new(stream),
         offered: Capabilities::NONE,
     };

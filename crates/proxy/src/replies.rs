@@ -25,6 +25,7 @@ use crate::client::Client;
 use crate::fault::{Fault, Kind};
 use crate::fixups;
 use crate::links::{Flight, Link, Purpose};
+use crate::login_schema;
 use crate::resets;
 use crate::worker::{Mail, Worker};
 
@@ -397,6 +398,9 @@ fn finish(
     if let Some(digest) = flight.read {
         worker.pace.borrow_mut().learn(digest, crate::clock::now() - flight.since);
     }
+    if flight.alters {
+        worker.shared.alterations.add();
+    }
     let Some(client) = flight.client.clone() else {
         if flight.purpose.is_fix_up() {
             fixups::finish(worker, link, &flight);
@@ -411,9 +415,12 @@ fn finish(
         return Some(fixups::finish_probe(worker, link, client, &flight));
     }
     if flight.purpose.is_clients() {
-        let is_login = flight.purpose == Purpose::LoginSchema;
+        let is_login = matches!(flight.purpose, Purpose::LoginSchema(..));
         if is_login {
             client.login_sequence.set(None);
+        }
+        if !flight.failed {
+            login_schema::learn(worker, &client, &flight.purpose);
         }
         let was_uploading = client.upload.take().is_some_and(|upload| !upload.is_done());
         if client.is_pooled() {

@@ -12,6 +12,7 @@ use engine::classes::{Class, Classes};
 use engine::gate::{Gate, Slot};
 use engine::kill::{FIRST_CLIENT_ID, Scope};
 use engine::pace::Pace;
+use engine::schemas::{Alterations, Schemas};
 use engine::settings::Interned;
 use engine::slots::Slots;
 use link::Address;
@@ -46,6 +47,8 @@ pub(crate) struct Shared {
     pub(crate) links: Arc<Cap>,
     /// How statements share the slots.
     pub(crate) classes: Arc<Classes>,
+    /// Ends of statements after which a schema may be gone.
+    pub(crate) alterations: Alterations,
     /// Clients connected, logged in or not.
     pub(crate) clients: AtomicUsize,
     pub(crate) users: Users,
@@ -97,6 +100,7 @@ impl Shared {
             slots: Arc::new(Slots::new(limit, workers, crate::clock::now())),
             links: Arc::new(Cap::new(plan.server.links_max, workers)),
             classes: Arc::new(Classes::new(vec![Class::default()], workers)),
+            alterations: Alterations::default(),
             clients: AtomicUsize::new(0),
             server: ServerFacts::default(),
             rsa: crate::rsa::RsaKey::default(),
@@ -172,6 +176,8 @@ pub(crate) struct Worker {
     pub(crate) counters: Counters,
     pub(crate) pace: RefCell<Pace>,
     pub(crate) interned: RefCell<Interned>,
+    /// What logins may name as their schema.
+    pub(crate) schemas: RefCell<Schemas>,
     /// Scratch space of [`crate::replies`].
     pub(crate) settled: RefCell<Vec<Settled>>,
     pub(crate) scratch: RefCell<Vec<u8>>,
@@ -206,6 +212,7 @@ impl Worker {
             counters: Counters::default(),
             pace: RefCell::default(),
             interned: RefCell::default(),
+            schemas: RefCell::default(),
             settled: RefCell::default(),
             scratch: RefCell::default(),
             slots_left: RefCell::default(),

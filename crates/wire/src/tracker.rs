@@ -28,6 +28,14 @@ const GTIDS: u8 = 3;
 const CHARACTERISTICS: u8 = 4;
 const TRANSACTION: u8 = 5;
 
+/// Appends the change that tells of a new schema.
+pub fn put_schema(schema: &[u8], out: &mut Vec<u8>) {
+    out.push(SCHEMA);
+    let mut name = Vec::with_capacity(schema.len() + 3);
+    name.put_lenenc_bytes(schema);
+    out.put_lenenc_bytes(&name);
+}
+
 /// Iterates over the `changes` of an [`OkPacket`](crate::response::OkPacket). Ends after the first malformed entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Changes<'a> {

@@ -164,6 +164,11 @@ impl Socket {
         matches!(self.kind, Kind::Unix(_))
     }
 
+    pub(super) fn peer_address(&self) -> Option<SocketAddr> {
+        let Kind::Tcp(socket) = &self.kind else { return None };
+        socket.peer_addr().ok()
+    }
+
     pub(super) fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
         let Kind::Tcp(socket) = &self.kind else { return None };
         Some((socket.peer_addr().ok()?, socket.local_addr().ok()?))

@@ -14,6 +14,7 @@ mod hostile_servers;
 mod legs;
 mod life;
 mod limits;
+mod login_schema;
 mod mysql;
 mod pages;
 mod road;

@@ -51,6 +51,16 @@ impl Shared {
         connect(self.flifo.port(), &self.schema).expect("a login")
     }
 
+    /// As [`Self::client`], if it is let in.
+    pub(crate) fn try_client(&self) -> Result<Client, Problem> {
+        connect(self.flifo.port(), &self.schema)
+    }
+
+    /// As [`Self::try_client`], in another schema.
+    pub(crate) fn try_client_in(&self, schema: &str) -> Result<Client, Problem> {
+        connect(self.flifo.port(), schema)
+    }
+
     /// A client of the server itself, in the test's schema.
     pub(crate) fn direct(&self) -> Client {
         connect(server().port(), &self.schema).expect("a login")

@@ -1,0 +1,193 @@
+//! Which schemas a user may use, as the server has said a moment ago.
+//!
+//! A login that names a schema is complete only when the server has accepted that schema. Clients that connect for one
+//! statement ask the same again and again; for a second after the server's answer it need not be asked. The answer
+//! ends early with any statement that could make it untrue, whichever worker sees it ([`Alterations`]).
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long an answer is believed: what is altered elsewhere is not seen.
+const BELIEVED: Duration = Duration::from_secs(1);
+
+/// Names come from clients: there must be an end to them.
+const NAMES_MAX: usize = 1024;
+
+/// Counts, for all workers, the ends of statements that may have taken a schema or a right away.
+#[derive(Debug, Default)]
+pub struct Alterations(AtomicU64);
+
+/// A count of [`Alterations`], from before a schema was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Since(u64);
+
+impl Alterations {
+    pub fn now(&self) -> Since {
+        Since(self.0.load(Ordering::Acquire))
+    }
+
+    /// A statement that may alter schemas or rights has ended; its client does not know yet.
+    pub fn add(&self) {
+        self.0.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// Whether a text may take a schema, or a right to one, from anybody. True whenever it is not plain that it does not.
+pub fn may_alter(text: &[u8]) -> bool {
+    const HARMLESS: [&[u8]; 15] = [
+        b"SELECT",
+        b"INSERT",
+        b"UPDATE",
+        b"DELETE",
+        b"REPLACE",
+        b"SHOW",
+        b"SET",
+        b"BEGIN",
+        b"START",
+        b"COMMIT",
+        b"ROLLBACK",
+        b"USE",
+        b"DO",
+        b"SAVEPOINT",
+        b"VALUES",
+    ];
+    let text = text.trim_ascii();
+    let word = text.iter().position(|byte| !byte.is_ascii_alphabetic()).unwrap_or(text.len());
+    let is_harmless = HARMLESS.iter().any(|it| it.eq_ignore_ascii_case(&text[..word]));
+    // Behind a semicolon may be anything; `SET STATEMENT` runs whatever it is put before.
+    let before_end = text.strip_suffix(b";").unwrap_or(text);
+    !is_harmless || before_end.contains(&b';') || is_set_statement(text)
+}
+
+fn is_set_statement(text: &[u8]) -> bool {
+    let Some((verb, rest)) = text.split_at_checked(3) else { return false };
+    let rest = rest.trim_ascii_start();
+    // A comment between the words hides the second.
+    verb.eq_ignore_ascii_case(b"SET")
+        && (rest.starts_with(b"/")
+            || rest.starts_with(b"#")
+            || rest.starts_with(b"-")
+            || rest.get(..9).is_some_and(|word| word.eq_ignore_ascii_case(b"STATEMENT")))
+}
+
+/// What one worker's logins have been answered.
+#[derive(Debug, Default)]
+pub struct Schemas {
+    seen: HashMap<Asked, Seen>,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Asked {
+    user: Rc<[u8]>,
+    name: Rc<[u8]>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    /// As the server writes it.
+    schema: Rc<[u8]>,
+    at: Instant,
+    since: Since,
+}
+
+impl Schemas {
+    /// The server has accepted the schema that this user named; it was asked after the alterations `since`.
+    pub fn learn(
+        &mut self,
+        user: Rc<[u8]>,
+        name: Rc<[u8]>,
+        schema: Rc<[u8]>,
+        since: Since,
+        now: Instant,
+    ) {
+        if self.seen.len() >= NAMES_MAX {
+            self.seen.retain(|_, seen| now.saturating_duration_since(seen.at) < BELIEVED);
+        }
+        if self.seen.len() < NAMES_MAX {
+            self.seen.insert(Asked { user, name }, Seen { schema, at: now, since });
+        }
+    }
+
+    /// The schema that this user would get, if the server has said so a moment ago.
+    pub fn find(
+        &self,
+        user: &Rc<[u8]>,
+        name: &Rc<[u8]>,
+        since: Since,
+        now: Instant,
+    ) -> Option<Rc<[u8]>> {
+        let asked = Asked { user: Rc::clone(user), name: Rc::clone(name) };
+        let seen = self.seen.get(&asked)?;
+        let is_fresh = now.saturating_duration_since(seen.at) < BELIEVED && seen.since == since;
+        is_fresh.then(|| Rc::clone(&seen.schema))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(name: &str) -> Rc<[u8]> {
+        name.as_bytes().into()
+    }
+
+    #[test]
+    fn an_answer_holds_for_a_second_and_for_one_user() {
+        let (mut schemas, alterations) = (Schemas::default(), Alterations::default());
+        let start = Instant::now();
+        let since = alterations.now();
+        schemas.learn(name("app"), name("Shop"), name("shop"), since, start);
+        let find = |user: &str, ms| {
+            let now = start + Duration::from_millis(ms);
+            schemas.find(&name(user), &name("Shop"), alterations.now(), now)
+        };
+        assert_eq!(find("app", 999), Some(name("shop")));
+        assert_eq!(find("app", 1000), None);
+        assert_eq!(find("other", 0), None);
+    }
+
+    #[test]
+    fn an_alteration_ends_it_even_if_the_answer_comes_later() {
+        let (mut schemas, alterations) = (Schemas::default(), Alterations::default());
+        let (start, since) = (Instant::now(), alterations.now());
+        alterations.add();
+        schemas.learn(name("app"), name("shop"), name("shop"), since, start);
+        assert_eq!(schemas.find(&name("app"), &name("shop"), alterations.now(), start), None);
+    }
+
+    #[test]
+    fn there_is_an_end_to_names() {
+        let mut schemas = Schemas::default();
+        let start = Instant::now();
+        for index in 0..3 * NAMES_MAX {
+            let name = name(&index.to_string());
+            schemas.learn(Rc::clone(&name), Rc::clone(&name), name, Since::default(), start);
+        }
+        assert_eq!(schemas.seen.len(), NAMES_MAX);
+        let later = start + BELIEVED;
+        schemas.learn(name("app"), name("shop"), name("shop"), Since::default(), later);
+        assert_eq!(schemas.seen.len(), 1);
+    }
+
+    #[test]
+    fn only_what_is_plainly_harmless_is() {
+        for text in ["select 1", " INSERT INTO t VALUES (1);", "COMMIT", "SET a = 1", "Use shop"] {
+            assert!(!may_alter(text.as_bytes()), "{text}");
+        }
+        for text in [
+            "DROP DATABASE shop",
+            "/* hint */ SELECT 1",
+            "SELECT 1; DROP DATABASE shop",
+            "SET STATEMENT max_statement_time=1 FOR DROP DATABASE shop",
+            "SET/**/STATEMENT a=1 FOR DROP DATABASE shop",
+            "CALL p()",
+            "EXECUTE s",
+            "REVOKE ALL ON shop.* FROM app",
+            "",
+        ] {
+            assert!(may_alter(text.as_bytes()), "{text}");
+        }
+    }
+}
