@@ -4,10 +4,19 @@
 //! callers decide what to do with what they read.
 
 pub mod account;
+pub mod cgroup;
 pub mod child;
+pub mod cpus;
+pub mod details;
+pub mod kernel;
 pub mod machine;
+pub mod network;
+pub mod peers;
+pub mod power;
 pub mod process;
 pub mod scheduling;
 pub mod sockets;
+pub mod threads;
 pub mod topology;
+pub mod tree;
 pub mod usage;

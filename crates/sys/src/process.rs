@@ -80,6 +80,15 @@ pub fn raise_open_files() -> io::Result<Option<u64>> {
     Ok(limit.maximum)
 }
 
+/// Sets how many files another process may open, `None` being no limit.
+pub fn set_open_files(pid: u32, soft: Option<u64>, hard: Option<u64>) -> io::Result<()> {
+    let raw = i32::try_from(pid).map_err(io::Error::other)?;
+    let pid = rustix::process::Pid::from_raw(raw).ok_or(io::ErrorKind::InvalidInput)?;
+    let limit = rustix::process::Rlimit { current: soft, maximum: hard };
+    rustix::process::prlimit(Some(pid), Resource::Nofile, limit)?;
+    Ok(())
+}
+
 /// Tells whether this process has root's rights over files and processes.
 pub fn is_root() -> bool {
     geteuid().is_root()

@@ -8,6 +8,55 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
+use crate::cpus::Cpus;
+use crate::tree::{Seen, Tree};
+
+/// A CPU as the scheduler counts them: a thread of a core.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cpu {
+    pub number: u32,
+    pub package: Seen<u32>,
+    /// The CPUs that are threads of the same core.
+    pub core: Seen<Cpus>,
+    /// The CPUs behind the same last-level cache.
+    pub cache: Seen<Cpus>,
+    pub node: Seen<u32>,
+}
+
+/// The CPUs that are online.
+pub fn cpus(tree: &Tree) -> Seen<Vec<Cpu>> {
+    let online: Seen<Cpus> = tree.number(&format!("{FOLDER}/online"));
+    online.map(|online| online.iter().map(|number| cpu(tree, number)).collect())
+}
+
+fn cpu(tree: &Tree, number: u32) -> Cpu {
+    let folder = format!("{FOLDER}/cpu{number}");
+    let node = tree.names(&folder).parse("the NUMA node", |names| {
+        names.iter().find_map(|name| name.strip_prefix("node")?.parse().ok())
+    });
+    // Level 3 is the fourth cache where levels 1 have two.
+    let cache = tree.names(&format!("{folder}/cache")).parse("the last-level cache", |indices| {
+        let levels = indices.iter().filter_map(|index| {
+            let path = |file| format!("{folder}/cache/{index}/{file}");
+            let level = *tree.number::<u32>(&path("level")).known()?;
+            Some((level, tree.number::<Cpus>(&path("shared_cpu_list")).known()?.clone()))
+        });
+        let (level, cpus) = levels.max_by_key(|(level, _)| *level)?;
+        (LAST_LEVEL_MIN <= level).then_some(cpus)
+    });
+    Cpu {
+        number,
+        package: tree.number(&format!("{folder}/topology/physical_package_id")),
+        core: tree.number(&format!("{folder}/topology/thread_siblings_list")),
+        cache,
+        node,
+    }
+}
+
+const FOLDER: &str = "/sys/devices/system/cpu";
+
 /// Counts the physical cores that share a last-level cache with the first CPU.
 ///
 /// `cpus` is the folder `/sys/devices/system/cpu`, or one like it. `None` if it does not tell, as
@@ -16,7 +65,7 @@ pub fn cores_beside_first(cpus: &Path) -> Option<usize> {
     let first = cpus.join("cpu0/cache");
     let levels = fs::read_dir(first).ok()?.flatten().filter_map(|index| {
         let level: u32 = word(&index.path().join("level"))?.parse().ok()?;
-        Some((level, list(&word(&index.path().join("shared_cpu_list"))?)?))
+        Some((level, word(&index.path().join("shared_cpu_list"))?.parse::<Cpus>().ok()?))
     });
     let (level, beside) = levels.max_by_key(|(level, _)| *level)?;
     if level < LAST_LEVEL_MIN {
@@ -24,7 +73,7 @@ pub fn cores_beside_first(cpus: &Path) -> Option<usize> {
     }
     // Threads of one core name the same set of threads.
     let threads = |cpu| word(&cpus.join(format!("cpu{cpu}/topology/thread_siblings_list")));
-    let cores: Option<BTreeSet<_>> = beside.into_iter().map(threads).collect();
+    let cores: Option<BTreeSet<_>> = beside.iter().map(threads).collect();
     cores.map(|cores| cores.len()).filter(|count| *count != 0)
 }
 
@@ -32,24 +81,8 @@ fn word(path: &Path) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
-/// Reads the kernel's form of a set of CPUs: "0-3,8".
-fn list(text: &str) -> Option<Vec<u32>> {
-    let mut cpus = Vec::new();
-    for range in text.split(',') {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        if last < first || CPUS_MAX < last {
-            return None;
-        }
-        cpus.extend(first..=last);
-    }
-    Some(cpus)
-}
-
 /// A first or second level is a core's own.
 const LAST_LEVEL_MIN: u32 = 3;
-/// What Linux supports at most.
-const CPUS_MAX: u32 = 8192;
 
 #[cfg(test)]
 mod tests {
@@ -103,5 +136,26 @@ mod tests {
         check("nonsense", 3, &[("0", "3-0")], None);
         check("huge", 3, &[("0", "0-4000000000")], None);
         assert_eq!(cores_beside_first(Path::new("/nonexistent")), None);
+    }
+
+    #[test]
+    fn a_recorded_machine_with_two_nodes_is_read() {
+        let path = |file: &str| format!("/sys/devices/system/cpu/{file}");
+        let files = [
+            (path("online"), "1"),
+            (path("cpu1/topology/physical_package_id"), "1"),
+            (path("cpu1/topology/thread_siblings_list"), "1,3"),
+            (path("cpu1/cache/index2/level"), "2"),
+            (path("cpu1/cache/index2/shared_cpu_list"), "1"),
+            (path("cpu1/cache/index3/level"), "3"),
+            (path("cpu1/cache/index3/shared_cpu_list"), "1-3"),
+            (path("cpu1/node1/cpulist"), "1-3"),
+        ];
+        let files: Vec<(&str, &str)> = files.iter().map(|(a, b)| (a.as_str(), *b)).collect();
+        let (_folder, tree) = crate::tree::tests::machine(&files);
+        let set = |text: &str| Seen::Known(text.parse().expect("reads"));
+        let (package, node) = (Seen::Known(1), Seen::Known(1));
+        let want = Cpu { number: 1, package, core: set("1,3"), cache: set("1-3"), node };
+        assert_eq!(cpus(&tree), Seen::Known(vec![want]));
     }
 }
