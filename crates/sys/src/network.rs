@@ -2,12 +2,26 @@
 //!
 //! Reads `/proc/net`, which shows the network that this process is in: a container has its own.
 
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+
 use serde::{Deserialize, Serialize};
 
 use crate::tree::{Seen, Tree};
 
-/// A TCP socket in the kernel's table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The kernel's table of TCP sockets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// Those that are open.
+    pub open: Vec<Tcp>,
+    /// How many closed connections to a port still hold their ports. A machine may have a hundred
+    /// thousand of these: they are counted while the table is read.
+    pub time_wait: BTreeMap<u16, usize>,
+}
+
+/// An open TCP socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tcp {
     pub local_port: u16,
     pub remote_port: u16,
@@ -19,8 +33,7 @@ pub struct Tcp {
     pub inode: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Established,
     TimeWait,
@@ -28,19 +41,32 @@ pub enum State {
     Other,
 }
 
-/// All TCP sockets over both versions of IP, up to a bound.
-pub fn tcp(tree: &Tree) -> Seen<Vec<Tcp>> {
-    let table = |path| tree.text(path).map(|text| text.lines().skip(1).filter_map(row).collect());
-    let (four, six) = (table("/proc/net/tcp"), table("/proc/net/tcp6"));
-    match (four, six) {
-        (Seen::Known(mut all), Seen::Known(more)) => {
-            let more: Vec<Tcp> = more;
-            all.extend(more);
-            Seen::Known(all)
-        }
-        (all @ Seen::Known(_), _) => all,
-        (_, all) => all,
+/// All TCP sockets over both versions of IP.
+pub fn tcp(tree: &Tree) -> Seen<Table> {
+    let mut table = Table::default();
+    let four = read(tree, "/proc/net/tcp", &mut table);
+    let six = read(tree, "/proc/net/tcp6", &mut table);
+    // A machine may be without one of the versions.
+    match four.or_else(|| six) {
+        Seen::Known(()) => Seen::Known(table),
+        other => other.map(|()| Table::default()),
     }
+}
+
+/// Adds what a file holds, line by line.
+fn read(tree: &Tree, path: &str, table: &mut Table) -> Seen<()> {
+    let mut add = || {
+        let file = BufReader::new(File::open(tree.path(path))?);
+        for line in file.lines().skip(1).take(ROWS_MAX) {
+            let Some(row) = row(&line?) else { continue };
+            match row.state {
+                State::TimeWait => *table.time_wait.entry(row.remote_port).or_default() += 1,
+                _ => table.open.push(row),
+            }
+        }
+        Ok(())
+    };
+    Seen::from_io(path, add())
 }
 
 fn row(line: &str) -> Option<Tcp> {
@@ -123,6 +149,9 @@ fn interrupt(line: &str, cpus: &[u32]) -> Option<Interrupt> {
     })
 }
 
+/// More sockets than a machine has ports for a few addresses.
+const ROWS_MAX: usize = 1 << 20;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,18 +160,19 @@ mod tests {
     const TABLE: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retr\n\
         0: 0100007F:0CEA 00000000:0000 0A 00000000:00000003 00:00000000 00000000 0 0 77 1\n\
         1: 0100007F:0CEA 0100007F:C001 01 00000000:00000000 00:00000000 00000000 0 0 78 1\n\
-        2: 0A00A8C0:0CEA 0B00A8C0:C002 06 00000000:00000000 00:00000000 00000000 0 0 0 1\n\
+        2: 0A00A8C0:C002 0B00A8C0:0CEA 06 00000000:00000000 00:00000000 00000000 0 0 0 1\n\
         3: nonsense\n";
 
     #[test]
     fn sockets_are_read_from_the_table() {
         let (_folder, tree) = machine(&[("/proc/net/tcp", TABLE)]);
         let seen = tcp(&tree);
-        let [listens, near, far] = seen.known().expect("reads")[..] else { panic!("{seen:?}") };
+        let table = seen.known().expect("reads");
+        let [listens, near] = table.open[..] else { panic!("{table:?}") };
         assert_eq!((listens.state, listens.local_port), (State::Listen, 3306));
         assert_eq!((listens.queued, listens.inode), (3, 77));
         assert_eq!((near.state, near.is_local), (State::Established, true));
-        assert_eq!((far.state, far.is_local), (State::TimeWait, false));
+        assert_eq!(table.time_wait, BTreeMap::from([(3306, 1)]));
     }
 
     #[test]
@@ -168,7 +198,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("binds");
         let port = listener.local_addr().expect("has one").port();
         let seen = tcp(&Tree::live());
-        let mut all = seen.known().expect("reads").iter();
+        let mut all = seen.known().expect("reads").open.iter();
         assert!(all.any(|it| it.state == State::Listen && it.local_port == port));
     }
 }

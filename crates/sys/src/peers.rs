@@ -43,7 +43,7 @@ pub fn clients(tree: &Tree, server: u32) -> Seen<BTreeMap<u32, Connections>> {
         }
     }
     // The two ends of a connection on one machine are two rows, with the ports exchanged.
-    let rows = tcp.known().map_or(&[][..], Vec::as_slice);
+    let rows = tcp.known().map_or(&[][..], |table| &table.open);
     let near: BTreeSet<(u16, u16)> = rows
         .iter()
         .filter(|row| row.state == State::Established && ours.contains(&row.inode))
