@@ -1,11 +1,10 @@
 //! Who speaks with whom on this machine: the process at the other end of a socket.
 //!
-//! Asks the kernel (`SO_PEERCRED`, its tables of sockets); interprets nothing. Sees the sockets of
+//! Asks the kernel for its tables of sockets; interprets nothing. Sees the sockets of
 //! other users' processes only with root's rights.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::os::fd::AsFd;
 
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
@@ -13,12 +12,6 @@ use rustix::net::{
 
 use crate::network::{self, State};
 use crate::tree::{Seen, Tree};
-
-/// The process that made the other end of a Unix socket; of a server, the one that listens.
-pub fn peer(socket: impl AsFd) -> io::Result<u32> {
-    let credentials = rustix::net::sockopt::socket_peercred(socket)?;
-    u32::try_from(credentials.pid.as_raw_nonzero().get()).map_err(io::Error::other)
-}
 
 /// The processes of this machine that hold connections to a process, and how many each, by Unix
 /// sockets and by TCP.
@@ -208,7 +201,6 @@ mod tests {
         };
         let want = (number(&one).expect("a number"), number(&other).expect("a number"));
         assert!(unix_pairs().expect("reads").contains(&want), "{want:?}");
-        assert_eq!(peer(&one).expect("reads"), std::process::id());
     }
 
     #[test]

@@ -53,6 +53,15 @@ impl<T> Seen<T> {
         }
     }
 
+    /// Goes on reading from what is known.
+    pub fn and_then<U>(&self, read: impl FnOnce(&T) -> Seen<U>) -> Seen<U> {
+        match self {
+            Self::Known(value) => read(value),
+            Self::Unknown(why) => Seen::Unknown(why.clone()),
+            Self::Denied(what) => Seen::Denied(what.clone()),
+        }
+    }
+
     /// Interprets what was read; `what` names it, for the case that it is not understood.
     pub fn parse<U>(self, what: &str, read: impl FnOnce(&T) -> Option<U>) -> Seen<U> {
         match self {

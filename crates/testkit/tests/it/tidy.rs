@@ -9,7 +9,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("flifo", &["bench", "doctor", "proxy"]),
     // The demo speaks to servers itself; the generator encodes what it sends.
     ("bench", &["engine", "link", "sys", "wire"]),
-    ("doctor", &["link", "sys"]),
+    // `wire` for what a login is made of.
+    ("doctor", &["link", "sys", "wire"]),
     ("proxy", &["engine", "link", "sys", "wire"]),
     ("engine", &["wire"]),
     ("link", &["wire"]),

@@ -1,0 +1,198 @@
+//! The doctor's own connection to the server: what the server says of itself, and the variables
+//! that a cure sets.
+//!
+//! Reads variables and counters, sets global variables, and nothing else. Blocks; each step has a
+//! deadline.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::time::{Duration, Instant};
+
+use link::Address;
+use link::login::{Credential, LoggedIn, Request, greet};
+use link::stream::Peer;
+use sys::tree::{Seen, Tree};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+use wire::Capabilities;
+use wire::auth::Secret;
+
+use crate::change::{Variables, set_global};
+
+/// Who asks.
+#[derive(Clone)]
+pub struct Account {
+    pub user: String,
+    pub password: Secret,
+}
+
+impl fmt::Debug for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Account({})", self.user)
+    }
+}
+
+/// A server that answers.
+pub struct Server {
+    runtime: Runtime,
+    address: Address,
+    account: Account,
+    link: LoggedIn,
+    /// How long connecting and logging in took.
+    pub handshake: Duration,
+}
+
+/// Why the server does not answer.
+#[derive(Debug)]
+pub struct NoServer {
+    address: String,
+    user: String,
+    why: String,
+}
+
+impl fmt::Display for NoServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { address, user, why } = self;
+        write!(
+            f,
+            "{address} cannot be asked as user {user:?}: {why}; name another one with --user, and \
+             his password in MYSQL_PWD or with --password-file"
+        )
+    }
+}
+
+impl Server {
+    pub fn connect(address: &Address, account: &Account) -> Result<Self, NoServer> {
+        let refuse = |why: String| NoServer {
+            address: address.to_string(),
+            user: account.user.clone(),
+            why,
+        };
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| refuse(error.to_string()))?;
+        let begun = Instant::now();
+        let link = wait(&runtime, log_in(address, account)).map_err(refuse)?;
+        let handshake = begun.elapsed();
+        Ok(Self { runtime, address: address.clone(), account: account.clone(), link, handshake })
+    }
+
+    /// Connects once more and hangs up: how long does that take?
+    pub fn time_handshake(&self) -> Option<Duration> {
+        let begun = Instant::now();
+        wait(&self.runtime, log_in(&self.address, &self.account)).ok()?;
+        Some(begun.elapsed())
+    }
+
+    /// The server's process, if it runs on this machine and can be seen from here.
+    pub fn pid(&self) -> Seen<u32> {
+        let stream = self.link.talk.stream();
+        let found = match (&self.address, stream.peer()) {
+            // Of another world of processes the kernel tells none.
+            (_, Peer::Unix { pid, .. }) => match pid.map(u32::try_from) {
+                Some(Ok(pid)) => pid,
+                _ => return hidden(),
+            },
+            (Address::Tcp { port, .. }, Peer::Tcp(peer)) if is_here(peer.ip(), stream) => {
+                match sys::sockets::listener(*port) {
+                    Some(pid) => pid,
+                    None => return Seen::Denied(format!("who listens on port {port}")),
+                }
+            }
+            _ => return Seen::Unknown("the server runs on another machine".to_owned()),
+        };
+        match Tree::live().exists(&format!("/proc/{found}")) {
+            true => Seen::Known(found),
+            false => hidden(),
+        }
+    }
+
+    pub fn variables(&mut self) -> Seen<BTreeMap<String, String>> {
+        self.table("SHOW GLOBAL VARIABLES")
+    }
+
+    pub fn status(&mut self) -> Seen<BTreeMap<String, String>> {
+        self.table("SHOW GLOBAL STATUS")
+    }
+
+    /// How many of the server's statements run now, without the one that asks.
+    pub fn running(&mut self) -> Seen<u64> {
+        let one = self.table("SHOW GLOBAL STATUS LIKE 'Threads_running'");
+        one.parse("Threads_running", |it| it.values().next()?.parse::<u64>().ok())
+            .map(|running| running.saturating_sub(1))
+    }
+
+    fn table(&mut self, text: &str) -> Seen<BTreeMap<String, String>> {
+        match wait(&self.runtime, async {
+            self.link.rows(text).await.map_err(|error| error.to_string())
+        }) {
+            Ok(rows) => {
+                let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+                Seen::Known(rows.into_iter().map(|(name, it)| (text(name), text(it))).collect())
+            }
+            Err(why) => Seen::Unknown(format!("{text}: {why}")),
+        }
+    }
+}
+
+impl Variables for Server {
+    fn get(&mut self, name: &str) -> io::Result<String> {
+        let rows = self.table(&format!("SHOW GLOBAL VARIABLES LIKE '{name}'"));
+        let value = rows.known().and_then(|rows| rows.get(name)).cloned();
+        value.ok_or_else(|| io::Error::other(format!("the server has no variable {name}")))
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> io::Result<()> {
+        let text = set_global(name, value);
+        wait(&self.runtime, async {
+            self.link.run(&text).await.map_err(|error| error.to_string())
+        })
+        .map_err(|why| io::Error::other(format!("{text}: {why}")))
+    }
+}
+
+async fn log_in(address: &Address, account: &Account) -> Result<LoggedIn, String> {
+    let stream = link::dial::dial(address).await.map_err(|error| error.to_string())?;
+    let credential = Credential::Password(account.password.clone());
+    let request = Request {
+        user: account.user.as_bytes(),
+        credential: &credential,
+        capabilities: CAPABILITIES,
+        collation: UTF8MB4,
+        packet_max: 1 << 24,
+        schema: None,
+    };
+    let greeted = greet(stream).await.map_err(|error| error.to_string())?;
+    greeted.login(&request, None).await.map_err(|error| error.to_string())
+}
+
+fn wait<T>(
+    runtime: &Runtime,
+    what: impl Future<Output = Result<T, String>>,
+) -> Result<T, String> {
+    let late = || Err(format!("no answer within {} s", ANSWER_MAX.as_secs()));
+    runtime.block_on(async { timeout(ANSWER_MAX, what).await.unwrap_or_else(|_| late()) })
+}
+
+fn hidden<T>() -> Seen<T> {
+    Seen::Unknown("the server's process is in another container".to_owned())
+}
+
+/// Whether an address is one of this machine's own.
+fn is_here(peer: std::net::IpAddr, stream: &link::Stream) -> bool {
+    let same = || stream.addresses().is_some_and(|(near, _)| near.ip() == peer);
+    peer.is_loopback() || same()
+}
+
+const CAPABILITIES: Capabilities = Capabilities::LONG_PASSWORD
+    .with(Capabilities::LONG_FLAG)
+    .with(Capabilities::PROTOCOL_41)
+    .with(Capabilities::TRANSACTIONS)
+    .with(Capabilities::SECURE_CONNECTION)
+    .with(Capabilities::PLUGIN_AUTH)
+    .with(Capabilities::LENENC_AUTH)
+    .with(Capabilities::CONNECT_ATTRS)
+    .with(Capabilities::DEPRECATE_EOF);
+const UTF8MB4: u8 = 45;
+const ANSWER_MAX: Duration = Duration::from_secs(5);

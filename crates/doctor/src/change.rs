@@ -1,0 +1,244 @@
+//! A change of the machine or of the server that can be undone: what it is, as a command and as a
+//! deed.
+//!
+//! Does not decide whether it is made. Invariants: the state before is read before anything is
+//! changed, and undoing restores exactly that; a process is told from a later one of the same
+//! number; what cannot be read is not changed.
+
+use std::fmt;
+use std::io;
+
+use sys::cpus::Cpus;
+use sys::threads::{self, Policy, Thread};
+use sys::tree::{Seen, Tree};
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The policy of all ordinary threads of a process.
+    Policy { pid: u32, policy: Policy },
+    /// Where all threads of a process may run.
+    Cpus { pid: u32, cpus: Cpus },
+    /// The soft limit of open files rises to the hard one.
+    OpenFiles { pid: u32 },
+    /// A file of the kernel's is written.
+    File { path: String, value: String },
+    /// A global variable of the server.
+    Variable { name: String, value: String },
+}
+
+impl fmt::Display for Change {
+    /// The command of an administrator.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Policy { pid, policy } => write!(f, "chrt --all-tasks {} --pid 0 {pid}", flag(*policy)),
+            Self::Cpus { pid, cpus } => write!(f, "taskset --all-tasks --cpu-list --pid {cpus} {pid}"),
+            Self::OpenFiles { pid } => {
+                write!(f, "prlimit --pid {pid} --nofile=\"$(prlimit --pid {pid} --nofile --noheadings --output HARD)\"")
+            }
+            Self::File { path, value } => write!(f, "printf '%s' {} >{}", quote(value), quote(path)),
+            Self::Variable { name, value } => write!(f, "SET GLOBAL {name} = {value}"),
+        }
+    }
+}
+
+/// How things were before a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Before {
+    Threads { pid: u32, started: u64, threads: Vec<Thread> },
+    OpenFiles { pid: u32, started: u64, soft: Option<u64>, hard: Option<u64> },
+    File { path: String, value: String },
+    Variable { name: String, value: String },
+}
+
+/// What asks and tells the server.
+pub trait Variables {
+    fn get(&mut self, name: &str) -> io::Result<String>;
+    fn set(&mut self, name: &str, value: &str) -> io::Result<()>;
+}
+
+impl Change {
+    /// Reads what the change would change.
+    pub fn before(&self, tree: &Tree, server: &mut dyn Variables) -> io::Result<Before> {
+        Ok(match self {
+            Self::Policy { pid, .. } | Self::Cpus { pid, .. } => Before::Threads {
+                pid: *pid,
+                started: started(tree, *pid)?,
+                threads: known(threads::threads(tree, *pid))?,
+            },
+            Self::OpenFiles { pid } => {
+                let limit = known(sys::details::open_files_limit(tree, *pid))?;
+                let started = started(tree, *pid)?;
+                Before::OpenFiles { pid: *pid, started, soft: limit.soft, hard: limit.hard }
+            }
+            Self::File { path, .. } => {
+                let value = known(tree.line(path))?;
+                // Of "always [madvise] never" the marked one is written back.
+                let marked = value.split(' ').find_map(|it| it.strip_prefix('[')?.strip_suffix(']'));
+                let value = marked.map_or_else(|| value.clone(), str::to_owned);
+                Before::File { path: path.clone(), value }
+            }
+            Self::Variable { name, .. } => {
+                Before::Variable { name: name.clone(), value: server.get(name)? }
+            }
+        })
+    }
+
+    pub fn apply(&self, tree: &Tree, server: &mut dyn Variables) -> io::Result<()> {
+        match self {
+            Self::Policy { pid, policy } => each_thread(tree, *pid, |thread| {
+                let is_ordinary = matches!(thread.policy, Policy::Other | Policy::Batch);
+                if is_ordinary || thread.policy.is_realtime() {
+                    sys::scheduling::set_policy(thread.tid, *policy, 0)?;
+                }
+                Ok(())
+            }),
+            Self::Cpus { pid, cpus } => {
+                each_thread(tree, *pid, |thread| sys::scheduling::set_cpus(thread.tid, cpus))
+            }
+            Self::OpenFiles { pid } => {
+                let limit = known(sys::details::open_files_limit(tree, *pid))?;
+                sys::process::set_open_files(*pid, limit.hard, limit.hard)
+            }
+            Self::File { path, value } => std::fs::write(tree.path(path), value),
+            Self::Variable { name, value } => server.set(name, value),
+        }
+    }
+}
+
+impl Before {
+    /// Makes it so again.
+    pub fn restore(&self, tree: &Tree, server: &mut dyn Variables) -> io::Result<()> {
+        match self {
+            Self::Threads { pid, started: then, threads } => {
+                if started(tree, *pid).ok() != Some(*then) {
+                    return Ok(());
+                }
+                // Threads that were born since have inherited what their parent was given, and are
+                // given back what the first thread had.
+                let main = threads.iter().find(|it| it.tid == *pid).or_else(|| threads.first());
+                each_thread(tree, *pid, |now| {
+                    let was = threads.iter().find(|it| it.tid == now.tid).or(main);
+                    let Some(was) = was else { return Ok(()) };
+                    if now.policy != was.policy || now.priority != was.priority {
+                        sys::scheduling::set_policy(now.tid, was.policy, was.priority)?;
+                    }
+                    if now.cpus != was.cpus {
+                        sys::scheduling::set_cpus(now.tid, &was.cpus)?;
+                    }
+                    Ok(())
+                })
+            }
+            Self::OpenFiles { pid, started: then, soft, hard } => {
+                if started(tree, *pid).ok() != Some(*then) {
+                    return Ok(());
+                }
+                sys::process::set_open_files(*pid, *soft, *hard)
+            }
+            Self::File { path, value } => std::fs::write(tree.path(path), value),
+            Self::Variable { name, value } => server.set(name, value),
+        }
+    }
+
+    /// The lines of a shell script that make it so again.
+    pub fn script(&self, client: &str) -> String {
+        match self {
+            Self::Threads { pid, started, threads } => {
+                let lines: String = threads
+                    .iter()
+                    .map(|it| {
+                        let (tid, priority) = (it.tid, it.priority);
+                        format!(
+                            "    chrt {} --pid {priority} {tid} || :\n    \
+                             taskset --cpu-list --pid {} {tid} >/dev/null || :\n",
+                            flag(it.policy),
+                            it.cpus
+                        )
+                    })
+                    .collect();
+                format!("if same {pid} {started}; then\n{lines}fi\n")
+            }
+            Self::OpenFiles { pid, started, soft, hard } => {
+                let text = |limit: &Option<u64>| {
+                    limit.map_or_else(|| "unlimited".to_owned(), |limit| limit.to_string())
+                };
+                let limits = format!("{}:{}", text(soft), text(hard));
+                format!("if same {pid} {started}; then prlimit --pid {pid} --nofile={limits}; fi\n")
+            }
+            Self::File { path, value } => format!("printf '%s' {} >{}\n", quote(value), quote(path)),
+            Self::Variable { name, value } => {
+                format!("{client} -e {}\n", quote(&set_global(name, value)))
+            }
+        }
+    }
+}
+
+/// The statement that sets a variable.
+pub fn set_global(name: &str, value: &str) -> String {
+    if value.parse::<f64>().is_ok() {
+        return format!("SET GLOBAL {name} = {value}");
+    }
+    format!("SET GLOBAL {name} = '{}'", value.replace('\\', "\\\\").replace('\'', "''"))
+}
+
+/// Begins an undo script.
+pub const SCRIPT: &str = "#!/bin/sh\n\
+    # Undoes what `flifo doctor --fix` has changed, the last first.\n\
+    # A process that has ended since, or another one of its number, is left alone.\n\
+    same() { [ \"$(sed 's/.*) //' \"/proc/$1/stat\" 2>/dev/null | cut -d' ' -f20)\" = \"$2\" ]; }\n";
+
+/// Does it to all threads, also to those that are born meanwhile; one that ends is left out.
+fn each_thread(
+    tree: &Tree,
+    pid: u32,
+    mut act: impl FnMut(&Thread) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut done = Vec::new();
+    for _ in 0..ROUNDS_MAX {
+        let threads = known(threads::threads(tree, pid))?;
+        let fresh: Vec<_> = threads.iter().filter(|it| !done.contains(&it.tid)).collect();
+        if fresh.is_empty() {
+            return Ok(());
+        }
+        for thread in fresh {
+            match act(thread) {
+                Err(error) if error.raw_os_error() != Some(NO_SUCH_PROCESS) => return Err(error),
+                _ => done.push(thread.tid),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn started(tree: &Tree, pid: u32) -> io::Result<u64> {
+    known(threads::line(tree, pid)).map(|line| line.started)
+}
+
+fn known<T>(seen: Seen<T>) -> io::Result<T> {
+    match seen {
+        Seen::Known(value) => Ok(value),
+        Seen::Denied(what) => Err(io::Error::new(io::ErrorKind::PermissionDenied, what)),
+        Seen::Unknown(why) => Err(io::Error::new(io::ErrorKind::NotFound, why)),
+    }
+}
+
+/// The option of `chrt` for a policy.
+fn flag(policy: Policy) -> &'static str {
+    match policy {
+        Policy::Other | Policy::Ext => "--other",
+        Policy::Batch => "--batch",
+        Policy::Idle => "--idle",
+        Policy::Fifo => "--fifo",
+        Policy::RoundRobin => "--rr",
+        Policy::Deadline => "--deadline",
+    }
+}
+
+/// For a shell.
+fn quote(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// Threads are born in these as well; a server that makes threads without end is not waited for.
+const ROUNDS_MAX: usize = 8;
+const NO_SUCH_PROCESS: i32 = 3;
