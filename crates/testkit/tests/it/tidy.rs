@@ -11,9 +11,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("bench", &["engine", "link", "sys", "wire"]),
     // `wire` for what a login is made of.
     ("doctor", &["link", "sys", "wire"]),
-    ("proxy", &["engine", "link", "sys", "wire"]),
+    ("proxy", &["engine", "link", "sys", "view", "wire"]),
     ("engine", &["wire"]),
     ("link", &["wire"]),
+    ("view", &["wire"]),
     ("wire", &[]),
     ("sys", &[]),
 ];
