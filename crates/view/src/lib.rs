@@ -4,8 +4,11 @@
 //! has read. Whatever is read here is hostile, and has a bound.
 
 pub mod command;
+pub mod digests;
 pub mod filter;
+pub mod haproxy;
 pub mod histogram;
 pub mod like;
+pub mod metrics;
 pub mod table;
 mod words;

@@ -1,0 +1,314 @@
+//! What statements cost, one row for all that differ only in literals and white space.
+//!
+//! Owns a bounded number of rows. A new statement takes the place of one that has not been seen for a while, whose
+//! figures then go to those of all others, so that sums stay true. No literal of a statement is ever kept.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::time::Duration;
+
+use wire::lex::{Dialect, Lexer, Token};
+
+use crate::histogram::Histogram;
+
+/// The rows of one worker.
+#[derive(Debug, Default)]
+pub struct Digests {
+    places: HashMap<u64, u32, BuildHasherDefault<AsItIs>>,
+    rows: Vec<Row>,
+    others: Figures,
+    /// Where the next row is looked for that has to go.
+    hand: usize,
+    replaced: u64,
+}
+
+/// Rows of a worker.
+pub const ROWS_MAX: usize = 500;
+
+/// Bytes of a statement's text that are kept.
+const TEXT_MAX: usize = 1024;
+
+/// So many rows are looked at for one that has not been seen since the last look.
+const LOOKS: usize = 8;
+
+/// Where the figures of a statement go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    digest: u64,
+    row: u32,
+}
+
+#[derive(Debug)]
+struct Row {
+    digest: u64,
+    text: Box<str>,
+    /// Since the hand has passed.
+    seen: bool,
+    figures: Figures,
+}
+
+/// What statements have cost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    pub errors: u64,
+    pub rows: u64,
+    pub affected: u64,
+    /// In the server, from the statement's writing to the end of its reply.
+    pub run: Histogram,
+    /// Before that: in line, and for what the link had to be told.
+    pub waited: Duration,
+    pub waited_most: Duration,
+}
+
+/// What one statement has cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cost {
+    pub failed: bool,
+    pub rows: u64,
+    pub affected: u64,
+    pub run: Duration,
+    pub waited: Duration,
+}
+
+/// A row as it is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    pub digest: u64,
+    pub text: Box<str>,
+    pub figures: Figures,
+}
+
+impl Digests {
+    /// A statement begins. Its text is looked at only if it is new.
+    pub fn place<'a>(&mut self, digest: u64, text: impl FnOnce() -> (&'a [u8], Dialect)) -> Place {
+        if let Some(&row) = self.places.get(&digest) {
+            self.rows[row as usize].seen = true;
+            return Place { digest, row };
+        }
+        let (text, dialect) = text();
+        let text = normalise(text, dialect).into();
+        let new = Row { digest, text, seen: true, figures: Figures::default() };
+        let row = if self.rows.len() < ROWS_MAX {
+            self.rows.push(new);
+            self.rows.len() - 1
+        } else {
+            let row = self.find_old();
+            let old = std::mem::replace(&mut self.rows[row], new);
+            self.places.remove(&old.digest);
+            self.others.merge(&old.figures);
+            self.replaced += 1;
+            row
+        };
+        let row = row as u32;
+        self.places.insert(digest, row);
+        Place { digest, row }
+    }
+
+    /// A statement has ended.
+    pub fn add(&mut self, place: Place, cost: &Cost) {
+        match self.rows.get_mut(place.row as usize) {
+            Some(row) if row.digest == place.digest => row.figures.add(cost),
+            // Its row was given to another statement meanwhile.
+            _ => self.others.add(cost),
+        }
+    }
+
+    fn find_old(&mut self) -> usize {
+        let mut at = self.hand;
+        for _ in 0..LOOKS {
+            at = self.hand;
+            self.hand = (at + 1) % self.rows.len();
+            if !std::mem::take(&mut self.rows[at].seen) {
+                break;
+            }
+        }
+        at
+    }
+
+    /// All rows; those that have been replaced are one without a text.
+    pub fn told(&self) -> Vec<Told> {
+        let tell = |row: &Row| {
+            let (text, figures) = (row.text.clone(), row.figures.clone());
+            Told { digest: row.digest, text, figures }
+        };
+        let mut told: Vec<_> = self.rows.iter().map(tell).collect();
+        if self.others.run.count() > 0 {
+            told.push(Told { digest: 0, text: "".into(), figures: self.others.clone() });
+        }
+        told
+    }
+
+    /// How many rows have been given to other statements.
+    pub const fn replaced(&self) -> u64 {
+        self.replaced
+    }
+}
+
+impl Figures {
+    fn add(&mut self, cost: &Cost) {
+        self.errors += u64::from(cost.failed);
+        self.rows += cost.rows;
+        self.affected += cost.affected;
+        self.run.add(cost.run);
+        self.waited += cost.waited;
+        self.waited_most = self.waited_most.max(cost.waited);
+    }
+
+    pub fn merge(&mut self, other: &Self) {
+        self.errors += other.errors;
+        self.rows += other.rows;
+        self.affected += other.affected;
+        self.run.merge(&other.run);
+        self.waited += other.waited;
+        self.waited_most = self.waited_most.max(other.waited_most);
+    }
+}
+
+/// Makes one list of those of several workers.
+pub fn join(lists: impl IntoIterator<Item = Vec<Told>>) -> Vec<Told> {
+    let mut places = HashMap::new();
+    let mut joined: Vec<Told> = Vec::new();
+    for told in lists.into_iter().flatten() {
+        match places.get(&told.digest) {
+            Some(&at) => {
+                let known: &mut Told = &mut joined[at];
+                known.figures.merge(&told.figures);
+            }
+            None => {
+                places.insert(told.digest, joined.len());
+                joined.push(told);
+            }
+        }
+    }
+    joined
+}
+
+/// A statement's text with `?` for each literal, and for each list of literals.
+pub fn normalise(text: &[u8], dialect: Dialect) -> String {
+    let mut out = String::new();
+    let mut lexer = Lexer::new(text, dialect);
+    let (mut end, mut after_literal) = (0, false);
+    while let Some(token) = lexer.next() {
+        let (start, next_end) = lexer.span();
+        let has_gap = start > end && end > 0;
+        end = next_end;
+        let piece = match token {
+            Token::String(_) | Token::Number(_) if after_literal => continue,
+            Token::Symbol(b',') if after_literal => continue,
+            Token::String(_) | Token::Number(_) => b"?",
+            Token::Unfinished => break,
+            _ => &text[start..end],
+        };
+        after_literal = piece == b"?";
+        if has_gap {
+            out.push(' ');
+        }
+        let piece = String::from_utf8_lossy(piece);
+        if out.len() + piece.len() > TEXT_MAX {
+            out.push('…');
+            break;
+        }
+        out.push_str(&piece);
+    }
+    out
+}
+
+/// Digests are hashes already.
+#[derive(Debug, Default)]
+struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, digest: u64) {
+        // The table looks at the highest and at the lowest bits.
+        self.0 = digest.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text<'a>(text: &'a str) -> impl FnOnce() -> (&'a [u8], Dialect) {
+        move || (text.as_bytes(), Dialect::default())
+    }
+
+    fn cost() -> Cost {
+        Cost { rows: 2, run: Duration::from_micros(100), ..Cost::default() }
+    }
+
+    #[test]
+    fn literals_are_never_kept() {
+        let of = |text: &str| normalise(text.as_bytes(), Dialect::default());
+        assert_eq!(
+            of("select  a.b,1 from\nt where x = 'secret'"),
+            "select a.b,? from t where x = ?"
+        );
+        assert_eq!(of("x in (1, 'b',0x3)"), "x in (?)");
+        assert_eq!(of("/* hint 7 */ select 1 -- 8"), "select ?");
+        assert_eq!(of("set password = 'se"), "set password =");
+        assert!(of(&"x ".repeat(5000)).len() <= TEXT_MAX + 4);
+        assert_eq!(of("ä\u{fffd}"), "ä\u{fffd}");
+    }
+
+    #[test]
+    fn sums_stay_true_whatever_comes() {
+        let mut digests = Digests::default();
+        for turn in 0..3000 {
+            // One that is seen all the time keeps its row.
+            let often = digests.place(u64::MAX, text("often"));
+            digests.add(often, &cost());
+            let name = format!("select {turn} from t{turn}");
+            let place = digests.place(turn + 1, text(&name));
+            if turn % 3 == 0 {
+                let _ = digests.place(turn + 1_000_000, text("between"));
+            }
+            digests.add(place, &cost());
+        }
+        let told = digests.told();
+        assert_eq!(told.len(), ROWS_MAX + 1);
+        assert_eq!(told.iter().map(|it| it.figures.run.count()).sum::<u64>(), 6000);
+        assert_eq!(told.iter().map(|it| it.figures.rows).sum::<u64>(), 12_000);
+        let often = told.iter().find(|it| &*it.text == "often").unwrap();
+        assert_eq!(often.figures.run.count(), 3000);
+        assert_eq!(digests.replaced(), 4001 - ROWS_MAX as u64);
+        assert_eq!(digests.places.len(), ROWS_MAX);
+    }
+
+    #[test]
+    fn a_statement_whose_row_is_gone_counts_with_the_others() {
+        let mut digests = Digests::default();
+        let first = digests.place(1, text("first"));
+        for turn in 2..=3 * ROWS_MAX as u64 {
+            let _ = digests.place(turn, text("x"));
+        }
+        digests.add(first, &Cost { failed: true, ..cost() });
+        let told = digests.told();
+        let others = told.last().unwrap();
+        assert_eq!((others.digest, others.figures.errors, others.figures.run.count()), (0, 1, 1));
+    }
+
+    #[test]
+    fn workers_rows_are_joined_by_digest() {
+        let mut one = Digests::default();
+        let mut two = Digests::default();
+        for digests in [&mut one, &mut two] {
+            let place = digests.place(7, text("a"));
+            digests.add(place, &cost());
+        }
+        let place = two.place(8, text("b"));
+        two.add(place, &cost());
+        let joined = join([one.told(), two.told()]);
+        let counts: Vec<_> = joined.iter().map(|it| (&*it.text, it.figures.run.count())).collect();
+        assert_eq!(counts, [("a", 2), ("b", 1)]);
+    }
+}
