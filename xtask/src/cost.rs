@@ -92,9 +92,9 @@ fn at_rest(
     drop(progress);
     interrupt.sleep(SETTLING)?;
     let bytes = memory(pid)?.saturating_sub(before) as f64 / f64::from(extent.clients);
-    let (begin, spent) = (Instant::now(), sys::process::cpu_time(pid)?.total());
+    let (begin, spent) = (Instant::now(), sys::account::stat(pid)?.cpu.total());
     interrupt.sleep(Duration::from_secs(extent.seconds))?;
-    let spent = sys::process::cpu_time(pid)?.total().saturating_sub(spent);
+    let spent = sys::account::stat(pid)?.cpu.total().saturating_sub(spent);
     Ok(Rest { bytes, cpu: 100.0 * spent.as_secs_f64() / begin.elapsed().as_secs_f64() })
 }
 

@@ -16,7 +16,7 @@ use bench::sysbench::{self, Load, Sysbench, Tables};
 use bench::workloads::random::Distribution;
 use bench::workloads::{Shape, Workload};
 use link::login::Credential;
-use sys::process::{CpuTime, cpu_time};
+use sys::account::{CpuTime, stat};
 
 const WORKLOAD: &str = "oltp_point_select";
 const TABLES: Tables = Tables { count: 4, rows: 100_000 };
@@ -89,7 +89,7 @@ fn ours(server: &PrivateServer, clients: u32, interrupt: &Interrupt) -> Result<F
     let mut cpu = Vec::new();
     let outcome = load::run(&order, interrupt, |moment| {
         if matches!(moment, Moment::Begin | Moment::End) {
-            cpu.push(cpu_time(std::process::id())?);
+            cpu.push(stat(std::process::id())?.cpu);
         }
         Ok(())
     })?;
@@ -112,7 +112,7 @@ fn theirs(
     let mut cpu = Vec::new();
     let address = sysbench::Address::Port(server.port());
     let report = sysbench.run(&load, &address, interrupt, |_, pid| {
-        cpu.push(cpu_time(pid)?);
+        cpu.push(stat(pid)?.cpu);
         Ok(())
     })?;
     Ok(Found {

@@ -6,7 +6,6 @@
 //! and when the user interrupts; the figures of the report that is being repeated stand beside
 //! those measured here, and are marked as its own.
 
-mod connect;
 mod pagefaults;
 mod report;
 mod undo;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
+use sys::account::{CpuTime, Switches, stat, switches};
 use sys::machine::CpuTimes;
-use sys::process::{CpuTime, Switches, cpu_time, switches};
 
 use crate::interrupt::Interrupt;
 use crate::sysbench::{Load, Moment, Sysbench};
@@ -130,10 +130,10 @@ impl Accounts {
     fn read(server: u32, proxy: Option<u32>, clients: u32) -> Result<Self> {
         Ok(Self {
             machine: sys::machine::cpu_times()?,
-            server: cpu_time(server).context("the private server is gone")?,
-            proxy: proxy.map(cpu_time).transpose().context("the proxy is gone")?,
-            clients: cpu_time(clients).context("sysbench is gone")?,
-            ourselves: cpu_time(std::process::id())?,
+            server: stat(server).context("the private server is gone")?.cpu,
+            proxy: proxy.map(stat).transpose().context("the proxy is gone")?.map(|it| it.cpu),
+            clients: stat(clients).context("sysbench is gone")?.cpu,
+            ourselves: stat(std::process::id())?.cpu,
         })
     }
 

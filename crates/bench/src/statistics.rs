@@ -1,4 +1,4 @@
-//! How sure one can be of a ratio between two handfuls of measurements.
+//! How sure one can be of a ratio, from two handfuls of measurements or from one of pairs.
 //!
 //! Pure numbers. Of three to ten rounds neither ranks nor resampling can tell much: five against
 //! five have 252 orders in all, too few for a confidence that holds over a hundred cells at once,
@@ -18,22 +18,29 @@ pub struct Estimate {
 /// logarithm.
 pub fn ratio(old: &[f64], new: &[f64], confidence: f64) -> Option<Estimate> {
     let (old, new) = (Logs::of(old)?, Logs::of(new)?);
-    let middle = new.mean - old.mean;
     let variance = old.variance_of_mean() + new.variance_of_mean();
-    let half = if variance == 0.0 {
-        0.0
-    } else {
-        // Welch and Satterthwaite: as many degrees of freedom as the noisier side lets count.
-        let part = |side: &Logs| side.variance_of_mean().powi(2) / (side.count - 1.0);
-        let freedom = variance * variance / (part(&old) + part(&new));
-        student(confidence, freedom) * variance.sqrt()
-    };
-    let estimate =
-        Estimate { ratio: middle.exp(), low: (middle - half).exp(), high: (middle + half).exp() };
-    [estimate.ratio, estimate.low, estimate.high]
-        .iter()
-        .all(|it| it.is_finite())
-        .then_some(estimate)
+    // Welch and Satterthwaite: as many degrees of freedom as the noisier side lets count.
+    let part = |side: &Logs| side.variance_of_mean().powi(2) / (side.count - 1.0);
+    let freedom = variance * variance / (part(&old) + part(&new));
+    Estimate::around(new.mean - old.mean, variance, freedom, confidence)
+}
+
+/// The ratio of which each of these is one reading. Averaged are the logarithms, so that a target
+/// compared with another says the same as the other compared with it. `None` as above.
+pub fn mean(ratios: &[f64], confidence: f64) -> Option<Estimate> {
+    let logs = Logs::of(ratios)?;
+    Estimate::around(logs.mean, logs.variance_of_mean(), logs.count - 1.0, confidence)
+}
+
+impl Estimate {
+    /// Student's interval around a logarithm.
+    fn around(middle: f64, variance: f64, freedom: f64, confidence: f64) -> Option<Self> {
+        // Without any noise there are no degrees of freedom either.
+        let half =
+            if variance == 0.0 { 0.0 } else { student(confidence, freedom) * variance.sqrt() };
+        let [ratio, low, high] = [middle, middle - half, middle + half].map(f64::exp);
+        [ratio, low, high].iter().all(|it| it.is_finite()).then_some(Self { ratio, low, high })
+    }
 }
 
 /// The confidence of each of so many intervals, for all of them together to have this one.
@@ -151,6 +158,24 @@ mod tests {
         assert!(many.high - many.low < (few.high - few.low) / 2.0, "{many:?}");
         let surer = ratio(&old, &new, 0.999).expect("has one");
         assert!(surer.low < few.low && few.high < surer.high);
+    }
+
+    #[test]
+    fn ratios_and_their_inverses_say_the_same() {
+        let ratios = [0.9, 1.0, 1.2, 0.95];
+        let of = mean(&ratios, 0.95).expect("has one");
+        let inverse = mean(&ratios.map(f64::recip), 0.95).expect("has one");
+        assert!((of.ratio * inverse.ratio - 1.0).abs() < 1e-12);
+        assert!((of.low * inverse.high - 1.0).abs() < 1e-12);
+        assert!(of.low < of.ratio && of.ratio < of.high);
+    }
+
+    #[test]
+    fn a_known_interval() {
+        // Logarithms -0.1, 0, 0.1: deviation 0.1, of the mean 0.1/sqrt(3), times 4.303.
+        let found = mean(&[(-0.1_f64).exp(), 1.0, 0.1_f64.exp()], 0.95).expect("has one");
+        assert!((found.ratio - 1.0).abs() < 1e-12);
+        assert!((found.high.ln() - 0.248_43).abs() < 1e-4, "{found:?}");
     }
 
     #[test]

@@ -121,6 +121,23 @@ impl Workload {
         Ok(workload)
     }
 
+    /// One statement after another as one transaction, in a form that scripts have. The name is for
+    /// those who read of it.
+    pub fn of_statements(
+        name: &str,
+        statements: &[&str],
+        per_connection: Option<u32>,
+    ) -> Result<Self, NoPlaceholder> {
+        let mut workload = Self {
+            name: name.to_owned(),
+            statements: Vec::new(),
+            events: Vec::new(),
+            per_connection,
+        };
+        workload.add_statements(statements.iter().copied())?;
+        Ok(workload)
+    }
+
     /// The transaction that comes next, by weight.
     pub fn draw(&self, random: &mut Random) -> &Event {
         let last = self.events.len() - 1;
@@ -174,14 +191,22 @@ impl Workload {
         let shown = || path.display().to_string();
         let text = fs::read_to_string(path)
             .map_err(|why| NoWorkload::Unreadable { path: shown(), why })?;
-        let mut step = Step { times: 1, statements: Vec::new() };
-        for text in split_script(&text) {
-            let statement = Statement::parse(&text)
-                .map_err(|why| NoWorkload::Placeholder { path: shown(), why })?;
-            step.statements.push(self.place(statement));
-        }
-        if step.statements.is_empty() {
+        let statements = split_script(&text);
+        if statements.is_empty() {
             return Err(NoWorkload::Empty { path: shown() });
+        }
+        self.add_statements(statements.iter().map(String::as_str))
+            .map_err(|why| NoWorkload::Placeholder { path: shown(), why })
+    }
+
+    fn add_statements<'a>(
+        &mut self,
+        texts: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(), NoPlaceholder> {
+        let mut step = Step { times: 1, statements: Vec::new() };
+        for text in texts {
+            let statement = Statement::parse(text)?;
+            step.statements.push(self.place(statement));
         }
         self.events.push((1, Event { steps: vec![step] }));
         Ok(())

@@ -20,4 +20,3 @@ pub mod sockets;
 pub mod threads;
 pub mod topology;
 pub mod tree;
-pub mod usage;

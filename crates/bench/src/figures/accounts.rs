@@ -8,8 +8,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use sys::account::{self, Memory, Stat};
-use sys::process::{Switches, switches};
+use sys::account::{self, Memory, Stat, Switches};
 
 use super::watch::{Reading, disturbance};
 use crate::load::Moment;
@@ -116,7 +115,7 @@ fn slow(processes: &[Process]) -> Result<Vec<Slow>> {
     let read = |process: &Process| {
         let read = || {
             Ok::<_, std::io::Error>(Slow {
-                switches: switches(process.pid)?,
+                switches: account::switches(process.pid)?,
                 run_delay: account::run_delay(process.pid)?,
                 memory: account::memory(process.pid)?,
             })

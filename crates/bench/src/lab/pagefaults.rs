@@ -8,17 +8,22 @@
 mod finding;
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use link::Address;
-use sys::usage::Usage;
+use link::login::Credential;
 
-use super::connect::{Client, Pace};
 use super::{About, Experiment, Finding, Lab, Undo};
+use crate::figures::accounts::Accounts;
+use crate::load::{self, Account, Order};
 use crate::private_server::PrivateServer;
+use crate::results::{Arrivals, Pacing, Process, ProcessFigures, Protocol, Role};
 use crate::sysbench;
 use crate::targets::{Kind, Setup, Target};
+use crate::workloads::Workload;
+use crate::workloads::random::Distribution;
 
 /// The experiment, and how long it takes its time.
 #[derive(Clone, Debug)]
@@ -54,14 +59,25 @@ struct Way {
     pace: Pace,
 }
 
-/// One turn.
+/// When the one client connects again.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Pace {
+    /// So many times a second, at even distances; what is late is caught up with.
+    Rate(f64),
+    FullSpeed,
+    /// Never: it asks at full speed, and stays.
+    Staying,
+}
+
+/// One turn. Figures are those of one round of connecting, asking and leaving.
 pub struct Sample {
     treatment: Treatment,
     way: Way,
-    rounds: u64,
-    seconds: f64,
-    server: Usage,
-    flifo: Option<Usage>,
+    a_second: f64,
+    server: ProcessFigures,
+    flifo: Option<ProcessFigures>,
+    /// Whether others had much of the machine meanwhile.
+    is_disturbed: bool,
 }
 
 /// A server, and Flifo in front of it. In this order they stop.
@@ -163,35 +179,77 @@ impl Stage {
         lab: &Lab,
     ) -> Result<Sample> {
         let target = if way.route == Kind::Flifo { &self.flifo } else { &self.direct };
+        let processes = self.processes(target)?;
+        let order = Arc::new(self.order(treatment, way, target, time)?);
+        let mut accounts = Accounts::new(&processes);
+        let outcome = load::run(&order, &lab.interrupt, |moment| accounts.witness(moment))?;
+        lab.interrupt.check()?;
+        let recorder = &outcome.recorder;
+        if let Some(error) = recorder.errors().first() {
+            bail!("a client was told {} ({}), {} times", error.message, error.code, error.count);
+        }
+        ensure!(recorder.statements != 0, "not one statement was answered in {time:?}");
+        let figures = accounts.figures(recorder.statements, recorder.all_statements);
+        let of = |role| figures.iter().find(|it| it.role == role).cloned();
+        Ok(Sample {
+            treatment,
+            way,
+            a_second: recorder.statements as f64 / outcome.length.as_secs_f64(),
+            server: of(Role::Server).context("the private server has no account")?,
+            flifo: of(Role::Proxy),
+            is_disturbed: accounts.disturbance().is_notable,
+        })
+    }
+
+    /// Those whose account is taken, and the generator, which is no stranger.
+    fn processes(&self, target: &Target) -> Result<Vec<Process>> {
+        let process = |role, name: &str, pid| Process { role, name: name.to_owned(), pid };
+        let server = self.server.pid().context("the private server does not run")?;
+        let mut processes = vec![
+            process(Role::Server, "mariadbd", server),
+            process(Role::Generator, "flifo lab", std::process::id()),
+        ];
+        processes.extend(target.proxy_pid().map(|pid| process(Role::Proxy, "flifo", pid)));
+        Ok(processes)
+    }
+
+    fn order(
+        &self,
+        treatment: Treatment,
+        way: Way,
+        target: &Target,
+        length: Duration,
+    ) -> Result<Order> {
         let address = match &target.address {
             sysbench::Address::Socket(path) => Address::Unix(path.clone()),
             sysbench::Address::Port(port) => Address::Tcp { host: "127.0.0.1".into(), port: *port },
         };
-        let client = Client {
-            address: &address,
-            user: PrivateServer::USER,
-            password: self.server.password(),
-            statement: treatment.statement(),
-        };
-        let server_pid = self.server.pid().context("the private server does not run")?;
-        let flifo_pid = target.proxy_pid();
-        let usage = || -> Result<_> {
-            let flifo = flifo_pid.map(Usage::of).transpose().context("Flifo is gone")?;
-            Ok((Usage::of(server_pid).context("the private server is gone")?, flifo))
-        };
-        let (server, flifo) = usage()?;
-        let begin = Instant::now();
-        let rounds = client.run(way.pace, time, &lab.interrupt)?;
-        let seconds = begin.elapsed().as_secs_f64();
-        ensure!(rounds != 0, "not one statement was answered in {time:?}");
-        let (server_after, flifo_after) = usage()?;
-        Ok(Sample {
-            treatment,
-            way,
-            rounds,
-            seconds,
-            server: server_after.since(server),
-            flifo: flifo_after.zip(flifo).map(|(after, before)| after.since(before)),
+        let per_connection = (way.pace != Pace::Staying).then_some(1);
+        Ok(Order {
+            address,
+            account: Account {
+                user: PrivateServer::USER.into(),
+                credential: Credential::Password(self.server.password().into()),
+                // The report's application chose none when it connected.
+                schema: String::new(),
+                tls: None,
+            },
+            workload: Workload::of_statements("click", &[treatment.statement()], per_connection)?,
+            protocol: Protocol::Text,
+            pacing: match way.pace {
+                Pace::Rate(rate) => Pacing::Open { rate, arrivals: Arrivals::Even },
+                Pace::FullSpeed | Pace::Staying => Pacing::Closed { think_ms: 0.0 },
+            },
+            clients: 1,
+            idle: 0,
+            threads: 1,
+            tables: 1,
+            rows: 1,
+            distribution: Distribution::default(),
+            seed: 1,
+            ramp: Duration::ZERO,
+            warm_up: Duration::ZERO,
+            length,
         })
     }
 }
@@ -199,19 +257,19 @@ impl Stage {
 impl Sample {
     /// To one digit behind the point: one page in a thousand rounds is none.
     fn faults(&self) -> f64 {
-        (self.server.minor_faults as f64 / self.rounds as f64 * 10.0).round() / 10.0
+        (self.server.minor_faults * 10.0).round() / 10.0
     }
 
     fn server_us(&self) -> f64 {
-        self.server.cpu.as_secs_f64() * 1e6 / self.rounds as f64
+        self.server.cpu_us()
     }
 
     fn flifo_us(&self) -> Option<f64> {
-        Some(self.flifo?.cpu.as_secs_f64() * 1e6 / self.rounds as f64)
+        Some(self.flifo.as_ref()?.cpu_us())
     }
 
     fn a_second(&self) -> f64 {
-        self.rounds as f64 / self.seconds
+        self.a_second
     }
 }
 

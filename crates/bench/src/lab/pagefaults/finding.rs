@@ -3,10 +3,9 @@
 //! Pure. Invariants: the report's own figures are marked as such; a sentence about figures is there
 //! only if they were measured.
 
-use super::{RATE, Sample, Treatment, Way};
+use super::{Pace, RATE, Sample, Treatment, Way};
 use crate::chart::{Axis, Chart, Dot, DotRow, Dots, Grid, Kind as Scale, Look, Plot, number};
 use crate::lab::Finding;
-use crate::lab::connect::Pace;
 use crate::results::Spread;
 use crate::targets::Kind;
 
@@ -16,7 +15,7 @@ pub(super) fn of(samples: &[Sample]) -> Finding {
         table: figures.table(),
         charts: vec![figures.faults_chart(), figures.cpu_chart()],
         reading: figures.reading(),
-        notes: vec![],
+        notes: figures.disturbed().into_iter().collect(),
     }
 }
 
@@ -112,6 +111,18 @@ impl Figures<'_> {
             rows.push(DotRow { label: treatment.label().to_owned(), dots });
         }
         Chart { title: title.into(), note: note.into(), plot: Plot::Dots(Dots { x, series, rows }) }
+    }
+
+    /// That others were at work too.
+    fn disturbed(&self) -> Option<String> {
+        let count = self.samples.iter().filter(|sample| sample.is_disturbed).count();
+        (count != 0).then(|| {
+            format!(
+                "In {count} of {} turns other processes had much of the machine: CPU times may be \
+                 theirs too, page faults are not.",
+                self.samples.len()
+            )
+        })
     }
 
     fn reading(&self) -> Vec<String> {
@@ -286,18 +297,23 @@ const HIDDEN: f64 = 10.0;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
-    use sys::usage::Usage;
+    use crate::results::{ProcessFigures, Results, Role};
 
-    fn samples(treatment: Treatment, faults: u64, us: u64) -> Vec<Sample> {
+    fn process(role: Role, faults: f64, us: f64) -> ProcessFigures {
+        let example = include_str!("../../results/example.json");
+        let results: Results = serde_json::from_str(example).expect("is one");
+        let any = results.cells[0].rounds[0].processes[0].clone();
+        ProcessFigures { role, user_us: us, system_us: 0.0, minor_faults: faults, ..any }
+    }
+
+    fn samples(treatment: Treatment, faults: u32, us: u32) -> Vec<Sample> {
         let of = |way: Way| Sample {
             treatment,
             way,
-            rounds: 100,
-            seconds: 1.25,
-            server: Usage { cpu: Duration::from_micros(us * 100), minor_faults: faults * 100 },
-            flifo: (way.route == Kind::Flifo)
-                .then(|| Usage { cpu: Duration::from_micros(7_000), minor_faults: 0 }),
+            a_second: 80.0,
+            server: process(Role::Server, f64::from(faults), f64::from(us)),
+            flifo: (way.route == Kind::Flifo).then(|| process(Role::Proxy, 0.0, 70.0)),
+            is_disturbed: false,
         };
         treatment.ways().into_iter().map(of).collect()
     }
@@ -349,6 +365,15 @@ mod tests {
         shown.retain(|sample| sample.treatment != Treatment::LargeToday);
         shown.extend(samples(Treatment::LargeToday, 1268, 4000));
         assert!(of(&shown).reading.join("\n").contains("does not hide it"));
+    }
+
+    #[test]
+    fn disturbed_turns_are_counted() {
+        let mut samples = all();
+        assert_eq!(of(&samples).notes, [""; 0]);
+        samples[3].is_disturbed = true;
+        let notes = of(&samples).notes;
+        assert!(notes[0].starts_with(&format!("In 1 of {} turns", samples.len())), "{notes:?}");
     }
 
     #[test]
