@@ -48,6 +48,8 @@ check_test() {
     need unzip unzip
     need_library libaio.so.1 libaio1
     need_library libnuma.so.1 libnuma1
+    # An allocator that `flifo lab run pagefaults` compares with.
+    need_library libjemalloc.so.2 libjemalloc2
 }
 
 check_cargo() {

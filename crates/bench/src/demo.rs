@@ -4,6 +4,9 @@
 //! all take turns under the same load, show one table. Invariant: whatever happens, what was
 //! started is stopped, and what was written is removed.
 
+mod measure;
+mod report;
+
 use std::io::{IsTerminal, Write, stdout};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,12 +14,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
+use self::measure::{Sample, measure};
+use self::report::{Group, Machine, Report, Series, Version};
 use crate::interrupt::{Interrupt, Interrupted};
-use crate::measure::{Sample, measure};
 use crate::private_server::PrivateServer;
 use crate::programs::{HAPROXY, INSTALL_DB, MARIADB, MARIADBD, SYSBENCH};
 use crate::progress::Progress;
-use crate::report::{Group, Machine, Report, Series, Version};
 use crate::sysbench::{Address, Load, Sysbench, Tables};
 use crate::table::Colours;
 use crate::targets::{Kind, Setup, Target};

@@ -143,7 +143,7 @@ fn attempt<E: Experiment>(
     lab: &Lab,
 ) -> Result<Vec<E::Figure>> {
     // Dropped after the stage: what is changed back is in use no more.
-    let mut undo = Undo::default();
+    let mut undo = Undo::new(&lab.interrupt);
     let mut stage = experiment.set_up(treatment, lab, &mut undo)?;
     let figures = experiment.measure(treatment, &mut stage, lab);
     drop(stage);

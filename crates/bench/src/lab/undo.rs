@@ -2,16 +2,18 @@
 //!
 //! Knows nothing of what is undone. Invariants: steps are undone in the reverse of their order, each
 //! once; one that fails is told and does not keep the others from being undone; whatever is left
-//! when this value is dropped is undone then.
+//! when this value is dropped is undone then; whoever waits for signals knows what is not yet undone.
 
 use std::mem;
 
 use anyhow::{Result, ensure};
 
+use crate::interrupt::{Changes, Interrupt};
+
 /// Steps to be undone.
-#[derive(Default)]
 pub struct Undo {
     steps: Vec<Step>,
+    changes: Changes,
 }
 
 struct Step {
@@ -20,10 +22,16 @@ struct Step {
 }
 
 impl Undo {
+    pub fn new(interrupt: &Interrupt) -> Self {
+        Self { steps: Vec::new(), changes: interrupt.changes().clone() }
+    }
+
     /// Notes how something is undone. To be called before it is done: to undo a little too much
     /// does no harm.
     pub fn later(&mut self, name: impl Into<String>, undo: impl FnOnce() -> Result<()> + 'static) {
-        self.steps.push(Step { name: name.into(), undo: Box::new(undo) });
+        let name = name.into();
+        self.changes.begin(&name);
+        self.steps.push(Step { name, undo: Box::new(undo) });
     }
 
     /// Undoes everything, and tells what could not be undone.
@@ -35,6 +43,7 @@ impl Undo {
                 eprintln!("flifo: {failure}");
                 failures.push(failure);
             }
+            self.changes.end(&name);
         }
         ensure!(failures.is_empty(), "{}", failures.join("\n"));
         Ok(())
@@ -57,7 +66,7 @@ mod tests {
     #[test]
     fn the_last_is_undone_first_and_a_failure_stops_nothing() {
         let done = Rc::new(RefCell::new(Vec::new()));
-        let mut undo = Undo::default();
+        let mut undo = Undo::new(&Interrupt::never());
         for number in 1..=3 {
             let done = Rc::clone(&done);
             undo.later(format!("step {number}"), move || {

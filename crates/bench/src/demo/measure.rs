@@ -16,56 +16,56 @@ use crate::targets::Target;
 
 /// The result of one run.
 #[derive(Clone, Debug, Serialize)]
-pub struct Sample {
-    pub statements_per_second: f64,
-    pub transactions_per_second: f64,
+pub(super) struct Sample {
+    pub(super) statements_per_second: f64,
+    pub(super) transactions_per_second: f64,
     pub p95_ms: f64,
     /// Deadlocks and the like, and reconnects.
-    pub errors_per_second: f64,
-    pub server: Cost,
-    pub proxy: Option<Cost>,
+    pub(super) errors_per_second: f64,
+    pub(super) server: Cost,
+    pub(super) proxy: Option<Cost>,
     /// What sysbench spent for one statement.
-    pub clients_cpu_us: f64,
-    pub disturbance: Disturbance,
+    pub(super) clients_cpu_us: f64,
+    pub(super) disturbance: Disturbance,
 }
 
 /// What a process spent for one statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Cost {
-    pub user_us: f64,
-    pub system_us: f64,
-    pub voluntary_switches: f64,
-    pub involuntary_switches: f64,
+pub(super) struct Cost {
+    pub(super) user_us: f64,
+    pub(super) system_us: f64,
+    pub(super) voluntary_switches: f64,
+    pub(super) involuntary_switches: f64,
 }
 
 /// What others had of the machine's CPUs meanwhile, as shares of the whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Disturbance {
+pub(super) struct Disturbance {
     /// Taken by the hypervisor.
-    pub steal: f64,
+    pub(super) steal: f64,
     /// Used by processes that do not belong to the measurement.
-    pub foreign: f64,
+    pub(super) foreign: f64,
 }
 
 impl Cost {
-    pub fn cpu_us(&self) -> f64 {
+    pub(super) fn cpu_us(&self) -> f64 {
         self.user_us + self.system_us
     }
 
-    pub fn switches(&self) -> f64 {
+    pub(super) fn switches(&self) -> f64 {
         self.voluntary_switches + self.involuntary_switches
     }
 }
 
 impl Disturbance {
     /// Tells whether others had so much that the result may be theirs.
-    pub fn is_notable(&self) -> bool {
+    pub(super) fn is_notable(&self) -> bool {
         NOTABLE < self.steal + self.foreign
     }
 }
 
 /// Runs `load` through `target` and takes accounts at its begin and its end.
-pub fn measure(
+pub(super) fn measure(
     sysbench: &Sysbench,
     load: &Load<'_>,
     target: &Target,
@@ -113,7 +113,7 @@ pub fn measure(
 }
 
 /// The share of the machine above which a result is marked.
-pub const NOTABLE: f64 = 0.03;
+pub(super) const NOTABLE: f64 = 0.03;
 
 /// The CPU times of all who take part: up to a moment, or between two.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,7 +1,7 @@
 //! The table and its notes, from samples made up so that each median is known.
 
+use super::super::measure::{Cost, Disturbance};
 use super::*;
-use crate::measure::{Cost, Disturbance};
 
 fn sample(statements: f64, p95: f64, proxy: Option<f64>) -> Sample {
     let cost = |us| Cost { user_us: us / 4.0, system_us: us * 0.75, ..Cost::default() };

@@ -5,57 +5,57 @@
 
 use serde::Serialize;
 
-use crate::measure::{NOTABLE, Sample};
+use super::measure::{NOTABLE, Sample};
 use crate::table::{Cell, Colours, Style, Table, paint};
 use crate::targets::Kind;
 
 #[derive(Debug, Serialize)]
-pub struct Report {
-    pub machine: Machine,
-    pub programs: Vec<Version>,
-    pub seconds: u32,
-    pub rounds: u32,
-    pub tables: u32,
-    pub rows: u32,
-    pub groups: Vec<Group>,
+pub(super) struct Report {
+    pub(super) machine: Machine,
+    pub(super) programs: Vec<Version>,
+    pub(super) seconds: u32,
+    pub(super) rounds: u32,
+    pub(super) tables: u32,
+    pub(super) rows: u32,
+    pub(super) groups: Vec<Group>,
 }
 
 #[derive(Debug, Serialize)]
-pub struct Machine {
-    pub cpus: usize,
-    pub kernel: String,
+pub(super) struct Machine {
+    pub(super) cpus: usize,
+    pub(super) kernel: String,
 }
 
 /// What a program says of itself.
 #[derive(Debug, Serialize)]
-pub struct Version {
-    pub program: String,
-    pub version: String,
+pub(super) struct Version {
+    pub(super) program: String,
+    pub(super) version: String,
 }
 
 /// All targets under the same load.
 #[derive(Debug, Serialize)]
-pub struct Group {
-    pub workload: String,
-    pub clients: u32,
-    pub series: Vec<Series>,
+pub(super) struct Group {
+    pub(super) workload: String,
+    pub(super) clients: u32,
+    pub(super) series: Vec<Series>,
 }
 
 /// The rounds of one target under one load.
 #[derive(Debug, Serialize)]
-pub struct Series {
-    pub target: Kind,
-    pub samples: Vec<Sample>,
-    pub failures: Vec<String>,
+pub(super) struct Series {
+    pub(super) target: Kind,
+    pub(super) samples: Vec<Sample>,
+    pub(super) failures: Vec<String>,
 }
 
 impl Report {
-    pub fn failures(&self) -> usize {
+    pub(super) fn failures(&self) -> usize {
         self.series().map(|series| series.failures.len()).sum()
     }
 
     /// The table, what its marks mean, and how to read it.
-    pub fn text(&self, colours: Colours) -> String {
+    pub(super) fn text(&self, colours: Colours) -> String {
         let mut text = self.table().render(colours);
         for note in self.notes() {
             text.push_str(&paint(&note, Style::Marked, colours));
