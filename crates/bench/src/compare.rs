@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use crate::chart::number;
 use crate::names;
-use crate::results::{Cell, Ending, Measure, Results};
-use crate::statistics::{Estimate, each_of, ratio};
+use crate::results::{Cell, Ending, Measure, Results, Round};
+use crate::statistics::{Estimate, Reading, each_of, ratio};
 use crate::table::{Cell as Text, Colours, Style, Table, paint};
 
 /// Two runs side by side.
@@ -60,9 +60,11 @@ pub fn compare(old: &Results, new: &Results) -> Comparison {
     let pairs: Vec<(&Cell, &Cell)> =
         old.cells.iter().filter_map(|cell| Some((cell, partner(cell, new)?))).collect();
     let confidence = each_of(pairs.len(), TOGETHER);
+    let yardstick = yardstick(old, new);
     let mut changes = Vec::new();
     for measure in JUDGED {
-        changes.extend(pairs.iter().filter_map(|(old, new)| judge(measure, old, new, confidence)));
+        changes
+            .extend(pairs.iter().filter_map(|pair| judge(measure, *pair, yardstick, confidence)));
     }
     let name = |cell: &Cell, which: &str| {
         format!("{}, only in the {which} file", place(&cell.workload, cell.clients, &cell.target))
@@ -149,10 +151,30 @@ impl Change {
     }
 }
 
-fn judge(measure: Measure, old: &Cell, new: &Cell, confidence: f64) -> Option<Change> {
+/// What the generator itself spends for a statement tells how fast the machine is: it does the same
+/// in both runs, if it is the same and was asked for the same.
+fn yardstick(old: &Results, new: &Results) -> Option<Measure> {
+    let (a, b) = (&old.settings, &new.settings);
+    let is_same = old.version == new.version
+        && old.machine == new.machine
+        && (a.pacing, a.protocol, a.threads) == (b.pacing, b.protocol, b.threads);
+    is_same.then_some(Measure::GeneratorCpuUs)
+}
+
+fn judge(
+    measure: Measure,
+    (old, new): (&Cell, &Cell),
+    yardstick: Option<Measure>,
+    confidence: f64,
+) -> Option<Change> {
     let (middle, after) = (old.spread(measure)?.median, new.spread(measure)?.median);
-    let rounds =
-        |cell: &Cell| -> Vec<f64> { cell.kept().filter_map(|round| measure.of(round)).collect() };
+    let rounds = |cell: &Cell| -> Vec<Reading> {
+        let reading = |round: &Round| {
+            let yardstick = yardstick.and_then(|it| it.of(round));
+            Some(Reading { value: measure.of(round)?, yardstick })
+        };
+        cell.kept().filter_map(reading).collect()
+    };
     let (olds, news) = (rounds(old), rounds(new));
     let enough = ROUNDS_MIN <= olds.len() && ROUNDS_MIN <= news.len();
     let estimate = if enough { ratio(&olds, &news, confidence) } else { None };

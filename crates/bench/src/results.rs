@@ -27,7 +27,7 @@ pub struct Results {
     pub machine: Machine,
     pub settings: Settings,
     pub targets: Vec<Target>,
-    /// In the order in which they were measured.
+    /// In the order in which a round goes through them.
     pub cells: Vec<Cell>,
     /// Every target but the first, compared with the first.
     pub ratios: Vec<Ratio>,

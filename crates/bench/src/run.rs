@@ -4,22 +4,21 @@
 //! is in the results, however the run ended; a target that fails does not keep others from their
 //! turns; arguments are judged before anything is started.
 
+mod loads;
 mod options;
-mod rounds;
 mod venues;
 
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 
+use self::loads::Load;
 pub use self::options::{Options, Wrong};
-use self::rounds::Rounds;
 use self::venues::Venues;
 use crate::figures::pairs::ratios;
 use crate::interrupt::{Interrupt, Interrupted};
 use crate::progress::Progress;
-use crate::results::{Cell, Ending, FORMAT, Machine, Results, Settings};
+use crate::results::{Cell, Ending, FORMAT, Machine, ProcessFigures, Results, Role, Settings};
 use crate::workloads::Workload;
 use crate::workloads::tables::{self, Extent};
 
@@ -33,45 +32,68 @@ pub fn run(
     see_descriptors(options)?;
     let venues = Venues::open(options, interrupt)?;
     let extent = extent(options, &workloads, &venues)?;
+    let loads: Vec<Load<'_>> = workloads
+        .iter()
+        .flat_map(|workload| options.clients.iter().map(move |clients| (workload, *clients)))
+        .map(|(workload, clients)| Load { options, venues: &venues, extent, workload, clients })
+        .collect();
     let mut results = Results {
         format: FORMAT,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         command: options.command.clone(),
         started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         ending: Ending::Interrupted,
-        notes: venues.notes.clone(),
+        notes: Vec::new(),
         machine: machine(),
         settings: settings(options, extent),
         targets: venues.list.iter().map(|venue| venue.target.clone()).collect(),
-        cells: Vec::new(),
+        cells: loads.iter().flat_map(Load::cells).collect(),
         ratios: Vec::new(),
     };
-    let loads = workloads.len() * options.clients.len();
-    let steps = loads as u64 * venues.list.len() as u64 * u64::from(options.rounds);
+    let ended = measure(&loads, options, &mut results, interrupt, |results| {
+        conclude(results, options, &venues);
+        keep(results)
+    });
+    conclude(&mut results, options, &venues);
+    match ended {
+        Ok(()) => results.ending = ending(&results.cells, options.rounds),
+        Err(error) if error.is::<Interrupted>() => {}
+        Err(error) => return Err(error),
+    }
+    Ok(results)
+}
+
+/// All rounds. Each goes through all loads, so that the rounds of a load lie as far apart as the run
+/// is long: a machine's speed drifts over minutes, and rounds that follow each other closely would
+/// agree with each other, and with no other run.
+fn measure(
+    loads: &[Load<'_>],
+    options: &Options,
+    results: &mut Results,
+    interrupt: &Interrupt,
+    mut keep: impl FnMut(&mut Results) -> Result<()>,
+) -> Result<()> {
+    let steps = results.cells.len() as u64 * u64::from(options.rounds);
     let seconds = options.seconds + options.warm_up + options.ramp;
     let what = format!("Measuring, at least {:.0} s", steps as f64 * seconds);
     let mut progress = Progress::begin(&what, steps);
-    for workload in &workloads {
-        for clients in &options.clients {
-            let rounds = Rounds { options, venues: &venues, extent, workload, clients: *clients };
-            let first = results.cells.len();
-            results.cells.extend(rounds.cells());
-            let ended = rounds.take(&mut results.cells[first..], &mut progress, interrupt);
-            let (base, others) = results.cells[first..].split_at(1);
-            results.ratios.extend(others.iter().flat_map(|cell| ratios(cell, &base[0])));
-            see_generator(&mut results, first, options.threads);
-            if let Err(error) = ended {
-                if error.is::<Interrupted>() {
-                    return Ok(results);
-                }
-                return Err(error);
-            }
-            keep(&results)?;
+    let targets = results.targets.len();
+    for number in 1..=options.rounds {
+        for (load, at) in loads.iter().zip((0..).step_by(targets)) {
+            load.take(number, &mut results.cells[at..at + targets], &mut progress, interrupt)?;
+            keep(results)?;
         }
     }
-    drop(progress);
-    results.ending = ending(&results.cells, options.rounds);
-    Ok(results)
+    Ok(())
+}
+
+/// What follows from the rounds that are there.
+fn conclude(results: &mut Results, options: &Options, venues: &Venues) {
+    let base = |cells: &[Cell]| cells[1..].iter().flat_map(|it| ratios(it, &cells[0])).collect();
+    let groups = results.cells.chunks(results.targets.len());
+    results.ratios = groups.flat_map::<Vec<_>, _>(base).collect();
+    results.notes = venues.notes.clone();
+    results.notes.extend(busy_generator(&results.cells, options.threads));
 }
 
 /// Makes sysbench's tables at the one target that is named.
@@ -144,24 +166,24 @@ fn see_descriptors(options: &Options) -> Result<()> {
 }
 
 /// Says so where the generator may have been what limited the figures.
-fn see_generator(results: &mut Results, first: usize, threads: u32) {
-    use crate::results::Role;
-    for cell in &results.cells[first..] {
-        let busy = cell.kept().filter_map(|round| {
-            round.processes.iter().find(|it| it.role == Role::Generator).map(|it| it.cpus)
-        });
-        let most = busy.fold(0.0, f64::max) / f64::from(threads);
-        if FULL < most {
-            results.notes.push(format!(
-                "{}, {} clients, {}: the generator's threads were busy for {:.0} % of the time; \
-                 with more --threads the target might have done more",
-                cell.workload,
-                cell.clients,
-                cell.target,
-                most * 100.0
-            ));
-        }
-    }
+fn busy_generator(cells: &[Cell], threads: u32) -> Vec<String> {
+    let busy = |cell: &Cell| {
+        let generator = |it: &&ProcessFigures| it.role == Role::Generator;
+        let each = cell.kept().filter_map(|round| round.processes.iter().find(generator));
+        each.map(|it| it.cpus).fold(0.0, f64::max) / f64::from(threads)
+    };
+    let busiest = cells.iter().map(|cell| (cell, busy(cell))).filter(|(_, busy)| FULL < *busy);
+    let note = |(cell, busy): (&Cell, f64)| {
+        format!(
+            "{}, {} clients, {}: the generator's threads were busy for {:.0} % of the time; with \
+             more --threads the target might have done more",
+            cell.workload,
+            cell.clients,
+            cell.target,
+            busy * 100.0
+        )
+    };
+    busiest.map(note).collect()
 }
 
 fn ending(cells: &[Cell], rounds: u32) -> Ending {
@@ -208,9 +230,6 @@ fn machine() -> Machine {
         memory_mib: kib / 1024,
     }
 }
-
-/// Shares one order among the threads of a turn.
-type SharedOrder = Arc<crate::load::Order>;
 
 /// For event loops, timers, logs, and the connections that look at tables.
 const SPARE_DESCRIPTORS: u64 = 64;

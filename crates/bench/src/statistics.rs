@@ -3,8 +3,7 @@
 //! Pure numbers. Of three to ten rounds neither ranks nor resampling can tell much: five against
 //! five have 252 orders in all, too few for a confidence that holds over a hundred cells at once,
 //! and resampled medians of so few are too sure of themselves. Logarithms of rounds lie close enough
-//! to a bell curve, so Welch's interval for the difference of their means is taken, which pays for
-//! few rounds and for unequal noise with its width.
+//! to a bell curve, so Student's intervals are taken, which pay for few rounds with their width.
 
 /// A ratio, and the ends between which it lies with the confidence that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,28 +13,57 @@ pub struct Estimate {
     pub high: f64,
 }
 
-/// How often `new` is `old`. `None` of fewer than two numbers on a side, or of such as have no
-/// logarithm.
-pub fn ratio(old: &[f64], new: &[f64], confidence: f64) -> Option<Estimate> {
-    let (old, new) = (Logs::of(old)?, Logs::of(new)?);
-    let variance = old.variance_of_mean() + new.variance_of_mean();
-    // Welch and Satterthwaite: as many degrees of freedom as the noisier side lets count.
-    let part = |side: &Logs| side.variance_of_mean().powi(2) / (side.count - 1.0);
-    let freedom = variance * variance / (part(&old) + part(&new));
-    Estimate::around(new.mean - old.mean, variance, freedom, confidence)
+/// A figure of a round, and the time that a known piece of work took meanwhile, if there was one: the
+/// longer, the slower was the machine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reading {
+    pub value: f64,
+    pub yardstick: Option<f64>,
+}
+
+/// How often `new` is `old`, on a machine that is equally fast both times. Both are in the order of
+/// time. `None` of fewer than two numbers on a side, or of such as have no logarithm.
+///
+/// How much the figure follows the machine's speed is learned from the rounds themselves (a
+/// covariance analysis with one slope for both sides), and the interval pays for that. It pays too
+/// for rounds that resemble the one before: those tell less than as many independent ones.
+pub fn ratio(old: &[Reading], new: &[Reading], confidence: f64) -> Option<Estimate> {
+    let (old, new) = (Side::of(old)?, Side::of(new)?);
+    let count = old.count() + new.count();
+    let yardsticks = old.products(&old.yardsticks, &old.yardsticks)
+        + new.products(&new.yardsticks, &new.yardsticks);
+    let together =
+        old.products(&old.values, &old.yardsticks) + new.products(&new.values, &new.yardsticks);
+    let learns = 0.0 < yardsticks && SLOPE_FROM <= count;
+    let slope = if learns { together / yardsticks } else { 0.0 };
+    let apart = new.yardsticks.mean - old.yardsticks.mean;
+    let middle = new.values.mean - old.values.mean - slope * apart;
+    let rests = [old.rests(slope), new.rests(slope)];
+    let squares: f64 = rests.iter().flatten().map(|rest| rest * rest).sum();
+    let freedom = count - if learns { 3.0 } else { 2.0 };
+    let mut spread = 1.0 / old.count() + 1.0 / new.count();
+    if learns {
+        spread += apart * apart / yardsticks;
+    }
+    let alike = alike(&rests);
+    Estimate::around(middle, squares / freedom * spread * alike, freedom / alike, confidence)
 }
 
 /// The ratio of which each of these is one reading. Averaged are the logarithms, so that a target
 /// compared with another says the same as the other compared with it. `None` as above.
 pub fn mean(ratios: &[f64], confidence: f64) -> Option<Estimate> {
-    let logs = Logs::of(ratios)?;
-    Estimate::around(logs.mean, logs.variance_of_mean(), logs.count - 1.0, confidence)
+    if ratios.len() < 2 {
+        return None;
+    }
+    let logs = Logs::of(ratios.iter().copied())?;
+    let count = logs.all.len() as f64;
+    let squares: f64 = logs.all.iter().map(|log| (log - logs.mean).powi(2)).sum();
+    Estimate::around(logs.mean, squares / (count - 1.0) / count, count - 1.0, confidence)
 }
 
 impl Estimate {
     /// Student's interval around a logarithm.
     fn around(middle: f64, variance: f64, freedom: f64, confidence: f64) -> Option<Self> {
-        // Without any noise there are no degrees of freedom either.
         let half =
             if variance == 0.0 { 0.0 } else { student(confidence, freedom) * variance.sqrt() };
         let [ratio, low, high] = [middle, middle - half, middle + half].map(f64::exp);
@@ -48,25 +76,62 @@ pub fn each_of(count: usize, together: f64) -> f64 {
     together.powf(1.0 / count.max(1) as f64)
 }
 
+/// The rounds of one run.
+struct Side {
+    values: Logs,
+    /// All the same where there is no yardstick.
+    yardsticks: Logs,
+}
+
+impl Side {
+    fn of(readings: &[Reading]) -> Option<Self> {
+        if readings.len() < 2 {
+            return None;
+        }
+        let values = Logs::of(readings.iter().map(|it| it.value))?;
+        let has_all = readings.iter().all(|it| it.yardstick.is_some_and(|it| 0.0 < it));
+        let yardstick = |it: &Reading| if has_all { it.yardstick.unwrap_or(1.0) } else { 1.0 };
+        Some(Self { values, yardsticks: Logs::of(readings.iter().map(yardstick))? })
+    }
+
+    fn count(&self) -> f64 {
+        self.values.all.len() as f64
+    }
+
+    /// The sum of the products of the deviations of two series.
+    fn products(&self, a: &Logs, b: &Logs) -> f64 {
+        a.all.iter().zip(&b.all).map(|(x, y)| (x - a.mean) * (y - b.mean)).sum()
+    }
+
+    /// What the machine's speed does not explain.
+    fn rests(&self, slope: f64) -> Vec<f64> {
+        let pairs = self.values.all.iter().zip(&self.yardsticks.all);
+        pairs.map(|(x, y)| x - self.values.mean - slope * (y - self.yardsticks.mean)).collect()
+    }
+}
+
+/// How many rounds tell as much as one independent one: by the correlation of each with the next.
+fn alike(rests: &[Vec<f64>; 2]) -> f64 {
+    let squares: f64 = rests.iter().flatten().map(|rest| rest * rest).sum();
+    if squares == 0.0 {
+        return 1.0;
+    }
+    let next: f64 = rests.iter().flat_map(|it| it.windows(2)).map(|it| it[0] * it[1]).sum();
+    let correlation = (next / squares).clamp(0.0, ALIKE_MAX);
+    (1.0 + correlation) / (1.0 - correlation)
+}
+
 struct Logs {
-    count: f64,
+    all: Vec<f64>,
     mean: f64,
-    variance: f64,
 }
 
 impl Logs {
-    fn of(values: &[f64]) -> Option<Self> {
-        if values.len() < 2 || values.iter().any(|value| !value.is_finite() || *value <= 0.0) {
-            return None;
-        }
-        let count = values.len() as f64;
-        let mean = values.iter().map(|value| value.ln()).sum::<f64>() / count;
-        let squares = values.iter().map(|value| (value.ln() - mean).powi(2)).sum::<f64>();
-        Some(Self { count, mean, variance: squares / (count - 1.0) })
-    }
-
-    fn variance_of_mean(&self) -> f64 {
-        self.variance / self.count
+    fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+        let logs = values.map(|value| (value.is_finite() && 0.0 < value).then(|| value.ln()));
+        let all: Vec<f64> = logs.collect::<Option<_>>()?;
+        let mean = all.iter().sum::<f64>() / all.len() as f64;
+        Some(Self { all, mean })
     }
 }
 
@@ -123,6 +188,10 @@ fn ln_gamma(x: f64) -> f64 {
     (x - 0.5) * x.ln() - x + 0.5 * std::f64::consts::TAU.ln() + series
 }
 
+/// Of fewer rounds in all, a slope would be learned from too little.
+const SLOPE_FROM: f64 = 8.0;
+/// Of a handful of rounds, chance makes correlations up to one.
+const ALIKE_MAX: f64 = 0.7;
 const FAR: f64 = 1e9;
 const HALVINGS: u32 = 80;
 const TERMS: u32 = 300;
@@ -132,6 +201,10 @@ const STIRLING_FROM: f64 = 15.0;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn readings(values: &[f64]) -> Vec<Reading> {
+        values.iter().map(|value| Reading { value: *value, yardstick: None }).collect()
+    }
 
     #[test]
     fn quantiles_are_those_of_the_tables() {
@@ -150,8 +223,8 @@ mod tests {
 
     #[test]
     fn an_interval_is_around_its_ratio_and_narrows_with_rounds() {
-        let old = [100.0, 101.0, 99.0];
-        let new = [95.0, 96.0, 94.0];
+        let old = readings(&[100.0, 101.0, 99.0]);
+        let new = readings(&[95.0, 96.0, 94.0]);
         let few = ratio(&old, &new, 0.95).expect("has one");
         assert!((few.ratio - 0.95).abs() < 0.001 && few.low < 0.95 && 0.95 < few.high, "{few:?}");
         let many = ratio(&old.repeat(3), &new.repeat(3), 0.95).expect("has one");
@@ -178,9 +251,47 @@ mod tests {
         assert!((found.high.ln() - 0.248_43).abs() < 1e-4, "{found:?}");
     }
 
+    /// What a machine of these speeds shows of a figure that falls with their power of 1.5.
+    fn beside(figure: f64, speeds: &[f64]) -> Vec<Reading> {
+        let of = |(at, speed): (usize, &f64)| {
+            // A small noise that has nothing to do with the speed.
+            let noise = [1.004, 0.996, 0.999, 1.001][at % 4];
+            Reading { value: figure * noise / speed.powf(1.5), yardstick: Some(*speed) }
+        };
+        speeds.iter().enumerate().map(of).collect()
+    }
+
+    fn blind(readings: &[Reading]) -> Vec<Reading> {
+        readings.iter().map(|it| Reading { yardstick: None, ..*it }).collect()
+    }
+
+    #[test]
+    fn a_machine_that_slows_down_is_told_from_a_figure_that_does() {
+        let calm = [1.0, 1.1, 0.95, 1.05, 1.02, 0.98, 1.2, 1.0];
+        let slow = calm.map(|speed| speed * 1.15);
+        let (old, same, worse) = (beside(100.0, &calm), beside(100.0, &slow), beside(95.0, &slow));
+        let equal = ratio(&old, &same, 0.99).expect("has one");
+        assert!(equal.low < 1.0 && 1.0 < equal.high && equal.high < 1.02, "{equal:?}");
+        let found = ratio(&old, &worse, 0.99).expect("has one");
+        assert!((found.ratio - 0.95).abs() < 0.003 && found.high < 0.97, "{found:?}");
+        let without = ratio(&blind(&old), &blind(&worse), 0.99).expect("has one");
+        assert!(without.ratio < 0.8, "{without:?}");
+        let half = ratio(&blind(&old), &worse, 0.99);
+        assert!(half.is_some_and(|it| 0.0 < it.low), "{half:?}");
+    }
+
+    #[test]
+    fn rounds_that_resemble_the_one_before_tell_less() {
+        let of = |values: [f64; 8]| values.map(|value| Reading { value, yardstick: None });
+        let mixed = of([98.0, 102.0, 98.0, 102.0, 98.0, 102.0, 98.0, 102.0]);
+        let drifting = of([98.0, 98.0, 98.0, 98.0, 102.0, 102.0, 102.0, 102.0]);
+        let width = |it: &[Reading]| ratio(it, it, 0.95).map(|it| it.high - it.low).expect("one");
+        assert!(1.8 * width(&mixed) < width(&drifting), "{}", width(&drifting));
+    }
+
     #[test]
     fn rounds_without_noise_have_an_interval_without_width() {
-        let found = ratio(&[2.0, 2.0], &[3.0, 3.0], 0.95).expect("has one");
+        let found = ratio(&readings(&[2.0, 2.0]), &readings(&[3.0, 3.0]), 0.95).expect("has one");
         assert!((found.low - 1.5).abs() < 1e-9 && (found.high - 1.5).abs() < 1e-9);
     }
 
@@ -192,7 +303,7 @@ mod tests {
             (&[0.0, 1.0], &[1.0, 2.0]),
             (&[f64::NAN, 1.0], &[1.0, 2.0]),
         ] {
-            assert_eq!(ratio(old, new, 0.95), None, "{old:?} {new:?}");
+            assert_eq!(ratio(&readings(old), &readings(new), 0.95), None, "{old:?} {new:?}");
         }
     }
 

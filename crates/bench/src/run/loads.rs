@@ -1,4 +1,4 @@
-//! One load on all targets: rounds in which they take turns, A, B, A, B.
+//! One load, a workload with a number of clients: in each round all targets take turns under it.
 //!
 //! Owns the repetition of disturbed rounds. Invariant: every turn ends as a round or as a failure
 //! of its cell.
@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::SharedOrder;
 use super::options::Options;
 use super::venues::{Venue, Venues};
 use crate::figures::accounts::Accounts;
@@ -19,7 +18,7 @@ use crate::results::{Cell, ErrorCount, Failure, Latency, Round, Standing};
 use crate::workloads::Workload;
 use crate::workloads::tables::Extent;
 
-pub(super) struct Rounds<'a> {
+pub(super) struct Load<'a> {
     pub(super) options: &'a Options,
     pub(super) venues: &'a Venues,
     pub(super) extent: Extent,
@@ -27,7 +26,7 @@ pub(super) struct Rounds<'a> {
     pub(super) clients: u32,
 }
 
-impl Rounds<'_> {
+impl Load<'_> {
     /// One cell for each target, still empty.
     pub(super) fn cells(&self) -> Vec<Cell> {
         let cell = |venue: &Venue| Cell {
@@ -40,23 +39,22 @@ impl Rounds<'_> {
         self.venues.list.iter().map(cell).collect()
     }
 
-    /// Takes all rounds. Ends early only by a signal; what was measured until then is in the cells.
+    /// Takes one round. Ends early only by a signal; what was measured until then is in the cells.
     pub(super) fn take(
         &self,
+        number: u32,
         cells: &mut [Cell],
         progress: &mut Progress,
         interrupt: &Interrupt,
     ) -> Result<()> {
-        for number in 1..=self.options.rounds {
-            for (venue, cell) in self.venues.list.iter().zip(&mut *cells) {
-                let turn = format!(
-                    "{}, {} clients, round {number} of {}: {}",
-                    self.workload.name, self.clients, self.options.rounds, cell.target
-                );
-                progress.say(&turn);
-                self.turn(venue, cell, number, interrupt)?;
-                progress.step(&format!("{turn}, {}", outcome(cell, number)));
-            }
+        for (venue, cell) in self.venues.list.iter().zip(cells) {
+            let turn = format!(
+                "round {number} of {}, {}, {} clients: {}",
+                self.options.rounds, self.workload.name, self.clients, cell.target
+            );
+            progress.say(&turn);
+            self.turn(venue, cell, number, interrupt)?;
+            progress.step(&format!("{turn}, {}", outcome(cell, number)));
         }
         Ok(())
     }
@@ -69,7 +67,7 @@ impl Rounds<'_> {
         number: u32,
         interrupt: &Interrupt,
     ) -> Result<()> {
-        let order: SharedOrder = Arc::new(self.order(venue, number));
+        let order = Arc::new(self.order(venue, number));
         for attempt in 0..=self.options.repeats {
             let fail = |why| Failure { round: number, why };
             let mut accounts = Accounts::new(&venue.target.processes);
