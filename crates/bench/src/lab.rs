@@ -6,11 +6,14 @@
 //! and when the user interrupts; the figures of the report that is being repeated stand beside
 //! those measured here, and are marked as its own.
 
+mod flifo;
 mod pagefaults;
 mod report;
 mod undo;
+mod ways;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -18,6 +21,7 @@ use crate::chart::{Chart, Grid};
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 
+use self::flifo::Flifo;
 pub use self::pagefaults::{PageFaults, Treatment};
 pub use self::report::{json, page, text};
 pub use self::undo::Undo;
@@ -40,6 +44,17 @@ pub struct Lab {
     pub interrupt: Interrupt,
     /// The program that is started as Flifo.
     pub flifo: PathBuf,
+}
+
+/// What the user wants otherwise than an experiment would have it.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// How often each treatment has its turn.
+    pub rounds: Option<u32>,
+    /// How long a turn is measured.
+    pub length: Option<Duration>,
+    /// Numbers of clients, where an experiment tries several.
+    pub clients: Vec<u32>,
 }
 
 /// An experiment, as steps. They are called in the order in which they stand here.
@@ -98,15 +113,22 @@ pub trait Entry {
 }
 
 /// All experiments.
-pub fn all() -> Vec<Box<dyn Entry>> {
-    vec![Box::new(PageFaults::default())]
+pub fn all(options: &Options) -> Vec<Box<dyn Entry>> {
+    let own = PageFaults::default();
+    let pagefaults = PageFaults {
+        rounds: options.rounds.unwrap_or(own.rounds),
+        round: options.length.unwrap_or(own.round),
+        ..own
+    };
+    vec![Box::new(pagefaults), Box::new(Flifo::new(options))]
 }
 
 /// The experiment of this name.
-pub fn find(name: &str) -> Result<Box<dyn Entry>> {
-    let found = all().into_iter().find(|entry| entry.about().name == name);
-    let names = || all().iter().map(|entry| entry.about().name).collect::<Vec<_>>().join(", ");
-    found.with_context(|| format!("there is no experiment {name:?}; there is: {}", names()))
+pub fn find(name: &str, options: &Options) -> Result<Box<dyn Entry>> {
+    let all = all(options);
+    let names = all.iter().map(|entry| entry.about().name).collect::<Vec<_>>().join(", ");
+    let found = all.into_iter().find(|entry| entry.about().name == name);
+    found.with_context(|| format!("there is no experiment {name:?}; there is: {names}"))
 }
 
 impl<E: Experiment> Entry for E {

@@ -73,7 +73,8 @@ pub struct Target {
     proxy: Option<Proxy>,
 }
 
-struct Proxy {
+/// A proxy's process, and where it logs.
+pub(crate) struct Proxy {
     running: Running,
     log: PathBuf,
 }
@@ -99,7 +100,7 @@ impl Target {
 
     /// The proxy's process, if there is a proxy.
     pub fn proxy_pid(&self) -> Option<u32> {
-        self.proxy.as_ref().map(|proxy| proxy.running.pid())
+        self.proxy.as_ref().map(Proxy::pid)
     }
 
     /// Tells that and how the proxy has ended, if it has.
@@ -116,7 +117,8 @@ impl Target {
 }
 
 impl Proxy {
-    fn start(
+    /// Starts a proxy, and waits until it greets clients on its port.
+    pub(crate) fn start(
         name: &str,
         mut command: Command,
         log: PathBuf,
@@ -144,6 +146,10 @@ impl Proxy {
             interrupt.sleep(POLL)?;
         }
         Ok(Self { running, log })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.running.pid()
     }
 }
 

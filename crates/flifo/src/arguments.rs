@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
+use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, value_parser};
 use clap_complete::Shell;
 
 use crate::measure::Bench;
@@ -71,13 +72,41 @@ pub(crate) enum LabCommand {
         /// Its name.
         name: String,
         #[command(flatten)]
+        turns: LabTurns,
+        #[command(flatten)]
         output: LabOutput,
     },
     /// Run all experiments.
     All {
         #[command(flatten)]
+        turns: LabTurns,
+        #[command(flatten)]
         output: LabOutput,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LabTurns {
+    /// How often each treatment has its turn; else as the experiment wants it.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=100))]
+    pub(crate) rounds: Option<u32>,
+    /// How long a turn is measured, in seconds.
+    #[arg(long, value_name = "S", value_parser = turn_seconds)]
+    pub(crate) seconds: Option<Duration>,
+    /// How many clients, where an experiment tries several numbers: a list with commas.
+    #[arg(
+        long,
+        value_name = "N,N",
+        value_delimiter = ',',
+        value_parser = value_parser!(u32).range(1..=4096)
+    )]
+    pub(crate) clients: Vec<u32>,
+}
+
+fn turn_seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.1..=600.0).contains(seconds));
+    let seconds = seconds.ok_or("it must be a number from 0.1 to 600")?;
+    Ok(Duration::from_secs_f64(seconds))
 }
 
 #[derive(Debug, Args)]

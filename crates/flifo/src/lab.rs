@@ -5,10 +5,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use bench::interrupt::{Interrupt, Interrupted};
-use bench::lab::{self, About, Entry, Finding, Lab};
+use bench::lab::{self, About, Entry, Finding, Lab, Options};
 use bench::table::Colours;
 
-use crate::arguments::{LabCommand, LabOutput};
+use crate::arguments::{LabCommand, LabOutput, LabTurns};
 use crate::speak::{complain, print};
 use crate::{INTERRUPTED, OK, UNAVAILABLE, USAGE};
 
@@ -18,14 +18,14 @@ pub(crate) fn run(command: LabCommand) -> u8 {
             print(&list());
             return OK;
         }
-        LabCommand::Run { name, output } => match lab::find(&name) {
+        LabCommand::Run { name, turns, output } => match lab::find(&name, &options(turns)) {
             Ok(entry) => (vec![entry], output),
             Err(error) => {
                 complain(error);
                 return USAGE;
             }
         },
-        LabCommand::All { output } => (lab::all(), output),
+        LabCommand::All { turns, output } => (lab::all(&options(turns)), output),
     };
     match perform(&entries, &output) {
         Ok(()) => OK,
@@ -40,9 +40,13 @@ pub(crate) fn run(command: LabCommand) -> u8 {
     }
 }
 
+fn options(LabTurns { rounds, seconds, clients }: LabTurns) -> Options {
+    Options { rounds, length: seconds, clients }
+}
+
 fn list() -> String {
     let mut text = String::new();
-    for entry in lab::all() {
+    for entry in lab::all(&Options::default()) {
         let About { name, question, seconds, .. } = entry.about();
         text.push_str(&format!("{name:<12} {question} (about {} min)\n", seconds.div_ceil(60)));
     }

@@ -1,0 +1,293 @@
+//! Ways to a private server that experiments compare, and a turn of load on one of them.
+//!
+//! Owns how proxies are set up for the laboratory and what a turn costs whom. Does not know what is
+//! compared with what. Invariants: a proxy stops when its way is dropped; what a turn cost is of
+//! the same span of time as what it did.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use link::Address;
+use link::login::Credential;
+use sys::process::{CpuTime, Switches, cpu_time, switches};
+
+use crate::figures::histogram::ms;
+use crate::interrupt::Interrupt;
+use crate::load::{self, Account, Ended, Moment, Order};
+use crate::private_server::{PrivateServer, free_port};
+use crate::programs::HAPROXY;
+use crate::results::{Pacing, Protocol};
+use crate::targets::Proxy;
+use crate::workloads::Workload;
+use crate::workloads::random::Distribution;
+use crate::workloads::tables::{self, Extent};
+
+use super::Lab;
+
+/// From a client to a server.
+pub(super) struct Way {
+    address: Address,
+    account: Account,
+    /// Whose CPU time and context switches count.
+    pids: Vec<u32>,
+    _proxy: Option<Proxy>,
+}
+
+/// What of Flifo's configuration differs between ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FlifoSetup {
+    pub(super) limit: Limit,
+    pub(super) links_max: u32,
+    /// Statements written ahead on a link.
+    pub(super) pipeline: u32,
+    pub(super) sharing: Sharing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Limit {
+    Fixed(u32),
+    Auto,
+}
+
+/// Whether clients share links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sharing {
+    Pooled,
+    Carried,
+}
+
+/// One turn of load.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load<'a> {
+    pub(super) workload: &'a Workload,
+    pub(super) extent: Extent,
+    pub(super) clients: u32,
+    pub(super) warm_up: Duration,
+    pub(super) length: Duration,
+    pub(super) seed: u64,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub(super) struct Turn {
+    /// Statements a second.
+    pub(super) rate: f64,
+    /// Of transactions.
+    pub(super) p50_ms: f64,
+    pub(super) p99_ms: f64,
+    pub(super) jain: f64,
+    /// Of server and proxy, for each statement.
+    pub(super) switches: f64,
+    pub(super) cpu_us: f64,
+    pub(super) errors: u64,
+}
+
+impl Way {
+    /// Straight to the server, over TCP.
+    pub(super) fn direct(server: &PrivateServer) -> Result<Self> {
+        Self::new(server, tcp(server.port()), None)
+    }
+
+    pub(super) fn flifo(
+        name: &str,
+        server: &PrivateServer,
+        setup: FlifoSetup,
+        lab: &Lab,
+    ) -> Result<Self> {
+        let port = free_port()?;
+        let path = server.folder().join(format!("{name}.toml"));
+        write(&path, &setup.configuration(port, server))?;
+        let mut command = Command::new(&lab.flifo);
+        command.args(["run", "--config"]).arg(path);
+        Self::proxied(name, server, port, command, lab)
+    }
+
+    /// Through HAProxy, which lets so many connections through to the server and keeps the others
+    /// waiting.
+    pub(super) fn haproxy(
+        name: &str,
+        server: &PrivateServer,
+        maxconn: u32,
+        lab: &Lab,
+    ) -> Result<Self> {
+        let port = free_port()?;
+        let path = server.folder().join(format!("{name}.cfg"));
+        write(&path, &haproxy_configuration(port, &server.socket(), maxconn))?;
+        let mut command = Command::new(HAPROXY.find()?);
+        // In the foreground and in one process, so that it can be measured and stopped.
+        command.arg("-db").arg("-f").arg(path);
+        Self::proxied(name, server, port, command, lab)
+    }
+
+    fn proxied(
+        name: &str,
+        server: &PrivateServer,
+        port: u16,
+        command: Command,
+        lab: &Lab,
+    ) -> Result<Self> {
+        let log = server.folder().join(format!("{name}.log"));
+        let proxy = Proxy::start(name, command, log, port, &lab.interrupt)?;
+        Self::new(server, tcp(port), Some(proxy))
+    }
+
+    fn new(server: &PrivateServer, address: Address, proxy: Option<Proxy>) -> Result<Self> {
+        let pid = server.pid().context("the private server does not run")?;
+        let pids = std::iter::once(pid).chain(proxy.as_ref().map(Proxy::pid)).collect();
+        Ok(Self { address, account: account(server), pids, _proxy: proxy })
+    }
+
+    /// Puts a load on it.
+    pub(super) fn turn(&self, load: Load<'_>, interrupt: &Interrupt) -> Result<Turn> {
+        let order = Arc::new(self.order(load));
+        let mut costs = Costs::default();
+        let outcome = load::run(&order, interrupt, |moment| costs.witness(moment, &self.pids))?;
+        match &outcome.ended {
+            Ended::Whole => {}
+            Ended::Interrupted => interrupt.check()?,
+            Ended::Dead(why) => anyhow::bail!("{why}"),
+        }
+        let recorder = &outcome.recorder;
+        ensure!(recorder.statements > 0, "not one statement was answered in {:?}", load.length);
+        // Switches are those of the whole turn, which few are outside of the round.
+        let (some, all) = (recorder.statements as f64, recorder.all_statements as f64);
+        Ok(Turn {
+            rate: some / outcome.length.as_secs_f64(),
+            p50_ms: ms(recorder.latency.quantile(0.5)),
+            p99_ms: ms(recorder.latency.quantile(0.99)),
+            jain: recorder.fairness().jain,
+            switches: costs.switches() / all,
+            cpu_us: costs.cpu().as_secs_f64() * 1e6 / some,
+            errors: recorder.errors().iter().map(|error| error.count).sum(),
+        })
+    }
+
+    fn order(&self, load: Load<'_>) -> Order {
+        Order {
+            address: self.address.clone(),
+            account: self.account.clone(),
+            workload: load.workload.clone(),
+            protocol: Protocol::Text,
+            pacing: Pacing::Closed { think_ms: 0.0 },
+            clients: load.clients,
+            idle: 0,
+            threads: 1,
+            tables: load.extent.tables,
+            rows: load.extent.rows,
+            distribution: Distribution::Uniform,
+            seed: load.seed,
+            ramp: Duration::ZERO,
+            warm_up: load.warm_up,
+            length: load.length,
+        }
+    }
+}
+
+impl FlifoSetup {
+    fn configuration(self, port: u16, server: &PrivateServer) -> String {
+        let (user, password) = (PrivateServer::USER, server.password());
+        let limit = match self.limit {
+            Limit::Fixed(limit) => limit.to_string(),
+            Limit::Auto => "\"auto\"".to_owned(),
+        };
+        let mut text = format!(
+            "listen = [\"127.0.0.1:{port}\"]\nworkers = 1\n\n[server]\naddress = {:?}\n\
+             limit = {limit}\nlinks_max = {}\npipeline = {}\n\n\
+             [limits]\nwait = \"none\"\n\n",
+            server.socket(),
+            self.links_max,
+            self.pipeline
+        );
+        // Whoever is not named is carried.
+        if self.sharing == Sharing::Pooled {
+            text.push_str(&format!("[[users]]\nname = {user:?}\npassword = {password:?}\n"));
+        }
+        text
+    }
+}
+
+/// Fills tables like sysbench's.
+pub(super) fn fill(server: &PrivateServer, extent: Extent, interrupt: &Interrupt) -> Result<()> {
+    tables::prepare(&account(server), &Address::Unix(server.socket()), extent, SEED, interrupt)
+}
+
+fn account(server: &PrivateServer) -> Account {
+    Account {
+        user: PrivateServer::USER.into(),
+        credential: Credential::Password(server.password().into()),
+        schema: PrivateServer::DATABASE.into(),
+        tls: None,
+    }
+}
+
+fn tcp(port: u16) -> Address {
+    Address::Tcp { host: "127.0.0.1".into(), port }
+}
+
+fn haproxy_configuration(port: u16, socket: &std::path::Path, maxconn: u32) -> String {
+    let socket = socket.display();
+    format!(
+        "global\n    maxconn 20000\n    nbthread 1\n\n\
+         defaults\n    mode tcp\n    timeout connect 1h\n    timeout queue 1h\n    \
+         timeout client 1h\n    timeout server 1h\n\n\
+         listen mysql\n    bind 127.0.0.1:{port} backlog 8192\n    \
+         server private unix@{socket} maxconn {maxconn}\n"
+    )
+}
+
+fn write(path: &PathBuf, text: &str) -> Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// What the processes of a way have used, before and after.
+#[derive(Default)]
+struct Costs {
+    switches: [Switches; 2],
+    cpu: [CpuTime; 2],
+}
+
+impl Costs {
+    fn witness(&mut self, moment: Moment, pids: &[u32]) -> Result<()> {
+        match moment {
+            Moment::Gathered => self.switches[0] = all_switches(pids)?,
+            Moment::Begin => self.cpu[0] = all_cpu(pids)?,
+            Moment::End => self.cpu[1] = all_cpu(pids)?,
+            Moment::Rested => self.switches[1] = all_switches(pids)?,
+        }
+        Ok(())
+    }
+
+    fn switches(&self) -> f64 {
+        let Switches { voluntary, involuntary } = self.switches[1].since(self.switches[0]);
+        (voluntary + involuntary) as f64
+    }
+
+    fn cpu(&self) -> Duration {
+        self.cpu[1].since(self.cpu[0]).total()
+    }
+}
+
+fn all_switches(pids: &[u32]) -> Result<Switches> {
+    let mut sum = Switches::default();
+    for pid in pids {
+        let one = switches(*pid).context("the server or its proxy is gone")?;
+        sum.voluntary += one.voluntary;
+        sum.involuntary += one.involuntary;
+    }
+    Ok(sum)
+}
+
+fn all_cpu(pids: &[u32]) -> Result<CpuTime> {
+    let mut sum = CpuTime::default();
+    for pid in pids {
+        let one = cpu_time(*pid).context("the server or its proxy is gone")?;
+        sum.user += one.user;
+        sum.system += one.system;
+    }
+    Ok(sum)
+}
+
+const SEED: u64 = 1;
