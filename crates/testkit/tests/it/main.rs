@@ -20,6 +20,7 @@ mod pages;
 mod road;
 mod shared;
 mod shared_blind_spots;
+mod shared_gaps;
 mod shared_past;
 mod shared_settings;
 mod tidy;

@@ -26,6 +26,9 @@ pub(crate) fn server() -> &'static PrivateServer {
 pub(crate) struct Shared {
     pub(crate) flifo: Flifo,
     schema: String,
+    /// Where the server listens.
+    server: u16,
+    password: String,
 }
 
 impl Shared {
@@ -37,18 +40,28 @@ impl Shared {
     /// As [`Self::start`]; `user` is what the configuration says of the user beyond its password.
     pub(crate) fn start_with(schema: &str, user: &str) -> Self {
         server().sql(&format!("CREATE DATABASE {schema}")).expect("a schema");
-        let (socket, password) = (server().socket(), server().password());
+        Self::over(schema, user)
+    }
+
+    /// Another proxy, for a schema that is there.
+    pub(crate) fn over(schema: &str, user: &str) -> Self {
+        Self::before(server(), schema, user)
+    }
+
+    /// A proxy before a server of the test's own, for a schema that is there.
+    pub(crate) fn before(server: &PrivateServer, schema: &str, user: &str) -> Self {
+        let (socket, password) = (server.socket(), server.password().to_owned());
         let flifo = Flifo::start(&format!(
             "workers = 1\n[server]\naddress = \"{}\"\nlinks_max = 1\n[limits]\nwait = \"2s\"\n\
              [[users]]\nname = \"{USER}\"\npassword = \"{password}\"\n{user}\n",
             socket.display(),
         ));
-        Self { flifo, schema: schema.to_owned() }
+        Self { flifo, schema: schema.to_owned(), server: server.port(), password }
     }
 
     /// A client of the proxy, in the test's schema.
     pub(crate) fn client(&self) -> Client {
-        connect(self.flifo.port(), &self.schema).expect("a login")
+        self.connect(self.flifo.port()).expect("a login")
     }
 
     /// As [`Self::client`], if it is let in.
@@ -63,31 +76,32 @@ impl Shared {
 
     /// A client of the server itself, in the test's schema.
     pub(crate) fn direct(&self) -> Client {
-        connect(server().port(), &self.schema).expect("a login")
+        self.connect(self.server).expect("a login")
+    }
+
+    fn connect(&self, port: u16) -> Result<Client, Problem> {
+        let address = Address::Tcp { host: "127.0.0.1".to_owned(), port };
+        Client::builder(address, USER, &self.password).schema(&self.schema).connect()
     }
 
     /// Another client gets a statement through: nobody keeps the only link.
     pub(crate) fn is_free(&self) -> bool {
         // The schema is checked on the link already.
-        connect(self.flifo.port(), &self.schema).is_ok_and(|mut it| it.query("SELECT 1").is_ok())
+        self.connect(self.flifo.port()).is_ok_and(|mut it| it.query("SELECT 1").is_ok())
     }
 
-    /// Ends the proxy. The answer tells how often it counted what has this name.
+    /// Ends the proxy. The answer tells how often it counted what has this name; of a name that ends in a dot, all
+    /// that begin so.
     pub(crate) fn end(self) -> impl Fn(&str) -> u64 {
         let (status, log) = self.flifo.stop();
         assert!(status.success() && !log.contains("panicked"), "{log}");
         move |name| {
-            let (_, rest) = log.split_once(&format!("{name}=")).unwrap_or(("", "0"));
-            let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
-            digits.parse().expect("a number")
+            let words = log.split([' ', '"', ',']).filter_map(|word| word.split_once('='));
+            let counts = words
+                .filter(|(word, _)| *word == name || name.ends_with('.') && word.starts_with(name));
+            counts.map(|(_, count)| count.parse::<u64>().expect("a number")).sum()
         }
     }
-}
-
-fn connect(port: u16, schema: &str) -> Result<Client, Problem> {
-    let address = Address::Tcp { host: "127.0.0.1".to_owned(), port };
-    let client = Client::builder(address, USER, server().password());
-    client.schema(schema).connect()
 }
 
 /// Runs a statement that must succeed, for its rows in one line.

@@ -3,7 +3,9 @@
 //! In each, the client either keeps the only link, or another client on it sees nothing of what was done. Whatever a
 //! client leaves is gone with it.
 
-use crate::shared::{Shared, fails, ok};
+use bench::private_server::PrivateServer;
+
+use crate::shared::{Shared, USER, fails, ok};
 
 /// Whoever runs this keeps the link, until he leaves; then nobody sees what it was.
 fn keeps(schema: &str, prepare: &[&str], text: &str, look: &str, unseen: &str) {
@@ -83,13 +85,26 @@ fn global_read_lock() {
     ok(&mut shared.client(), "INSERT INTO t VALUES (1)");
 }
 
+/// These would stop the other tests, so they have a server of their own.
 #[test]
-fn backup_stage() {
-    let shared = Shared::start("blind_backup");
-    let mut client = shared.client();
-    ok(&mut client, "BACKUP LOCK blind_backup.t");
-    assert!(!shared.is_free());
-    ok(&mut client, "BACKUP UNLOCK");
+fn locks_on_all_of_the_server() {
+    let server = PrivateServer::builder().start().expect("a private server");
+    server.sql(&format!("GRANT ALL ON *.* TO {USER}@'%'")).expect("rights");
+    for (lock, unlock) in [
+        ("FLUSH TABLES WITH READ LOCK", "UNLOCK TABLES"),
+        ("FLUSH LOCAL TABLES WITH READ LOCK", "UNLOCK TABLES"),
+        ("BACKUP STAGE START", "BACKUP STAGE END"),
+        ("BACKUP LOCK sbtest.t", "BACKUP UNLOCK"),
+    ] {
+        let shared = Shared::before(&server, "sbtest", "");
+        let mut client = shared.client();
+        ok(&mut client, lock);
+        assert!(!shared.is_free(), "{lock}");
+        ok(&mut client, unlock);
+        drop(client);
+        assert!(shared.is_free(), "{unlock}");
+        assert_eq!(shared.end()("pins.table_lock"), 1, "{lock}");
+    }
 }
 
 #[test]
