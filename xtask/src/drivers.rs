@@ -6,8 +6,8 @@
 
 mod certificate;
 mod compare;
-mod document;
-mod lines;
+pub(crate) mod document;
+pub(crate) mod lines;
 mod outcomes;
 mod suites;
 

@@ -1,5 +1,5 @@
 //! What maintainers run beside `cargo test`: `cargo xtask ci | drivers | sysbench-matrix |
-//! bulk | cost | differ`.
+//! bulk | cost | differ | set-up`.
 //!
 //! Owns the command line only; each command is a module. Ships nothing. Invariant: whatever was
 //! started is stopped at the end, on an error and on Ctrl-C.
@@ -11,6 +11,7 @@ mod drivers;
 mod errand;
 mod matrix;
 mod repository;
+mod set_up;
 mod ways;
 
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ use bench::interrupt::Interrupt;
 use clap::{Parser, Subcommand};
 
 use crate::drivers::Suite;
+use crate::set_up::Library;
 use crate::ways::Way;
 
 #[derive(Parser)]
@@ -81,6 +83,15 @@ enum Task {
         #[command(flatten)]
         program: Program,
     },
+    /// Runs little applications of many libraries, and tells which of them share links, and what
+    /// that costs.
+    SetUp {
+        /// Only these libraries; then nothing is written.
+        #[arg(long, value_delimiter = ',')]
+        library: Vec<Library>,
+        #[command(flatten)]
+        program: Program,
+    },
 }
 
 #[derive(clap::Args)]
@@ -135,6 +146,10 @@ fn run(task: Task) -> Result<()> {
             let flifo = program.find(&modes)?;
             let plan = drivers::Plan { suites: suite, ways: modes, clients_max, flifo };
             drivers::run(&plan, &Interrupt::listen()?)
+        }
+        Task::SetUp { library, program } => {
+            let flifo = program.find(&[Way::Pooled])?;
+            set_up::run(&library, flifo, &Interrupt::listen()?)
         }
     }
 }

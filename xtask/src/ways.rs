@@ -113,6 +113,14 @@ impl Passage {
         Ok(Some(parse_peak(&status).context("the kernel does not tell a process's peak memory")?))
     }
 
+    /// Stops the proxy. Returns what it has logged.
+    pub(crate) fn close(self) -> Result<String> {
+        let Some((running, log)) = self.proxy else { return Ok(String::new()) };
+        drop(running);
+        let text = fs::read(&log).with_context(|| format!("cannot read {}", log.display()))?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
     /// Fails if the proxy has ended, with the end of its log.
     pub(crate) fn check(&mut self) -> Result<()> {
         let Some((running, log)) = &mut self.proxy else { return Ok(()) };
