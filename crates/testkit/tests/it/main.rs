@@ -21,6 +21,8 @@ mod road;
 mod shared;
 mod shared_blind_spots;
 mod shared_gaps;
+mod shared_hostile;
+mod shared_load;
 mod shared_past;
 mod shared_settings;
 mod tidy;
