@@ -21,6 +21,7 @@ use crate::client::{self, Client};
 use crate::fault::{Fault, Kind};
 use crate::links::{self, Link};
 use crate::login::{Newcomer, NoLogin, tell, too_many_of_user};
+use crate::logins::Pass;
 use crate::namesake;
 use crate::opener;
 use crate::prove::receive_password;
@@ -45,6 +46,7 @@ pub(crate) async fn log_in(
     login: Login,
     server: Option<Greeted>,
     greeted_by: GreetedBy,
+    pass: &Pass,
 ) -> Result<client::Login, NoLogin> {
     let cap = worker.shared.users.carried(&login.user);
     let place = cap.map(|cap| cap.reserve().ok_or(cap)).transpose();
@@ -62,7 +64,7 @@ pub(crate) async fn log_in(
             Err(error) => return Err(tell(newcomer, error.fault(worker)).await),
         },
     };
-    let peers = Peers { client: newcomer.talk, server: greeted };
+    let peers = Peers { client: newcomer.talk, server: greeted, pass };
     let carried = carry(worker, peers, &login, greeted_by).await?;
     let (stream, more) = carried.client.into_parts();
     if let Some(place) = place {
@@ -91,13 +93,14 @@ pub(crate) async fn change_user(
     client: &Rc<Client>,
     login: &Login,
 ) -> Result<(), NoLogin> {
+    let pass = worker.logins.enter_again().await;
     let mut talk = Talk::resume(&client.stream, client.take_more(), 1);
     let peer = client.stream.peer_address();
     let server = match opener::greeted(worker, peer).await {
         Ok(greeted) => greeted,
         Err(error) => return Err(tell_on(&mut talk, error.fault(worker)).await),
     };
-    let peers = Peers { client: talk, server };
+    let peers = Peers { client: talk, server, pass: &pass };
     let carried = carry(worker, peers, login, GreetedBy::Flifo { id: client.id }).await?;
     let (_, more) = carried.client.into_parts();
     client.keep_more(&more, false);
@@ -113,9 +116,10 @@ pub(crate) async fn change_user(
 }
 
 /// A client, and a server that has greeted, between which a login is carried.
-struct Peers<S> {
+struct Peers<'a, S> {
     client: Talk<S>,
     server: Greeted,
+    pass: &'a Pass,
 }
 
 /// They have agreed.
@@ -127,11 +131,11 @@ struct Carried<S> {
 
 async fn carry<S: Borrow<Stream>>(
     worker: &Rc<Worker>,
-    peers: Peers<S>,
+    peers: Peers<'_, S>,
     login: &Login,
     greeted_by: GreetedBy,
 ) -> Result<Carried<S>, NoLogin> {
-    let Peers { mut client, server } = peers;
+    let Peers { mut client, server, pass } = peers;
     let mut request = login.clone();
     request.capabilities = login.capabilities & server.greeting.capabilities;
     let server = match server.secure(worker.shared.tls.server.as_ref(), &mut request).await {
@@ -169,7 +173,7 @@ async fn carry<S: Borrow<Stream>>(
     let plugin = Plugin::from_name(&greeting.plugin);
     let nonce = greeting.nonce.clone();
     let mut relay =
-        Relay { worker, plugin, nonce, client, server, has_asked: !(by_socket && is_mute) };
+        Relay { worker, pass, plugin, nonce, client, server, has_asked: !(by_socket && is_mute) };
     let ok = relay.run().await?;
     let capabilities = request.capabilities;
     let status = OkPacket::decode(&ok, capabilities).map(|ok| ok.status).unwrap_or_default();
@@ -214,6 +218,7 @@ async fn tell_on<S: Borrow<Stream>>(client: &mut Talk<S>, fault: Fault) -> NoLog
 /// Two conversations that are one login.
 struct Relay<'a, S> {
     worker: &'a Worker,
+    pass: &'a Pass,
     client: Talk<S>,
     server: Talk,
     plugin: Plugin,
@@ -266,7 +271,7 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
     }
 
     async fn pass_answer(&mut self) -> Result<(), NoLogin> {
-        let answer = Secret::from(self.client.read().await?);
+        let answer = Secret::from(self.pass.lend(self.client.read()).await?);
         self.server.write(answer.as_bytes()).await?;
         Ok(())
     }
@@ -280,10 +285,11 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
         }
         // Else Flifo is the RSA end of one.
         let nonce = self.nonce().await?;
-        let password = match receive_password(self.worker, &mut self.client, &nonce).await {
-            Err(NoLogin::Fault(fault)) => return Err(self.refuse(fault).await),
-            password => password?,
-        };
+        let password =
+            match receive_password(self.worker, &mut self.client, &nonce, self.pass).await {
+                Err(NoLogin::Fault(fault)) => return Err(self.refuse(fault).await),
+                password => password?,
+            };
         match prove_fully(&mut self.server, password.as_bytes(), &nonce).await {
             Ok(()) => Ok(()),
             Err(error) => Err(self.server_left(&error.to_string()).await),

@@ -131,6 +131,7 @@ async fn pooled(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
 }
 
 async fn prove(worker: &Worker, talk: &mut Talk<&Stream>, payload: &[u8]) -> Result<Wanted, Fault> {
+    let pass = worker.logins.enter_again().await;
     let broken = |error: String| Fault::new(Kind::BadHandshake, error);
     let mut wanted = read(payload).map_err(|error| broken(error.to_string()))?;
     let name = String::from_utf8_lossy(&wanted.user).into_owned();
@@ -150,12 +151,12 @@ async fn prove(worker: &Worker, talk: &mut Talk<&Stream>, payload: &[u8]) -> Res
     let mut switch = Vec::new();
     AuthPacket::encode_switch(wanted.plugin.name(), nonce.as_bytes(), &mut switch);
     talk.write(&switch).await.map_err(|error| broken(error.to_string()))?;
-    let mut response = talk.read().await.map_err(|error| broken(error.to_string()))?;
+    let mut response = pass.lend(talk.read()).await.map_err(|error| broken(error.to_string()))?;
     if response == [0] {
         response.clear();
     }
     let answer = Answer { plugin: wanted.plugin.clone(), nonce, response };
-    match prove::prove(worker, talk, user, &answer).await {
+    match prove::prove(worker, talk, user, &answer, &pass).await {
         Ok(true) => Ok(wanted),
         Ok(false) => {
             let message = format!("Access denied for user '{name}' (using password: YES) by Flifo");

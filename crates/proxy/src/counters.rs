@@ -33,6 +33,8 @@ pub(crate) struct Counters {
     pub(crate) sent_again: Counter,
     pub(crate) clients_carried: Counter,
     pub(crate) clients_pooled: Counter,
+    /// Clients whose logins did not begin at once.
+    pub(crate) logins_waited: Counter,
     pub(crate) links_opened: Counter,
     pub(crate) links_failed: Counter,
     /// Links whose sessions were begun anew behind a client that had left something on them.
@@ -54,6 +56,7 @@ impl Counters {
             ("sent_again", &self.sent_again),
             ("clients_carried", &self.clients_carried),
             ("clients_pooled", &self.clients_pooled),
+            ("logins_waited", &self.logins_waited),
             ("links_opened", &self.links_opened),
             ("links_failed", &self.links_failed),
             ("links_reset", &self.links_reset),

@@ -21,6 +21,7 @@ pub(crate) enum Kind {
     LinkLost,
     NotAsMeant,
     WaitedTooLong,
+    LoginWaitedTooLong,
     OutOfOrder,
     Malformed,
     UnknownCommand,
@@ -39,7 +40,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 25] = [
+    pub(crate) const ALL: [Self; 26] = [
         Self::TooManyClients,
         Self::UserLimit,
         Self::BadHandshake,
@@ -50,6 +51,7 @@ impl Kind {
         Self::LinkLost,
         Self::NotAsMeant,
         Self::WaitedTooLong,
+        Self::LoginWaitedTooLong,
         Self::OutOfOrder,
         Self::Malformed,
         Self::UnknownCommand,
@@ -70,7 +72,7 @@ impl Kind {
     /// MySQL's error number and SQLSTATE.
     const fn code(self) -> (u16, &'static [u8; 5]) {
         match self {
-            Self::TooManyClients => (1040, b"08004"),
+            Self::TooManyClients | Self::LoginWaitedTooLong => (1040, b"08004"),
             Self::UserLimit => (1226, b"42000"),
             Self::BadHandshake => (1043, b"08S01"),
             Self::AccessDenied => (1045, b"28000"),
@@ -108,6 +110,7 @@ impl Kind {
             Self::LinkLost => "link_lost",
             Self::NotAsMeant => "not_as_meant",
             Self::WaitedTooLong => "waited_too_long",
+            Self::LoginWaitedTooLong => "login_waited_too_long",
             Self::OutOfOrder => "out_of_order",
             Self::Malformed => "malformed",
             Self::UnknownCommand => "unknown_command",

@@ -1,6 +1,6 @@
 //! The running proxy: workers, listeners, clients, links, configuration.
 //!
-//! Reads in the order in which a statement travels: [`listener`], [`login`], [`client`], [`road`], [`commands`],
+//! Reads in the order in which a statement travels: [`listener`], [`logins`], [`login`], [`client`], [`road`], [`commands`],
 //! [`admit`], [`launch`], [`links`], [`replies`]. What can be decided without a socket is decided in `engine`.
 
 mod admit;
@@ -23,6 +23,7 @@ mod links;
 mod listener;
 mod login;
 mod login_schema;
+mod logins;
 pub mod logs;
 mod namesake;
 mod opener;

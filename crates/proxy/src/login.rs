@@ -23,6 +23,7 @@ use crate::client::{self, Client};
 use crate::fault::{Fault, Kind};
 use crate::keys::Key;
 use crate::login_schema;
+use crate::logins::{NoPass, Pass};
 use crate::opener;
 use crate::prove::{self, Answer};
 use crate::server::offered;
@@ -89,7 +90,20 @@ async fn admit(worker: &Rc<Worker>, accepted: Accepted) -> Option<Rc<Client>> {
         Accepted::Unix(stream) => tokio::net::UnixStream::from_std(stream).ok()?.try_into().ok()?,
     };
     let limit = worker.plan.limits.login;
-    match tokio::time::timeout(limit, log_in(worker, stream)).await {
+    if worker.logins.is_full() {
+        worker.counters.logins_waited.add(1);
+    }
+    let pass = match worker.logins.enter(limit, &stream).await {
+        Ok(pass) => pass,
+        Err(NoPass::Gone) => return None,
+        Err(NoPass::Late { others }) => {
+            let fault = too_late(worker, others);
+            worker.count_fault(fault.kind);
+            greet_with(Newcomer::new(stream), fault).await;
+            return None;
+        }
+    };
+    match tokio::time::timeout(limit, log_in(worker, stream, &pass)).await {
         Ok(Ok((login, schema))) => Some(enter(worker, login, schema)),
         Ok(Err(NoLogin::Fault(fault))) => {
             worker.count_fault(fault.kind);
@@ -128,20 +142,28 @@ fn enter(worker: &Rc<Worker>, login: client::Login, schema: Option<Vec<u8>>) -> 
     client
 }
 
+/// What a client is told that has waited for its login to begin.
+fn too_late(worker: &Worker, others: usize) -> Fault {
+    let limit = worker.plan.limits.login.as_secs_f64();
+    let message = format!(
+        "Too many connections: Flifo works at {} logins at once (logins_max); this one waited for \
+         {limit:.1} s (limits.login), and {others} more wait. It is safe to try again",
+        worker.plan.logins_max
+    );
+    Fault::new(Kind::LoginWaitedTooLong, message)
+}
+
 /// Logs in. Answers with the client, and with the schema that is still to be checked.
 async fn log_in(
     worker: &Rc<Worker>,
     stream: Stream,
+    pass: &Pass,
 ) -> Result<(client::Login, Option<Vec<u8>>), NoLogin> {
-    let mut newcomer = Newcomer {
-        peer: stream.peer_address(),
-        talk: Talk::new(stream),
-        offered: Capabilities::NONE,
-    };
+    let mut newcomer = Newcomer::new(stream);
     if worker.is_stopping() {
         return Err(greet_with(newcomer, Fault::new(Kind::Stopping, "Flifo is stopping")).await);
     }
-    newcomer = crate::proxy_protocol::receive(worker, newcomer).await?;
+    newcomer = pass.lend(crate::proxy_protocol::receive(worker, newcomer)).await?;
     let (greeting, server) = match greeting(worker, &newcomer).await {
         Ok(greeting) => greeting,
         Err(fault) => return Err(greet_with(newcomer, fault).await),
@@ -150,15 +172,15 @@ async fn log_in(
     let mut payload = Vec::new();
     greeting.encode(&mut payload);
     newcomer.talk.write(&payload).await?;
-    let (newcomer, login) = read_login(worker, newcomer).await?;
+    let (newcomer, login) = read_login(worker, newcomer, pass).await?;
     match worker.shared.users.get(&login.user) {
-        Some(user) => pool(worker, newcomer, &greeting, login, user).await,
+        Some(user) => pool(worker, newcomer, &greeting, login, user, pass).await,
         None => {
             let greeted_by = match worker.shared.users.is_empty() {
                 true => carry::GreetedBy::Server,
                 false => carry::GreetedBy::Flifo { id: greeting.connection_id },
             };
-            Ok((carry::log_in(worker, newcomer, login, server, greeted_by).await?, None))
+            Ok((carry::log_in(worker, newcomer, login, server, greeted_by, pass).await?, None))
         }
     }
 }
@@ -193,15 +215,19 @@ async fn greeting(
 }
 
 /// Reads the client's answer, after going on in TLS if it asks for that.
-async fn read_login(worker: &Worker, mut newcomer: Newcomer) -> Result<(Newcomer, Login), NoLogin> {
-    let mut first = FirstPacket::decode(&newcomer.talk.read().await?);
+async fn read_login(
+    worker: &Worker,
+    mut newcomer: Newcomer,
+    pass: &Pass,
+) -> Result<(Newcomer, Login), NoLogin> {
+    let mut first = FirstPacket::decode(&pass.lend(newcomer.talk.read()).await?);
     if let Ok(FirstPacket::TlsRequest { .. }) = first {
         let Some(config) = worker.shared.tls.clients.clone() else {
             let message = "Bad handshake: TLS was asked for, which Flifo did not offer";
             return Err(tell(newcomer, Fault::new(Kind::BadHandshake, message)).await);
         };
-        newcomer = newcomer.go_on_in_tls(config).await?;
-        first = FirstPacket::decode(&newcomer.talk.read().await?);
+        newcomer = newcomer.go_on_in_tls(config, pass).await?;
+        first = FirstPacket::decode(&pass.lend(newcomer.talk.read()).await?);
     }
     let fault = match first {
         Ok(FirstPacket::Login(_))
@@ -236,15 +262,16 @@ async fn pool(
     greeting: &Greeting,
     login: Login,
     user: &User,
+    pass: &Pass,
 ) -> Result<(client::Login, Option<Vec<u8>>), NoLogin> {
-    let proved = match prove(worker, &mut newcomer, greeting, &login, user).await {
+    let proved = match prove(worker, &mut newcomer, greeting, &login, user, pass).await {
         Err(NoLogin::Fault(fault)) => return Err(tell(newcomer, fault).await),
         proved => proved?,
     };
     if !proved.is_right {
         let fault = denied(&login, &newcomer, proved.has_password);
         // Guessing is made slow, and costs the server nothing.
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        pass.lend(tokio::time::sleep(Duration::from_millis(100))).await;
         return Err(tell(newcomer, fault).await);
     }
     let Some(reserved) = user.clients.reserve() else {
@@ -317,6 +344,7 @@ async fn prove(
     greeting: &Greeting,
     login: &Login,
     user: &User,
+    pass: &Pass,
 ) -> Result<Proved, NoLogin> {
     let mut plugin = match &login.plugin {
         Some(name) => Plugin::from_name(name),
@@ -335,7 +363,7 @@ async fn prove(
         let mut switch = Vec::new();
         AuthPacket::encode_switch(plugin.name(), nonce.as_bytes(), &mut switch);
         newcomer.talk.write(&switch).await?;
-        response = newcomer.talk.read().await?;
+        response = pass.lend(newcomer.talk.read()).await?;
     }
     // Clients of caching_sha2 answer an empty password with one zero byte after a switch.
     if response == [0] {
@@ -343,7 +371,7 @@ async fn prove(
     }
     let has_password = !response.is_empty();
     let answer = Answer { plugin, nonce, response };
-    let is_right = prove::prove(worker, &mut newcomer.talk, user, &answer).await?;
+    let is_right = prove::prove(worker, &mut newcomer.talk, user, &answer, pass).await?;
     Ok(Proved { is_right, has_password })
 }
 
@@ -372,10 +400,27 @@ pub(crate) async fn tell(mut newcomer: Newcomer, fault: Fault) -> NoLogin {
 }
 
 impl Newcomer {
-    async fn go_on_in_tls(self, config: Arc<rustls::ServerConfig>) -> Result<Self, NoLogin> {
+    fn new(stream: Stream) -> Self {
+        Self {
+            peer: stream.peer_address(),
+            talk: Talk::new(stream),
+            offered: Capabilities::NONE,
+        }
+    }
+
+    async fn go_on_in_tls(
+        self,
+        config: Arc<rustls::ServerConfig>,
+        pass: &Pass,
+    ) -> Result<Self, NoLogin> {
         let sequence = self.talk.sequence();
         let (stream, unread) = self.talk.into_parts();
-        let stream = stream.accept_tls(config, &unread).await.map_err(TalkError::Io)?;
+        if unread.is_empty() {
+            // What costs most is done as soon as the client has spoken, and then the place is this login's.
+            pass.lend(stream.readable()).await.map_err(TalkError::Io)?;
+        }
+        let accept = stream.accept_tls(config, &unread);
+        let stream = pass.lend(accept).await.map_err(TalkError::Io)?;
         Ok(Self { talk: Talk::resume(stream, Vec::new(), sequence), ..self })
     }
 }

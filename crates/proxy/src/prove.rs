@@ -12,6 +12,7 @@ use wire::handshake::AuthPacket;
 
 use crate::fault::{Fault, Kind};
 use crate::login::NoLogin;
+use crate::logins::Pass;
 use crate::users::{User, Verdict};
 use crate::worker::Worker;
 
@@ -29,6 +30,7 @@ pub(crate) async fn prove<S: Borrow<Stream>>(
     talk: &mut Talk<S>,
     user: &User,
     answer: &Answer,
+    pass: &Pass,
 ) -> Result<bool, NoLogin> {
     let Answer { plugin, nonce, response } = answer;
     match user.check(plugin, nonce, response) {
@@ -41,8 +43,9 @@ pub(crate) async fn prove<S: Borrow<Stream>>(
         }
         Verdict::Unknown => {
             write_more(talk, &[caching_sha2::FULL]).await?;
-            let password = receive_password(worker, talk, nonce).await?;
-            Ok(user.check_itself(password).await)
+            let password = receive_password(worker, talk, nonce, pass).await?;
+            // In another thread, and one of a user's at a time.
+            Ok(pass.lend(user.check_itself(password)).await)
         }
     }
 }
@@ -54,13 +57,14 @@ pub(crate) async fn receive_password<S: Borrow<Stream>>(
     worker: &Worker,
     talk: &mut Talk<S>,
     nonce: &Nonce,
+    pass: &Pass,
 ) -> Result<Secret, NoLogin> {
-    let sent = Secret::from(talk.read().await?);
+    let sent = Secret::from(pass.lend(talk.read()).await?);
     // Some clients trust no Unix socket.
     let password = if sent.as_bytes() == [caching_sha2::REQUEST_PUBLIC_KEY] {
         let key = worker.shared.rsa.end().await.map_err(|error| bad(&error))?;
         write_more(talk, key.public_pem().as_bytes()).await?;
-        key.decrypt(&talk.read().await?, nonce)
+        key.decrypt(&pass.lend(talk.read()).await?, nonce)
     } else if talk.stream().is_secure() {
         caching_sha2::clear(&sent)
     } else {

@@ -29,6 +29,7 @@ use crate::keys::{KeyId, Keys};
 use crate::kill;
 use crate::links::Link;
 use crate::login;
+use crate::logins::Logins;
 use crate::past;
 use crate::replies::{self, Settled};
 use crate::server::ServerFacts;
@@ -169,6 +170,7 @@ pub(crate) struct Worker {
     pub(crate) plan: Arc<Plan>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) gate: RefCell<Gate<KeyId, Rc<Client>, Rc<Link>>>,
+    pub(crate) logins: Rc<Logins>,
     pub(crate) keys: RefCell<Keys>,
     pub(crate) clients: RefCell<HashMap<u32, Rc<Client>>>,
     pub(crate) links: RefCell<HashMap<u64, Rc<Link>>>,
@@ -205,6 +207,7 @@ impl Worker {
             index,
             plan: Arc::clone(&shared.plan),
             gate: RefCell::new(Gate::new(index, slots, links, classes)),
+            logins: Logins::new(shared.plan.logins_max, shared.mailboxes.len()),
             keys: RefCell::default(),
             clients: RefCell::default(),
             links: RefCell::default(),

@@ -18,6 +18,7 @@ pub struct Plan {
     /// By default, as many as suit the machine.
     pub workers: Option<u32>,
     pub clients_max: u32,
+    pub logins_max: u32,
     pub backlog: u32,
     pub server: Server,
     pub tls: ClientTls,
@@ -166,6 +167,7 @@ impl Default for Plan {
             listen: vec![Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 6033)))],
             workers: None,
             clients_max: 10_000,
+            logins_max: 32,
             backlog: 4096,
             server: Server::default(),
             tls: ClientTls::default(),

@@ -25,4 +25,5 @@ mod shared_hostile;
 mod shared_load;
 mod shared_past;
 mod shared_settings;
+mod storms;
 mod tidy;

@@ -57,6 +57,18 @@ pub(in crate::config) static TOP: Section<Plan> = Section {
             since: FIRST,
         },
         Row {
+            name: "logins_max",
+            form: Form::Count { range: 1..=65_535, place: |plan| &mut plan.logins_max },
+            example: None,
+            doc: "Logins that are worked at at once, by all workers together. When more clients \
+                  come, they are accepted and wait, first come, first served, for limits.login at \
+                  most; then they are refused with error 1040. While a login waits for its client, \
+                  another one has its place. Few are enough, and keep a storm of connections from \
+                  those who are connected already, and from the server.",
+            elsewhere: &[],
+            since: FIRST,
+        },
+        Row {
             name: "backlog",
             form: Form::Count { range: 1..=65_535, place: |plan| &mut plan.backlog },
             example: None,
