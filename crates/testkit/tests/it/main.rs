@@ -3,6 +3,7 @@
 mod accounts;
 mod ahead;
 mod authentication;
+mod auto;
 mod bare;
 mod benching;
 mod comparing;
