@@ -106,7 +106,10 @@ impl Session {
     }
 
     const fn keeps_more_than_diagnostics(&self) -> bool {
-        self.pin.is_some() || self.in_transaction() || self.characteristics
+        self.pin.is_some()
+            || self.in_transaction()
+            || self.characteristics
+            || self.statements.keep_link()
     }
 
     /// Whether a reset of the link undoes all that this session has done to it.

@@ -1,6 +1,7 @@
 //! Prepared statements that many clients share: a client's ids are its own, and a link prepares each text once.
 //!
 //! [`Statements`] is what a client has prepared, [`Prepared`] one of them; [`Known`] is what a link has prepared.
+//! What the server keeps for one of them from one command to the next ([`Kept`]) holds its client's link, no longer.
 //! Two clients share a preparation only if the text, the schema and the mode that it was prepared in are the same.
 
 use std::collections::HashMap;
@@ -44,15 +45,36 @@ pub struct Prepared {
     pub parameters: u16,
     /// Parameter types as the client sent them last. The server may know others, from another client.
     pub types: Option<Rc<[u8]>>,
-    /// Prepared for this client alone, because it holds state of its own on the link (a cursor, long data).
-    pub own_id: Option<u32>,
+    /// Prepared for this client alone on the link that it holds, because the server keeps more of it than its text.
+    pub own: Option<OnLink>,
+    kept: Kept,
+}
+
+/// What the server keeps of a statement between two commands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Rows that are still to be fetched.
+    pub cursor: bool,
+    /// Pieces of a parameter, for the next execution.
+    pub long_data: bool,
+}
+
+impl Kept {
+    pub const fn any(self) -> bool {
+        self.cursor || self.long_data
+    }
 }
 
 /// The statements that a client has prepared.
 #[derive(Debug, Default)]
 pub struct Statements {
-    last_id: u32,
+    /// The id that was given last.
+    given: u32,
+    /// The statement that was prepared last, if that succeeded.
+    last: Option<u32>,
     open: HashMap<u32, Prepared>,
+    /// For how many of them the server keeps something.
+    kept: usize,
     /// What they keep, as [`Prepared::bytes`] counts it.
     bytes: usize,
 }
@@ -67,6 +89,10 @@ impl Prepared {
     /// Its text, and the types of its parameters, whether the client has sent them yet or not.
     fn bytes(&self) -> usize {
         self.source.text.len() + 2 * usize::from(self.parameters)
+    }
+
+    pub const fn kept(&self) -> Kept {
+        self.kept
     }
 }
 
@@ -84,20 +110,40 @@ impl Statements {
         }
         loop {
             // Zero is no id, and the highest ones mean something else to MariaDB.
-            self.last_id = if self.last_id >= 0x7fff_ffff { 1 } else { self.last_id + 1 };
-            if !self.open.contains_key(&self.last_id) {
+            self.given = if self.given >= 0x7fff_ffff { 1 } else { self.given + 1 };
+            if !self.open.contains_key(&self.given) {
                 break;
             }
         }
-        let prepared = Prepared { source, intent, parameters, types: None, own_id: None };
+        let kept = Kept::default();
+        let prepared = Prepared { source, intent, parameters, types: None, own: None, kept };
         self.bytes += prepared.bytes();
-        self.open.insert(self.last_id, prepared);
-        Some(self.last_id)
+        self.open.insert(self.given, prepared);
+        self.last = Some(self.given);
+        self.last
     }
 
-    /// The id of the statement that was prepared last.
-    pub const fn last_id(&self) -> u32 {
-        self.last_id
+    /// The id of the statement that was prepared last. `None`: that failed, or it is closed.
+    pub const fn last(&self) -> Option<u32> {
+        self.last
+    }
+
+    /// A preparation has failed: no statement is the last one.
+    pub const fn forget_last(&mut self) {
+        self.last = None;
+    }
+
+    /// The server keeps this of a statement now.
+    pub fn keep(&mut self, id: u32, kept: Kept) {
+        if let Some(prepared) = self.open.get_mut(&id) {
+            let before = std::mem::replace(&mut prepared.kept, kept);
+            self.kept = self.kept + usize::from(kept.any()) - usize::from(before.any());
+        }
+    }
+
+    /// Whether the server keeps something of one of them.
+    pub const fn keep_link(&self) -> bool {
+        self.kept > 0
     }
 
     pub fn get(&mut self, id: u32) -> Option<&mut Prepared> {
@@ -107,12 +153,16 @@ impl Statements {
     pub fn close(&mut self, id: u32) -> Option<Prepared> {
         let closed = self.open.remove(&id)?;
         self.bytes -= closed.bytes();
+        self.kept -= usize::from(closed.kept.any());
+        if self.last == Some(id) {
+            self.last = None;
+        }
         Some(closed)
     }
 
     pub fn clear(&mut self) {
         self.open.clear();
-        self.bytes = 0;
+        (self.last, self.kept, self.bytes) = (None, 0, 0);
     }
 
     pub fn len(&self) -> usize {
@@ -133,6 +183,13 @@ pub struct OnLink {
     used: u64,
 }
 
+impl OnLink {
+    /// One that the server has just prepared.
+    pub const fn new(id: u32) -> Self {
+        Self { id, types: None, used: 0 }
+    }
+}
+
 /// The statements that a link has prepared for all.
 #[derive(Debug, Default)]
 pub struct Known {
@@ -151,17 +208,30 @@ impl Known {
         Some(statement)
     }
 
-    /// Keeps what the server has prepared. The answer is an id that must be closed: of the same text, if it was
-    /// known already, or of the statement that was not used for longest, if there are too many.
+    /// Keeps what the server has prepared, as one of at most `max`. The answer are ids that must be closed: this one,
+    /// if the same text was known already, or those of the statements that were not used for longest.
     #[must_use]
-    pub fn add(&mut self, source: Rc<Source>, id: u32) -> Option<u32> {
+    pub fn add(&mut self, source: Rc<Source>, id: u32, max: usize) -> Vec<u32> {
         if self.statements.contains_key(&source) {
-            return Some(id);
+            return vec![id];
         }
-        let evicted = if self.statements.len() >= KNOWN_MAX { self.evict() } else { None };
+        let evicted = self.shrink(max.clamp(1, KNOWN_MAX) - 1);
         self.uses += 1;
-        self.statements.insert(source, OnLink { id, types: None, used: self.uses });
+        self.statements.insert(source, OnLink { used: self.uses, ..OnLink::new(id) });
         evicted
+    }
+
+    /// Forgets those that were not used for longest, until no more than `max` are left. The answer are their ids.
+    #[must_use]
+    pub fn shrink(&mut self, max: usize) -> Vec<u32> {
+        let too_many = self.statements.len().saturating_sub(max);
+        (0..too_many).map_while(|_| self.evict()).collect()
+    }
+
+    /// Forgets one of them. The answer is its id.
+    #[must_use]
+    pub fn remove(&mut self, source: &Rc<Source>) -> Option<u32> {
+        self.statements.remove(source).map(|statement| statement.id)
     }
 
     pub fn clear(&mut self) {
@@ -231,20 +301,70 @@ mod tests {
     #[test]
     fn a_link_knows_a_text_once_and_forgets_the_coldest() {
         let mut known = Known::default();
-        assert_eq!(known.add(source("a"), 1), None);
-        assert_eq!(known.add(source("a"), 2), Some(2), "the newer one is closed");
+        assert!(known.add(source("a"), 1, usize::MAX).is_empty());
+        assert_eq!(known.add(source("a"), 2, usize::MAX), [2], "the newer one is closed");
         for id in 0..KNOWN_MAX as u32 - 1 {
-            assert_eq!(known.add(source(&format!("b{id}")), id + 10), None);
+            assert!(known.add(source(&format!("b{id}")), id + 10, usize::MAX).is_empty());
         }
         assert!(known.get(&source("a")).is_some());
-        assert_eq!(known.add(source("c"), 5), Some(10), "b0 was used longest ago");
+        assert_eq!(known.add(source("c"), 5, usize::MAX), [10], "b0 was used longest ago");
         assert_eq!(known.len(), KNOWN_MAX);
+    }
+
+    #[test]
+    fn a_link_knows_no_more_than_it_may() {
+        let mut known = Known::default();
+        for (id, text) in (1..).zip(["a", "b", "c", "d"]) {
+            assert!(known.add(source(text), id, 9).is_empty());
+        }
+        assert!(known.get(&source("a")).is_some());
+        assert_eq!(known.add(source("e"), 5, 3), [2, 3], "it may have fewer than before");
+        assert_eq!(known.remove(&source("d")), Some(4));
+        assert_eq!(known.remove(&source("d")), None);
+        assert_eq!(known.shrink(1), [1]);
+        assert_eq!(known.add(source("f"), 6, 0), [5], "one there must be");
+        assert_eq!(known.len(), 1);
+    }
+
+    #[test]
+    fn what_the_server_keeps_of_a_statement_ends_with_it() {
+        let mut statements = Statements::default();
+        let mut add = || statements.add(source("SELECT 1"), 0, Intent::default()).unwrap();
+        let (one, other) = (add(), add());
+        assert!(!statements.keep_link());
+        let cursor = Kept { cursor: true, long_data: false };
+        statements.keep(one, cursor);
+        statements.keep(one, Kept { long_data: true, ..cursor });
+        statements.keep(other, Kept { long_data: true, cursor: false });
+        statements.keep(77, cursor);
+        statements.keep(one, Kept::default());
+        assert!(statements.keep_link(), "of the other one");
+        statements.close(other).unwrap();
+        assert!(!statements.keep_link());
+        statements.keep(one, cursor);
+        statements.clear();
+        assert!(!statements.keep_link());
+    }
+
+    #[test]
+    fn the_last_one_is_the_last_that_could_be_prepared() {
+        let mut statements = Statements::default();
+        assert_eq!(statements.last(), None);
+        let one = statements.add(source("SELECT 1"), 0, Intent::default());
+        assert_eq!(statements.last(), one);
+        statements.forget_last();
+        assert_eq!(statements.last(), None);
+        let other = statements.add(source("SELECT 1"), 0, Intent::default());
+        statements.close(one.unwrap());
+        assert_eq!(statements.last(), other);
+        statements.close(other.unwrap());
+        assert_eq!(statements.last(), None);
     }
 
     #[test]
     fn the_same_text_in_another_schema_or_mode_is_another_statement() {
         let mut known = Known::default();
-        assert_eq!(known.add(source("a"), 1), None);
+        assert!(known.add(source("a"), 1, KNOWN_MAX).is_empty());
         let (schema, text) = (Some(b"x"[..].into()), b"a"[..].into());
         let elsewhere = Rc::new(Source { schema, text, settings: Rc::default() });
         assert!(known.get(&elsewhere).is_none());

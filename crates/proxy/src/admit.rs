@@ -362,9 +362,8 @@ pub(crate) fn refuse_held(worker: &Rc<Worker>, client: &Client, fault: &Fault) {
     refuse(worker, client, fault);
 }
 
-/// Answers the command in hand with an error.
-pub(crate) fn refuse(worker: &Rc<Worker>, client: &Client, fault: &Fault) {
-    // A link that it was given to ask for the past is of no use now.
+/// Gives the client's link back, if it has one that it need not keep.
+pub(crate) fn let_go(worker: &Rc<Worker>, client: &Client) {
     if let Some(link) = client.link().filter(|link| link.flights.borrow().is_empty())
         && client.is_pooled()
         && !client.session.borrow().holds_link()
@@ -372,6 +371,12 @@ pub(crate) fn refuse(worker: &Rc<Worker>, client: &Client, fault: &Fault) {
         link.release();
         give_back(worker, &link);
     }
+}
+
+/// Answers the command in hand with an error.
+pub(crate) fn refuse(worker: &Rc<Worker>, client: &Client, fault: &Fault) {
+    // A link that it was given to ask for the past is of no use now.
+    let_go(worker, client);
     worker.count_fault(fault.kind);
     let logging_in = client.login_sequence.take();
     client.write_last(&fault.packet(logging_in.unwrap_or(1)));

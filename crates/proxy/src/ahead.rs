@@ -72,7 +72,9 @@ pub(crate) fn promote(worker: &Worker, link: &Rc<Link>) -> bool {
     next.since = crate::clock::now();
     let digest = next.read;
     if let Some(client) = next.client.clone() {
-        worker.buffers.forget(client.held.take());
+        if client.in_hand.get().is_none() {
+            worker.buffers.forget(client.held.take());
+        }
         link.hold_for(&client);
     }
     if let Some(mut slot) = link.slot.take() {

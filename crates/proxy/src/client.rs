@@ -20,6 +20,8 @@ use crate::change_user;
 use crate::keys::KeyId;
 use crate::links::Link;
 use crate::outbox::Outbox;
+use crate::pins::Pinned;
+use crate::prepared::InHand;
 use crate::road;
 use crate::worker::Worker;
 
@@ -64,12 +66,16 @@ pub(crate) struct Client {
     pub(crate) alters: Cell<bool>,
     /// What the command in hand does with the messages of those before it.
     pub(crate) messages: Cell<Messages>,
+    /// The prepared statement that the command in hand names.
+    pub(crate) in_hand: Cell<Option<InHand>>,
+    /// How often the command in hand was sent once more; see [`crate::prepared`].
+    pub(crate) again: Cell<u8>,
     /// It waits until a link that others use has said what its last insert id is.
     pub(crate) awaits_insert_id: Cell<bool>,
     /// Flifo has answered the last command itself, by which no rows are affected.
     pub(crate) affected_none: Cell<bool>,
-    /// Since when it keeps its link.
-    pub(crate) pinned: Cell<Option<Instant>>,
+    /// Why it keeps its link, and since when.
+    pub(crate) pinned: Cell<Option<Pinned>>,
     /// The command in hand completes the login; its reply has this sequence id.
     pub(crate) login_sequence: Cell<Option<u8>>,
     /// What proves a change of user, until the client's task deals with it.
@@ -125,6 +131,8 @@ impl Client {
             sets: Cell::new(None),
             alters: Cell::new(false),
             messages: Cell::default(),
+            in_hand: Cell::new(None),
+            again: Cell::new(0),
             awaits_insert_id: Cell::new(false),
             affected_none: Cell::new(false),
             pinned: Cell::new(None),

@@ -10,12 +10,12 @@ use engine::kill::replace_connection_id;
 use engine::pin::Pin;
 use engine::schemas::may_alter;
 use engine::session::Messages;
-use engine::statements::{BYTES_MAX, STATEMENTS_MAX};
+use engine::statements::{BYTES_MAX, Kept, STATEMENTS_MAX};
 use wire::command::{Command, Shape, query_text_at};
 use wire::frame::{HEADER, put_packet, put_packet_with};
 use wire::passage::Passage;
 use wire::response::{OK, OkPacket};
-use wire::statement;
+use wire::statement::{self, Execute};
 
 use crate::admit;
 use crate::change_user;
@@ -25,6 +25,7 @@ use crate::kill;
 use crate::namesake;
 use crate::outbox;
 use crate::past::{self, Found, Past};
+use crate::prepared::{self, InHand};
 use crate::resets;
 use crate::worker::Worker;
 
@@ -114,7 +115,7 @@ fn pooled(
         Command::Ping => ok(client),
         Command::ResetConnection => reset(worker, client),
         Command::ChangeUser => client.begin_change_of_user(&packet[HEADER..]),
-        Command::StmtClose => close_statement(client, id),
+        Command::StmtClose => prepared::close(worker, client, named(client, id)),
         Command::Query | Command::StmtPrepare => text(worker, client, command, packet, upload),
         Command::StmtExecute
         | Command::StmtBulkExecute
@@ -224,12 +225,9 @@ fn prepared(
     packet: &mut [u8],
     upload: Option<Passage>,
 ) {
+    let id = named(client, statement::id(&packet[HEADER..]).unwrap_or(0));
+    statement::set_id(&mut packet[HEADER..], id);
     let mut session = client.session.borrow_mut();
-    let mut id = statement::id(&packet[HEADER..]).unwrap_or(0);
-    if id == statement::LAST_PREPARED {
-        id = session.statements.last_id();
-        statement::set_id(&mut packet[HEADER..], id);
-    }
     let Some(statement) = session.statements.get(id) else {
         drop(session);
         if command == Command::StmtSendLongData {
@@ -244,31 +242,48 @@ fn prepared(
         let fault = Fault::new(Kind::UnknownStatement, message);
         return refuse(worker, client, upload, &fault);
     };
-    let is_own = statement.own_id.is_some();
-    let (intent, source) = (statement.intent, Rc::clone(&statement.source));
-    drop(session);
+    let (kept, intent) = (statement.kept(), statement.intent);
+    let source = Rc::clone(&statement.source);
+    let is_read = Execute::decode(&packet[HEADER..], statement.parameters).is_ok();
     let mut asks = Asks::default();
     match command {
-        Command::StmtReset if !is_own => return ok(client),
-        Command::StmtExecute => {
-            if statement::asks_for_cursor(&packet[HEADER..]) {
-                worker.pin(client, Pin::Cursor);
-            }
-            if upload.is_some() {
-                worker.pin(client, Pin::LongData);
+        Command::StmtReset if !kept.any() => {
+            drop(session);
+            return ok(client);
+        }
+        Command::StmtFetch if !kept.cursor => {
+            drop(session);
+            let message = format!("The statement ({id}) has no open cursor");
+            return refuse(worker, client, upload, &Fault::new(Kind::NoCursor, message));
+        }
+        Command::StmtExecute | Command::StmtBulkExecute => {
+            drop(session);
+            if upload.is_some() && !is_read {
+                // So many parameters that their types do not fit a buffer: only the server knows them.
+                worker.pin_for(client, Pin::LongData, &source.text);
             }
             if let Some(pin) = intent.pin {
-                worker.pin(client, pin);
+                worker.pin_for(client, pin, &source.text);
             }
             asks = Asks::of(intent, &source.text);
         }
-        Command::StmtSendLongData | Command::StmtBulkExecute => {
-            worker.pin(client, Pin::LongData);
-            asks.alters = may_alter(&source.text);
+        Command::StmtSendLongData => {
+            session.statements.keep(id, Kept { long_data: true, ..kept });
+            drop(session);
+            worker.hold(client, Pin::LongData, &source.text);
         }
-        _ => {}
+        _ => drop(session),
     }
+    asks.in_hand = Some(InHand::new(command, id));
     enter(worker, client, packet, upload, asks);
+}
+
+/// The statement that a client means: MariaDB's clients may mean the one that was prepared last.
+fn named(client: &Client, id: u32) -> u32 {
+    match id {
+        statement::LAST_PREPARED => client.session.borrow().statements.last().unwrap_or(id),
+        id => id,
+    }
 }
 
 /// What a command asks of the link that it gets.
@@ -281,6 +296,7 @@ struct Asks {
     sets: Option<Sets>,
     /// It may take a schema, or a right to one, from somebody.
     alters: bool,
+    in_hand: Option<InHand>,
     /// It must not wait if its client holds a link.
     urgent: bool,
 }
@@ -294,6 +310,7 @@ impl Asks {
             messages: intent.messages,
             read: intent.read,
             sets: intent.sets,
+            in_hand: None,
             urgent: intent.ends_transaction,
         }
     }
@@ -310,6 +327,8 @@ fn enter(
     client.read.set(asks.read.filter(|_| is_plain));
     client.sets.set(asks.sets);
     client.alters.set(asks.alters);
+    client.in_hand.set(asks.in_hand);
+    client.again.set(0);
     client.messages.set(asks.messages);
     client.asks_insert_id.set(asks.insert_id);
     if !asks.previous {
@@ -350,13 +369,6 @@ fn reset(worker: &Rc<Worker>, client: &Rc<Client>) {
     resets::give_up(worker, client);
     client.session.borrow_mut().reset();
     ok(client);
-}
-
-fn close_statement(client: &Client, id: u32) {
-    let closed = client.session.borrow_mut().statements.close(id);
-    if let (Some(own), Some(link)) = (closed.and_then(|it| it.own_id), client.link()) {
-        link.close_statement(own);
-    }
 }
 
 /// The packet with `CONNECTION_ID()` replaced by the client's own id, if that occurs.

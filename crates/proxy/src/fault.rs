@@ -26,6 +26,7 @@ pub(crate) enum Kind {
     Malformed,
     UnknownCommand,
     UnknownStatement,
+    NoCursor,
     TooManyStatements,
     PacketTooLarge,
     StatementTooLong,
@@ -40,7 +41,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 26] = [
+    pub(crate) const ALL: [Self; 27] = [
         Self::TooManyClients,
         Self::UserLimit,
         Self::BadHandshake,
@@ -56,6 +57,7 @@ impl Kind {
         Self::Malformed,
         Self::UnknownCommand,
         Self::UnknownStatement,
+        Self::NoCursor,
         Self::TooManyStatements,
         Self::PacketTooLarge,
         Self::StatementTooLong,
@@ -84,6 +86,7 @@ impl Kind {
             Self::Malformed => (1835, b"HY000"),
             Self::UnknownCommand => (1047, b"08S01"),
             Self::UnknownStatement => (1243, b"HY000"),
+            Self::NoCursor => (1421, b"HY000"),
             Self::TooManyStatements => (1461, b"42000"),
             Self::PacketTooLarge => (1153, b"08S01"),
             Self::StatementTooLong => (3024, b"HY000"),
@@ -115,6 +118,7 @@ impl Kind {
             Self::Malformed => "malformed",
             Self::UnknownCommand => "unknown_command",
             Self::UnknownStatement => "unknown_statement",
+            Self::NoCursor => "no_cursor",
             Self::TooManyStatements => "too_many_statements",
             Self::PacketTooLarge => "packet_too_large",
             Self::StatementTooLong => "statement_too_long",

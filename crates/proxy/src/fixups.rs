@@ -195,6 +195,7 @@ pub(crate) fn send(link: &Link, fix_up: FixUp) {
         messages: Messages::Stay,
         warnings: 0,
         failed: false,
+        refused: None,
         failure: None,
         since: crate::clock::now(),
     });

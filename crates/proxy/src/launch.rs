@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use engine::statements::Source;
 use wire::command::{Command, Shape};
-use wire::frame::{HEADER, put_packet_with};
+use wire::frame::{HEADER, Header, PAYLOAD_MAX, put_packet_with};
 use wire::passage::{Passage, Until};
 use wire::reply::Follower;
 use wire::statement::{self, Execute};
@@ -110,18 +110,20 @@ fn lack(worker: &Worker, client: &Client, link: &Link, command: Command, packet:
 /// The statement that is to be executed may not be prepared on this link, or not for this client alone.
 fn lacks_statement(client: &Client, link: &Link, command: Command, packet: &[u8]) -> Option<FixUp> {
     let payload = &packet[HEADER..];
-    let needs_own = match command {
-        // Of one that comes in pieces, the parameter types cannot be compared with what the server knows.
-        Command::StmtExecute => {
-            client.upload.get().is_some() || statement::asks_for_cursor(payload)
-        }
-        Command::StmtSendLongData | Command::StmtBulkExecute => true,
-        _ => return None,
-    };
     let id = statement::id(payload)?;
     let mut session = client.session.borrow_mut();
     let prepared = session.statements.get(id)?;
-    if prepared.own_id.is_some() {
+    let needs_own = match command {
+        Command::StmtExecute | Command::StmtBulkExecute => {
+            let is_long = client.upload.get().is_some();
+            // Where not even the parameter types are here yet, they cannot be told to others' links.
+            (command == Command::StmtExecute && statement::asks_for_cursor(payload))
+                || (is_long && Execute::decode(payload, prepared.parameters).is_err())
+        }
+        Command::StmtSendLongData => true,
+        _ => return None,
+    };
+    if prepared.own.is_some() {
         return None;
     }
     let source = Rc::clone(&prepared.source);
@@ -164,17 +166,22 @@ fn send_pooled(
         _ => Purpose::Statement,
     };
     match command {
-        Command::StmtExecute => {
+        Command::StmtExecute | Command::StmtBulkExecute => {
+            let id = statement::id(&packet[HEADER..]).unwrap_or(0);
             if let Err(fault) = send_execute(client, link, packet) {
                 return refuse_launched(worker, client, link, &fault);
             }
+            if client.upload.get().is_none() {
+                // The server may want it once more; see `crate::prepared`.
+                statement::set_id(&mut packet[HEADER..], id);
+                *client.held.borrow_mut() = worker.buffers.keep(packet);
+            }
         }
-        Command::StmtSendLongData
-        | Command::StmtBulkExecute
-        | Command::StmtFetch
-        | Command::StmtReset => {
+        Command::StmtSendLongData | Command::StmtFetch | Command::StmtReset => {
             let id = statement::id(&packet[HEADER..]).unwrap_or(0);
-            let own = client.session.borrow_mut().statements.get(id).and_then(|it| it.own_id);
+            let mut session = client.session.borrow_mut();
+            let own = session.statements.get(id).and_then(|it| it.own.as_ref()).map(|own| own.id);
+            drop(session);
             statement::set_id(&mut packet[HEADER..], own.unwrap_or(0));
             send(client, link, packet, command.shape(), purpose);
         }
@@ -207,27 +214,30 @@ fn send_execute(client: &Rc<Client>, link: &Rc<Link>, packet: &mut [u8]) -> Resu
     let unknown = || Fault::new(Kind::UnknownStatement, format!("Unknown prepared statement {id}"));
     let mut session = client.session.borrow_mut();
     let prepared = session.statements.get(id).ok_or_else(unknown)?;
-    if let Some(own) = prepared.own_id {
-        // Nobody else executes it, so the server remembers this client's types.
-        statement::set_id(&mut packet[HEADER..], own);
-        send(client, link, packet, Shape::Results, Purpose::Statement);
-        return Ok(());
-    }
-    let execute = Execute::decode(payload, prepared.parameters)
-        .map_err(|error| Fault::new(Kind::Malformed, error.to_string()))?;
+    let execute = match (Execute::decode(payload, prepared.parameters), &prepared.own) {
+        (Ok(execute), _) => execute,
+        // The server knows what to make of it, or ends what it keeps of the statement.
+        (Err(_), Some(own)) => {
+            statement::set_id(&mut packet[HEADER..], own.id);
+            send(client, link, packet, Shape::Results, Purpose::Statement);
+            return Ok(());
+        }
+        (Err(error), None) => return Err(Fault::new(Kind::Malformed, error.to_string())),
+    };
     if let Some(types) = execute.types
         && prepared.types.as_deref() != Some(types)
     {
         prepared.types = Some(types.into());
     }
     let mut known = link.known.borrow_mut();
-    let on_link = known.get(&prepared.source).ok_or_else(unknown)?;
+    let on_link = match &mut prepared.own {
+        Some(own) => own,
+        None => known.get(&prepared.source).ok_or_else(unknown)?,
+    };
     let is_told = execute.types.is_some() || on_link.types == prepared.types;
-    on_link.types.clone_from(&prepared.types);
     match &prepared.types {
         Some(types) if !is_told => {
-            let mut out = Vec::with_capacity(packet.len() + types.len());
-            put_packet_with(&mut out, 0, |out| execute.put_with_types(payload, types, out));
+            let mut out = with_types(&execute, packet, types)?;
             statement::set_id(&mut out[HEADER..], on_link.id);
             send(client, link, &out, Shape::Results, Purpose::Statement);
         }
@@ -236,7 +246,22 @@ fn send_execute(client: &Rc<Client>, link: &Rc<Link>, packet: &mut [u8]) -> Resu
             send(client, link, packet, Shape::Results, Purpose::Statement);
         }
     }
+    on_link.types.clone_from(&prepared.types);
     Ok(())
+}
+
+/// The packet, or the first piece of it, with parameter types put in.
+fn with_types(execute: &Execute<'_>, packet: &[u8], types: &[u8]) -> Result<Vec<u8>, Fault> {
+    let mut out = Vec::with_capacity(packet.len() + types.len() + HEADER);
+    put_packet_with(&mut out, 0, |out| execute.put_with_types(&packet[HEADER..], types, out));
+    let whole = Header::peek(packet).map_or(0, |header| header.len) + out.len() - packet.len();
+    if whole >= PAYLOAD_MAX {
+        let message = "Flifo cannot put parameter types into an execute of 16 MiB that leaves them \
+            out: send the types with it, or the value in pieces of its own";
+        return Err(Fault::new(Kind::PacketTooLarge, message));
+    }
+    out[..HEADER].copy_from_slice(&Header { len: whole, sequence: 0 }.encode());
+    Ok(out)
 }
 
 fn send(client: &Rc<Client>, link: &Rc<Link>, packet: &[u8], shape: Shape, purpose: Purpose) {
@@ -276,6 +301,7 @@ fn fly(client: &Rc<Client>, link: &Link, shape: Shape, purpose: Purpose) {
         messages: client.messages.get(),
         warnings: 0,
         failed: false,
+        refused: None,
         failure: None,
         since: crate::clock::now(),
     });

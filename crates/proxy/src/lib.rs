@@ -30,6 +30,7 @@ mod opener;
 mod outbox;
 mod past;
 mod pins;
+mod prepared;
 mod prove;
 mod proxy_protocol;
 mod replies;

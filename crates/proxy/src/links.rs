@@ -26,6 +26,7 @@ use wire::statement;
 use crate::client::Client;
 use crate::keys::KeyId;
 use crate::outbox::Outbox;
+use crate::prepared::Refused;
 use crate::replies;
 use crate::worker::Worker;
 
@@ -51,6 +52,8 @@ pub(crate) struct Flight {
     pub(crate) warnings: u16,
     /// The reply has an error in it.
     pub(crate) failed: bool,
+    /// The error is one that can be helped.
+    pub(crate) refused: Option<Refused>,
     /// The error that answers a command of Flifo's own.
     pub(crate) failure: Option<Box<[u8]>>,
     pub(crate) since: Instant,
@@ -201,6 +204,14 @@ impl Link {
     /// Closes a prepared statement with the next command that is sent.
     pub(crate) fn close_statement(&self, id: u32) {
         put_packet_with(&mut self.ahead.borrow_mut(), 0, |out| statement::put_close(id, out));
+    }
+
+    /// Sends now what was to go with the next command.
+    pub(crate) fn send_ahead(&self) {
+        let ahead = self.ahead.take();
+        if !ahead.is_empty() {
+            self.send(&ahead);
+        }
     }
 
     /// Sends bytes. What the socket does not take at once is kept and sent by the link's task.

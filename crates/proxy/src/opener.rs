@@ -73,6 +73,9 @@ const POOLED: Capabilities = Capabilities(
 pub(crate) const TRACK: &str = "SET SESSION session_track_system_variables='*', session_track_schema=ON, \
     session_track_state_change=ON, session_track_transaction_info='CHARACTERISTICS'";
 
+/// The variable that bounds the server's prepared statements.
+const STATEMENTS_MAX: &str = "max_prepared_stmt_count";
+
 /// Connects and reads the greeting, within the time that is allowed.
 pub(crate) async fn greeted(
     worker: &Worker,
@@ -142,12 +145,19 @@ async fn pooled(worker: &Worker, key: KeyId) -> Result<Rc<Link>, NoLink> {
     let limit = worker.plan.limits.connect;
     let ask = async {
         logged_in.run(TRACK).await?;
-        logged_in.rows(&Settings::question()).await
+        logged_in
+            .rows(&format!("{} OR Variable_name='{STATEMENTS_MAX}'", Settings::question()))
+            .await
     };
     let rows = tokio::time::timeout(limit, ask).await;
     let rows = rows.map_err(|_| NoLink::Late("limits.connect", limit))??;
-    let rows = rows.iter().map(|(name, value)| (&name[..], &value[..]));
-    let fresh = worker.interned.borrow_mut().intern(Settings::from_rows(rows));
+    let rows = || rows.iter().map(|(name, value)| (&name[..], &value[..]));
+    if let Some((_, max)) = rows().find(|(name, _)| *name == STATEMENTS_MAX.as_bytes())
+        && let Some(max) = std::str::from_utf8(max).ok().and_then(|max| max.parse().ok())
+    {
+        worker.shared.server.learn_statements_max(max);
+    }
+    let fresh = worker.interned.borrow_mut().intern(Settings::from_rows(rows()));
     let LoggedIn { talk, thread_id, capabilities, .. } = logged_in;
     let (stream, _) = talk.into_parts();
     let id = worker.new_link_id();

@@ -1,10 +1,24 @@
-//! Clients that keep their links: counted by reason, and logged from when to when, for which statement.
+//! Clients that keep their links: counted by reason, and known by client, from when on, for which statement.
+//!
+//! Invariant: a client is named here if and only if its session has a pin, or the server keeps something of one of its
+//! prepared statements.
+
+use std::time::{Duration, Instant};
 
 use engine::intent::Digest;
 use engine::pin::Pin;
 
 use crate::client::Client;
 use crate::worker::Worker;
+
+/// Why a client keeps its link.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pinned {
+    pub(crate) pin: Pin,
+    /// What kind of statement was the reason, where one was.
+    pub(crate) digest: Option<Digest>,
+    pub(crate) since: Instant,
+}
 
 impl Worker {
     /// Keeps a client's link for this reason, unless it is kept already.
@@ -17,24 +31,78 @@ impl Worker {
     /// The same, where the reason was read off this text.
     pub(crate) fn pin_for(&self, client: &Client, pin: Pin, text: &[u8]) {
         if client.session.borrow_mut().keep(pin) {
-            let dialect = client.session.borrow().dialect();
-            self.count_pin(client, pin, Some(Digest::of(text, dialect)));
+            self.count_pin(client, pin, Some(digest(client, text)));
+        }
+    }
+
+    /// A client's link is kept for as long as the server keeps something of a prepared statement, whose text this is.
+    pub(crate) fn hold(&self, client: &Client, pin: Pin, text: &[u8]) {
+        if client.pinned.get().is_none() {
+            self.count_pin(client, pin, Some(digest(client, text)));
         }
     }
 
     pub(crate) fn count_pin(&self, client: &Client, pin: Pin, digest: Option<Digest>) {
-        client.pinned.set(Some(crate::clock::now()));
+        client.pinned.set(Some(Pinned { pin, digest, since: crate::clock::now() }));
         self.counters.pins[pin as usize].add(1);
-        let digest = digest.map_or_else(|| "-".to_owned(), |Digest(hash)| format!("{hash:016x}"));
-        tracing::debug!(client = client.id, reason = pin.name(), digest, "pinned");
+        tracing::debug!(client = client.id, reason = pin.name(), digest = show(digest), "pinned");
     }
+}
+
+fn digest(client: &Client, text: &[u8]) -> Digest {
+    Digest::of(text, client.session.borrow().dialect())
+}
+
+fn show(digest: Option<Digest>) -> String {
+    digest.map_or_else(|| "-".to_owned(), |Digest(hash)| format!("{hash:016x}"))
 }
 
 /// The client keeps its link no longer.
 pub(crate) fn ended(client: &Client) {
-    let pin = client.session.borrow().pin();
-    if let (Some(pin), Some(since)) = (pin, client.pinned.take()) {
+    if let Some(Pinned { pin, since, .. }) = client.pinned.take() {
         let seconds = (crate::clock::now() - since).as_secs_f64();
         tracing::debug!(client = client.id, reason = pin.name(), seconds, "no longer pinned");
+    }
+}
+
+/// A client that keeps its link, as logs and consoles show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Keeper {
+    pub(crate) client: u32,
+    pub(crate) user: String,
+    pub(crate) reason: &'static str,
+    /// What kind of statement was the reason; `-` where none was.
+    pub(crate) digest: String,
+    pub(crate) held: Duration,
+}
+
+/// The clients of this worker that keep their links, the longest first.
+pub(crate) fn keepers(worker: &Worker) -> Vec<Keeper> {
+    let now = crate::clock::now();
+    let clients = worker.clients.borrow();
+    let mut keepers: Vec<_> = clients
+        .values()
+        .filter_map(|client| {
+            let Pinned { pin, digest, since } = client.pinned.get()?;
+            let user = String::from_utf8_lossy(&client.user.borrow()).into_owned();
+            let (digest, held) = (show(digest), now - since);
+            Some(Keeper { client: client.id, user, reason: pin.name(), digest, held })
+        })
+        .collect();
+    keepers.sort_by_key(|keeper| std::cmp::Reverse(keeper.held));
+    keepers
+}
+
+/// Says in the log who still keeps a link: at most so many, each worker.
+const SHOWN: usize = 20;
+
+/// Logs who keeps a link, for whoever asks why so many are open.
+pub(crate) fn log(worker: &Worker) {
+    let keepers = keepers(worker);
+    for Keeper { client, user, reason, digest, held } in keepers.iter().take(SHOWN) {
+        tracing::info!(client, user, reason, digest, seconds = held.as_secs_f64(), "keeps a link");
+    }
+    if let Some(more) = keepers.len().checked_sub(SHOWN + 1) {
+        tracing::info!(clients = more + 1, "more clients keep links");
     }
 }

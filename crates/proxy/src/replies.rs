@@ -8,14 +8,13 @@ use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 
-use engine::intent::{Intent, Sets};
+use engine::intent::Sets;
 use engine::pin::Pin;
 use wire::capability::Capabilities;
 use wire::frame::{HEADER, put_packet_with};
 use wire::passage::{Passage, Until};
 use wire::reply::{Kind as Packet, Step};
 use wire::response::{EOF, EofPacket, OkPacket, Status};
-use wire::statement;
 use wire::tracker::{Change, Changes, put_change};
 
 use crate::admit;
@@ -26,6 +25,7 @@ use crate::fault::{Fault, Kind};
 use crate::fixups;
 use crate::links::{Flight, Link, Purpose};
 use crate::login_schema;
+use crate::prepared;
 use crate::resets;
 use crate::worker::{Mail, Worker};
 
@@ -232,15 +232,19 @@ fn inspect(
         Packet::Eof => {
             if let Ok(eof) = EofPacket::decode(&packet[HEADER..]) {
                 client.session.borrow_mut().see_status(eof.status);
+                prepared::see_status(&client, eof.status);
             }
         }
         Packet::Err => {
             flight.failed = true;
+            flight.refused = prepared::refused(&client, flight, packet);
             if !flight.purpose.is_clients() {
                 flight.failure = Some(packet.into());
             }
         }
-        Packet::Prepared if client.is_pooled() => see_prepared(link, &client, flight, packet),
+        Packet::Prepared if client.is_pooled() => {
+            prepared::see(worker, link, &client, flight, packet);
+        }
         Packet::LocalInfile => {
             let passage = Passage::new(Until::EmptyPacket);
             client.upload.set(Some(passage.renumbered(flight.follower.shift())));
@@ -301,6 +305,7 @@ fn see_ok(
         return None;
     }
     flight.warnings = ok.warnings;
+    prepared::see_status(client, ok.status);
     if let Some(collation) = &flight.collation {
         state.set(b"collation_connection", collation, &mut interned);
     }
@@ -350,44 +355,6 @@ const TRACKED: [&[u8]; 5] = [
     b"time_zone",
 ];
 
-fn see_prepared(link: &Link, client: &Client, flight: &mut Flight, packet: &mut [u8]) {
-    let payload = &mut packet[HEADER..];
-    let Some(id) = statement::id(payload) else { return };
-    let parameters = payload.get(7..9).map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
-    let mut session = client.session.borrow_mut();
-    flight.warnings = payload.get(10..12).map_or(0, |it| u16::from_le_bytes([it[0], it[1]]));
-    match &flight.purpose {
-        Purpose::Prepare(source) => {
-            let intent = Intent::read(&source.text, session.dialect());
-            let added = session.statements.add(Rc::clone(source), parameters, intent);
-            let Some(own) = added else {
-                // Replaced by an error at the end of the reply would be too late: close it, and let the client's
-                // executes find nothing.
-                link.close_statement(id);
-                return;
-            };
-            if session.pin().is_some() {
-                if let Some(prepared) = session.statements.get(own) {
-                    prepared.own_id = Some(id);
-                }
-            } else if let Some(evicted) = link.known.borrow_mut().add(Rc::clone(source), id) {
-                link.close_statement(evicted);
-            }
-            statement::set_id(payload, own);
-        }
-        Purpose::Shared(source) => {
-            if let Some(evicted) = link.known.borrow_mut().add(Rc::clone(source), id) {
-                link.close_statement(evicted);
-            }
-        }
-        Purpose::Own(client_id) => match session.statements.get(*client_id) {
-            Some(prepared) => prepared.own_id = Some(id),
-            None => link.close_statement(id),
-        },
-        _ => {}
-    }
-}
-
 /// A reply has ended: what follows is started. The answer is what is left to be written.
 fn finish(
     worker: &Rc<Worker>,
@@ -414,6 +381,11 @@ fn finish(
     if let Purpose::Probe(_) = flight.purpose {
         return Some(fixups::finish_probe(worker, link, client, &flight));
     }
+    if let Some(refused) = flight.refused
+        && prepared::retry(worker, &client, link, &flight, refused)
+    {
+        return None;
+    }
     if flight.purpose.is_clients() {
         let is_login = matches!(flight.purpose, Purpose::LoginSchema(..));
         if is_login {
@@ -424,6 +396,7 @@ fn finish(
         }
         let was_uploading = client.upload.take().is_some_and(|upload| !upload.is_done());
         if client.is_pooled() {
+            prepared::over(worker, &client, link, &flight);
             if flight.failed {
                 see_error(worker, &client, flight.sets);
             }
@@ -439,11 +412,23 @@ fn finish(
         return Some(Settled { client, tail, then: if close { Then::Close } else { Then::Turn } });
     }
     let is_done = fixups::is_done(worker, link, &flight);
+    let is_long_data = prepared::is_long_data(&client);
+    if !is_done {
+        prepared::over(worker, &client, link, &flight);
+    }
     match flight.failure {
+        Some(_) if is_long_data => {
+            // Nobody awaits an answer; the execute that follows gets one.
+            let is_torn = client.upload.take().is_some();
+            admit::over(worker, &client, link, flight.slot);
+            client.give_turn();
+            if is_torn {
+                client.close();
+            }
+        }
         Some(mut packet) => {
             let shift = client.login_sequence.take().map_or(0, |sequence| sequence - 1);
             packet[HEADER - 1] = packet[HEADER - 1].wrapping_add(shift);
-            worker.buffers.forget(client.held.take());
             client.upload.set(None);
             admit::over(worker, &client, link, flight.slot);
             client.write_last(&packet);

@@ -2,14 +2,24 @@
 //! last greeting.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use wire::Capabilities;
 use wire::handshake::Greeting;
 
 /// The last greeting that any worker has read.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ServerFacts {
     greeting: Mutex<Option<Greeting>>,
+    /// How many prepared statements it allows all its connections together.
+    statements_max: AtomicU32,
+}
+
+impl Default for ServerFacts {
+    fn default() -> Self {
+        // What servers allow by default.
+        Self { greeting: Mutex::default(), statements_max: AtomicU32::new(16_382) }
+    }
 }
 
 impl ServerFacts {
@@ -19,6 +29,14 @@ impl ServerFacts {
 
     pub(crate) fn greeting(&self) -> Option<Greeting> {
         self.lock().clone()
+    }
+
+    pub(crate) fn statements_max(&self) -> u32 {
+        self.statements_max.load(Relaxed)
+    }
+
+    pub(crate) fn learn_statements_max(&self, max: u32) {
+        self.statements_max.store(max, Relaxed);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Greeting>> {

@@ -31,6 +31,7 @@ use crate::links::Link;
 use crate::login;
 use crate::logins::Logins;
 use crate::past;
+use crate::pins;
 use crate::replies::{self, Settled};
 use crate::server::ServerFacts;
 use crate::steer::{self, Steer};
@@ -342,6 +343,7 @@ fn open_mail(worker: &Rc<Worker>, mail: Mail) {
         }
         Mail::Killed(answer) => kill::answered(worker, answer),
         Mail::Stop => {
+            pins::log(worker);
             for client in worker.clients.borrow().values() {
                 stop_client(worker, client);
             }

@@ -26,33 +26,46 @@ pub fn asks_for_cursor(payload: &[u8]) -> bool {
     payload.get(ID_AT + 4).is_some_and(|flags| flags & 0x07 != 0)
 }
 
-/// The parts of an execute that matter to whoever shares statements.
+/// The flag of a bulk execute that says that types come with it (MariaDB).
+const BULK_TYPES: u16 = 0x80;
+
+/// The parts of an execute, of one row or in bulk, that matter to whoever shares statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Execute<'a> {
     /// Two bytes a parameter, if they are sent; else the server uses those of the last execute.
     pub types: Option<&'a [u8]>,
     /// Where the flag that says so stands, if the statement has parameters.
     pub types_at: Option<usize>,
+    /// How many bytes of the payload this is about: the rest are values.
+    pub head: usize,
 }
 
 impl<'a> Execute<'a> {
-    /// Reads the payload of an execute of a statement with so many parameters.
+    /// Reads the payload of an execute of a statement with so many parameters, or the beginning of it.
     pub fn decode(payload: &'a [u8], parameters: u16) -> Result<Self, Malformed> {
         let mut reader = Reader::new(payload);
         reader.take(ID_AT + 4, "statement id")?;
-        reader.u8("execute flags")?;
-        reader.u32("iteration count")?;
-        if parameters == 0 {
-            return Ok(Self { types: None, types_at: None });
-        }
         let count = usize::from(parameters);
-        reader.take(count.div_ceil(8), "null bitmap")?;
-        let types_at = payload.len() - reader.len();
-        let types = match reader.u8("new-types flag")? {
-            0 => None,
-            _ => Some(reader.take(count * 2, "parameter types")?),
+        let (types_at, has_types) = if is_bulk(payload) {
+            (payload.len() - reader.len(), reader.u16("bulk flags")? & BULK_TYPES != 0)
+        } else {
+            reader.u8("execute flags")?;
+            reader.u32("iteration count")?;
+            if count == 0 {
+                return Ok(Self {
+                    types: None,
+                    types_at: None,
+                    head: payload.len() - reader.len(),
+                });
+            }
+            reader.take(count.div_ceil(8), "null bitmap")?;
+            (payload.len() - reader.len(), reader.u8("new-types flag")? != 0)
         };
-        Ok(Self { types, types_at: Some(types_at) })
+        let types = match has_types {
+            true => Some(reader.take(count * 2, "parameter types")?),
+            false => None,
+        };
+        Ok(Self { types, types_at: Some(types_at), head: payload.len() - reader.len() })
     }
 
     /// Appends the payload with `types` put in, for an execute that left them out.
@@ -62,10 +75,20 @@ impl<'a> Execute<'a> {
             return;
         };
         out.extend_from_slice(&payload[..at]);
-        out.push(1);
+        if is_bulk(payload) {
+            let flags =
+                payload[at..self.head].first_chunk().map_or(0, |it| u16::from_le_bytes(*it));
+            out.put_u16(flags | BULK_TYPES);
+        } else {
+            out.push(1);
+        }
         out.extend_from_slice(types);
-        out.extend_from_slice(&payload[at + 1..]);
+        out.extend_from_slice(&payload[self.head..]);
     }
+}
+
+fn is_bulk(payload: &[u8]) -> bool {
+    payload.first() == Some(&(Command::StmtBulkExecute as u8))
 }
 
 /// Appends the payload of a close.
@@ -90,6 +113,21 @@ mod tests {
         let mut out = Vec::new();
         short.put_with_types(WITHOUT, full.types.unwrap(), &mut out);
         assert_eq!(out, WITH_TYPES);
+    }
+
+    #[test]
+    fn types_are_put_into_a_bulk_execute() {
+        // One parameter; rows of an indicator and a value.
+        let with = [0xfa, 5, 0, 0, 0, 0x80, 0, 3, 0, 0, 7, 0, 0, 0];
+        let without = [0xfa, 5, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0];
+        let full = Execute::decode(&with, 1).unwrap();
+        assert_eq!((full.types, full.head), (Some(&[3, 0][..]), 9));
+        let short = Execute::decode(&without, 1).unwrap();
+        assert_eq!((short.types, short.head), (None, 7));
+        let mut out = Vec::new();
+        short.put_with_types(&without, full.types.unwrap(), &mut out);
+        assert_eq!(out, with);
+        assert!((0..9).all(|cut| Execute::decode(&with[..cut], 1).is_err()));
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod shared_gaps;
 mod shared_hostile;
 mod shared_load;
 mod shared_past;
+mod shared_prepared;
 mod shared_settings;
 mod storms;
 mod tidy;

@@ -1,0 +1,277 @@
+//! Prepared statements between client and link: what a reply tells of them, when a link is done with one, and what
+//! helps when the server takes one no more.
+//!
+//! How a client names them is [`crate::commands`]', what goes to the server [`crate::launch`]'s. Invariants: a
+//! statement of one client's own lives on a link only while that client holds the link; a command is sent once more
+//! only if the server has refused it before it did anything.
+
+use std::rc::Rc;
+
+use engine::intent::Intent;
+use engine::pin::Pin;
+use engine::statements::{KNOWN_MAX, Kept, OnLink, Source};
+use wire::command::Command;
+use wire::frame::{HEADER, put_packet_with};
+use wire::response::{ErrPacket, Status};
+use wire::statement;
+
+use crate::admit;
+use crate::ahead;
+use crate::client::Client;
+use crate::links::{Flight, Link, Purpose};
+use crate::pins;
+use crate::worker::Worker;
+
+/// The command in hand names this statement of its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InHand {
+    pub(crate) command: Command,
+    pub(crate) id: u32,
+    /// The server has a cursor open for it.
+    pub(crate) has_cursor: bool,
+}
+
+impl InHand {
+    pub(crate) const fn new(command: Command, id: u32) -> Self {
+        Self { command, id, has_cursor: false }
+    }
+}
+
+/// Why the server did not begin a command that is good, and can be brought to take it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// What the statement names has changed too often while it was prepared again (`ER_NEED_REPREPARE`).
+    Stale,
+    /// The server has as many statements as it may (`ER_MAX_PREPARED_STMT_COUNT_REACHED`).
+    TooMany,
+}
+
+/// A command is sent again so often.
+const AGAIN_MAX: u8 = 2;
+
+/// How many statements a link may keep prepared: all links together half of what the server allows, so that others
+/// have the rest.
+fn known_max(worker: &Worker) -> usize {
+    let links = worker.shared.links.held().max(1) as usize;
+    (worker.shared.server.statements_max() as usize / 2 / links).clamp(1, KNOWN_MAX)
+}
+
+/// Learns from the answer to a preparation, and puts the client's id in the server's place.
+pub(crate) fn see(
+    worker: &Worker,
+    link: &Link,
+    client: &Client,
+    flight: &mut Flight,
+    packet: &mut [u8],
+) {
+    let payload = &mut packet[HEADER..];
+    let Some(id) = statement::id(payload) else { return };
+    let parameters = payload.get(7..9).map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
+    let mut session = client.session.borrow_mut();
+    flight.warnings = payload.get(10..12).map_or(0, |it| u16::from_le_bytes([it[0], it[1]]));
+    match &flight.purpose {
+        Purpose::Prepare(source) => {
+            let intent = Intent::read(&source.text, session.dialect());
+            let added = session.statements.add(Rc::clone(source), parameters, intent);
+            let Some(own) = added else {
+                // Replaced by an error at the end of the reply would be too late: close it, and let the client's
+                // executes find nothing.
+                link.close_statement(id);
+                return;
+            };
+            if session.pin().is_some() {
+                if let Some(prepared) = session.statements.get(own) {
+                    prepared.own = Some(OnLink::new(id));
+                }
+            } else {
+                add(worker, link, source, id);
+            }
+            statement::set_id(payload, own);
+        }
+        Purpose::Shared(source) => add(worker, link, source, id),
+        Purpose::Own(client_id) => match session.statements.get(*client_id) {
+            Some(prepared) => prepared.own = Some(OnLink::new(id)),
+            None => link.close_statement(id),
+        },
+        _ => {}
+    }
+}
+
+fn add(worker: &Worker, link: &Link, source: &Rc<Source>, id: u32) {
+    for closed in link.known.borrow_mut().add(Rc::clone(source), id, known_max(worker)) {
+        link.close_statement(closed);
+    }
+}
+
+/// Learns whether rows are left in a cursor.
+pub(crate) fn see_status(client: &Client, status: Status) {
+    if let Some(mut in_hand) = client.in_hand.get() {
+        in_hand.has_cursor = match in_hand.command {
+            Command::StmtFetch => !status.has(Status::LAST_ROW_SENT),
+            _ => status.has(Status::CURSOR_EXISTS) && !status.has(Status::LAST_ROW_SENT),
+        };
+        client.in_hand.set(Some(in_hand));
+    }
+}
+
+/// The command in hand has been answered: what does the server keep of its statement now?
+pub(crate) fn over(worker: &Worker, client: &Client, link: &Link, flight: &Flight) {
+    worker.buffers.forget(client.held.take());
+    let mut session = client.session.borrow_mut();
+    if let (Purpose::Prepare(_), true) = (&flight.purpose, flight.failed) {
+        session.statements.forget_last();
+    }
+    let Some(in_hand) = client.in_hand.take() else { return };
+    let Some(prepared) = session.statements.get(in_hand.id) else { return };
+    let kept = match in_hand.command {
+        Command::StmtReset | Command::StmtSendLongData => Kept::default(),
+        Command::StmtFetch => {
+            let cursor = in_hand.has_cursor && !flight.failed;
+            Kept { cursor, ..prepared.kept() }
+        }
+        _ => Kept { cursor: in_hand.has_cursor && !flight.failed, long_data: false },
+    };
+    let source = Rc::clone(&prepared.source);
+    session.statements.keep(in_hand.id, kept);
+    drop(session);
+    if kept.cursor {
+        worker.hold(client, Pin::Cursor, &source.text);
+    }
+    release(client, link, in_hand.id);
+}
+
+/// A link is done with a statement of one client's own of which it keeps nothing, if the client may leave the link.
+fn release(client: &Client, link: &Link, id: u32) {
+    let mut session = client.session.borrow_mut();
+    if session.pin().is_some() {
+        return;
+    }
+    if let Some(prepared) = session.statements.get(id)
+        && !prepared.kept().any()
+        && let Some(own) = prepared.own.take()
+    {
+        link.close_statement(own.id);
+    }
+    if !session.statements.keep_link() {
+        drop(session);
+        pins::ended(client);
+    }
+}
+
+/// Whether the command in hand is a piece of a parameter, to which there is no answer.
+pub(crate) fn is_long_data(client: &Client) -> bool {
+    client.in_hand.get().is_some_and(|it| it.command == Command::StmtSendLongData)
+}
+
+/// The client closes a statement.
+pub(crate) fn close(worker: &Rc<Worker>, client: &Rc<Client>, id: u32) {
+    let closed = client.session.borrow_mut().statements.close(id);
+    let (Some(closed), Some(link)) = (closed, client.link()) else { return };
+    let Some(own) = &closed.own else { return };
+    link.close_statement(own.id);
+    if closed.kept().any() {
+        // Rows in a cursor are not to stay for as long as the link rests.
+        link.send_ahead();
+        if client.session.borrow().pin().is_none()
+            && !client.session.borrow().statements.keep_link()
+        {
+            pins::ended(client);
+        }
+        admit::let_go(worker, client);
+    }
+}
+
+/// Whether an error packet says that a command was refused for what can be helped.
+pub(crate) fn refused(client: &Client, flight: &Flight, packet: &[u8]) -> Option<Refused> {
+    // Behind anything else in a reply, something has been done already.
+    if packet.get(HEADER - 1) != Some(&1) {
+        return None;
+    }
+    let error = ErrPacket::decode(packet.get(HEADER..)?).ok()?;
+    let executes = || {
+        let command = client.in_hand.get().map(|it| it.command);
+        matches!(command, Some(Command::StmtExecute | Command::StmtBulkExecute))
+    };
+    match (&flight.purpose, error.code) {
+        (Purpose::Statement, 1615) if executes() => Some(Refused::Stale),
+        (Purpose::Prepare(_) | Purpose::Shared(_) | Purpose::Own(_), 1461) => {
+            Some(Refused::TooMany)
+        }
+        _ => None,
+    }
+}
+
+/// Helps, and sends the command once more. False: the client must be told.
+pub(crate) fn retry(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    link: &Rc<Link>,
+    flight: &Flight,
+    refused: Refused,
+) -> bool {
+    let again = client.again.get();
+    let is_probed = link.flights.borrow().front().is_some_and(|next| !next.purpose.is_clients());
+    if again >= AGAIN_MAX || is_probed || link.is_closing() {
+        return false;
+    }
+    let helped = match refused {
+        Refused::Stale => forget(client, link),
+        Refused::TooMany => shed(worker, link),
+    };
+    if !helped {
+        return false;
+    }
+    client.again.set(again + 1);
+    if let Purpose::Prepare(source) = &flight.purpose {
+        let mut packet = Vec::with_capacity(source.text.len() + HEADER + 1);
+        put_packet_with(&mut packet, 0, |out| {
+            out.push(Command::StmtPrepare as u8);
+            out.extend_from_slice(&source.text);
+        });
+        *client.held.borrow_mut() = packet;
+    }
+    ahead::take_back(worker, link);
+    admit::launch_held(worker, client, link);
+    true
+}
+
+/// Has the statement in hand prepared anew. False: then it would not be the same.
+fn forget(client: &Client, link: &Link) -> bool {
+    let mut session = client.session.borrow_mut();
+    let Some(id) = client.in_hand.get().map(|it| it.id) else { return false };
+    let Some(prepared) = session.statements.get(id) else { return false };
+    // What a routine has done before it failed would be done twice; and pieces of a parameter are gone.
+    if prepared.intent.pin.is_some() || prepared.kept().long_data || client.held.borrow().is_empty()
+    {
+        return false;
+    }
+    let stale = match prepared.own.take() {
+        Some(own) => Some(own.id),
+        None => link.known.borrow_mut().remove(&prepared.source),
+    };
+    stale.inspect(|id| link.close_statement(*id)).is_some()
+}
+
+/// Closes the half of the link's statements that was not used for longest; if it has none, that of all others'.
+fn shed(worker: &Worker, link: &Link) -> bool {
+    let halve = |link: &Link| {
+        let mut known = link.known.borrow_mut();
+        let left = known.len() / 2;
+        let closed = known.shrink(left);
+        closed.iter().for_each(|id| link.close_statement(*id));
+        !closed.is_empty()
+    };
+    if halve(link) {
+        link.send_ahead();
+        return true;
+    }
+    let mut helped = false;
+    for other in worker.links.borrow().values() {
+        // Between two commands, so that it is in nobody's way.
+        if other.flights.borrow().is_empty() && other.holder.borrow().is_none() && halve(other) {
+            other.send_ahead();
+            helped = true;
+        }
+    }
+    helped
+}

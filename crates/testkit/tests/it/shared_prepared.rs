@@ -1,0 +1,276 @@
+//! Prepared statements of clients that share one link: each client's mean what they meant when it prepared them, and
+//! none keeps the link for longer than the server keeps something for it.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use bench::private_server::PrivateServer;
+use testkit::fake_client::{FakeClient, Refusal};
+use testkit::flifo::Flifo;
+use testkit::reply::{Reply, honest};
+use testkit::scene::{Scene, row};
+
+use crate::shared::{Shared, USER, ok, server};
+
+/// `COM_STMT_*` for a statement, with this behind its id.
+fn about(command: u8, id: u32, rest: &[u8]) -> Vec<u8> {
+    [&[command][..], &id.to_le_bytes(), rest].concat()
+}
+
+/// An execute without parameters.
+fn execute(id: u32) -> Vec<u8> {
+    about(0x17, id, b"\0\x01\0\0\0")
+}
+
+/// The id that means the statement prepared last.
+const LAST: u32 = u32::MAX;
+
+fn client(port: u16, schema: &str) -> FakeClient {
+    let mut client = FakeClient::login(port, USER, server().password()).expect("a login");
+    client.query(&format!("USE {schema}")).expect("the schema");
+    client
+}
+
+fn value(text: &str) -> Result<Vec<Vec<u8>>, Refusal> {
+    Ok(vec![text.as_bytes().to_vec()])
+}
+
+#[test]
+fn a_text_means_what_it_meant_when_it_was_prepared() {
+    let shared = Shared::start("prepared_meaning");
+    let mut noise = shared.client();
+    ok(&mut noise, "CREATE TABLE t (a VARCHAR(9))");
+    ok(&mut noise, "INSERT INTO t VALUES ('row')");
+    ok(&mut noise, "CREATE DATABASE prepared_meaning_other");
+    let text = "SELECT \"a\" FROM t";
+    for port in [server().port(), shared.flifo.port()] {
+        let mut client = client(port, "prepared_meaning");
+        let letter = client.prepare(text).expect("prepared");
+        client.query("SET sql_mode='ANSI_QUOTES'").expect("set");
+        let column = client.prepare(text).expect("prepared");
+        client.query("USE prepared_meaning_other").expect("another schema");
+        for _ in 0..2 {
+            assert_eq!(client.command(&execute(letter)), value("a"), "port {port}");
+            assert_eq!(client.command(&execute(column)), value("row"), "port {port}");
+            // The session is as the client has set it, whatever its statements needed.
+            assert_eq!(client.query("SELECT @@sql_mode"), value("ANSI_QUOTES"));
+            assert_eq!(client.query("SELECT DATABASE()"), value("prepared_meaning_other"));
+            // Another client's link is as new.
+            ok(&mut noise, "SELECT \"a\"");
+        }
+    }
+    assert_eq!(shared.end()("pins."), 0);
+}
+
+#[test]
+fn the_statement_prepared_last_is_the_clients_own() {
+    let shared = Shared::start("prepared_last");
+    let mut other = client(shared.flifo.port(), "prepared_last");
+    for port in [server().port(), shared.flifo.port()] {
+        let mut client = client(port, "prepared_last");
+        let unknown = client.command(&execute(LAST)).unwrap_err();
+        assert_eq!(unknown.code(), 1243, "none was prepared: {unknown:?}");
+        let first = client.prepare("SELECT 'first'").expect("prepared");
+        other.prepare("SELECT 'other'").expect("prepared");
+        assert_eq!(client.command(&execute(LAST)), value("first"));
+        // A text that cannot be prepared is none, and the one before it is not the last any more.
+        assert_eq!(client.prepare("SELECT nonsense FROM").unwrap_err().code(), 1064);
+        let seen = client.command(&execute(LAST));
+        assert_eq!(seen.map_err(|it| it.code()), Err(1243), "port {port}");
+        assert_eq!(client.command(&execute(first)), value("first"));
+        let closed = client.prepare("SELECT 'closed'").expect("prepared");
+        client.send_packet(0, &about(0x19, closed, b""));
+        let seen = client.command(&execute(LAST));
+        assert_eq!(seen.map_err(|it| it.code()), Err(1243), "port {port}");
+    }
+    drop(other);
+    assert_eq!(shared.end()("pins."), 0);
+}
+
+/// An execute with one parameter, a text; `types`: with its type.
+fn execute_text(id: u32, text: &[u8], types: bool) -> Vec<u8> {
+    let mut rest = b"\0\x01\0\0\0\0".to_vec();
+    rest.extend_from_slice(if types { &[1, 0xfd, 0] } else { &[0] });
+    wire::bytes::Write::put_lenenc_bytes(&mut rest, text);
+    about(0x17, id, &rest)
+}
+
+/// A piece of the only parameter.
+fn piece(id: u32, text: &[u8]) -> Vec<u8> {
+    about(0x18, id, &[b"\0\0", text].concat())
+}
+
+#[test]
+fn a_cursor_keeps_the_link_until_its_rows_are_fetched() {
+    let shared = Shared::start("prepared_cursor");
+    for port in [server().port(), shared.flifo.port()] {
+        let mut client = client(port, "prepared_cursor");
+        let id = client.prepare("VALUES ('1'), ('2'), ('3')").expect("prepared");
+        let none = client.command(&about(0x1c, id, b"\x02\0\0\0")).unwrap_err();
+        assert_eq!(none.code(), 1421, "no cursor is open: {none:?}");
+        for end in ["fetched", "reset", "closed"] {
+            assert_eq!(open(&mut client, id), 1, "{end}: definitions of columns and nothing more");
+            let fetched = fetch(&mut client, id, 2);
+            assert_eq!(fetched, 2);
+            let is_proxy = port == shared.flifo.port();
+            assert!(!is_proxy || !shared.is_free(), "{end}: rows are left");
+            match end {
+                "fetched" => assert_eq!(fetch(&mut client, id, 9), 1),
+                "reset" => assert_eq!(client.command(&about(0x1a, id, b"")), Ok(vec![])),
+                _ => client.send_packet(0, &about(0x19, id, b"")),
+            }
+            // The answer comes behind that of what has none.
+            client.query("DO 1").expect("an answer");
+            assert!(!is_proxy || shared.is_free(), "{end}: nothing is left");
+        }
+    }
+    let counted = shared.end();
+    assert_eq!(counted("pins.cursor"), 3);
+    assert_eq!(counted("links_reset"), 0);
+}
+
+/// Executes with a cursor. The answer is how many columns it has.
+fn open(client: &mut FakeClient, id: u32) -> u8 {
+    client.send_packet(0, &about(0x17, id, b"\x01\x01\0\0\0"));
+    let columns = client.read_payload().expect("a count")[0];
+    // They end, and nothing comes behind that.
+    for _ in 0..=columns {
+        client.read_payload().expect("a definition");
+    }
+    columns
+}
+
+/// Fetches rows. The answer is how many came.
+fn fetch(client: &mut FakeClient, id: u32, rows: u8) -> usize {
+    client.send_packet(0, &about(0x1c, id, &[rows, 0, 0, 0]));
+    let mut count = 0;
+    while client.read_payload().expect("a row").first() != Some(&0xfe) {
+        count += 1;
+    }
+    count
+}
+
+#[test]
+fn a_parameter_in_pieces_keeps_the_link_until_it_is_used() {
+    let shared = Shared::start("prepared_pieces");
+    for port in [server().port(), shared.flifo.port()] {
+        let is_proxy = port == shared.flifo.port();
+        let mut client = client(port, "prepared_pieces");
+        let id = client.prepare("SELECT CONCAT('<', ?, '>')").expect("prepared");
+        let other = client.prepare("SELECT CONCAT('<', ?, '>')").expect("prepared");
+        for round in 0..2 {
+            client.send_packet(0, &piece(id, b"lo"));
+            client.send_packet(0, &piece(id, b"ng"));
+            // The same text, and not the same statement.
+            assert_eq!(client.command(&execute_text(other, b"x", round == 0)), value("<x>"));
+            assert!(!is_proxy || !shared.is_free(), "a piece is there");
+            let with_pieces = about(0x17, id, b"\0\x01\0\0\0\0\x01\xfd\0");
+            assert_eq!(client.command(&with_pieces), value("<long>"), "port {port}");
+            assert!(!is_proxy || shared.is_free(), "it was used");
+            assert_eq!(client.command(&execute_text(id, b"y", false)), value("<y>"));
+            client.send_packet(0, &piece(id, b"forgotten"));
+            assert_eq!(client.command(&about(0x1a, id, b"")), Ok(vec![]));
+            assert_eq!(client.command(&execute_text(id, b"z", false)), value("<z>"));
+            assert!(!is_proxy || shared.is_free(), "it was forgotten");
+        }
+    }
+    assert_eq!(shared.end()("pins.long_data"), 4);
+}
+
+#[test]
+fn long_executes_share_and_find_their_parameter_types() {
+    let shared = Shared::start("prepared_long");
+    let long = vec![b'l'; 300_000];
+    for port in [server().port(), shared.flifo.port()] {
+        let (mut one, mut other) = (client(port, "prepared_long"), client(port, "prepared_long"));
+        let text = "SELECT CONCAT(LENGTH(CONCAT(?, '.')), '')";
+        let (id, same) = (one.prepare(text).unwrap(), other.prepare(text).unwrap());
+        assert_eq!(one.command(&execute_text(id, b"1234", true)), value("5"));
+        // The other client gives its parameter as a number, of which the server remembers the type.
+        let number = about(0x17, same, b"\0\x01\0\0\0\0\x01\x03\0\x07\0\0\0");
+        assert_eq!(other.command(&number), value("2"));
+        for types in [false, true] {
+            let answer = one.command(&execute_text(id, &long, types));
+            assert_eq!(answer, value("300001"), "port {port}");
+        }
+        let number = about(0x17, same, b"\0\x01\0\0\0\0\0\x07\0\0\0");
+        assert_eq!(other.command(&number), value("2"), "port {port}");
+    }
+    assert_eq!(shared.end()("pins."), 0);
+}
+
+#[test]
+fn a_statement_that_the_server_calls_stale_is_prepared_again() {
+    let scene = Scene::pooled("links_max = 1").witnessed();
+    let mut client = scene.client();
+    let id = client.prepare("SELECT stale").expect("prepared");
+    let refuse = |times: usize| {
+        let left = std::sync::atomic::AtomicUsize::new(times);
+        scene.server.answer(move |command| {
+            let is_it = command.first() == Some(&0x17);
+            let take = |left: usize| left.checked_sub(1);
+            if is_it && left.fetch_update(SeqCst, SeqCst, take).is_ok() {
+                return Reply::Err(1615, "Prepared statement needs to be re-prepared");
+            }
+            honest(command)
+        });
+    };
+    let prepared = || scene.server.received(b"\x16SELECT stale");
+    assert_eq!((client.command(&execute(id)), prepared()), (row("executed"), 1));
+    refuse(2);
+    assert_eq!((client.command(&execute(id)), prepared()), (row("executed"), 3));
+    // Not for ever: then the client hears of it.
+    refuse(3);
+    assert_eq!(client.command(&execute(id)).unwrap_err().code(), 1615);
+    assert_eq!(client.command(&execute(id)), row("executed"));
+    drop(client);
+    scene.end();
+}
+
+#[test]
+fn the_servers_bound_on_statements_is_kept() {
+    let server = PrivateServer::builder().start().expect("a private server");
+    let bound = |max: u32| {
+        server.sql(&format!("SET GLOBAL max_prepared_stmt_count={max}")).expect("set");
+    };
+    let flifo = start(&server);
+    let mut client = FakeClient::login(flifo.port(), USER, server.password()).expect("a login");
+    let texts: Vec<_> = (0..12).map(|number| format!("SELECT 'bound {number}'")).collect();
+    let first = client.prepare("SELECT 'before'").expect("prepared");
+    // Lower than what the link was told: the server refuses the fourth.
+    bound(3);
+    let ids: Vec<_> = texts.iter().map(|text| client.prepare(text).expect("prepared")).collect();
+    for round in 0..2 {
+        for (number, id) in ids.iter().enumerate() {
+            let want = format!("bound {number}");
+            assert_eq!(client.command(&execute(*id)), value(&want), "round {round}");
+        }
+        assert_eq!(client.command(&execute(first)), value("before"));
+    }
+    bound(0);
+    assert_eq!(client.prepare("SELECT 'none'").unwrap_err().code(), 1461, "not even one");
+    // A link that is told of the bound keeps half of it to itself, however many there are.
+    bound(8);
+    let counted = || server.sql("SHOW GLOBAL STATUS LIKE 'Prepared_stmt_count'").expect("a row");
+    drop(client);
+    drop(flifo);
+    let flifo = start(&server);
+    let mut client = FakeClient::login(flifo.port(), USER, server.password()).expect("a login");
+    for text in &texts {
+        client.prepare(text).expect("prepared");
+        client.query("DO 1").expect("what is too much has been closed");
+        let count = counted().split_whitespace().last().map(str::to_owned);
+        assert!(count.and_then(|it| it.parse::<u32>().ok()).is_some_and(|it| it <= 4));
+    }
+    drop(client);
+    let (_, log) = flifo.stop();
+    assert!(!log.contains("pins.") && !log.contains("panicked"), "{log}");
+}
+
+fn start(server: &PrivateServer) -> Flifo {
+    Flifo::start(&format!(
+        "workers = 1\n[server]\naddress = \"{}\"\nlinks_max = 1\n\
+         [[users]]\nname = \"{USER}\"\npassword = \"{}\"\n",
+        server.socket().display(),
+        server.password(),
+    ))
+}
