@@ -25,6 +25,7 @@ pub struct Intent {
     pub ends_transaction: bool,
     /// Asks for the last insert id of its session.
     pub asks_insert_id: bool,
+    pub inserts: Inserts,
     /// Asks for a count of rows that only the link of the statement before knows.
     pub asks_previous: bool,
     pub asks_connection_id: bool,
@@ -42,6 +43,18 @@ pub struct Intent {
     pub read: Option<Digest>,
     /// Is a `SET` statement that does nothing but set variables which other links can be told as well.
     pub sets: Option<Sets>,
+}
+
+/// Whether a statement may give its session another last insert id.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Inserts {
+    #[default]
+    No,
+    /// Reported, if it succeeds; and if it fails, none was made.
+    Reported,
+    /// Of several rows that fail together, the first one's number stays; and rows that are returned, or loaded, come
+    /// without a report.
+    Unreported,
 }
 
 /// Stands for all statements that differ from one another only in literals and white space.
@@ -207,19 +220,27 @@ impl<'a> Reader<'a> {
         let mut name = [0; LONGEST];
         let (verb, pin) = match upper(word, &mut name) {
             b"SELECT" | b"WITH" | b"VALUES" | b"TABLE" | b"DO" | b"USE" | b"DESCRIBE" | b"DESC"
-            | b"EXPLAIN" | b"ANALYZE" | b"HELP" | b"SAVEPOINT" | b"RELEASE" | b"LOAD"
-            | b"OPTIMIZE" | b"CHECK" | b"REPAIR" | b"CHECKSUM" | b"PURGE" | b"SHUTDOWN" => {
-                (Verb::Other, None)
-            }
+            | b"EXPLAIN" | b"HELP" | b"SAVEPOINT" | b"RELEASE" | b"OPTIMIZE" | b"CHECK"
+            | b"REPAIR" | b"CHECKSUM" | b"PURGE" | b"SHUTDOWN" => (Verb::Other, None),
             b"UPDATE" | b"DELETE" => {
                 self.clear_messages();
                 (Verb::Other, None)
             }
             b"INSERT" | b"REPLACE" => {
+                self.found.inserts = Inserts::Reported;
                 self.clear_messages();
                 (Verb::Insert, None)
             }
-            b"CREATE" | b"ALTER" | b"DROP" | b"TRUNCATE" | b"RENAME" | b"GRANT" | b"REVOKE" => {
+            // `ANALYZE` runs what it analyses.
+            b"LOAD" | b"ANALYZE" => {
+                self.found.inserts = Inserts::Unreported;
+                (Verb::Other, None)
+            }
+            b"CREATE" => {
+                self.found.inserts = Inserts::Reported;
+                (Verb::Define, None)
+            }
+            b"ALTER" | b"DROP" | b"TRUNCATE" | b"RENAME" | b"GRANT" | b"REVOKE" => {
                 (Verb::Define, None)
             }
             b"SHOW" => (Verb::Show, None),
@@ -290,6 +311,9 @@ impl<'a> Reader<'a> {
                 self.verb = Verb::None;
             }
             Token::Symbol(b'(') => {
+                if self.depth == 0 && previous == Token::Symbol(b',') {
+                    self.inserts_more();
+                }
                 self.depth += 1;
                 self.open(previous);
             }
@@ -305,6 +329,13 @@ impl<'a> Reader<'a> {
     fn clear_messages(&mut self) {
         if self.found.messages == Messages::Stay {
             self.found.messages = Messages::Go;
+        }
+    }
+
+    /// What it inserts, if it does, may be more than one row, or comes without a report.
+    fn inserts_more(&mut self) {
+        if self.found.inserts != Inserts::No {
+            self.found.inserts = Inserts::Unreported;
         }
     }
 
@@ -352,7 +383,12 @@ impl<'a> Reader<'a> {
             return;
         }
         let mut name = [0; LONGEST];
-        match upper(word, &mut name) {
+        let name = upper(word, &mut name);
+        let is_table = name == b"TABLE" && self.verb != Verb::Define;
+        if is_table || matches!(name, b"SELECT" | b"WITH" | b"RETURNING") {
+            self.inserts_more();
+        }
+        match name {
             b"SELECT" | b"VALUES" | b"VALUE" | b"SET" if self.verb == Verb::Insert => {
                 self.verb = Verb::Other;
             }

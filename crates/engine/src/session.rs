@@ -179,6 +179,11 @@ impl Session {
         self.may_be_in_transaction |= !self.status.has(Status::AUTOCOMMIT);
     }
 
+    /// A statement of this session, which is that of `client`, may have made a last insert id and not reported it.
+    pub fn see_unreported_insert(&mut self, client: u32, link: &mut LinkState) {
+        self.insert_id = link.see_insert(client, None, self.insert_id);
+    }
+
     /// Learns from an OK packet to a statement of this session, which is that of `client`, and which was sent on this link. `sets`: it was nothing but
     /// a `SET` of known variables. The answer is a new reason to keep the link, if there is one.
     pub fn see_ok(
@@ -191,7 +196,7 @@ impl Session {
     ) -> Option<Pin> {
         self.see_status(ok.status);
         if ok.insert_id != 0 {
-            self.insert_id = link.see_insert(client, ok.insert_id, self.insert_id);
+            self.insert_id = link.see_insert(client, Some(ok.insert_id), self.insert_id);
         }
         let mut reason = link.see(ok, interned);
         let mut schema_changed = false;

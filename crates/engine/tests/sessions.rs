@@ -147,9 +147,7 @@ impl World {
         let state = &mut self.links[link].state;
         (state.insert_id, state.inserter) = (OnLink::known(value), None);
         let session = &mut self.clients[inserter as usize].session;
-        if session.insert_id.is_on(link as u64) {
-            session.insert_id = session.insert_id.resolve(value);
-        }
+        session.insert_id = session.insert_id.resolve(link as u64, Some(value));
     }
 
     fn tell(&mut self, client: usize, link: usize) {
@@ -212,13 +210,36 @@ impl World {
         self.next_number = 100 + (self.next_number + 1) % 7;
         let number = self.next_number;
         let is_given = self.draw(2) == 0;
+        let is_reported = is_given || self.draw(4) > 0;
+        if !is_reported {
+            self.tell_insert_id(client, link);
+        }
         let Link { state, real } = &mut self.links[link];
         let Client { session, alone } = &mut self.clients[client];
         if !is_given {
             (real.last_insert_id, alone.last_insert_id) = (number, number);
         }
-        let ok = ok(b"", number);
+        let ok = ok(b"", if is_reported { number } else { 0 });
         assert_eq!(session.see_ok(client as u32, &ok, state, &mut self.interned, None), None);
+        if !is_reported {
+            session.see_unreported_insert(client as u32, state);
+        }
+    }
+
+    /// Behind this, the link answers for the client, whatever it answered before; if anybody knows.
+    fn tell_insert_id(&mut self, client: usize, link: usize) {
+        let mut own = self.clients[client].session.insert_id;
+        if let InsertId::OnLink { link, .. } = own {
+            own = own.resolve(link, Some(self.links[link as usize].real.last_insert_id));
+            self.clients[client].session.insert_id = own;
+        }
+        let Link { state, real } = &mut self.links[link];
+        if let InsertId::Known(id) = own
+            && !state.insert_id.is(own)
+        {
+            real.last_insert_id = id;
+            (state.insert_id, state.inserter) = (OnLink::known(id), Some(client as u32));
+        }
     }
 
     /// The client asks for its last insert id: it gets the right one, or is told that nobody knows.
@@ -226,7 +247,7 @@ impl World {
         let own = self.clients[client].session.insert_id;
         let told = match own {
             InsertId::OnLink { link, .. } => {
-                own.resolve(self.links[link as usize].real.last_insert_id)
+                own.resolve(link, Some(self.links[link as usize].real.last_insert_id))
             }
             known => known,
         };

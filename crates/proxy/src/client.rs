@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use engine::gate::Waiting;
-use engine::intent::{Digest, Sets};
+use engine::intent::{Digest, Inserts, Sets};
 use engine::session::{Messages, Session};
 use link::Stream;
 use wire::Capabilities;
@@ -58,6 +58,7 @@ pub(crate) struct Client {
     pub(crate) upload_ends_turn: Cell<bool>,
     /// The command in hand reads the session's last insert id.
     pub(crate) asks_insert_id: Cell<bool>,
+    pub(crate) inserts: Cell<Inserts>,
     /// What kind of statement the command in hand is, if all it does is to read. See [`crate::ahead`].
     pub(crate) read: Cell<Option<Digest>>,
     /// What the command in hand sets, if that is all it does.
@@ -127,6 +128,7 @@ impl Client {
             upload: Cell::new(None),
             upload_ends_turn: Cell::new(false),
             asks_insert_id: Cell::new(false),
+            inserts: Cell::new(Inserts::No),
             read: Cell::new(None),
             sets: Cell::new(None),
             alters: Cell::new(false),

@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use engine::intent::{Digest, Intent, Sets};
+use engine::intent::{Digest, Inserts, Intent, Sets};
 use engine::kill::replace_connection_id;
 use engine::pin::Pin;
 use engine::schemas::may_alter;
@@ -290,6 +290,7 @@ fn named(client: &Client, id: u32) -> u32 {
 #[derive(Clone, Copy, Default)]
 struct Asks {
     insert_id: bool,
+    inserts: Inserts,
     previous: bool,
     messages: Messages,
     read: Option<Digest>,
@@ -306,6 +307,7 @@ impl Asks {
         Self {
             alters: intent.read.is_none() && may_alter(text),
             insert_id: intent.asks_insert_id,
+            inserts: intent.inserts,
             previous: intent.asks_previous,
             messages: intent.messages,
             read: intent.read,
@@ -331,10 +333,16 @@ fn enter(
     client.again.set(0);
     client.messages.set(asks.messages);
     client.asks_insert_id.set(asks.insert_id);
+    client.inserts.set(asks.inserts);
     if !asks.previous {
         client.affected_none.set(false);
     }
-    let past = Past { messages: asks.messages, counts: asks.previous, insert_id: asks.insert_id };
+    let past = Past {
+        messages: asks.messages,
+        counts: asks.previous,
+        insert_id: asks.insert_id,
+        inserts: asks.inserts != Inserts::No,
+    };
     match past::find(worker, client, past) {
         Found::Here => {}
         Found::Nowhere(fault) => return refuse(worker, client, upload, &fault),

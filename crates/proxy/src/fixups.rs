@@ -13,6 +13,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use engine::insert_id::{InsertId, OnLink};
+use engine::intent::Inserts;
 use engine::link_state::LinkState;
 use engine::pin::Pin;
 use engine::session::{Diagnostics, Messages};
@@ -81,14 +82,15 @@ const HARMLESS: &[u8] = b"information_schema";
 pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Command) -> Lack {
     let (session, state) = (client.session.borrow(), link.state.borrow());
     let own = session.insert_id;
-    let asks = client.asks_insert_id.get() || session.pin().is_some();
+    let needs_own = client.asks_insert_id.get() || client.inserts.get() == Inserts::Unreported;
+    let asks = needs_own || session.pin().is_some();
     if client.asks_insert_id.get() && own == InsertId::Lost {
         return Lack::Past;
     }
     if asks && own.is_on(state.id) && !own.is_plainly_on(state.id) {
         return Lack::Answered(FixUp::query(Purpose::Capture(client.id), CAPTURE));
     }
-    let needs_insert_id = asks && state.inserter != Some(client.id);
+    let needs_insert_id = asks && !own.is_on(state.id) && !state.insert_id.is(own);
     let needs_clear =
         client.messages.get() == Messages::AskedFor && session.diagnostics() == Diagnostics::None;
     let asked = must_ask(worker, client, own, &state);
@@ -190,6 +192,7 @@ pub(crate) fn send(link: &Link, fix_up: FixUp) {
         slot: false,
         read: None,
         sets: None,
+        inserts: Inserts::No,
         collation: None,
         alters: false,
         messages: Messages::Stay,
@@ -306,11 +309,11 @@ pub(crate) fn capture(worker: &Worker, link: &Link, client: u32, ok: &OkPacket<'
         }
         _ => None,
     });
-    let Some(value) = value else { return settle(worker, client, |_| InsertId::Lost) };
+    let Some(value) = value else { return settle(worker, client, link, None) };
     let mut state = link.state.borrow_mut();
     state.insert_id = OnLink::known(value);
     state.inserter = None;
-    settle(worker, client, |own| own.resolve(value));
+    settle(worker, client, link, Some(value));
 }
 
 /// Asks a link that nobody uses.
@@ -318,10 +321,10 @@ pub(crate) fn ask_insert_id(client: u32, link: &Link) {
     send(link, FixUp::query(Purpose::Capture(client), CAPTURE));
 }
 
-fn settle(worker: &Worker, client: u32, resolve: impl FnOnce(InsertId) -> InsertId) {
+fn settle(worker: &Worker, client: u32, link: &Link, said: Option<u64>) {
     let Some(client) = worker.clients.borrow().get(&client).cloned() else { return };
     let own = client.session.borrow().insert_id;
-    client.session.borrow_mut().insert_id = resolve(own);
+    client.session.borrow_mut().insert_id = own.resolve(link.id, said);
     if client.awaits_insert_id.replace(false) {
         worker.shared.mail(worker.index, Mail::Resume(client.id));
     }
@@ -333,7 +336,7 @@ pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight) {
     if let Purpose::Capture(client) = flight.purpose {
         // Who comes behind it is not concerned.
         if flight.failed {
-            settle(worker, client, |_| InsertId::Lost);
+            settle(worker, client, link, None);
         }
         if link.flights.borrow().is_empty() && link.holder.borrow().is_none() {
             admit::give_back(worker, link);

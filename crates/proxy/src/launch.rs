@@ -6,6 +6,7 @@
 
 use std::rc::Rc;
 
+use engine::intent::Inserts;
 use engine::statements::Source;
 use wire::command::{Command, Shape};
 use wire::frame::{HEADER, Header, PAYLOAD_MAX, put_packet_with};
@@ -289,6 +290,7 @@ fn fly(client: &Rc<Client>, link: &Link, shape: Shape, purpose: Purpose) {
     let is_statement = purpose == Purpose::Statement;
     let read = client.read.get().filter(|_| is_statement);
     let sets = client.sets.get().filter(|_| is_statement);
+    let inserts = if is_statement { client.inserts.get() } else { Inserts::No };
     link.flights.borrow_mut().push_back(Flight {
         follower,
         client: Some(Rc::clone(client)),
@@ -296,6 +298,7 @@ fn fly(client: &Rc<Client>, link: &Link, shape: Shape, purpose: Purpose) {
         slot: true,
         read,
         sets,
+        inserts,
         collation: None,
         alters: is_statement && client.alters.get(),
         messages: client.messages.get(),

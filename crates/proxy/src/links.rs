@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use engine::gate::Slot;
-use engine::intent::{Digest, Sets};
+use engine::intent::{Digest, Inserts, Sets};
 use engine::link_state::LinkState;
 use engine::session::Messages;
 use engine::settings::Settings;
@@ -42,6 +42,8 @@ pub(crate) struct Flight {
     pub(crate) read: Option<Digest>,
     /// What it sets, if that is all it does.
     pub(crate) sets: Option<Sets>,
+    /// Whether it may give its session another last insert id.
+    pub(crate) inserts: Inserts,
     /// The collation that it is known to give the connection.
     pub(crate) collation: Option<Rc<[u8]>>,
     /// It may take a schema, or a right to one, from somebody.

@@ -23,6 +23,8 @@ pub(crate) struct Past {
     pub(crate) messages: Messages,
     pub(crate) counts: bool,
     pub(crate) insert_id: bool,
+    /// It may get another insert id, of which its old one must be told.
+    pub(crate) inserts: bool,
 }
 
 /// Where the answer is.
@@ -48,7 +50,7 @@ pub(crate) fn find(worker: &Rc<Worker>, client: &Rc<Client>, past: Past) -> Foun
         );
     }
     // What runs on a link that is kept may ask for it unseen.
-    match find_insert_id(worker, client, past.insert_id) {
+    match find_insert_id(worker, client, past.insert_id || past.inserts) {
         Found::Nowhere(_) if !past.insert_id => Found::Here,
         found => found,
     }

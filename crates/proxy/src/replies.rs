@@ -8,7 +8,7 @@ use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 
-use engine::intent::Sets;
+use engine::intent::{Inserts, Sets};
 use engine::pin::Pin;
 use wire::capability::Capabilities;
 use wire::frame::{HEADER, put_packet_with};
@@ -401,6 +401,14 @@ fn finish(
                 see_error(worker, &client, flight.sets);
             }
             let mut session = client.session.borrow_mut();
+            let is_unreported = match flight.inserts {
+                Inserts::No => false,
+                Inserts::Reported => flight.failed,
+                Inserts::Unreported => true,
+            };
+            if is_unreported {
+                session.see_unreported_insert(client.id, &mut link.state.borrow_mut());
+            }
             session.see_messages(flight.warnings, flight.failed, flight.messages);
         }
         if fixups::waits_for_probe(link, &client, flight.slot) {

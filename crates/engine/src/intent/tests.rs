@@ -117,6 +117,27 @@ fn whatever_leaves_state_behind_pins() {
 }
 
 #[test]
+fn who_may_make_an_insert_id_is_known() {
+    use Inserts::{No, Reported, Unreported};
+    for (text, inserts) in [
+        ("INSERT INTO t VALUES (1, 2)", Reported),
+        ("REPLACE INTO t (a, b) VALUES (f(1), (2))", Reported),
+        ("INSERT INTO t SET a = REPLACE('a', 'b', 'c')", Reported),
+        ("CREATE TABLE t (a INT)", Reported),
+        ("INSERT INTO t (a) VALUES (1), (2)", Unreported),
+        ("INSERT INTO t SELECT 1", Unreported),
+        ("CREATE TABLE t AS SELECT 1", Unreported),
+        ("INSERT INTO t VALUES (1) RETURNING a", Unreported),
+        ("LOAD DATA LOCAL INFILE 'a' INTO TABLE t", Unreported),
+        ("ANALYZE INSERT INTO t VALUES (1)", Unreported),
+        ("SELECT (1), (2)", No),
+        ("UPDATE t SET a = 1", No),
+    ] {
+        assert_eq!(read(text).inserts, inserts, "{text}");
+    }
+}
+
+#[test]
 fn the_past_is_asked_for_by_name() {
     assert!(read("SELECT LAST_INSERT_ID()").asks_insert_id);
     assert!(read("SELECT @@identity").asks_insert_id);

@@ -55,6 +55,21 @@ fn an_insert_id_outlives_what_is_done_on_another_link() {
 }
 
 #[test]
+fn an_insert_id_that_is_not_reported_is_nobody_elses() {
+    let (_shared, mut one, mut other) = pair("past_ids_silent");
+    ok(&mut one, "CREATE TABLE u (a INT AUTO_INCREMENT PRIMARY KEY, b INT UNIQUE)");
+    ok(&mut one, "ALTER TABLE u AUTO_INCREMENT = 50");
+    assert_eq!(ok(&mut one, "INSERT INTO u (b) VALUES (1) RETURNING a"), "50");
+    assert_eq!(ok(&mut other, "SELECT LAST_INSERT_ID()"), "0");
+    assert_eq!(ok(&mut one, "SELECT LAST_INSERT_ID()"), "50");
+    fails(&mut other, "INSERT INTO u (b) VALUES (2), (1)");
+    ok(&mut other, "SELECT COUNT(*) FROM u");
+    ok(&mut one, "INSERT INTO t (b) VALUES (1)");
+    assert_eq!(ok(&mut other, "SELECT LAST_INSERT_ID()"), "51", "of the row that was undone");
+    assert_eq!(ok(&mut one, "SELECT LAST_INSERT_ID()"), "1");
+}
+
+#[test]
 fn messages_are_those_of_the_client() {
     let (shared, mut one, mut other) = pair("past_messages");
     let warned = "Warning 1292 Truncated incorrect INTEGER value: 'abc'";
