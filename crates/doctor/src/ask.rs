@@ -145,10 +145,8 @@ impl Variables for Server {
 
     fn set(&mut self, name: &str, value: &str) -> io::Result<()> {
         let text = set_global(name, value);
-        wait(&self.runtime, async {
-            self.link.run(&text).await.map_err(|error| error.to_string())
-        })
-        .map_err(|why| io::Error::other(format!("{text}: {why}")))
+        wait(&self.runtime, async { self.link.run(&text).await.map_err(|error| error.to_string()) })
+            .map_err(|why| io::Error::other(format!("{text}: {why}")))
     }
 }
 
@@ -167,10 +165,7 @@ async fn log_in(address: &Address, account: &Account) -> Result<LoggedIn, String
     greeted.login(&request, None).await.map_err(|error| error.to_string())
 }
 
-fn wait<T>(
-    runtime: &Runtime,
-    what: impl Future<Output = Result<T, String>>,
-) -> Result<T, String> {
+fn wait<T>(runtime: &Runtime, what: impl Future<Output = Result<T, String>>) -> Result<T, String> {
     let late = || Err(format!("no answer within {} s", ANSWER_MAX.as_secs()));
     runtime.block_on(async { timeout(ANSWER_MAX, what).await.unwrap_or_else(|_| late()) })
 }

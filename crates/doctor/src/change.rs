@@ -31,12 +31,21 @@ impl fmt::Display for Change {
     /// The command of an administrator.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Policy { pid, policy } => write!(f, "chrt --all-tasks {} --pid 0 {pid}", flag(*policy)),
-            Self::Cpus { pid, cpus } => write!(f, "taskset --all-tasks --cpu-list --pid {cpus} {pid}"),
-            Self::OpenFiles { pid } => {
-                write!(f, "prlimit --pid {pid} --nofile=\"$(prlimit --pid {pid} --nofile --noheadings --output HARD)\"")
+            Self::Policy { pid, policy } => {
+                write!(f, "chrt --all-tasks {} --pid 0 {pid}", flag(*policy))
             }
-            Self::File { path, value } => write!(f, "printf '%s' {} >{}", quote(value), quote(path)),
+            Self::Cpus { pid, cpus } => {
+                write!(f, "taskset --all-tasks --cpu-list --pid {cpus} {pid}")
+            }
+            Self::OpenFiles { pid } => {
+                write!(
+                    f,
+                    "prlimit --pid {pid} --nofile=\"$(prlimit --pid {pid} --nofile --noheadings --output HARD)\""
+                )
+            }
+            Self::File { path, value } => {
+                write!(f, "printf '%s' {} >{}", quote(value), quote(path))
+            }
             Self::Variable { name, value } => write!(f, "SET GLOBAL {name} = {value}"),
         }
     }
@@ -74,7 +83,8 @@ impl Change {
             Self::File { path, .. } => {
                 let value = known(tree.line(path))?;
                 // Of "always [madvise] never" the marked one is written back.
-                let marked = value.split(' ').find_map(|it| it.strip_prefix('[')?.strip_suffix(']'));
+                let marked =
+                    value.split(' ').find_map(|it| it.strip_prefix('[')?.strip_suffix(']'));
                 let value = marked.map_or_else(|| value.clone(), str::to_owned);
                 Before::File { path: path.clone(), value }
             }
@@ -165,7 +175,9 @@ impl Before {
                 let limits = format!("{}:{}", text(soft), text(hard));
                 format!("if same {pid} {started}; then prlimit --pid {pid} --nofile={limits}; fi\n")
             }
-            Self::File { path, value } => format!("printf '%s' {} >{}\n", quote(value), quote(path)),
+            Self::File { path, value } => {
+                format!("printf '%s' {} >{}\n", quote(value), quote(path))
+            }
             Self::Variable { name, value } => {
                 format!("{client} -e {}\n", quote(&set_global(name, value)))
             }

@@ -84,7 +84,9 @@ pub fn process(tree: &Tree, pid: u32) -> Process {
 }
 
 fn is_allocators(name: &str) -> bool {
-    name.starts_with("MALLOC_") || name.starts_with("MIMALLOC_") || name.starts_with("TCMALLOC_")
+    name.starts_with("MALLOC_")
+        || name.starts_with("MIMALLOC_")
+        || name.starts_with("TCMALLOC_")
         || ["GLIBC_TUNABLES", "LD_PRELOAD", "_RJEM_MALLOC_CONF"].contains(&name)
 }
 
@@ -131,9 +133,8 @@ pub fn time_wait(tree: &Tree, port: u16) -> Seen<u64> {
 
 /// The values of the counters that are numbers.
 pub fn numbers(status: &BTreeMap<String, String>) -> BTreeMap<String, f64> {
-    let numbers = status.iter().filter_map(|(name, text)| {
-        Some((name.clone(), text.parse::<f64>().ok()?))
-    });
+    let numbers =
+        status.iter().filter_map(|(name, text)| Some((name.clone(), text.parse::<f64>().ok()?)));
     numbers.collect()
 }
 
@@ -141,7 +142,14 @@ pub(crate) const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled
 
 /// Programs that stand between clients and a server, by the names of their processes.
 const PROXIES: &[&str] = &[
-    "flifo", "haproxy", "proxysql", "maxscale", "mysqlrouter", "mysql-proxy", "nginx", "envoy",
+    "flifo",
+    "haproxy",
+    "proxysql",
+    "maxscale",
+    "mysqlrouter",
+    "mysql-proxy",
+    "nginx",
+    "envoy",
     "traefik",
 ];
 

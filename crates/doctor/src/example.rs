@@ -145,7 +145,12 @@ fn machine() -> Machine {
             max_khz: Known(3_600_000),
             hardware_max_khz: Known(3_600_000),
         }]),
-        idle_states: Known(vec![IdleState { name: "C1".into(), latency: 2, time: 900, ..IdleState::default() }]),
+        idle_states: Known(vec![IdleState {
+            name: "C1".into(),
+            latency: 2,
+            time: 900,
+            ..IdleState::default()
+        }]),
         slice: Known(3000),
         memory_kib: Known(16 << 20),
         huge_pages: Known(0),
@@ -221,11 +226,18 @@ fn busy() -> Load {
         throttling: throttling(),
         ..Effort::default()
     };
-    let status = [("Questions", 100_000.0), ("Connections", 12.0), ("Threads_created", 2.0),
-        ("Innodb_row_lock_waits", 10.0), ("Innodb_buffer_pool_reads", 40.0),
-        ("Innodb_buffer_pool_read_requests", 900_000.0), ("Connection_errors_max_connections", 0.0),
-        ("Created_tmp_disk_tables", 3.0), ("Created_tmp_tables", 500.0),
-        ("Table_open_cache_overflows", 0.0)];
+    let status = [
+        ("Questions", 100_000.0),
+        ("Connections", 12.0),
+        ("Threads_created", 2.0),
+        ("Innodb_row_lock_waits", 10.0),
+        ("Innodb_buffer_pool_reads", 40.0),
+        ("Innodb_buffer_pool_read_requests", 900_000.0),
+        ("Connection_errors_max_connections", 0.0),
+        ("Created_tmp_disk_tables", 3.0),
+        ("Created_tmp_tables", 500.0),
+        ("Table_open_cache_overflows", 0.0),
+    ];
     Load {
         seconds: 10.0,
         times: Known(Times { busy: 3000, idle: 5000, steal: 0, cpus: 8 }),

@@ -8,9 +8,9 @@ use std::time::Instant;
 
 use sys::cgroup::{self, Throttling};
 use sys::kernel::{self, Times};
+use sys::network;
 use sys::threads::{self, Line, Thread};
 use sys::tree::{Seen, Tree};
-use sys::network;
 
 use crate::collect::numbers;
 use crate::facts::{Effort, Load, ThreadEffort};

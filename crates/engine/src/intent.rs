@@ -41,6 +41,8 @@ pub struct Intent {
     /// changes nothing, locks nothing, and asks for nothing of its session. It could run twice, and nobody would
     /// notice.
     pub read: Option<Digest>,
+    /// Has a `sql_mode` of its own, which ends with it although its reply shows it.
+    pub passing_mode: bool,
     /// Is a `SET` statement that does nothing but set variables which other links can be told as well.
     pub sets: Option<Sets>,
 }
@@ -50,11 +52,22 @@ pub struct Intent {
 pub enum Inserts {
     #[default]
     No,
-    /// Reported, if it succeeds; and if it fails, none was made.
+    /// Reported, if it succeeds.
     Reported,
     /// Of several rows that fail together, the first one's number stays; and rows that are returned, or loaded, come
     /// without a report.
     Unreported,
+}
+
+impl Inserts {
+    /// Whether a number may have been made of which the reply tells nothing.
+    pub const fn is_unreported(self, failed: bool) -> bool {
+        match self {
+            Self::No => false,
+            Self::Reported => failed,
+            Self::Unreported => true,
+        }
+    }
 }
 
 /// Stands for all statements that differ from one another only in literals and white space.
@@ -285,10 +298,15 @@ impl<'a> Reader<'a> {
         if let (Verb::Set, Some(set)) = (self.verb, &mut self.set)
             && token != Token::Symbol(b';')
         {
+            if set.ends_with(token) {
+                self.verb = Verb::None;
+                return;
+            }
             let was_value = set.is_value();
             if let Some(pin) = set.read(token) {
                 self.found.pin(pin);
             }
+            self.found.passing_mode |= set.passing_mode;
             if !was_value && token != Token::Unfinished {
                 return;
             }

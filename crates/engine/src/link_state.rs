@@ -11,7 +11,7 @@ use wire::tracker::{Change, Changes};
 use crate::insert_id::OnLink;
 use crate::pin::Pin;
 use crate::session::Session;
-use crate::settings::{Interned, Settings};
+use crate::settings::{Interned, Results, Settings};
 
 #[derive(Debug, Default)]
 pub struct LinkState {
@@ -89,6 +89,20 @@ impl LinkState {
             }
         }
         reason
+    }
+
+    /// Learns what a statement has done to the character set of results.
+    pub fn see_results(&mut self, results: Results, interned: &mut Interned) {
+        if let Some(settings) = self.settings.after_results(results) {
+            self.settings = interned.intern(settings);
+        }
+    }
+
+    /// The server has accepted a fix-up that tells it these settings, and has reported what it reports.
+    pub fn see_fix_up(&mut self, told: &Settings, interned: &mut Interned) {
+        if let Some(settings) = self.settings.after_fix_up(told) {
+            self.settings = interned.intern(settings);
+        }
     }
 
     /// Learns the value of a variable.

@@ -36,6 +36,8 @@ pub struct Session {
     pin: Option<Pin>,
     /// It has done what no reset undoes.
     is_beyond_reset: bool,
+    /// The statement that runs has a `sql_mode` of its own.
+    has_passing_mode: bool,
 }
 
 /// Where the errors and warnings of a session's last statements are.
@@ -117,6 +119,11 @@ impl Session {
         self.is_beyond_reset
     }
 
+    /// A statement is to be run. What its replies tell of a `sql_mode` that ends with it is not the session's.
+    pub const fn enter(&mut self, has_passing_mode: bool) {
+        self.has_passing_mode = has_passing_mode;
+    }
+
     /// A transaction begins. The server is told with the next statement.
     pub const fn begin(&mut self) {
         self.begun = true;
@@ -170,7 +177,12 @@ impl Session {
 
     /// Learns from the status flags of an OK or EOF packet.
     pub const fn see_status(&mut self, status: Status) {
-        self.status = status.lasting();
+        let mode = Status(Status::NO_BACKSLASH_ESCAPES.0 | Status::ANSI_QUOTES.0);
+        let lasting = status.lasting();
+        self.status = match self.has_passing_mode {
+            true => Status(lasting.without(mode).0 | self.status.0 & mode.0),
+            false => lasting,
+        };
         self.may_be_in_transaction = false;
     }
 
@@ -227,6 +239,9 @@ impl Session {
                 ) => {}
                 Ok(Change::Other(_)) | Err(_) => reason = reason.or(Some(Pin::State)),
             }
+        }
+        if let Some(sets) = sets {
+            link.see_results(sets.results, interned);
         }
         if schema_changed {
             self.schema.clone_from(&link.schema);
@@ -354,6 +369,18 @@ mod tests {
         assert_eq!(pair.session.status(), Status::AUTOCOMMIT);
         pair.see(cursor | 0x8202, &[]);
         assert_eq!(pair.session.status(), Status(0x8202));
+    }
+
+    #[test]
+    fn a_mode_that_ends_with_its_statement_is_not_the_sessions() {
+        let mut session = Session::new(None, Status::AUTOCOMMIT);
+        session.enter(true);
+        session.see_status(Status(0x8203));
+        assert_eq!(session.status(), Status(0x0003));
+        assert!(session.dialect().backslash_escapes);
+        session.enter(false);
+        session.see_status(Status(0x8202));
+        assert!(!session.dialect().backslash_escapes);
     }
 
     #[test]

@@ -82,12 +82,27 @@ const KNOWN: &[Variable] = &[
     variable(&["query_cache_type"], Form::Text),
 ];
 
+const CLIENT: usize = 1;
+const RESULTS: usize = 2;
+const COLLATION: usize = 3;
+
+/// What a statement does to the collation of the character set of results.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Results {
+    #[default]
+    Stay,
+    /// It is the character set's own.
+    Own,
+    /// It is the connection's, which came with it.
+    AsConnection,
+}
+
 /// One of the known variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting(u8);
 
 impl Setting {
-    pub const COLLATION: Self = Self(3);
+    pub const COLLATION: Self = Self(COLLATION as u8);
 
     /// The variable of this name, in any case of its letters.
     pub fn named(name: &[u8]) -> Option<Self> {
@@ -126,13 +141,16 @@ struct Value {
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     values: Vec<Option<Value>>,
+    /// Of the character set of results, the collation that definitions of columns name: no variable shows it.
+    /// Empty: the character set's own.
+    results: Box<[u8]>,
     /// Stands for those values that tell how the server reads a statement. Follows from the values.
     mode: u32,
 }
 
 impl PartialEq for Settings {
     fn eq(&self, other: &Self) -> bool {
-        self.values == other.values
+        self.values == other.values && self.results == other.results
     }
 }
 
@@ -141,6 +159,7 @@ impl Eq for Settings {}
 impl Hash for Settings {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.values.hash(state);
+        self.results.hash(state);
     }
 }
 
@@ -162,7 +181,7 @@ impl Settings {
 
     /// Reads the answer to [`Self::question`]. A variable with a value that cannot be replayed is left out.
     pub fn from_rows<'a>(rows: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Self {
-        let mut settings = Self { values: vec![None; KNOWN.len()], mode: 0 };
+        let mut settings = Self { values: vec![None; KNOWN.len()], ..Self::default() };
         for (name, value) in rows {
             let Some(Setting(at)) = Setting::named(name) else { continue };
             let variable = &KNOWN[usize::from(at)];
@@ -176,7 +195,25 @@ impl Settings {
                 *slot = Some(Value { name, value: value.into() });
             }
         }
+        // A session begins with one collation for everything.
+        settings.results = settings.get("collation_connection").unwrap_or_default().into();
         settings
+    }
+
+    /// The settings after a statement has set the character set of results. `None`: nothing has changed.
+    pub fn after_results(&self, results: Results) -> Option<Self> {
+        let collation = match results {
+            Results::Stay => return None,
+            Results::Own => b"",
+            Results::AsConnection => self.get("collation_connection").unwrap_or_default(),
+        };
+        (*self.results != *collation).then(|| Self { results: collation.into(), ..self.clone() })
+    }
+
+    /// The settings of a session that was told `other` by a fix-up, as far as no variable shows them.
+    pub fn after_fix_up(&self, other: &Self) -> Option<Self> {
+        let results = other.results.clone();
+        (self.results != results).then(|| Self { results, ..self.clone() })
     }
 
     /// The settings after the server has reported this change. `None`: nothing has changed. An error is why the
@@ -207,8 +244,18 @@ impl Settings {
     /// The statement that makes a session with `other` settings one with these.
     pub fn fix_up(&self, other: &Self) -> String {
         let mut text = String::from("SET ");
+        let names = self.names(other);
+        if let Some(names) = &names {
+            text.push_str(names);
+        }
         for (at, (wanted, there)) in self.values.iter().zip(&other.values).enumerate() {
-            let Some(wanted) = wanted.as_ref().filter(|_| wanted != there) else { continue };
+            let is_told = match at {
+                RESULTS => names.is_none() && (wanted != there || self.results != other.results),
+                // Behind names: the collation is not reported with them, the client's set may be another one.
+                CLIENT | COLLATION => names.is_some() || wanted != there,
+                _ => wanted != there,
+            };
+            let Some(wanted) = wanted.as_ref().filter(|_| is_told) else { continue };
             separate(&mut text);
             text.push_str(wanted.name);
             text.push('=');
@@ -225,6 +272,19 @@ impl Settings {
             }
         }
         text
+    }
+
+    /// What gives results a character set with another collation than its own.
+    fn names(&self, other: &Self) -> Option<String> {
+        let results = |of: &Self| of.values.get(RESULTS).cloned().flatten();
+        let set = results(self)?.value;
+        let is_so =
+            results(other).is_some_and(|it| it.value == set) && self.results == other.results;
+        if is_so || set.is_empty() || self.results.is_empty() {
+            return None;
+        }
+        let plain = |value| String::from_utf8_lossy(value).into_owned();
+        Some(format!("NAMES '{}' COLLATE '{}'", plain(&set), plain(&self.results)))
     }
 
     /// The statement that changes nothing, and has the server report what these variables are.
@@ -426,6 +486,27 @@ mod tests {
         assert_eq!(numbers.fix_up(&old), "SET character_set_results=NULL,wait_timeout=900");
         assert_eq!(old.after(b"sql_mode", b"STRICT_TRANS_TABLES,ANSI"), Ok(None));
         assert_eq!(old.after(b"character_set_connection", b"latin1"), Ok(None));
+    }
+
+    #[test]
+    fn what_no_variable_shows_of_results_is_told_as_well() {
+        let fresh = settings(&[
+            ("character_set_client", "utf8mb4"),
+            ("character_set_results", "utf8mb4"),
+            ("collation_connection", "a_ci"),
+        ]);
+        assert_eq!(fresh.after_results(Results::AsConnection), None);
+        let named = after(&fresh, "collation_connection", "b_ci");
+        assert_eq!(named.fix_up(&fresh), "SET collation_connection='b_ci'");
+        let named = named.after_results(Results::AsConnection).unwrap();
+        let text = "SET NAMES 'utf8mb4' COLLATE 'b_ci',character_set_client='utf8mb4',\
+                    collation_connection='b_ci'";
+        assert_eq!(named.fix_up(&fresh), text);
+        let reported = after(&fresh, "collation_connection", "b_ci");
+        assert_eq!(reported.after_fix_up(&named), Some(named.clone()));
+        let own = named.after_results(Results::Own).unwrap();
+        assert_eq!(own.fix_up(&named), "SET character_set_results='utf8mb4'");
+        assert_eq!(own.after_results(Results::Stay), None);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use wire::passage::Passage;
 use crate::ahead;
 use crate::client::{Client, Turn};
 use crate::fault::{Fault, Kind};
+use crate::fixups;
 use crate::keys::KeyId;
 use crate::launch;
 use crate::links::Link;
@@ -151,7 +152,7 @@ fn provide_links(worker: &Rc<Worker>, key: KeyId) {
             Want::Open => break do_without(worker, key),
             Want::Close(link) => {
                 // Its place under the cap is free once its task has ended; that pumps again.
-                link.close();
+                retire(worker, &link);
                 break;
             }
             Want::Ask => {
@@ -201,9 +202,25 @@ pub(crate) fn close_idle_of(worker: &Worker, name: &[u8]) -> bool {
     let is_one = |key| *keys.get(key).user == *name;
     let idle = worker.gate.borrow_mut().take_idle(is_one, crate::clock::now());
     if let Some(link) = &idle {
-        link.close();
+        retire(worker, link);
     }
     idle.is_some()
+}
+
+/// Closes a link that nobody uses. What it alone knows of a client, it is asked before.
+pub(crate) fn retire(worker: &Worker, link: &Link) {
+    let inserter = link.state.borrow().inserter;
+    let knows = |client: &u32| {
+        let clients = worker.clients.borrow();
+        clients.get(client).is_some_and(|it| it.session.borrow().insert_id.is_on(link.id))
+    };
+    match inserter.filter(knows) {
+        Some(client) if !link.is_closing() => {
+            link.retires.set(true);
+            fixups::ask_insert_id(client, link);
+        }
+        _ => link.close(),
+    }
 }
 
 fn begin(worker: &Rc<Worker>, start: Start<Rc<Client>, Rc<Link>>) {
@@ -324,7 +341,7 @@ pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, link: &Rc<Link>) {
     let is_spare = worker.is_stopping() && worker.gate.borrow().waiting() == 0;
     let is_owed = now - link.opened >= TENURE && is_owed(worker, key);
     if is_old || is_spare || is_owed || link.is_closing() {
-        link.close();
+        retire(worker, link);
     } else {
         worker.gate.borrow_mut().put(key, Rc::clone(link), now);
     }

@@ -183,22 +183,22 @@ fn text(
     if let Some(pin) = intent.pin {
         worker.pin_for(client, pin, &payload[text_at..]);
     }
+    let mut replaced = None;
+    if intent.asks_connection_id {
+        replaced = with_own_id(client, Some(command), packet);
+    }
+    let packet = replaced.as_deref_mut().unwrap_or(packet);
     if intent.is_kill && kill::intercept(worker, client, Some(command), packet) {
         return;
     }
     if command == Command::Query && begins_or_ends_here(client, intent) {
         return ok(client);
     }
-    let mut replaced = None;
-    if intent.asks_connection_id {
-        replaced = with_own_id(client, Some(command), packet);
-    }
     // A preparation asks for nothing yet.
     let asks = match command {
         Command::Query => Asks::of(intent, &packet[HEADER + text_at..]),
         _ => Asks::default(),
     };
-    let packet = replaced.as_deref_mut().unwrap_or(packet);
     enter(worker, client, packet, upload, asks);
 }
 
@@ -245,6 +245,13 @@ fn prepared(
     let (kept, intent) = (statement.kept(), statement.intent);
     let source = Rc::clone(&statement.source);
     let is_read = Execute::decode(&packet[HEADER..], statement.parameters).is_ok();
+    if intent.is_kill && command == Command::StmtExecute {
+        drop(session);
+        if kill::intercept_prepared(worker, client, &source.text) {
+            return;
+        }
+        session = client.session.borrow_mut();
+    }
     let mut asks = Asks::default();
     match command {
         Command::StmtReset if !kept.any() => {
@@ -298,6 +305,7 @@ struct Asks {
     /// It may take a schema, or a right to one, from somebody.
     alters: bool,
     in_hand: Option<InHand>,
+    passing_mode: bool,
     /// It must not wait if its client holds a link.
     urgent: bool,
 }
@@ -313,6 +321,7 @@ impl Asks {
             read: intent.read,
             sets: intent.sets,
             in_hand: None,
+            passing_mode: intent.passing_mode,
             urgent: intent.ends_transaction,
         }
     }
@@ -325,6 +334,7 @@ fn enter(
     upload: Option<Passage>,
     asks: Asks,
 ) {
+    client.session.borrow_mut().enter(asks.passing_mode);
     let is_plain = upload.is_none() && client.session.borrow().is_plain();
     client.read.set(asks.read.filter(|_| is_plain));
     client.sets.set(asks.sets);

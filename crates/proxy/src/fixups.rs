@@ -262,6 +262,8 @@ pub(crate) fn finish_probe(
     client: Rc<Client>,
     flight: &Flight,
 ) -> Settled {
+    let sets = client.sets.get().unwrap_or_default();
+    link.state.borrow_mut().see_results(sets.results, &mut worker.interned.borrow_mut());
     client.session.borrow_mut().see_settings(&link.state.borrow());
     if flight.failed {
         worker.pin(&client, Pin::Set);
@@ -278,8 +280,12 @@ pub(crate) fn finish_probe(
 pub(crate) fn is_done(worker: &Worker, link: &Link, flight: &Flight) -> bool {
     match &flight.purpose {
         Purpose::Settings(wanted, text) => {
-            let is_so = !flight.failed && Rc::ptr_eq(link.state.borrow().settings(), wanted);
             let mut interned = worker.interned.borrow_mut();
+            let mut state = link.state.borrow_mut();
+            if !flight.failed {
+                state.see_fix_up(wanted, &mut interned);
+            }
+            let is_so = !flight.failed && Rc::ptr_eq(state.settings(), wanted);
             if is_so {
                 interned.accept(text)
             } else {
@@ -338,7 +344,9 @@ pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight) {
         if flight.failed {
             settle(worker, client, link, None);
         }
-        if link.flights.borrow().is_empty() && link.holder.borrow().is_none() {
+        if link.retires.get() {
+            link.close();
+        } else if link.flights.borrow().is_empty() && link.holder.borrow().is_none() {
             admit::give_back(worker, link);
         }
         return;

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use engine::kill::{Kill, Scope};
+use wire::capability::Capabilities;
 use wire::command::{Command, query_text_at};
 use wire::frame::{HEADER, put_packet};
 use wire::response::{OK, OkPacket};
@@ -73,6 +74,15 @@ pub(crate) fn intercept(
     };
     worker.shared.mail(worker.home_of(victim), Mail::Kill(order));
     true
+}
+
+/// The same for a statement that was prepared with this text.
+pub(crate) fn intercept_prepared(worker: &Rc<Worker>, client: &Rc<Client>, text: &[u8]) -> bool {
+    let has_attributes = client.capabilities.has(Capabilities::QUERY_ATTRIBUTES);
+    let attributes: &[u8] = if has_attributes { &[0, 1] } else { &[] };
+    let mut packet = Vec::new();
+    put_packet(&mut packet, 0, &[&[Command::Query as u8], attributes, text].concat());
+    intercept(worker, client, Some(Command::Query), &packet)
 }
 
 fn read(client: &Client, command: Option<Command>, packet: &[u8]) -> Option<(Scope, u32)> {

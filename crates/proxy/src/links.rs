@@ -141,6 +141,8 @@ pub(crate) struct Link {
     pub(crate) being_killed: Cell<bool>,
     /// It was put back meanwhile, and is free once the `KILL` has been answered.
     pub(crate) parked: Cell<bool>,
+    /// It is closed as soon as it has said what it alone knows.
+    pub(crate) retires: Cell<bool>,
     /// Commands without replies that go ahead of the next statement.
     pub(crate) ahead: RefCell<Vec<u8>>,
     /// The unfinished packet at the end of what was read.
@@ -176,6 +178,7 @@ impl Link {
             holder: RefCell::default(),
             being_killed: Cell::new(false),
             parked: Cell::new(false),
+            retires: Cell::new(false),
             ahead: RefCell::default(),
             carry: RefCell::default(),
             outbox: Outbox::default(),

@@ -401,11 +401,7 @@ pub(crate) async fn tell(mut newcomer: Newcomer, fault: Fault) -> NoLogin {
 
 impl Newcomer {
     fn new(stream: Stream) -> Self {
-        Self {
-            peer: stream.peer_address(),
-            talk: Talk::new(stream),
-            offered: Capabilities::NONE,
-        }
+        Self { peer: stream.peer_address(), talk: Talk::new(stream), offered: Capabilities::NONE }
     }
 
     async fn go_on_in_tls(

@@ -8,7 +8,7 @@ use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 
-use engine::intent::{Inserts, Sets};
+use engine::intent::Sets;
 use engine::pin::Pin;
 use wire::capability::Capabilities;
 use wire::frame::{HEADER, put_packet_with};
@@ -324,7 +324,8 @@ fn rewrite_ok(
     capabilities: Capabilities,
     scratch: &RefCell<Vec<u8>>,
 ) -> Option<Vec<u8>> {
-    if ok.changes.is_empty() {
+    // MariaDB reports now and then that nothing has changed.
+    if ok.changes.is_empty() && !ok.status.has(Status::STATE_CHANGED) {
         return None;
     }
     let mut changes = Vec::new();
@@ -401,12 +402,7 @@ fn finish(
                 see_error(worker, &client, flight.sets);
             }
             let mut session = client.session.borrow_mut();
-            let is_unreported = match flight.inserts {
-                Inserts::No => false,
-                Inserts::Reported => flight.failed,
-                Inserts::Unreported => true,
-            };
-            if is_unreported {
+            if flight.inserts.is_unreported(flight.failed) {
                 session.see_unreported_insert(client.id, &mut link.state.borrow_mut());
             }
             session.see_messages(flight.warnings, flight.failed, flight.messages);
@@ -459,6 +455,7 @@ fn finish(
 /// A client's statement has failed.
 fn see_error(worker: &Worker, client: &Client, sets: Option<Sets>) {
     client.session.borrow_mut().see_error();
+    client.sets.set(None);
     // Of several variables, those before the one that failed may have been set, and are not reported.
     if sets.is_some_and(|sets| sets.count > 1) {
         worker.pin(client, Pin::Set);

@@ -327,7 +327,7 @@ fn open_mail(worker: &Rc<Worker>, mail: Mail) {
             let now = crate::clock::now();
             let idle = worker.gate.borrow_mut().expire_link(now, Duration::ZERO);
             match idle {
-                Some(link) => link.close(),
+                Some(link) => admit::retire(worker, &link),
                 // All are in use: the next one that is put back is closed.
                 None => {
                     worker.owes_link.set(worker.shared.links.other_waiting(worker.index).is_some())
@@ -444,7 +444,7 @@ fn expire_links(worker: &Rc<Worker>) {
         loop {
             let idle = worker.gate.borrow_mut().expire_link(now, age);
             match idle {
-                Some(link) => link.close(),
+                Some(link) => admit::retire(worker, &link),
                 None => break,
             }
         }

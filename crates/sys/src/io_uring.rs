@@ -27,10 +27,16 @@ mod tests {
 
     #[test]
     fn the_attempt_is_made_and_leaves_nothing_open() {
-        let open = || std::fs::read_dir("/proc/self/fd").expect("reads").flatten().filter(|it| {
-            let target = std::fs::read_link(it.path()).unwrap_or_default();
-            target.to_string_lossy().contains("io_uring")
-        }).count();
+        let open = || {
+            std::fs::read_dir("/proc/self/fd")
+                .expect("reads")
+                .flatten()
+                .filter(|it| {
+                    let target = std::fs::read_link(it.path()).unwrap_or_default();
+                    target.to_string_lossy().contains("io_uring")
+                })
+                .count()
+        };
         match attempt() {
             Seen::Known(()) => {}
             refused => assert!(!refused.reason().is_empty()),

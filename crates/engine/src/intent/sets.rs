@@ -8,7 +8,7 @@ use wire::lex::Token;
 
 use super::{LONGEST, upper};
 use crate::pin::Pin;
-use crate::settings::{Setting, Several};
+use crate::settings::{Results, Setting, Several};
 
 /// What a `SET` statement does, if all it does is to set known variables of its session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct Sets {
     pub unreported: Several,
     /// It is `SET NAMES` with nothing but names, so that its effect depends on nothing else.
     pub is_names: bool,
+    /// What it does to the character set of results.
+    pub results: Results,
     /// How many assignments it has.
     pub count: u8,
 }
@@ -48,12 +50,23 @@ pub(super) struct SetReader {
     pub(super) sets: Sets,
     /// `NAMES` was the target, and all since are names.
     names_only: bool,
+    /// What it sets holds for the statement that follows in it (`SET STATEMENT … FOR …`).
+    for_statement: bool,
+    /// It sets `sql_mode` for that statement only.
+    pub(super) passing_mode: bool,
 }
 
 impl SetReader {
     pub(super) fn new() -> Self {
         let sets = Sets::default();
-        Self { step: Step::Target(Scope::None), depth: 0, sets, names_only: false }
+        Self {
+            step: Step::Target(Scope::None),
+            depth: 0,
+            sets,
+            names_only: false,
+            for_statement: false,
+            passing_mode: false,
+        }
     }
 
     /// Reads the next token. The answer is a reason to pin, if it is one.
@@ -83,6 +96,11 @@ impl SetReader {
         None
     }
 
+    /// Whether behind this token another statement begins.
+    pub(super) fn ends_with(&self, token: Token<'_>) -> bool {
+        self.for_statement && self.is_value() && self.depth == 0 && token.is_word("FOR")
+    }
+
     /// Whether the token in hand was read as part of the syntax of `SET`, rather than of a value.
     pub(super) fn is_value(&self) -> bool {
         self.step == Step::Value
@@ -101,20 +119,28 @@ impl SetReader {
                     return None;
                 }
                 b"ROLE" if scope == Scope::None => return Some(Pin::Role),
+                b"STATEMENT" if scope == Scope::None && self.sets.count == 0 => {
+                    self.for_statement = true;
+                    self.count(Step::Target(Scope::None));
+                    return Some(Pin::Set);
+                }
                 b"TRANSACTION" => {
                     self.count(Step::Transaction);
                     return None;
                 }
                 b"NAMES" if scope == Scope::None => {
                     self.names_only = true;
+                    self.sets.results = Results::AsConnection;
                     self.sets.unreported.add(Setting::COLLATION);
                     self.count(Step::Value);
                 }
                 b"CHARACTER" if scope == Scope::None => {
+                    self.sets.results = Results::Own;
                     self.sets.unreported.add(Setting::COLLATION);
                     self.count(Step::Character);
                 }
                 b"CHARSET" if scope == Scope::None => {
+                    self.sets.results = Results::Own;
                     self.sets.unreported.add(Setting::COLLATION);
                     self.count(Step::Value);
                 }
@@ -134,7 +160,17 @@ impl SetReader {
         if scope == Scope::Global {
             return None;
         }
-        if name.eq_ignore_ascii_case(b"character_set_connection") {
+        self.passing_mode |= self.for_statement && name.eq_ignore_ascii_case(b"sql_mode");
+        let is_connection = name.eq_ignore_ascii_case(b"character_set_connection");
+        if name.eq_ignore_ascii_case(b"character_set_results") {
+            self.sets.results = Results::Own;
+        } else if self.sets.results == Results::AsConnection
+            && (is_connection || name.eq_ignore_ascii_case(b"collation_connection"))
+        {
+            // Behind `NAMES`: results have the collation that came with these, whatever the connection has now.
+            return Some(Pin::Set);
+        }
+        if is_connection {
             self.sets.unreported.add(Setting::COLLATION);
             return None;
         }

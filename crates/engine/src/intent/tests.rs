@@ -117,6 +117,17 @@ fn whatever_leaves_state_behind_pins() {
 }
 
 #[test]
+fn what_is_set_for_one_statement_hides_nothing_of_it() {
+    let text = "SET STATEMENT sql_mode = 'ANSI' FOR SELECT 1";
+    assert!(read(text).passing_mode);
+    assert_eq!(read(text).pin, Some(Pin::Set));
+    let text = "SET STATEMENT sort_buffer_size = (SELECT 1 FOR UPDATE) FOR KILL 5";
+    assert!(!read(text).passing_mode && read(text).is_kill);
+    assert!(!read("SET sql_mode = 'ANSI'").passing_mode);
+    assert!(read("SET STATEMENT a = 1 FOR SELECT LAST_INSERT_ID()").asks_insert_id);
+}
+
+#[test]
 fn who_may_make_an_insert_id_is_known() {
     use Inserts::{No, Reported, Unreported};
     for (text, inserts) in [

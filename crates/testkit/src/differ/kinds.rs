@@ -48,7 +48,6 @@ pub(super) const TOPICS: &[&[Topic]] = &[
 
 /// Words of kinds that Flifo is known to answer otherwise, and why. Whoever changes that takes them off.
 pub(super) const UNSETTLED: &[(&str, &str)] = &[
-    ("KILL CONNECTION_ID", "Flifo's own id reaches the server"),
     ("COUNT()", "counts of the statement before are refused, or wrong behind a fix-up"),
     ("FOUND_ROWS", "see above"),
     ("SHOW WARNINGS", "refused when another client has used the link"),
@@ -56,12 +55,6 @@ pub(super) const UNSETTLED: &[(&str, &str)] = &[
     ("SHOW COUNT", "see above"),
     ("_count", "see above"),
     ("GET DIAGNOSTICS", "see above"),
-    ("@@sql_mode, \"x\"", "prepared again under another sql_mode, it is read otherwise"),
-    (":reset", "the last insert id of the link shows"),
-    ("LAST_INSERT_ID", "now and then the last insert id of another client on the same link shows"),
-    ("last_insert_id", "see above"),
-    ("@@identity", "see above"),
-    ("SET STATEMENT sql_mode", "flags of the one statement are taken for the session's"),
 ];
 
 /// What most programs ask again and again: it tells of state that leaked.
