@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use link::Address;
 use link::login::Credential;
-use sys::process::{CpuTime, Switches, cpu_time, switches};
+use sys::account::{CpuTime, Switches, stat, switches};
 
 use crate::figures::histogram::ms;
 use crate::interrupt::Interrupt;
@@ -283,9 +283,9 @@ fn all_switches(pids: &[u32]) -> Result<Switches> {
 fn all_cpu(pids: &[u32]) -> Result<CpuTime> {
     let mut sum = CpuTime::default();
     for pid in pids {
-        let one = cpu_time(*pid).context("the server or its proxy is gone")?;
-        sum.user += one.user;
-        sum.system += one.system;
+        let one = stat(*pid).context("the server or its proxy is gone")?;
+        sum.user += one.cpu.user;
+        sum.system += one.cpu.system;
     }
     Ok(sum)
 }

@@ -33,7 +33,7 @@ fn a_schema_that_is_dropped_on_the_way_is_unknown_at_once() {
     let mut client = shared.client();
     drop(shared.client());
     ok(&mut client, "DROP DATABASE login_dropped");
-    let error = shared.try_client().expect_err("no such schema");
+    let error = shared.client_in("login_dropped").expect_err("no such schema");
     assert!(matches!(error, Problem::Refused { code: 1049, .. }), "{error:?}");
     ok(&mut client, "CREATE DATABASE login_dropped");
     assert_eq!(ok(&mut shared.client(), "SELECT DATABASE()"), "login_dropped");
@@ -44,10 +44,10 @@ fn a_schema_that_is_dropped_out_of_sight_is_unknown_at_once() {
     let shared = Shared::start("login_hidden");
     server().sql("CREATE DATABASE login_other").expect("a schema");
     let mut client = shared.client();
-    drop(shared.try_client_in("login_other").expect("a login"));
+    drop(shared.client_in("login_other").expect("a login"));
     ok(&mut client, "EXECUTE IMMEDIATE CONCAT('DROP DATABASE ', 'login_other')");
     // It keeps the only link.
     drop(client);
-    let error = shared.try_client_in("login_other").expect_err("no such schema");
+    let error = shared.client_in("login_other").expect_err("no such schema");
     assert!(matches!(error, Problem::Refused { code: 1049, .. }), "{error:?}");
 }

@@ -61,33 +61,28 @@ impl Shared {
 
     /// A client of the proxy, in the test's schema.
     pub(crate) fn client(&self) -> Client {
-        self.connect(self.flifo.port()).expect("a login")
+        self.client_in(&self.schema).expect("a login")
     }
 
-    /// As [`Self::client`], if it is let in.
-    pub(crate) fn try_client(&self) -> Result<Client, Problem> {
-        connect(self.flifo.port(), &self.schema)
-    }
-
-    /// As [`Self::try_client`], in another schema.
-    pub(crate) fn try_client_in(&self, schema: &str) -> Result<Client, Problem> {
-        connect(self.flifo.port(), schema)
+    /// A client of the proxy in this schema, if it is let in.
+    pub(crate) fn client_in(&self, schema: &str) -> Result<Client, Problem> {
+        self.connect(self.flifo.port(), schema)
     }
 
     /// A client of the server itself, in the test's schema.
     pub(crate) fn direct(&self) -> Client {
-        self.connect(self.server).expect("a login")
+        self.connect(self.server, &self.schema).expect("a login")
     }
 
-    fn connect(&self, port: u16) -> Result<Client, Problem> {
+    fn connect(&self, port: u16, schema: &str) -> Result<Client, Problem> {
         let address = Address::Tcp { host: "127.0.0.1".to_owned(), port };
-        Client::builder(address, USER, &self.password).schema(&self.schema).connect()
+        Client::builder(address, USER, &self.password).schema(schema).connect()
     }
 
     /// Another client gets a statement through: nobody keeps the only link.
     pub(crate) fn is_free(&self) -> bool {
         // The schema is checked on the link already.
-        self.connect(self.flifo.port()).is_ok_and(|mut it| it.query("SELECT 1").is_ok())
+        self.client_in(&self.schema).is_ok_and(|mut it| it.query("SELECT 1").is_ok())
     }
 
     /// Ends the proxy. The answer tells how often it counted what has this name; of a name that ends in a dot, all

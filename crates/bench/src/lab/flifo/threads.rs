@@ -188,7 +188,7 @@ impl Floor<'_> {
     }
 
     fn look(&self) -> Result<Look> {
-        let switches = sys::process::switches(std::process::id())?;
+        let switches = sys::account::switches(std::process::id())?;
         Ok(Look {
             at: self.clock.now(),
             switches: switches.voluntary + switches.involuntary,
