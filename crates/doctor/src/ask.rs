@@ -85,29 +85,6 @@ impl Server {
         Some(begun.elapsed())
     }
 
-    /// The server's process, if it runs on this machine and can be seen from here.
-    pub fn pid(&self) -> Seen<u32> {
-        let stream = self.link.talk.stream();
-        let found = match (&self.address, stream.peer()) {
-            // Of another world of processes the kernel tells none.
-            (_, Peer::Unix { pid, .. }) => match pid.map(u32::try_from) {
-                Some(Ok(pid)) => pid,
-                _ => return hidden(),
-            },
-            (Address::Tcp { port, .. }, Peer::Tcp(peer)) if is_here(peer.ip(), stream) => {
-                match sys::sockets::listener(*port) {
-                    Some(pid) => pid,
-                    None => return Seen::Denied(format!("who listens on port {port}")),
-                }
-            }
-            _ => return Seen::Unknown("the server runs on another machine".to_owned()),
-        };
-        match Tree::live().exists(&format!("/proc/{found}")) {
-            true => Seen::Known(found),
-            false => hidden(),
-        }
-    }
-
     pub fn variables(&mut self) -> Seen<BTreeMap<String, String>> {
         self.table("SHOW GLOBAL VARIABLES")
     }
@@ -123,6 +100,11 @@ impl Server {
             .map(|running| running.saturating_sub(1))
     }
 
+    /// What an NDB Cluster's data nodes were configured with, as far as it concerns threads.
+    pub(crate) fn ndb_config(&mut self) -> Seen<BTreeMap<String, String>> {
+        self.table(NDB_CONFIG)
+    }
+
     fn table(&mut self, text: &str) -> Seen<BTreeMap<String, String>> {
         match wait(&self.runtime, async {
             self.link.rows(text).await.map_err(|error| error.to_string())
@@ -133,6 +115,38 @@ impl Server {
             }
             Err(why) => Seen::Unknown(format!("{text}: {why}")),
         }
+    }
+}
+
+/// The server's process, if it runs on this machine and can be seen from here. It need not answer
+/// anything for that.
+pub(crate) fn pid(address: &Address) -> Seen<u32> {
+    let runtime = match Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return Seen::Unknown(error.to_string()),
+    };
+    let dial = async { link::dial::dial(address).await.map_err(|error| error.to_string()) };
+    let stream = match wait(&runtime, dial) {
+        Ok(stream) => stream,
+        Err(why) => return Seen::Unknown(format!("{address}: {why}")),
+    };
+    let found = match (address, stream.peer()) {
+        // Of another world of processes the kernel tells none.
+        (_, Peer::Unix { pid, .. }) => match pid.map(u32::try_from) {
+            Some(Ok(pid)) => pid,
+            _ => return hidden(),
+        },
+        (Address::Tcp { port, .. }, Peer::Tcp(peer)) if is_here(peer.ip(), &stream) => {
+            match sys::sockets::listener(*port) {
+                Some(pid) => pid,
+                None => return Seen::Denied(format!("who listens on port {port}")),
+            }
+        }
+        _ => return Seen::Unknown("the server runs on another machine".to_owned()),
+    };
+    match Tree::live().exists(&format!("/proc/{found}")) {
+        true => Seen::Known(found),
+        false => hidden(),
     }
 }
 
@@ -180,6 +194,10 @@ fn is_here(peer: std::net::IpAddr, stream: &link::Stream) -> bool {
     peer.is_loopback() || same()
 }
 
+const NDB_CONFIG: &str = "SELECT p.param_name, MIN(v.config_value) \
+    FROM ndbinfo.config_params p JOIN ndbinfo.config_values v ON p.param_number = v.config_param \
+    WHERE p.param_name IN ('AutomaticThreadConfig', 'ThreadConfig', 'MaxNoOfExecutionThreads') \
+    GROUP BY p.param_name";
 const CAPABILITIES: Capabilities = Capabilities::LONG_PASSWORD
     .with(Capabilities::LONG_FLAG)
     .with(Capabilities::PROTOCOL_41)

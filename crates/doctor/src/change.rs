@@ -94,6 +94,11 @@ impl Change {
         })
     }
 
+    /// Whether it is made at one stroke, or not at all.
+    pub fn is_whole(&self) -> bool {
+        !matches!(self, Self::Policy { .. } | Self::Cpus { .. })
+    }
+
     pub fn apply(&self, tree: &Tree, server: &mut dyn Variables) -> io::Result<()> {
         match self {
             Self::Policy { pid, policy } => each_thread(tree, *pid, |thread| {
@@ -186,7 +191,7 @@ impl Before {
 }
 
 /// The statement that sets a variable.
-pub fn set_global(name: &str, value: &str) -> String {
+pub(crate) fn set_global(name: &str, value: &str) -> String {
     if value.parse::<f64>().is_ok() {
         return format!("SET GLOBAL {name} = {value}");
     }
@@ -194,7 +199,7 @@ pub fn set_global(name: &str, value: &str) -> String {
 }
 
 /// Begins an undo script.
-pub const SCRIPT: &str = "#!/bin/sh\n\
+pub(crate) const SCRIPT: &str = "#!/bin/sh\n\
     # Undoes what `flifo doctor --fix` has changed, the last first.\n\
     # A process that has ended since, or another one of its number, is left alone.\n\
     same() { [ \"$(sed 's/.*) //' \"/proc/$1/stat\" 2>/dev/null | cut -d' ' -f20)\" = \"$2\" ]; }\n";
@@ -254,3 +259,6 @@ fn quote(text: &str) -> String {
 /// Threads are born in these as well; a server that makes threads without end is not waited for.
 const ROUNDS_MAX: usize = 8;
 const NO_SUCH_PROCESS: i32 = 3;
+
+#[cfg(test)]
+mod tests;

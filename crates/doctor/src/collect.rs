@@ -13,14 +13,14 @@ use sys::{cgroup, network, peers, power, scheduling, threads, topology};
 use crate::facts::{Client, Facts, Machine, Process, Rights};
 
 /// Everything but the server's own word and the load.
-pub fn facts(tree: &Tree, server: Seen<u32>, proxy: Option<u32>) -> Facts {
+pub(crate) fn facts(tree: &Tree, server: &Seen<u32>, proxy: Option<u32>) -> Facts {
     let mut facts = Facts { machine: machine(tree), rights: rights(tree), ..Facts::default() };
     facts.clients = server.and_then(|pid| clients(tree, *pid, proxy));
-    facts.server.process = server.map(|pid| process(tree, pid));
+    facts.server.process = server.and_then(|pid| Seen::Known(process(tree, *pid)));
     facts
 }
 
-pub fn machine(tree: &Tree) -> Machine {
+fn machine(tree: &Tree) -> Machine {
     let settings = SETTINGS.iter().map(|name| ((*name).to_owned(), kernel::setting(tree, name)));
     let slice = if tree.is_live() {
         scheduling::slice(std::process::id()).map(|it| it.as_micros() as u64)
@@ -68,7 +68,7 @@ fn rights(tree: &Tree) -> Rights {
     Rights { status, io_uring }
 }
 
-pub fn process(tree: &Tree, pid: u32) -> Process {
+fn process(tree: &Tree, pid: u32) -> Process {
     Process {
         pid,
         line: threads::line(tree, pid),
@@ -127,12 +127,12 @@ fn clients(tree: &Tree, server: u32, proxy: Option<u32>) -> Seen<Vec<Client>> {
 }
 
 /// Reads how many closed connections to the server's port still hold ports.
-pub fn time_wait(tree: &Tree, port: u16) -> Seen<u64> {
+pub(crate) fn time_wait(tree: &Tree, port: u16) -> Seen<u64> {
     network::tcp(tree).map(|table| table.time_wait.get(&port).map_or(0, |count| *count as u64))
 }
 
 /// The values of the counters that are numbers.
-pub fn numbers(status: &BTreeMap<String, String>) -> BTreeMap<String, f64> {
+pub(crate) fn numbers(status: &BTreeMap<String, String>) -> BTreeMap<String, f64> {
     let numbers =
         status.iter().filter_map(|(name, text)| Some((name.clone(), text.parse::<f64>().ok()?)));
     numbers.collect()
@@ -193,7 +193,7 @@ mod tests {
     fn an_empty_tree_is_unknown_and_nothing_fails() {
         let folder = tempfile::tempdir().expect("makes");
         let tree = Tree::recorded(folder.path());
-        let facts = facts(&tree, Seen::Known(7), None);
+        let facts = facts(&tree, &Seen::Known(7), None);
         assert!(facts.machine.cpus.known().is_none() && facts.machine.sched_ext.known().is_none());
         assert!(facts.server.process.known().expect("named").threads.known().is_none());
         assert!(facts.clients.known().is_none());
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn this_machine_and_this_process_are_read() {
-        let facts = facts(&Tree::live(), Seen::Known(std::process::id()), None);
+        let facts = facts(&Tree::live(), &Seen::Known(std::process::id()), None);
         let process = facts.server.process.known().expect("reads");
         assert!(process.threads.known().is_some() && process.line.known().is_some());
         assert!(facts.machine.cpus.known().is_some_and(|cpus| !cpus.is_empty()));

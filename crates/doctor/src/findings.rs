@@ -26,6 +26,8 @@ findings! {
     ndb_connections, ndb_threads, surroundings,
 }
 
+pub(crate) use self::ndb_threads::CONFIG as NDB_CONFIG;
+
 /// All answers.
 pub fn diagnose(facts: &Facts) -> Vec<Diagnosis> {
     ALL.iter().map(|finding| finding.diagnose(facts)).collect()

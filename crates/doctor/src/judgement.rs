@@ -76,7 +76,7 @@ pub enum Proof {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unknown(pub String);
 
-pub type Judged = Result<Judgement, Unknown>;
+pub(crate) type Judged = Result<Judgement, Unknown>;
 
 impl Judgement {
     pub(crate) fn ok(evidence: impl Into<String>) -> Self {

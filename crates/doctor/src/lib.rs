@@ -6,15 +6,29 @@
 mod ask;
 mod change;
 mod collect;
+mod cure;
+mod examine;
 #[cfg(test)]
 mod example;
 mod facts;
 mod findings;
 mod judgement;
+mod report;
 mod watch;
 
 pub use ask::{Account, NoServer, Server};
-pub use change::{Before, Change, SCRIPT, Variables};
+pub use change::{Change, Variables};
+pub use cure::{Outcome, Patient, Script, cure};
+pub use examine::Examination;
 pub use facts::Facts;
 pub use findings::{ALL, diagnose};
 pub use judgement::{Cure, Diagnosis, Finding, Judgement, Proof, Verdict};
+pub use report::{Colours, json, text, worst};
+pub use sys::tree::Tree;
+
+/// The name of the user that this process acts as: who asks the server, if nobody is named.
+pub fn user() -> String {
+    let (number, name) = sys::process::user();
+    let name = name.map(|name| String::from_utf8_lossy(&name).into_owned());
+    name.unwrap_or_else(|| number.to_string())
+}

@@ -17,7 +17,7 @@ use crate::facts::{Effort, Load, ThreadEffort};
 
 /// One look.
 #[derive(Debug)]
-pub struct Look {
+pub(crate) struct Look {
     at: Instant,
     times: Seen<Times>,
     server: Seen<Account>,
@@ -37,7 +37,7 @@ struct Account {
 
 impl Look {
     /// Looks at the server, its clients, and what the server said of itself.
-    pub fn take(
+    pub(crate) fn take(
         tree: &Tree,
         server: &Seen<u32>,
         clients: &[u32],
@@ -55,7 +55,7 @@ impl Look {
     }
 
     /// What came since an earlier look.
-    pub fn since(&self, before: &Self, running_max: Seen<u64>) -> Load {
+    pub(crate) fn since(&self, before: &Self, running_max: Seen<u64>) -> Load {
         let clients = self.clients.iter().filter_map(|(pid, now)| {
             let effort = effort(before.clients.get(pid)?, now);
             Some((*pid, effort.known()?.clone()))

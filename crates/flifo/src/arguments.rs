@@ -47,6 +47,9 @@ pub(crate) enum Command {
     /// Repeat on this machine what was once reported of another.
     #[command(subcommand)]
     Lab(LabCommand),
+    /// Examine a server and the machine beneath it: what is wrong, why, and what helps.
+    #[command(after_help = DOCTOR_STATUS)]
+    Doctor(Doctor),
     /// Print the completions of a shell.
     Completions {
         /// The shell.
@@ -173,6 +176,65 @@ pub(crate) struct Demo {
     #[arg(long)]
     pub(crate) keep: bool,
 }
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// The server: "/path/of.sock" or "host:port"; the one of this machine if not given.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) server: Option<String>,
+    /// Who asks the server; the user of this process if not given.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+    /// Where the password stands, if not in MYSQL_PWD.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) password_file: Option<PathBuf>,
+    /// The process that is the proxy, if it is none that is known by its name.
+    #[arg(long, value_name = "PID")]
+    pub(crate) proxy: Option<u32>,
+    /// How long to watch, best under load: "10s", "1m"; "0s" reads settings only.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = time)]
+    pub(crate) watch: Duration,
+    /// Cure what can be cured and undone, one at a time; keep what helps.
+    #[arg(long)]
+    pub(crate) fix: bool,
+    /// Do not ask before each cure.
+    #[arg(long, requires = "fix")]
+    pub(crate) yes: bool,
+    /// Where the script is written that undoes what --fix has kept.
+    #[arg(long, value_name = "FILE", default_value = "flifo-doctor-undo.sh")]
+    pub(crate) undo: PathBuf,
+    /// Print the findings as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write down what was seen, to be judged elsewhere.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) save: Option<PathBuf>,
+    /// Judge what was written down, instead of this machine.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["fix", "save", "server"])]
+    pub(crate) facts: Option<PathBuf>,
+}
+
+/// A time as people write it: a number with "ms", "s" or "m".
+fn time(text: &str) -> Result<Duration, String> {
+    let at = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    let number: u64 = number.parse().map_err(|_| "write a time such as 10s".to_owned())?;
+    let time = match unit {
+        "ms" => Duration::from_millis(number),
+        "s" | "" => Duration::from_secs(number),
+        "m" => Duration::from_secs(number.saturating_mul(60)),
+        _ => return Err("write a time such as 10s".to_owned()),
+    };
+    if time > WATCH_MAX {
+        return Err("an hour at most".to_owned());
+    }
+    Ok(time)
+}
+
+const WATCH_MAX: Duration = Duration::from_secs(3600);
+
+const DOCTOR_STATUS: &str = "Exit status: 0 nothing is known to be wrong, 1 something should be looked at, 2 something is bad, \
+                             64 wrong arguments, 69 no server for --fix, or a file cannot be written, 78 a wrong file of facts";
 
 /// The version, with the commit if whoever built it has put that into `FLIFO_COMMIT`.
 static VERSION: LazyLock<String> = LazyLock::new(|| {

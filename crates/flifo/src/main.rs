@@ -1,6 +1,7 @@
 //! The `flifo` command: arguments in, exit code out. Exit codes are those of `sysexits.h`.
 
 mod arguments;
+mod doctor;
 mod lab;
 mod manual;
 mod measure;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo(arguments),
         Command::Bench(command) => measure::bench(command),
         Command::Lab(command) => lab::run(command),
+        Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Completions { shell } => {
             show(&String::from_utf8_lossy(&manual::completions(shell)))
         }
