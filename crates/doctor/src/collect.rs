@@ -102,6 +102,26 @@ fn allocator(files: &[String]) -> Option<String> {
     }
 }
 
+/// Adds clients that came later, and connections that came to those that are known.
+pub(crate) fn more_clients(
+    tree: &Tree,
+    server: &Seen<u32>,
+    proxy: Option<u32>,
+    known: &mut Seen<Vec<Client>>,
+) {
+    let now = server.and_then(|pid| clients(tree, *pid, proxy));
+    let (Seen::Known(known), Seen::Known(now)) = (known, now) else { return };
+    for client in now {
+        match known.iter_mut().find(|it| it.process.pid == client.process.pid) {
+            Some(it) => {
+                it.unix = it.unix.max(client.unix);
+                it.tcp = it.tcp.max(client.tcp);
+            }
+            None => known.push(Client { is_proxy: false, ..client }),
+        }
+    }
+}
+
 fn clients(tree: &Tree, server: u32, proxy: Option<u32>) -> Seen<Vec<Client>> {
     let me = std::process::id();
     peers::clients(tree, server).map(|all| {

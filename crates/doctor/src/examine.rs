@@ -47,6 +47,10 @@ impl Examination {
             true => Seen::Unknown("not watched: --watch 10s under load".to_owned()),
             false => Seen::Known(self.watch(&pid, &facts, server, why_not)),
         };
+        // Clients that come and go are seldom there at just one moment.
+        for _ in 0..LOOKS {
+            collect::more_clients(&self.tree, &pid, self.proxy, &mut facts.clients);
+        }
         facts
     }
 
@@ -105,6 +109,8 @@ impl Examination {
 }
 
 const HANDSHAKES: usize = 3;
+/// For clients, behind the watch.
+const LOOKS: usize = 3;
 /// Between two looks at how many statements run.
 const BETWEEN: Duration = Duration::from_millis(400);
 

@@ -36,12 +36,15 @@ pub fn diagnose(facts: &Facts) -> Vec<Diagnosis> {
 /// What is said where there is no proxy to judge.
 const NO_PROXY: &str = "no proxy on this machine holds connections to the server";
 
-/// The client's thread that would run most if it could; `None` if it has none that lived long
-/// enough.
+/// The client's thread that would run most if it could; `None` if it has none that lived all the
+/// while, as clients that come and go have not.
 fn busiest<'a>(load: &'a Load, client: &Client) -> Result<Option<&'a ThreadEffort>, Unknown> {
     match load.clients.get(&client.process.pid) {
         Some(effort) => Ok(effort.busiest()),
-        None => Err(Unknown(format!("{} was not watched", client.process.name()))),
+        None if client.is_proxy => {
+            Err(Unknown(format!("{} was not there all the while", client.process.name())))
+        }
+        None => Ok(None),
     }
 }
 

@@ -19,7 +19,10 @@ fn judge(facts: &Facts) -> Judged {
         .parse()
         .map_err(|_| crate::judgement::Unknown("net.core.somaxconn is no number".to_owned()))?;
     let ever = need(&facts.machine.listen_overflows)?;
-    let now = need(&facts.load()?.listen_overflows)?;
+    let load = facts.load()?;
+    let now = need(&load.listen_overflows)?;
+    // The kernel counts for the whole machine: where nobody connects to this server, it was another.
+    let is_ours = load.rate("Connections")? > CONNECTS;
     let text = format!(
         "back_log {queue}, at most {most} by the kernel; {now} dropped while watched, {ever} since boot"
     );
@@ -29,7 +32,9 @@ fn judge(facts: &Facts) -> Judged {
         "sysctl -w net.core.somaxconn=4096, and a pool so that fewer connect: `flifo run`".to_owned()
     };
     Ok(match (*now, queue) {
-        (1.., _) => Judgement::bad(text).remedy(remedy),
+        (1.., _) if is_ours => Judgement::bad(text).remedy(remedy),
+        (1.., _) => Judgement::warn(format!("{text}; hardly anybody connects to this server"))
+            .remedy("ss --listening --tcp   # whose queue is full?"),
         (0, 0..TINY) => Judgement::warn(text).remedy(remedy),
         (0, queue) if most < queue => Judgement::warn(text)
             .remedy(format!("sysctl -w net.core.somaxconn={queue}   # and restart the server")),
@@ -38,20 +43,28 @@ fn judge(facts: &Facts) -> Judged {
 }
 
 const WISHED: u64 = 1024;
+/// In a second.
+const CONNECTS: f64 = 2.0;
 /// What no server has by itself.
 const TINY: u64 = 50;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::example::{after, load, set_variable};
+    use crate::example::{after, load, set_rate, set_variable};
     use crate::judgement::Verdict;
     use sys::tree::Seen::Known;
 
     #[test]
     fn connections_that_are_dropped_are_told() {
-        let judgement = after(FINDING, |facts| load(facts).listen_overflows = Known(17));
+        let judgement = after(FINDING, |facts| {
+            load(facts).listen_overflows = Known(17);
+            set_rate(facts, "Connections", 50.0);
+        });
         assert_eq!(judgement.verdict, Verdict::Bad);
+        // It need not be this server's queue.
+        let other = after(FINDING, |facts| load(facts).listen_overflows = Known(17));
+        assert_eq!(other.verdict, Verdict::Warn);
         assert!(judgement.remedy.is_some_and(|it| it.contains("back_log = 1024")));
     }
 

@@ -9,6 +9,7 @@ mod benching;
 mod comparing;
 mod corpus;
 mod differ;
+mod doctor;
 mod hostile_clients;
 mod hostile_commands;
 mod hostile_servers;
