@@ -26,7 +26,8 @@ pub struct Reading {
 ///
 /// How much the figure follows the machine's speed is learned from the rounds themselves (a
 /// covariance analysis with one slope for both sides), and the interval pays for that. It pays too
-/// for rounds that resemble the one before: those tell less than as many independent ones.
+/// for rounds that resemble the one before, since those tell less than as many independent ones, and
+/// for every correction: the slope within a run need not hold from one run to the other.
 pub fn ratio(old: &[Reading], new: &[Reading], confidence: f64) -> Option<Estimate> {
     let (old, new) = (Side::of(old)?, Side::of(new)?);
     let count = old.count() + new.count();
@@ -46,7 +47,8 @@ pub fn ratio(old: &[Reading], new: &[Reading], confidence: f64) -> Option<Estima
         spread += apart * apart / yardsticks;
     }
     let alike = alike(&rests);
-    Estimate::around(middle, squares / freedom * spread * alike, freedom / alike, confidence)
+    let variance = squares / freedom * spread * alike + (DOUBT * slope * apart).powi(2);
+    Estimate::around(middle, variance, freedom / alike, confidence)
 }
 
 /// The ratio of which each of these is one reading. Averaged are the logarithms, so that a target
@@ -190,6 +192,8 @@ fn ln_gamma(x: f64) -> f64 {
 
 /// Of fewer rounds in all, a slope would be learned from too little.
 const SLOPE_FROM: f64 = 8.0;
+/// The standard error of a correction, as a share of it.
+const DOUBT: f64 = 0.5;
 /// Of a handful of rounds, chance makes correlations up to one.
 const ALIKE_MAX: f64 = 0.7;
 const FAR: f64 = 1e9;
@@ -271,9 +275,15 @@ mod tests {
         let slow = calm.map(|speed| speed * 1.15);
         let (old, same, worse) = (beside(100.0, &calm), beside(100.0, &slow), beside(95.0, &slow));
         let equal = ratio(&old, &same, 0.99).expect("has one");
-        assert!(equal.low < 1.0 && 1.0 < equal.high && equal.high < 1.02, "{equal:?}");
+        assert!(
+            equal.low < 1.0 && 1.0 < equal.high && (equal.ratio - 1.0).abs() < 0.002,
+            "{equal:?}"
+        );
         let found = ratio(&old, &worse, 0.99).expect("has one");
-        assert!((found.ratio - 0.95).abs() < 0.003 && found.high < 0.97, "{found:?}");
+        assert!((found.ratio - 0.95).abs() < 0.003, "{found:?}");
+        assert!(1.0 < found.high, "so large a correction is not trusted that far: {found:?}");
+        let near = ratio(&old, &beside(95.0, &calm), 0.99).expect("has one");
+        assert!(near.high < 0.96, "{near:?}");
         let without = ratio(&blind(&old), &blind(&worse), 0.99).expect("has one");
         assert!(without.ratio < 0.8, "{without:?}");
         let half = ratio(&blind(&old), &worse, 0.99);

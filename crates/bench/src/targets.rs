@@ -98,6 +98,14 @@ impl Target {
         Ok(Self { kind, address: Address::Port(port), proxy: Some(proxy) })
     }
 
+    /// The same address for clients of our own.
+    pub fn link_address(&self) -> link::Address {
+        match &self.address {
+            Address::Socket(path) => link::Address::Unix(path.clone()),
+            Address::Port(port) => link::Address::Tcp { host: "127.0.0.1".into(), port: *port },
+        }
+    }
+
     /// The proxy's process, if there is a proxy.
     pub fn proxy_pid(&self) -> Option<u32> {
         self.proxy.as_ref().map(Proxy::pid)

@@ -22,8 +22,12 @@ pub struct Simulated {
     pub noise: f64,
     /// How far all rounds of a cell do together, since no two runs find the same machine.
     pub drift: f64,
-    /// All times are multiplied by it.
+    /// All times of the targets are multiplied by it.
     pub slowness: f64,
+    /// So much slower is the machine itself, and with it the generator.
+    pub machine: f64,
+    /// How far the machine's speed wanders from round to round, as a share.
+    pub unsteady: f64,
 }
 
 impl Default for Simulated {
@@ -37,6 +41,8 @@ impl Default for Simulated {
             noise: 0.01,
             drift: 0.002,
             slowness: 1.0,
+            machine: 1.0,
+            unsteady: 0.0,
         }
     }
 }
@@ -50,8 +56,14 @@ impl Simulated {
                 for (index, target) in self.targets.iter().enumerate() {
                     let slower = self.slowness * (1.0 + chance.normal() * self.drift);
                     let rounds = (1..=self.rounds).map(|number| {
-                        let slower = slower * (1.0 + chance.normal() * self.noise);
-                        round(number, size, index, *clients, slower, &mut chance)
+                        let machine = self.machine * (1.0 + chance.normal() * self.unsteady);
+                        let slower = slower * machine * (1.0 + chance.normal() * self.noise);
+                        let mut round = round(number, size, index, *clients, slower, &mut chance);
+                        for own in round.processes.iter_mut().filter(is_generator) {
+                            own.user_us *= machine;
+                            own.system_us *= machine;
+                        }
+                        round
                     });
                     cells.push(Cell {
                         target: target.clone(),
@@ -136,6 +148,10 @@ impl Chance {
         let (far, angle) = (self.share(), self.share());
         (-2.0 * far.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
     }
+}
+
+fn is_generator(process: &&mut ProcessFigures) -> bool {
+    process.role == Role::Generator
 }
 
 fn target((index, name): (usize, &String)) -> Target {

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use link::Address;
 use link::login::Credential;
 
 use super::{About, Experiment, Finding, Lab, Undo};
@@ -20,7 +19,6 @@ use crate::figures::accounts::Accounts;
 use crate::load::{self, Account, Order};
 use crate::private_server::PrivateServer;
 use crate::results::{Arrivals, Pacing, Process, ProcessFigures, Protocol, Role};
-use crate::sysbench;
 use crate::targets::{Kind, Setup, Target};
 use crate::workloads::Workload;
 use crate::workloads::random::Distribution;
@@ -220,13 +218,9 @@ impl Stage {
         target: &Target,
         length: Duration,
     ) -> Result<Order> {
-        let address = match &target.address {
-            sysbench::Address::Socket(path) => Address::Unix(path.clone()),
-            sysbench::Address::Port(port) => Address::Tcp { host: "127.0.0.1".into(), port: *port },
-        };
         let per_connection = (way.pace != Pace::Staying).then_some(1);
         Ok(Order {
-            address,
+            address: target.link_address(),
             account: Account {
                 user: PrivateServer::USER.into(),
                 credential: Credential::Password(self.server.password().into()),

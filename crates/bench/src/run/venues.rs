@@ -14,7 +14,6 @@ use crate::interrupt::Interrupt;
 use crate::load::{Account, connect_once};
 use crate::private_server::PrivateServer;
 use crate::results::{Process, Role, Target};
-use crate::sysbench;
 use crate::targets::{self, Kind, Setup};
 use crate::workloads::tables::{self, Extent};
 
@@ -73,12 +72,7 @@ impl Venues {
         let setup = Setup { flifo: options.flifo.clone(), workers: None, clients_max: most };
         for kind in &options.start {
             let target = targets::Target::start(*kind, &server, &setup, interrupt)?;
-            let address = match &target.address {
-                sysbench::Address::Port(port) => {
-                    Address::Tcp { host: "127.0.0.1".into(), port: *port }
-                }
-                sysbench::Address::Socket(path) => Address::Unix(path.clone()),
-            };
+            let address = target.link_address();
             let account = options.account(&address, server.password())?;
             let mut visited = visit(kind.name(), &address.to_string(), &account, &address)?;
             visited.address = kind.name().to_owned();

@@ -35,6 +35,24 @@ fn nothing_is_found_between_equal_runs() {
 }
 
 #[test]
+fn a_machine_that_has_slowed_down_is_no_change_of_its_targets() {
+    let of = |seed, machine| {
+        Simulated { machine, unsteady: 0.06, rounds: 10, ..run(seed, 1.0) }.results()
+    };
+    for trial in 1..=TRIALS {
+        let (old, slow) = (of(trial, 1.0), of(trial + 1000, 1.12));
+        let text = compare(&old, &slow).text(bench::table::Colours::Off);
+        assert!(text.starts_with("Nothing changed beyond noise."), "trial {trial}: {text}");
+        let mut blind = slow.clone();
+        blind.version = "another".into();
+        assert!(
+            compare(&old, &blind).is_worse(),
+            "trial {trial}: the yardstick made no difference"
+        );
+    }
+}
+
+#[test]
 fn noise_that_hides_a_change_is_admitted() {
     let loud = |seed, slowness| Simulated { noise: 0.08, ..run(seed, slowness) }.results();
     let text = compare(&loud(1, 1.0), &loud(2, 1.0)).text(bench::table::Colours::Off);
