@@ -1,7 +1,7 @@
 //! `flifo bench compare`: what changed between two runs, beyond what rounds differ by anyway.
 //!
 //! Judges files, and measures nothing. A figure counts as changed when two things hold: its
-//! interval, which holds for all cells of the figure at once, leaves out "no change"; and the change
+//! interval, which holds for all that is judged at once, leaves out "no change"; and the change
 //! is at least [`LEAST`], since two runs of one program never find quite the same machine, which
 //! the rounds of neither can tell. Invariants: every cell that both files have is judged or said to
 //! have too few rounds; cells that only one has are named.
@@ -59,7 +59,7 @@ pub enum Verdict {
 pub fn compare(old: &Results, new: &Results) -> Comparison {
     let pairs: Vec<(&Cell, &Cell)> =
         old.cells.iter().filter_map(|cell| Some((cell, partner(cell, new)?))).collect();
-    let confidence = each_of(pairs.len(), TOGETHER);
+    let confidence = each_of(pairs.len() * JUDGED.len(), TOGETHER);
     let yardstick = yardstick(old, new);
     let mut changes = Vec::new();
     for measure in JUDGED {
@@ -106,7 +106,7 @@ impl Comparison {
         }
         let _ = write!(
             text,
-            "\nA change counts if its interval, which holds for all cells of the figure at once with\n\
+            "\nA change counts if its interval, which holds for all of them at once with\n\
              {} % confidence, leaves out 0, and if it is at least {} %.\n",
             TOGETHER * 100.0,
             number(LEAST * 100.0)
@@ -275,17 +275,19 @@ fn percent(ratio: f64) -> String {
     format!("{:+.1} %", (ratio - 1.0) * 100.0)
 }
 
-/// The figures that are judged. The longest latency of a round is one event and says nothing; the
+/// The figures that are judged. The fastest twentieth of the transactions tells most where others
+/// share the machine: it had the CPU to itself. The longest latency of a round is one event and says nothing; the
 /// mean in a closed loop is the throughput once more.
-const JUDGED: [Measure; 6] = [
+const JUDGED: [Measure; 7] = [
     Measure::StatementsPerSecond,
+    Measure::P5Ms,
     Measure::P50Ms,
     Measure::P95Ms,
     Measure::P99Ms,
     Measure::ServerCpuUs,
     Measure::ProxyCpuUs,
 ];
-/// Confidence in all intervals of a figure together.
+/// Confidence in all intervals together.
 const TOGETHER: f64 = 0.99;
 /// Changes below this are not told: the machine itself changes by as much between two runs.
 pub const LEAST: f64 = 0.02;

@@ -10,6 +10,7 @@ pub fn of(measure: Measure) -> (&'static str, &'static str) {
         Measure::StatementsPerSecond => ("throughput", "statements a second"),
         Measure::TransactionsPerSecond => ("transactions", "transactions a second"),
         Measure::MeanMs => ("mean latency", "ms"),
+        Measure::P5Ms => ("latency p5", "ms"),
         Measure::P50Ms => ("latency p50", "ms"),
         Measure::P95Ms => ("latency p95", "ms"),
         Measure::P99Ms => ("latency p99", "ms"),

@@ -1,0 +1,83 @@
+//! Measures `flifo bench compare` itself: does it find a slowdown that was planted, and nothing
+//! between equal runs?
+//!
+//! `cargo run --release -p bench --example planted -- target/release/flifo 10` makes ten trials of
+//! three runs each, every one with a fresh private server: two equal runs, and one whose statements
+//! have a twentieth more to do. They let the server hash: work that stays in a CPU's registers varies
+//! little on a machine whose caches others share, and all trials are over in ten minutes.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use bench::compare::{Change, Verdict, compare};
+use bench::results::{Measure, Results};
+
+/// Hashes for a statement: about a millisecond.
+const HASHES: u32 = 2000;
+/// A twentieth more.
+const SLOWER: u32 = 2100;
+const SHOWN: [Measure; 3] = [Measure::StatementsPerSecond, Measure::P5Ms, Measure::ServerCpuUs];
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let flifo = arguments.next().context("say where flifo is, and how many trials there are")?;
+    let trials: u32 = arguments.next().map_or(Ok(10), |text| text.parse())?;
+    let folder = tempfile::tempdir()?;
+    let (mut found, mut quiet) = (0, 0);
+    for trial in 1..=trials {
+        let old = run(&flifo, folder.path(), HASHES)?;
+        let same = run(&flifo, folder.path(), HASHES)?;
+        let slower = run(&flifo, folder.path(), SLOWER)?;
+        let equal = compare(&old, &same).changes;
+        let planted = compare(&old, &slower).changes;
+        let is_found = planted.iter().any(|it| it.verdict == Verdict::Worse);
+        let is_quiet = !equal.iter().any(is_change);
+        found += u32::from(is_found);
+        quiet += u32::from(is_quiet);
+        println!("trial {trial}: {}", if is_found { "found" } else { "missed" });
+        equal.iter().filter(|it| is_change(it)).for_each(|it| say("  FALSE ", it));
+        let is_shown = |it: &&Change| SHOWN.contains(&it.measure);
+        equal.iter().filter(is_shown).for_each(|it| say("  equal  ", it));
+        planted.iter().filter(is_shown).for_each(|it| say("  planted", it));
+    }
+    println!("found {found} of {trials}; nothing between equal runs in {quiet} of {trials}");
+    Ok(())
+}
+
+/// One run, as a user would have it.
+fn run(flifo: &str, folder: &Path, hashes: u32) -> Result<Results> {
+    let (script, json) = (folder.join("hash.sql"), folder.join("run.json"));
+    let text =
+        format!("SELECT BENCHMARK({hashes}, SHA2(c, 256)) FROM sbtest{{table}} WHERE id={{id}};\n");
+    fs::write(&script, text)?;
+    let workload = format!("script:{}", script.display());
+    let status = Command::new(flifo)
+        .args(["bench", "run", "--start", "direct", "--tables", "1", "--rows", "10000"])
+        .args(["--workloads", &workload, "--clients", "1", "--rounds", "40"])
+        .args(["--seconds", "0.25", "--warm-up", "0.05", "--json"])
+        .arg(&json)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()?;
+    ensure!(status.success(), "flifo bench run ended with {status}");
+    Ok(serde_json::from_str(&fs::read_to_string(&json)?)?)
+}
+
+fn is_change(change: &Change) -> bool {
+    matches!(change.verdict, Verdict::Better | Verdict::Worse)
+}
+
+fn say(what: &str, change: &Change) {
+    let Change { measure, ratio, interval, .. } = change;
+    let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+    if let (Some(ratio), Some((low, high))) = (ratio, interval) {
+        println!(
+            "{what} {measure:?}: {:+.1} % ({:+.1} to {:+.1})",
+            percent(*ratio),
+            percent(*low),
+            percent(*high)
+        );
+    }
+}
