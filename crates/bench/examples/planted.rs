@@ -3,8 +3,8 @@
 //!
 //! `cargo run --release -p bench --example planted -- target/release/flifo 10` makes ten trials of
 //! three runs each, every one with a fresh private server: two equal runs, and one whose statements
-//! have a twentieth more to do. They let the server hash: work that stays in a CPU's registers varies
-//! little on a machine whose caches others share, and all trials are over in ten minutes.
+//! have a twentieth more to do. One client lets the server hash: a twentieth more hashes is a
+//! twentieth more work, whatever the machine.
 
 use std::fs;
 use std::path::Path;
