@@ -29,9 +29,9 @@ pub(crate) const START: u32 = 16;
 const FLOOR: u32 = 2;
 
 impl Steer {
-    pub(crate) fn new(workers: usize, links_max: u32) -> Self {
+    pub(crate) fn new(workers: usize, links_max: u32, rhythm: Rhythm) -> Self {
         let bounds = Bounds { floor: FLOOR, ceiling: links_max, start: START };
-        let auto = Auto::new(bounds, Rhythm::Own, now());
+        let auto = Auto::new(bounds, rhythm, now());
         let seen = (0..workers).map(|_| Mutex::default()).collect();
         Self { seen, auto: Mutex::new(auto) }
     }

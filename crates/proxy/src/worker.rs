@@ -95,7 +95,7 @@ impl Shared {
     ) -> Self {
         let workers = mailboxes.len();
         let is_auto = plan.server.limit.is_none();
-        let steer = is_auto.then(|| Steer::new(workers, plan.server.links_max));
+        let steer = is_auto.then(|| Steer::new(workers, plan.server.links_max, plan.server.rhythm));
         let limit = plan.server.limit.or_else(|| steer.as_ref().map(Steer::limit)).unwrap_or(1);
         Self {
             steer,

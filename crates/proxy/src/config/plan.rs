@@ -9,6 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use engine::limit::Rhythm;
 use wire::auth::{Plugin, Secret, native, sha_crypt};
 
 /// Everything that Flifo has been told.
@@ -44,6 +45,8 @@ pub struct Server {
     pub name: String,
     /// Statements that run at once; without a number, as many as prove best.
     pub limit: Option<u32>,
+    /// What it goes by where it finds itself.
+    pub rhythm: Rhythm,
     pub links_max: u32,
     /// Statements written to one shared link at once.
     pub pipeline: u32,
@@ -185,6 +188,7 @@ impl Default for Server {
             address: None,
             name: "main".to_owned(),
             limit: Some(64),
+            rhythm: Rhythm::Own,
             links_max: 128,
             pipeline: 8,
             tls: link::tls::ForLinks::default(),

@@ -1,5 +1,6 @@
 //! Options of the server behind Flifo.
 
+use engine::limit::Rhythm;
 use link::tls::Mode;
 
 use super::{FIRST, Row, Section, paths};
@@ -69,8 +70,23 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   work with a few statements per CPU, and loses much when hundreds compete. The \
                   default suits a server of 16 to 32 CPUs; on a smaller machine take two to four \
                   for each CPU. \"auto\" finds the number while statements wait, by trying a few \
-                  more and a few fewer; it is for one Flifo in front of a server.",
+                  more and a few fewer; where several Flifos share a server, see \
+                  `server.rhythm`.",
             elsewhere: &[("MariaDB", "thread_pool_size"), ("MySQL", "innodb_thread_concurrency")],
+            since: FIRST,
+        },
+        Row {
+            name: "rhythm",
+            form: Form::Choice(&Named {
+                values: &[("own", Rhythm::Own), ("clock", Rhythm::Clock)],
+                place: |plan: &mut Plan| &mut plan.server.rhythm,
+            }),
+            example: None,
+            doc: "What a limit of \"auto\" goes by. \"own\" is for one Flifo in front of a server. \
+                  \"clock\" is for several: all try more at the same time, and fewer at the same \
+                  time, so that each measures the server and not the others. They need clocks that \
+                  differ by less than 100 ms, and each must say \"clock\".",
+            elsewhere: &[],
             since: FIRST,
         },
         Row {
