@@ -7,6 +7,7 @@
 //! those measured here, and are marked as its own.
 
 mod flifo;
+mod limit;
 mod pagefaults;
 mod report;
 mod undo;
@@ -22,6 +23,7 @@ use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 
 use self::flifo::Flifo;
+use self::limit::AutoLimit;
 pub use self::pagefaults::{PageFaults, Treatment};
 pub use self::report::{json, page, text};
 pub use self::undo::Undo;
@@ -120,7 +122,7 @@ pub fn all(options: &Options) -> Vec<Box<dyn Entry>> {
         round: options.length.unwrap_or(own.round),
         ..own
     };
-    vec![Box::new(pagefaults), Box::new(Flifo::new(options))]
+    vec![Box::new(pagefaults), Box::new(Flifo::new(options)), Box::new(AutoLimit::new(options))]
 }
 
 /// The experiment of this name.

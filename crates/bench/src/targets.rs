@@ -159,6 +159,11 @@ impl Proxy {
     pub(crate) fn pid(&self) -> u32 {
         self.running.pid()
     }
+
+    /// Where what it says is written.
+    pub(crate) fn log(&self) -> &Path {
+        &self.log
+    }
 }
 
 /// Tells whether a port sends a server's first packet: in this protocol the server speaks first.

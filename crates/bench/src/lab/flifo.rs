@@ -13,10 +13,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::ways::{self, FlifoSetup, Limit, Load, Sharing, Turn, Way};
+use super::ways::{self, FlifoSetup, Limit, Load, Log, Sharing, Turn, Way};
 use super::{About, Experiment, Finding, Lab, Options, Undo};
 use crate::interrupt::Interrupted;
 use crate::private_server::PrivateServer;
+use crate::programs::HAPROXY;
 use crate::workloads::tables::Extent;
 use crate::workloads::{Shape, Workload};
 
@@ -153,7 +154,8 @@ impl Experiment for Flifo {
     }
 
     fn treatments(&self) -> (Vec<Part>, Vec<String>) {
-        (self.parts.clone(), vec![])
+        let missing = HAPROXY.find().err().map(|error| format!("HAProxy was not tried: {error:#}"));
+        (self.parts.clone(), missing.into_iter().collect())
     }
 
     fn name(&self, part: &Part) -> String {
@@ -206,11 +208,12 @@ impl Flifo {
         };
         let server = start(&[])?;
         let pool = start(&["--thread-handling=pool-of-threads".to_owned()])?;
-        let mut ways = vec![
-            (Route::Direct, Way::direct(&server)?),
-            (Route::ThreadPool, Way::direct(&pool)?),
-            (Route::Haproxy, Way::haproxy("haproxy", &server, limit, lab)?),
-        ];
+        let mut ways =
+            vec![(Route::Direct, Way::direct(&server)?), (Route::ThreadPool, Way::direct(&pool)?)];
+        if HAPROXY.find().is_ok() {
+            let way = Way::haproxy("haproxy", &server, (limit, most), lab)?;
+            ways.push((Route::Haproxy, way));
+        }
         for (route, setup) in Route::flifos(limit, most) {
             let way = Way::flifo(&format!("flifo-{}", ways.len()), &server, setup, lab)?;
             if route == Route::Auto {
@@ -331,6 +334,7 @@ impl Route {
             links_max: clients + SPARE_LINKS,
             pipeline: 1,
             sharing: Sharing::Carried,
+            log: Log::Usual,
         };
         let lifo = FlifoSetup { links_max: 2 * limit, sharing: Sharing::Pooled, ..fifo };
         let pipelined = FlifoSetup { pipeline: 8, ..lifo };

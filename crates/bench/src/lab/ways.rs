@@ -4,7 +4,7 @@
 //! compared with what. Invariants: a proxy stops when its way is dropped; what a turn cost is of
 //! the same span of time as what it did.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(super) struct Way {
     account: Account,
     /// Whose CPU time and context switches count.
     pids: Vec<u32>,
-    _proxy: Option<Proxy>,
+    proxy: Option<Proxy>,
 }
 
 /// What of Flifo's configuration differs between ways.
@@ -44,6 +44,7 @@ pub(super) struct FlifoSetup {
     /// Statements written ahead on a link.
     pub(super) pipeline: u32,
     pub(super) sharing: Sharing,
+    pub(super) log: Log,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,13 @@ pub(super) enum Limit {
 pub(super) enum Sharing {
     Pooled,
     Carried,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Log {
+    Usual,
+    /// Each decision about the limit.
+    Decisions,
 }
 
 /// One turn of load.
@@ -106,16 +114,16 @@ impl Way {
     }
 
     /// Through HAProxy, which lets so many connections through to the server and keeps the others
-    /// waiting.
+    /// waiting, up to so many clients in all.
     pub(super) fn haproxy(
         name: &str,
         server: &PrivateServer,
-        maxconn: u32,
+        (maxconn, clients): (u32, u32),
         lab: &Lab,
     ) -> Result<Self> {
         let port = free_port()?;
         let path = server.folder().join(format!("{name}.cfg"));
-        write(&path, &haproxy_configuration(port, &server.socket(), maxconn))?;
+        write(&path, &haproxy_configuration(port, &server.socket(), (maxconn, clients)))?;
         let mut command = Command::new(HAPROXY.find()?);
         // In the foreground and in one process, so that it can be measured and stopped.
         command.arg("-db").arg("-f").arg(path);
@@ -137,7 +145,13 @@ impl Way {
     fn new(server: &PrivateServer, address: Address, proxy: Option<Proxy>) -> Result<Self> {
         let pid = server.pid().context("the private server does not run")?;
         let pids = std::iter::once(pid).chain(proxy.as_ref().map(Proxy::pid)).collect();
-        Ok(Self { address, account: account(server), pids, _proxy: proxy })
+        Ok(Self { address, account: account(server), pids, proxy })
+    }
+
+    /// What the proxy has logged so far.
+    pub(super) fn log(&self) -> String {
+        let read = |proxy: &Proxy| std::fs::read_to_string(proxy.log()).unwrap_or_default();
+        self.proxy.as_ref().map(read).unwrap_or_default()
     }
 
     /// Puts a load on it.
@@ -201,6 +215,9 @@ impl FlifoSetup {
             self.links_max,
             self.pipeline
         );
+        if self.log == Log::Decisions {
+            text.push_str("[logs]\nlevel = \"debug\"\nformat = \"json\"\n\n");
+        }
         // Whoever is not named is carried.
         if self.sharing == Sharing::Pooled {
             text.push_str(&format!("[[users]]\nname = {user:?}\npassword = {password:?}\n"));
@@ -227,10 +244,11 @@ fn tcp(port: u16) -> Address {
     Address::Tcp { host: "127.0.0.1".into(), port }
 }
 
-fn haproxy_configuration(port: u16, socket: &std::path::Path, maxconn: u32) -> String {
+fn haproxy_configuration(port: u16, socket: &Path, (maxconn, clients): (u32, u32)) -> String {
+    let clients_max = clients + SPARE_CLIENTS;
     let socket = socket.display();
     format!(
-        "global\n    maxconn 20000\n    nbthread 1\n\n\
+        "global\n    maxconn {clients_max}\n    nbthread 1\n\n\
          defaults\n    mode tcp\n    timeout connect 1h\n    timeout queue 1h\n    \
          timeout client 1h\n    timeout server 1h\n\n\
          listen mysql\n    bind 127.0.0.1:{port} backlog 8192\n    \
@@ -238,7 +256,7 @@ fn haproxy_configuration(port: u16, socket: &std::path::Path, maxconn: u32) -> S
     )
 }
 
-fn write(path: &PathBuf, text: &str) -> Result<()> {
+fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
@@ -291,3 +309,5 @@ fn all_cpu(pids: &[u32]) -> Result<CpuTime> {
 }
 
 const SEED: u64 = 1;
+/// For checks whether a proxy answers.
+const SPARE_CLIENTS: u32 = 64;
