@@ -135,6 +135,19 @@ struct Account {
     /// The mean time of a statement in the server, in microseconds.
     mean: f64,
     overload: Overload,
+    counts: ClassCounts,
+}
+
+/// What a class has had of a worker. Figures only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassCounts {
+    /// Statements that started, or took their turn behind another one.
+    pub started: u64,
+    /// Those that stood in line, whatever became of them.
+    pub waited: u64,
+    pub refused: u64,
+    /// Microseconds that its statements have spent in the server.
+    pub busy: u64,
 }
 
 /// How urgent it is to serve a class: the least comes first.
@@ -170,6 +183,7 @@ impl Shares {
             account.charge = account.charge.max(self.served);
         }
         account.waiting += 1;
+        account.counts.waited += 1;
     }
 
     pub(crate) fn leaves(&mut self, id: ClassId) {
@@ -205,6 +219,7 @@ impl Shares {
     fn started(&mut self, id: ClassId) {
         let account = &mut self.accounts[self.classes.index(id)];
         account.running += 1;
+        account.counts.started += 1;
         self.served = self.served.max(account.charge);
     }
 
@@ -214,6 +229,7 @@ impl Shares {
         let account = &mut self.accounts[self.classes.index(id)];
         account.running = account.running.saturating_sub(1);
         let took = took.as_micros() as f64;
+        account.counts.busy = account.counts.busy.saturating_add(took as u64);
         account.charge += took / weight;
         account.mean += (took - account.mean) / MEAN_OF;
         self.classes.cap(id).and_then(|cap| cap.give_back(worker))
@@ -224,6 +240,17 @@ impl Shares {
         if let Some(cap) = self.classes.cap(id) {
             cap.publish_waiting(worker, self.waiting(id) as usize);
         }
+    }
+
+    /// Somebody of this class is not served.
+    pub(crate) fn refuses(&mut self, id: ClassId) {
+        self.accounts[self.classes.index(id)].counts.refused += 1;
+    }
+
+    /// What each class has had, by name.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (&str, ClassCounts)> {
+        let plans = self.classes.plans.iter().map(|plan| plan.name.as_str());
+        plans.zip(self.accounts.iter().map(|account| account.counts))
     }
 
     pub(crate) fn rank(&self, id: ClassId) -> Rank {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::cap::Cap;
-use crate::classes::{ClassId, Classes, Shares};
+use crate::classes::{ClassCounts, ClassId, Classes, Shares};
 use crate::intent::Digest;
 use crate::limit::Totals;
 use crate::line::{Line, Place};
@@ -38,7 +38,7 @@ pub struct Ask {
     pub digest: Option<Digest>,
 }
 
-/// A slot that a statement has. It is given back with [`Gate::pass_on`], once.
+/// A slot that a statement has. It is given back with [`Gate::pass_on`] or [`Gate::set_down`], once.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Slot {
@@ -85,6 +85,8 @@ pub struct Counts {
     pub forced: u64,
     pub borrowed: u64,
     pub parked: u64,
+    /// Statements that left their slot because their own client kept the server waiting.
+    pub set_down: u64,
 }
 
 /// One worker's gate. `W` stands for a waiter, `L` for a link, `K` tells which links suit which clients.
@@ -151,6 +153,11 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
 
     pub const fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// What each class has had of this worker, by name.
+    pub fn class_counts(&self) -> impl Iterator<Item = (&str, ClassCounts)> {
+        self.shares.counts()
     }
 
     /// The server is in distress: it has too many connections, a lock was waited for too long, a link broke.
@@ -258,7 +265,8 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
     }
 
     /// A client whose reply was held up by itself, and whose slot was left, reads on: its statement needs a slot
-    /// again, and comes before all others. Call [`Self::next`] afterwards.
+    /// again, and comes before all others. Its digest says nothing, since only a part of it is still to run. Call
+    /// [`Self::next`] afterwards.
     pub fn come_back(&mut self, waiter: W, ask: Ask, now: Instant) -> Waiting<K> {
         self.shares.joins(ask.class);
         let place = self.again.push(Waiter { waiter, ask }, now);
@@ -316,6 +324,36 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
         };
         self.totals.add(took, is_followed);
         start
+    }
+
+    /// A statement's own client keeps the server waiting: its slot passes to whoever is next, until it comes back.
+    /// It has not ended, so nothing is learnt of it. Call [`Self::next`] until `None`, and [`Self::next_wake`],
+    /// afterwards.
+    #[allow(clippy::needless_pass_by_value, reason = "a slot is given back once")]
+    pub fn set_down(
+        &mut self,
+        slot: Slot,
+        now: Instant,
+        suits: impl Fn(&W, &L) -> bool,
+    ) -> Option<Start<W, L>> {
+        let Slot { ask, hold, since } = slot;
+        let took = now.saturating_duration_since(since);
+        let wake = self.shares.ended(self.worker, ask.class, took);
+        self.to_wake.extend(wake);
+        if hold == Hold::Parked {
+            self.bulkheads.unpark(ask.digest);
+        } else {
+            self.bulkheads.set_down(ask.digest);
+        }
+        self.bring_back(ask.digest);
+        self.counts.set_down += 1;
+        match hold {
+            Hold::Held | Hold::Forced => self.pass(now, suits).0,
+            hold => {
+                self.return_slot(hold);
+                None
+            }
+        }
     }
 
     /// The statement behind on the same link has begun, in the slot of the one before it.
@@ -409,6 +447,7 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
         let popped = if is_aside { line.pop_aside() } else { line.pop() };
         let (Waiter { waiter, ask }, _) = popped?;
         self.left(ask);
+        self.shares.refuses(ask.class);
         Some((waiter, refusal))
     }
 

@@ -22,6 +22,8 @@ struct Kind {
 #[derive(Debug)]
 pub struct Pace {
     kinds: Box<[Kind]>,
+    /// What one that is known to be short takes of late, in microseconds.
+    usual: u32,
 }
 
 /// A power of two. Applications send some hundred kinds of statements; at 16 bytes each this is 64 KiB.
@@ -34,6 +36,15 @@ const SHORT: Duration = Duration::from_millis(1);
 /// One that takes so long was not short: it kept others waiting, or would have.
 const LONG: Duration = Duration::from_millis(50);
 
+/// Where all take long, because the machine is busy, one is long only if it takes so many times as long as they do.
+const LONG_USUALS: u32 = 8;
+
+/// But never longer than this.
+const LONG_MAX: Duration = Duration::from_millis(400);
+
+/// What is usual goes over about so many statements.
+const USUAL_OF: u32 = 64;
+
 /// What a long one costs of the trust, so that of a kind only one in so many may be long.
 const LOSS: u32 = 16;
 
@@ -45,25 +56,36 @@ const TRUST_MAX: u32 = 64;
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { kinds: vec![Kind::default(); KINDS].into() }
+        Self { kinds: vec![Kind::default(); KINDS].into(), usual: 0 }
     }
 }
 
 impl Pace {
     /// Learns how long one statement took.
     pub fn learn(&mut self, digest: Digest, took: Duration) {
+        let is_long = self.long() <= took;
         let kind = &mut self.kinds[digest.0 as usize % KINDS];
         if kind.digest != digest.0 {
             *kind = Kind { digest: digest.0, least: u32::MAX, trust: 0 };
         }
-        kind.trust = match LONG <= took {
+        kind.trust = match is_long {
             true => kind.trust.saturating_sub(LOSS),
             false => (kind.trust + 1).min(TRUST_MAX),
         };
+        let is_believed = BELIEVED <= kind.trust;
         let took = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
         // The least time is forgotten by and by.
         let faded = kind.least.saturating_add(kind.least / 8).saturating_add(8);
         kind.least = took.min(faded);
+        if is_believed && !is_long {
+            self.usual = self.usual - self.usual / USUAL_OF + took / USUAL_OF;
+        }
+    }
+
+    /// A statement in front of others that has run for so long keeps them waiting. On a machine whose processors
+    /// are all busy each takes long, and to send the others again would only add to the work.
+    pub fn long(&self) -> Duration {
+        LONG.max(Duration::from_micros(u64::from(self.usual)) * LONG_USUALS).min(LONG_MAX)
     }
 
     /// Whether statements of this kind are known to be short.
@@ -125,6 +147,23 @@ mod tests {
             pace.learn(digest, Duration::from_millis(4));
         }
         assert!(!pace.is_short(digest));
+    }
+
+    #[test]
+    fn where_all_take_long_it_takes_more_to_be_long() {
+        let mut pace = Pace::default();
+        let digest = Digest(7);
+        (0..100).for_each(|_| pace.learn(digest, FAST));
+        assert_eq!(pace.long(), LONG);
+        for run in 0..1000 {
+            pace.learn(digest, if run % 8 == 0 { FAST } else { Duration::from_millis(20) });
+        }
+        assert!(pace.long() > 2 * LONG && pace.is_short(digest), "{:?}", pace.long());
+        (0..1000).for_each(|_| pace.learn(digest, Duration::from_millis(99)));
+        assert!(pace.long() <= LONG_MAX);
+        let quiet = Digest(8);
+        (0..1000).for_each(|_| pace.learn(quiet, FAST));
+        assert_eq!(pace.long(), LONG);
     }
 
     #[test]

@@ -101,6 +101,13 @@ impl Bulkheads {
         })
     }
 
+    /// One that was not parked leaves the count without having ended.
+    pub fn set_down(&mut self, digest: Option<Digest>) {
+        if let Some(kind) = self.kind(digest) {
+            kind.running = kind.running.saturating_sub(1);
+        }
+    }
+
     /// One that runs is parked.
     pub fn park(&mut self, digest: Option<Digest>) {
         self.parked += 1;

@@ -4,7 +4,6 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use engine::classes::ClassId;
 use engine::gate::{Ask, Full, Refusal, Slot, Start, Waiting, Want};
 use wire::passage::Passage;
 
@@ -67,7 +66,8 @@ pub(crate) fn enter(
 
 /// What the command in hand is to the gate.
 pub(crate) fn ask(client: &Client) -> Ask {
-    Ask { class: ClassId::default(), digest: client.read.get() }
+    let class = client.named_class.get().unwrap_or_else(|| client.class.get());
+    Ask { class, digest: client.read.get() }
 }
 
 /// Puts the command in hand on hold. False: the line is full, and the client has been told.
@@ -111,6 +111,39 @@ pub(crate) fn leave(worker: &Rc<Worker>, slot: Option<Slot>) {
         start_ready(worker);
     }
     worker.is_passing_on.set(false);
+}
+
+/// The reply on this link waits for its own client to read: its slot goes to the next, until the client reads on.
+pub(crate) fn hold_up(worker: &Rc<Worker>, link: &Rc<Link>) {
+    let Some(slot) = link.slot.take() else { return };
+    worker.counters.held_up.add(1);
+    link.is_set_down.set(true);
+    ahead::take_back(worker, link, ahead::Why::Unread);
+    let now = crate::clock::now();
+    let suits = |client: &Rc<Client>, link: &Rc<Link>| suits(client, link);
+    let start = worker.gate.borrow_mut().set_down(slot, now, suits);
+    if let Some(start) = start {
+        begin(worker, start);
+    }
+    start_ready(worker);
+}
+
+/// The client has read: its statement goes on as soon as it has a slot again, before all others.
+pub(crate) fn come_back(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>) {
+    if !link.is_set_down.get() || client.waiting.get().is_some() {
+        return;
+    }
+    let (ask, now) = (Ask { digest: None, ..ask(client) }, crate::clock::now());
+    // Others may wait for locks that it has, unless it is known to have none.
+    let has_locks = client.session.borrow().in_transaction()
+        || client.is_pooled() && client.read.get().is_none();
+    if has_locks {
+        link.slot.set(Some(worker.gate.borrow_mut().force(ask, now)));
+        return link.is_set_down.set(false);
+    }
+    let waiting = worker.gate.borrow_mut().come_back(Rc::clone(client), ask, now);
+    client.waiting.set(Some(waiting));
+    start_ready(worker);
 }
 
 /// Starts everyone who can start, and opens links for those who wait for one: after anything has changed.
@@ -240,6 +273,10 @@ fn begin(worker: &Rc<Worker>, start: Start<Rc<Client>, Rc<Link>>) {
         }
     };
     client.waiting.set(None);
+    if link.is_set_down.take() {
+        // It goes on where its client kept it waiting.
+        return link.wake();
+    }
     launch_held(worker, &client, &link);
 }
 
@@ -277,7 +314,7 @@ pub(crate) fn over(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, slot: 
     } else {
         freed = link.slot.take();
         if client.is_pooled() {
-            ahead::take_back(worker, link);
+            ahead::take_back(worker, link, ahead::Why::Kept);
         }
     }
     if slot {

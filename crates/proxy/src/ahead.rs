@@ -9,11 +9,9 @@
 //! Invariants: the flights of a link are answered in order; only the first one has a slot, which passes to the next;
 //! a client whose statement was written ahead still holds its packet, until its reply is the next to come.
 
-use std::rc::Rc;
-use std::time::Duration;
-
 use engine::gate::Ask;
 use engine::kill::Scope;
+use std::rc::Rc;
 
 use crate::admit;
 use crate::client::{Client, Turn};
@@ -22,15 +20,49 @@ use crate::launch;
 use crate::links::Link;
 use crate::worker::{Mail, Worker};
 
-/// A statement in front that has run for so long no longer keeps others waiting behind it.
-const LONG: Duration = Duration::from_millis(50);
+/// Why statements that were written ahead are sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// The one in front runs long.
+    Long,
+    /// The client of the one in front keeps the link.
+    Kept,
+    /// The client of the one in front does not read its reply.
+    Unread,
+    /// The client of the one in front has left.
+    Left,
+    /// The one in front is killed.
+    Killed,
+    /// The link was lost.
+    Lost,
+    /// The one in front is prepared anew, and runs again.
+    Again,
+}
+
+impl Why {
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Long, Self::Kept, Self::Unread, Self::Left, Self::Killed, Self::Lost, Self::Again];
+
+    /// The name in counters.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Long => "long",
+            Self::Kept => "kept",
+            Self::Unread => "unread",
+            Self::Left => "left",
+            Self::Killed => "killed",
+            Self::Lost => "lost",
+            Self::Again => "again",
+        }
+    }
+}
 
 /// Writes statements of those who wait behind what is in flight.
 pub(crate) fn refill(worker: &Rc<Worker>, link: &Rc<Link>) {
     let depth = worker.plan.server.pipeline as usize;
     let flying = link.flights.borrow().len();
     // Half at a time, so that several go in one write.
-    if flying == 0 || flying > depth / 2 || !may_lead(worker, link) {
+    if flying == 0 || flying > depth / 2 || link.is_held_up() || !may_lead(worker, link) {
         return;
     }
     let Some(key) = link.key.get() else { return };
@@ -53,7 +85,8 @@ pub(crate) fn refill(worker: &Rc<Worker>, link: &Rc<Link>) {
 fn may_lead(worker: &Worker, link: &Link) -> bool {
     let flights = link.flights.borrow();
     let pace = worker.pace.borrow();
-    let is_young = flights.front().is_some_and(|front| crate::clock::now() - front.since < LONG);
+    let is_young =
+        flights.front().is_some_and(|front| crate::clock::now() - front.since < pace.long());
     let are_short = flights.iter().all(|flight| {
         flight.client.is_some() && flight.read.is_some_and(|digest| pace.is_short(digest))
     });
@@ -70,15 +103,16 @@ pub(crate) fn promote(worker: &Worker, link: &Rc<Link>) -> bool {
     let Some(next) = flights.front_mut() else { return false };
     next.slot = true;
     next.since = crate::clock::now();
-    let digest = next.read;
+    let mut ask = Ask::default();
     if let Some(client) = next.client.clone() {
         if client.in_hand.get().is_none() {
             worker.buffers.forget(client.held.take());
         }
         link.hold_for(&client);
+        ask = admit::ask(&client);
     }
+    ask.digest = next.read;
     if let Some(mut slot) = link.slot.take() {
-        let ask = Ask { digest, ..Ask::default() };
         worker.gate.borrow_mut().renew(&mut slot, ask, crate::clock::now());
         link.slot.set(Some(slot));
     }
@@ -86,20 +120,20 @@ pub(crate) fn promote(worker: &Worker, link: &Rc<Link>) -> bool {
 }
 
 /// Takes those who wait behind the statement in front back in line. What was sent for them runs, for nobody.
-pub(crate) fn take_back(worker: &Rc<Worker>, link: &Link) {
+pub(crate) fn take_back(worker: &Rc<Worker>, link: &Link, why: Why) {
     let mut flights = link.flights.borrow_mut();
     let behind = flights.iter_mut().filter(|flight| !flight.slot);
     let clients: Vec<_> = behind.filter_map(|flight| flight.client.take()).collect();
     drop(flights);
-    send_again(worker, clients);
+    send_again(worker, clients, why);
 }
 
 /// Puts clients whose statements were written ahead, and not answered, back at the head of the line, in this order.
-pub(crate) fn send_again(worker: &Rc<Worker>, clients: Vec<Rc<Client>>) {
+pub(crate) fn send_again(worker: &Rc<Worker>, clients: Vec<Rc<Client>>, why: Why) {
     if clients.is_empty() {
         return;
     }
-    worker.counters.sent_again.add(clients.len() as u64);
+    worker.counters.sent_again[why as usize].add(clients.len() as u64);
     for client in clients.into_iter().rev() {
         client.link.take();
         // Once is enough: next time it runs alone.
@@ -141,10 +175,10 @@ pub(crate) fn disown(worker: &Worker, client: &Client, link: &Link) -> bool {
 
 /// Looks after links whose statement in front was believed to be short and is not.
 pub(crate) fn look_after(worker: &Rc<Worker>) {
-    let now = crate::clock::now();
+    let (now, long) = (crate::clock::now(), worker.pace.borrow().long());
     let keeps_waiting = |link: &&Rc<Link>| {
         let flights = link.flights.borrow();
-        let front = flights.front().filter(|front| front.slot && now - front.since >= LONG);
+        let front = flights.front().filter(|front| front.slot && now - front.since >= long);
         front.is_some_and(|front| flights.len() > 1 || front.client.is_none())
     };
     let links: Vec<_> = worker.links.borrow().values().filter(keeps_waiting).cloned().collect();
@@ -153,7 +187,7 @@ pub(crate) fn look_after(worker: &Rc<Worker>) {
         let Some(front) = flights.front_mut() else { continue };
         let is_disowned = front.client.is_none() && front.read.take().is_some();
         drop(flights);
-        take_back(worker, &link);
+        take_back(worker, &link, Why::Long);
         if is_disowned {
             kill::kill_on(worker, &link, Scope::Query);
         }

@@ -64,6 +64,7 @@ pub(crate) async fn log_in(
             Err(error) => return Err(tell(newcomer, error.fault(worker)).await),
         },
     };
+    let class = worker.class_of(&login.user, login.schema.as_deref(), newcomer.peer);
     let peers = Peers { client: newcomer.talk, server: greeted, pass };
     let carried = carry(worker, peers, &login, greeted_by).await?;
     let (stream, more) = carried.client.into_parts();
@@ -79,6 +80,7 @@ pub(crate) async fn log_in(
         capabilities: carried.link.capabilities,
         user: login.user.as_slice().into(),
         key: None,
+        class,
         session: Session::new(None, carried.status),
         link: Some(carried.link),
         more,
@@ -111,6 +113,7 @@ pub(crate) async fn change_user(
     carried.link.hold_for(client);
     *client.session.borrow_mut() = Session::new(None, carried.status);
     *client.user.borrow_mut() = login.user.as_slice().into();
+    client.class.set(worker.class_of(&login.user, login.schema.as_deref(), peer));
     client.give_turn();
     Ok(())
 }

@@ -198,6 +198,9 @@ fn begin_anew(
     drop(session);
     *client.user.borrow_mut() = name;
     client.key.set(Some(key.with_schema(!wanted.schema.is_empty())));
+    let peer = client.stream.addresses().map(|(peer, _)| peer);
+    let schema = Some(&wanted.schema[..]).filter(|schema| !schema.is_empty());
+    client.class.set(worker.class_of(&wanted.user, schema, peer));
     client.set_turn(Turn::Client);
     let mut packet = Vec::new();
     if wanted.schema.is_empty() {

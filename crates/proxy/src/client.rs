@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
+use engine::classes::ClassId;
 use engine::gate::Waiting;
 use engine::intent::{Digest, Inserts, Sets};
 use engine::session::{Messages, Session};
@@ -16,6 +17,7 @@ use link::Stream;
 use wire::Capabilities;
 use wire::passage::Passage;
 
+use crate::admit;
 use crate::change_user;
 use crate::keys::KeyId;
 use crate::links::Link;
@@ -61,6 +63,9 @@ pub(crate) struct Client {
     pub(crate) inserts: Cell<Inserts>,
     /// What kind of statement the command in hand is, if all it does is to read. See [`crate::ahead`].
     pub(crate) read: Cell<Option<Digest>>,
+    /// The class of what it asks, unless the command in hand names another one.
+    pub(crate) class: Cell<ClassId>,
+    pub(crate) named_class: Cell<Option<ClassId>>,
     /// What the command in hand sets, if that is all it does.
     pub(crate) sets: Cell<Option<Sets>>,
     /// The command in hand may take a schema, or a right to one, from somebody.
@@ -130,6 +135,8 @@ impl Client {
             asks_insert_id: Cell::new(false),
             inserts: Cell::new(Inserts::No),
             read: Cell::new(None),
+            class: Cell::new(login.class),
+            named_class: Cell::new(None),
             sets: Cell::new(None),
             alters: Cell::new(false),
             messages: Cell::default(),
@@ -325,6 +332,7 @@ pub(crate) struct Login {
     pub(crate) capabilities: Capabilities,
     pub(crate) user: Rc<[u8]>,
     pub(crate) key: Option<KeyId>,
+    pub(crate) class: ClassId,
     pub(crate) session: Session,
     pub(crate) link: Option<Rc<Link>>,
     /// Bytes that came behind the login.
@@ -349,6 +357,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
                     client.give_turn();
                 }
                 if let Some(link) = client.link() {
+                    admit::come_back(&worker, &client, &link);
                     link.wake();
                 }
             }

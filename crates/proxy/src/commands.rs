@@ -5,6 +5,7 @@
 
 use std::rc::Rc;
 
+use engine::classes::ClassId;
 use engine::intent::{Digest, Inserts, Intent, Sets};
 use engine::kill::replace_connection_id;
 use engine::pin::Pin;
@@ -41,6 +42,7 @@ pub(crate) fn handle(
         return crate::road::refuse_and_close(worker, client, &fault);
     };
     let command = Command::decode(byte);
+    client.named_class.set(class_named(worker, client, command, packet));
     if client.is_pooled() {
         match command {
             Some(command) => pooled(worker, client, command, packet, upload),
@@ -50,6 +52,34 @@ pub(crate) fn handle(
         }
     } else {
         carried(worker, client, command, packet, upload);
+    }
+}
+
+/// The class that the command's text names, or the text of the statement that it executes.
+fn class_named(
+    worker: &Worker,
+    client: &Client,
+    command: Option<Command>,
+    packet: &[u8],
+) -> Option<ClassId> {
+    if worker.shared.classes.len() == 1 {
+        return None;
+    }
+    let payload = &packet[HEADER..];
+    match command? {
+        Command::Query => {
+            let text_at = query_text_at(payload, client.capabilities)?;
+            worker.class_named_in(&payload[text_at..])
+        }
+        Command::StmtExecute | Command::StmtBulkExecute => {
+            let mut session = client.session.borrow_mut();
+            let id = match statement::id(payload)? {
+                statement::LAST_PREPARED => session.statements.last()?,
+                id => id,
+            };
+            worker.class_named_in(&session.statements.get(id)?.source.text)
+        }
+        _ => None,
     }
 }
 

@@ -24,8 +24,8 @@ use std::path::Path;
 use toml::de::DeValue;
 
 pub use self::plan::{
-    ClientTls, ClientTlsMode, Limits, Listen, LogFormat, LogLevel, Logs, Network, Password, Plan,
-    ProxyProtocol, Server, User,
+    ClassRule, ClientTls, ClientTlsMode, Limits, Listen, LogFormat, LogLevel, Logs, Network,
+    Password, Plan, ProxyProtocol, Server, User,
 };
 pub use self::problem::{Place, Position, Problem, Severity, Warning};
 pub use self::reference::{reference, sample};

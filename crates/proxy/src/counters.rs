@@ -4,6 +4,7 @@ use std::cell::Cell;
 
 use engine::pin::Pin;
 
+use crate::ahead::Why;
 use crate::fault::Kind;
 
 /// A number that only grows.
@@ -27,10 +28,12 @@ pub(crate) struct Counters {
     pub(crate) statements: Counter,
     /// Commands that could not start at once.
     pub(crate) waits: Counter,
+    /// Slots left because a client did not read its reply.
+    pub(crate) held_up: Counter,
     /// Statements written to a link behind others.
     pub(crate) written_ahead: Counter,
     /// Statements written ahead in vain, and sent again on another link.
-    pub(crate) sent_again: Counter,
+    pub(crate) sent_again: [Counter; Why::ALL.len()],
     pub(crate) clients_carried: Counter,
     pub(crate) clients_pooled: Counter,
     /// Clients whose logins did not begin at once.
@@ -52,8 +55,8 @@ impl Counters {
         let plain = [
             ("statements", &self.statements),
             ("waits", &self.waits),
+            ("held_up", &self.held_up),
             ("written_ahead", &self.written_ahead),
-            ("sent_again", &self.sent_again),
             ("clients_carried", &self.clients_carried),
             ("clients_pooled", &self.clients_pooled),
             ("logins_waited", &self.logins_waited),
@@ -63,6 +66,12 @@ impl Counters {
             ("kills", &self.kills),
         ];
         let plain = plain.into_iter().map(|(name, counter)| (name.to_owned(), counter.get()));
+        let again = self.sent_again.iter().map(Counter::get).sum();
+        let whys = Why::ALL
+            .iter()
+            .zip(&self.sent_again)
+            .map(|(why, counter)| (format!("sent_again.{}", why.name()), counter.get()));
+        let again = std::iter::once(("sent_again".to_owned(), again)).chain(whys);
         let faults = Kind::ALL
             .iter()
             .zip(&self.faults)
@@ -71,7 +80,7 @@ impl Counters {
             .iter()
             .zip(&self.pins)
             .map(|(pin, counter)| (format!("pins.{}", pin.name()), counter.get()));
-        plain.chain(faults).chain(pins).filter(|(_, count)| *count > 0).collect()
+        plain.chain(again).chain(faults).chain(pins).filter(|(_, count)| *count > 0).collect()
     }
 }
 
@@ -94,5 +103,6 @@ mod tests {
     fn the_lists_are_in_the_order_of_the_kinds() {
         assert!(Kind::ALL.iter().enumerate().all(|(at, kind)| *kind as usize == at));
         assert!(Pin::ALL.iter().enumerate().all(|(at, pin)| *pin as usize == at));
+        assert!(Why::ALL.iter().enumerate().all(|(at, why)| *why as usize == at));
     }
 }

@@ -225,7 +225,7 @@ pub(crate) fn abandon(worker: &Rc<Worker>, link: &Rc<Link>) {
 /// Kills what runs on a pooled link, through a short-lived link of the same user.
 pub(crate) fn kill_on(worker: &Rc<Worker>, link: &Rc<Link>, scope: Scope) {
     let Some(key) = link.key.get() else { return };
-    ahead::take_back(worker, link);
+    ahead::take_back(worker, link, ahead::Why::Killed);
     if worker.counters.killing.get() >= KILLERS_MAX {
         return link.close();
     }

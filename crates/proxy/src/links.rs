@@ -137,6 +137,8 @@ pub(crate) struct Link {
     pub(crate) known: RefCell<Known>,
     /// The client that has it now, whether a statement runs or not.
     pub(crate) holder: RefCell<Option<Rc<Client>>>,
+    /// Its slot was left because the client of what runs on it does not read; see [`crate::admit::hold_up`].
+    pub(crate) is_set_down: Cell<bool>,
     /// A `KILL` for what runs on it is under way: whoever is served next could be hit.
     pub(crate) being_killed: Cell<bool>,
     /// It was put back meanwhile, and is free once the `KILL` has been answered.
@@ -176,6 +178,7 @@ impl Link {
             state: RefCell::default(),
             known: RefCell::default(),
             holder: RefCell::default(),
+            is_set_down: Cell::new(false),
             being_killed: Cell::new(false),
             parked: Cell::new(false),
             retires: Cell::new(false),
@@ -279,7 +282,10 @@ impl Link {
     }
 
     /// Whether what the server says cannot go on because its client does not take it.
-    fn is_held_up(&self) -> bool {
+    pub(crate) fn is_held_up(&self) -> bool {
+        if self.is_set_down.get() {
+            return true;
+        }
         let is_draining = |client: &Rc<Client>| client.is_draining();
         match self.flights.borrow().front() {
             Some(flight) => flight.client.as_ref().is_some_and(is_draining),

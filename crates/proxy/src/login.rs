@@ -299,6 +299,7 @@ async fn pool(
         session.keep(Pin::Charset);
     }
     reserved.keep();
+    let class = worker.class_of(&login.user, login.schema.as_deref(), newcomer.peer);
     let (stream, more) = newcomer.talk.into_parts();
     let client = client::Login {
         id: greeting.connection_id,
@@ -306,6 +307,7 @@ async fn pool(
         capabilities: login.capabilities,
         user: name,
         key: Some(key.with_schema(login.schema.is_some())),
+        class,
         session,
         link: None,
         more,

@@ -16,7 +16,7 @@ use wire::response::{ErrPacket, Status};
 use wire::statement;
 
 use crate::admit;
-use crate::ahead;
+use crate::ahead::{self, Why};
 use crate::client::Client;
 use crate::links::{Flight, Link, Purpose};
 use crate::pins;
@@ -230,7 +230,7 @@ pub(crate) fn retry(
         });
         *client.held.borrow_mut() = packet;
     }
-    ahead::take_back(worker, link);
+    ahead::take_back(worker, link, Why::Again);
     admit::launch_held(worker, client, link);
     true
 }

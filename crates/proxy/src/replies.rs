@@ -88,6 +88,9 @@ pub(crate) fn read(worker: &Rc<Worker>, link: &Rc<Link>) -> bool {
     }
     worker.settled.replace(settled);
     worker.buffers.give(buffer);
+    if lives && link.is_held_up() {
+        admit::hold_up(worker, link);
+    }
     lives
 }
 
@@ -508,8 +511,12 @@ impl Flight {
 /// The link is gone: those whose statements it carried are told, and its place is free.
 pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
     resets::forget(worker, link);
+    link.is_set_down.set(false);
     let flights = link.flights.take();
     let holder = link.holder.take();
+    if let Some(waiting) = holder.as_ref().and_then(|client| client.waiting.take()) {
+        worker.gate.borrow_mut().leave(waiting);
+    }
     if let Some(key) = link.key.get() {
         worker.user_of(key, |user| user.links.give_back());
         let other = worker.gate.borrow_mut().closed(key, |other| other.id == link.id);
@@ -528,7 +535,7 @@ pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
         }
     }
     admit::leave(worker, link.slot.take());
-    ahead::send_again(worker, unanswered);
+    ahead::send_again(worker, unanswered, ahead::Why::Lost);
     if let Some(client) = holder {
         client.link.take();
         let session = client.session.borrow();

@@ -108,11 +108,17 @@ pub(crate) fn end(worker: &Rc<Worker>, client: &Rc<Client>) {
         worker.gate.borrow_mut().leave(waiting);
     }
     client.turn.set(Turn::Client);
-    if let Some(link) = client.link()
+    let link = client.link().inspect(|link| {
+        if link.is_set_down.take() {
+            // Nobody has to read it any more, so nothing holds it up.
+            link.wake();
+        }
+    });
+    if let Some(link) = link
         && !ahead::disown(worker, client, &link)
     {
         client.link.take();
-        ahead::take_back(worker, &link);
+        ahead::take_back(worker, &link, ahead::Why::Left);
         // A server that waits for the rest of a command cannot be told to kill it.
         let waits_for_more = client.upload.take().is_some();
         let mut runs = false;

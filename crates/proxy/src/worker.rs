@@ -2,13 +2,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use engine::cap::Cap;
-use engine::classes::{Class, Classes};
+use engine::classes::{ClassId, Classes};
 use engine::gate::{Gate, Slot};
 use engine::kill::{FIRST_CLIENT_ID, Scope};
 use engine::pace::Pace;
@@ -101,8 +102,8 @@ impl Shared {
             steer,
             slots: Arc::new(Slots::new(limit, workers, crate::clock::now())),
             links: Arc::new(Cap::new(plan.server.links_max, workers)),
-            classes: Arc::new(Classes::new(vec![Class::default()], workers)),
             alterations: Alterations::default(),
+            classes: Arc::new(Classes::new(plan.all_classes(), workers)),
             clients: AtomicUsize::new(0),
             server: ServerFacts::default(),
             rsa: crate::rsa::RsaKey::default(),
@@ -259,6 +260,22 @@ impl Worker {
         self.shared.users.get(&key.user).map(ask).unwrap_or_default()
     }
 
+    /// The class of a client's statements, unless they name another one.
+    pub(crate) fn class_of(
+        &self,
+        user: &[u8],
+        schema: Option<&[u8]>,
+        peer: Option<SocketAddr>,
+    ) -> ClassId {
+        let name = self.plan.class_of(user, schema, peer.map(|peer| peer.ip()));
+        name.and_then(|name| self.shared.classes.named(name.as_bytes())).unwrap_or_default()
+    }
+
+    /// The class that a statement names, if it exists.
+    pub(crate) fn class_named_in(&self, text: &[u8]) -> Option<ClassId> {
+        engine::classes::named_in(text).and_then(|name| self.shared.classes.named(name))
+    }
+
     pub(crate) fn add_client(&self, client: &Rc<Client>) {
         self.clients.borrow_mut().insert(client.id, Rc::clone(client));
     }
@@ -311,9 +328,28 @@ pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver
             break;
         }
     }
-    let report = worker.counters.report();
+    let mut report = worker.counters.report();
+    report.extend(class_report(&worker));
     let report: Vec<_> = report.iter().map(|(name, count)| format!("{name}={count}")).collect();
     tracing::info!(worker = worker.index, counters = report.join(" "), "worker ends");
+}
+
+/// What each class has had, if there are several.
+fn class_report(worker: &Worker) -> Vec<(String, u64)> {
+    if worker.shared.classes.len() == 1 {
+        return Vec::new();
+    }
+    let gate = worker.gate.borrow();
+    let counts = gate.class_counts().flat_map(|(class, counts)| {
+        [
+            ("started", counts.started),
+            ("waited", counts.waited),
+            ("refused", counts.refused),
+            ("busy_us", counts.busy),
+        ]
+        .map(|(what, count)| (format!("classes.{class}.{what}"), count))
+    });
+    counts.filter(|(_, count)| *count > 0).collect()
 }
 
 fn open_mail(worker: &Rc<Worker>, mail: Mail) {

@@ -179,6 +179,7 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
         if let Some(bound) = plan.line_max.filter(|bound| waiting >= *bound) {
             let (class, reason) = (plan.name.clone(), Reason::LineFull(bound));
             let refusal = Refusal { waited: Duration::ZERO, others: waiting, class, reason };
+            self.shares.refuses(ask.class);
             return Err((waiter, refusal));
         }
         self.shares.joins(ask.class);

@@ -337,6 +337,28 @@ fn who_comes_back_after_back_pressure_is_first() {
     assert_eq!(gate.pass_on(now).0, Some(Began::Own(1)));
 }
 
+#[test]
+fn a_slot_that_is_set_down_passes_on_and_nothing_is_learnt_of_its_statement() {
+    let now = Instant::now();
+    let mut gate = gate(1, 1);
+    let kind = Ask { digest: Some(Digest(9)), ..ASK };
+    assert!(gate.enter_own(kind, now));
+    gate.wait_own(1, kind, now);
+    let patience = gate.gate.bulkheads.patience(kind.digest);
+    let slot = gate.running.pop_front().unwrap();
+    let start = gate.gate.set_down(slot, now + 900 * MS, |_, _| true);
+    assert_eq!(gate.began(start), Some(Began::Own(1)));
+    assert_eq!(gate.gate.bulkheads.patience(kind.digest), patience);
+    assert_eq!(gate.gate.totals().completed, 0);
+    // The slot is another's, so it waits, and ends once.
+    gate.gate.come_back(2, ASK, now);
+    assert_eq!(gate.next(now), None);
+    assert_eq!(gate.pass_on(now + MS).0, Some(Began::Own(2)));
+    assert_eq!(gate.pass_on(now + MS).0, None);
+    assert_eq!((gate.gate.totals().completed, gate.slots.held()), (2, 0));
+    assert_eq!(gate.gate.counts().set_down, 1);
+}
+
 const WEB: Ask = Ask { class: ClassId(0), digest: None };
 const BATCH: Ask = Ask { class: ClassId(1), digest: None };
 

@@ -6,12 +6,13 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
+use engine::classes::CLASSES_MAX;
 use link::Address;
 use link::tls::Mode;
 
 use super::plan::{ClientTlsMode, Listen, Password};
 use super::problem::{Origin, Report};
-use super::reader::{Reading, Written, WrittenUser};
+use super::reader::{Reading, Written, WrittenItem};
 use super::units::show_duration;
 
 /// Tells of everything that does not fit together.
@@ -34,6 +35,7 @@ pub(super) fn contradictions(reading: &mut Reading<'_>) {
         limits(reading);
     }
     users(reading);
+    classes(reading);
 }
 
 fn listeners(reading: &mut Reading<'_>) {
@@ -183,7 +185,7 @@ fn limits(reading: &mut Reading<'_>) {
 fn users(reading: &mut Reading<'_>) {
     let Reading { plan, users, report, .. } = reading;
     let mut seen: HashMap<&str, usize> = HashMap::new();
-    for (user, WrittenUser { origin, written }) in plan.users.iter().zip(users) {
+    for (user, WrittenItem { origin, written }) in plan.users.iter().zip(users) {
         let mut error = |origin: &Origin, option: &str, message: String| {
             report.error(origin, Some(option.to_owned()), message);
         };
@@ -226,6 +228,31 @@ fn users(reading: &mut Reading<'_>) {
         );
         let (path, bound) = ("server.links_max", plan.server.links_max);
         bounds(report, written, "users.links_max", user.links_max, path, bound);
+    }
+}
+
+fn classes(reading: &mut Reading<'_>) {
+    let Reading { plan, classes, report, .. } = reading;
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    for (rule, WrittenItem { origin, written }) in plan.classes.iter().zip(classes.iter()) {
+        let (name, class) = ("classes.name", &rule.class);
+        if !written.has(name) {
+            report.error(origin, Some(name.to_owned()), "a class needs a name".to_owned());
+        } else if !class.name.is_empty() && seen.insert(&class.name, 0).is_some() {
+            let message = format!("there is already a class {:?}", class.name);
+            report.error(&written.origin(name), Some(name.to_owned()), message);
+        }
+        if let Some(maximum) = class.maximum.filter(|maximum| *maximum < class.minimum) {
+            let message =
+                format!("{} never run at once, because maximum is {maximum}", class.minimum);
+            report.warn(&written.origin("classes.minimum"), "classes.minimum", message);
+        }
+    }
+    let others = plan.classes.iter().filter(|rule| rule.class.name != "default").count();
+    if CLASSES_MAX <= others {
+        let message = format!("there may be at most {} beside \"default\"", CLASSES_MAX - 1);
+        let origin = classes.last().map_or(Origin::Whole, |last| last.origin.clone());
+        report.error(&origin, Some("classes".to_owned()), message);
     }
 }
 

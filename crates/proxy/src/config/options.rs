@@ -1,6 +1,7 @@
 //! Every option: one row each. What is read, checked, documented and shown as a sample comes from
 //! these rows; a default is what the plan itself has in the place that the row names.
 
+mod classes;
 mod clients;
 mod limits;
 mod logs;
@@ -9,9 +10,9 @@ mod server;
 mod users;
 
 use super::form::Form;
-use super::plan::{Plan, User};
+use super::plan::{ClassRule, Plan, User};
 
-/// One option of `T`: of the plan, or of one user.
+/// One option of `T`: of the plan, of one user, of one class.
 pub(super) struct Row<T: 'static> {
     pub(super) name: &'static str,
     pub(super) form: Form<T>,
@@ -53,8 +54,12 @@ pub(super) static SECTIONS: [&Section<Plan>; 6] = [
     &logs::LOGS,
 ];
 
-/// The one section that is a list.
+/// The sections that are lists.
 pub(super) static USERS: &Section<User> = &users::USERS;
+pub(super) static CLASSES: &Section<ClassRule> = &classes::CLASSES;
+
+/// What they are called.
+pub(super) const LISTS: [&str; 2] = [users::USERS.name, classes::CLASSES.name];
 
 /// The first version there is.
 const FIRST: &str = "0.1";

@@ -9,6 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use engine::classes::{CLASSES_MAX, Class};
 use engine::limit::Rhythm;
 use wire::auth::{Plugin, Secret, native, sha_crypt};
 
@@ -27,6 +28,7 @@ pub struct Plan {
     pub limits: Limits,
     pub logs: Logs,
     pub users: Vec<User>,
+    pub classes: Vec<ClassRule>,
 }
 
 /// Where clients come in.
@@ -143,6 +145,16 @@ pub struct User {
     pub links_max: Option<u32>,
 }
 
+/// A class of statements, and whose are of it.
+#[derive(Clone, Debug)]
+pub struct ClassRule {
+    pub class: Class,
+    /// Those of these users, schemas and networks; of all, where none is named.
+    pub users: Vec<String>,
+    pub schemas: Vec<String>,
+    pub from: Vec<Network>,
+}
+
 /// What is known of a password. No form is ever shown.
 #[derive(Clone, Debug)]
 pub enum Password {
@@ -178,6 +190,7 @@ impl Default for Plan {
             limits: Limits::default(),
             logs: Logs::default(),
             users: Vec::new(),
+            classes: Vec::new(),
         }
     }
 }
@@ -241,11 +254,57 @@ impl Default for User {
     }
 }
 
+impl Default for ClassRule {
+    fn default() -> Self {
+        let class = Class { name: String::new(), ..Class::default() };
+        Self { class, users: Vec::new(), schemas: Vec::new(), from: Vec::new() }
+    }
+}
+
+impl ClassRule {
+    /// Whether all that it names fits this client. One that names nothing is for comments alone.
+    pub(crate) fn fits(&self, user: &[u8], schema: Option<&[u8]>, from: Option<IpAddr>) -> bool {
+        let names_any = !(self.users.is_empty() && self.schemas.is_empty() && self.from.is_empty());
+        let is_of = |names: &[String], name: &[u8]| {
+            names.is_empty() || names.iter().any(|it| it.as_bytes() == name)
+        };
+        names_any
+            && is_of(&self.users, user)
+            && (self.schemas.is_empty() || schema.is_some_and(|it| is_of(&self.schemas, it)))
+            && (self.from.is_empty()
+                || from.is_some_and(|it| self.from.iter().any(|network| network.contains(it))))
+    }
+}
+
 impl Plan {
+    /// All classes; the first is that of whatever is of no other.
+    pub(crate) fn all_classes(&self) -> Vec<Class> {
+        let (default, others): (Vec<_>, Vec<_>) =
+            self.classes.iter().map(|rule| rule.class.clone()).partition(is_default);
+        let default = default.into_iter().next().unwrap_or_default();
+        let others = others.into_iter().take(CLASSES_MAX - 1);
+        std::iter::once(default).chain(others).collect()
+    }
+
+    /// The name of the class of such a client's statements.
+    pub(crate) fn class_of(
+        &self,
+        user: &[u8],
+        schema: Option<&[u8]>,
+        from: Option<IpAddr>,
+    ) -> Option<&str> {
+        let rule = self.classes.iter().find(|rule| rule.fits(user, schema, from));
+        rule.map(|rule| rule.class.name.as_str())
+    }
+
     /// How many workers there are.
     pub fn worker_count(&self) -> usize {
         self.workers.map_or_else(workers_of_machine, |workers| workers as usize)
     }
+}
+
+fn is_default(class: &Class) -> bool {
+    class.name == Class::default().name
 }
 
 /// As many workers as suit a machine that they share with the server.

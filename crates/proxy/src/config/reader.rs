@@ -10,8 +10,8 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::options::{Row, SECTIONS, Section, USERS};
-use super::plan::{Plan, User};
+use super::options::{CLASSES, LISTS, Row, SECTIONS, Section, USERS};
+use super::plan::Plan;
 use super::problem::{Origin, Report, Source};
 use super::suggest;
 
@@ -20,8 +20,9 @@ use super::suggest;
 pub(super) struct Reading<'a> {
     pub(super) plan: Plan,
     pub(super) written: Written,
-    /// Where each user of the plan stands.
-    pub(super) users: Vec<WrittenUser>,
+    /// Where each user and each class of the plan stands.
+    pub(super) users: Vec<WrittenItem>,
+    pub(super) classes: Vec<WrittenItem>,
     pub(super) report: Report<'a>,
 }
 
@@ -41,7 +42,7 @@ struct Value {
 }
 
 #[derive(Debug)]
-pub(super) struct WrittenUser {
+pub(super) struct WrittenItem {
     pub(super) origin: Origin,
     pub(super) written: Written,
 }
@@ -80,6 +81,7 @@ impl<'a> Reading<'a> {
             plan: Plan::default(),
             written: Written::default(),
             users: Vec::new(),
+            classes: Vec::new(),
             report: Report::new(source),
         };
         reading.document(document.get_ref());
@@ -112,7 +114,11 @@ impl<'a> Reading<'a> {
             let name: &str = key.get_ref();
             let section = SECTIONS.iter().find(|section| !name.is_empty() && section.name == name);
             if name == USERS.name {
-                self.users(value);
+                let (users, places) = (&mut self.plan.users, &mut self.users);
+                read_list(USERS, value, users, places, &mut self.report);
+            } else if name == CLASSES.name {
+                let (classes, places) = (&mut self.plan.classes, &mut self.classes);
+                read_list(CLASSES, value, classes, places, &mut self.report);
             } else if let Some(section) = section {
                 self.section(section, value);
             } else {
@@ -135,39 +141,46 @@ impl<'a> Reading<'a> {
             read_option(section, key, value, plan, written, &mut self.report);
         }
     }
+}
 
-    fn users(&mut self, value: &Spanned<DeValue<'_>>) {
-        let not_a_user = "each user stands in a section of its own: write [[users]]";
-        match value.get_ref() {
-            DeValue::Array(users) => {
-                for user in users.iter() {
-                    match user.get_ref().as_table() {
-                        Some(table) => self.user(table, user.span()),
-                        None => self.refuse_user(user.span(), not_a_user),
-                    }
-                }
-            }
-            DeValue::Table(table) => {
-                self.refuse_user(value.span(), not_a_user);
-                self.user(table, value.span());
-            }
-            _ => self.refuse_user(value.span(), not_a_user),
-        }
-    }
-
-    fn user(&mut self, table: &DeTable<'_>, span: Range<usize>) {
-        let mut user = User::default();
+/// Reads a section that is a list: each item stands in a section of its own.
+fn read_list<T: Default>(
+    section: &Section<T>,
+    value: &Spanned<DeValue<'_>>,
+    items: &mut Vec<T>,
+    places: &mut Vec<WrittenItem>,
+    report: &mut Report<'_>,
+) {
+    let mut read = |table: &DeTable<'_>, span: Range<usize>, report: &mut Report<'_>| {
+        let mut item = T::default();
         let mut written = Written::default();
         for (key, value) in table.iter() {
-            read_option(USERS, key, value, &mut user, &mut written, &mut self.report);
+            read_option(section, key, value, &mut item, &mut written, report);
         }
-        self.plan.users.push(user);
-        self.users.push(WrittenUser { origin: Origin::Text(span), written });
-    }
-
-    fn refuse_user(&mut self, span: Range<usize>, message: &str) {
-        let option = Some(USERS.name.to_owned());
-        self.report.error(&Origin::Text(span), option, message.to_owned());
+        items.push(item);
+        places.push(WrittenItem { origin: Origin::Text(span), written });
+    };
+    let refuse = |span: Range<usize>, report: &mut Report<'_>| {
+        let name = section.name;
+        let one = name.strip_suffix("es").filter(|_| name.ends_with("sses"));
+        let one = one.or_else(|| name.strip_suffix('s')).unwrap_or(name);
+        let message = format!("each {one} stands in a section of its own: write [[{name}]]");
+        report.error(&Origin::Text(span), Some(name.to_owned()), message);
+    };
+    match value.get_ref() {
+        DeValue::Array(items) => {
+            for item in items.iter() {
+                match item.get_ref().as_table() {
+                    Some(table) => read(table, item.span(), report),
+                    None => refuse(item.span(), report),
+                }
+            }
+        }
+        DeValue::Table(table) => {
+            refuse(value.span(), report);
+            read(table, value.span(), report);
+        }
+        _ => refuse(value.span(), report),
     }
 }
 
@@ -202,9 +215,9 @@ fn read_option<T>(
 /// Tells that there is no such option, and what may have been meant.
 fn unknown<T>(section: &Section<T>, name: &str, value: &DeValue<'_>) -> String {
     if value.is_table() || value.as_array().is_some_and(|items| items.iter().any(is_table)) {
-        let names = SECTIONS.iter().map(|section| section.name).chain([USERS.name]);
+        let names = SECTIONS.iter().map(|section| section.name).chain(LISTS);
         let hint = match suggest::nearest(name, names) {
-            Some(near) if near == USERS.name => format!("; did you mean [[{near}]]?"),
+            Some(near) if LISTS.contains(&near) => format!("; did you mean [[{near}]]?"),
             Some(near) => format!("; did you mean [{near}]?"),
             None => String::new(),
         };
@@ -236,7 +249,8 @@ fn elsewhere(name: &str) -> Option<(&'static str, String)> {
         })
     }
     let name = comparable(name);
-    SECTIONS.iter().find_map(|section| find(section, &name)).or_else(|| find(USERS, &name))
+    let in_lists = || find(USERS, &name).or_else(|| find(CLASSES, &name));
+    SECTIONS.iter().find_map(|section| find(section, &name)).or_else(in_lists)
 }
 
 /// A name as all programs might write it: `mysql-max_connections` of ProxySQL, `timeout connect`.
@@ -250,7 +264,8 @@ fn near_anywhere(name: &str) -> Option<String> {
     fn paths<T>(section: &Section<T>) -> impl Iterator<Item = (&'static str, String)> {
         section.rows.iter().map(|row| (row.name, section.path(row.name)))
     }
-    let all = || SECTIONS.iter().flat_map(|section| paths(section)).chain(paths(USERS));
+    let lists = || paths(USERS).chain(paths(CLASSES));
+    let all = || SECTIONS.iter().flat_map(|section| paths(section)).chain(lists());
     let near = suggest::nearest(name, all().map(|(name, _)| name))?;
     all().find(|(name, _)| *name == near).map(|(_, path)| path)
 }

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::options::{Row, SECTIONS, Section, USERS};
-use super::plan::{Plan, User};
+use super::options::{CLASSES, LISTS, Row, SECTIONS, Section, USERS};
+use super::plan::{ClassRule, Plan, User};
 
 /// The reference of all options, as Markdown.
 pub fn reference() -> String {
@@ -12,6 +12,7 @@ pub fn reference() -> String {
         describe_section(section, &mut Plan::default(), &mut out);
     }
     describe_section(USERS, &mut User::default(), &mut out);
+    describe_section(CLASSES, &mut ClassRule::default(), &mut out);
     out
 }
 
@@ -27,13 +28,14 @@ pub fn sample() -> String {
     }
     // Without its header, an option of a user would belong to the section before.
     show_section(USERS, "#[[users]]\n", &mut User::default(), &mut out);
+    show_section(CLASSES, "#[[classes]]\n", &mut ClassRule::default(), &mut out);
     out
 }
 
 fn describe_section<T>(section: &Section<T>, target: &mut T, out: &mut String) {
     let heading = match section.name {
         "" => "At the top of the file".to_owned(),
-        name if name == USERS.name => format!("`[[{name}]]`"),
+        name if LISTS.contains(&name) => format!("`[[{name}]]`"),
         name => format!("`[{name}]`"),
     };
     write_all(out, format_args!("\n## {heading}\n\n{}\n", section.doc));

@@ -164,8 +164,8 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
 
 const KIB: u64 = 1 << 10;
 const GIB: u64 = 1 << 30;
-const MILLISECOND: Duration = Duration::from_millis(1);
+pub(super) const MILLISECOND: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_hours(1);
-const DAY: Duration = Duration::from_hours(24);
+pub(super) const DAY: Duration = Duration::from_hours(24);
 const YEAR: Duration = Duration::from_hours(365 * 24);

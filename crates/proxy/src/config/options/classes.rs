@@ -1,0 +1,158 @@
+//! Options of one class of statements.
+
+use engine::classes::WhenOverloaded;
+
+use super::{FIRST, Row, Section};
+use crate::config::address;
+use crate::config::form::{Form, Named};
+use crate::config::plan::ClassRule;
+
+pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
+    name: "classes",
+    doc: "Classes of statements, and how they share the server when there is more to do than it \
+          can. A client belongs to the first class here that fits its user, its schema at login \
+          and its address; what fits none is of class \"default\". A statement that begins with a \
+          comment such as `/* class=batch */` is of the class that it names, whoever sends it. At \
+          most 31 classes beside \"default\", which may be listed to give it other bounds.",
+    rows: &[
+        Row {
+            name: "name",
+            form: Form::Text {
+                allowed: "1 to 32 letters, digits, '_' or '-'",
+                show: |rule| Some(rule.class.name.clone()).filter(|name| !name.is_empty()),
+                set: |rule, text| {
+                    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+                    if !(1..=32).contains(&text.len()) || !text.bytes().all(is_plain) {
+                        return Err("a class's name has 1 to 32 letters, digits, '_' or '-'".into());
+                    }
+                    text.clone_into(&mut rule.class.name);
+                    Ok(())
+                },
+            },
+            example: Some("\"batch\""),
+            doc: "The class's name, in comments, messages and logs. Needed.",
+            elsewhere: &[("ProxySQL", "mysql_query_rules.destination_hostgroup")],
+            since: FIRST,
+        },
+        Row {
+            name: "users",
+            form: Form::List {
+                allowed: "a user's name",
+                show: |rule| rule.users.clone(),
+                clear: |rule| rule.users.clear(),
+                push: |rule, text| {
+                    rule.users.push(text.to_owned());
+                    Ok(())
+                },
+            },
+            example: Some("[\"report\", \"export\"]"),
+            doc: "Only clients of these users. Without any, of all users.",
+            elsewhere: &[("ProxySQL", "mysql_query_rules.username")],
+            since: FIRST,
+        },
+        Row {
+            name: "schemas",
+            form: Form::List {
+                allowed: "a schema's name",
+                show: |rule| rule.schemas.clone(),
+                clear: |rule| rule.schemas.clear(),
+                push: |rule, text| {
+                    rule.schemas.push(text.to_owned());
+                    Ok(())
+                },
+            },
+            example: Some("[\"archive\"]"),
+            doc: "Only clients that named one of these schemas when they logged in. A later USE \
+                  changes nothing.",
+            elsewhere: &[("ProxySQL", "mysql_query_rules.schemaname")],
+            since: FIRST,
+        },
+        Row {
+            name: "from",
+            form: Form::List {
+                allowed: address::NETWORK,
+                show: |rule| rule.from.iter().map(ToString::to_string).collect(),
+                clear: |rule| rule.from.clear(),
+                push: |rule, text| {
+                    rule.from.push(address::network(text)?);
+                    Ok(())
+                },
+            },
+            example: Some("[\"10.0.7.0/24\"]"),
+            doc: "Only clients from these networks. A client of a Unix socket is from none.",
+            elsewhere: &[("ProxySQL", "mysql_query_rules.client_addr")],
+            since: FIRST,
+        },
+        Row {
+            name: "weight",
+            form: Form::Count { range: 1..=10_000, place: |rule| &mut rule.class.weight },
+            example: None,
+            doc: "The class's share of the server's time beside those of the other classes that \
+                  have something to do. It is charged for the time that its statements take, not \
+                  for their number.",
+            elsewhere: &[("HAProxy", "weight")],
+            since: FIRST,
+        },
+        Row {
+            name: "minimum",
+            form: Form::Count { range: 0..=100_000, place: |rule| &mut rule.class.minimum },
+            example: None,
+            doc: "While a worker runs fewer of its statements than this at once, the class comes \
+                  before all that have their minimum.",
+            elsewhere: &[],
+            since: FIRST,
+        },
+        Row {
+            name: "maximum",
+            form: Form::CountOr {
+                word: "none",
+                range: 1..=100_000,
+                place: |rule| &mut rule.class.maximum,
+            },
+            example: None,
+            doc: "So many of its statements run at once at most, in all workers together. Those \
+                  of a client in a transaction do not wait for it, since others may wait for \
+                  locks that it has.",
+            elsewhere: &[],
+            since: FIRST,
+        },
+        Row {
+            name: "line_max",
+            form: Form::CountOr {
+                word: "none",
+                range: 1..=1_000_000,
+                place: |rule| &mut rule.class.line_max,
+            },
+            example: None,
+            doc: "So many of its statements may wait in a worker. One more is refused at once, \
+                  with error 1637.",
+            elsewhere: &[("HAProxy", "maxqueue")],
+            since: FIRST,
+        },
+        Row {
+            name: "wait",
+            form: Form::DurationOrNone {
+                range: super::limits::MILLISECOND..=super::limits::DAY,
+                place: |rule| &mut rule.class.wait_max,
+            },
+            example: None,
+            doc: "Time that its statements may wait in line, if that is less than limits.wait.",
+            elsewhere: &[("HAProxy", "timeout queue")],
+            since: FIRST,
+        },
+        Row {
+            name: "overload",
+            form: Form::Choice(&Named {
+                values: &[("wait", WhenOverloaded::Wait), ("newest_first", WhenOverloaded::Turn)],
+                place: |rule: &mut ClassRule| &mut rule.class.when_overloaded,
+            }),
+            example: None,
+            doc: "What is done while more comes than the server can do. \"wait\": all wait for \
+                  their turn, which is what applications know. \"newest_first\": the newest is \
+                  served first, and who has waited for ten times what is normal is refused with \
+                  error 1637, so that most are answered while somebody still waits for the answer.",
+            elsewhere: &[],
+            since: FIRST,
+        },
+    ],
+};
