@@ -350,3 +350,29 @@ fn more_users_and_schemas_than_links_all_come_forward() {
     wait_for("the server to see closed links", || scene.server.open() <= 2);
     scene.end();
 }
+
+#[test]
+fn a_transaction_that_has_only_begun_waits_like_others_and_leaves_nothing_behind() {
+    let scene = Scene::pooled("limit = 1\n[limits]\nwait = \"300ms\"\n");
+    let flag = answer_long(&scene);
+    let (mut one, mut other) = (scene.client(), scene.client());
+    one.send_packet(0, b"\x03SELECT long");
+    wait_for("the first", || scene.server.received(b"SELECT long") == 1);
+    // It takes no slot to begin, and the first statement may be refused, as often as need be.
+    assert_eq!(other.query("BEGIN"), Ok(vec![]));
+    for _ in 0..2 {
+        assert_eq!(other.query("INSERT 1").unwrap_err().code(), 1637);
+    }
+    assert_eq!(other.query("ROLLBACK"), Ok(vec![]));
+    assert_eq!(other.query("START TRANSACTION"), Ok(vec![]));
+    for part in [&b"BEGIN"[..], b"START", b"INSERT", b"ROLLBACK"] {
+        assert_eq!(scene.server.received(part), 0);
+    }
+    flag.store(true, SeqCst);
+    assert_eq!(one.read_answer(), row("long"));
+    // The transaction is still the client's, and begins with its first statement.
+    assert_eq!(other.query("INSERT 2"), Ok(vec![]));
+    assert_eq!((scene.server.received(b"INSERT"), scene.server.received(b"BEGIN")), (1, 1));
+    drop((one, other));
+    scene.end();
+}
