@@ -371,6 +371,11 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
         *slot = Slot { ask, hold, since: now };
     }
 
+    /// Whether anybody, here or in another worker, lacks nothing but a slot.
+    pub fn wants_slot(&self, now: Instant) -> bool {
+        self.has_ready() || self.slots.much_older(self.worker, now).is_some()
+    }
+
     /// Whether a statement is so old that it seems to wait for something in the server.
     pub fn seems_stuck(&self, slot: &Slot, now: Instant) -> bool {
         let age = now.saturating_duration_since(slot.since);

@@ -43,6 +43,8 @@ pub struct Intent {
     pub read: Option<Digest>,
     /// Has a `sql_mode` of its own, which ends with it although its reply shows it.
     pub passing_mode: bool,
+    /// The same for any statement, whatever it does.
+    pub digest: Digest,
     /// Is a `SET` statement that does nothing but set variables which other links can be told as well.
     pub sets: Option<Sets>,
 }
@@ -71,7 +73,7 @@ impl Inserts {
 }
 
 /// Stands for all statements that differ from one another only in literals and white space.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Digest(pub u64);
 
 impl Digest {
@@ -159,11 +161,10 @@ impl<'a> Reader<'a> {
             } else {
                 self.go_on(previous, token);
             }
-            if self.only_reads {
-                self.digest(token);
-            }
+            self.digest(token);
             previous = token;
         }
+        self.found.digest = Digest(self.digest);
         self.found.is_begin &= self.statements == 1 && !self.lexer.saw_executable_comment();
         self.found.is_end &= self.statements == 1 && !self.lexer.saw_executable_comment();
         self.end_set();

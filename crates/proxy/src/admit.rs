@@ -67,7 +67,7 @@ pub(crate) fn enter(
 /// What the command in hand is to the gate.
 pub(crate) fn ask(client: &Client) -> Ask {
     let class = client.named_class.get().unwrap_or_else(|| client.class.get());
-    Ask { class, digest: client.read.get() }
+    Ask { class, digest: client.kind.get() }
 }
 
 /// Puts the command in hand on hold. False: the line is full, and the client has been told.
@@ -111,6 +111,32 @@ pub(crate) fn leave(worker: &Rc<Worker>, slot: Option<Slot>) {
         start_ready(worker);
     }
     worker.is_passing_on.set(false);
+}
+
+/// Statements that seem to wait for something in the server leave their slots to those who wait for one.
+pub(crate) fn park_stuck(worker: &Rc<Worker>) {
+    let now = crate::clock::now();
+    if !worker.gate.borrow().wants_slot(now) {
+        return;
+    }
+    let links: Vec<_> = worker.links.borrow().values().cloned().collect();
+    for link in links {
+        let Some(mut slot) = link.slot.take() else { continue };
+        let mut gate = worker.gate.borrow_mut();
+        if !gate.seems_stuck(&slot, now) {
+            link.slot.set(Some(slot));
+            continue;
+        }
+        let parked = gate.counts().parked;
+        let start = gate.park(&mut slot, now, |client, link| suits(client, link));
+        worker.counters.parked.add(gate.counts().parked - parked);
+        drop(gate);
+        link.slot.set(Some(slot));
+        if let Some(start) = start {
+            begin(worker, start);
+        }
+    }
+    pump(worker);
 }
 
 /// The reply on this link waits for its own client to read: its slot goes to the next, until the client reads on.
@@ -322,17 +348,20 @@ pub(crate) fn over(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, slot: 
     }
 }
 
-/// Somebody waits: links that are kept for nothing but messages, which nobody may ever ask for, go back.
+/// Somebody waits: links that are kept for nothing but messages, which nobody may ever ask for, go back. Looks at
+/// the links, not at the clients, of whom thousands may wait.
 pub(crate) fn take_back_idle(worker: &Rc<Worker>) {
-    let yields = |client: &&Rc<Client>| {
-        client.turn.get() == Turn::Client
-            && client.link.borrow().is_some()
-            && client.session.borrow().can_yield()
+    let yields = |link: &&Rc<Link>| {
+        let holder = link.holder.borrow();
+        let client = holder.as_ref().filter(|client| client.turn.get() == Turn::Client);
+        link.key.get().is_some() && client.is_some_and(|it| it.session.borrow().can_yield())
     };
-    let clients: Vec<_> = worker.clients.borrow().values().filter(yields).cloned().collect();
-    for client in clients {
-        client.session.borrow_mut().yield_link();
-        if let Some(link) = client.link() {
+    let links: Vec<_> = worker.links.borrow().values().filter(yields).cloned().collect();
+    for link in links {
+        let Some(client) = link.holder.borrow().clone() else { continue };
+        // The one before it may have served this one's client.
+        if client.turn.get() == Turn::Client && client.session.borrow().can_yield() {
+            client.session.borrow_mut().yield_link();
             link.release();
             give_back(worker, &link);
         }

@@ -61,7 +61,9 @@ pub(crate) struct Client {
     /// The command in hand reads the session's last insert id.
     pub(crate) asks_insert_id: Cell<bool>,
     pub(crate) inserts: Cell<Inserts>,
-    /// What kind of statement the command in hand is, if all it does is to read. See [`crate::ahead`].
+    /// What kind of statement the command in hand is, if that is known.
+    pub(crate) kind: Cell<Option<Digest>>,
+    /// The same, if all it does is to read. See [`crate::ahead`].
     pub(crate) read: Cell<Option<Digest>>,
     /// The class of what it asks, unless the command in hand names another one.
     pub(crate) class: Cell<ClassId>,
@@ -134,6 +136,7 @@ impl Client {
             upload_ends_turn: Cell::new(false),
             asks_insert_id: Cell::new(false),
             inserts: Cell::new(Inserts::No),
+            kind: Cell::new(None),
             read: Cell::new(None),
             class: Cell::new(login.class),
             named_class: Cell::new(None),

@@ -330,6 +330,7 @@ struct Asks {
     inserts: Inserts,
     previous: bool,
     messages: Messages,
+    kind: Option<Digest>,
     read: Option<Digest>,
     sets: Option<Sets>,
     /// It may take a schema, or a right to one, from somebody.
@@ -348,6 +349,7 @@ impl Asks {
             inserts: intent.inserts,
             previous: intent.asks_previous,
             messages: intent.messages,
+            kind: Some(intent.digest),
             read: intent.read,
             sets: intent.sets,
             in_hand: None,
@@ -366,6 +368,7 @@ fn enter(
 ) {
     client.session.borrow_mut().enter(asks.passing_mode);
     let is_plain = upload.is_none() && client.session.borrow().is_plain();
+    client.kind.set(asks.kind);
     client.read.set(asks.read.filter(|_| is_plain));
     client.sets.set(asks.sets);
     client.alters.set(asks.alters);

@@ -28,6 +28,8 @@ pub(crate) struct Counters {
     pub(crate) statements: Counter,
     /// Commands that could not start at once.
     pub(crate) waits: Counter,
+    /// Slots left because a statement seemed to wait for something in the server.
+    pub(crate) parked: Counter,
     /// Slots left because a client did not read its reply.
     pub(crate) held_up: Counter,
     /// Statements written to a link behind others.
@@ -55,6 +57,7 @@ impl Counters {
         let plain = [
             ("statements", &self.statements),
             ("waits", &self.waits),
+            ("parked", &self.parked),
             ("held_up", &self.held_up),
             ("written_ahead", &self.written_ahead),
             ("clients_carried", &self.clients_carried),

@@ -319,9 +319,12 @@ pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver
                 count = count.wrapping_add(1);
                 tick(&worker, count.is_multiple_of(SLOW_TICKS));
             }
-            _ = beats.tick(), if worker.shared.steer.is_some() => {
+            _ = beats.tick(), if worker.shared.steer.is_some() || worker.plan.server.parking => {
                 crate::clock::tick();
                 steer::beat(&worker);
+                if worker.plan.server.parking {
+                    admit::park_stuck(&worker);
+                }
             }
         }
         if worker.is_stopping() && worker.clients.borrow().is_empty() {

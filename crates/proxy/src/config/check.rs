@@ -112,6 +112,9 @@ fn server(reading: &mut Reading<'_>) {
         );
         report.warn(&written.origin("server.limit"), "server.limit", message);
     }
+    if server.limit.is_some() {
+        no_effect(report, written, "server.rhythm", "server.limit is a number");
+    }
 }
 
 fn server_tls(reading: &mut Reading<'_>) {

@@ -49,6 +49,8 @@ pub struct Server {
     pub limit: Option<u32>,
     /// What it goes by where it finds itself.
     pub rhythm: Rhythm,
+    /// Whether statements that seem to wait for something in the server count against the limit no longer.
+    pub parking: bool,
     pub links_max: u32,
     /// Statements written to one shared link at once.
     pub pipeline: u32,
@@ -202,6 +204,7 @@ impl Default for Server {
             name: "main".to_owned(),
             limit: Some(64),
             rhythm: Rhythm::Own,
+            parking: false,
             links_max: 128,
             pipeline: 8,
             tls: link::tls::ForLinks::default(),

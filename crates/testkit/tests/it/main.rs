@@ -20,6 +20,7 @@ mod limits;
 mod login_schema;
 mod mysql;
 mod pages;
+mod parking;
 mod road;
 mod shared;
 mod shared_blind_spots;

@@ -90,6 +90,25 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             since: FIRST,
         },
         Row {
+            name: "parking",
+            form: Form::Choice(&Named {
+                values: &[("on", true), ("off", false)],
+                place: |plan: &mut Plan| &mut plan.server.parking,
+            }),
+            example: None,
+            doc: "\"on\": while others wait, a statement that is ten times as old as its kind usually \
+                  gets leaves its slot to one of them and goes on without; so rows that somebody \
+                  has locked for seconds do not stop everybody else. While three of a kind are so, \
+                  that kind gets a quarter of the slots. Up to four times server.limit go on \
+                  without a slot. Not by default, because a statement that computes for long looks \
+                  the same from outside, and the server then runs more at once than server.limit.",
+            elsewhere: &[
+                ("MariaDB", "thread_pool_stall_limit"),
+                ("MySQL", "thread_pool_stall_limit"),
+            ],
+            since: FIRST,
+        },
+        Row {
             name: "links_max",
             form: Form::Count { range: 1..=100_000, place: |plan| &mut plan.server.links_max },
             example: None,
