@@ -163,7 +163,7 @@ fn attempt(
         Proof::Gone => verdict < diagnosis.judgement.verdict && after >= before * (1.0 - NOISE),
         Proof::Faster => after > before * (1.0 + NOISE),
     };
-    if helped && verdict != Verdict::Unknown || helped && cure.proof == Proof::Faster {
+    if helped && (verdict != Verdict::Unknown || cure.proof == Proof::Faster) {
         return Ok((Outcome::Kept { before, after }, Some(seen)));
     }
     let undone = Outcome::Undone { before, after, verdict };

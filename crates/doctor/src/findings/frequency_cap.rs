@@ -23,7 +23,7 @@ fn judge(facts: &Facts) -> Judged {
         let (bound, hardware) = (*need(&policy.max_khz)?, *need(&policy.hardware_max_khz)?);
         most = most.max(hardware);
         if bound < hardware / 100 * 95 {
-            capped.get_or_insert((policy.name.clone(), bound, hardware));
+            capped.get_or_insert_with(|| (policy.name.clone(), bound, hardware));
         }
     }
     Ok(match capped {
