@@ -42,17 +42,18 @@ fn ids(payload: &[u8]) {
 
 fn execute(payload: &[u8], parameters: u16) {
     let Ok(read) = Execute::decode(payload, parameters) else { return };
-    assert_eq!(read.types_at.is_some(), parameters > 0);
+    // In bulk, the flags that tell of types are there without any parameter.
+    let is_bulk = payload.first() == Some(&(Command::StmtBulkExecute as u8));
+    assert_eq!(read.types_at.is_some(), is_bulk || parameters > 0);
     let types = vec![0xfd; usize::from(parameters) * 2];
     let mut full = Vec::new();
     read.put_with_types(payload, &types, &mut full);
-    if read.types.is_some() || parameters == 0 {
+    if read.types.is_some() || read.types_at.is_none() {
         assert_eq!(full, payload);
         return;
     }
     let again = Execute::decode(&full, parameters).expect("types were put in");
     assert_eq!((again.types, again.types_at), (Some(&types[..]), read.types_at));
     assert_eq!(full.len(), payload.len() + types.len());
-    let values = read.types_at.map_or(0, |at| at + 1);
-    assert!(full.ends_with(&payload[values..]), "the values stay");
+    assert!(full.ends_with(&payload[read.head..]), "the values stay");
 }
