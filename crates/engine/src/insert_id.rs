@@ -60,6 +60,14 @@ impl InsertId {
 }
 
 impl LinkState {
+    /// A client whose last insert id the link has runs what may insert without the server's reporting it. What its
+    /// session's is now.
+    pub fn may_insert_unseen(&mut self, client: u32) -> InsertId {
+        self.insert_id.replace_unknown();
+        self.inserter = Some(client);
+        InsertId::OnLink { link: self.id, stale: None }
+    }
+
     /// A client's statement reports a number, or may have made one without reporting it. What its session's last
     /// insert id is now.
     pub(crate) fn see_insert(

@@ -21,6 +21,8 @@ use sets::{SetReader, bare};
 pub struct Intent {
     /// The first reason found to keep the link.
     pub pin: Option<Pin>,
+    /// The first one that is not what a routine may do, which a user's configuration may have an answer to.
+    pub besides_routines: Option<Pin>,
     /// Ends the transaction (`COMMIT`, `ROLLBACK`): never made to wait.
     pub ends_transaction: bool,
     /// Asks for the last insert id of its session.
@@ -97,6 +99,9 @@ impl Intent {
 
     fn pin(&mut self, pin: Pin) {
         self.pin.get_or_insert(pin);
+        if !matches!(pin, Pin::Call | Pin::Function) {
+            self.besides_routines.get_or_insert(pin);
+        }
     }
 }
 

@@ -84,6 +84,11 @@ impl Session {
         is_new
     }
 
+    /// What it was last pinned for will be undone on the link: it need not be kept.
+    pub const fn forgive(&mut self) {
+        (self.pin, self.is_beyond_reset) = (None, false);
+    }
+
     pub const fn in_transaction(&self) -> bool {
         self.status.has(Status::IN_TRANSACTION) || self.may_be_in_transaction
     }

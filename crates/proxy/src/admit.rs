@@ -15,6 +15,7 @@ use crate::keys::KeyId;
 use crate::launch;
 use crate::links::Link;
 use crate::opener;
+use crate::resets;
 use crate::worker::{Mail, Worker};
 
 /// Starts the command now, or puts its client in line.
@@ -400,6 +401,9 @@ fn is_owed(worker: &Worker, key: KeyId) -> bool {
 pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, link: &Rc<Link>) {
     if link.being_killed.get() {
         return link.parked.set(true);
+    }
+    if link.soiled.get() {
+        return resets::begin(worker, link);
     }
     let now = crate::clock::now();
     let is_old = worker.plan.limits.link_age.is_some_and(|age| now - link.opened >= age);

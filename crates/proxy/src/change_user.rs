@@ -16,6 +16,7 @@ use wire::frame::put_packet;
 use wire::handshake::{AuthPacket, Login};
 use wire::response::{OK, OkPacket};
 
+use crate::accounts;
 use crate::carry;
 use crate::client::{Client, Turn};
 use crate::fault::{Fault, Kind};
@@ -135,15 +136,15 @@ async fn prove(worker: &Worker, talk: &mut Talk<&Stream>, payload: &[u8]) -> Res
     let broken = |error: String| Fault::new(Kind::BadHandshake, error);
     let mut wanted = read(payload).map_err(|error| broken(error.to_string()))?;
     let name = String::from_utf8_lossy(&wanted.user).into_owned();
-    let Some(user) = worker.shared.users.get(&wanted.user) else {
+    let Some(user) = accounts::find(worker, &wanted.user).await else {
         let message = format!(
-            "Access denied for user '{name}': Flifo does not know it, and a client that shares links can \
-             change only to a user in Flifo's configuration"
+            "Access denied for user '{name}': Flifo does not know its password, and a client that shares links \
+             can change only to a user whose password Flifo knows"
         );
         return Err(Fault::new(Kind::AccessDenied, message));
     };
     if !user.can_check(&wanted.plugin) {
-        wanted.plugin = user.plugin().clone();
+        wanted.plugin = user.plugin();
     }
     let mut random = [0; Nonce::LEN];
     getrandom::fill(&mut random).map_err(|error| broken(error.to_string()))?;
@@ -156,7 +157,7 @@ async fn prove(worker: &Worker, talk: &mut Talk<&Stream>, payload: &[u8]) -> Res
         response.clear();
     }
     let answer = Answer { plugin: wanted.plugin.clone(), nonce, response };
-    match prove::prove(worker, talk, user, &answer, &pass).await {
+    match prove::prove(worker, talk, &user, &answer, &pass).await {
         Ok(true) => Ok(wanted),
         Ok(false) => {
             let message = format!("Access denied for user '{name}' (using password: YES) by Flifo");
@@ -180,6 +181,10 @@ fn begin_anew(
     let Some(key) = worker.keys.borrow_mut().id(key) else {
         return Err(Fault::new(Kind::BadHandshake, "Flifo has met too many different users"));
     };
+    let Some(user) = worker.shared.users.get(&wanted.user) else {
+        return Err(Fault::new(Kind::AccessDenied, "Access denied: the user was dropped just now"));
+    };
+    worker.keys.borrow_mut().own(key, &user);
     resets::give_up(worker, client);
     if let Some(old) = client.key.take() {
         worker.user_of(old, |user| user.clients.give_back());

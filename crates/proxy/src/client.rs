@@ -22,7 +22,7 @@ use crate::change_user;
 use crate::keys::KeyId;
 use crate::links::Link;
 use crate::outbox::Outbox;
-use crate::pins::Pinned;
+use crate::pins::{Leaves, Pinned};
 use crate::prepared::InHand;
 use crate::road;
 use crate::worker::Worker;
@@ -76,6 +76,8 @@ pub(crate) struct Client {
     pub(crate) messages: Cell<Messages>,
     /// The prepared statement that the command in hand names.
     pub(crate) in_hand: Cell<Option<InHand>>,
+    /// What becomes of the link behind the command in hand.
+    pub(crate) leaves: Cell<Leaves>,
     /// How often the command in hand was sent once more; see [`crate::prepared`].
     pub(crate) again: Cell<u8>,
     /// It waits until a link that others use has said what its last insert id is.
@@ -144,6 +146,7 @@ impl Client {
             alters: Cell::new(false),
             messages: Cell::default(),
             in_hand: Cell::new(None),
+            leaves: Cell::default(),
             again: Cell::new(0),
             awaits_insert_id: Cell::new(false),
             affected_none: Cell::new(false),

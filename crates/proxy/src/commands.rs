@@ -6,6 +6,7 @@
 use std::rc::Rc;
 
 use engine::classes::ClassId;
+use engine::insert_id::InsertId;
 use engine::intent::{Digest, Inserts, Intent, Sets};
 use engine::kill::replace_connection_id;
 use engine::pin::Pin;
@@ -26,6 +27,7 @@ use crate::kill;
 use crate::namesake;
 use crate::outbox;
 use crate::past::{self, Found, Past};
+use crate::pins::{self, Leaves};
 use crate::prepared::{self, InHand};
 use crate::resets;
 use crate::worker::Worker;
@@ -157,17 +159,11 @@ fn pooled(
                 enter(worker, client, packet, upload, Asks::default());
             }
         }
-        Command::SetOption => {
-            worker.pin(client, Pin::Option);
-            enter(worker, client, packet, upload, Asks::default());
-        }
+        Command::SetOption => enter_kept(worker, client, packet, upload, Pin::Option),
         Command::BinlogDump
         | Command::BinlogDumpGtid
         | Command::TableDump
-        | Command::RegisterReplica => {
-            worker.pin(client, Pin::Replication);
-            enter(worker, client, packet, upload, Asks::default());
-        }
+        | Command::RegisterReplica => enter_kept(worker, client, packet, upload, Pin::Replication),
         _ => enter(worker, client, packet, upload, Asks::default()),
     }
 }
@@ -206,13 +202,14 @@ fn text(
         _ => Some(1),
     };
     let (Some(text_at), None) = (text_at, upload) else {
-        worker.pin(client, Pin::Unreadable);
-        return enter(worker, client, packet, upload, Asks { alters: true, ..Asks::default() });
+        return enter_kept(worker, client, packet, upload, Pin::Unreadable);
     };
     let intent = Intent::read(&payload[text_at..], client.session.borrow().dialect());
-    if let Some(pin) = intent.pin {
-        worker.pin_for(client, pin, &payload[text_at..]);
-    }
+    // A text that is prepared is judged as well: what it will leave behind is the same.
+    let leaves = match pins::judge(worker, client, intent, &payload[text_at..]) {
+        Ok(leaves) => leaves,
+        Err(fault) => return refuse(worker, client, upload, &fault),
+    };
     let mut replaced = None;
     if intent.asks_connection_id {
         replaced = with_own_id(client, Some(command), packet);
@@ -226,7 +223,7 @@ fn text(
     }
     // A preparation asks for nothing yet.
     let asks = match command {
-        Command::Query => Asks::of(intent, &packet[HEADER + text_at..]),
+        Command::Query => Asks { leaves, ..Asks::of(intent, &packet[HEADER + text_at..]) },
         _ => Asks::default(),
     };
     enter(worker, client, packet, upload, asks);
@@ -295,14 +292,16 @@ fn prepared(
         }
         Command::StmtExecute | Command::StmtBulkExecute => {
             drop(session);
-            if upload.is_some() && !is_read {
+            let judged = if upload.is_some() && !is_read {
                 // So many parameters that their types do not fit a buffer: only the server knows them.
-                worker.pin_for(client, Pin::LongData, &source.text);
+                pins::keep(worker, client, Pin::LongData, Some(&source.text))
+            } else {
+                pins::judge(worker, client, intent, &source.text)
+            };
+            match judged {
+                Ok(leaves) => asks = Asks { leaves, ..Asks::of(intent, &source.text) },
+                Err(fault) => return refuse(worker, client, upload, &fault),
             }
-            if let Some(pin) = intent.pin {
-                worker.pin_for(client, pin, &source.text);
-            }
-            asks = Asks::of(intent, &source.text);
         }
         Command::StmtSendLongData => {
             session.statements.keep(id, Kept { long_data: true, ..kept });
@@ -337,6 +336,7 @@ struct Asks {
     alters: bool,
     in_hand: Option<InHand>,
     passing_mode: bool,
+    leaves: Leaves,
     /// It must not wait if its client holds a link.
     urgent: bool,
 }
@@ -354,6 +354,7 @@ impl Asks {
             sets: intent.sets,
             in_hand: None,
             passing_mode: intent.passing_mode,
+            leaves: Leaves::Nothing,
             urgent: intent.ends_transaction,
         }
     }
@@ -373,9 +374,12 @@ fn enter(
     client.sets.set(asks.sets);
     client.alters.set(asks.alters);
     client.in_hand.set(asks.in_hand);
+    client.leaves.set(asks.leaves);
+    let asks_insert_id = asks.insert_id
+        || asks.leaves != Leaves::Nothing && client.session.borrow().insert_id != InsertId::Lost;
     client.again.set(0);
     client.messages.set(asks.messages);
-    client.asks_insert_id.set(asks.insert_id);
+    client.asks_insert_id.set(asks_insert_id);
     client.inserts.set(asks.inserts);
     if !asks.previous {
         client.affected_none.set(false);
@@ -383,7 +387,7 @@ fn enter(
     let past = Past {
         messages: asks.messages,
         counts: asks.previous,
-        insert_id: asks.insert_id,
+        insert_id: asks_insert_id,
         inserts: asks.inserts != Inserts::No,
     };
     match past::find(worker, client, past) {
@@ -398,6 +402,23 @@ fn enter(
     }
     let urgent = asks.urgent || client.session.borrow().in_transaction();
     admit::enter(worker, client, packet, upload, urgent);
+}
+
+/// Enters with a command of which it is not known what it leaves behind, and keeps the link for it.
+fn enter_kept(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    packet: &mut [u8],
+    upload: Option<Passage>,
+    pin: Pin,
+) {
+    match pins::keep(worker, client, pin, None) {
+        Ok(_) => {
+            let alters = pin == Pin::Unreadable;
+            enter(worker, client, packet, upload, Asks { alters, ..Asks::default() });
+        }
+        Err(fault) => refuse(worker, client, upload, &fault),
+    }
 }
 
 /// Answers with an error without asking the server.

@@ -25,7 +25,7 @@ use toml::de::DeValue;
 
 pub use self::plan::{
     ClassRule, ClientTls, ClientTlsMode, Limits, Listen, LogFormat, LogLevel, Logs, Network,
-    Password, Plan, ProxyProtocol, Server, User,
+    Password, Pins, Plan, ProxyProtocol, Routines, Server, User,
 };
 pub use self::problem::{Place, Position, Problem, Severity, Warning};
 pub use self::reference::{reference, sample};

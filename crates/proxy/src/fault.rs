@@ -36,12 +36,13 @@ pub(crate) enum Kind {
     UnknownThread,
     NotOwner,
     CannotTell,
+    PinRefused,
     Unsupported,
     NonsenseFromServer,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 27] = [
+    pub(crate) const ALL: [Self; 28] = [
         Self::TooManyClients,
         Self::UserLimit,
         Self::BadHandshake,
@@ -67,6 +68,7 @@ impl Kind {
         Self::UnknownThread,
         Self::NotOwner,
         Self::CannotTell,
+        Self::PinRefused,
         Self::Unsupported,
         Self::NonsenseFromServer,
     ];
@@ -96,6 +98,7 @@ impl Kind {
             Self::UnknownThread => (1094, b"HY000"),
             Self::NotOwner => (1095, b"HY000"),
             Self::CannotTell | Self::NonsenseFromServer | Self::ServerRefused => (1105, b"HY000"),
+            Self::PinRefused => (1290, b"HY000"),
             Self::Unsupported => (1235, b"42000"),
         }
     }
@@ -128,6 +131,7 @@ impl Kind {
             Self::UnknownThread => "unknown_thread",
             Self::NotOwner => "not_owner",
             Self::CannotTell => "cannot_tell",
+            Self::PinRefused => "pin_refused",
             Self::Unsupported => "unsupported",
             Self::NonsenseFromServer => "nonsense_from_server",
         }

@@ -2,8 +2,11 @@
 
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use wire::Capabilities;
+
+use crate::users::User;
 
 /// Stands within one worker for a [`Key`], and for whether a session or link has a schema: a link cannot be told to
 /// have none, so those with and those without are pools of their own.
@@ -63,7 +66,7 @@ impl Key {
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
     ids: HashMap<Rc<Key>, KeyId>,
-    keys: Vec<Rc<Key>>,
+    keys: Vec<(Rc<Key>, Option<Arc<User>>)>,
 }
 
 /// A hostile client could make up capabilities without end.
@@ -80,13 +83,22 @@ impl Keys {
         }
         let id = KeyId(self.keys.len() as u32 * 2);
         let key = Rc::new(key);
-        self.keys.push(Rc::clone(&key));
+        self.keys.push((Rc::clone(&key), None));
         self.ids.insert(key, id);
         Some(id)
     }
 
     pub(crate) fn get(&self, id: KeyId) -> Rc<Key> {
-        Rc::clone(&self.keys[id.0 as usize / 2])
+        Rc::clone(&self.keys[id.0 as usize / 2].0)
+    }
+
+    /// Says whose key it is, so that nobody has to look for that on the road.
+    pub(crate) fn own(&mut self, id: KeyId, user: &Arc<User>) {
+        self.keys[id.0 as usize / 2].1 = Some(Arc::clone(user));
+    }
+
+    pub(crate) fn user(&self, id: KeyId) -> Option<&Arc<User>> {
+        self.keys[id.0 as usize / 2].1.as_ref()
     }
 }
 

@@ -20,6 +20,7 @@ use crate::fault::{Fault, Kind};
 use crate::fixups::{self, FixUp, Lack};
 use crate::links::{Flight, Link, Purpose};
 use crate::past;
+use crate::pins::Leaves;
 use crate::worker::Worker;
 
 /// Sends the command, or first what the link needs to run it. The client holds the link, a slot has been taken.
@@ -152,8 +153,16 @@ fn send_pooled(
     command: Command,
     packet: &mut [u8],
 ) {
-    client.asks_insert_id.set(false);
     client.affected_none.set(false);
+    if client.leaves.get() == Leaves::Anything {
+        link.soiled.set(true);
+    }
+    if client.leaves.get() != Leaves::Nothing && client.asks_insert_id.get() {
+        // The link has been told it, so that what is there behind the routine is the client's.
+        let own = link.state.borrow_mut().may_insert_unseen(client.id);
+        client.session.borrow_mut().insert_id = own;
+    }
+    client.asks_insert_id.set(false);
     let purpose = match command {
         Command::StmtPrepare => {
             let schema = client.session.borrow().schema.clone();

@@ -3,6 +3,7 @@
 //! Reads in the order in which a statement travels: [`listener`], [`logins`], [`login`], [`client`], [`road`], [`commands`],
 //! [`admit`], [`launch`], [`links`], [`replies`]. What can be decided without a socket is decided in `engine`.
 
+mod accounts;
 mod admit;
 mod ahead;
 mod buffers;

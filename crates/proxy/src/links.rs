@@ -141,6 +141,8 @@ pub(crate) struct Link {
     pub(crate) is_set_down: Cell<bool>,
     /// A `KILL` for what runs on it is under way: whoever is served next could be hit.
     pub(crate) being_killed: Cell<bool>,
+    /// A routine may have left something on it, which is undone before it is put back.
+    pub(crate) soiled: Cell<bool>,
     /// It was put back meanwhile, and is free once the `KILL` has been answered.
     pub(crate) parked: Cell<bool>,
     /// It is closed as soon as it has said what it alone knows.
@@ -180,6 +182,7 @@ impl Link {
             holder: RefCell::default(),
             is_set_down: Cell::new(false),
             being_killed: Cell::new(false),
+            soiled: Cell::new(false),
             parked: Cell::new(false),
             retires: Cell::new(false),
             ahead: RefCell::default(),

@@ -18,6 +18,7 @@ use wire::capability::Capabilities;
 use wire::handshake::{AuthPacket, FirstPacket, Greeting, Login};
 use wire::response::{OK, OkPacket};
 
+use crate::accounts;
 use crate::carry;
 use crate::client::{self, Client};
 use crate::fault::{Fault, Kind};
@@ -173,9 +174,10 @@ async fn log_in(
     greeting.encode(&mut payload);
     newcomer.talk.write(&payload).await?;
     let (newcomer, login) = read_login(worker, newcomer, pass).await?;
-    match worker.shared.users.get(&login.user) {
-        Some(user) => pool(worker, newcomer, &greeting, login, user, pass).await,
+    match accounts::find(worker, &login.user).await {
+        Some(user) => pool(worker, newcomer, &greeting, login, &user, pass).await,
         None => {
+            accounts::tell_carried(worker, &login.user);
             let greeted_by = match worker.shared.users.is_empty() {
                 true => carry::GreetedBy::Server,
                 false => carry::GreetedBy::Flifo { id: greeting.connection_id },
@@ -261,7 +263,7 @@ async fn pool(
     mut newcomer: Newcomer,
     greeting: &Greeting,
     login: Login,
-    user: &User,
+    user: &Arc<User>,
     pass: &Pass,
 ) -> Result<(client::Login, Option<Vec<u8>>), NoLogin> {
     let proved = match prove(worker, &mut newcomer, greeting, &login, user, pass).await {
@@ -287,6 +289,7 @@ async fn pool(
         );
         return Err(tell(newcomer, fault).await);
     };
+    worker.keys.borrow_mut().own(key, user);
     let sequence = newcomer.talk.sequence();
     if login.schema.is_none() {
         let mut ok = Vec::new();
@@ -360,7 +363,7 @@ async fn prove(
     let is_unanswered = plugin.name() != greeting.plugin && response.is_empty();
     if is_unanswered || !user.can_check(&plugin) {
         if !user.can_check(&plugin) {
-            plugin = user.plugin().clone();
+            plugin = user.plugin();
         }
         let mut switch = Vec::new();
         AuthPacket::encode_switch(plugin.name(), nonce.as_bytes(), &mut switch);

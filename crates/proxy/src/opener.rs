@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use engine::link_state::LinkState;
 use engine::settings::Settings;
-use link::login::{Greeted, LoggedIn, LoginError, Request};
+use link::login::{Credential, Greeted, LoggedIn, LoginError, Request};
 use wire::Capabilities;
 
 use crate::admit;
@@ -55,7 +55,7 @@ impl NoLink {
 const TOO_MANY_CONNECTIONS: u16 = 1040;
 
 /// What a pooled link asks for beyond what its clients have.
-const POOLED: Capabilities = Capabilities(
+pub(crate) const POOLED: Capabilities = Capabilities(
     Capabilities::LONG_PASSWORD.0
         | Capabilities::LONG_FLAG.0
         | Capabilities::PROTOCOL_41.0
@@ -168,15 +168,25 @@ async fn pooled(worker: &Worker, key: KeyId) -> Result<Rc<Link>, NoLink> {
 
 /// Logs in as the user of this key.
 async fn log_in(worker: &Worker, key: KeyId) -> Result<LoggedIn, NoLink> {
+    let credential = worker.user_of(key, |user| user.credential()).ok_or(NoLink::NoCredential)?;
     let key: Rc<Key> = worker.keys.borrow().get(key);
-    let user = worker.shared.users.get(&key.user);
-    let credential = user.and_then(|user| user.credential()).ok_or(NoLink::NoCredential)?;
+    log_in_as(worker, &key.user, &credential, key.capabilities | POOLED, key.collation).await
+}
+
+/// Logs in as somebody.
+pub(crate) async fn log_in_as(
+    worker: &Worker,
+    user: &[u8],
+    credential: &Credential,
+    capabilities: Capabilities,
+    collation: u8,
+) -> Result<LoggedIn, NoLink> {
     let greeted = greeted(worker, None).await?;
     let request = Request {
-        user: &key.user,
-        credential: &credential,
-        capabilities: key.capabilities | POOLED,
-        collation: key.collation,
+        user,
+        credential,
+        capabilities,
+        collation,
         packet_max: u32::try_from(worker.plan.limits.packet_max).unwrap_or(u32::MAX),
         schema: None,
     };

@@ -1,14 +1,16 @@
-//! Clients that keep their links: counted by reason, and known by client, from when on, for which statement.
+//! Clients that keep their links: whether they may, counted by reason, and known by client, from when on, for which statement.
 //!
 //! Invariant: a client is named here if and only if its session has a pin, or the server keeps something of one of its
 //! prepared statements.
 
 use std::time::{Duration, Instant};
 
-use engine::intent::Digest;
+use engine::intent::{Digest, Intent};
 use engine::pin::Pin;
 
 use crate::client::Client;
+use crate::config::{Pins, Routines};
+use crate::fault::{Fault, Kind};
 use crate::worker::Worker;
 
 /// Why a client keeps its link.
@@ -18,6 +20,61 @@ pub(crate) struct Pinned {
     /// What kind of statement was the reason, where one was.
     pub(crate) digest: Option<Digest>,
     pub(crate) since: Instant,
+}
+
+/// What a statement leaves on its link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Leaves {
+    /// Nothing that is not known.
+    #[default]
+    Nothing,
+    /// What the server reports, and what a routine may have inserted.
+    Reported,
+    /// Whatever a routine has done, to be undone before anybody else has the link.
+    Anything,
+}
+
+/// Judges what a text would leave behind, as its user's configuration says, and keeps the link if need be. An error
+/// is what the client is told instead.
+pub(crate) fn judge(
+    worker: &Worker,
+    client: &Client,
+    intent: Intent,
+    text: &[u8],
+) -> Result<Leaves, Fault> {
+    let Some(pin) = intent.pin else { return Ok(Leaves::Nothing) };
+    if client.session.borrow().pin().is_some() {
+        return Ok(Leaves::Nothing);
+    }
+    let routines = client.key.get().map(|key| worker.user_of(key, |user| user.routines));
+    match routines.filter(|_| intent.besides_routines.is_none()) {
+        Some(Routines::Trust) => Ok(Leaves::Reported),
+        Some(Routines::Reset) => Ok(Leaves::Anything),
+        Some(Routines::Pin) | None => keep(worker, client, pin, Some(text)),
+    }
+}
+
+/// Keeps the link for this reason, unless the user's clients may not.
+pub(crate) fn keep(
+    worker: &Worker,
+    client: &Client,
+    pin: Pin,
+    text: Option<&[u8]>,
+) -> Result<Leaves, Fault> {
+    let pins = client.key.get().map(|key| worker.user_of(key, |user| user.pins));
+    if pins == Some(Pins::Refuse) && client.session.borrow().pin().is_none() {
+        let message = format!(
+            "Flifo did not run this statement: it would keep a link for this client alone (reason: {}), which \
+             pins = \"refuse\" in Flifo's configuration forbids this user. Do without it, or let the user pin",
+            pin.name()
+        );
+        return Err(Fault::new(Kind::PinRefused, message));
+    }
+    match text {
+        Some(text) => worker.pin_for(client, pin, text),
+        None => worker.pin(client, pin),
+    }
+    Ok(Leaves::Nothing)
 }
 
 impl Worker {

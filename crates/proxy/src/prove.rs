@@ -10,6 +10,7 @@ use link::{Stream, Talk};
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2};
 use wire::handshake::AuthPacket;
 
+use crate::accounts;
 use crate::fault::{Fault, Kind};
 use crate::login::NoLogin;
 use crate::logins::Pass;
@@ -33,7 +34,12 @@ pub(crate) async fn prove<S: Borrow<Stream>>(
     pass: &Pass,
 ) -> Result<bool, NoLogin> {
     let Answer { plugin, nonce, response } = answer;
-    match user.check(plugin, nonce, response) {
+    let mut verdict = user.check(plugin, nonce, response);
+    if verdict == Verdict::Wrong && accounts::is_renewed(worker, user).await {
+        verdict =
+            if user.can_check(plugin) { user.check(plugin, nonce, response) } else { verdict };
+    }
+    match verdict {
         Verdict::Wrong => Ok(false),
         Verdict::Right => {
             if *plugin == Plugin::CachingSha2 && !response.is_empty() {

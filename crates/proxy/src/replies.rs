@@ -312,9 +312,13 @@ fn see_ok(
     if let Some(collation) = &flight.collation {
         state.set(b"collation_connection", collation, &mut interned);
     }
-    let pin =
-        client.session.borrow_mut().see_ok(client.id, ok, &mut state, &mut interned, flight.sets);
-    if let Some(pin) = pin {
+    let mut session = client.session.borrow_mut();
+    let pin = session.see_ok(client.id, ok, &mut state, &mut interned, flight.sets);
+    if pin.is_some() && link.soiled.get() {
+        session.forgive();
+    }
+    drop(session);
+    if let Some(pin) = pin.filter(|_| !link.soiled.get()) {
         worker.count_pin(client, pin, None);
     }
     rewrite_ok(ok, packet, client.capabilities, &worker.scratch)

@@ -48,6 +48,13 @@ pub(crate) fn clean(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>) {
         drop(session);
         return admit::give_back(worker, link);
     }
+    drop(session);
+    begin(worker, link);
+}
+
+/// Has a link that nobody has begin anew. It is put back when it has.
+pub(crate) fn begin(worker: &Worker, link: &Rc<Link>) {
+    link.soiled.set(false);
     let fresh = Rc::clone(link.state.borrow().fresh());
     let Some(ask) = fresh.probe(fresh.all()).filter(|_| !fresh.all().is_empty()) else {
         // A link of which nothing is known cannot be checked.
@@ -56,7 +63,10 @@ pub(crate) fn clean(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>) {
     // What the old session had prepared is closed with it.
     link.known.borrow_mut().clear();
     link.ahead.borrow_mut().clear();
+    let inserters = worker.clients.borrow();
+    let inserters = inserters.values().filter(|it| it.session.borrow().insert_id.is_on(link.id));
     link.in_one_write(|| {
+        inserters.for_each(|client| fixups::ask_insert_id(client.id, link));
         for (step, command, text) in [
             (Step::Reset, Command::ResetConnection, ""),
             (Step::Track, Command::Query, TRACK),

@@ -99,7 +99,10 @@ fn users(plan: &Plan) -> Users {
             Some(Password::CachingSha2(stored)) => User::with_sha2_hash(stored.clone()),
             None => continue,
         };
-        users.add(user.name.as_bytes(), known.bounded(user.clients_max, user.links_max));
+        users.add(
+            user.name.as_bytes(),
+            known.bounded(user.clients_max, user.links_max).ruled(user.routines, user.pins),
+        );
     }
     users
 }

@@ -1,30 +1,41 @@
-//! The users whose passwords Flifo knows: checks what a client proves, and gives what a link needs to log in.
+//! The users whose passwords Flifo knows, from its configuration or from the server ([`crate::accounts`]): checks what a client proves, and gives what a link needs to log in.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use link::login::Credential;
 use wire::auth::{Nonce, Plugin, Secret, native, sha_crypt};
 
+use crate::config::{Password, Pins, Routines};
+
 /// All users of the configuration, by their names.
 #[derive(Debug, Default)]
 pub(crate) struct Users {
-    known: HashMap<Vec<u8>, User>,
+    known: HashMap<Vec<u8>, Arc<User>>,
     /// Those who are named but carried. Each of their clients has one link, so that one bound serves for both.
     carried: HashMap<Vec<u8>, Cap>,
+    /// Those that the server's table of accounts has told of. None is ever removed: its clients may still be there.
+    found: RwLock<HashMap<Vec<u8>, Arc<User>>>,
 }
 
 /// One user whose clients are pooled.
 #[derive(Debug)]
 pub(crate) struct User {
-    proof: Proof,
-    /// What Flifo asks clients to prove the password with.
+    /// What is known of its password. `None`: nothing any more.
+    proof: Mutex<Option<Arc<Proof>>>,
+    /// Grows with each change of that.
+    generation: AtomicU32,
+    /// What Flifo asks clients to prove the password with, if the proof allows a choice.
     plugin: Plugin,
+    /// The server's table of accounts has told of it.
+    is_found: bool,
     pub(crate) clients: Cap,
     pub(crate) links: Cap,
     /// Somebody waits who has none of these links: the next one that is free is closed.
     pub(crate) link_wanted: AtomicBool,
+    pub(crate) routines: Routines,
+    pub(crate) pins: Pins,
 }
 
 /// A number that a user may have at once, over all workers.
@@ -117,29 +128,57 @@ enum Proof {
     },
 }
 
+impl Proof {
+    fn of(password: &Password) -> Self {
+        match password {
+            Password::Plain(password) => Self::Password(password.clone()),
+            Password::Native(stored) => {
+                Self::Native { stored: stored.clone(), learnt: Mutex::new(None) }
+            }
+            Password::CachingSha2(stored) => Self::CachingSha2 {
+                stored: stored.clone(),
+                learnt: OnceLock::new(),
+                checking: tokio::sync::Mutex::default(),
+            },
+        }
+    }
+
+    fn is_of(&self, password: &Password) -> bool {
+        match (self, password) {
+            (Self::Password(known), Password::Plain(password)) => known == password,
+            (Self::Native { stored: known, .. }, Password::Native(stored)) => known == stored,
+            (Self::CachingSha2 { stored: known, .. }, Password::CachingSha2(stored)) => {
+                known == stored
+            }
+            _ => false,
+        }
+    }
+}
+
 impl User {
     pub(crate) fn with_password(password: Secret, plugin: Plugin) -> Self {
         Self::new(Proof::Password(password), plugin)
     }
 
     pub(crate) fn with_native_hash(stored: native::Stored) -> Self {
-        let proof = Proof::Native { stored, learnt: Mutex::new(None) };
-        Self::new(proof, Plugin::NativePassword)
+        Self::new(Proof::of(&Password::Native(stored)), Plugin::NativePassword)
     }
 
     pub(crate) fn with_sha2_hash(stored: sha_crypt::Stored) -> Self {
-        let checking = tokio::sync::Mutex::default();
-        let proof = Proof::CachingSha2 { stored, learnt: OnceLock::new(), checking };
-        Self::new(proof, Plugin::CachingSha2)
+        Self::new(Proof::of(&Password::CachingSha2(stored)), Plugin::CachingSha2)
     }
 
     fn new(proof: Proof, plugin: Plugin) -> Self {
         Self {
-            proof,
+            proof: Mutex::new(Some(Arc::new(proof))),
+            generation: AtomicU32::new(0),
             plugin,
+            is_found: false,
             clients: Cap::default(),
             links: Cap::default(),
             link_wanted: AtomicBool::new(false),
+            routines: Routines::default(),
+            pins: Pins::default(),
         }
     }
 
@@ -148,27 +187,70 @@ impl User {
         Self { clients: Cap::new(clients_max), links: Cap::new(links_max), ..self }
     }
 
-    pub(crate) const fn plugin(&self) -> &Plugin {
-        &self.plugin
+    /// Says what its statements may do to links.
+    pub(crate) fn ruled(self, routines: Routines, pins: Pins) -> Self {
+        Self { routines, pins, ..self }
+    }
+
+    /// A user of the server's table, with what is stored there.
+    fn found(password: &Password) -> Self {
+        let plugin = password.plugin().unwrap_or(Plugin::NativePassword);
+        Self { is_found: true, ..Self::new(Proof::of(password), plugin) }
+    }
+
+    pub(crate) const fn is_found(&self) -> bool {
+        self.is_found
+    }
+
+    /// Tells whether the password is still the same.
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation.load(Relaxed)
+    }
+
+    /// The server stores this now; `None`: nothing that is of use.
+    fn renew(&self, password: Option<&Password>) {
+        let mut proof = self.proof.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = match (&*proof, password) {
+            (Some(proof), Some(password)) => proof.is_of(password),
+            (proof, password) => proof.is_none() && password.is_none(),
+        };
+        if !is_same {
+            *proof = password.map(|password| Arc::new(Proof::of(password)));
+            self.generation.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn proof(&self) -> Option<Arc<Proof>> {
+        self.proof.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn plugin(&self) -> Plugin {
+        match self.proof().as_deref() {
+            Some(Proof::Native { .. }) => Plugin::NativePassword,
+            Some(Proof::CachingSha2 { .. }) => Plugin::CachingSha2,
+            Some(Proof::Password(_)) | None => self.plugin.clone(),
+        }
     }
 
     /// Whether an answer made by this plugin can be checked, whatever plugin was asked for.
-    pub(crate) const fn can_check(&self, plugin: &Plugin) -> bool {
-        match self.proof {
-            Proof::Password(_) => matches!(plugin, Plugin::NativePassword | Plugin::CachingSha2),
-            Proof::Native { .. } => matches!(plugin, Plugin::NativePassword),
-            Proof::CachingSha2 { .. } => matches!(plugin, Plugin::CachingSha2),
+    pub(crate) fn can_check(&self, plugin: &Plugin) -> bool {
+        match self.proof().as_deref() {
+            Some(Proof::Native { .. }) => matches!(plugin, Plugin::NativePassword),
+            Some(Proof::CachingSha2 { .. }) => matches!(plugin, Plugin::CachingSha2),
+            Some(Proof::Password(_)) | None => {
+                matches!(plugin, Plugin::NativePassword | Plugin::CachingSha2)
+            }
         }
     }
 
     /// Checks a client's answer.
     pub(crate) fn check(&self, plugin: &Plugin, nonce: &Nonce, response: &[u8]) -> Verdict {
-        match &self.proof {
+        let Some(proof) = self.proof() else { return Verdict::Wrong };
+        match &*proof {
             Proof::Password(password) => check(password, plugin, nonce, response),
             Proof::Native { stored, learnt } => match stored.check(nonce, response) {
                 Some(stage1) => {
-                    *learnt.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
-                        Some(stage1);
+                    *learnt.lock().unwrap_or_else(PoisonError::into_inner) = Some(stage1);
                     Verdict::Right
                 }
                 None => Verdict::Wrong,
@@ -184,7 +266,8 @@ impl User {
 
     /// Checks the password itself, for which a client is asked whose answer tells nothing.
     pub(crate) async fn check_itself(&self, password: Secret) -> bool {
-        let (stored, learnt, checking) = match &self.proof {
+        let Some(proof) = self.proof() else { return false };
+        let (stored, learnt, checking) = match &*proof {
             Proof::CachingSha2 { stored, learnt, checking } => (stored, learnt, checking),
             Proof::Password(known) => return *known == password,
             // Nobody is asked for it: an answer tells all.
@@ -205,10 +288,10 @@ impl User {
 
     /// What a link logs in with. `None` until a client has proved the password, where only its hash is known.
     pub(crate) fn credential(&self) -> Option<Credential> {
-        match &self.proof {
+        match &*self.proof()? {
             Proof::Password(password) => Some(Credential::Password(password.clone())),
             Proof::Native { learnt, .. } => {
-                let learnt = learnt.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                let learnt = learnt.lock().unwrap_or_else(PoisonError::into_inner);
                 learnt.clone().map(Credential::Native)
             }
             Proof::CachingSha2 { learnt, .. } => learnt.get().cloned().map(Credential::Password),
@@ -228,7 +311,7 @@ fn check(password: &Secret, plugin: &Plugin, nonce: &Nonce, response: &[u8]) -> 
 
 impl Users {
     pub(crate) fn add(&mut self, name: &[u8], user: User) {
-        self.known.insert(name.to_vec(), user);
+        self.known.insert(name.to_vec(), Arc::new(user));
     }
 
     /// Names a user whose clients are carried, with what they may have at once.
@@ -243,8 +326,31 @@ impl Users {
     }
 
     /// A user whose clients are pooled.
-    pub(crate) fn get(&self, name: &[u8]) -> Option<&User> {
-        self.known.get(name)
+    pub(crate) fn get(&self, name: &[u8]) -> Option<Arc<User>> {
+        if let Some(user) = self.known.get(name) {
+            return Some(Arc::clone(user));
+        }
+        let found = self.found.read().unwrap_or_else(PoisonError::into_inner);
+        found.get(name).filter(|user| user.proof().is_some()).cloned()
+    }
+
+    /// The server's table of accounts names these, and no others.
+    pub(crate) fn replace_found(&self, passwords: &HashMap<Vec<u8>, Password>) {
+        let mut found = self.found.write().unwrap_or_else(PoisonError::into_inner);
+        for (name, user) in &*found {
+            user.renew(passwords.get(name));
+        }
+        for (name, password) in passwords {
+            if !found.contains_key(name) && !self.known.contains_key(name) && !self.is_carried(name)
+            {
+                found.insert(name.clone(), Arc::new(User::found(password)));
+            }
+        }
+    }
+
+    /// Whether the configuration has the clients of this user carried.
+    pub(crate) fn is_carried(&self, name: &[u8]) -> bool {
+        self.carried.contains_key(name)
     }
 
     /// What the clients of a user may have at once who is named, but carried.
@@ -300,6 +406,36 @@ mod tests {
         assert_eq!(check(""), Verdict::Wrong);
         let Some(Credential::Password(learnt)) = user.credential() else { panic!("not learnt") };
         assert_eq!(learnt, "foobar".into());
+    }
+
+    #[test]
+    fn what_the_server_stores_may_change() {
+        let users = Users::default();
+        let table = |password: &str| {
+            let stored = native::Stage1::of(password.as_bytes()).stored();
+            HashMap::from([(b"app".to_vec(), Password::Native(stored))])
+        };
+        let nonce = Nonce::from_random([7; Nonce::LEN]);
+        let check = |user: &User, password: &str| {
+            let answer = Plugin::NativePassword.respond(&password.into(), &nonce).unwrap();
+            user.check(&Plugin::NativePassword, &nonce, &answer)
+        };
+        assert!(users.get(b"app").is_none());
+        users.replace_found(&table("one"));
+        let user = users.get(b"app").unwrap();
+        assert_eq!((check(&user, "one"), check(&user, "two")), (Verdict::Right, Verdict::Wrong));
+        assert!(user.credential().is_some());
+        let generation = user.generation();
+        users.replace_found(&table("one"));
+        assert!(user.generation() == generation && user.credential().is_some());
+        users.replace_found(&table("two"));
+        assert!(user.generation() != generation && user.credential().is_none());
+        assert_eq!((check(&user, "one"), check(&user, "two")), (Verdict::Wrong, Verdict::Right));
+        users.replace_found(&HashMap::new());
+        assert!(users.get(b"app").is_none());
+        assert_eq!(check(&user, "two"), Verdict::Wrong, "it was dropped");
+        users.replace_found(&table("three"));
+        assert!(Arc::ptr_eq(&users.get(b"app").unwrap(), &user), "its bounds still count");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use engine::slots::Slots;
 use link::Address;
 use tokio::sync::mpsc;
 
+use crate::accounts::{self, Accounts};
 use crate::admit;
 use crate::ahead;
 use crate::buffers::Buffers;
@@ -55,6 +56,7 @@ pub(crate) struct Shared {
     /// Clients connected, logged in or not.
     pub(crate) clients: AtomicUsize,
     pub(crate) users: Users,
+    pub(crate) accounts: Accounts,
     pub(crate) server: ServerFacts,
     pub(crate) tls: crate::tls::Tls,
     pub(crate) rsa: crate::rsa::RsaKey,
@@ -112,6 +114,7 @@ impl Shared {
             plan,
             address,
             users,
+            accounts: Accounts::default(),
             tls,
             mailboxes,
         }
@@ -256,8 +259,7 @@ impl Worker {
 
     /// Asks something of the user whose links have this key.
     pub(crate) fn user_of<R: Default>(&self, key: KeyId, ask: impl FnOnce(&User) -> R) -> R {
-        let key = self.keys.borrow().get(key);
-        self.shared.users.get(&key.user).map(ask).unwrap_or_default()
+        self.keys.borrow().user(key).map(|user| ask(user)).unwrap_or_default()
     }
 
     /// The class of a client's statements, unless they name another one.
@@ -401,6 +403,7 @@ fn tick(worker: &Rc<Worker>, all: bool) {
     if all || worker.is_stopping() {
         expire_clients(worker);
         expire_links(worker);
+        accounts::look_after(worker);
     }
     // A waiter never depends on one wake-up alone.
     if worker.gate.borrow().waiting() > 0 {

@@ -158,6 +158,12 @@ impl fmt::Debug for Nonce {
     }
 }
 
+/// The bytes that these hexadecimal digits stand for. `None`: they are not, or not whole bytes.
+pub fn from_hex(digits: &[u8]) -> Option<Vec<u8>> {
+    let (pairs, []) = digits.as_chunks::<2>() else { return None };
+    pairs.iter().map(|[high, low]| Some(hex_digit(*high)? << 4 | hex_digit(*low)?)).collect()
+}
+
 fn hex_digit(character: u8) -> Option<u8> {
     char::from(character).to_digit(16).map(|digit| digit as u8)
 }

@@ -208,6 +208,21 @@ fn a_backslash_hides_nothing_where_it_is_a_letter() {
 }
 
 #[test]
+fn what_routines_may_do_is_told_from_what_the_text_does() {
+    for (text, besides) in [
+        ("CALL p(1)", None),
+        ("SELECT f(1)", None),
+        ("CALL p(@a)", Some(Pin::UserVariable)),
+        ("SELECT f(GET_LOCK('a', 1))", Some(Pin::UserLock)),
+        ("CALL p(1); LOCK TABLES t READ", Some(Pin::TableLock)),
+    ] {
+        let intent = read(text);
+        assert!(matches!(intent.pin, Some(Pin::Call | Pin::Function)), "{text}");
+        assert_eq!(intent.besides_routines, besides, "{text}");
+    }
+}
+
+#[test]
 fn known_variables_are_set_without_a_pin() {
     let asks = |names: &[&str]| {
         let mut asked = crate::settings::Several::default();

@@ -10,7 +10,7 @@ use engine::classes::CLASSES_MAX;
 use link::Address;
 use link::tls::Mode;
 
-use super::plan::{ClientTlsMode, Listen, Password};
+use super::plan::{ClientTlsMode, Listen, Password, User};
 use super::problem::{Origin, Report};
 use super::reader::{Reading, Written, WrittenItem};
 use super::units::show_duration;
@@ -36,6 +36,26 @@ pub(super) fn contradictions(reading: &mut Reading<'_>) {
     }
     users(reading);
     classes(reading);
+    accounts(reading);
+}
+
+/// Who reads the server's table of accounts logs in for that.
+fn accounts(reading: &mut Reading<'_>) {
+    let Reading { plan, written, report, .. } = reading;
+    let Some(name) = &plan.server.accounts_user else { return };
+    let user = plan.users.iter().find(|user| user.name == *name);
+    let logs_in = |user: &User| {
+        user.pooled
+            && (user.password_file.is_some() || matches!(user.password, Some(Password::Plain(_))))
+    };
+    if !user.is_some_and(logs_in) {
+        let message = format!(
+            "{name:?} is not among [[users]] with its password (not a hash of it), so that Flifo cannot log in \
+             to read the server's table of accounts"
+        );
+        let path = "server.accounts_user";
+        report.error(&written.origin(path), Some(path.to_owned()), message);
+    }
 }
 
 fn listeners(reading: &mut Reading<'_>) {

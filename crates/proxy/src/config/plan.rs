@@ -59,6 +59,10 @@ pub struct Server {
     pub tls_server_name: Option<String>,
     /// Whether a link begins with a PROXY header of version 2.
     pub send_proxy: bool,
+    /// The user who reads other users' hashes from the server's table of accounts.
+    pub accounts_user: Option<String>,
+    /// How often.
+    pub accounts_period: Duration,
 }
 
 /// TLS as clients see it.
@@ -145,6 +149,28 @@ pub struct User {
     pub pooled: bool,
     pub clients_max: Option<u32>,
     pub links_max: Option<u32>,
+    pub routines: Routines,
+    pub pins: Pins,
+}
+
+/// What becomes of a link behind a routine, which may have done anything to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Routines {
+    /// It stays with its client.
+    #[default]
+    Pin,
+    /// What the server reports is all there is.
+    Trust,
+    /// It is reset before somebody else has it.
+    Reset,
+}
+
+/// What becomes of a statement that would pin its client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pins {
+    #[default]
+    Allow,
+    Refuse,
 }
 
 /// A class of statements, and whose are of it.
@@ -210,6 +236,8 @@ impl Default for Server {
             tls: link::tls::ForLinks::default(),
             tls_server_name: None,
             send_proxy: false,
+            accounts_user: None,
+            accounts_period: Duration::from_secs(30),
         }
     }
 }
@@ -253,6 +281,8 @@ impl Default for User {
             pooled: true,
             clients_max: None,
             links_max: None,
+            routines: Routines::default(),
+            pins: Pins::default(),
         }
     }
 }

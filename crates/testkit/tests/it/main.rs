@@ -1,6 +1,7 @@
 //! The one integration binary: the project's own files, and the running program from outside.
 
 mod accounts;
+mod accounts_table;
 mod ahead;
 mod authentication;
 mod auto;
@@ -28,6 +29,7 @@ mod shared_gaps;
 mod shared_hostile;
 mod shared_load;
 mod shared_past;
+mod shared_pins;
 mod shared_prepared;
 mod shared_settings;
 mod slow_readers;

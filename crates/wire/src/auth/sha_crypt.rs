@@ -9,10 +9,10 @@ use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use super::caching_sha2::PASSWORD_MAX;
-use super::hex_digit;
+use super::from_hex;
 
 /// A password as `mysql.user` has it.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Stored {
     salt: [u8; SALT_LEN],
     /// In the alphabet of SHA-crypt.
@@ -73,11 +73,6 @@ impl std::fmt::Debug for Stored {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Stored({} rounds)", self.rounds)
     }
-}
-
-fn from_hex(digits: &[u8]) -> Option<Vec<u8>> {
-    let (pairs, []) = digits.as_chunks::<2>() else { return None };
-    pairs.iter().map(|[high, low]| Some(hex_digit(*high)? << 4 | hex_digit(*low)?)).collect()
 }
 
 /// Undoes what MySQL does to a text that it prints between quotes.

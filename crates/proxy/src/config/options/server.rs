@@ -1,5 +1,7 @@
 //! Options of the server behind Flifo.
 
+use std::time::Duration;
+
 use engine::limit::Rhythm;
 use link::tls::Mode;
 
@@ -220,6 +222,39 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   It tells the truth of carried clients; a shared link is shown with Flifo's own \
                   address.",
             elsewhere: &[("HAProxy", "send-proxy-v2")],
+            since: FIRST,
+        },
+        Row {
+            name: "accounts_user",
+            form: Form::Text {
+                allowed: "the name of one of the users below",
+                show: |plan| plan.server.accounts_user.clone(),
+                set: |plan, text| {
+                    plan.server.accounts_user = Some(text.to_owned());
+                    Ok(())
+                },
+            },
+            example: Some("\"app\""),
+            doc: "A user named in `[[users]]` with its password, who may read the server's table \
+                  of accounts: `GRANT SELECT ON mysql.global_priv` on MariaDB, `GRANT SELECT ON \
+                  mysql.user` on MySQL. With it, clients of all users share links whose hash is \
+                  enough for that: those of mysql_native_password and caching_sha2_password, \
+                  unless accounts for several hosts differ. The log names those who are carried \
+                  all the same, and why. Hashes are kept in memory only.",
+            elsewhere: &[("PgBouncer", "auth_user")],
+            since: FIRST,
+        },
+        Row {
+            name: "accounts_period",
+            form: Form::Duration {
+                range: Duration::from_secs(1)..=Duration::from_hours(24),
+                place: |plan| &mut plan.server.accounts_period,
+            },
+            example: None,
+            doc: "How often that table is read. It is also read when a login fails or its user is \
+                  not known, at most once a second. An old password, or a user who was dropped, \
+                  is let in for no longer than this.",
+            elsewhere: &[],
             since: FIRST,
         },
     ],

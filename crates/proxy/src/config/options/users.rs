@@ -4,7 +4,7 @@ use wire::auth::{Plugin, Secret, native, sha_crypt};
 
 use super::{FIRST, Row, Section, paths};
 use crate::config::form::{Form, Named};
-use crate::config::plan::{Password, User};
+use crate::config::plan::{Password, Pins, Routines, User};
 
 pub(in crate::config) static USERS: Section<User> = Section {
     name: "users",
@@ -137,6 +137,40 @@ pub(in crate::config) static USERS: Section<User> = Section {
             example: None,
             doc: "Links that this user's clients may hold at once.",
             elsewhere: &[("PgBouncer", "max_user_connections")],
+            since: FIRST,
+        },
+        Row {
+            name: "routines",
+            form: Form::Choice(&Named {
+                values: &[
+                    ("pin", Routines::Pin),
+                    ("trust", Routines::Trust),
+                    ("reset", Routines::Reset),
+                ],
+                place: |user: &mut User| &mut user.routines,
+            }),
+            example: None,
+            doc: "What becomes of a link behind CALL, and behind functions that are not built in: \
+                  what they do is not in the statement, and the server does not report all of it. \
+                  \"pin\" keeps the link with its client. \"trust\" believes what the server \
+                  reports, and is right where routines set no user variables in expressions, and \
+                  leave no locks and no temporary tables made from a SELECT. \"reset\" undoes \
+                  whatever was left before anybody has the link again, also for the client itself.",
+            elsewhere: &[],
+            since: FIRST,
+        },
+        Row {
+            name: "pins",
+            form: Form::Choice(&Named {
+                values: &[("allow", Pins::Allow), ("refuse", Pins::Refuse)],
+                place: |user: &mut User| &mut user.pins,
+            }),
+            example: None,
+            doc: "\"refuse\" answers a statement with error 1290 that would keep the link for its \
+                  client alone, so that an application's authors hear of it. Transactions, cursors \
+                  and parameters in pieces keep a link only while they last, and are not refused; \
+                  nor is what only the server reports, behind the statement.",
+            elsewhere: &[],
             since: FIRST,
         },
     ],
