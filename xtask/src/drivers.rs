@@ -11,13 +11,15 @@ pub(crate) mod lines;
 mod outcomes;
 mod suites;
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::PathBuf;
+use std::process::Stdio;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use bench::folder::Folder;
 use bench::interrupt::Interrupt;
 use bench::private_server::PrivateServer;
+use bench::process::Running;
 
 use self::certificate::Certificate;
 use self::compare::Explanations;
@@ -34,6 +36,10 @@ pub(crate) struct Plan {
     pub(crate) suites: Vec<Suite>,
     pub(crate) ways: Vec<Way>,
     pub(crate) clients_max: u32,
+    /// Links that pooled clients share.
+    pub(crate) links: Option<u32>,
+    /// A client with other settings is there as well.
+    pub(crate) noise: bool,
     pub(crate) flifo: PathBuf,
 }
 
@@ -68,7 +74,7 @@ fn run_suite(
     let mut runs = Vec::new();
     for way in &plan.ways {
         eprintln!("{}: {}", suite.name(), way.name());
-        let run = run_way(suite, &ready, *way, &stage, interrupt);
+        let run = run_way(suite, &ready, *way, plan, &stage, interrupt);
         let results = run.with_context(|| format!("{}, {}", suite.name(), way.name()))?;
         runs.push((*way, results));
     }
@@ -92,7 +98,8 @@ fn run_suite(
 
 impl Plan {
     fn is_for_the_document(&self) -> bool {
-        self.ways == [Way::Direct, Way::Carried, Way::Pooled]
+        let is_usual = self.links.is_none() && !self.noise;
+        is_usual && self.ways == [Way::Direct, Way::Carried, Way::Pooled]
     }
 }
 
@@ -119,7 +126,7 @@ impl Stage {
         let setup = Setup {
             flifo: plan.flifo.clone(),
             limit: LIMIT,
-            links_max: LINKS_MAX,
+            links_max: plan.links.unwrap_or(LINKS_MAX),
             clients_max: plan.clients_max,
             tls: Some((certificate.cert.clone(), certificate.key.clone())),
         };
@@ -131,6 +138,7 @@ fn run_way(
     suite: Suite,
     ready: &Ready,
     way: Way,
+    plan: &Plan,
     stage: &Stage,
     interrupt: &Interrupt,
 ) -> Result<Results> {
@@ -149,11 +157,13 @@ fn run_way(
         password: stage.server.password().to_owned(),
         ca: stage.certificate.cert.clone(),
     };
+    let noise = plan.noise.then(|| Noise::start(ready, &target, way, stage)).transpose()?;
     let log = ready.folder().join(format!("{}.log", way.name()));
     let mut results = Results::new();
     let read = |line: &str| suite.format().read(line, &mut results);
     let status = lines::follow(suite.name(), ready.command(&target), &log, interrupt, read)?;
     passage.check()?;
+    noise.map_or(Ok(()), Noise::check)?;
     ensure!(
         suite.is_complete(status),
         "the suite did not run to its end ({status}); see {}",
@@ -167,6 +177,30 @@ fn run_way(
         log.display()
     );
     Ok(results)
+}
+
+/// A client that is there while a suite runs, and looks at its own session all the time.
+struct Noise {
+    client: Running,
+    log: PathBuf,
+}
+
+impl Noise {
+    fn start(ready: &Ready, target: &Target, way: Way, stage: &Stage) -> Result<Self> {
+        stage.server.sql(NOISE)?;
+        let log = ready.folder().join(format!("{}-noise.log", way.name()));
+        let out = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        let mut command = ready.noise(target)?;
+        command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
+        Ok(Self { client: Running::start("the client that makes noise", command)?, log })
+    }
+
+    /// It never ends by itself, unless it has met what is not its own.
+    fn check(mut self) -> Result<()> {
+        let Some(status) = self.client.ended()? else { return Ok(()) };
+        let said = fs::read_to_string(&self.log).unwrap_or_default();
+        bail!("the client that makes noise has ended ({status}): {}", said.trim())
+    }
 }
 
 /// Lists what differs or fails, and what of it is not as explained.
@@ -199,6 +233,9 @@ fn read_explanations() -> Result<Explanations> {
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {EXPLAINED}"))?;
     toml::from_str(&text).context(EXPLAINED)
 }
+
+const NOISE: &str = "CREATE OR REPLACE DATABASE noise; \
+    CREATE TABLE noise.note (id INT AUTO_INCREMENT PRIMARY KEY, v INT)";
 
 const DOCUMENT: &str = "docs/compatibility.md";
 const EXPLAINED: &str = "xtask/drivers/explained.toml";

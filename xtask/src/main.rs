@@ -80,6 +80,12 @@ enum Task {
         /// The most clients that a proxy accepts: a small number shows that the comparison can fail.
         #[arg(long, default_value_t = 1000)]
         clients_max: u32,
+        /// How many links pooled clients share; with few, they meet what others leave.
+        #[arg(long)]
+        links: Option<u32>,
+        /// A client of the same driver with other settings is there all the time.
+        #[arg(long)]
+        noise: bool,
         #[command(flatten)]
         program: Program,
     },
@@ -142,9 +148,10 @@ fn run(task: Task) -> Result<()> {
             let flifo = program.find(&[Way::Pooled])?;
             differ::run(&extent, flifo, &Interrupt::listen()?)
         }
-        Task::Drivers { suite, modes, clients_max, program } => {
+        Task::Drivers { suite, modes, clients_max, links, noise, program } => {
             let flifo = program.find(&modes)?;
-            let plan = drivers::Plan { suites: suite, ways: modes, clients_max, flifo };
+            let plan =
+                drivers::Plan { suites: suite, ways: modes, clients_max, links, noise, flifo };
             drivers::run(&plan, &Interrupt::listen()?)
         }
         Task::SetUp { library, program } => {

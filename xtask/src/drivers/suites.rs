@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use bench::interrupt::Interrupt;
 use bench::programs::Program;
 use clap::ValueEnum;
@@ -113,15 +113,24 @@ impl Ready {
                 .env("MYSQL_TEST_PROT", "tcp")
                 .env("MYSQL_TEST_ADDR", format!("127.0.0.1:{}", target.port))
                 .env("MYSQL_TEST_DBNAME", "gotest"),
-            _ => command
-                .env("SUITE_HOST", "127.0.0.1")
-                .env("SUITE_PORT", target.port.to_string())
-                .env("SUITE_USER", target.user)
-                .env("SUITE_OTHER_USER", target.other_user)
-                .env("SUITE_PASSWORD", &target.password)
-                .env("SUITE_CA", &target.ca),
+            _ => name(&mut command, target),
         };
         command
+    }
+
+    /// A client of the same driver, with the same user, that uses other settings until it is stopped.
+    pub(crate) fn noise(&self, target: &Target) -> Result<Command> {
+        let mut command = match (self.suite, self.arguments.as_slice()) {
+            (Suite::Go, _) => Command::new(self.folder.join("noise")),
+            (Suite::Pymysql, [_, sources, ..]) => {
+                let mut command = Command::new(&self.program);
+                command.arg(ours("pymysql/noise.py")).arg(sources);
+                command
+            }
+            (suite, _) => bail!("{} has no client that makes noise", suite.name()),
+        };
+        name(&mut command, target);
+        Ok(command)
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -129,13 +138,27 @@ impl Ready {
     }
 }
 
+/// Tells a program where its server is.
+fn name<'a>(command: &'a mut Command, target: &Target) -> &'a mut Command {
+    command
+        .env("SUITE_HOST", "127.0.0.1")
+        .env("SUITE_PORT", target.port.to_string())
+        .env("SUITE_USER", target.user)
+        .env("SUITE_OTHER_USER", target.other_user)
+        .env("SUITE_PASSWORD", &target.password)
+        .env("SUITE_CA", &target.ca)
+}
+
 /// The version stands in go.mod, which go.sum holds to its checksums.
 fn prepare_go(folder: PathBuf, interrupt: &Interrupt) -> Result<Ready> {
     let go = GO.find()?;
     let program = folder.join("mysql.test");
-    let mut build = Command::new(go);
+    let mut build = Command::new(&go);
     build.args(["test", "-c", "-o"]).arg(&program).arg(GO_MODULE).current_dir(ours("go"));
     lines::run("go test -c", build, interrupt)?;
+    let mut build = Command::new(go);
+    build.args(["build", "-o"]).arg(folder.join("noise")).arg("./noise").current_dir(ours("go"));
+    lines::run("go build ./noise", build, interrupt)?;
     let version = pinned("go/go.mod", GO_MODULE)?;
     // The one that is left out connects to an address that swallows packets, which not every
     // machine has.
