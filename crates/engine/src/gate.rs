@@ -416,13 +416,17 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
     /// Takes the head of a key's line, whose statement is to be written to a busy link behind others: it needs no
     /// slot of its own, as it will run on theirs. `suits` says whether it may.
     ///
-    /// `None` if somebody in another line comes first and could have the slot, or another worker is due.
+    /// `None` if somebody in another line comes first and could have the slot, or another worker is due, or the
+    /// limit has fallen: a link that always has a next statement would never leave its slot.
     pub fn take_ahead(
         &mut self,
         key: K,
         now: Instant,
         suits: impl Fn(&W) -> bool,
     ) -> Option<(W, Ask)> {
+        if self.slots.held() > self.slots.limit() {
+            return None;
+        }
         let lane = self.best(now, Candidates::All)?;
         let line = self.line(lane)?;
         let (head, since) = (line.head()?, line.head_since()?);

@@ -259,6 +259,28 @@ fn statements_go_ahead_on_a_busy_link_in_the_order_of_the_line() {
 }
 
 #[test]
+fn nothing_is_written_ahead_while_more_run_than_the_limit_allows() {
+    let now = Instant::now();
+    let slots = Arc::new(Slots::new(2, 1, now));
+    let links = Arc::new(Cap::new(2, 1));
+    let classes = Arc::new(Classes::new(vec![Class::default()], 1));
+    let mut gate = TestGate::new(0, &slots, &links, &classes);
+    for waiter in 1..=6 {
+        gate.wait('k', waiter, now);
+    }
+    for (waiter, link) in [(1, "x"), (2, "y")] {
+        open(&mut gate, 'k', link, now);
+        assert_eq!(gate.next(now), Some(Began::On(waiter, link)));
+    }
+    assert_eq!(gate.gate.take_ahead('k', now, |_| true), Some((3, ASK)));
+    slots.set_limit(1, |_| ());
+    assert_eq!(gate.gate.take_ahead('k', now, |_| true), None);
+    // One of the two slots is left, and with the other all is as before.
+    assert_eq!(gate.pass_on(now), (None, None));
+    assert_eq!(gate.gate.take_ahead('k', now, |_| true), Some((4, ASK)));
+}
+
+#[test]
 fn statements_written_ahead_do_not_keep_a_slot_from_another_worker() {
     let now = Instant::now();
     let slots = Arc::new(Slots::new(1, 2, now));
