@@ -23,3 +23,4 @@ pub mod settings;
 pub mod slots;
 pub mod statements;
 mod sync;
+pub mod variables;

@@ -13,6 +13,7 @@ use crate::link_state::LinkState;
 use crate::pin::Pin;
 use crate::settings::{Interned, Settings};
 use crate::statements::Statements;
+use crate::variables::Variables;
 
 /// What is known of one client's session.
 #[derive(Debug, Default)]
@@ -22,6 +23,8 @@ pub struct Session {
     pub statements: Statements,
     /// What it has set its variables to. `None`: it has run nothing yet, and takes a new link's.
     pub settings: Option<Rc<Settings>>,
+    /// User variables that any link can be told.
+    pub variables: Variables,
     status: Status,
     /// The status flags of a session that has done nothing yet.
     fresh: Status,
@@ -94,25 +97,38 @@ impl Session {
     }
 
     /// Whether the link stays with this client after its statement.
-    pub const fn holds_link(&self) -> bool {
-        self.keeps_more_than_diagnostics() || matches!(self.diagnostics, Diagnostics::OnLink)
+    pub fn holds_link(&self) -> bool {
+        self.keeps_for_good() || self.keeps_for_now()
     }
 
-    /// Whether the link can be taken back for somebody who waits: only the messages on it are lost.
-    pub const fn can_yield(&self) -> bool {
-        matches!(self.diagnostics, Diagnostics::OnLink) && !self.keeps_more_than_diagnostics()
+    /// Whether the link can be taken back for somebody who waits: only the messages on it are lost, and user variables
+    /// that another link can be told.
+    pub fn can_yield(&self) -> bool {
+        self.keeps_for_now() && !self.keeps_for_good()
+    }
+
+    /// Whether the link can be taken back, and nothing is lost.
+    pub fn can_yield_unseen(&self) -> bool {
+        self.can_yield() && !matches!(self.diagnostics, Diagnostics::OnLink)
     }
 
     /// The link was taken back.
-    pub const fn yield_link(&mut self) {
-        self.diagnostics = Diagnostics::Lost;
+    pub fn yield_link(&mut self) {
+        if matches!(self.diagnostics, Diagnostics::OnLink) {
+            self.diagnostics = Diagnostics::Lost;
+        }
+        self.variables.leave();
+    }
+
+    fn keeps_for_now(&self) -> bool {
+        matches!(self.diagnostics, Diagnostics::OnLink) || self.variables.are_on_link()
     }
 
     pub const fn diagnostics(&self) -> Diagnostics {
         self.diagnostics
     }
 
-    const fn keeps_more_than_diagnostics(&self) -> bool {
+    const fn keeps_for_good(&self) -> bool {
         self.pin.is_some()
             || self.in_transaction()
             || self.characteristics
@@ -162,7 +178,7 @@ impl Session {
     }
 
     /// Whether a statement of this session begins and ends with nothing around it: no transaction, nothing kept.
-    pub const fn is_plain(&self) -> bool {
+    pub fn is_plain(&self) -> bool {
         !self.holds_link() && self.status.has(Status::AUTOCOMMIT)
     }
 

@@ -157,6 +157,8 @@ async fn read(worker: &Worker, age: Duration) {
     match rows {
         Ok(rows) => {
             let (usable, unusable) = sort(&rows);
+            // Zeroised as it is dropped.
+            rows.into_iter().for_each(|(_, text)| drop(Secret::from(text)));
             worker.shared.users.replace_found(&usable);
             state.unusable = unusable;
             if std::mem::take(&mut state.failed) {
@@ -223,17 +225,17 @@ fn password(stored: &[u8]) -> Result<Password, Unusable> {
         name => Plugin::from_name(name),
     };
     let unusable = || Unusable::Plugin(plugin.to_string());
-    let hash = wire::auth::from_hex(hex).ok_or_else(unusable)?;
+    let hash = wire::auth::from_hex(hex).map(Secret::from).ok_or_else(unusable)?;
     match plugin {
         Plugin::NativePassword | Plugin::CachingSha2 if hash.is_empty() => {
             Ok(Password::Plain(Secret::from("")))
         }
         Plugin::NativePassword => {
-            native::Stored::parse(&hash).map(Password::Native).map_err(|_| unusable())
+            native::Stored::parse(hash.as_bytes()).map(Password::Native).map_err(|_| unusable())
         }
-        Plugin::CachingSha2 => {
-            sha_crypt::Stored::parse(&hash).map(Password::CachingSha2).map_err(|_| unusable())
-        }
+        Plugin::CachingSha2 => sha_crypt::Stored::parse(hash.as_bytes())
+            .map(Password::CachingSha2)
+            .map_err(|_| unusable()),
         _ => Err(unusable()),
     }
 }

@@ -325,6 +325,9 @@ fn suits(client: &Client, link: &Link) -> bool {
 pub(crate) fn over(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, slot: bool) {
     worker.counters.statements.add(1);
     let freed;
+    if client.session.borrow().can_yield_unseen() && lacks_links(worker) {
+        yield_link(client, link);
+    }
     if let Some(key) = link.key.get()
         && !client.session.borrow().holds_link()
     {
@@ -362,11 +365,25 @@ pub(crate) fn take_back_idle(worker: &Rc<Worker>) {
         let Some(client) = link.holder.borrow().clone() else { continue };
         // The one before it may have served this one's client.
         if client.turn.get() == Turn::Client && client.session.borrow().can_yield() {
-            client.session.borrow_mut().yield_link();
+            yield_link(&client, &link);
             link.release();
             give_back(worker, &link);
         }
     }
+}
+
+/// Whether somebody waits, and no more links may be opened.
+fn lacks_links(worker: &Worker) -> bool {
+    worker.gate.borrow().waiting() > 0 && worker.shared.links.held() >= worker.plan.server.links_max
+}
+
+/// The client can do without this link. Its user variables are told to the next one, and nobody else may read them.
+pub(crate) fn yield_link(client: &Client, link: &Link) {
+    let mut session = client.session.borrow_mut();
+    if session.variables.are_on_link() {
+        link.soiled.set(true);
+    }
+    session.yield_link();
 }
 
 /// Puts a link back that nobody has any more, and nothing is left on.

@@ -13,6 +13,7 @@ use engine::classes::ClassId;
 use engine::gate::Waiting;
 use engine::intent::{Digest, Inserts, Sets};
 use engine::session::{Messages, Session};
+use engine::variables::Assignment;
 use link::Stream;
 use wire::Capabilities;
 use wire::passage::Passage;
@@ -74,6 +75,8 @@ pub(crate) struct Client {
     pub(crate) alters: Cell<bool>,
     /// What the command in hand does with the messages of those before it.
     pub(crate) messages: Cell<Messages>,
+    /// The user variables that the command in hand sets, if that is all it does.
+    pub(crate) assigns: RefCell<Vec<Assignment>>,
     /// The prepared statement that the command in hand names.
     pub(crate) in_hand: Cell<Option<InHand>>,
     /// What becomes of the link behind the command in hand.
@@ -145,6 +148,7 @@ impl Client {
             sets: Cell::new(None),
             alters: Cell::new(false),
             messages: Cell::default(),
+            assigns: RefCell::default(),
             in_hand: Cell::new(None),
             leaves: Cell::default(),
             again: Cell::new(0),

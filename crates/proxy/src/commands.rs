@@ -13,6 +13,7 @@ use engine::pin::Pin;
 use engine::schemas::may_alter;
 use engine::session::Messages;
 use engine::statements::{BYTES_MAX, Kept, STATEMENTS_MAX};
+use engine::variables::Assignment;
 use wire::command::{Command, Shape, query_text_at};
 use wire::frame::{HEADER, put_packet, put_packet_with};
 use wire::passage::Passage;
@@ -142,6 +143,7 @@ fn pooled(
         return refuse(worker, client, upload, &Fault::new(Kind::Malformed, message));
     }
     let id = statement::id(&packet[HEADER..]).unwrap_or(0);
+    client.assigns.borrow_mut().clear();
     match command {
         Command::Quit => client.close(),
         Command::Ping => ok(client),
@@ -205,6 +207,16 @@ fn text(
         return enter_kept(worker, client, packet, upload, Pin::Unreadable);
     };
     let intent = Intent::read(&payload[text_at..], client.session.borrow().dialect());
+    let assigns = match command {
+        Command::Query => assigns(client, intent, &payload[text_at..]),
+        _ => Vec::new(),
+    };
+    if !assigns.is_empty() {
+        *client.assigns.borrow_mut() = assigns;
+        // What else the server reports of it is that something has changed.
+        let asks = Asks { sets: Some(Sets::default()), ..Asks::default() };
+        return enter(worker, client, packet, upload, asks);
+    }
     // A text that is prepared is judged as well: what it will leave behind is the same.
     let leaves = match pins::judge(worker, client, intent, &payload[text_at..]) {
         Ok(leaves) => leaves,
@@ -227,6 +239,19 @@ fn text(
         _ => Asks::default(),
     };
     enter(worker, client, packet, upload, asks);
+}
+
+/// The user variables that a text sets, if that is all it does and any link can be told them.
+fn assigns(client: &Client, intent: Intent, text: &[u8]) -> Vec<Assignment> {
+    let session = client.session.borrow();
+    if intent.pin != Some(Pin::UserVariable) || session.pin().is_some() {
+        return Vec::new();
+    }
+    let assigns = Assignment::read_all(text, session.dialect()).unwrap_or_default();
+    match session.variables.has_room(&assigns, session.settings.as_ref()) {
+        true => assigns,
+        false => Vec::new(),
+    }
 }
 
 /// Whether a transaction begins that the server need not know of before its first statement, or ends before that.

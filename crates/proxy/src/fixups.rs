@@ -18,6 +18,7 @@ use engine::link_state::LinkState;
 use engine::pin::Pin;
 use engine::session::{Diagnostics, Messages};
 use engine::settings::Settings;
+use engine::variables::Variables;
 use smallvec::SmallVec;
 use wire::command::Command;
 use wire::frame::put_packet_with;
@@ -30,8 +31,9 @@ use crate::client::Client;
 use crate::fault::{Fault, Kind};
 use crate::kill;
 use crate::links::{Flight, Link, Purpose};
+use crate::losses;
 use crate::outbox;
-use crate::replies::{self, Settled};
+use crate::replies::Settled;
 use crate::worker::{Mail, Worker};
 
 /// A command of Flifo's own.
@@ -87,6 +89,9 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
     if client.asks_insert_id.get() && own == InsertId::Lost {
         return Lack::Past;
     }
+    if let Some(fix_up) = variables(link, &session.variables) {
+        return Lack::Answered(fix_up);
+    }
     if asks && own.is_on(state.id) && !own.is_plainly_on(state.id) {
         return Lack::Answered(FixUp::query(Purpose::Capture(client.id), CAPTURE));
     }
@@ -132,6 +137,21 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
         told.push(FixUp::query(Purpose::Begin, BEGIN));
     }
     if told.is_empty() { Lack::Nothing } else { Lack::Told(told) }
+}
+
+/// What tells the link a client's user variables, under the settings that they were set in.
+fn variables(link: &Link, variables: &Variables) -> Option<FixUp> {
+    if variables.are_on_link() {
+        return None;
+    }
+    let body = variables.fix_up()?;
+    let is_alike = |wanted: &&Rc<Settings>| wanted.mode() == link.state.borrow().settings().mode();
+    match variables.settings().filter(|wanted| !is_alike(wanted)) {
+        Some(wanted) => settings(link, wanted),
+        None => {
+            Some(FixUp { purpose: Purpose::Variables, command: Command::Query, body: body.into() })
+        }
+    }
 }
 
 /// Whether the link must be asked for its last user's last insert id before this client uses it.
@@ -366,7 +386,7 @@ pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight) {
         ),
     );
     tracing::warn!(link = link.id, purpose = ?flight.purpose, why, "a link did not take a fix-up");
-    replies::spoil(worker, link, &fault);
+    losses::spoil(worker, link, &fault);
     kill::abandon(worker, link);
 }
 

@@ -26,6 +26,7 @@ mod login;
 mod login_schema;
 mod logins;
 pub mod logs;
+mod losses;
 mod namesake;
 mod opener;
 mod outbox;

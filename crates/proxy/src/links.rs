@@ -25,6 +25,7 @@ use wire::statement;
 
 use crate::client::Client;
 use crate::keys::KeyId;
+use crate::losses;
 use crate::outbox::Outbox;
 use crate::prepared::Refused;
 use crate::replies;
@@ -86,6 +87,8 @@ pub(crate) enum Purpose {
     InsertId(u32, u64),
     /// The link is asked for this client's last insert id, before somebody else changes it.
     Capture(u32),
+    /// The link is told its client's user variables.
+    Variables,
     /// The link forgets the messages of other clients' statements.
     Clear,
     /// No rows are affected.
@@ -342,5 +345,5 @@ pub(crate) async fn serve(worker: Rc<Worker>, link: Rc<Link>) {
             break;
         }
     }
-    replies::end(&worker, &link);
+    losses::end(&worker, &link);
 }

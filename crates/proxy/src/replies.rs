@@ -27,7 +27,7 @@ use crate::links::{Flight, Link, Purpose};
 use crate::login_schema;
 use crate::prepared;
 use crate::resets;
-use crate::worker::{Mail, Worker};
+use crate::worker::Worker;
 
 /// A reply that has ended, whose last bytes are still to be written to its client.
 pub(crate) struct Settled {
@@ -412,6 +412,10 @@ fn finish(
             if flight.inserts.is_unreported(flight.failed) {
                 session.see_unreported_insert(client.id, &mut link.state.borrow_mut());
             }
+            let assigns = client.assigns.take();
+            if !flight.failed && !assigns.is_empty() {
+                session.variables.set(assigns, link.state.borrow().settings());
+            }
             session.see_messages(flight.warnings, flight.failed, flight.messages);
         }
         if fixups::waits_for_probe(link, &client, flight.slot) {
@@ -423,6 +427,9 @@ fn finish(
         return Some(Settled { client, tail, then: if close { Then::Close } else { Then::Turn } });
     }
     let is_done = fixups::is_done(worker, link, &flight);
+    if is_done && flight.purpose == Purpose::Variables {
+        client.session.borrow_mut().variables.are_told();
+    }
     let is_long_data = prepared::is_long_data(&client);
     if !is_done {
         prepared::over(worker, &client, link, &flight);
@@ -469,21 +476,6 @@ fn see_error(worker: &Worker, client: &Client, sets: Option<Sets>) {
     }
 }
 
-/// The statement behind a fix-up that has failed is not what its client meant: it gets this instead of the reply.
-pub(crate) fn spoil(worker: &Rc<Worker>, link: &Rc<Link>, fault: &Fault) {
-    let mut flights = link.flights.borrow_mut();
-    let Some(flight) = flights.iter_mut().find(|flight| flight.client.is_some()) else { return };
-    let Some(client) = flight.client.take() else { return };
-    link.holder.take();
-    client.link.take();
-    worker.count_fault(fault.kind);
-    end_reply(worker, &client, link, flight, fault);
-    if client.session.borrow().holds_link() {
-        // What it had on the link, it has no more.
-        client.close();
-    }
-}
-
 /// A reply has ended that nobody waits for.
 fn finish_unheard(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight) {
     let Some(key) = link.key.get().filter(|_| flight.read.is_some()) else {
@@ -509,91 +501,5 @@ impl Flight {
     /// The client that the reply is passed on to.
     fn listener(&self) -> Option<Rc<Client>> {
         if self.purpose.is_clients() { self.client.clone() } else { None }
-    }
-}
-
-/// The link is gone: those whose statements it carried are told, and its place is free.
-pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
-    resets::forget(worker, link);
-    link.is_set_down.set(false);
-    let flights = link.flights.take();
-    let holder = link.holder.take();
-    if let Some(waiting) = holder.as_ref().and_then(|client| client.waiting.take()) {
-        worker.gate.borrow_mut().leave(waiting);
-    }
-    if let Some(key) = link.key.get() {
-        worker.user_of(key, |user| user.links.give_back());
-        let other = worker.gate.borrow_mut().closed(key, |other| other.id == link.id);
-        if let Some(other) = other {
-            worker.shared.mail(other, Mail::LinkFree);
-        }
-    }
-    let mut unanswered = Vec::new();
-    for flight in flights {
-        match flight.client.clone() {
-            Some(client) if !flight.slot => unanswered.push(client),
-            // What it was told is true, but what it has set is not known.
-            Some(client) if matches!(flight.purpose, Purpose::Probe(_)) => client.close(),
-            Some(client) => tell_lost(worker, &client, link, &flight),
-            None => {}
-        }
-    }
-    admit::leave(worker, link.slot.take());
-    ahead::send_again(worker, unanswered, ahead::Why::Lost);
-    if let Some(client) = holder {
-        client.link.take();
-        let session = client.session.borrow();
-        let lost_state = session.holds_link();
-        let pin = session.pin();
-        drop(session);
-        if !client.is_pooled() || lost_state {
-            tracing::debug!(client = client.id, ?pin, "a link was lost that its client held");
-            client.close();
-        }
-    }
-    worker.links.borrow_mut().remove(&link.id);
-    admit::pump(worker);
-}
-
-/// Tells a client that its statement's link was lost, if it can still be told.
-fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, link: &Link, flight: &Flight) {
-    let message = format!(
-        "Flifo lost its link to the server at {} before the answer ended. The statement may have \
-         been executed",
-        worker.shared.address
-    );
-    let fault = Fault::new(Kind::LinkLost, message);
-    worker.count_fault(fault.kind);
-    end_reply(worker, client, link, flight, &fault);
-}
-
-/// Ends a link in the middle of what it does, for a reason that its client is told in the reply's place.
-pub(crate) fn cut_off(worker: &Worker, link: &Link, fault: &Fault) {
-    for flight in link.flights.borrow_mut().iter_mut() {
-        if let Some(client) = flight.client.take() {
-            end_reply(worker, &client, link, flight, fault);
-            client.close();
-        }
-    }
-    link.close();
-}
-
-/// Ends a reply with an error, unless its client is in the middle of a packet.
-fn end_reply(worker: &Worker, client: &Client, link: &Link, flight: &Flight, fault: &Fault) {
-    let started = flight.purpose.is_clients() && flight.follower.has_begun();
-    if started && !flight.follower.is_between_packets() {
-        // In the middle of a packet nothing can be said.
-        return client.close();
-    }
-    let sequence = if started { flight.follower.next_sequence() } else { 1 };
-    let shift = client.login_sequence.take().map_or(0, |sequence| sequence - 1);
-    let unsent = link.carry.take();
-    drop(unsent);
-    let was_uploading = client.upload.take().is_some();
-    worker.buffers.forget(client.held.take());
-    client.write_last(&fault.packet(sequence.wrapping_add(shift)));
-    if was_uploading {
-        // The rest of what it uploads would be taken for commands.
-        client.close();
     }
 }

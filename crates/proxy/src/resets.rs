@@ -45,6 +45,9 @@ pub(crate) fn clean(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>) {
         return link.close();
     }
     if session.can_yield() || !session.holds_link() {
+        if session.variables.are_on_link() {
+            link.soiled.set(true);
+        }
         drop(session);
         return admit::give_back(worker, link);
     }

@@ -11,7 +11,7 @@ use crate::buffers::BUFFER;
 use crate::client::{Client, Turn};
 use crate::commands;
 use crate::fault::{Fault, Kind};
-use crate::replies;
+use crate::losses;
 use crate::resets;
 use crate::worker::Worker;
 
@@ -75,7 +75,7 @@ fn pass_upload(worker: &Worker, client: &Client, bytes: &mut [u8]) -> usize {
         let fault = too_large(len, max);
         worker.count_fault(fault.kind);
         if let Some(link) = client.link() {
-            replies::cut_off(worker, &link, &fault);
+            losses::cut_off(worker, &link, &fault);
         }
         client.close();
         return bytes.len();

@@ -32,9 +32,10 @@ use crate::kill;
 use crate::links::Link;
 use crate::login;
 use crate::logins::Logins;
+use crate::losses;
 use crate::past;
 use crate::pins;
-use crate::replies::{self, Settled};
+use crate::replies::Settled;
 use crate::server::ServerFacts;
 use crate::steer::{self, Steer};
 use crate::users::{User, Users};
@@ -463,7 +464,7 @@ fn expire_statement(worker: &Rc<Worker>, client: &Rc<Client>) {
             Kind::StatementTooLong,
             "Flifo ended this connection: its statement ran longer than limits.statement",
         );
-        replies::cut_off(worker, &link, &fault);
+        losses::cut_off(worker, &link, &fault);
     }
 }
 

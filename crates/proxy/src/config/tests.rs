@@ -212,6 +212,22 @@ fn the_sample_shows_the_defaults_and_works_when_edited() {
 }
 
 #[test]
+fn who_reads_the_servers_accounts_must_be_able_to_log_in() {
+    let read = |user: &str| {
+        let text =
+            format!("[server]\naccounts_user = \"reader\"\n[[users]]\nname = \"reader\"\n{user}");
+        parse(&text, "f").map(|(plan, _)| plan.server.accounts_user)
+    };
+    assert_eq!(read("password = \"x\"").expect("is right").as_deref(), Some("reader"));
+    let hash = "*0123456789ABCDEF0123456789ABCDEF01234567";
+    for wrong in [format!("password_hash = \"{hash}\""), "mode = \"carried\"".to_owned()] {
+        let problems = read(&wrong).expect_err(&wrong);
+        let is_it = |it: &Problem| it.option.as_deref() == Some("server.accounts_user");
+        assert!(problems.iter().any(is_it), "{wrong}: {problems:?}");
+    }
+}
+
+#[test]
 fn every_option_is_described() {
     fn check<T>(section: &options::Section<T>, target: &mut T) {
         for row in section.rows {

@@ -32,6 +32,7 @@ mod shared_past;
 mod shared_pins;
 mod shared_prepared;
 mod shared_settings;
+mod shared_variables;
 mod slow_readers;
 mod storms;
 mod tidy;

@@ -80,7 +80,7 @@ fn a_user_that_may_not_pin_is_told_why() {
     let mut client = shared.client();
     for text in [
         "SELECT GET_LOCK('pins_refuse', 0)",
-        "SET @a=1",
+        "SELECT @a := 1",
         "CREATE TEMPORARY TABLE x (a INT)",
         "CALL litter()",
         "PREPARE p FROM 'SELECT 1'",
@@ -92,7 +92,7 @@ fn a_user_that_may_not_pin_is_told_why() {
     // A transaction lasts as long as it lasts.
     ok(&mut client, "BEGIN");
     ok(&mut client, "INSERT INTO t (b) VALUES (1)");
-    assert_eq!(fails(&mut client, "SET @a=1"), 1290);
+    assert_eq!(fails(&mut client, "SELECT @a := 1"), 1290);
     ok(&mut client, "COMMIT");
     assert_eq!(ok(&mut client, "SELECT COUNT(*) FROM t"), "1");
     drop(client);

@@ -1,0 +1,251 @@
+//! User variables that a session has set to nothing but literals: another link can be told them, so that they hold a
+//! link only until somebody else needs it.
+//!
+//! Every statement may read them, unseen, in a trigger or a routine. So a client's statements run only where they are,
+//! and nobody else's run there before the link is reset. Invariant: their names and values are bounded, and mean the
+//! same wherever they are told under the settings that they were set in.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use wire::lex::{Dialect, Lexer, Token};
+
+use crate::settings::Settings;
+
+/// The plain user variables of one session.
+#[derive(Debug, Default)]
+pub struct Variables {
+    values: BTreeMap<Box<[u8]>, Box<[u8]>>,
+    bytes: usize,
+    /// What strings among them were read by.
+    settings: Option<Rc<Settings>>,
+    on_link: bool,
+}
+
+/// A variable and the literal that it was set to, as written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assignment {
+    name: Box<[u8]>,
+    value: Box<[u8]>,
+}
+
+/// Bytes of names and values that one session may keep.
+pub const BYTES_MAX: usize = 16 << 10;
+
+impl Variables {
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// Whether these may be kept as well, set under these settings, if there are any yet.
+    pub fn has_room(&self, assignments: &[Assignment], settings: Option<&Rc<Settings>>) -> bool {
+        let bytes: usize = assignments.iter().map(Assignment::bytes).sum();
+        let mode = |settings: &Rc<Settings>| settings.mode();
+        let is_alike = self.is_empty() || self.settings.as_ref().map(mode) == settings.map(mode);
+        self.bytes + bytes <= BYTES_MAX && is_alike
+    }
+
+    /// They were set on the link that the session has.
+    pub fn set(&mut self, assignments: Vec<Assignment>, settings: &Rc<Settings>) {
+        for assignment in assignments {
+            self.bytes += assignment.bytes();
+            let Assignment { name, value } = assignment;
+            let name_len = name.len();
+            if let Some(old) = self.values.insert(name, value) {
+                self.bytes -= name_len + old.len();
+            }
+        }
+        self.settings = Some(Rc::clone(settings));
+        self.on_link = true;
+    }
+
+    /// Whether they are on the link that the session has.
+    pub fn are_on_link(&self) -> bool {
+        self.on_link && !self.is_empty()
+    }
+
+    /// The link has been told.
+    pub const fn are_told(&mut self) {
+        self.on_link = true;
+    }
+
+    /// The session has given its link up.
+    pub const fn leave(&mut self) {
+        self.on_link = false;
+    }
+
+    /// What they must be told under.
+    pub const fn settings(&self) -> Option<&Rc<Settings>> {
+        self.settings.as_ref()
+    }
+
+    /// The statement that sets them on another link. `None`: there are none.
+    pub fn fix_up(&self) -> Option<Vec<u8>> {
+        let mut text = b"SET ".to_vec();
+        for (name, value) in &self.values {
+            text.push(b'@');
+            text.extend_from_slice(name);
+            text.push(b'=');
+            text.extend_from_slice(value);
+            text.push(b',');
+        }
+        (text.pop() == Some(b',')).then_some(text)
+    }
+}
+
+impl Assignment {
+    fn bytes(&self) -> usize {
+        self.name.len() + self.value.len()
+    }
+
+    /// Reads a text that is one `SET` of user variables to plain literals. `None`: it is anything else.
+    pub fn read_all(text: &[u8], dialect: Dialect) -> Option<Vec<Self>> {
+        let mut lexer = Lexer::new(text, dialect);
+        let mut assignments = Vec::new();
+        if !lexer.next()?.is_word("SET") {
+            return None;
+        }
+        loop {
+            let Token::UserVariable(name) = lexer.next()? else { return None };
+            let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_$".contains(byte);
+            if name.is_empty() || !name.iter().all(is_plain) {
+                return None;
+            }
+            if !matches!(lexer.next()?, Token::Symbol(b'=') | Token::Assign) {
+                return None;
+            }
+            let value = literal(&mut lexer, text)?;
+            assignments.push(Self { name: name.to_ascii_lowercase().into(), value: value.into() });
+            match lexer.next() {
+                Some(Token::Symbol(b',')) => {}
+                Some(Token::Symbol(b';')) if lexer.next().is_none() => break,
+                None => break,
+                Some(_) => return None,
+            }
+        }
+        (!lexer.saw_executable_comment()).then_some(assignments)
+    }
+}
+
+/// A number with its sign, a string that needs no escapes in any character set, or a word for a value.
+fn literal<'a>(lexer: &mut Lexer<'a>, text: &'a [u8]) -> Option<&'a [u8]> {
+    let mut token = lexer.next()?;
+    let (start, _) = lexer.span();
+    if matches!(token, Token::Symbol(b'-' | b'+')) {
+        token = lexer.next()?;
+        if !matches!(token, Token::Number(_)) {
+            return None;
+        }
+    }
+    let (_, end) = lexer.span();
+    let written = text.get(start..end)?;
+    let is_plain = match token {
+        Token::Number(_) => {
+            written.iter().all(|it| it.is_ascii_alphanumeric() || b"+-. ".contains(it))
+        }
+        Token::String(string) => {
+            // In double quotes it may be a name.
+            let is_safe = |byte: &u8| (b' '..=b'~').contains(byte) && !b"'\\".contains(byte);
+            written.first() == Some(&b'\'') && string.iter().all(is_safe)
+        }
+        token => ["NULL", "TRUE", "FALSE"].iter().any(|word| token.is_word(word)),
+    };
+    is_plain.then_some(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Interned;
+
+    fn read(text: &str) -> Option<Vec<Assignment>> {
+        Assignment::read_all(text.as_bytes(), Dialect::default())
+    }
+
+    fn fix_up(variables: &Variables) -> String {
+        String::from_utf8(variables.fix_up().expect("there are some")).unwrap()
+    }
+
+    #[test]
+    fn plain_literals_are_kept_as_they_were_written() {
+        for (text, told) in [
+            ("SET @a=1", "SET @a=1"),
+            ("set @B := 'it is', @a = -1.5e3;", "SET @a=-1.5e3,@b='it is'"),
+            ("SET @a=NULL, @b=true -- why not", "SET @a=NULL,@b=true"),
+            ("SET @a=1, @A=2", "SET @a=2"),
+            ("SET @a=0x4d", "SET @a=0x4d"),
+            ("SET @`a`=1", "SET @a=1"),
+            ("SET @a=''", "SET @a=''"),
+        ] {
+            let mut variables = Variables::default();
+            variables.set(read(text).expect(text), &Rc::default());
+            assert_eq!(fix_up(&variables), told);
+        }
+    }
+
+    #[test]
+    fn anything_else_is_not_plain() {
+        for text in [
+            "SET @a=1+1",
+            "SET @a=@b",
+            "SET @a=(SELECT 1)",
+            "SET @a=NOW()",
+            "SET @a=b",
+            "SET @a=\"x\"",
+            "SET @a='x' 'y'",
+            "SET @a='it''s'",
+            "SET @a='\\n'",
+            "SET @a='é'",
+            "SET @a=_latin1'x'",
+            "SET @a='x' COLLATE utf8mb4_bin",
+            "SET @a=- - 1",
+            "SET @a=-'x'",
+            "SET @a=1, sql_mode=''",
+            "SET @a=1; SELECT 1",
+            "SET @a=1,",
+            "SET @'a b'=1",
+            "SET @@a=1",
+            "SET /*!50000 @a=1 */",
+            "SELECT @a",
+            "SET",
+            "",
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn they_are_bounded_and_of_one_mode() {
+        let mut interned = Interned::default();
+        let mut settings = |mode: &str| {
+            let rows = [(&b"sql_mode"[..], mode.as_bytes())];
+            interned.intern(Settings::from_rows(rows.into_iter()))
+        };
+        let (ansi, other) = (settings("ANSI"), settings(""));
+        let mut variables = Variables::default();
+        assert!(variables.has_room(&[], None));
+        let long = read(&format!("SET @a='{}'", "x".repeat(BYTES_MAX / 2))).unwrap();
+        assert!(variables.has_room(&long, Some(&ansi)));
+        variables.set(long.clone(), &ansi);
+        assert!(!variables.has_room(&long, Some(&ansi)));
+        let short = read("SET @b=1").unwrap();
+        assert!(
+            variables.has_room(&short, Some(&ansi)) && !variables.has_room(&short, Some(&other))
+        );
+        variables.set(read("SET @a=1").unwrap(), &ansi);
+        assert!(variables.has_room(&long, Some(&ansi)), "the old value is gone");
+    }
+
+    #[test]
+    fn they_are_on_one_link() {
+        let mut variables = Variables::default();
+        variables.are_told();
+        assert!(!variables.are_on_link(), "there are none");
+        variables.set(read("SET @a=1").unwrap(), &Rc::default());
+        assert!(variables.are_on_link());
+        variables.leave();
+        assert!(!variables.are_on_link());
+        variables.are_told();
+        assert!(variables.are_on_link());
+    }
+}
