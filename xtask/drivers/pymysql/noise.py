@@ -16,7 +16,7 @@ LOOK = (
     "SELECT CONCAT_WS('|', @@sql_mode, @@time_zone, @@foreign_key_checks,"
     " @@character_set_client, DATABASE())"
 )
-OWN = "ANSI_QUOTES,NO_BACKSLASH_ESCAPES|+05:30|0|latin1|noise"
+OWN = "ANSI_QUOTES,NO_BACKSLASH_ESCAPES|+05:30|OFF|latin1|noise"
 
 
 def connect():

@@ -15,7 +15,7 @@ import (
 const (
 	look = "SELECT CONCAT_WS('|', @@sql_mode, @@time_zone, @@foreign_key_checks, " +
 		"@@character_set_client, DATABASE())"
-	own = "ANSI_QUOTES,NO_BACKSLASH_ESCAPES|+05:30|0|latin1|noise"
+	own = "ANSI_QUOTES,NO_BACKSLASH_ESCAPES|+05:30|OFF|latin1|noise"
 )
 
 func main() {
