@@ -6,6 +6,7 @@
 //! and when the user interrupts; the figures of the report that is being repeated stand beside
 //! those measured here, and are marked as its own.
 
+mod checks;
 mod flifo;
 mod limit;
 mod pagefaults;
@@ -22,6 +23,7 @@ use crate::chart::{Chart, Grid};
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 
+pub use self::checks::Checks;
 use self::flifo::Flifo;
 use self::limit::AutoLimit;
 pub use self::pagefaults::{PageFaults, Treatment};
@@ -122,7 +124,12 @@ pub fn all(options: &Options) -> Vec<Box<dyn Entry>> {
         round: options.length.unwrap_or(own.round),
         ..own
     };
-    vec![Box::new(pagefaults), Box::new(Flifo::new(options)), Box::new(AutoLimit::new(options))]
+    vec![
+        Box::new(pagefaults),
+        Box::new(Flifo::new(options)),
+        Box::new(AutoLimit::new(options)),
+        Box::new(Checks::default()),
+    ]
 }
 
 /// The experiment of this name.

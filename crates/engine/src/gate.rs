@@ -424,7 +424,8 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
         now: Instant,
         suits: impl Fn(&W) -> bool,
     ) -> Option<(W, Ask)> {
-        if self.slots.held() > self.slots.limit() {
+        // A limit of none is a pause: what runs is to come to an end.
+        if self.slots.limit() == 0 || self.slots.held() > self.slots.limit() {
             return None;
         }
         let lane = self.best(now, Candidates::All)?;

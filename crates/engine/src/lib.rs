@@ -4,6 +4,7 @@
 //! clients are opaque values. The proxy asks and obeys; a simulation can do the same.
 
 pub mod cap;
+pub mod checks;
 pub mod classes;
 pub mod gate;
 pub mod insert_id;

@@ -19,6 +19,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering::SeqCst};
 #[derive(Debug)]
 pub struct Slots {
     limit: AtomicU32,
+    paused: AtomicU32,
     /// Held, pending and borrowed slots in one word, so that each comparison of two of them is one exchange.
     word: Apart<AtomicU64>,
     /// Statements that run outside of the limit, because they have been waiting in the server for something.
@@ -78,6 +79,7 @@ impl Slots {
         };
         Self {
             limit: AtomicU32::new(limit),
+            paused: AtomicU32::new(0),
             word: Apart(AtomicU64::new(0)),
             parked: AtomicU32::new(0),
             borrow: AtomicU64::new(0),
@@ -86,8 +88,9 @@ impl Slots {
         }
     }
 
+    /// None while it is paused.
     pub fn limit(&self) -> u32 {
-        self.limit.load(SeqCst)
+        if self.paused.load(SeqCst) > 0 { 0 } else { self.limit.load(SeqCst) }
     }
 
     /// How many are held.
@@ -111,6 +114,16 @@ impl Slots {
     /// Sets the limit. What is freed by a higher one is granted at once; `wake` gets each worker that must claim.
     pub fn set_limit(&self, limit: u32, mut wake: impl FnMut(usize)) {
         self.limit.store(limit.max(1), SeqCst);
+        self.grant_free(&mut wake);
+    }
+
+    /// While it is paused nobody gets a slot, but for those who must not wait. `wake` as above.
+    pub fn pause(&self, paused: bool, mut wake: impl FnMut(usize)) {
+        self.paused.store(paused.into(), SeqCst);
+        self.grant_free(&mut wake);
+    }
+
+    fn grant_free(&self, wake: &mut impl FnMut(usize)) {
         while let Some(worker) = self.oldest_waiting(None) {
             if !self.try_take() {
                 break;

@@ -56,7 +56,8 @@ fn main() -> ExitCode {
 fn run(arguments: Run) -> u8 {
     let Run { config, listen, server, workers } = arguments;
     let overrides = Overrides { listen, server, workers };
-    let (plan, warnings) = match config::load(config.as_deref(), &overrides) {
+    let source = config::Instructions { file: config, overrides };
+    let (plan, warnings) = match source.load() {
         Ok(loaded) => loaded,
         Err(problems) => {
             problems.iter().for_each(complain);
@@ -73,7 +74,7 @@ fn run(arguments: Run) -> u8 {
     };
     let known = plan.server.address.clone();
     let Some(address) = known.or_else(|| find_server(&plan)) else { return UNAVAILABLE };
-    match proxy::run(plan, address, log) {
+    match proxy::run(plan, source, address, log) {
         Ok(()) => OK,
         Err(error) => {
             let code = if error.is_ours() { SOFTWARE } else { UNAVAILABLE };

@@ -21,7 +21,7 @@ pub async fn dial(address: &Address) -> io::Result<Stream> {
 }
 
 /// Small packets go out at once, and a peer that has vanished is noticed.
-fn tune(stream: &TcpStream) -> io::Result<()> {
+pub fn tune(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     SockRef::from(stream).set_tcp_keepalive(&TcpKeepalive::new())
 }

@@ -16,6 +16,7 @@ use crate::launch;
 use crate::links::Link;
 use crate::opener;
 use crate::resets;
+use crate::server::Standing;
 use crate::worker::{Mail, Worker};
 
 /// Starts the command now, or puts its client in line.
@@ -436,9 +437,13 @@ pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, link: &Rc<Link>) {
 
 /// Refuses those who have waited too long. Nothing of their statements has reached the server.
 pub(crate) fn expire(worker: &Rc<Worker>) {
+    let wait_max = match worker.shared.server.standing() {
+        Standing::Maintenance => Some(Duration::ZERO),
+        _ => worker.plan.limits.wait,
+    };
     loop {
         let now = crate::clock::now();
-        let late = worker.gate.borrow_mut().expire_waiter(now, worker.plan.limits.wait);
+        let late = worker.gate.borrow_mut().expire_waiter(now, wait_max);
         let Some((client, refusal)) = late else { return };
         let fault = not_run(worker, &refusal);
         refuse_held(worker, &client, &fault);
@@ -448,9 +453,15 @@ pub(crate) fn expire(worker: &Rc<Worker>) {
 /// What a client is told that is not served.
 fn not_run(worker: &Worker, refusal: &Refusal) -> Fault {
     let (slots, links) = (&worker.shared.slots, &worker.shared.links);
+    let standing = worker.shared.server.standing();
+    let why = match standing {
+        Standing::Up => "",
+        _ => ", by an order on Flifo's console",
+    };
     let message = format!(
-        "Flifo did not run this statement: {refusal}; {} of {} slots and {} of {} links in use. \
-         It is safe to try again",
+        "Flifo did not run this statement: {refusal}; the server is {}{why}; \
+         {} of {} slots and {} of {} links in use. It is safe to try again",
+        standing.name(),
         slots.held(),
         slots.limit(),
         links.held(),

@@ -26,6 +26,7 @@ use crate::outbox::Outbox;
 use crate::pins::{Leaves, Pinned};
 use crate::prepared::InHand;
 use crate::road;
+use crate::tally::Asked;
 use crate::worker::Worker;
 
 /// Whose turn it is.
@@ -59,6 +60,8 @@ pub(crate) struct Client {
     pub(crate) upload: Cell<Option<Passage>>,
     /// The turn comes back when the upload ends: there will be no reply.
     pub(crate) upload_ends_turn: Cell<bool>,
+    /// The statement in hand, for those who count what statements cost.
+    pub(crate) asked: Cell<Option<Asked>>,
     /// The command in hand reads the session's last insert id.
     pub(crate) asks_insert_id: Cell<bool>,
     pub(crate) inserts: Cell<Inserts>,
@@ -139,6 +142,7 @@ impl Client {
             held: RefCell::default(),
             upload: Cell::new(None),
             upload_ends_turn: Cell::new(false),
+            asked: Cell::new(None),
             asks_insert_id: Cell::new(false),
             inserts: Cell::new(Inserts::No),
             kind: Cell::new(None),

@@ -46,6 +46,7 @@ pub(crate) fn handle(
     };
     let command = Command::decode(byte);
     client.named_class.set(class_named(worker, client, command, packet));
+    client.asked.set(None);
     if client.is_pooled() {
         match command {
             Some(command) => pooled(worker, client, command, packet, upload),
@@ -123,6 +124,7 @@ fn carried(
                 }
                 replaced = with_own_id(client, command, packet);
             }
+            worker.tally.ask_carried(client, command, packet);
             let packet = replaced.as_deref_mut().unwrap_or(packet);
             let urgent = client.session.borrow().in_transaction();
             admit::enter(worker, client, packet, upload, urgent);
@@ -206,7 +208,11 @@ fn text(
     let (Some(text_at), None) = (text_at, upload) else {
         return enter_kept(worker, client, packet, upload, Pin::Unreadable);
     };
-    let intent = Intent::read(&payload[text_at..], client.session.borrow().dialect());
+    let dialect = client.session.borrow().dialect();
+    let intent = Intent::read(&payload[text_at..], dialect);
+    if !is_prepare {
+        worker.tally.ask(client, intent.digest, &payload[text_at..], dialect);
+    }
     let assigns = match command {
         Command::Query => assigns(client, intent, &payload[text_at..]),
         _ => Vec::new(),
@@ -304,6 +310,7 @@ fn prepared(
         }
         session = client.session.borrow_mut();
     }
+    let dialect = session.dialect();
     let mut asks = Asks::default();
     match command {
         Command::StmtReset if !kept.any() => {
@@ -317,6 +324,7 @@ fn prepared(
         }
         Command::StmtExecute | Command::StmtBulkExecute => {
             drop(session);
+            worker.tally.ask(client, intent.digest, &source.text, dialect);
             let judged = if upload.is_some() && !is_read {
                 // So many parameters that their types do not fit a buffer: only the server knows them.
                 pins::keep(worker, client, Pin::LongData, Some(&source.text))

@@ -19,15 +19,16 @@ mod suggest;
 mod tests;
 mod units;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use toml::de::DeValue;
 
 pub use self::plan::{
-    ClassRule, ClientTls, ClientTlsMode, Limits, Listen, LogFormat, LogLevel, Logs, Network,
-    Password, Pins, Plan, ProxyProtocol, Routines, Server, User,
+    ClassRule, ClientTls, ClientTlsMode, Console, Http, Limits, Listen, LogFormat, LogLevel, Logs,
+    Network, Password, Pins, Plan, ProxyProtocol, Routines, Server, User,
 };
 pub use self::problem::{Place, Position, Problem, Severity, Warning};
+pub(crate) use self::reference::shown;
 pub use self::reference::{reference, sample};
 
 use self::problem::Source;
@@ -40,6 +41,21 @@ pub struct Overrides {
     pub listen: Vec<String>,
     pub server: Option<String>,
     pub workers: Option<String>,
+}
+
+/// Where a plan comes from, and comes from again when it is read anew.
+#[derive(Clone, Debug, Default)]
+pub struct Instructions {
+    /// Without one, all is as by default.
+    pub file: Option<PathBuf>,
+    pub overrides: Overrides,
+}
+
+impl Instructions {
+    /// Reads them; see [`load`].
+    pub fn load(&self) -> Result<(Plan, Vec<Warning>), Vec<Problem>> {
+        load(self.file.as_deref(), &self.overrides)
+    }
 }
 
 /// Reads a configuration from its text; `file` is what it is called. Looks at no other file.

@@ -45,6 +45,9 @@ pub(crate) struct Counters {
     /// Links whose sessions were begun anew behind a client that had left something on them.
     pub(crate) links_reset: Counter,
     pub(crate) kills: Counter,
+    /// Read from clients that have logged in, and from links for them.
+    pub(crate) bytes_in: Counter,
+    pub(crate) bytes_out: Counter,
     /// Links that are open just to kill; not a counter, but a gauge.
     pub(crate) killing: Cell<u64>,
     pub(crate) faults: [Counter; Kind::ALL.len()],
@@ -52,8 +55,8 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// All that is not zero, by name.
-    pub(crate) fn report(&self) -> Vec<(String, u64)> {
+    /// Those that stand for themselves, by name.
+    pub(crate) fn plain(&self) -> Vec<(&'static str, u64)> {
         let plain = [
             ("statements", &self.statements),
             ("waits", &self.waits),
@@ -67,8 +70,15 @@ impl Counters {
             ("links_failed", &self.links_failed),
             ("links_reset", &self.links_reset),
             ("kills", &self.kills),
+            ("bytes_in", &self.bytes_in),
+            ("bytes_out", &self.bytes_out),
         ];
-        let plain = plain.into_iter().map(|(name, counter)| (name.to_owned(), counter.get()));
+        plain.map(|(name, counter)| (name, counter.get())).into()
+    }
+
+    /// All that is not zero, by name.
+    pub(crate) fn report(&self) -> Vec<(String, u64)> {
+        let plain = self.plain().into_iter().map(|(name, count)| (name.to_owned(), count));
         let again = self.sent_again.iter().map(Counter::get).sum();
         let whys = Why::ALL
             .iter()

@@ -74,7 +74,7 @@ impl Kind {
     ];
 
     /// MySQL's error number and SQLSTATE.
-    const fn code(self) -> (u16, &'static [u8; 5]) {
+    pub(crate) const fn code(self) -> (u16, &'static [u8; 5]) {
         match self {
             Self::TooManyClients | Self::LoginWaitedTooLong => (1040, b"08004"),
             Self::UserLimit => (1226, b"42000"),

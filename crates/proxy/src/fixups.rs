@@ -216,6 +216,7 @@ pub(crate) fn send(link: &Link, fix_up: FixUp) {
         collation: None,
         alters: false,
         messages: Messages::Stay,
+        affected: 0,
         warnings: 0,
         failed: false,
         refused: None,

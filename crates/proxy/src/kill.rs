@@ -128,18 +128,26 @@ fn kill(worker: &Rc<Worker>, victim: &Rc<Client>, order: &Order) -> Outcome {
     if order.victim == order.killer {
         return Outcome::Itself(order.scope);
     }
-    match (order.scope, victim.turn.get()) {
+    match order.scope {
         // Its statement is killed when its task has ended.
-        (Scope::Connection, _) => victim.close(),
-        (Scope::Query, Turn::Line) => {
+        Scope::Connection => victim.close(),
+        Scope::Query => interrupt(worker, victim),
+    }
+    Outcome::Done
+}
+
+/// Kills what a pooled client has waiting or running.
+pub(crate) fn interrupt(worker: &Rc<Worker>, victim: &Rc<Client>) {
+    match victim.turn.get() {
+        Turn::Line => {
             if let Some(waiting) = victim.waiting.take() {
                 worker.gate.borrow_mut().leave(waiting);
             }
             let fault = Fault::new(Kind::Killed, "Query execution was interrupted");
             admit::refuse_held(worker, victim, &fault);
         }
-        (Scope::Query, Turn::Server | Turn::Preparation) => {
-            let Some(link) = victim.link() else { return Outcome::Done };
+        Turn::Server | Turn::Preparation => {
+            let Some(link) = victim.link() else { return };
             if ahead::is_behind(victim, &link) && ahead::disown(worker, victim, &link) {
                 let fault = Fault::new(Kind::Killed, "Query execution was interrupted");
                 admit::refuse_held(worker, victim, &fault);
@@ -147,9 +155,8 @@ fn kill(worker: &Rc<Worker>, victim: &Rc<Client>, order: &Order) -> Outcome {
                 kill_on(worker, &link, Scope::Query);
             }
         }
-        (Scope::Query, Turn::Client) => {}
+        Turn::Client => {}
     }
-    Outcome::Done
 }
 
 /// The killer hears what became of its order.

@@ -311,6 +311,7 @@ fn fly(client: &Rc<Client>, link: &Link, shape: Shape, purpose: Purpose) {
         collation: None,
         alters: is_statement && client.alters.get(),
         messages: client.messages.get(),
+        affected: 0,
         warnings: 0,
         failed: false,
         refused: None,

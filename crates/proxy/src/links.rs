@@ -21,6 +21,7 @@ use link::Stream;
 use wire::Capabilities;
 use wire::frame::put_packet_with;
 use wire::reply::Follower;
+use wire::response::OkPacket;
 use wire::statement;
 
 use crate::client::Client;
@@ -51,6 +52,8 @@ pub(crate) struct Flight {
     pub(crate) alters: bool,
     /// What it does with the messages of statements before it.
     pub(crate) messages: Messages,
+    /// Rows that it has changed.
+    pub(crate) affected: u64,
     /// How many warnings its reply has counted.
     pub(crate) warnings: u16,
     /// The reply has an error in it.
@@ -60,6 +63,15 @@ pub(crate) struct Flight {
     /// The error that answers a command of Flifo's own.
     pub(crate) failure: Option<Box<[u8]>>,
     pub(crate) since: Instant,
+}
+
+impl Flight {
+    /// Counts what the reply says that the statement has changed.
+    pub(crate) fn count(&mut self, ok: &OkPacket<'_>) {
+        if self.purpose.is_clients() {
+            self.affected = self.affected.saturating_add(ok.affected_rows);
+        }
+    }
 }
 
 /// Why a command was sent.

@@ -25,11 +25,20 @@ pub(crate) enum Listener {
     Unix(std::os::unix::net::UnixListener),
 }
 
+/// Whose a Unix socket is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// Whoever may speak MySQL's protocol is decided by passwords, as on the server's own socket.
+    Everybody,
+    /// Flifo's own user.
+    Owner,
+}
+
 /// Binds an address. The error says which one and what to do.
-pub(crate) fn bind(listen: &Listen, backlog: u32) -> io::Result<Listener> {
+pub(crate) fn bind(listen: &Listen, backlog: u32, audience: Audience) -> io::Result<Listener> {
     match listen {
         Listen::Tcp(address) => bind_tcp(*address, backlog).map(Listener::Tcp),
-        Listen::Unix(path) => bind_unix(path, backlog).map(Listener::Unix),
+        Listen::Unix(path) => bind_unix(path, backlog, audience).map(Listener::Unix),
     }
 }
 
@@ -48,7 +57,11 @@ fn bind_tcp(address: SocketAddr, backlog: u32) -> io::Result<std::net::TcpListen
     Ok(socket.into())
 }
 
-fn bind_unix(path: &Path, backlog: u32) -> io::Result<std::os::unix::net::UnixListener> {
+fn bind_unix(
+    path: &Path,
+    backlog: u32,
+    audience: Audience,
+) -> io::Result<std::os::unix::net::UnixListener> {
     // A socket that a dead process left behind is in the way; one that answers is somebody's.
     if path.exists() {
         if std::os::unix::net::UnixStream::connect(path).is_ok() {
@@ -58,8 +71,8 @@ fn bind_unix(path: &Path, backlog: u32) -> io::Result<std::os::unix::net::UnixLi
     }
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.bind(&socket2::SockAddr::unix(path)?)?;
-    // Whoever may speak MySQL's protocol is decided by passwords, as on the server's own socket.
-    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o777))?;
+    let mode = if audience == Audience::Everybody { 0o777 } else { 0o600 };
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode))?;
     socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
     socket.set_nonblocking(true)?;
     Ok(socket.into())

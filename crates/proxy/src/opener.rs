@@ -88,9 +88,11 @@ pub(crate) async fn greeted(
         link::login::greet(stream).await.map_err(NoLink::from)
     };
     let greeted = match tokio::time::timeout(limit, connect).await {
-        Ok(greeted) => greeted?,
-        Err(_) => return Err(NoLink::Late("limits.connect", limit)),
+        Ok(greeted) => greeted,
+        Err(_) => Err(NoLink::Late("limits.connect", limit)),
     };
+    worker.shared.server.see(&greeted);
+    let greeted = greeted?;
     worker.shared.server.learn(&greeted.greeting);
     Ok(greeted)
 }

@@ -65,7 +65,10 @@ pub(crate) fn read(worker: &Rc<Worker>, link: &Rc<Link>) -> bool {
     let mut settled = worker.settled.take();
     let lives = match link.stream.try_read(&mut buffer[carry.len()..]) {
         Ok(0) => false,
-        Ok(read) => follow(worker, link, &mut buffer[..carry.len() + read], &mut settled),
+        Ok(read) => {
+            worker.counters.bytes_out.add(read as u64);
+            follow(worker, link, &mut buffer[..carry.len() + read], &mut settled)
+        }
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             *link.carry.borrow_mut() = carry;
             true
@@ -207,6 +210,7 @@ fn inspect(
     match kind {
         Packet::Ok => {
             if let Ok(ok) = OkPacket::decode(&packet[HEADER..], link.capabilities) {
+                flight.count(&ok);
                 let shorter = see_ok(worker, link, &client, flight, &ok, packet);
                 if flight.follower.adds_eofs() && packet[HEADER] == EOF {
                     let status = ok.status.without(Status::STATE_CHANGED);
@@ -241,7 +245,9 @@ fn inspect(
         Packet::Err => {
             flight.failed = true;
             flight.refused = prepared::refused(&client, flight, packet);
-            if !flight.purpose.is_clients() {
+            if flight.purpose.is_clients() {
+                worker.tally.see_error(packet);
+            } else {
                 flight.failure = Some(packet.into());
             }
         }
@@ -396,6 +402,7 @@ fn finish(
     }
     if flight.purpose.is_clients() {
         let is_login = matches!(flight.purpose, Purpose::LoginSchema(..));
+        worker.tally.answer(&client, &flight);
         if is_login {
             client.login_sequence.set(None);
         }

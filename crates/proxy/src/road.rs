@@ -22,7 +22,10 @@ pub(crate) fn read(worker: &Rc<Worker>, client: &Rc<Client>) {
     buffer[..more.len()].copy_from_slice(&more);
     match client.stream.try_read(&mut buffer[more.len()..]) {
         Ok(0) => client.close(),
-        Ok(read) => handle(worker, client, &mut buffer[..more.len() + read]),
+        Ok(read) => {
+            worker.counters.bytes_in.add(read as u64);
+            handle(worker, client, &mut buffer[..more.len() + read]);
+        }
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => client.keep_more(&more, true),
         Err(_) => client.close(),
     }

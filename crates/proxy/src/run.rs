@@ -11,10 +11,11 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
-use crate::config::{Listen, Password, Plan};
-use crate::listener::{self, Listener};
+use crate::config::{Instructions, Listen, Password, Plan};
+use crate::listener::{self, Audience, Listener};
 use crate::logs::LogFile;
 use crate::namesake;
+use crate::outside;
 use crate::tls::Tls;
 use crate::users::{User, Users};
 use crate::worker::{self, Mail, Shared, Worker};
@@ -40,11 +41,18 @@ impl RunError {
 }
 
 /// Runs the proxy in front of the server at `address` until a signal ends it. Another opens `log`
-/// anew.
-pub fn run(plan: Plan, address: link::Address, log: Option<LogFile>) -> Result<(), RunError> {
+/// anew. `source` is where the plan came from.
+pub fn run(
+    plan: Plan,
+    source: Instructions,
+    address: link::Address,
+    log: Option<LogFile>,
+) -> Result<(), RunError> {
     let plan = Arc::new(plan);
     namesake::warn(&address);
     let listeners = bind(&plan)?;
+    let doors = outside::bind(&plan)
+        .map_err(|(listen, error)| RunError::Listen { address: listen.to_string(), error })?;
     let (mailboxes, mails): (Vec<_>, Vec<_>) =
         (0..plan.worker_count()).map(|_| mpsc::unbounded_channel()).unzip();
     let users = users(&plan);
@@ -60,6 +68,7 @@ pub fn run(plan: Plan, address: link::Address, log: Option<LogFile>) -> Result<(
         let work = move || work(index, shared, mail, listeners);
         workers.push(thread::Builder::new().name(name).spawn(work).map_err(RunError::Worker)?);
     }
+    outside::open(&shared, doors, source).map_err(RunError::Worker)?;
     wait_for_signal(&shared, &workers, log).map_err(RunError::Worker)?;
     for worker in workers {
         match worker.join() {
@@ -67,7 +76,8 @@ pub fn run(plan: Plan, address: link::Address, log: Option<LogFile>) -> Result<(
             Err(_) => return Err(RunError::Panicked),
         }
     }
-    for listen in &shared.plan.listen {
+    let doors = [shared.plan.console.listeners(), shared.plan.http.listeners()].concat();
+    for listen in shared.plan.listen.iter().chain(&doors) {
         if let Listen::Unix(path) = listen {
             // It may be gone already.
             let _ = std::fs::remove_file(path);
@@ -78,7 +88,7 @@ pub fn run(plan: Plan, address: link::Address, log: Option<LogFile>) -> Result<(
 
 fn bind(plan: &Plan) -> Result<Vec<Listener>, RunError> {
     let bind = |listen: &Listen| {
-        listener::bind(listen, plan.backlog)
+        listener::bind(listen, plan.backlog, Audience::Everybody)
             .map_err(|error| RunError::Listen { address: listen.to_string(), error })
     };
     plan.listen.iter().map(bind).collect()

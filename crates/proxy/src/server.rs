@@ -1,8 +1,9 @@
-//! What is known of the server before a client is greeted: its version and capabilities, from its
-//! last greeting.
+//! What is known of the server: its version and capabilities, from its last greeting, and whether
+//! somebody holds statements back from it.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime};
 
 use wire::Capabilities;
 use wire::handshake::Greeting;
@@ -13,35 +14,151 @@ pub(crate) struct ServerFacts {
     greeting: Mutex<Option<Greeting>>,
     /// How many prepared statements it allows all its connections together.
     statements_max: AtomicU32,
+    standing: AtomicU8,
+    evidence: Mutex<Evidence>,
 }
 
 impl Default for ServerFacts {
     fn default() -> Self {
         // What servers allow by default.
-        Self { greeting: Mutex::default(), statements_max: AtomicU32::new(16_382) }
+        Self {
+            greeting: Mutex::default(),
+            statements_max: AtomicU32::new(16_382),
+            standing: AtomicU8::default(),
+            evidence: Mutex::default(),
+        }
+    }
+}
+
+/// What connecting to the server has shown.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Evidence {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    /// Why the last attempt failed, if it did.
+    pub(crate) error: Option<String>,
+    pub(crate) last: Option<SystemTime>,
+    /// Since when it has been so, or ordered so.
+    since: Option<Instant>,
+}
+
+impl Evidence {
+    pub(crate) const fn result(&self) -> Option<&'static str> {
+        match (&self.last, &self.error) {
+            (None, _) => None,
+            (_, None) => Some("passed"),
+            (_, Some(_)) => Some("failed"),
+        }
+    }
+}
+
+/// What the server is to those who watch it.
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    pub(crate) name: &'static str,
+    pub(crate) since: Instant,
+    pub(crate) reason: Option<String>,
+}
+
+/// What somebody has ordered for the server. Transactions that have begun go on in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Standing {
+    #[default]
+    Up,
+    /// Nothing new starts.
+    Paused,
+    /// The same, and idle links are closed.
+    Drain,
+    /// The same, and nobody waits: statements are refused.
+    Maintenance,
+}
+
+impl Standing {
+    const ALL: [Self; 4] = [Self::Up, Self::Paused, Self::Drain, Self::Maintenance];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Paused => "paused",
+            Self::Drain => "drain",
+            Self::Maintenance => "maintenance",
+        }
+    }
+
+    pub(crate) const fn means(self) -> &'static str {
+        match self {
+            Self::Up => "statements start",
+            Self::Paused => "new statements wait",
+            Self::Drain => "new statements wait, and idle links are closed",
+            Self::Maintenance => "new statements are refused, and idle links are closed",
+        }
     }
 }
 
 impl ServerFacts {
     pub(crate) fn learn(&self, greeting: &Greeting) {
-        *self.lock() = Some(greeting.clone());
+        *lock(&self.greeting) = Some(greeting.clone());
     }
 
     pub(crate) fn greeting(&self) -> Option<Greeting> {
-        self.lock().clone()
+        lock(&self.greeting).clone()
     }
 
     pub(crate) fn statements_max(&self) -> u32 {
-        self.statements_max.load(Relaxed)
+        self.statements_max.load(Ordering::Relaxed)
     }
 
     pub(crate) fn learn_statements_max(&self, max: u32) {
-        self.statements_max.store(max, Relaxed);
+        self.statements_max.store(max, Ordering::Relaxed);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Greeting>> {
-        self.greeting.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    pub(crate) fn standing(&self) -> Standing {
+        let at = usize::from(self.standing.load(Ordering::Relaxed));
+        Standing::ALL.get(at).copied().unwrap_or_default()
     }
+
+    pub(crate) fn stand(&self, standing: Standing) {
+        self.standing.store(standing as u8, Ordering::Relaxed);
+        lock(&self.evidence).since = Some(Instant::now());
+    }
+
+    /// Somebody has connected to the server, or could not.
+    pub(crate) fn see<T, E: std::fmt::Display>(&self, attempt: &Result<T, E>) {
+        let mut evidence = lock(&self.evidence);
+        let error = attempt.as_ref().err().map(ToString::to_string);
+        if error.is_some() {
+            evidence.failed += 1;
+        } else {
+            evidence.passed += 1;
+        }
+        if evidence.last.is_none() || error.is_some() != evidence.error.is_some() {
+            evidence.since = Some(Instant::now());
+        }
+        evidence.error = error;
+        evidence.last = Some(SystemTime::now());
+    }
+
+    pub(crate) fn evidence(&self) -> Evidence {
+        lock(&self.evidence).clone()
+    }
+
+    pub(crate) fn state(&self) -> State {
+        let evidence = self.evidence();
+        let since = evidence.since.unwrap_or_else(Instant::now);
+        match (self.standing(), evidence.result()) {
+            (Standing::Up, None) => State { name: "unknown", since, reason: None },
+            (Standing::Up, Some("failed")) => State { name: "down", since, reason: evidence.error },
+            (Standing::Up, _) => State { name: "up", since, reason: None },
+            (standing, _) => {
+                let reason = Some("by an order on the console".to_owned());
+                State { name: standing.name(), since, reason }
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What Flifo does not carry: compression, and metadata that is left out.

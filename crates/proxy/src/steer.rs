@@ -64,6 +64,9 @@ pub(crate) fn beat(worker: &Rc<Worker>) {
     }
     drop(auto);
     let slots = &worker.shared.slots;
+    if worker.shared.limit_by_hand().is_some() {
+        return;
+    }
     if limit != slots.limit() {
         slots.set_limit(limit, |other| worker.shared.mail(other, Mail::SlotFree));
         admit::pump(worker);

@@ -17,7 +17,7 @@ use engine::schemas::{Alterations, Schemas};
 use engine::settings::Interned;
 use engine::slots::Slots;
 use link::Address;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::accounts::{self, Accounts};
 use crate::admit;
@@ -33,11 +33,13 @@ use crate::links::Link;
 use crate::login;
 use crate::logins::Logins;
 use crate::losses;
+use crate::outside;
 use crate::past;
 use crate::pins;
 use crate::replies::Settled;
 use crate::server::ServerFacts;
 use crate::steer::{self, Steer};
+use crate::tally::Tally;
 use crate::users::{User, Users};
 
 /// What all workers of the process have in common.
@@ -48,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) slots: Arc<Slots>,
     /// What sets the limit, if nobody has.
     pub(crate) steer: Option<Steer>,
+    /// A limit that was set while Flifo runs; zero is none.
+    limit_by_hand: AtomicU32,
     /// Pooled links to the server.
     pub(crate) links: Arc<Cap>,
     /// How statements share the slots.
@@ -83,6 +87,12 @@ pub(crate) enum Mail {
     Resume(u32),
     /// The answer to such an order.
     Killed(kill::Answer),
+    /// Somebody outside wants to know what this worker has counted.
+    Report(outside::Want, oneshot::Sender<outside::Report>),
+    /// Somebody outside kills a client, which may be here.
+    KillAnyones(outside::Kill),
+    /// All that is idle may be closed: nobody is to be served for a while.
+    CloseIdle,
     /// No new statements: clients are ended as soon as it is their turn.
     Stop,
     /// Everything ends now.
@@ -103,6 +113,7 @@ impl Shared {
         let limit = plan.server.limit.or_else(|| steer.as_ref().map(Steer::limit)).unwrap_or(1);
         Self {
             steer,
+            limit_by_hand: AtomicU32::new(0),
             slots: Arc::new(Slots::new(limit, workers, crate::clock::now())),
             links: Arc::new(Cap::new(plan.server.links_max, workers)),
             alterations: Alterations::default(),
@@ -124,6 +135,10 @@ impl Shared {
     pub(crate) fn mail(&self, worker: usize, mail: Mail) {
         // A worker that is gone needs no mail.
         let _ = self.mailboxes[worker].send(mail);
+    }
+
+    pub(crate) fn worker_count(&self) -> usize {
+        self.mailboxes.len()
     }
 
     pub(crate) fn mail_all(&self, mail: impl Fn() -> Mail) {
@@ -160,6 +175,20 @@ impl Shared {
         self.loads[worker].fetch_sub(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn limit_by_hand(&self) -> Option<u32> {
+        Some(self.limit_by_hand.load(Ordering::Relaxed)).filter(|limit| *limit > 0)
+    }
+
+    /// Sets the limit, or has it be again what it was without that. Answers with what it is now.
+    pub(crate) fn set_limit(&self, limit: Option<u32>) -> u32 {
+        self.limit_by_hand.store(limit.unwrap_or(0), Ordering::Relaxed);
+        let own = || self.plan.server.limit.or_else(|| self.steer.as_ref().map(Steer::limit));
+        let limit = limit.or_else(own).unwrap_or(1);
+        self.slots.set_limit(limit, |worker| self.mail(worker, Mail::SlotFree));
+        self.mail_all(|| Mail::SlotFree);
+        limit
+    }
+
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
         self.mail_all(|| Mail::Stop);
@@ -182,6 +211,7 @@ pub(crate) struct Worker {
     pub(crate) links: RefCell<HashMap<u64, Rc<Link>>>,
     pub(crate) buffers: Buffers,
     pub(crate) counters: Counters,
+    pub(crate) tally: Tally,
     pub(crate) pace: RefCell<Pace>,
     pub(crate) interned: RefCell<Interned>,
     /// What logins may name as their schema.
@@ -219,6 +249,7 @@ impl Worker {
             links: RefCell::default(),
             buffers: Buffers::default(),
             counters: Counters::default(),
+            tally: Tally::new(shared.plan.console.digests),
             pace: RefCell::default(),
             interned: RefCell::default(),
             schemas: RefCell::default(),
@@ -384,6 +415,12 @@ fn open_mail(worker: &Rc<Worker>, mail: Mail) {
             }
         }
         Mail::Killed(answer) => kill::answered(worker, answer),
+        Mail::Report(want, tell) => {
+            // Whoever asked may be gone.
+            let _ = tell.send(outside::make_report(worker, want));
+        }
+        Mail::KillAnyones(order) => outside::kill(worker, &order),
+        Mail::CloseIdle => close_idle_for(worker, Duration::ZERO),
         Mail::Stop => {
             pins::log(worker);
             for client in worker.clients.borrow().values() {
@@ -481,16 +518,22 @@ fn end_client(worker: &Worker, client: &Client, fault: &Fault) {
     client.close();
 }
 
+/// Closes the links that have been idle for so long.
+fn close_idle_for(worker: &Rc<Worker>, age: Duration) {
+    let now = crate::clock::now();
+    loop {
+        let idle = worker.gate.borrow_mut().expire_link(now, age);
+        match idle {
+            Some(link) => admit::retire(worker, &link),
+            None => break,
+        }
+    }
+}
+
 fn expire_links(worker: &Rc<Worker>) {
     let now = crate::clock::now();
     if let Some(age) = worker.plan.limits.idle_link {
-        loop {
-            let idle = worker.gate.borrow_mut().expire_link(now, age);
-            match idle {
-                Some(link) => admit::retire(worker, &link),
-                None => break,
-            }
-        }
+        close_idle_for(worker, age);
     }
     // A statement whose client is gone was killed; a server that does not even end it then loses the link.
     for link in worker.links.borrow().values() {

@@ -72,7 +72,15 @@ impl FakeServer {
     /// # Panics
     /// If it cannot listen.
     pub fn start_as(brand: Brand) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        Self::start_at(brand, 0)
+    }
+
+    /// On a port at which somebody looks for it already; 0 is a free one.
+    ///
+    /// # Panics
+    /// If it cannot listen.
+    pub fn start_at(brand: Brand, port: u16) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", port)).expect("a free port");
         let port = listener.local_addr().expect("an address").port();
         let shared = Arc::new(Shared {
             brand,

@@ -53,7 +53,12 @@ impl Flifo {
         let port = free_port();
         let config = folder.path().join("flifo.toml");
         let socket = folder.path().join(SOCKET);
-        let text = format!("listen = [\"127.0.0.1:{port}\", {socket:?}]\n{rest}");
+        // Many run at once: their consoles would be in one another's way.
+        let outside = match rest.contains("[console]") {
+            true => "",
+            false => "\n[console]\nlisten = []\n[http]\nlisten = []\n",
+        };
+        let text = format!("listen = [\"127.0.0.1:{port}\", {socket:?}]\n{rest}{outside}");
         std::fs::write(&config, text).expect("the configuration is written");
         let mut command = Command::new(program);
         command.args(["run", "--config"]).arg(&config);

@@ -115,6 +115,13 @@ fn show(words: &mut Words) -> Result<Command, Wrong> {
         words.take(modifier);
     }
     let what = words.name("what to show")?.to_ascii_uppercase();
+    if what == "CHARACTER" {
+        words.take("SET");
+    }
+    // The one schema there is.
+    if words.take("FROM") || words.take("IN") {
+        words.name("a schema's name")?;
+    }
     let mut show = Show::all_of(what);
     show.narrow(words)?;
     Ok(Command::Show(show))

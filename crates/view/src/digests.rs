@@ -17,13 +17,11 @@ pub struct Digests {
     places: HashMap<u64, u32, BuildHasherDefault<AsItIs>>,
     rows: Vec<Row>,
     others: Figures,
+    rows_max: usize,
     /// Where the next row is looked for that has to go.
     hand: usize,
     replaced: u64,
 }
-
-/// Rows of a worker.
-pub const ROWS_MAX: usize = 500;
 
 /// Bytes of a statement's text that are kept.
 const TEXT_MAX: usize = 1024;
@@ -79,6 +77,11 @@ pub struct Told {
 }
 
 impl Digests {
+    /// With so many rows at most, and at least one.
+    pub fn new(rows_max: usize) -> Self {
+        Self { rows_max: rows_max.max(1), ..Self::default() }
+    }
+
     /// A statement begins. Its text is looked at only if it is new.
     pub fn place<'a>(&mut self, digest: u64, text: impl FnOnce() -> (&'a [u8], Dialect)) -> Place {
         if let Some(&row) = self.places.get(&digest) {
@@ -88,7 +91,7 @@ impl Digests {
         let (text, dialect) = text();
         let text = normalise(text, dialect).into();
         let new = Row { digest, text, seen: true, figures: Figures::default() };
-        let row = if self.rows.len() < ROWS_MAX {
+        let row = if self.rows.len() < self.rows_max {
             self.rows.push(new);
             self.rows.len() - 1
         } else {
@@ -238,6 +241,8 @@ impl Hasher for AsItIs {
 mod tests {
     use super::*;
 
+    const ROWS_MAX: usize = 500;
+
     fn text<'a>(text: &'a str) -> impl FnOnce() -> (&'a [u8], Dialect) {
         move || (text.as_bytes(), Dialect::default())
     }
@@ -262,7 +267,7 @@ mod tests {
 
     #[test]
     fn sums_stay_true_whatever_comes() {
-        let mut digests = Digests::default();
+        let mut digests = Digests::new(ROWS_MAX);
         for turn in 0..3000 {
             // One that is seen all the time keeps its row.
             let often = digests.place(u64::MAX, text("often"));
@@ -286,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_statement_whose_row_is_gone_counts_with_the_others() {
-        let mut digests = Digests::default();
+        let mut digests = Digests::new(ROWS_MAX);
         let first = digests.place(1, text("first"));
         for turn in 2..=3 * ROWS_MAX as u64 {
             let _ = digests.place(turn, text("x"));
@@ -299,8 +304,8 @@ mod tests {
 
     #[test]
     fn workers_rows_are_joined_by_digest() {
-        let mut one = Digests::default();
-        let mut two = Digests::default();
+        let mut one = Digests::new(ROWS_MAX);
+        let mut two = Digests::new(ROWS_MAX);
         for digests in [&mut one, &mut two] {
             let place = digests.place(7, text("a"));
             digests.add(place, &cost());

@@ -9,7 +9,7 @@
 //! Invariants: what must stay secret is wiped when it is dropped and never shown; answers are
 //! compared in constant time; an answer of the wrong length is wrong, not an error.
 
-mod base64;
+pub mod base64;
 pub mod caching_sha2;
 pub mod ed25519;
 pub mod native;

@@ -67,6 +67,7 @@ pub struct Follower {
     adds_eofs: bool,
     owed: Owed,
     begun: bool,
+    rows: u64,
 }
 
 /// An EOF packet that the client still expects.
@@ -137,6 +138,7 @@ impl Follower {
             adds_eofs: false,
             owed: Owed::Nothing,
             begun: false,
+            rows: 0,
         }
     }
 
@@ -174,6 +176,11 @@ impl Follower {
     /// Whether any of the reply has been followed.
     pub const fn has_begun(&self) -> bool {
         self.begun
+    }
+
+    /// How many rows have been followed.
+    pub const fn rows(&self) -> u64 {
+        self.rows
     }
 
     /// Whether the last byte seen ended a packet, so that a packet of Flifo's own could follow.
@@ -283,6 +290,7 @@ impl Follower {
             (Phase::Columns(_), Phase::Rows) => self.owe(Owed::BeforeRows),
             (Phase::Parameters { .. }, Phase::PreparedColumns(_) | Phase::Done)
             | (Phase::PreparedColumns(_), Phase::Done) => self.owe(Owed::Now),
+            (Phase::Rows, Phase::Rows) => self.rows += 1,
             _ => {}
         }
         self.phase = next;

@@ -34,6 +34,9 @@ pub(super) fn contradictions(reading: &mut Reading<'_>) {
     if is_right(reading, "limits.") {
         limits(reading);
     }
+    if is_right(reading, "console.") && is_right(reading, "http.") {
+        outside(reading);
+    }
     users(reading);
     classes(reading);
     accounts(reading);
@@ -55,6 +58,27 @@ fn accounts(reading: &mut Reading<'_>) {
         );
         let path = "server.accounts_user";
         report.error(&written.origin(path), Some(path.to_owned()), message);
+    }
+}
+
+/// What can be seen from other machines needs a secret.
+fn outside(reading: &mut Reading<'_>) {
+    let Reading { plan, written, report, .. } = reading;
+    let console =
+        (plan.console.listeners(), plan.console.password.is_some(), "console", "password");
+    let http = (plan.http.listeners(), plan.http.token.is_some(), "http", "token");
+    for (listeners, has_secret, section, secret) in [console, http] {
+        let path = format!("{section}.listen");
+        for (index, listen) in listeners.iter().enumerate() {
+            let Listen::Tcp(address) = listen else { continue };
+            if !address.ip().is_loopback() && !has_secret {
+                let message = format!(
+                    "{listen} can be reached from other machines, and there is no \
+                     {section}.{secret}: write one, or listen on 127.0.0.1"
+                );
+                report.error(&written.item(&path, index), Some(path.clone()), message);
+            }
+        }
     }
 }
 

@@ -5,6 +5,7 @@ mod classes;
 mod clients;
 mod limits;
 mod logs;
+mod outside;
 mod paths;
 mod server;
 mod users;
@@ -45,13 +46,15 @@ impl<T> Section<T> {
 }
 
 /// The sections of the plan, in the order in which they are documented.
-pub(super) static SECTIONS: [&Section<Plan>; 6] = [
+pub(super) static SECTIONS: [&Section<Plan>; 8] = [
     &clients::TOP,
     &server::SERVER,
     &clients::TLS,
     &clients::PROXY_PROTOCOL,
     &limits::LIMITS,
     &logs::LOGS,
+    &outside::CONSOLE,
+    &outside::HTTP,
 ];
 
 /// The sections that are lists.

@@ -27,6 +27,8 @@ pub struct Plan {
     pub proxy_protocol: ProxyProtocol,
     pub limits: Limits,
     pub logs: Logs,
+    pub console: Console,
+    pub http: Http,
     pub users: Vec<User>,
     pub classes: Vec<ClassRule>,
 }
@@ -136,6 +138,43 @@ pub enum LogFormat {
     Json,
 }
 
+/// What is asked and told by statements.
+#[derive(Clone, Debug)]
+pub struct Console {
+    /// By default, a port that Flifo can do without.
+    pub listen: Option<Vec<Listen>>,
+    /// Without one, the console only shows.
+    pub password: Option<Secret>,
+    /// Different statements of which each worker keeps figures.
+    pub digests: u32,
+}
+
+/// What is asked and told by HTTP.
+#[derive(Clone, Debug, Default)]
+pub struct Http {
+    /// By default, a port that Flifo can do without.
+    pub listen: Option<Vec<Listen>>,
+    pub token: Option<Secret>,
+}
+
+impl Console {
+    /// Where it listens: as written, or by default.
+    pub fn listeners(&self) -> Vec<Listen> {
+        self.listen.clone().unwrap_or_else(|| vec![on_this_machine(6032)])
+    }
+}
+
+impl Http {
+    /// Where it listens: as written, or by default.
+    pub fn listeners(&self) -> Vec<Listen> {
+        self.listen.clone().unwrap_or_else(|| vec![on_this_machine(6034)])
+    }
+}
+
+fn on_this_machine(port: u16) -> Listen {
+    Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], port)))
+}
+
 /// A user that Flifo has been told about.
 #[derive(Clone, Debug)]
 pub struct User {
@@ -217,6 +256,8 @@ impl Default for Plan {
             proxy_protocol: ProxyProtocol::default(),
             limits: Limits::default(),
             logs: Logs::default(),
+            console: Console::default(),
+            http: Http::default(),
             users: Vec::new(),
             classes: Vec::new(),
         }
@@ -268,6 +309,12 @@ impl Default for Limits {
 impl Default for Logs {
     fn default() -> Self {
         Self { level: LogLevel::Info, format: LogFormat::Auto, file: None }
+    }
+}
+
+impl Default for Console {
+    fn default() -> Self {
+        Self { listen: None, password: None, digests: 500 }
     }
 }
 

@@ -32,6 +32,19 @@ pub fn sample() -> String {
     out
 }
 
+/// Every option but those of users: its name, its value in this plan, and its default.
+pub(crate) fn shown(plan: &Plan) -> Vec<(String, Option<String>, Option<String>)> {
+    let (mut plan, mut default) = (plan.clone(), Plan::default());
+    let mut shown = Vec::new();
+    for section in SECTIONS {
+        for row in section.rows {
+            let (value, default) = (row.form.show(&mut plan), row.form.show(&mut default));
+            shown.push((section.path(row.name), value, default));
+        }
+    }
+    shown
+}
+
 fn describe_section<T>(section: &Section<T>, target: &mut T, out: &mut String) {
     let heading = match section.name {
         "" => "At the top of the file".to_owned(),

@@ -20,6 +20,7 @@ mod life;
 mod limits;
 mod login_schema;
 mod mysql;
+mod outside;
 mod pages;
 mod parking;
 mod road;

@@ -1,8 +1,8 @@
-//! Base64 without its padding, for keys that are public: neither direction takes constant time.
+//! Base64 without its padding, for what need not be secret from a clock: neither direction takes constant time.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-pub(super) fn encode(bytes: &[u8]) -> String {
+pub fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
         let mut bits = [0; 4];
@@ -17,7 +17,7 @@ pub(super) fn encode(bytes: &[u8]) -> String {
 
 /// `None` where a character is none of base64's, or where the end is cut or not as [`encode`]
 /// writes it.
-pub(super) fn decode(text: &[u8]) -> Option<Vec<u8>> {
+pub fn decode(text: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 2);
     for group in text.chunks(4) {
         let mut bits = 0;

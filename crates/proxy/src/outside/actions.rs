@@ -1,0 +1,142 @@
+//! What the console does to Flifo: holding statements back, killing, setting the limit.
+//!
+//! Owns what each order means; who may give one is the console's to say. Orders reach workers by mail.
+
+use std::rc::Rc;
+
+use tokio::sync::mpsc;
+use view::command::{Verb, Victim};
+use view::table::{Table, text};
+
+use crate::config;
+use crate::kill;
+use crate::outside::Outside;
+use crate::server::Standing;
+use crate::worker::{Mail, Worker};
+
+/// An order to kill a client, wherever it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Kill {
+    id: u32,
+    victim: Victim,
+    answer: mpsc::UnboundedSender<Result<(), String>>,
+}
+
+/// What was done, in a sentence; or why not.
+pub(super) type Done = Result<String, String>;
+
+impl Outside {
+    /// Changes what may start on the server.
+    pub(super) async fn stand(&self, verb: Verb, name: Option<&str>) -> Done {
+        let ours = &self.shared.plan.server.name;
+        if let Some(name) = name.filter(|name| *name != ours) {
+            return Err(format!("there is no server {name:?}; there is {ours:?}"));
+        }
+        let standing = match verb {
+            Verb::Resume | Verb::Enable => Standing::Up,
+            Verb::Pause => Standing::Paused,
+            Verb::Drain => Standing::Drain,
+            Verb::Disable => Standing::Maintenance,
+        };
+        self.shared.server.stand(standing);
+        let wake = |worker| self.shared.mail(worker, Mail::SlotFree);
+        self.shared.slots.pause(standing != Standing::Up, wake);
+        if standing == Standing::Up {
+            self.shared.mail_all(|| Mail::SlotFree);
+        }
+        if matches!(standing, Standing::Drain | Standing::Maintenance) {
+            self.shared.mail_all(|| Mail::CloseIdle);
+        }
+        self.survey.forget().await;
+        tracing::info!(server = ours, state = standing.name(), "set on the console");
+        let running = self.shared.slots.held();
+        Ok(format!("{ours}: {}; {running} statements run", standing.means()))
+    }
+
+    pub(super) async fn kill(&self, victim: Victim, id: u32) -> Done {
+        let (answer, mut answers) = mpsc::unbounded_channel();
+        let order = Kill { id, victim, answer };
+        self.shared.mail_all(|| Mail::KillAnyones(order.clone()));
+        drop(order);
+        let answer = answers.recv().await;
+        self.survey.forget().await;
+        match answer {
+            Some(Ok(())) => Ok(format!("client {id}")),
+            Some(Err(error)) => Err(error),
+            None => Err(format!("Unknown thread id: {id}; SHOW CLIENTS lists them")),
+        }
+    }
+
+    /// Sets an option of those that can be set while Flifo runs.
+    pub(super) async fn set(&self, name: &str, value: &str) -> Done {
+        if !matches!(name, "server.limit" | "limit") {
+            return Err(format!("{name} cannot be set while Flifo runs; server.limit can"));
+        }
+        let limit = match value.to_ascii_lowercase().as_str() {
+            "auto" | "default" => None,
+            number => match number.parse() {
+                Ok(limit @ 1..=LIMIT_MAX) => Some(limit),
+                _ => return Err(format!("{value:?} is no limit: auto, or 1 to {LIMIT_MAX}")),
+            },
+        };
+        let now = self.shared.set_limit(limit);
+        self.survey.forget().await;
+        tracing::info!(limit = now, by_hand = limit.is_some(), "server.limit set on the console");
+        Ok(format!("server.limit is {now}"))
+    }
+}
+
+impl Outside {
+    /// Reads the configuration again: what has changed, and whether that is in force now.
+    pub(super) async fn reload(&self) -> Result<Table, String> {
+        let (plan, _) = self.source.load().map_err(|problems| {
+            let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+            format!("nothing has changed: {}", problems.join("; "))
+        })?;
+        let mut table =
+            Table::new(const { &[text("name"), text("old"), text("new"), text("in_force")] });
+        let (old, new) = (config::shown(&self.shared.plan), config::shown(&plan));
+        for ((name, was, _), (_, is, _)) in old.into_iter().zip(new) {
+            if was == is {
+                continue;
+            }
+            let mut in_force = "when Flifo is started again";
+            if let ("server.limit", Some(limit)) = (name.as_str(), plan.server.limit) {
+                self.shared.set_limit(Some(limit));
+                in_force = "now";
+            }
+            table.add([name.into(), was.into(), is.into(), in_force.into()]);
+        }
+        self.survey.forget().await;
+        tracing::info!(changes = table.rows.len(), "the configuration was read again");
+        Ok(table)
+    }
+}
+
+/// More than a server takes connections.
+const LIMIT_MAX: u32 = 100_000;
+
+/// Carries out an order, if its victim is here.
+pub(crate) fn kill(worker: &Rc<Worker>, order: &Kill) {
+    let victim = worker.clients.borrow().get(&order.id).cloned();
+    let Some(victim) = victim else { return };
+    let done = match order.victim {
+        Victim::Client => {
+            victim.drop_outbox();
+            victim.close();
+            Ok(())
+        }
+        Victim::Statement if victim.is_pooled() => {
+            kill::interrupt(worker, &victim);
+            Ok(())
+        }
+        Victim::Statement => Err(format!(
+            "client {} is carried: Flifo cannot log in as its user to kill its statement; \
+             KILL CLIENT ends its connection",
+            order.id
+        )),
+    };
+    tracing::info!(client = order.id, what = ?order.victim, ok = done.is_ok(), "killed on the console");
+    // Whoever asked may be gone.
+    let _ = order.answer.send(done);
+}

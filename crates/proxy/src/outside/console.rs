@@ -1,0 +1,262 @@
+//! The console: SHOW, SET, PAUSE and so on, over the protocol that every MySQL client speaks.
+//!
+//! Owns the login and the conversation; what is shown is made in [`super::tables`], what is done in
+//! [`super::actions`]. Invariants: so many clients and no more; a statement is of bounded size; nobody changes anything
+//! who has not proved the password, or come by a socket that is Flifo's own user's.
+
+mod answers;
+
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use link::talk::TalkError;
+use link::{Stream, Talk};
+use wire::Capabilities;
+use wire::auth::{Nonce, Plugin, native};
+use wire::command::Command;
+use wire::frame::put_packet_with;
+use wire::handshake::{AuthPacket, FirstPacket, Greeting, Login};
+use wire::response::{ErrPacket, Status};
+
+use super::Outside;
+use super::resultset::Packets;
+use crate::listener::Listener;
+
+/// Clients at once; one more is told so.
+pub(super) const CLIENTS_MAX: usize = 32;
+
+/// Time for a login, and for a client to take an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const CAPABILITIES: Capabilities = Capabilities(
+    Capabilities::LONG_PASSWORD.0
+        | Capabilities::LONG_FLAG.0
+        | Capabilities::CONNECT_WITH_DB.0
+        | Capabilities::PROTOCOL_41.0
+        | Capabilities::TRANSACTIONS.0
+        | Capabilities::SECURE_CONNECTION.0
+        | Capabilities::PLUGIN_AUTH.0
+        | Capabilities::CONNECT_ATTRS.0
+        | Capabilities::LENENC_AUTH.0
+        | Capabilities::DEPRECATE_EOF.0,
+);
+
+/// What a client of the console may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rights {
+    Look,
+    Change,
+}
+
+/// A client of the console.
+struct Visitor {
+    outside: Rc<Outside>,
+    talk: Talk,
+    capabilities: Capabilities,
+    rights: Rights,
+    id: u32,
+}
+
+/// An error as a client sees it: number, SQLSTATE, message.
+#[derive(Debug)]
+struct Refusal(u16, &'static [u8; 5], String);
+
+/// Why a client has not come in.
+enum NotIn {
+    Gone,
+    Refused(Refusal),
+}
+
+/// Accepts clients for as long as the process lives.
+pub(super) async fn serve(outside: Rc<Outside>, listener: Listener) -> io::Result<()> {
+    match listener {
+        Listener::Tcp(listener) => {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            let has_password = outside.shared.plan.console.password.is_some();
+            let rights = if has_password { Rights::Change } else { Rights::Look };
+            loop {
+                match listener.accept().await {
+                    Ok((stream, _)) => {
+                        // Answers are short: each goes at once.
+                        let _ = link::dial::tune(&stream);
+                        begin(&outside, Stream::from(stream), rights);
+                    }
+                    Err(error) => super::pause(&error).await,
+                }
+            }
+        }
+        Listener::Unix(listener) => {
+            let listener = tokio::net::UnixListener::from_std(listener)?;
+            loop {
+                let accepted = listener.accept().await;
+                match accepted.and_then(|(stream, _)| Stream::try_from(stream)) {
+                    Ok(stream) => begin(&outside, stream, Rights::Change),
+                    Err(error) => super::pause(&error).await,
+                }
+            }
+        }
+    }
+}
+
+fn begin(outside: &Rc<Outside>, stream: Stream, rights: Rights) {
+    let outside = Rc::clone(outside);
+    tokio::task::spawn_local(async move {
+        let talk = Talk::new(stream);
+        let Ok(_place) = outside.visitors.try_acquire() else {
+            let message = format!("Too many connections: the console takes {CLIENTS_MAX}");
+            return greet_with(&talk, &Refusal(1040, b"08004", message)).await;
+        };
+        let id = outside.next_visitor.get();
+        outside.next_visitor.set(id.wrapping_add(1));
+        let mut visitor =
+            Visitor { outside: Rc::clone(&outside), talk, capabilities: CAPABILITIES, rights, id };
+        match tokio::time::timeout(PATIENCE, visitor.log_in()).await {
+            Ok(Ok(())) => visitor.converse().await,
+            Ok(Err(NotIn::Refused(refusal))) => visitor.refuse(&refusal).await,
+            Ok(Err(NotIn::Gone)) | Err(_) => {}
+        }
+    });
+}
+
+async fn greet_with(talk: &Talk, refusal: &Refusal) {
+    let mut bytes = Vec::new();
+    put_packet_with(&mut bytes, 0, |out| refusal.packet().encode_greeting(out));
+    // It is gone, or will be.
+    let _ = tokio::time::timeout(PATIENCE, talk.stream().write_all(&bytes)).await;
+}
+
+impl Visitor {
+    /// Lets a client in.
+    async fn log_in(&mut self) -> Result<(), NotIn> {
+        let mut random = [0; Nonce::LEN];
+        getrandom::fill(&mut random).map_err(|_| NotIn::Gone)?;
+        let nonce = Nonce::from_random(random);
+        let greeting = Greeting {
+            version: answers::VERSION.as_bytes().to_vec(),
+            connection_id: self.id,
+            nonce: nonce.as_bytes().to_vec(),
+            capabilities: CAPABILITIES,
+            collation: 45,
+            status: Status::AUTOCOMMIT,
+            plugin: Plugin::NativePassword.name().to_vec(),
+        };
+        let mut payload = Vec::new();
+        greeting.encode(&mut payload);
+        self.talk.write(&payload).await?;
+        let bad = |why: &dyn std::fmt::Display| {
+            NotIn::Refused(Refusal(1043, b"08S01", format!("Bad handshake: {why}")))
+        };
+        let login = match FirstPacket::decode(&self.talk.read().await?) {
+            Ok(FirstPacket::Login(login)) => login,
+            Ok(FirstPacket::TlsRequest { .. }) => return Err(bad(&"the console offers no TLS")),
+            Err(error) => return Err(bad(&error)),
+        };
+        self.capabilities = CAPABILITIES & login.capabilities;
+        if !self.proves_password(&nonce, &login).await? {
+            // Guessing is made slow.
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            let user = String::from_utf8_lossy(&login.user).into_owned();
+            let message = format!("Access denied for user '{user}' on Flifo's console");
+            return Err(NotIn::Refused(Refusal(1045, b"28000", message)));
+        }
+        let mut ok = Packets::new(self.talk.sequence(), self.capabilities);
+        ok.put_ok();
+        Ok(self.talk.stream().write_all(&ok.bytes).await?)
+    }
+
+    /// Whether the client may come in: it knows the password, or needs none.
+    async fn proves_password(&mut self, nonce: &Nonce, login: &Login) -> Result<bool, NotIn> {
+        let is_by_socket = self.talk.stream().addresses().is_none();
+        let Some(password) = &self.outside.shared.plan.console.password else { return Ok(true) };
+        if is_by_socket {
+            return Ok(true);
+        }
+        let stored = native::Stage1::of(password.as_bytes()).stored();
+        let native = Plugin::NativePassword;
+        let mut response = login.response.clone();
+        if login.plugin.as_ref().is_some_and(|plugin| plugin != native.name()) {
+            let mut switch = Vec::new();
+            AuthPacket::encode_switch(native.name(), nonce.as_bytes(), &mut switch);
+            self.talk.write(&switch).await?;
+            response = self.talk.read().await?;
+        }
+        Ok(stored.check(nonce, &response).is_some())
+    }
+
+    async fn converse(mut self) {
+        let idle = self.outside.shared.plan.limits.idle_client;
+        loop {
+            self.talk.set_sequence(0);
+            let read = self.talk.read();
+            let payload = match idle {
+                Some(limit) => tokio::time::timeout(limit, read).await.ok().and_then(Result::ok),
+                None => read.await.ok(),
+            };
+            let Some(payload) = payload else { return };
+            let Some(reply) = self.reply(&payload).await else { return };
+            let sent = tokio::time::timeout(PATIENCE, self.talk.stream().write_all(&reply)).await;
+            if !matches!(sent, Ok(Ok(()))) {
+                return;
+            }
+        }
+    }
+
+    /// The packets that answer a command. `None`: the client takes its leave.
+    async fn reply(&self, payload: &[u8]) -> Option<Vec<u8>> {
+        let mut packets = Packets::new(1, self.capabilities);
+        let (byte, body) = payload.split_first()?;
+        match Command::decode(*byte) {
+            Some(Command::Quit) => return None,
+            Some(Command::Query) => {
+                if let Err(refusal) = self.answer(body, &mut packets).await {
+                    packets.put_refusal(&refusal);
+                }
+            }
+            Some(Command::Ping | Command::InitDb | Command::ResetConnection) => packets.put_ok(),
+            Some(Command::SetOption) => packets.put_eof(),
+            Some(Command::Statistics) => packets.put(b"Flifo's console; HELP lists statements"),
+            Some(Command::StmtPrepare) => packets.put_refusal(&Refusal(
+                1295,
+                b"HY000",
+                "the console prepares no statements; have the driver put values in itself"
+                    .to_owned(),
+            )),
+            _ => packets.put_refusal(&Refusal(1047, b"08S01", "Unknown command".to_owned())),
+        }
+        Some(packets.bytes)
+    }
+
+    async fn refuse(&mut self, refusal: &Refusal) {
+        let mut packets = Packets::new(self.talk.sequence(), self.capabilities);
+        packets.put_refusal(refusal);
+        // It is gone, or will be.
+        let _ = self.talk.stream().write_all(&packets.bytes).await;
+    }
+}
+
+impl From<TalkError> for NotIn {
+    fn from(_: TalkError) -> Self {
+        Self::Gone
+    }
+}
+
+impl From<io::Error> for NotIn {
+    fn from(_: io::Error) -> Self {
+        Self::Gone
+    }
+}
+
+impl Refusal {
+    fn packet(&self) -> ErrPacket<'_> {
+        ErrPacket { code: self.0, sqlstate: *self.1, message: self.2.as_bytes() }
+    }
+}
+
+impl Packets {
+    fn put_refusal(&mut self, refusal: &Refusal) {
+        let mut payload = Vec::new();
+        refusal.packet().encode(&mut payload);
+        self.put(&payload);
+    }
+}

@@ -1,0 +1,182 @@
+//! /metrics: what Prometheus reads. Names are promises; times are histograms.
+
+use engine::pin::Pin;
+use view::histogram::Histogram;
+use view::metrics::{Family, Page};
+
+use super::Outside;
+use super::survey::Surveyed;
+use super::tables::{pools_of_all, server_errors, total, whole};
+use crate::fault::Kind;
+
+impl Outside {
+    /// The page.
+    pub(super) fn metrics(&self, surveyed: &Surveyed) -> String {
+        let mut page = Page::default();
+        self.process(&mut page, surveyed);
+        self.server(&mut page, surveyed);
+        counters(&mut page, surveyed);
+        labelled(&mut page, surveyed);
+        let name = &self.shared.plan.server.name;
+        let mut times = |family, help, of: fn(&super::Report) -> &Histogram| {
+            let mut all = Histogram::default();
+            surveyed.reports.iter().for_each(|report| all.merge(of(report)));
+            page.family(family, Family::Histogram, help);
+            page.histogram(&[("server", name)], &all);
+        };
+        times(
+            "flifo_statement_run_seconds",
+            "From the writing of a statement to the server to the end of its reply.",
+            |report| &report.run,
+        );
+        times(
+            "flifo_statement_wait_seconds",
+            "From the reading of a statement to its writing to the server.",
+            |report| &report.waited,
+        );
+        page.into_text()
+    }
+
+    fn process(&self, page: &mut Page, surveyed: &Surveyed) {
+        page.family("flifo_build_info", Family::Gauge, "Always 1; the version is a label.");
+        page.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
+        let started = self.started.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        page.family(
+            "flifo_start_time_seconds",
+            Family::Gauge,
+            "When Flifo started, in seconds since 1970.",
+        );
+        page.sample(&[], started.as_secs_f64());
+        page.family("flifo_worker_up", Family::Gauge, "Whether a worker answers.");
+        for report in &surveyed.reports {
+            page.sample(&[("worker", &report.worker.to_string())], 1);
+        }
+        for worker in &surveyed.missing {
+            page.sample(&[("worker", &worker.to_string())], 0);
+        }
+        let whole = whole(surveyed);
+        page.family(
+            "flifo_clients",
+            Family::Gauge,
+            "Clients that have logged in, by what they do.",
+        );
+        for (state, clients) in
+            [("idle", whole.idle()), ("waiting", whole.waiting()), ("running", whole.running())]
+        {
+            page.sample(&[("state", state)], clients);
+        }
+        page.family("flifo_clients_max", Family::Gauge, "Clients that may be connected.");
+        page.sample(&[], self.shared.plan.clients_max);
+        page.family("flifo_clients_pinned", Family::Gauge, "Clients that must keep their links.");
+        page.sample(&[], whole.pinned);
+        page.family("flifo_user_clients", Family::Gauge, "Clients of each user.");
+        for (user, pool) in pools_of_all(surveyed).into_iter().take(USERS_MAX) {
+            page.sample(&[("user", user)], pool.clients);
+        }
+    }
+
+    fn server(&self, page: &mut Page, surveyed: &Surveyed) {
+        let shared = &self.shared;
+        let label = [("server", shared.plan.server.name.as_str())];
+        let mut gauge = |name, help, value: u64| {
+            page.family(name, Family::Gauge, help);
+            page.sample(&label, value);
+        };
+        let is_up = u64::from(shared.server.state().name == "up");
+        gauge("flifo_server_up", "Whether the server can be used, as far as is known.", is_up);
+        gauge("flifo_slots_limit", "Statements that may run at once.", shared.slots.limit().into());
+        gauge("flifo_slots_held", "Statements that run.", shared.slots.held().into());
+        gauge(
+            "flifo_statements_parked",
+            "Statements that wait in the server for something, outside of the limit.",
+            shared.slots.parked().into(),
+        );
+        let waiting = surveyed.reports.iter().map(|report| report.waiting as u64).sum();
+        gauge("flifo_statements_waiting", "Statements in line.", waiting);
+        gauge("flifo_links", "Links of pooled users.", shared.links.held().into());
+        gauge("flifo_links_max", "Links that pooled users may have.", shared.links.limit().into());
+        let idle = surveyed.reports.iter().map(|report| report.links_idle as u64).sum();
+        gauge("flifo_links_idle", "Links that nobody has.", idle);
+        page.family(
+            "flifo_gate_starts_total",
+            Family::Counter,
+            "How statements came by their slots.",
+        );
+        let all = |of: fn(&engine::gate::Counts) -> u64| {
+            surveyed.reports.iter().map(|report| of(&report.gate)).sum::<u64>()
+        };
+        for (how, count) in [
+            ("passed_on", all(|gate| gate.passed_on)),
+            ("granted", all(|gate| gate.granted)),
+            ("forced", all(|gate| gate.forced)),
+            ("borrowed", all(|gate| gate.borrowed)),
+        ] {
+            page.sample(&[label[0], ("how", how)], count);
+        }
+    }
+}
+
+/// More users than this are not told apart: each is a series of its own for whoever stores it.
+const USERS_MAX: usize = 200;
+
+/// Counters of all workers: how they are called in the workers and here.
+const COUNTERS: [(&str, &str, &str); 12] = [
+    ("statements", "flifo_statements_total", "Commands that have been answered."),
+    ("waits", "flifo_waits_total", "Commands that could not start at once."),
+    ("written_ahead", "flifo_written_ahead_total", "Statements written to a link behind others."),
+    ("sent_again", "flifo_sent_again_total", "Statements written ahead in vain, and sent again."),
+    ("clients_carried", "flifo_clients_carried_total", "Clients that got a link of their own."),
+    ("clients_pooled", "flifo_clients_pooled_total", "Clients that share links."),
+    ("links_opened", "flifo_links_opened_total", "Links opened for pooled users."),
+    ("links_failed", "flifo_links_failed_total", "Links that could not be opened."),
+    ("links_reset", "flifo_links_reset_total", "Links whose sessions were begun anew."),
+    ("kills", "flifo_kills_total", "Statements killed."),
+    ("bytes_in", "flifo_received_bytes_total", "Bytes read from clients."),
+    ("bytes_out", "flifo_sent_bytes_total", "Bytes read from links for clients."),
+];
+
+fn counters(page: &mut Page, surveyed: &Surveyed) {
+    for (counter, name, help) in COUNTERS {
+        page.family(name, Family::Counter, help);
+        page.sample(&[], total(surveyed, counter));
+    }
+    page.family("flifo_rows_total", Family::Counter, "Rows sent to clients.");
+    page.sample(&[], surveyed.reports.iter().map(|report| report.rows).sum::<u64>());
+    page.family(
+        "flifo_server_errors_total",
+        Family::Counter,
+        "Statements that the server answered with an error.",
+    );
+    page.sample(&[], server_errors(surveyed));
+}
+
+fn labelled(page: &mut Page, surveyed: &Surveyed) {
+    let sum = |at: usize, of: fn(&super::Report) -> &Vec<u64>| {
+        surveyed.reports.iter().filter_map(|report| of(report).get(at)).sum::<u64>()
+    };
+    page.family(
+        "flifo_faults_total",
+        Family::Counter,
+        "Errors of Flifo's own that clients were told.",
+    );
+    for (at, kind) in Kind::ALL.iter().enumerate() {
+        page.sample(&[("kind", kind.name())], sum(at, |report| &report.faults));
+    }
+    page.family("flifo_pins_total", Family::Counter, "Why sessions kept their links.");
+    for (at, pin) in Pin::ALL.iter().enumerate() {
+        page.sample(&[("pin", pin.name())], sum(at, |report| &report.pins));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_of_a_worker_is_told() {
+        let counters = crate::counters::Counters::default();
+        let told: Vec<_> = COUNTERS.iter().map(|(name, ..)| *name).collect();
+        let counted: Vec<_> = counters.plain().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(told, counted);
+    }
+}

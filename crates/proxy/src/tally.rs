@@ -1,0 +1,141 @@
+//! What statements have cost, as one worker has seen it: in all, by digest, by the server's errors.
+//!
+//! Owned by the worker and touched by its thread alone. A statement costs a look-up when it begins and a few additions
+//! when it ends; neither takes a lock, reads a clock or allocates, unless the statement is new.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use engine::intent::Digest;
+use view::digests::{Cost, Digests, Place, Told};
+use view::histogram::Histogram;
+use wire::command::{Command, query_text_at};
+use wire::frame::HEADER;
+use wire::lex::Dialect;
+use wire::response::ErrPacket;
+
+use crate::client::Client;
+use crate::links::Flight;
+
+/// The figures of one worker.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    /// `None` where nobody wants them.
+    digests: Option<RefCell<Digests>>,
+    run: RefCell<Histogram>,
+    waited: RefCell<Histogram>,
+    errors: RefCell<BTreeMap<u16, ServerError>>,
+    pub(crate) rows: Cell<u64>,
+}
+
+/// A statement that has begun.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    place: Place,
+    since: Instant,
+}
+
+/// An error that the server has answered with. Its messages are not kept: they hold users' data.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServerError {
+    pub(crate) code: u16,
+    pub(crate) sqlstate: [u8; 5],
+    pub(crate) count: u64,
+    pub(crate) last: Instant,
+}
+
+/// Different errors of the server that are told apart.
+const ERRORS_MAX: usize = 256;
+
+impl Tally {
+    pub(crate) fn new(digests: u32) -> Self {
+        let digests = (digests > 0).then(|| RefCell::new(Digests::new(digests as usize)));
+        Self {
+            digests,
+            run: RefCell::default(),
+            waited: RefCell::default(),
+            errors: RefCell::default(),
+            rows: Cell::default(),
+        }
+    }
+
+    /// A statement begins, of which this is the text.
+    pub(crate) fn ask(&self, client: &Client, digest: Digest, text: &[u8], dialect: Dialect) {
+        let Some(digests) = &self.digests else { return };
+        let place = digests.borrow_mut().place(digest.0, || (text, dialect));
+        client.asked.set(Some(Asked { place, since: crate::clock::now() }));
+    }
+
+    /// A carried client's command begins: nobody has read its text yet.
+    pub(crate) fn ask_carried(&self, client: &Client, command: Option<Command>, packet: &[u8]) {
+        if self.digests.is_none() {
+            return;
+        }
+        let payload = packet.get(HEADER..).unwrap_or_default();
+        match command {
+            Some(Command::Query) => {
+                let text =
+                    query_text_at(payload, client.capabilities).and_then(|at| payload.get(at..));
+                let (text, dialect) = (text.unwrap_or_default(), client.session.borrow().dialect());
+                self.ask(client, Digest::of(text, dialect), text, dialect);
+            }
+            // Which statement it executes, only the server knows.
+            Some(command) => {
+                let digest = Digest(command as u64 + 1);
+                self.ask(client, digest, command.name().as_bytes(), Dialect::default());
+            }
+            None => {}
+        }
+    }
+
+    /// A client's command has been answered.
+    pub(crate) fn answer(&self, client: &Client, flight: &Flight) {
+        let run = crate::clock::now().saturating_duration_since(flight.since);
+        let rows = flight.follower.rows();
+        self.run.borrow_mut().add(run);
+        self.rows.set(self.rows.get() + rows);
+        let Some(asked) = client.asked.take() else { return };
+        let waited = flight.since.saturating_duration_since(asked.since);
+        self.waited.borrow_mut().add(waited);
+        let (failed, affected) = (flight.failed, flight.affected);
+        if let Some(digests) = &self.digests {
+            let cost = Cost { failed, rows, affected, run, waited };
+            digests.borrow_mut().add(asked.place, &cost);
+        }
+    }
+
+    /// The server has answered with an error.
+    pub(crate) fn see_error(&self, packet: &[u8]) {
+        let Some(Ok(error)) = packet.get(HEADER..).map(ErrPacket::decode) else { return };
+        let mut errors = self.errors.borrow_mut();
+        if errors.len() >= ERRORS_MAX && !errors.contains_key(&error.code) {
+            return;
+        }
+        let now = crate::clock::now();
+        let seen = errors.entry(error.code).or_insert(ServerError {
+            code: error.code,
+            sqlstate: error.sqlstate,
+            count: 0,
+            last: now,
+        });
+        seen.count += 1;
+        seen.last = now;
+    }
+
+    pub(crate) fn run(&self) -> Histogram {
+        self.run.borrow().clone()
+    }
+
+    pub(crate) fn waited(&self) -> Histogram {
+        self.waited.borrow().clone()
+    }
+
+    pub(crate) fn errors(&self) -> Vec<ServerError> {
+        self.errors.borrow().values().copied().collect()
+    }
+
+    pub(crate) fn digests(&self) -> Vec<Told> {
+        self.digests.as_ref().map(|digests| digests.borrow().told()).unwrap_or_default()
+    }
+}

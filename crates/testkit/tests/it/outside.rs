@@ -1,0 +1,373 @@
+//! What is seen of Flifo from outside and done to it: the console with a client of MySQL's protocol, the HTTP port with
+//! bytes on a socket.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use testkit::client::{Client, Problem};
+use testkit::fake_server::{Brand, FakeServer};
+use testkit::reply::{Flag, Reply, honest};
+use testkit::scene::{Scene, row, user, wait_for};
+
+/// A scene with a console on a socket and on a port, and with an HTTP port.
+struct Watched {
+    scene: Scene,
+    console: u16,
+    http: u16,
+    socket: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Watched {
+    fn start(more: &str) -> Self {
+        Self::start_with(more, "", "")
+    }
+
+    fn start_with(more: &str, console_more: &str, http_more: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("console.sock");
+        let (console, http) = (free_port(), free_port());
+        let rest = format!(
+            "{more}\n[console]\nlisten = [\"127.0.0.1:{console}\", {socket:?}]\n{console_more}\n\
+             [http]\nlisten = \"127.0.0.1:{http}\"\n{http_more}\n{}",
+            user("")
+        );
+        let scene = Scene::start(Brand::MariaDb, "workers = 2", &rest);
+        Self { scene, console, http, socket, _folder: folder }
+    }
+
+    /// A client of the console who may change things.
+    fn console(&self) -> Client {
+        let address = self.socket.to_str().unwrap().parse().unwrap();
+        Client::builder(address, "admin", "").connect().unwrap()
+    }
+
+    fn console_by_port(&self, password: &str) -> Result<Client, Problem> {
+        let address = format!("127.0.0.1:{}", self.console).parse().unwrap();
+        Client::builder(address, "anybody", password).connect()
+    }
+
+    /// The head and the body of an answer to a GET.
+    fn get(&self, path: &str) -> (String, String) {
+        self.ask(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
+    }
+
+    fn ask(&self, request: &str) -> (String, String) {
+        let mut stream = self.connect();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+        (head.to_owned(), body.to_owned())
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(("127.0.0.1", self.http)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream
+    }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn one(client: &mut Client, text: &str) -> String {
+    let rows = client.query(text).unwrap();
+    assert_eq!((rows.len(), rows[0].len()), (1, 1), "{text}: {rows:?}");
+    rows[0][0].clone()
+}
+
+#[test]
+fn the_console_shows_what_was_done() {
+    let watched = Watched::start("");
+    let mut client = watched.scene.client();
+    for number in 0..5 {
+        client.query(&format!("SELECT {number} FROM t /* x */")).unwrap();
+    }
+    let mut console = watched.console_by_port("").unwrap();
+    let digest = console.query("SHOW DIGESTS WHERE text = 'select ? from t'").unwrap();
+    assert_eq!(digest.len(), 1, "{digest:?}");
+    assert_eq!(digest[0][1..5], ["SELECT ? FROM t", "5", "0", "5"]);
+    let clients = console.query("show clients").unwrap();
+    assert_eq!((clients.len(), &*clients[0][1], &*clients[0][4]), (1, "app", "pooled"));
+    assert_eq!(one(&mut console, "SELECT 1"), "1");
+    let servers = console.query("SELECT * FROM servers WHERE running = 0").unwrap();
+    assert_eq!((&*servers[0][0], &*servers[0][2]), ("main", "up"));
+    assert_eq!(console.query("SHOW WORKERS ORDER BY worker DESC LIMIT 1").unwrap()[0][0], "1");
+    let statements = console.query("SHOW STATS LIKE 'statements'").unwrap();
+    assert_eq!(statements, [["statements", "6"]]);
+    for table in ["POOLS", "GATES", "LANES", "PINS", "CHECKS", "CONFIG"] {
+        assert!(!console.query(&format!("SHOW {table}")).unwrap().is_empty(), "{table}");
+    }
+    assert!(console.query("HELP").unwrap().len() > 20);
+    drop((client, console));
+    watched.scene.end_with_links(6);
+}
+
+#[test]
+fn errors_say_what_there_is_instead() {
+    let watched = Watched::start("");
+    let mut console = watched.console();
+    for (text, code, says) in [
+        ("SHOW NOTHING", 1146, "SERVERS"),
+        ("SHOW CLIENTS WHERE size = 1", 1054, "user"),
+        ("DROP TABLE x", 1064, "HELP"),
+        ("PAUSE other", 1105, "main"),
+        ("KILL 7", 1094, "SHOW CLIENTS"),
+        ("SET limits.wait = 1", 1105, "server.limit"),
+        ("SET server.limit = 0", 1105, "auto"),
+        ("SELECT @@nothing", 1193, "nothing"),
+    ] {
+        let Problem::Refused { code: got, message, .. } = console.query(text).unwrap_err() else {
+            panic!("{text}")
+        };
+        assert_eq!(got, code, "{text}: {message}");
+        assert!(message.contains(says), "{text}: {message}");
+    }
+    drop(console);
+    watched.scene.end_with_links(6);
+}
+
+#[test]
+fn who_has_proved_nothing_only_looks() {
+    let watched = Watched::start("");
+    let mut console = watched.console_by_port("whatever").unwrap();
+    for text in ["PAUSE", "KILL 1", "SET server.limit = 3", "RELOAD", "DISABLE main"] {
+        let error = console.query(text).unwrap_err();
+        assert!(matches!(error, Problem::Refused { code: 1227, .. }), "{text}: {error:?}");
+    }
+    drop(console);
+    watched.scene.end_with_links(6);
+
+    let watched = Watched::start_with("", "password = \"open sesame\"", "");
+    for wrong in ["guess", ""] {
+        let error = watched.console_by_port(wrong).unwrap_err();
+        assert!(matches!(error, Problem::Refused { code: 1045, .. }), "{wrong:?}: {error:?}");
+    }
+    let mut console = watched.console_by_port("open sesame").unwrap();
+    assert!(one(&mut console, "SET server.limit = 3").contains("is 3"));
+    drop(console);
+    watched.scene.end_with_links(6);
+}
+
+#[test]
+fn a_paused_server_gets_nothing_new_and_then_everything() {
+    let watched = Watched::start("");
+    let mut console = watched.console();
+    assert!(one(&mut console, "PAUSE").contains("wait"));
+    let waiters: Vec<_> = (0..4)
+        .map(|_| {
+            let mut client = watched.scene.client();
+            thread::spawn(move || client.query("SELECT late"))
+        })
+        .collect();
+    wait_for("statements in line", || {
+        one(&mut console, "SELECT 1");
+        console.query("SHOW SERVERS").unwrap()[0][9] == "4"
+    });
+    thread::sleep(Duration::from_millis(300));
+    assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
+    assert_eq!(console.query("SHOW SERVERS").unwrap()[0][2], "paused");
+    console.query("RESUME main").unwrap();
+    for waiter in waiters {
+        assert_eq!(waiter.join().unwrap(), row("late"));
+    }
+    drop(console);
+    watched.scene.end_with_links(8);
+}
+
+#[test]
+fn a_disabled_server_refuses_and_an_enabled_one_serves() {
+    let watched = Watched::start("");
+    let mut console = watched.console();
+    console.query("DISABLE").unwrap();
+    let mut client = watched.scene.client();
+    let begun = Instant::now();
+    let refusal = client.query("SELECT no").unwrap_err();
+    assert_eq!(refusal.code(), 1637);
+    assert!(begun.elapsed() < Duration::from_secs(3));
+    let (head, body) = watched.get("/ready");
+    assert!(head.starts_with("HTTP/1.1 503") && body.contains("maintenance"), "{head}\n{body}");
+    console.query("ENABLE").unwrap();
+    assert_eq!(client.query("SELECT yes"), row("yes"));
+    assert!(watched.get("/ready").0.starts_with("HTTP/1.1 200"));
+    drop((console, client));
+    watched.scene.end_with_links(6);
+}
+
+#[test]
+fn a_client_is_killed_wherever_it_is() {
+    let watched = Watched::start("");
+    let killed = Flag::default();
+    let seen = std::sync::Arc::clone(&killed);
+    watched.scene.server.answer(move |command| {
+        if command.starts_with(b"\x03KILL") {
+            seen.store(true, std::sync::atomic::Ordering::SeqCst);
+        }
+        match command.ends_with(b"long") {
+            true => Reply::Err(1317, "Query execution was interrupted").when(&seen),
+            false => honest(command),
+        }
+    });
+    let mut console = watched.console();
+    let mut client = watched.scene.client();
+    let running = thread::spawn(move || (client.query("SELECT long").unwrap_err().code(), client));
+    let mut id = String::new();
+    wait_for("the statement", || {
+        let rows = console.query("SHOW CLIENTS WHERE state = 'running'").unwrap();
+        id = rows.first().map(|row| row[0].clone()).unwrap_or_default();
+        !id.is_empty()
+    });
+    console.query(&format!("KILL QUERY {id}")).unwrap();
+    let (code, mut client) = running.join().unwrap();
+    assert_eq!(code, 1317);
+    console.query(&format!("KILL {id}")).unwrap();
+    assert!(client.is_closed());
+    assert!(console.query("SHOW CLIENTS").unwrap().is_empty());
+    drop(console);
+    watched.scene.end_with_links(6);
+}
+
+#[test]
+fn pages_are_what_their_readers_expect() {
+    let watched = Watched::start("");
+    watched.scene.works();
+    let (head, metrics) = watched.get("/metrics");
+    assert!(head.starts_with("HTTP/1.1 200") && head.contains("version=0.0.4"), "{head}");
+    assert_eq!(view::metrics::faults(&metrics), Vec::<String>::new());
+    assert!(metrics.contains("flifo_statements_total 2\n"), "{metrics}");
+    assert!(metrics.contains("flifo_statement_run_seconds_count{server=\"main\"} 2\n"));
+    let (_, stats) = watched.get("/stats;csv");
+    let lines: Vec<_> = stats.lines().collect();
+    assert!(lines[0].starts_with("# pxname,svname,qcur,qmax,scur,smax,slim,stot,bin,bout,"));
+    assert!(lines[1].starts_with("mysql,FRONTEND,") && lines[1].contains(",OPEN,"));
+    assert!(lines[2].starts_with("mysql,main,") && lines[2].contains(",UP,"));
+    assert!(lines[3].starts_with("mysql,BACKEND,"));
+    assert!(lines.iter().all(|line| line.matches(',').count() == lines[0].matches(',').count()));
+    let (_, json) = watched.get("/api/servers?where=state+%3D+'up'");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json[0]["name"], &json[0]["limit"]), (&"main".into(), &64.into()));
+    let (_, names) = watched.get("/api");
+    for name in serde_json::from_str::<Vec<String>>(&names).unwrap() {
+        let (head, body) = watched.get(&format!("/api/{name}"));
+        assert!(head.starts_with("HTTP/1.1 200"), "{name}: {head}");
+        assert!(serde_json::from_str::<serde_json::Value>(&body).unwrap().is_array(), "{name}");
+    }
+    assert_eq!(watched.get("/health").1, "ok\n");
+    assert!(watched.get("/api/servers?where=size=1").0.starts_with("HTTP/1.1 400"));
+    assert!(watched.get("/nothing").0.starts_with("HTTP/1.1 404"));
+    watched.scene.end_with_links(6);
+}
+
+#[test]
+fn a_token_opens_and_nothing_else() {
+    let watched = Watched::start_with("", "", "token = \"s3cret\"");
+    let get = |field: &str| {
+        let request =
+            format!("GET /metrics HTTP/1.1\r\nHost: x\r\n{field}Connection: close\r\n\r\n");
+        watched.ask(&request).0
+    };
+    assert!(get("").starts_with("HTTP/1.1 401"));
+    assert!(get("Authorization: Bearer wrong\r\n").starts_with("HTTP/1.1 401"));
+    assert!(get("Authorization: Bearer s3cret\r\n").starts_with("HTTP/1.1 200"));
+    // Those who only ask whether it lives need no secret.
+    assert!(watched.get("/health").0.starts_with("HTTP/1.1 200"));
+    watched.scene.end_with_links(6);
+}
+
+#[test]
+fn hostile_http_costs_nothing() {
+    let watched = Watched::start("");
+    let long = format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "x".repeat(1 << 20));
+    let fields = format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(100));
+    for request in [
+        "\0\0\0\0\r\n\r\n",
+        "GET / HTTP/9.9\r\n\r\n",
+        "POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\nx",
+        "GET /metrics HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n",
+        "GET /api/clients?where=((((((((((( HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+        &fields,
+        &long,
+    ] {
+        let mut stream = watched.connect();
+        // It may be closed before all has been written.
+        let _ = stream.write_all(request.as_bytes());
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8_lossy(&answer);
+        let is_refused = answer.is_empty() || answer.starts_with("HTTP/1.1 4");
+        assert!(is_refused, "{:?}: {answer}", &request[..20]);
+    }
+    // Those who only connect, and those who never read, keep nobody else out for long.
+    let idle: Vec<_> = (0..200).map(|_| watched.connect()).collect();
+    thread::sleep(Duration::from_millis(100));
+    drop(idle);
+    wait_for("an answer", || {
+        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", watched.http)) else { return false };
+        let request = "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        let _ = stream.write_all(request.as_bytes());
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).is_ok() && answer.ends_with("ok\n")
+    });
+    watched.scene.end_with_links(6);
+}
+
+#[test]
+fn hostile_visitors_of_the_console_are_sent_away() {
+    let watched = Watched::start("");
+    let greeted = || {
+        let mut stream = TcpStream::connect(("127.0.0.1", watched.console)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut greeting = [0; 4];
+        stream.read_exact(&mut greeting).unwrap();
+        stream
+    };
+    for bytes in [&b"\xff\xff\xff\x01"[..], b"\0\0\0\x01", b"\x03\0\0\x07abc", b"\x20\0\0\x01"] {
+        let mut stream = greeted();
+        stream.write_all(bytes).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut rest = Vec::new();
+        // Reset or ended: both are an end.
+        let _ = stream.read_to_end(&mut rest);
+    }
+    let crowd: Vec<_> = (0..32).map(|_| watched.console()).collect();
+    let error = watched.console_by_port("").unwrap_err();
+    assert!(matches!(error, Problem::Refused { code: 1040, .. }), "{error:?}");
+    drop(crowd);
+    wait_for("a place", || watched.console_by_port("").is_ok());
+    let mut console = watched.console();
+    let long = format!("SHOW CLIENTS WHERE user = '{}'", "x".repeat(70_000));
+    assert!(console.query(&long).is_err());
+    watched.scene.end_with_links(6);
+}
+
+#[test]
+fn it_is_ready_again_when_its_server_is() {
+    let port = free_port();
+    let (console, http) = (free_port(), free_port());
+    let rest = format!(
+        "[server]\naddress = \"127.0.0.1:{port}\"\n[console]\nlisten = \"127.0.0.1:{console}\"\n\
+         [http]\nlisten = \"127.0.0.1:{http}\"\n{}",
+        user("")
+    );
+    let flifo = testkit::flifo::Flifo::start(&rest);
+    let status = || {
+        let mut stream = TcpStream::connect(("127.0.0.1", http)).unwrap();
+        let request = b"GET /ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        stream.write_all(request).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let down = status();
+    assert!(down.starts_with("HTTP/1.1 503") && down.contains("down"), "{down}");
+    let server = FakeServer::start_at(Brand::MariaDb, port);
+    wait_for("readiness", || status().starts_with("HTTP/1.1 200"));
+    drop(server);
+    let (ended, log) = flifo.stop();
+    assert!(ended.success(), "{log}");
+}
