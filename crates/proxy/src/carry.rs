@@ -95,7 +95,7 @@ pub(crate) async fn change_user(
     client: &Rc<Client>,
     login: &Login,
 ) -> Result<(), NoLogin> {
-    let pass = worker.logins.enter_again().await;
+    let pass = worker.carried_logins.enter_again().await;
     let mut talk = Talk::resume(&client.stream, client.take_more(), 1);
     let peer = client.stream.peer_address();
     let server = match opener::greeted(worker, peer).await {

@@ -91,10 +91,15 @@ async fn admit(worker: &Rc<Worker>, accepted: Accepted) -> Option<Rc<Client>> {
         Accepted::Unix(stream) => tokio::net::UnixStream::from_std(stream).ok()?.try_into().ok()?,
     };
     let limit = worker.plan.limits.login;
-    if worker.logins.is_full() {
+    // Where nobody else can come, the server is asked before the client.
+    let logins = match worker.shared.users.is_empty() {
+        true => &worker.carried_logins,
+        false => &worker.logins,
+    };
+    if logins.is_full() {
         worker.counters.logins_waited.add(1);
     }
-    let pass = match worker.logins.enter(limit, &stream).await {
+    let pass = match logins.enter(limit, &stream).await {
         Ok(pass) => pass,
         Err(NoPass::Gone) => return None,
         Err(NoPass::Late { others }) => {
@@ -104,7 +109,7 @@ async fn admit(worker: &Rc<Worker>, accepted: Accepted) -> Option<Rc<Client>> {
             return None;
         }
     };
-    match tokio::time::timeout(limit, log_in(worker, stream, &pass)).await {
+    match tokio::time::timeout(limit, log_in(worker, stream, pass)).await {
         Ok(Ok((login, schema))) => Some(enter(worker, login, schema)),
         Ok(Err(NoLogin::Fault(fault))) => {
             worker.count_fault(fault.kind);
@@ -147,8 +152,9 @@ fn enter(worker: &Rc<Worker>, login: client::Login, schema: Option<Vec<u8>>) -> 
 fn too_late(worker: &Worker, others: usize) -> Fault {
     let limit = worker.plan.limits.login.as_secs_f64();
     let message = format!(
-        "Too many connections: Flifo works at {} logins at once (logins_max); this one waited for \
-         {limit:.1} s (limits.login), and {others} more wait. It is safe to try again",
+        "Too many connections: more clients log in than there is time for; this one waited for \
+         {limit:.1} s (limits.login; logins_max {}), and {others} more wait. It is safe to try \
+         again",
         worker.plan.logins_max
     );
     Fault::new(Kind::LoginWaitedTooLong, message)
@@ -158,14 +164,20 @@ fn too_late(worker: &Worker, others: usize) -> Fault {
 async fn log_in(
     worker: &Rc<Worker>,
     stream: Stream,
-    pass: &Pass,
+    mut pass: Pass,
 ) -> Result<(client::Login, Option<Vec<u8>>), NoLogin> {
     let mut newcomer = Newcomer::new(stream);
     if worker.is_stopping() {
         return Err(greet_with(newcomer, Fault::new(Kind::Stopping, "Flifo is stopping")).await);
     }
     newcomer = pass.lend(crate::proxy_protocol::receive(worker, newcomer)).await?;
-    let (greeting, server) = match greeting(worker, &newcomer).await {
+    let greeting = greeting(worker, &newcomer);
+    let greeting = match worker.shared.users.is_empty() {
+        true => greeting.await,
+        // Only where the server has never been met is it waited for here.
+        false => pass.lend(greeting).await,
+    };
+    let (greeting, server) = match greeting {
         Ok(greeting) => greeting,
         Err(fault) => return Err(greet_with(newcomer, fault).await),
     };
@@ -173,16 +185,20 @@ async fn log_in(
     let mut payload = Vec::new();
     greeting.encode(&mut payload);
     newcomer.talk.write(&payload).await?;
-    let (newcomer, login) = read_login(worker, newcomer, pass).await?;
+    let (newcomer, login) = read_login(worker, newcomer, &pass).await?;
     match accounts::find(worker, &login.user).await {
-        Some(user) => pool(worker, newcomer, &greeting, login, &user, pass).await,
+        Some(user) => pool(worker, newcomer, &greeting, login, &user, &pass).await,
         None => {
             accounts::tell_carried(worker, &login.user);
             let greeted_by = match worker.shared.users.is_empty() {
                 true => carry::GreetedBy::Server,
-                false => carry::GreetedBy::Flifo { id: greeting.connection_id },
+                false => {
+                    drop(pass);
+                    pass = worker.carried_logins.enter_again().await;
+                    carry::GreetedBy::Flifo { id: greeting.connection_id }
+                }
             };
-            Ok((carry::log_in(worker, newcomer, login, server, greeted_by, pass).await?, None))
+            Ok((carry::log_in(worker, newcomer, login, server, greeted_by, &pass).await?, None))
         }
     }
 }

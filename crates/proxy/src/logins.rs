@@ -1,4 +1,5 @@
-//! Logins take turns: a worker works at so many at once, the others wait in line, first in, first out.
+//! Logins take turns: a worker begins so many at once, and has so many at the server; the others wait in line, first
+//! in, first out.
 //!
 //! Owns who may work at a login; what a login is belongs to [`crate::login`]. A login that waits for its client does
 //! not keep others waiting: it lends its place meanwhile, and comes before all newcomers when its client has answered.
@@ -51,8 +52,17 @@ pub(crate) enum NoPass {
     Late { others: usize },
 }
 
+/// While the worker is idle its turns are short, so that these are enough for some ten thousand a second.
+const OWN_PLACES: u32 = 2;
+
 impl Logins {
-    /// `places` is how many logins may be worked at in all the workers together.
+    /// Those that Flifo decides itself. A place is taken for about a turn of the loop, so this is how many begin in
+    /// each, beside the statements of those who are in.
+    pub(crate) fn own() -> Rc<Self> {
+        Self::new(OWN_PLACES, 1)
+    }
+
+    /// One worker's part of `places`, which are for all workers together.
     pub(crate) fn new(places: u32, workers: usize) -> Rc<Self> {
         let workers = u32::try_from(workers).unwrap_or(u32::MAX).max(1);
         let free = Cell::new(places.div_ceil(workers).max(1));
@@ -95,7 +105,8 @@ impl Logins {
         })
     }
 
-    /// A place for somebody who is in already, and logs in as somebody else: before all newcomers.
+    /// A place for somebody who has waited before, or is in already and logs in as somebody else: before all
+    /// newcomers.
     pub(crate) async fn enter_again(self: &Rc<Self>) -> Pass {
         let place = match self.take() {
             Some(place) => place,

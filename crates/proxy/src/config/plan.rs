@@ -249,7 +249,7 @@ impl Default for Plan {
             listen: vec![Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 6033)))],
             workers: None,
             clients_max: 10_000,
-            logins_max: 32,
+            logins_max: 128,
             backlog: 4096,
             server: Server::default(),
             tls: ClientTls::default(),

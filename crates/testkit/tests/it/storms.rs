@@ -16,7 +16,7 @@ fn all_of_a_storm_get_in_one_at_a_time_and_who_is_in_goes_on() {
     for workers in [1, 2] {
         let scene = Scene::start(
             Brand::MariaDb,
-            &format!("workers = {workers}\nlogins_max = {workers}"),
+            &format!("workers = {workers}\nlogins_max = 1"),
             &format!("links_max = 2\n{}", user("")),
         );
         let scene = scene.witnessed();

@@ -60,11 +60,13 @@ pub(in crate::config) static TOP: Section<Plan> = Section {
             name: "logins_max",
             form: Form::Count { range: 1..=65_535, place: |plan| &mut plan.logins_max },
             example: None,
-            doc: "Logins that are worked at at once, by all workers together. When more clients \
-                  come, they are accepted and wait, first come, first served, for limits.login at \
-                  most; then they are refused with error 1040. While a login waits for its client, \
-                  another one has its place. Few are enough, and keep a storm of connections from \
-                  those who are connected already, and from the server.",
+            doc: "Logins of carried clients that are under way at the server at once, from all \
+                  workers together. When more clients come, they are accepted and wait, first \
+                  come, first served, for limits.login at most; then they are refused with error \
+                  1040. While a login waits for its client, another one has its place. So a storm \
+                  of connections does not become one of threads at the server. Clients of users \
+                  that Flifo knows cost the server nothing, and begin a few in each turn of a \
+                  worker's loop, so that those who are connected go on.",
             elsewhere: &[],
             since: FIRST,
         },
