@@ -40,7 +40,8 @@ impl fmt::Display for Change {
             Self::OpenFiles { pid } => {
                 write!(
                     f,
-                    "prlimit --pid {pid} --nofile=\"$(prlimit --pid {pid} --nofile --noheadings --output HARD)\""
+                    "prlimit --pid {pid} --nofile=\"$(prlimit --pid {pid} --nofile --noheadings \
+                     --output HARD)\""
                 )
             }
             Self::File { path, value } => {
@@ -202,7 +203,7 @@ pub(crate) fn set_global(name: &str, value: &str) -> String {
 pub(crate) const SCRIPT: &str = "#!/bin/sh\n\
     # Undoes what `flifo doctor --fix` has changed, the last first.\n\
     # A process that has ended since, or another one of its number, is left alone.\n\
-    same() { [ \"$(sed 's/.*) //' \"/proc/$1/stat\" 2>/dev/null | cut -d' ' -f20)\" = \"$2\" ]; }\n";
+    same() { test \"$(sed 's/.*) //' /proc/$1/stat 2>/dev/null | cut -d' ' -f20)\" = \"$2\"; }\n";
 
 /// Does it to all threads, also to those that are born meanwhile; one that ends is left out.
 fn each_thread(

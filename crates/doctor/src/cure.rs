@@ -160,10 +160,13 @@ fn attempt(
     let verdict = diagnosis.finding.diagnose(&seen).judgement.verdict;
     let (before, after) = (rate(facts), rate(&seen));
     let helped = match cure.proof {
-        Proof::Gone => verdict < diagnosis.judgement.verdict && after >= before * (1.0 - NOISE),
+        Proof::Gone => {
+            let is_better = verdict < diagnosis.judgement.verdict && verdict != Verdict::Unknown;
+            is_better && after >= before * (1.0 - NOISE)
+        }
         Proof::Faster => after > before * (1.0 + NOISE),
     };
-    if helped && (verdict != Verdict::Unknown || cure.proof == Proof::Faster) {
+    if helped {
         return Ok((Outcome::Kept { before, after }, Some(seen)));
     }
     let undone = Outcome::Undone { before, after, verdict };

@@ -1,5 +1,5 @@
-//! A machine in good health, as the tests of the findings change it: eight CPUs, a MariaDB, Flifo in
-//! front of it, and load.
+//! A machine in good health, as the tests of the findings change it: eight CPUs, a MariaDB, Flifo
+//! in front of it, and load.
 
 use std::collections::BTreeMap;
 

@@ -256,8 +256,8 @@ impl Load {
 
     /// Share of the machine's time in which nothing ran.
     pub(crate) fn idle(&self) -> Result<f64, Unknown> {
-        let Times { busy, idle, steal, .. } = *need(&self.times)?;
-        let all = busy + idle + steal;
+        let times = need(&self.times)?;
+        let (idle, all) = (times.idle, times.all());
         if all == 0 {
             return Err(Unknown("nothing was watched".to_owned()));
         }

@@ -19,6 +19,10 @@ pub struct Times {
 }
 
 impl Times {
+    pub fn all(self) -> u64 {
+        self.busy.saturating_add(self.idle).saturating_add(self.steal)
+    }
+
     pub fn since(self, before: Self) -> Self {
         Self {
             busy: self.busy.saturating_sub(before.busy),
@@ -57,8 +61,8 @@ pub fn times(tree: &Tree) -> Seen<Times> {
         let [user, nice, system, idle, iowait, irq, softirq, steal] = ticks;
         let is_cpu = |line: &&str| line.starts_with("cpu") && !line.starts_with("cpu ");
         Some(Times {
-            busy: user + nice + system + irq + softirq,
-            idle: idle + iowait,
+            busy: [user, nice, system, irq, softirq].into_iter().fold(0, u64::saturating_add),
+            idle: idle.saturating_add(iowait),
             steal,
             cpus: text.lines().filter(is_cpu).count(),
         })

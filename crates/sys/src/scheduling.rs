@@ -1,4 +1,5 @@
-//! How the kernel schedules a thread, and how that is changed. `threads` reads what can be read as a file.
+//! How the kernel schedules a thread, and how that is changed. What can be read as a file,
+//! `threads` reads.
 
 use std::io;
 use std::time::Duration;

@@ -57,8 +57,8 @@ mod tests {
         let with = |shares: &'static [f64]| {
             move |facts: &mut Facts| {
                 let effort = load(facts).clients.get_mut(&PROXY).expect("watched");
-                effort.threads =
-                    shares.iter().map(|ran| ThreadEffort { ran: *ran, ..ThreadEffort::default() }).collect();
+                let thread = |ran: &f64| ThreadEffort { ran: *ran, ..ThreadEffort::default() };
+                effort.threads = shares.iter().map(thread).collect();
             }
         };
         assert_eq!(after(FINDING, with(&[0.9, 0.2, 0.2])).verdict, Verdict::Warn);

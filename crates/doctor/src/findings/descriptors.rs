@@ -15,7 +15,7 @@ pub(super) const FINDING: Finding = Finding {
 
 fn judge(facts: &Facts) -> Judged {
     let connections = facts.server.number("max_connections")?;
-    let server = one(facts.process()?, connections + RESERVE)?;
+    let server = one(facts.process()?, connections.saturating_add(RESERVE))?;
     let Some(proxy) = facts.proxy()? else { return Ok(server) };
     // A proxy needs two for each client, and clients come by thousands.
     let proxy = one(&proxy.process, PROXY)?;

@@ -27,14 +27,16 @@ fn judge(facts: &Facts) -> Judged {
     if share <= SHARE || missed <= OFTEN {
         return Ok(Judgement::ok(text));
     }
-    let room = facts.memory()? / 2;
+    // The server rounds up to chunks of this size.
+    let room = facts.memory()? / 2 / CHUNK * CHUNK;
     Ok(match pool < room {
         true => Judgement::warn(text)
-            .remedy(format!("SET GLOBAL innodb_buffer_pool_size = {}", room >> 30 << 30 | pool)),
-        false => Judgement::warn(text).remedy("the pool fills the memory: more memory, or less data"),
+            .remedy(format!("SET GLOBAL innodb_buffer_pool_size = {}", room)),
+        false => Judgement::warn(text).remedy("the pool fills the memory: more memory"),
     })
 }
 
+const CHUNK: u64 = 128 << 20;
 const SHARE: f64 = 0.01;
 const OFTEN: f64 = 20.0;
 

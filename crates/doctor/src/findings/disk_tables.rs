@@ -21,7 +21,7 @@ fn judge(facts: &Facts) -> Judged {
     let text = format!("{disk:.1}/s, {} of all; tmp_table_size {}", percent(share), bytes(size));
     Ok(match disk > OFTEN && share > SHARE {
         true => Judgement::warn(text).remedy(
-            "no BLOB columns in GROUP BY and DISTINCT; or a larger tmp_table_size and max_heap_table_size",
+            "no BLOB in GROUP BY and DISTINCT; or larger tmp_table_size, max_heap_table_size",
         ),
         false => Judgement::ok(text),
     })

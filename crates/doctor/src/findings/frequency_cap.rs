@@ -15,7 +15,8 @@ pub(super) const FINDING: Finding = Finding {
 fn judge(facts: &Facts) -> Judged {
     let all = need(&facts.machine.frequencies)?;
     if all.is_empty() {
-        return Err(Unknown("no frequency is shown: the host decides, where there is one".to_owned()));
+        let text = "no frequency is shown: the host decides, where there is one";
+        return Err(Unknown(text.to_owned()));
     }
     let mut capped = None;
     let mut most = 0;

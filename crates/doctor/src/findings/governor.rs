@@ -18,7 +18,8 @@ pub(super) const FINDING: Finding = Finding {
 fn judge(facts: &Facts) -> Judged {
     let all = need(&facts.machine.frequencies)?;
     if all.is_empty() {
-        return Err(Unknown("no governor is shown: the host decides, where there is one".to_owned()));
+        let text = "no governor is shown: the host decides, where there is one";
+        return Err(Unknown(text.to_owned()));
     }
     let mut slow = Vec::new();
     for policy in all {
@@ -66,7 +67,11 @@ mod tests {
     use crate::judgement::Verdict;
     use sys::tree::Seen::Known;
 
-    fn with<'a>(driver: &'a str, governor: &'a str, preference: Option<&'a str>) -> impl FnOnce(&mut Facts) + 'a {
+    fn with<'a>(
+        driver: &'a str,
+        governor: &'a str,
+        preference: Option<&'a str>,
+    ) -> impl FnOnce(&mut Facts) + 'a {
         move |facts| {
             let Known(all) = &mut facts.machine.frequencies else { panic!("known") };
             all[0].driver = Known(driver.to_owned());

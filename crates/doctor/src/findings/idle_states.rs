@@ -19,7 +19,7 @@ fn judge(facts: &Facts) -> Judged {
     if *need(&facts.machine.surroundings.virtual_machine)? {
         return Err(Unknown("how deep the host's CPUs sleep is not shown to a guest".to_owned()));
     }
-    let sum: u64 = states.iter().map(|state| state.time).sum();
+    let sum: u64 = states.iter().fold(0, |sum, it| it.time.saturating_add(sum));
     if sum == 0 {
         return Err(Unknown("no state of sleep has been used".to_owned()));
     }
@@ -28,9 +28,10 @@ fn judge(facts: &Facts) -> Judged {
     Ok(match worst {
         Some(state) if state.time as f64 > OFTEN * sum as f64 => {
             let share = percent(state.time as f64 / sum as f64);
-            let text = format!("{} takes {} us to wake from, {share} of the sleep", state.name, state.latency);
+            let (name, latency) = (&state.name, state.latency);
+            let text = format!("{name} takes {latency} us to wake from, {share} of the sleep");
             Judgement::warn(text).remedy(
-                "exec 3<>/dev/cpu_dma_latency; printf '\\003\\0\\0\\0' >&3   # while that shell lives",
+                "exec 3<>/dev/cpu_dma_latency; printf '\\003\\0\\0\\0' >&3   # while it is open",
             )
         }
         _ => Judgement::ok(format!("{} states; none beyond {SLOW} us is used much", states.len())),

@@ -10,8 +10,8 @@ use super::NO_PROXY;
 pub(super) const FINDING: Finding = Finding {
     name: "interrupts",
     title: "Interrupts on the proxy's core",
-    why: "A network card that interrupts the core of a pinned proxy takes from it just what pinning \
-          was to give.",
+    why: "A network card that interrupts the core of a pinned proxy takes from it just what \
+          pinning was to give.",
     source: "Linux kernel, Documentation/core-api/irq/irq-affinity.rst",
     judge,
 };
@@ -28,17 +28,19 @@ fn judge(facts: &Facts) -> Judged {
     let network = all.iter().filter(|it| NETWORK.iter().any(|name| it.name.starts_with(name)));
     let mut hit: Vec<(u32, u64)> = Vec::new();
     for interrupt in network {
-        let sum: u64 = interrupt.counts.iter().map(|(_, count)| count).sum();
-        let here: u64 =
-            interrupt.counts.iter().filter(|(cpu, _)| ours.has(*cpu)).map(|(_, it)| it).sum();
-        if sum > MANY && here * 2 > sum {
+        let counts = interrupt.counts.iter();
+        let sum = |all: u64, (_, count): &(u32, u64)| all.saturating_add(*count);
+        let here = counts.clone().filter(|(cpu, _)| ours.has(*cpu)).fold(0, sum);
+        let all = counts.fold(0, sum);
+        if all > MANY && here > all / 2 {
             hit.push((interrupt.number, here));
         }
     }
     let Some((number, count)) = hit.first() else {
         return Ok(Judgement::ok(format!("no network card interrupts CPUs {ours}")));
     };
-    let rest: Cpus = facts.cpus()?.iter().map(|cpu| cpu.number).filter(|it| !ours.has(*it)).collect();
+    let online: Cpus = facts.cpus()?.iter().map(|cpu| cpu.number).collect();
+    let rest = online.without(&ours);
     let text = format!("{} interrupts, {count} times number {number}, hit CPUs {ours}", hit.len());
     let remedy = format!("echo {rest} >/proc/irq/{number}/smp_affinity_list   # and so on");
     Ok(Judgement::warn(text).remedy(remedy))
@@ -46,7 +48,7 @@ fn judge(facts: &Facts) -> Judged {
 
 /// How network cards name their interrupts.
 const NETWORK: &[&str] =
-    &["eth", "en", "wl", "mlx", "i40e", "ice-", "ixgbe", "bnxt", "ena", "virtio0-input", "virtio1-input"];
+    &["eth", "en", "mlx", "i40e", "ice-", "ixgbe", "bnxt", "virtio0-input", "virtio1-input"];
 const MANY: u64 = 10_000;
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ fn judge(facts: &Facts) -> Judged {
     Ok(match &facts.rights.io_uring {
         Seen::Known(_) => Judgement::ok(format!("permitted; {aio}")),
         Seen::Denied(_) => Judgement::warn(format!("refused to this user; {aio}"))
-            .remedy("sysctl kernel.io_uring_disabled   # 0 permits it; or a seccomp profile does not"),
+            .remedy("sysctl kernel.io_uring_disabled   # 0 permits it, unless seccomp does not"),
         other => need(other).map(|_| Judgement::ok(""))?,
     })
 }
@@ -33,7 +33,9 @@ mod tests {
 
     #[test]
     fn a_refusal_is_told() {
-        let refuse = |facts: &mut Facts| facts.rights.io_uring = Seen::Denied("io_uring_setup".into());
+        let refuse = |facts: &mut Facts| {
+            facts.rights.io_uring = Seen::Denied("io_uring_setup".to_owned());
+        };
         assert_eq!(after(FINDING, refuse).verdict, Verdict::Warn);
     }
 }

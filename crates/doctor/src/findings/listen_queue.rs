@@ -6,8 +6,8 @@ use crate::judgement::{Finding, Judged, Judgement, need};
 pub(super) const FINDING: Finding = Finding {
     name: "listen-queue",
     title: "Queue of new connections",
-    why: "When many connect at once and the queue is full, the kernel drops the rest: those clients \
-          try again after 1, 3 and 7 seconds.",
+    why: "When many connect at once and the queue is full, the kernel drops the rest: those \
+          clients try again after 1, 3 and 7 seconds.",
     source: "listen(2); tcp(7); MySQL manual, back_log",
     judge,
 };
@@ -21,15 +21,16 @@ fn judge(facts: &Facts) -> Judged {
     let ever = need(&facts.machine.listen_overflows)?;
     let load = facts.load()?;
     let now = need(&load.listen_overflows)?;
-    // The kernel counts for the whole machine: where nobody connects to this server, it was another.
+    // The kernel counts for the whole machine: where nobody connects here, it was another queue.
     let is_ours = load.rate("Connections")? > CONNECTS;
     let text = format!(
-        "back_log {queue}, at most {most} by the kernel; {now} dropped while watched, {ever} since boot"
+        "back_log {queue}, at most {most} by the kernel; {now} dropped while watched, {ever} since \
+         boot"
     );
     let remedy = if queue < WISHED {
         format!("back_log = {WISHED} in my.cnf, restart; sysctl -w net.core.somaxconn=4096")
     } else {
-        "sysctl -w net.core.somaxconn=4096, and a pool so that fewer connect: `flifo run`".to_owned()
+        "sysctl -w net.core.somaxconn=4096, and a pool in front: `flifo run`".to_owned()
     };
     Ok(match (*now, queue) {
         (1.., _) if is_ours => Judgement::bad(text).remedy(remedy),

@@ -8,8 +8,8 @@ use super::percent;
 pub(super) const FINDING: Finding = Finding {
     name: "lock-waits",
     title: "Waits for row locks",
-    why: "Statements that wait for a lock hold a thread, and often locks of their own: more of them \
-          at once make it worse.",
+    why: "Statements that wait for a lock hold a thread, and often locks of their own: more of \
+          them at once make it worse.",
     source: "MySQL manual, Innodb_row_lock_waits",
     judge,
 };

@@ -97,7 +97,8 @@ mod tests {
 
     #[test]
     fn a_high_threshold_and_other_settings_do_no_harm() {
-        let high = with("GLIBC_TUNABLES", "glibc.malloc.mmap_threshold=67108864:glibc.malloc.trim_threshold=1");
+        let both = "glibc.malloc.mmap_threshold=67108864:glibc.malloc.trim_threshold=1";
+        let high = with("GLIBC_TUNABLES", both);
         assert_eq!(after(FINDING, high).verdict, Verdict::Ok);
         assert_eq!(after(FINDING, with("MALLOC_ARENA_MAX", "2")).verdict, Verdict::Ok);
     }

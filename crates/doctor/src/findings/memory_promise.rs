@@ -16,14 +16,12 @@ pub(super) const FINDING: Finding = Finding {
 
 fn judge(facts: &Facts) -> Judged {
     let server = &facts.server;
-    let global = server.number("innodb_buffer_pool_size")?
-        + server.number("key_buffer_size")?
-        + server.number("innodb_log_buffer_size")?
-        + server.number_if_any("aria_pagecache_buffer_size");
-    let each = ["thread_stack", "net_buffer_length", "sort_buffer_size", "join_buffer_size",
-        "read_buffer_size", "read_rnd_buffer_size"];
+    let mut global = server.number_if_any("aria_pagecache_buffer_size");
+    for name in GLOBAL {
+        global = global.saturating_add(server.number(name)?);
+    }
     let mut session = 0_u64;
-    for name in each {
+    for name in SESSION {
         session = session.saturating_add(server.number(name)?);
     }
     let count = server.number("max_connections")?;
@@ -40,10 +38,20 @@ fn judge(facts: &Facts) -> Judged {
         _ if global > limit => Judgement::bad(text)
             .remedy("a smaller innodb_buffer_pool_size, or a higher limit of memory"),
         true => Judgement::warn(text)
-            .remedy("a lower max_connections with a pool in front, `flifo run`, or smaller buffers"),
+            .remedy("a lower max_connections behind a pool, `flifo run`, or smaller buffers"),
         false => Judgement::ok(text),
     })
 }
+
+const GLOBAL: &[&str] = &["innodb_buffer_pool_size", "key_buffer_size", "innodb_log_buffer_size"];
+const SESSION: &[&str] = &[
+    "thread_stack",
+    "net_buffer_length",
+    "sort_buffer_size",
+    "join_buffer_size",
+    "read_buffer_size",
+    "read_rnd_buffer_size",
+];
 
 #[cfg(test)]
 mod tests {

@@ -6,8 +6,8 @@ use crate::judgement::{Finding, Judged, Judgement, Unknown};
 pub(super) const FINDING: Finding = Finding {
     name: "ndb-threads",
     title: "NDB Cluster: threads",
-    why: "Data nodes that were told neither how many threads to have nor on which CPUs run with few, \
-          which wander: locking them gave 80 % more.",
+    why: "Data nodes that were told neither how many threads to have nor on which CPUs run with \
+          few, which wander: locking them gave 80 % more.",
     source: "\"How to speed up Sysbench on MySQL Cluster by 14x\" (2010); MySQL manual, \
              AutomaticThreadConfig and ThreadConfig",
     judge,

@@ -9,8 +9,8 @@ use crate::judgement::{Finding, Judged, Judgement, Proof, Unknown, need};
 pub(super) const FINDING: Finding = Finding {
     name: "pinned",
     title: "CPUs that may be used",
-    why: "Pinned together, proxy and server take turns on a CPU while others idle; and a proxy that \
-          is pinned where the server may run gains nothing from it.",
+    why: "Pinned together, proxy and server take turns on a CPU while others idle; and a proxy \
+          that is pinned where the server may run gains nothing from it.",
     source: "lab starvation: a pinned proxy alone does 1.01 times as much",
     judge,
 };

@@ -8,8 +8,9 @@ use super::bytes;
 pub(super) const FINDING: Finding = Finding {
     name: "preemption",
     title: "Model of preemption",
-    why: "Linux 7.0 dropped the models under which a thread in the kernel was left alone; databases \
-          that spin on locks while pages of a large pool are faulted in lost half their throughput.",
+    why: "Linux 7.0 dropped the models under which a thread in the kernel was left alone; \
+          databases that spin on locks while pages of a large pool are faulted in lost half \
+          their throughput.",
     source: "reports on PostgreSQL on Linux 7.0, April 2026; huge pages undid the loss",
     judge,
 };

@@ -6,8 +6,8 @@ use crate::judgement::{Finding, Judged, Judgement, need};
 pub(super) const FINDING: Finding = Finding {
     name: "realtime-budget",
     title: "Real time for groups",
-    why: "Where the kernel shares real time among groups, a group without a share refuses real-time \
-          policies even to root.",
+    why: "Where the kernel shares real time among groups, a group without a share refuses \
+          real-time policies even to root.",
     source: "Linux kernel, Documentation/scheduler/sched-rt-group.rst",
     judge,
 };

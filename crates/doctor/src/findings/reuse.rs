@@ -8,8 +8,8 @@ use super::NO_PROXY;
 pub(super) const FINDING: Finding = Finding {
     name: "reuse",
     title: "Order in which links are reused",
-    why: "The link that was used last has a warm thread behind it; a pool that takes the oldest one \
-          keeps all of them cold and did 4 to 19 % less.",
+    why: "The link that was used last has a warm thread behind it; a pool that takes the oldest \
+          one keeps all of them cold and did 4 to 19 % less.",
     source: "lab starvation, limit of 16: last in, first out against first in, first out",
     judge,
 };

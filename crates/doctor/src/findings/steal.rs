@@ -13,7 +13,7 @@ pub(super) const FINDING: Finding = Finding {
 
 fn judge(facts: &Facts) -> Judged {
     let times = need(&facts.load()?.times)?;
-    let all = times.busy + times.idle + times.steal;
+    let all = times.all();
     if all == 0 {
         return Err(Unknown("nothing was watched".to_owned()));
     }

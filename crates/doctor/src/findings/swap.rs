@@ -23,7 +23,7 @@ fn judge(facts: &Facts) -> Judged {
         _ => return Ok(Judgement::ok(text)),
     };
     let swappiness = facts.setting("vm.swappiness").unwrap_or("unknown");
-    let remedy = format!("sysctl -w vm.swappiness=1   # now {swappiness}; and a smaller buffer pool");
+    let remedy = format!("sysctl -w vm.swappiness=1   # now {swappiness}; a smaller pool");
     Ok(Judgement { verdict, ..Judgement::ok(text).remedy(remedy) })
 }
 

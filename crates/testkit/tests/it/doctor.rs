@@ -1,4 +1,5 @@
-//! `flifo doctor` from outside: a healthy server under load, planted faults, cures and their undoing.
+//! `flifo doctor` from outside: a healthy server under load, planted faults, cures and their
+//! undoing.
 //!
 //! Faults are planted in servers and proxies of the tests' own. Where the machine does not permit
 //! one to be planted, the test ends there and says so.
