@@ -189,9 +189,9 @@ fn undo(
     Ok(outcome)
 }
 
-/// Statements a second while it was watched; none if it was not.
+/// Statements a second while it was watched; none if that was no load.
 fn rate(facts: &Facts) -> f64 {
-    facts.load().and_then(|load| load.rate("Questions")).unwrap_or(0.0)
+    facts.busy().and_then(|load| load.rate("Questions")).unwrap_or(0.0)
 }
 
 /// By how much two looks of a few seconds at one load differ.
