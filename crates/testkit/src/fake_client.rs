@@ -83,6 +83,14 @@ impl FakeClient {
         Self { stream, sequence: 0 }
     }
 
+    /// The port at this end.
+    ///
+    /// # Panics
+    /// If the socket is none any more.
+    pub fn port(&self) -> u16 {
+        self.stream.local_addr().expect("an address").port()
+    }
+
     /// Logs in as this user.
     pub fn login(port: u16, user: &str, password: &str) -> Result<Self, Refusal> {
         let mut client = Self::connect(port);

@@ -44,12 +44,15 @@ pub enum Brand {
     MariaDb,
 }
 
-type Script = Arc<dyn Fn(&[u8]) -> Reply + Send + Sync>;
+/// What is answered to a command; the number tells connections apart.
+type Script = Arc<dyn Fn(u32, &[u8]) -> Reply + Send + Sync>;
+type Farewell = Arc<dyn Fn(u32) + Send + Sync>;
 
 struct Shared {
     brand: Brand,
     entry: Mutex<Entry>,
     script: Mutex<Script>,
+    farewell: Mutex<Farewell>,
     /// The beginnings of the commands received.
     commands: Mutex<Vec<Vec<u8>>>,
     streams: Mutex<HashMap<u32, TcpStream>>,
@@ -85,7 +88,8 @@ impl FakeServer {
         let shared = Arc::new(Shared {
             brand,
             entry: Mutex::new(Entry::Well),
-            script: Mutex::new(Arc::new(honest)),
+            script: Mutex::new(Arc::new(|_, command| honest(command))),
+            farewell: Mutex::new(Arc::new(|_| {})),
             commands: Mutex::default(),
             streams: Mutex::default(),
             opened: AtomicU32::new(0),
@@ -109,7 +113,17 @@ impl FakeServer {
 
     /// What is answered from now on.
     pub fn answer(&self, script: impl Fn(&[u8]) -> Reply + Send + Sync + 'static) {
+        self.answer_each(move |_, command| script(command));
+    }
+
+    /// What is answered from now on, by connections with numbers of their own.
+    pub fn answer_each(&self, script: impl Fn(u32, &[u8]) -> Reply + Send + Sync + 'static) {
         *lock(&self.shared.script) = Arc::new(script);
+    }
+
+    /// What is done from now on when a connection has ended.
+    pub fn when_gone(&self, farewell: impl Fn(u32) + Send + Sync + 'static) {
+        *lock(&self.shared.farewell) = Arc::new(farewell);
     }
 
     /// How often a command was received that contains these bytes.
@@ -183,6 +197,8 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             // An error is the peer's way to go.
             let _ = Connection { stream: &stream, shared: &shared, sequence: 0 }.serve(number);
             let _ = stream.shutdown(Shutdown::Both);
+            let farewell = Arc::clone(&lock(&shared.farewell));
+            farewell(number);
             lock(&shared.streams).remove(&number);
             shared.open.fetch_sub(1, SeqCst);
         });
@@ -207,7 +223,7 @@ impl Connection<'_> {
             // The session that Flifo asks for is set up in any case: what comes later is to be tested.
             let reply = match is_greeting(&command) {
                 true => Reply::Ok,
-                false => script(&command),
+                false => script(number, &command),
             };
             if !self.send(&reply, capabilities)? {
                 return Ok(());

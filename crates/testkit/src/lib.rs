@@ -10,4 +10,5 @@ pub mod mysql;
 pub mod reply;
 pub mod scene;
 pub mod simulated;
+pub mod virtual_server;
 pub mod world;

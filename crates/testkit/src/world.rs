@@ -14,7 +14,7 @@ mod note;
 mod others;
 mod plan;
 mod run;
-mod server;
+pub(crate) mod server;
 mod tally;
 
 pub use self::door::Door;

@@ -18,7 +18,7 @@ pub(super) enum Owner {
 }
 
 #[derive(Debug)]
-pub(super) struct Server {
+pub(crate) struct Server {
     plan: plan::Server,
     /// Work done by each running thread since the beginning; one that has come ends when it reaches its mark.
     done: f64,
@@ -34,7 +34,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn new(plan: plan::Server, rows: usize) -> Self {
+    pub(crate) fn new(plan: plan::Server, rows: usize) -> Self {
         Self {
             plan,
             done: 0.0,
@@ -50,23 +50,23 @@ impl Server {
     }
 
     /// A thread runs for so much processor time.
-    pub(super) fn compute(&mut self, client: usize, time: f64) {
+    pub(crate) fn compute(&mut self, client: usize, time: f64) {
         self.sequence += 1;
         self.running.push(Reverse(((self.done + time).to_bits(), self.sequence, client)));
     }
 
     /// In how many milliseconds the next thread is done, if nothing else happens.
-    pub(super) fn next_done(&self) -> Option<f64> {
+    pub(crate) fn next_done(&self) -> Option<f64> {
         let Reverse((mark, ..)) = self.running.peek()?;
         let left = (f64::from_bits(*mark) - self.done).max(0.0);
         Some(left / self.plan.speed(self.running.len()))
     }
 
-    pub(super) fn pop_done(&mut self) -> Option<usize> {
+    pub(crate) fn pop_done(&mut self) -> Option<usize> {
         self.running.pop().map(|Reverse((.., client))| client)
     }
 
-    pub(super) fn advance(&mut self, time: f64) {
+    pub(crate) fn advance(&mut self, time: f64) {
         let running = self.running.len();
         self.done += time * self.plan.speed(running);
         self.running_area += time * running as f64;
@@ -93,7 +93,7 @@ impl Server {
     }
 
     /// Whether the row is the client's now; else it stands in line for it.
-    pub(super) fn lock(&mut self, row: usize, client: usize) -> bool {
+    pub(crate) fn lock(&mut self, row: usize, client: usize) -> bool {
         let (owner, line) = &mut self.rows[row];
         if *owner == Owner::Nobody {
             *owner = Owner::Client(client);
@@ -104,7 +104,7 @@ impl Server {
     }
 
     /// The row is given back: whose is it now?
-    pub(super) fn unlock(&mut self, row: usize) -> Option<usize> {
+    pub(crate) fn unlock(&mut self, row: usize) -> Option<usize> {
         let (owner, line) = &mut self.rows[row];
         if self.is_blocked {
             *owner = Owner::Blocker;
@@ -115,7 +115,7 @@ impl Server {
         next
     }
 
-    pub(super) fn leave_line(&mut self, row: usize, client: usize) {
+    pub(crate) fn leave_line(&mut self, row: usize, client: usize) {
         self.rows[row].1.retain(|other| *other != client);
     }
 
