@@ -42,6 +42,8 @@ pub(super) struct Sample {
     limit: Limit,
     rate: f64,
     p99_ms: f64,
+    /// What others had of the machine's CPUs meanwhile.
+    foreign: f64,
     /// Of a limit that finds itself: what it decided from the change of load on.
     decisions: Vec<Decision>,
 }
@@ -149,6 +151,7 @@ impl Experiment for AutoLimit {
                     limit: *limit,
                     rate: turn.rate,
                     p99_ms: turn.p99_ms,
+                    foreign: turn.foreign,
                     decisions: trace::read(way.log().get(seen..).unwrap_or_default()),
                 });
             }

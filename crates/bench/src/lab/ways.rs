@@ -13,8 +13,10 @@ use anyhow::{Context, Result, ensure};
 use link::Address;
 use link::login::Credential;
 use sys::account::{CpuTime, Switches, stat, switches};
+use sys::machine::CpuTimes;
 
 use crate::figures::histogram::ms;
+use crate::figures::watch::NOTABLE;
 use crate::interrupt::Interrupt;
 use crate::load::{self, Account, Ended, Moment, Order};
 use crate::private_server::{PrivateServer, free_port};
@@ -91,6 +93,8 @@ pub(super) struct Turn {
     pub(super) switches: f64,
     pub(super) cpu_us: f64,
     pub(super) errors: u64,
+    /// What others had of the machine's CPUs meanwhile, as a share.
+    pub(super) foreign: f64,
 }
 
 impl Way {
@@ -176,6 +180,7 @@ impl Way {
             switches: costs.switches() / all,
             cpu_us: costs.cpu().as_secs_f64() * 1e6 / some,
             errors: recorder.errors().iter().map(|error| error.count).sum(),
+            foreign: costs.foreign(),
         })
     }
 
@@ -226,6 +231,20 @@ impl FlifoSetup {
     }
 }
 
+/// Says so where others may have had a part in the figures.
+pub(super) fn disturbance(foreign: impl Iterator<Item = f64>) -> Option<String> {
+    let shares: Vec<_> = foreign.collect();
+    let notable = shares.iter().filter(|share| NOTABLE < **share).count();
+    (notable > 0).then(|| {
+        format!(
+            "In {notable} of {} turns on a server, others had more than {:.0} % of the machine's \
+             CPUs.",
+            shares.len(),
+            NOTABLE * 100.0
+        )
+    })
+}
+
 /// Fills tables like sysbench's.
 pub(super) fn fill(server: &PrivateServer, extent: Extent, interrupt: &Interrupt) -> Result<()> {
     tables::prepare(&account(server), &Address::Unix(server.socket()), extent, SEED, interrupt)
@@ -265,17 +284,35 @@ fn write(path: &Path, text: &str) -> Result<()> {
 struct Costs {
     switches: [Switches; 2],
     cpu: [CpuTime; 2],
+    /// Of this process, whose clients they are.
+    own: [CpuTime; 2],
+    machine: [CpuTimes; 2],
 }
 
 impl Costs {
     fn witness(&mut self, moment: Moment, pids: &[u32]) -> Result<()> {
         match moment {
             Moment::Gathered => self.switches[0] = all_switches(pids)?,
-            Moment::Begin => self.cpu[0] = all_cpu(pids)?,
-            Moment::End => self.cpu[1] = all_cpu(pids)?,
+            Moment::Begin => self.read(0, pids)?,
+            Moment::End => self.read(1, pids)?,
             Moment::Rested => self.switches[1] = all_switches(pids)?,
         }
         Ok(())
+    }
+
+    fn read(&mut self, at: usize, pids: &[u32]) -> Result<()> {
+        self.machine[at] = sys::machine::cpu_times()?;
+        self.cpu[at] = all_cpu(pids)?;
+        self.own[at] = stat(std::process::id())?.cpu;
+        Ok(())
+    }
+
+    fn foreign(&self) -> f64 {
+        let CpuTimes { busy, idle, steal } = self.machine[1].since(self.machine[0]);
+        let whole = (busy + idle + steal).as_secs_f64();
+        let ours = self.cpu() + self.own[1].since(self.own[0]).total();
+        let foreign = busy.saturating_sub(ours) + steal;
+        if whole == 0.0 { 0.0 } else { foreign.as_secs_f64() / whole }
     }
 
     fn switches(&self) -> f64 {

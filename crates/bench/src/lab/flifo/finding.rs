@@ -7,6 +7,7 @@ use super::{Gate, NOTE_THREADS, Part, Route, Sample, Turn};
 use crate::chart::{Axis, Chart, Grid, Kind, Lines, Look, Marks, Plot, Point, Series, number};
 use crate::lab::Finding;
 use crate::lab::flifo::threads::Figures;
+use crate::lab::ways;
 use crate::results::Spread;
 
 pub(super) fn of(samples: &[Sample]) -> Finding {
@@ -354,6 +355,11 @@ impl Found<'_> {
                     .to_owned(),
             );
         }
+        let foreign = self.samples.iter().filter_map(|sample| match sample {
+            Sample::Server { turn, .. } => Some(turn.foreign),
+            _ => None,
+        });
+        notes.extend(ways::disturbance(foreign));
         for sample in self.samples {
             let (part, route, clients, what) = match sample {
                 Sample::Failed { part, route, clients, why } => {
@@ -497,6 +503,7 @@ mod tests {
             switches: 2.0,
             cpu_us: 80.0,
             errors: 0,
+            foreign: 0.0,
         };
         Sample::Server { part, route, clients, turn }
     }

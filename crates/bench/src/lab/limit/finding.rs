@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::{CHANGED, Sample, Sort};
 use crate::chart::{Axis, Chart, Grid, Kind, Lines, Look, Marks, Plot, Point, Series, number};
 use crate::lab::Finding;
-use crate::lab::ways::Limit;
+use crate::lab::ways::{self, Limit};
 use crate::results::Spread;
 
 pub(super) fn of(samples: &[Sample]) -> Finding {
@@ -27,7 +27,7 @@ pub(super) fn of(samples: &[Sample]) -> Finding {
         table: found.table(),
         charts: [found.rates_chart(), found.course_chart()].into_iter().flatten().collect(),
         reading: reading.chain(explanation).collect(),
-        notes: vec![],
+        notes: ways::disturbance(samples.iter().map(|it| it.foreign)).into_iter().collect(),
     }
 }
 
@@ -220,7 +220,7 @@ mod tests {
                 decision(10.5, 9.0, "Unsure"),
             ],
         };
-        Sample { sort: Sort::Disk, limit, rate, p99_ms: 3.0, decisions }
+        Sample { sort: Sort::Disk, limit, rate, p99_ms: 3.0, foreign: 0.0, decisions }
     }
 
     #[test]
