@@ -146,6 +146,21 @@ fn idle_clients_stay_beside_and_a_ramp_lets_the_others_begin_one_by_one() {
 }
 
 #[test]
+fn each_round_goes_through_all_loads() {
+    let arena = Arena::new();
+    let run = ["run", "--clients", "1,2", "--rounds", "2", "--seconds", "0.2", "--warm-up", "0"];
+    let output = arena.bench(&run);
+    let text = said(&output);
+    let turns: Vec<_> = text.lines().filter_map(|line| line.split_once("round ")).collect();
+    let order: Vec<_> = turns
+        .iter()
+        .map(|(_, turn)| turn.split(": ").next().unwrap_or_default().to_owned())
+        .collect();
+    let turn = |round, clients| format!("{round} of 2, oltp_point_select, {clients} clients");
+    assert_eq!(order, [turn(1, 1), turn(1, 2), turn(2, 1), turn(2, 2)], "{text}");
+}
+
+#[test]
 fn sysbench_works_on_tables_that_were_made_here() {
     let arena = Arena::new();
     let tables = Tables { count: 2, rows: 1000 };

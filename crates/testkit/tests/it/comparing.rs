@@ -8,7 +8,7 @@ use testkit::simulated::Simulated;
 const TRIALS: u64 = 10;
 
 fn run(seed: u64, slowness: f64) -> Simulated {
-    Simulated { seed, slowness, clients: vec![1, 8, 64], ..Simulated::default() }
+    Simulated { seed, slowness, clients: vec![1, 8, 64], rounds: 10, ..Simulated::default() }
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn nothing_is_found_between_equal_runs() {
 #[test]
 fn a_machine_that_has_slowed_down_is_no_change_of_its_targets() {
     let of = |seed, machine| {
-        Simulated { machine, unsteady: 0.06, rounds: 10, ..run(seed, 1.0) }.results()
+        Simulated { machine, unsteady: 0.06, rounds: 20, ..run(seed, 1.0) }.results()
     };
     for trial in 1..=TRIALS {
         let (old, slow) = (of(trial, 1.0), of(trial + 1000, 1.12));
