@@ -10,6 +10,7 @@ mod sets;
 
 use wire::lex::{Dialect, Lexer, Token};
 
+use crate::counts::{Asked, Finds};
 use crate::pin::Pin;
 use crate::session::Messages;
 
@@ -28,8 +29,10 @@ pub struct Intent {
     /// Asks for the last insert id of its session.
     pub asks_insert_id: bool,
     pub inserts: Inserts,
-    /// Asks for a count of rows that only the link of the statement before knows.
-    pub asks_previous: bool,
+    /// The counts of rows that it asks for.
+    pub counts: Asked,
+    /// What it does to the count of rows found.
+    pub finds: Finds,
     pub asks_connection_id: bool,
     /// Is a `KILL` statement; see [`crate::kill`].
     pub is_kill: bool,
@@ -125,6 +128,15 @@ enum Verb {
     Kill,
 }
 
+/// Whether rows are selected, and in the plainest way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Selects {
+    No,
+    One,
+    /// Parts of it, or more than one: how many rows it finds is not how many it sends.
+    Several,
+}
+
 struct Reader<'a> {
     lexer: Lexer<'a>,
     found: Intent,
@@ -138,6 +150,15 @@ struct Reader<'a> {
     only_reads: bool,
     digest: u64,
     after_literal: bool,
+    selects: Selects,
+    /// Another statement stands before this one.
+    is_behind: bool,
+    is_use: bool,
+    is_select: bool,
+    /// It is `SHOW WARNINGS` or `SHOW ERRORS`, without a count.
+    shows_messages: bool,
+    /// It has a `LIMIT`, so that a comma may separate an offset from it.
+    limits: bool,
     /// How far a `SET` statement has been read.
     set: Option<SetReader>,
 }
@@ -154,6 +175,12 @@ impl<'a> Reader<'a> {
             only_reads: false,
             digest: 0,
             after_literal: false,
+            selects: Selects::No,
+            is_behind: false,
+            is_use: false,
+            is_select: false,
+            shows_messages: false,
+            limits: false,
             set: None,
         }
     }
@@ -175,12 +202,21 @@ impl<'a> Reader<'a> {
         self.end_set();
         self.finish_set();
         let asks = self.found.asks_insert_id
-            || self.found.asks_previous
+            || self.found.counts != Asked::default()
             || self.found.messages == Messages::AskedFor;
         let only_reads = self.only_reads && !asks && !self.lexer.saw_executable_comment();
         if only_reads && self.statements == 1 && self.found.pin.is_none() {
             self.found.read = Some(Digest(self.digest));
         }
+        let is_plain = self.statements == 1 && !self.lexer.saw_executable_comment();
+        self.found.finds = match (is_plain, self.selects) {
+            (true, Selects::No) if self.found.is_begin || self.found.is_end => Finds::Nothing,
+            (true, Selects::No) if self.found.sets.is_some() || self.is_use => Finds::Nothing,
+            (true, Selects::No) if self.shows_messages => Finds::Nothing,
+            (true, Selects::One) if self.only_reads => Finds::Rows,
+            (true, _) if self.is_select => Finds::Anew,
+            _ => Finds::Unknown,
+        };
     }
 
     /// A `SET` that names nothing is no `SET`.
@@ -288,6 +324,7 @@ impl<'a> Reader<'a> {
             b"XA" => (Verb::Other, Some(Pin::Xa)),
             b"GET" => {
                 self.found.messages = Messages::AskedFor;
+                self.found.counts.affected |= !self.is_behind;
                 (Verb::Other, Some(Pin::Diagnostics))
             }
             b"SIGNAL" | b"RESIGNAL" => (Verb::Other, Some(Pin::Diagnostics)),
@@ -295,6 +332,11 @@ impl<'a> Reader<'a> {
         };
         self.verb = verb;
         self.only_reads = self.statements == 1 && word.eq_ignore_ascii_case(b"SELECT");
+        self.is_select = self.only_reads;
+        if self.is_select {
+            self.selects = Selects::One;
+        }
+        self.is_use = word.eq_ignore_ascii_case(b"USE");
         if let Some(pin) = pin {
             self.found.pin(pin);
         }
@@ -329,7 +371,9 @@ impl<'a> Reader<'a> {
                 self.clear_messages()
             }
             Token::Symbol(b')') => self.depth = self.depth.saturating_sub(1),
+            Token::Symbol(b',') if self.limits => self.selects = Selects::Several,
             Token::Symbol(b';') => {
+                self.is_behind = true;
                 self.depth = 0;
                 self.end_set();
                 self.verb = Verb::None;
@@ -413,6 +457,20 @@ impl<'a> Reader<'a> {
             self.inserts_more();
         }
         match name {
+            b"SELECT" if self.selects == Selects::No => self.selects = Selects::One,
+            b"SELECT"
+            | b"UNION"
+            | b"EXCEPT"
+            | b"INTERSECT"
+            | b"OFFSET"
+            | b"FETCH"
+            | b"ROWS"
+            | b"PROCEDURE"
+            | b"SQL_CALC_FOUND_ROWS" => self.selects = Selects::Several,
+            b"LIMIT" => self.limits = true,
+            _ => {}
+        }
+        match name {
             b"SELECT" | b"VALUES" | b"VALUE" | b"SET" if self.verb == Verb::Insert => {
                 self.verb = Verb::Other;
             }
@@ -430,8 +488,11 @@ impl<'a> Reader<'a> {
                 self.found.pin(Pin::UserLock);
             }
             b"SQL_CALC_FOUND_ROWS" => self.found.pin(Pin::FoundRows),
-            b"FOUND_ROWS" | b"ROW_COUNT" => self.found.asks_previous = true,
+            // Behind another statement, they ask for what that one has done.
+            b"FOUND_ROWS" => self.found.counts.found |= !self.is_behind,
+            b"ROW_COUNT" => self.found.counts.affected |= !self.is_behind,
             b"WARNINGS" | b"ERRORS" if self.verb == Verb::Show => {
+                self.shows_messages = previous.is_word("SHOW");
                 self.found.messages = Messages::AskedFor;
             }
             b"LAST_INSERT_ID" => self.found.asks_insert_id = true,

@@ -3,9 +3,9 @@
 //! A client's id is Flifo's own: it lies in a range that no server reaches, so a `KILL` of a number that Flifo gave
 //! out and a `KILL` of a number that a server shows in its process list never mean each other.
 
-use std::slice;
-
 use wire::lex::{Dialect, Lexer, Token};
+
+use crate::calls;
 
 /// The lowest id that Flifo gives to a client. Servers count their own from 1.
 pub const FIRST_CLIENT_ID: u32 = 0x4000_0000;
@@ -62,46 +62,9 @@ impl Kill {
 ///
 /// Where the call is a whole item of a select list, its text stays the column's name.
 pub fn replace_connection_id(text: &[u8], dialect: Dialect, id: u32) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
-    let mut copied = 0;
-    let mut previous = Token::Symbol(b';');
-    let mut lexer = Lexer::new(text, dialect);
-    while let Some(token) = lexer.next() {
-        let (start, _) = lexer.span();
-        let before = std::mem::replace(&mut previous, token);
-        if !token.is_word("CONNECTION_ID") {
-            continue;
-        }
-        let mut ahead = lexer;
-        if ahead.next() != Some(Token::Symbol(b'(')) || ahead.next() != Some(Token::Symbol(b')')) {
-            continue;
-        }
-        let (_, end) = ahead.span();
-        let begins_item = before == Token::Symbol(b',') || before.is_word("SELECT");
-        let mut after = ahead;
-        let ends_item = match after.next() {
-            None | Some(Token::Symbol(b';' | b',')) => true,
-            Some(token) => token.is_word("FROM") || token.is_word("LIMIT"),
-        };
-        out.extend_from_slice(&text[copied..start]);
-        out.extend_from_slice(id.to_string().as_bytes());
-        if begins_item && ends_item {
-            out.extend_from_slice(b" AS `");
-            // A comment in the call may hold a back-tick, which would end the name.
-            for byte in &text[start..end] {
-                out.extend_from_slice(if *byte == b'`' { b"``" } else { slice::from_ref(byte) });
-            }
-            out.push(b'`');
-        }
-        copied = end;
-        lexer = ahead;
-        previous = Token::Symbol(b')');
-    }
-    if copied == 0 {
-        return None;
-    }
-    out.extend_from_slice(&text[copied..]);
-    Some(out)
+    calls::replace(text, dialect, |name, _| {
+        name.eq_ignore_ascii_case(b"CONNECTION_ID").then(|| id.to_string())
+    })
 }
 
 #[cfg(test)]

@@ -3,9 +3,11 @@
 //! Nothing here owns a socket, reads a clock or sees a packet's body as a whole: time is an argument, links and
 //! clients are opaque values. The proxy asks and obeys; a simulation can do the same.
 
+pub mod calls;
 pub mod cap;
 pub mod checks;
 pub mod classes;
+pub mod counts;
 pub mod gate;
 pub mod insert_id;
 pub mod intent;

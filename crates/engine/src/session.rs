@@ -7,6 +7,7 @@ use wire::lex::Dialect;
 use wire::response::{OkPacket, Status};
 use wire::tracker::{Change, Changes};
 
+use crate::counts::Counts;
 use crate::insert_id::InsertId;
 use crate::intent::Sets;
 use crate::link_state::LinkState;
@@ -20,6 +21,7 @@ use crate::variables::Variables;
 pub struct Session {
     pub schema: Option<Rc<[u8]>>,
     pub insert_id: InsertId,
+    pub counts: Counts,
     pub statements: Statements,
     /// What it has set its variables to. `None`: it has run nothing yet, and takes a new link's.
     pub settings: Option<Rc<Settings>>,
@@ -110,6 +112,11 @@ impl Session {
     /// Whether the link can be taken back, and nothing is lost.
     pub fn can_yield_unseen(&self) -> bool {
         self.can_yield() && !matches!(self.diagnostics, Diagnostics::OnLink)
+    }
+
+    /// The last message is one of which no server knows.
+    pub const fn lose_messages(&mut self) {
+        self.diagnostics = Diagnostics::Lost;
     }
 
     /// The link was taken back.

@@ -490,9 +490,12 @@ pub(crate) fn let_go(worker: &Rc<Worker>, client: &Client) {
 
 /// Answers the command in hand with an error.
 pub(crate) fn refuse(worker: &Rc<Worker>, client: &Client, fault: &Fault) {
+    // The last message is this one, of which no server knows.
+    client.session.borrow_mut().lose_messages();
     // A link that it was given to ask for the past is of no use now.
     let_go(worker, client);
     worker.count_fault(fault.kind);
+    client.session.borrow_mut().counts.answer(-1);
     let logging_in = client.login_sequence.take();
     client.write_last(&fault.packet(logging_in.unwrap_or(1)));
     // The rest of a command that comes in pieces would be taken for commands; a login that failed is over.

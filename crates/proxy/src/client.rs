@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use engine::classes::ClassId;
+use engine::counts::Finds;
 use engine::gate::Waiting;
 use engine::intent::{Digest, Inserts, Sets};
 use engine::session::{Messages, Session};
@@ -65,6 +66,7 @@ pub(crate) struct Client {
     /// The command in hand reads the session's last insert id.
     pub(crate) asks_insert_id: Cell<bool>,
     pub(crate) inserts: Cell<Inserts>,
+    pub(crate) finds: Cell<Finds>,
     /// What kind of statement the command in hand is, if that is known.
     pub(crate) kind: Cell<Option<Digest>>,
     /// The same, if all it does is to read. See [`crate::ahead`].
@@ -88,8 +90,10 @@ pub(crate) struct Client {
     pub(crate) again: Cell<u8>,
     /// It waits until a link that others use has said what its last insert id is.
     pub(crate) awaits_insert_id: Cell<bool>,
-    /// Flifo has answered the last command itself, by which no rows are affected.
-    pub(crate) affected_none: Cell<bool>,
+    /// What `ROW_COUNT()` must be when the statement in hand begins, if its link has to be told.
+    pub(crate) affected: Cell<Option<i64>>,
+    /// The link that it has counts for the statement in hand: nothing may go before that.
+    pub(crate) asks_link: Cell<bool>,
     /// Why it keeps its link, and since when.
     pub(crate) pinned: Cell<Option<Pinned>>,
     /// The command in hand completes the login; its reply has this sequence id.
@@ -146,6 +150,7 @@ impl Client {
             asks_insert_id: Cell::new(false),
             inserts: Cell::new(Inserts::No),
             kind: Cell::new(None),
+            finds: Cell::default(),
             read: Cell::new(None),
             class: Cell::new(login.class),
             named_class: Cell::new(None),
@@ -157,7 +162,8 @@ impl Client {
             leaves: Cell::default(),
             again: Cell::new(0),
             awaits_insert_id: Cell::new(false),
-            affected_none: Cell::new(false),
+            affected: Cell::new(None),
+            asks_link: Cell::new(false),
             pinned: Cell::new(None),
             login_sequence: Cell::new(login.sequence),
             change_of_user: RefCell::default(),

@@ -6,6 +6,7 @@
 use std::rc::Rc;
 
 use engine::classes::ClassId;
+use engine::counts::{Asked, Finds};
 use engine::insert_id::InsertId;
 use engine::intent::{Digest, Inserts, Intent, Sets};
 use engine::kill::replace_connection_id;
@@ -168,7 +169,10 @@ fn pooled(
         | Command::BinlogDumpGtid
         | Command::TableDump
         | Command::RegisterReplica => enter_kept(worker, client, packet, upload, Pin::Replication),
-        _ => enter(worker, client, packet, upload, Asks::default()),
+        _ => {
+            let asks = Asks { finds: Finds::Nothing, ..Asks::default() };
+            enter(worker, client, packet, upload, asks);
+        }
     }
 }
 
@@ -240,10 +244,15 @@ fn text(
         return ok(client);
     }
     // A preparation asks for nothing yet.
-    let asks = match command {
+    let mut asks = match command {
         Command::Query => Asks { leaves, ..Asks::of(intent, &packet[HEADER + text_at..]) },
         _ => Asks::default(),
     };
+    let mut counted = None;
+    if asks.counts != Asked::default() {
+        (counted, asks.counts) = with_counts(client, text_at, packet, asks.counts);
+    }
+    let packet = counted.as_deref_mut().unwrap_or(packet);
     enter(worker, client, packet, upload, asks);
 }
 
@@ -271,7 +280,7 @@ fn begins_or_ends_here(client: &Client, intent: Intent) -> bool {
     } else {
         return false;
     }
-    client.affected_none.set(true);
+    session.counts.answer(0);
     true
 }
 
@@ -360,7 +369,8 @@ fn named(client: &Client, id: u32) -> u32 {
 struct Asks {
     insert_id: bool,
     inserts: Inserts,
-    previous: bool,
+    counts: Asked,
+    finds: Finds,
     messages: Messages,
     kind: Option<Digest>,
     read: Option<Digest>,
@@ -380,7 +390,8 @@ impl Asks {
             alters: intent.read.is_none() && may_alter(text),
             insert_id: intent.asks_insert_id,
             inserts: intent.inserts,
-            previous: intent.asks_previous,
+            counts: intent.counts,
+            finds: intent.finds,
             messages: intent.messages,
             kind: Some(intent.digest),
             read: intent.read,
@@ -414,12 +425,10 @@ fn enter(
     client.messages.set(asks.messages);
     client.asks_insert_id.set(asks_insert_id);
     client.inserts.set(asks.inserts);
-    if !asks.previous {
-        client.affected_none.set(false);
-    }
+    client.finds.set(asks.finds);
     let past = Past {
         messages: asks.messages,
-        counts: asks.previous,
+        counts: asks.counts,
         insert_id: asks_insert_id,
         inserts: asks.inserts != Inserts::No,
     };
@@ -448,7 +457,8 @@ fn enter_kept(
     match pins::keep(worker, client, pin, None) {
         Ok(_) => {
             let alters = pin == Pin::Unreadable;
-            enter(worker, client, packet, upload, Asks { alters, ..Asks::default() });
+            let finds = if pin == Pin::Option { Finds::Nothing } else { Finds::default() };
+            enter(worker, client, packet, upload, Asks { alters, finds, ..Asks::default() });
         }
         Err(fault) => refuse(worker, client, upload, &fault),
     }
@@ -463,6 +473,7 @@ fn refuse(worker: &Rc<Worker>, client: &Rc<Client>, upload: Option<Passage>, fau
 /// Answers OK without asking the server.
 fn ok(client: &Client) {
     let status = client.session.borrow().status();
+    client.session.borrow_mut().counts.answer(0);
     let packet = OkPacket { status, ..OkPacket::EMPTY };
     outbox::in_spare(|out| {
         put_packet_with(out, 1, |out| packet.encode(OK, client.capabilities, out));
@@ -489,6 +500,25 @@ fn with_own_id(client: &Client, command: Option<Command>, packet: &[u8]) -> Opti
     let mut out = Vec::with_capacity(packet.len() + 16);
     put_packet(&mut out, 0, &[&payload[..text_at], &text[..]].concat());
     Some(out)
+}
+
+/// The packet with counts of rows in the place of the calls that ask for them, and what must still be asked.
+fn with_counts(
+    client: &Client,
+    text_at: usize,
+    packet: &[u8],
+    asked: Asked,
+) -> (Option<Vec<u8>>, Asked) {
+    let (head, text) = packet[HEADER..].split_at(text_at);
+    let session = client.session.borrow();
+    let on = client.link().map(|link| link.id);
+    let (text, left) = session.counts.put(text, session.dialect(), asked, on);
+    let packet = text.map(|text| {
+        let mut out = Vec::with_capacity(packet.len() + 32);
+        put_packet(&mut out, 0, &[head, &text[..]].concat());
+        out
+    });
+    (packet, left)
 }
 
 impl Client {

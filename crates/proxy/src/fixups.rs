@@ -61,6 +61,9 @@ const CLEAR: &str = "DO (SELECT 1 FROM (SELECT 1) flifo)";
 
 const NOTHING: &str = "DO 0";
 
+/// Behind rows, the count of those affected is −1.
+const ROWS: &str = "SELECT 0";
+
 const BEGIN: &str = "BEGIN";
 
 /// Nearly always none or one; that takes no memory.
@@ -85,7 +88,7 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
     let (session, state) = (client.session.borrow(), link.state.borrow());
     let own = session.insert_id;
     let needs_own = client.asks_insert_id.get() || client.inserts.get() == Inserts::Unreported;
-    let asks = needs_own || session.pin().is_some();
+    let asks = needs_own || (session.pin().is_some() && !client.asks_link.get());
     if client.asks_insert_id.get() && own == InsertId::Lost {
         return Lack::Past;
     }
@@ -96,11 +99,16 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
         return Lack::Answered(FixUp::query(Purpose::Capture(client.id), CAPTURE));
     }
     let needs_insert_id = asks && !own.is_on(state.id) && !state.insert_id.is(own);
-    let needs_clear =
-        client.messages.get() == Messages::AskedFor && session.diagnostics() == Diagnostics::None;
+    let needs_clear = client.messages.get() == Messages::AskedFor
+        && session.diagnostics() == Diagnostics::None
+        && !session.counts.is_clean(state.id);
+    // What clears messages affects no rows.
+    let affected = client.affected.get().or_else(|| {
+        let is_lost = needs_clear && client.asks_link.get() && session.counts.affected() < 0;
+        is_lost.then_some(session.counts.affected())
+    });
     let asked = must_ask(worker, client, own, &state);
-    let needs_more =
-        needs_insert_id || needs_clear || asked.is_some() || client.affected_none.get();
+    let needs_more = needs_insert_id || needs_clear || asked.is_some() || affected.is_some();
     if state.suits(&session) && !needs_more {
         return Lack::Nothing;
     }
@@ -130,8 +138,9 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
     if needs_clear {
         told.push(FixUp::query(Purpose::Clear, CLEAR));
     }
-    if client.affected_none.get() {
-        told.push(FixUp::query(Purpose::Nothing, NOTHING));
+    if let Some(affected) = affected {
+        let text = if affected < 0 { ROWS } else { NOTHING };
+        told.push(FixUp::query(Purpose::Nothing, text));
     }
     if session.has_begun() {
         told.push(FixUp::query(Purpose::Begin, BEGIN));
@@ -196,8 +205,11 @@ fn is_accepted(worker: &Worker, fix_up: &FixUp) -> bool {
 
 /// Sends what goes ahead of this client's statement.
 pub(crate) fn send_for(client: &Client, link: &Link, fix_up: FixUp) {
-    if fix_up.purpose == Purpose::Begin {
-        client.session.borrow_mut().tell_begin();
+    match fix_up.purpose {
+        Purpose::Begin => client.session.borrow_mut().tell_begin(),
+        // These count rows of their own.
+        Purpose::Clear | Purpose::Nothing => client.session.borrow_mut().counts.lose(link.id),
+        _ => {}
     }
     send(link, fix_up);
 }

@@ -170,6 +170,7 @@ pub(crate) fn answered(worker: &Rc<Worker>, answer: Answer) {
             worker.buffers.forget(killer.held.take());
             let mut payload = Vec::new();
             let status = killer.session.borrow().status();
+            killer.session.borrow_mut().counts.answer(0);
             OkPacket { status, ..OkPacket::EMPTY }.encode(OK, killer.capabilities, &mut payload);
             let mut out = Vec::new();
             put_packet(&mut out, 1, &payload);

@@ -153,7 +153,7 @@ fn send_pooled(
     command: Command,
     packet: &mut [u8],
 ) {
-    client.affected_none.set(false);
+    client.affected.set(None);
     if client.leaves.get() == Leaves::Anything {
         link.soiled.set(true);
     }

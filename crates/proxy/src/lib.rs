@@ -38,6 +38,7 @@ mod prove;
 mod proxy_protocol;
 mod replies;
 mod resets;
+mod rewrite;
 mod road;
 mod rsa;
 mod run;

@@ -103,7 +103,7 @@ pub(crate) enum Purpose {
     Variables,
     /// The link forgets the messages of other clients' statements.
     Clear,
-    /// No rows are affected.
+    /// No rows are affected, or some are sent.
     Nothing,
     /// A transaction begins.
     Begin,
@@ -210,6 +210,10 @@ impl Link {
 
     /// Gives the link to a client.
     pub(crate) fn hold_for(self: &Rc<Self>, client: &Rc<Client>) {
+        let last = std::mem::replace(&mut self.state.borrow_mut().last_client, client.id);
+        if last != client.id {
+            client.session.borrow_mut().counts.lose(self.id);
+        }
         *self.holder.borrow_mut() = Some(Rc::clone(client));
         *client.link.borrow_mut() = Some(Rc::clone(self));
     }
@@ -223,7 +227,6 @@ impl Link {
     pub(crate) fn release(&self) {
         if let Some(client) = self.holder.take() {
             client.link.take();
-            self.state.borrow_mut().last_client = client.id;
         }
     }
 

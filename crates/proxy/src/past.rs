@@ -7,6 +7,7 @@
 
 use std::rc::Rc;
 
+use engine::counts::Asked;
 use engine::insert_id::InsertId;
 use engine::session::{Diagnostics, Messages};
 
@@ -21,7 +22,7 @@ use crate::worker::Worker;
 #[derive(Clone, Copy)]
 pub(crate) struct Past {
     pub(crate) messages: Messages,
-    pub(crate) counts: bool,
+    pub(crate) counts: Asked,
     pub(crate) insert_id: bool,
     /// It may get another insert id, of which its old one must be told.
     pub(crate) inserts: bool,
@@ -44,7 +45,7 @@ pub(crate) fn find(worker: &Rc<Worker>, client: &Rc<Client>, past: Past) -> Foun
             "the messages of its last statement were on a link that somebody waited for",
         );
     }
-    if past.counts && !claim(worker, client, |link| link.state.borrow().last_client == client.id) {
+    if !find_counts(worker, client, past.counts) {
         return nowhere(
             "another client has used the link of the statement before, which has counted",
         );
@@ -54,6 +55,28 @@ pub(crate) fn find(worker: &Rc<Worker>, client: &Rc<Client>, past: Past) -> Foun
         Found::Nowhere(_) if !past.insert_id => Found::Here,
         found => found,
     }
+}
+
+/// Finds the link that has counted; or says what it is to be told, as far as links can be told counts.
+fn find_counts(worker: &Rc<Worker>, client: &Rc<Client>, asked: Asked) -> bool {
+    client.affected.set(None);
+    client.asks_link.set(false);
+    if asked == Asked::default() {
+        return true;
+    }
+    let counts = client.session.borrow().counts;
+    let has_them = |link: &Rc<Link>| counts.are_on(asked, link.id);
+    let is_it = |link: &Rc<Link>| link.state.borrow().last_client == client.id && has_them(link);
+    let is_here = match client.link() {
+        Some(link) => has_them(&link),
+        None => claim(worker, client, is_it),
+    };
+    client.asks_link.set(is_here);
+    let can_be_told = !asked.found && matches!(counts.affected(), -1 | 0);
+    if !is_here && can_be_told {
+        client.affected.set(Some(counts.affected()));
+    }
+    is_here || can_be_told
 }
 
 /// A client whose command was held until its last insert id is known goes on.

@@ -3,19 +3,17 @@
 //! A link that has become free is refilled from the waiting line *before* the finished reply is written to its
 //! client, so that the server has its next statement already while the last one's client is being served.
 
-use std::cell::RefCell;
 use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 
 use engine::intent::Sets;
 use engine::pin::Pin;
-use wire::capability::Capabilities;
-use wire::frame::{HEADER, put_packet_with};
+use engine::session::{Diagnostics, Messages};
+use wire::frame::HEADER;
 use wire::passage::{Passage, Until};
 use wire::reply::{Kind as Packet, Step};
 use wire::response::{EOF, EofPacket, OkPacket, Status};
-use wire::tracker::{Change, Changes, put_change};
 
 use crate::admit;
 use crate::ahead;
@@ -27,6 +25,7 @@ use crate::links::{Flight, Link, Purpose};
 use crate::login_schema;
 use crate::prepared;
 use crate::resets;
+use crate::rewrite;
 use crate::worker::Worker;
 
 /// A reply that has ended, whose last bytes are still to be written to its client.
@@ -238,7 +237,12 @@ fn inspect(
         }
         Packet::Eof => {
             if let Ok(eof) = EofPacket::decode(&packet[HEADER..]) {
-                client.session.borrow_mut().see_status(eof.status);
+                let mut session = client.session.borrow_mut();
+                session.see_status(eof.status);
+                if flight.purpose == Purpose::Statement {
+                    session.counts.see_affected(-1, link.id);
+                }
+                drop(session);
                 prepared::see_status(&client, eof.status);
             }
         }
@@ -327,47 +331,11 @@ fn see_ok(
     if let Some(pin) = pin.filter(|_| !link.soiled.get()) {
         worker.count_pin(client, pin, None);
     }
-    rewrite_ok(ok, packet, client.capabilities, &worker.scratch)
+    let is_end_of_rows = packet[HEADER] == EOF;
+    let affected = if is_end_of_rows { -1 } else { ok.affected_rows as i64 };
+    client.session.borrow_mut().counts.see_affected(affected, link.id);
+    rewrite::ok(ok, packet, client.capabilities, &worker.scratch)
 }
-
-/// The OK packet as the client would have got it: without what only Flifo asked the server to report.
-fn rewrite_ok(
-    ok: &OkPacket<'_>,
-    packet: &[u8],
-    capabilities: Capabilities,
-    scratch: &RefCell<Vec<u8>>,
-) -> Option<Vec<u8>> {
-    // MariaDB reports now and then that nothing has changed.
-    if ok.changes.is_empty() && !ok.status.has(Status::STATE_CHANGED) {
-        return None;
-    }
-    let mut changes = Vec::new();
-    for change in Changes::new(ok.changes).flatten() {
-        match change {
-            Change::Schema(_) => put_change(&mut changes, change),
-            Change::Variable { name, .. } if TRACKED.contains(&name) => {
-                put_change(&mut changes, change);
-            }
-            _ => {}
-        }
-    }
-    // Statements in a transaction report that they are: no allocation for each.
-    let mut out = scratch.take();
-    out.clear();
-    put_packet_with(&mut out, packet[HEADER - 1], |out| {
-        OkPacket { changes: &changes, ..*ok }.encode(packet[HEADER], capabilities, out);
-    });
-    Some(out)
-}
-
-/// The variables that servers report to whoever asks for session tracking, by default.
-const TRACKED: [&[u8]; 5] = [
-    b"autocommit",
-    b"character_set_client",
-    b"character_set_connection",
-    b"character_set_results",
-    b"time_zone",
-];
 
 /// A reply has ended: what follows is started. The answer is what is left to be written.
 fn finish(
@@ -414,8 +382,13 @@ fn finish(
             prepared::over(worker, &client, link, &flight);
             if flight.failed {
                 see_error(worker, &client, flight.sets);
+                client.session.borrow_mut().counts.see_affected(-1, link.id);
             }
             let mut session = client.session.borrow_mut();
+            if flight.purpose == Purpose::Statement {
+                let rows = (!flight.failed).then(|| flight.follower.rows());
+                session.counts.see_found(client.finds.get(), rows, link.id);
+            }
             if flight.inserts.is_unreported(flight.failed) {
                 session.see_unreported_insert(client.id, &mut link.state.borrow_mut());
             }
@@ -424,6 +397,9 @@ fn finish(
                 session.variables.set(assigns, link.state.borrow().settings());
             }
             session.see_messages(flight.warnings, flight.failed, flight.messages);
+            if flight.messages == Messages::Go && session.diagnostics() == Diagnostics::None {
+                session.counts.see_clean(link.id);
+            }
         }
         if fixups::waits_for_probe(link, &client, flight.slot) {
             return Some(Settled { client, tail, then: Then::More });

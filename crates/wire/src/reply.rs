@@ -173,14 +173,14 @@ impl Follower {
         self.phase == Phase::Done && self.is_between_packets() && self.owed == Owed::Nothing
     }
 
+    /// How many rows have passed by.
+    pub const fn rows(&self) -> u64 {
+        self.rows
+    }
+
     /// Whether any of the reply has been followed.
     pub const fn has_begun(&self) -> bool {
         self.begun
-    }
-
-    /// How many rows have been followed.
-    pub const fn rows(&self) -> u64 {
-        self.rows
     }
 
     /// Whether the last byte seen ended a packet, so that a packet of Flifo's own could follow.

@@ -128,6 +128,31 @@ fn what_is_set_for_one_statement_hides_nothing_of_it() {
 }
 
 #[test]
+fn what_a_statement_finds_is_known_of_plain_ones() {
+    use Finds::{Anew, Nothing, Rows, Unknown};
+    for (text, finds) in [
+        ("SELECT a, b FROM t WHERE a IN (1, 2) ORDER BY a, b LIMIT 2", Rows),
+        ("SET NAMES utf8mb4", Nothing),
+        ("COMMIT", Nothing),
+        ("USE a", Nothing),
+        ("SHOW WARNINGS LIMIT 1", Nothing),
+        ("SHOW COUNT(*) ERRORS", Unknown),
+        ("SELECT SQL_CALC_FOUND_ROWS a FROM t LIMIT 1", Anew),
+        ("SELECT a FROM t LIMIT 1, 2", Anew),
+        ("SELECT a FROM t LIMIT 2 OFFSET 1", Anew),
+        ("SELECT a FROM t UNION SELECT 2", Anew),
+        ("SELECT (SELECT 1)", Anew),
+        ("SELECT a FROM t FOR UPDATE", Anew),
+        ("SET sql_mode = (SELECT 1)", Unknown),
+        ("SELECT 1; SELECT 2", Unknown),
+        ("SHOW TABLES", Unknown),
+        ("UPDATE t SET a = 1", Unknown),
+    ] {
+        assert_eq!(read(text).finds, finds, "{text}");
+    }
+}
+
+#[test]
 fn who_may_make_an_insert_id_is_known() {
     use Inserts::{No, Reported, Unreported};
     for (text, inserts) in [
@@ -153,8 +178,15 @@ fn the_past_is_asked_for_by_name() {
     assert!(read("SELECT LAST_INSERT_ID()").asks_insert_id);
     assert!(read("SELECT @@identity").asks_insert_id);
     assert_eq!(read("SELECT LAST_INSERT_ID( )").pin, None);
-    for text in ["SELECT ROW_COUNT()", "SELECT FOUND_ROWS()"] {
-        assert!(read(text).asks_previous, "{text}");
+    for (text, affected, found) in [
+        ("SELECT ROW_COUNT()", true, false),
+        ("SELECT FOUND_ROWS()", false, true),
+        ("INSERT INTO t VALUES (ROW_COUNT(), FOUND_ROWS())", true, true),
+        ("GET DIAGNOSTICS @x = ROW_COUNT", true, false),
+        ("SET STATEMENT a = 1 FOR SELECT ROW_COUNT()", true, false),
+        ("UPDATE t SET a = 1; SELECT ROW_COUNT(), FOUND_ROWS()", false, false),
+    ] {
+        assert_eq!(read(text).counts, Asked { affected, found }, "{text}");
     }
     for (text, messages) in [
         ("SHOW WARNINGS", Messages::AskedFor),

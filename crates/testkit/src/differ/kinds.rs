@@ -48,9 +48,11 @@ pub(super) const TOPICS: &[&[Topic]] = &[
 
 /// Words of kinds that Flifo is known to answer otherwise, and why. Whoever changes that takes them off.
 pub(super) const UNSETTLED: &[(&str, &str)] = &[
-    ("COUNT()", "counts of the statement before are refused, or wrong behind a fix-up"),
-    ("FOUND_ROWS", "see above"),
-    ("SHOW WARNINGS", "refused when another client has used the link"),
+    ("FOUND_ROWS", "refused where neither the reply nor a link tells it"),
+    (
+        "SHOW WARNINGS",
+        "refused if the messages were on a link that somebody waited for, or are Flifo's own",
+    ),
     ("SHOW ERRORS", "see above"),
     ("SHOW COUNT", "see above"),
     ("_count", "see above"),

@@ -100,17 +100,30 @@ fn a_link_that_is_kept_for_messages_goes_to_who_waits() {
 
 #[test]
 fn counts_are_those_of_the_client_or_unknown() {
-    let (_shared, mut one, mut other) = pair("past_counts");
+    let (shared, mut one, mut other) = pair("past_counts");
+    assert_eq!(ok(&mut other, "SELECT ROW_COUNT(), FOUND_ROWS()"), "0 0");
     ok(&mut one, "INSERT INTO t (b) VALUES (1), (2)");
+    ok(&mut other, "SELECT 1");
     assert_eq!(ok(&mut one, "SELECT ROW_COUNT()"), "2");
-    ok(&mut one, "SELECT b FROM t");
-    assert_eq!(ok(&mut one, "SELECT FOUND_ROWS()"), "2");
+    ok(&mut one, "SELECT b FROM t LIMIT 2");
+    ok(&mut other, "SELECT 1");
+    assert_eq!(ok(&mut one, "SELECT FOUND_ROWS(), ROW_COUNT() AS n"), "2 -1");
     ok(&mut one, "UPDATE t SET b = 5");
     ok(&mut other, "SELECT 1");
-    assert_eq!(fails(&mut one, "SELECT ROW_COUNT()"), 1105);
+    ok(&mut one, "INSERT INTO t (b) VALUES (ROW_COUNT() + 1)");
+    assert_eq!(ok(&mut one, "SELECT b FROM t ORDER BY a DESC LIMIT 1"), "3");
+    fails(&mut one, "SELECT nothing");
     ok(&mut one, "BEGIN");
-    assert_eq!(ok(&mut other, "SELECT 1"), "1");
+    assert_eq!(ok(&mut one, "SELECT ROW_COUNT()"), "0");
     ok(&mut one, "COMMIT");
+    // The link does not know any more, and a number in its place would name the column otherwise.
+    ok(&mut one, "UPDATE t SET b = 6");
+    ok(&mut other, "SELECT 1");
+    assert_eq!(fails(&mut one, "SELECT ROW_COUNT() + 0"), 1105);
+    ok(&mut one, "SELECT b FROM t LIMIT 1, 1");
+    ok(&mut other, "SELECT 1");
+    assert_eq!(fails(&mut one, "SELECT FOUND_ROWS()"), 1105, "rows that were left out count");
+    assert_eq!(shared.end()("links_opened"), 1);
 }
 
 #[test]

@@ -1,0 +1,237 @@
+//! `ROW_COUNT()` and `FOUND_ROWS()` of clients that share links.
+//!
+//! Replies tell the first one, and often the second. So where the link of the statement before has gone to somebody
+//! else, the numbers stand in the text in the place of the calls, written so that the server gives the column the same
+//! name, type and length. Where that cannot be done, the link must be the same, and unused since.
+
+use wire::lex::{Dialect, Lexer, Token};
+
+use crate::calls::{self, Place};
+
+/// What a statement does to `FOUND_ROWS()`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Finds {
+    /// It stays, or becomes anything.
+    #[default]
+    Unknown,
+    /// It becomes something, unless the statement fails; the link knows.
+    Anew,
+    /// It stays what it was.
+    Nothing,
+    /// It is the number of rows in the reply.
+    Rows,
+}
+
+/// The counts of one session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    affected: i64,
+    /// The link that counts the same; none if Flifo has answered itself.
+    affected_on: Option<u64>,
+    found: Option<u64>,
+    found_on: Option<u64>,
+    /// The link that surely has no messages, not even somebody else's.
+    clean: Option<u64>,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self { affected: 0, affected_on: None, found: Some(0), found_on: None, clean: None }
+    }
+}
+
+/// Which counts a statement asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    pub affected: bool,
+    pub found: bool,
+}
+
+impl Counts {
+    /// A reply has told how many rows were affected; −1 if it is rows, or an error.
+    pub const fn see_affected(&mut self, affected: i64, link: u64) {
+        self.affected = affected;
+        self.affected_on = Some(link);
+    }
+
+    /// Flifo has answered in the server's place.
+    pub const fn answer(&mut self, affected: i64) {
+        self.affected = affected;
+        self.affected_on = None;
+    }
+
+    /// A statement has ended, with so many rows; `None`: it has failed.
+    pub fn see_found(&mut self, finds: Finds, rows: Option<u64>, link: u64) {
+        match (finds, rows) {
+            // What fails before it has selected anything has found nothing.
+            (Finds::Nothing, _) | (Finds::Rows, None) => {}
+            (Finds::Rows, Some(rows)) => (self.found, self.found_on) = (Some(rows), Some(link)),
+            (Finds::Anew, Some(_)) => (self.found, self.found_on) = (None, Some(link)),
+            // If it has stayed, then the link has it only if it had it before.
+            (Finds::Unknown | Finds::Anew, _) => {
+                self.found = None;
+                self.found_on = self.found_on.filter(|on| *on == link);
+            }
+        }
+    }
+
+    /// Somebody else has used this link, or it has run something between this client's statements.
+    pub fn lose(&mut self, link: u64) {
+        self.affected_on = self.affected_on.filter(|on| *on != link);
+        self.found_on = self.found_on.filter(|on| *on != link);
+        self.clean = self.clean.filter(|on| *on != link);
+    }
+
+    /// A statement has cleared the messages on this link, and has left none.
+    pub const fn see_clean(&mut self, link: u64) {
+        self.clean = Some(link);
+    }
+
+    pub fn is_clean(&self, link: u64) -> bool {
+        self.clean == Some(link)
+    }
+
+    pub const fn affected(&self) -> i64 {
+        self.affected
+    }
+
+    /// Whether this link can answer, if nobody else has used it since.
+    pub fn are_on(&self, asked: Asked, link: u64) -> bool {
+        (!asked.affected || self.affected_on == Some(link))
+            && (!asked.found || self.found_on == Some(link))
+    }
+
+    /// The text with its calls replaced by numbers, and what is still to be asked. `on`: the link that it goes to,
+    /// which need not be told what it knows.
+    pub fn put(
+        &self,
+        text: &[u8],
+        dialect: Dialect,
+        asked: Asked,
+        on: Option<u64>,
+    ) -> (Option<Vec<u8>>, Asked) {
+        let knows = |asked| on.is_some_and(|link| self.are_on(asked, link));
+        let affected = asked.affected && !knows(Asked { affected: true, found: false });
+        let found = asked.found && !knows(Asked { affected: false, found: true });
+        let (mut left, mut missed) = (asked, false);
+        let places = places(text, dialect);
+        let replaced = calls::replace(text, dialect, |name, place| {
+            let number = match () {
+                () if affected && name.eq_ignore_ascii_case(b"ROW_COUNT") => {
+                    left.affected = false;
+                    Some(self.affected)
+                }
+                () if found && name.eq_ignore_ascii_case(b"FOUND_ROWS") => {
+                    left.found = false;
+                    self.found.and_then(|rows| i64::try_from(rows).ok())
+                }
+                () => return None,
+            };
+            let number = number.filter(|_| places.allow(place));
+            missed |= number.is_none();
+            // As long as the function's own column.
+            Some(format!("CAST('{:021}' AS SIGNED)", number?))
+        });
+        if missed { (None, asked) } else { (replaced, left) }
+    }
+}
+
+/// Where in a statement a number does not change the names of columns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Places {
+    Items,
+    Everywhere,
+    Nowhere,
+}
+
+impl Places {
+    fn allow(self, place: Place) -> bool {
+        match self {
+            Self::Items => place == Place::Item,
+            Self::Everywhere => true,
+            Self::Nowhere => false,
+        }
+    }
+}
+
+fn places(text: &[u8], dialect: Dialect) -> Places {
+    let mut lexer = Lexer::new(text, dialect);
+    let first = lexer.next();
+    let is = |word: &str| first.is_some_and(|token| token.is_word(word));
+    // What comes behind a semicolon asks for what comes before it.
+    let is_single = lexer.all(|token| token != Token::Symbol(b';'));
+    if is("SELECT") {
+        Places::Items
+    } else if is_single && ["INSERT", "REPLACE", "UPDATE", "DELETE", "DO"].into_iter().any(is) {
+        Places::Everywhere
+    } else {
+        Places::Nowhere
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOTH: Asked = Asked { affected: true, found: true };
+    const AFFECTED: Asked = Asked { affected: true, found: false };
+
+    fn put(counts: &Counts, text: &str, asked: Asked, on: Option<u64>) -> (Option<String>, Asked) {
+        let (text, left) = counts.put(text.as_bytes(), Dialect::default(), asked, on);
+        (text.map(|text| String::from_utf8(text).unwrap()), left)
+    }
+
+    #[test]
+    fn numbers_stand_in_the_place_of_calls() {
+        let mut counts = Counts::default();
+        counts.see_affected(-1, 7);
+        let text = "SELECT CAST('-00000000000000000001' AS SIGNED) AS `ROW_COUNT()`, 1";
+        let done = (Some(text.to_owned()), Asked::default());
+        assert_eq!(put(&counts, "SELECT ROW_COUNT(), 1", AFFECTED, None), done);
+        assert_eq!(put(&counts, "SELECT ROW_COUNT(), 1", AFFECTED, Some(8)), done);
+        assert_eq!(put(&counts, "SELECT ROW_COUNT(), 1", AFFECTED, Some(7)), (None, AFFECTED));
+        let text = "INSERT INTO t VALUES (CAST('000000000000000000012' AS SIGNED) + 1)";
+        counts.answer(12);
+        let put_in = put(&counts, "INSERT INTO t VALUES (ROW_COUNT() + 1)", AFFECTED, Some(7));
+        assert_eq!(put_in, (Some(text.to_owned()), Asked::default()));
+    }
+
+    #[test]
+    fn what_would_be_named_otherwise_is_asked_of_the_link() {
+        for text in [
+            "SELECT ROW_COUNT() + 1",
+            "SELECT 1 + ROW_COUNT()",
+            "CREATE VIEW v AS SELECT ROW_COUNT()",
+            "INSERT INTO t VALUES (1); SELECT ROW_COUNT()",
+        ] {
+            assert_eq!(put(&Counts::default(), text, AFFECTED, None), (None, AFFECTED), "{text}");
+        }
+    }
+
+    #[test]
+    fn rows_found_are_told_if_they_are_known() {
+        let mut counts = Counts::default();
+        counts.see_found(Finds::Rows, Some(3), 7);
+        counts.see_found(Finds::Nothing, Some(0), 8);
+        let text = "SELECT CAST('000000000000000000003' AS SIGNED) AS `FOUND_ROWS()`";
+        let asked = Asked { affected: false, found: true };
+        assert_eq!(put(&counts, "SELECT FOUND_ROWS()", asked, None).0.as_deref(), Some(text));
+        for (finds, rows) in [(Finds::Unknown, Some(3)), (Finds::Anew, None)] {
+            let mut counts = counts;
+            counts.see_found(Finds::Rows, None, 9);
+            assert_eq!(put(&counts, "SELECT FOUND_ROWS()", asked, None).0.as_deref(), Some(text));
+            counts.see_found(finds, rows, 9);
+            assert_eq!(put(&counts, "SELECT FOUND_ROWS()", asked, None), (None, asked));
+            assert!(!counts.are_on(asked, 9) && !counts.are_on(asked, 7), "of others");
+            counts.see_found(Finds::Anew, Some(1), 9);
+            counts.see_found(finds, rows, 9);
+            assert!(counts.are_on(asked, 9) && !counts.are_on(BOTH, 9));
+            counts.lose(8);
+            assert!(counts.are_on(asked, 9));
+            counts.see_clean(9);
+            assert!(counts.is_clean(9) && !counts.is_clean(8));
+            counts.lose(9);
+            assert!(!counts.are_on(asked, 9) && !counts.is_clean(9));
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Packets of the server's as clients must see them. Does not learn from them.
+
+use std::cell::RefCell;
+
+use wire::capability::Capabilities;
+use wire::frame::{HEADER, put_packet_with};
+use wire::response::{OkPacket, Status};
+use wire::tracker::{Change, Changes, put_change};
+
+/// The OK packet as the client would have got it: without what only Flifo asked the server to report.
+pub(crate) fn ok(
+    ok: &OkPacket<'_>,
+    packet: &[u8],
+    capabilities: Capabilities,
+    scratch: &RefCell<Vec<u8>>,
+) -> Option<Vec<u8>> {
+    // MariaDB reports now and then that nothing has changed.
+    if ok.changes.is_empty() && !ok.status.has(Status::STATE_CHANGED) {
+        return None;
+    }
+    let mut changes = Vec::new();
+    for change in Changes::new(ok.changes).flatten() {
+        match change {
+            Change::Schema(_) => put_change(&mut changes, change),
+            Change::Variable { name, .. } if TRACKED.contains(&name) => {
+                put_change(&mut changes, change);
+            }
+            _ => {}
+        }
+    }
+    // Statements in a transaction report that they are: no allocation for each.
+    let mut out = scratch.take();
+    out.clear();
+    put_packet_with(&mut out, packet[HEADER - 1], |out| {
+        OkPacket { changes: &changes, ..*ok }.encode(packet[HEADER], capabilities, out);
+    });
+    Some(out)
+}
+
+/// The variables that servers report to whoever asks for session tracking, by default.
+const TRACKED: [&[u8]; 5] = [
+    b"autocommit",
+    b"character_set_client",
+    b"character_set_connection",
+    b"character_set_results",
+    b"time_zone",
+];
