@@ -111,6 +111,10 @@ impl LinkState {
         if name == b"statement_id" {
             return None;
         }
+        // What Flifo asks for on each link.
+        if name == b"session_track_system_variables" && value == b"*" {
+            return None;
+        }
         match self.settings.after(name, value) {
             Ok(Some(settings)) => {
                 self.settings = interned.intern(settings);

@@ -27,6 +27,8 @@ pub struct Session {
     pub settings: Option<Rc<Settings>>,
     /// User variables that any link can be told.
     pub variables: Variables,
+    /// It has asked for reports on other variables than servers report by default, and is told of all.
+    told_of_all: bool,
     status: Status,
     /// The status flags of a session that has done nothing yet.
     fresh: Status,
@@ -198,6 +200,11 @@ impl Session {
         Dialect { backslash_escapes: !self.status.has(Status::NO_BACKSLASH_ESCAPES) }
     }
 
+    /// Whether it is told of all variables that change, rather than of those that any client is.
+    pub const fn is_told_of_all(&self) -> bool {
+        self.told_of_all
+    }
+
     /// The status flags that a new session has.
     pub const fn fresh_status(&self) -> Status {
         self.fresh
@@ -239,6 +246,11 @@ impl Session {
             self.insert_id = link.see_insert(client, Some(ok.insert_id), self.insert_id);
         }
         let mut reason = link.see(ok, interned);
+        if sets.is_some_and(|sets| sets.tracks) {
+            // What it has set is asked for behind it, as it may have ended the reports.
+            self.told_of_all = true;
+            reason = None;
+        }
         let mut schema_changed = false;
         for change in Changes::new(ok.changes) {
             match change {

@@ -66,6 +66,9 @@ const ROWS: &str = "SELECT 0";
 
 const BEGIN: &str = "BEGIN";
 
+/// Ends what a client has made of its link's reports.
+const REPORT: &str = "SET session_track_system_variables='*'";
+
 /// Nearly always none or one; that takes no memory.
 pub(crate) type FixUps = SmallVec<[FixUp; 2]>;
 
@@ -255,7 +258,7 @@ pub(crate) fn probe(
     link: &Link,
     text: Option<&[u8]>,
 ) -> Option<FixUp> {
-    let sets = client.sets.get().filter(|sets| !sets.unreported.is_empty())?;
+    let sets = client.sets.get().filter(|sets| sets.tracks || !sets.unreported.is_empty())?;
     // Whatever a pinned client sets goes with its link.
     if client.session.borrow().pin().is_some() {
         return None;
@@ -267,7 +270,16 @@ pub(crate) fn probe(
         link.flights.borrow_mut().back_mut()?.collation = Some(collation);
         return None;
     }
-    let probe = link.state.borrow().settings().probe(sets.unreported);
+    let state = link.state.borrow();
+    let settings = state.settings();
+    let probe = if sets.tracks {
+        // Some of it may have been set behind the end of the reports.
+        let all = settings.probe(settings.all());
+        all.and_then(|text| Some(format!("{REPORT}, {}", text.strip_prefix("SET ")?)))
+    } else {
+        settings.probe(sets.unreported)
+    };
+    drop(state);
     let Some(body) = probe else {
         worker.pin(client, Pin::Set);
         return None;

@@ -25,7 +25,7 @@ use crate::links::{Flight, Link, Purpose};
 use crate::login_schema;
 use crate::prepared;
 use crate::resets;
-use crate::rewrite;
+use crate::rewrite::{self, Listens};
 use crate::worker::Worker;
 
 /// A reply that has ended, whose last bytes are still to be written to its client.
@@ -333,8 +333,11 @@ fn see_ok(
     }
     let is_end_of_rows = packet[HEADER] == EOF;
     let affected = if is_end_of_rows { -1 } else { ok.affected_rows as i64 };
-    client.session.borrow_mut().counts.see_affected(affected, link.id);
-    rewrite::ok(ok, packet, client.capabilities, &worker.scratch)
+    let mut session = client.session.borrow_mut();
+    session.counts.see_affected(affected, link.id);
+    let listens = if session.is_told_of_all() { Listens::ToAll } else { Listens::ToUsual };
+    drop(session);
+    rewrite::ok(ok, packet, client.capabilities, listens, &worker.scratch)
 }
 
 /// A reply has ended: what follows is started. The answer is what is left to be written.

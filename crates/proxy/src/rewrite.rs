@@ -7,11 +7,21 @@ use wire::frame::{HEADER, put_packet_with};
 use wire::response::{OkPacket, Status};
 use wire::tracker::{Change, Changes, put_change};
 
+/// Which changes of variables a client is told of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Listens {
+    /// Those that servers report by default.
+    ToUsual,
+    /// It has asked for more, and is told of all.
+    ToAll,
+}
+
 /// The OK packet as the client would have got it: without what only Flifo asked the server to report.
 pub(crate) fn ok(
     ok: &OkPacket<'_>,
     packet: &[u8],
     capabilities: Capabilities,
+    listens: Listens,
     scratch: &RefCell<Vec<u8>>,
 ) -> Option<Vec<u8>> {
     // MariaDB reports now and then that nothing has changed.
@@ -22,7 +32,9 @@ pub(crate) fn ok(
     for change in Changes::new(ok.changes).flatten() {
         match change {
             Change::Schema(_) => put_change(&mut changes, change),
-            Change::Variable { name, .. } if TRACKED.contains(&name) => {
+            Change::Variable { name, .. }
+                if listens == Listens::ToAll || TRACKED.contains(&name) =>
+            {
                 put_change(&mut changes, change);
             }
             _ => {}

@@ -19,6 +19,9 @@ pub struct Sets {
     pub is_names: bool,
     /// What it does to the character set of results.
     pub results: Results,
+    /// It asks for reports on other variables than a link's server must report: behind it, the link's reports must be
+    /// asked for again, and all that it may have set without a report.
+    pub tracks: bool,
     /// How many assignments it has.
     pub count: u8,
 }
@@ -158,6 +161,10 @@ impl SetReader {
     fn variable(&mut self, scope: Scope, name: &[u8]) -> Option<Pin> {
         self.count(Step::Operator);
         if scope == Scope::Global {
+            return None;
+        }
+        if name.eq_ignore_ascii_case(b"session_track_system_variables") {
+            self.sets.tracks = true;
             return None;
         }
         self.passing_mode |= self.for_statement && name.eq_ignore_ascii_case(b"sql_mode");

@@ -286,6 +286,17 @@ fn known_variables_are_set_without_a_pin() {
 }
 
 #[test]
+fn a_client_may_ask_for_reports() {
+    let text = "SET sql_mode=CONCAT(@@sql_mode,',ANSI'),session_track_system_variables = \
+        CONCAT(@@global.session_track_system_variables,',tx_isolation'),NAMES utf8mb4";
+    let sets = read(text).sets.expect("is nothing else");
+    assert!(sets.tracks && sets.count == 3);
+    assert!(read("SET @@Session_Track_System_Variables=''").sets.is_some_and(|sets| sets.tracks));
+    assert!(read("SET GLOBAL session_track_system_variables=''").sets.is_some_and(|it| !it.tracks));
+    check("SET session_track_schema=OFF", Some(Pin::Set));
+}
+
+#[test]
 fn only_names_alone_depend_on_nothing_else() {
     for (text, is_names) in [
         ("SET NAMES utf8mb4", true),

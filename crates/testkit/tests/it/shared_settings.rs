@@ -49,6 +49,31 @@ fn each_client_keeps_its_settings_and_nobody_the_link() {
 }
 
 #[test]
+fn whoever_asks_for_reports_ends_none_of_those_that_flifo_needs() {
+    let shared = Shared::start("settings_reports");
+    let mut other = shared.client();
+    let look = format!("{LOOK}, @@session.lc_time_names");
+    let before = ok(&mut other, &look);
+    for ask in [
+        // As MariaDB's Connector/J does.
+        "SET sql_mode=CONCAT(@@sql_mode,',STRICT_TRANS_TABLES'),session_track_system_variables = \
+         CONCAT(@@global.session_track_system_variables,',tx_isolation'),NAMES latin1",
+        "SET @@session_track_system_variables='', wait_timeout=1234",
+        "SET wait_timeout=1234, session_track_system_variables='', lc_time_names='it_IT'",
+    ] {
+        let (mut client, mut direct) = (shared.client(), shared.direct());
+        for text in [ask, "SET SESSION lc_time_names='de_DE', foreign_key_checks=0"] {
+            ok(&mut client, text);
+            ok(&mut direct, text);
+            assert_eq!(ok(&mut other, &look), before, "{ask}");
+            assert_eq!(ok(&mut client, &look), ok(&mut direct, &look), "{ask}");
+        }
+        assert_ne!(ok(&mut client, &look), before);
+    }
+    assert_eq!(shared.end()("pins."), 0);
+}
+
+#[test]
 fn a_statement_runs_under_its_clients_settings_the_first_time_already() {
     let shared = Shared::start("settings_first");
     let (mut one, mut other) = (shared.client(), shared.client());
