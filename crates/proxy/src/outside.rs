@@ -23,7 +23,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Mutex, Semaphore};
 
-use crate::config::{Instructions, Listen};
+use crate::config::{Console, Http, Instructions, Listen};
 use crate::listener::{self, Audience, Listener};
 use crate::worker::Shared;
 
@@ -54,12 +54,12 @@ pub(crate) struct Outside {
 
 /// Binds what the plan names. What nobody has asked for may fail.
 pub(crate) fn bind(plan: &crate::config::Plan) -> Result<Doors, (Listen, io::Error)> {
-    let bind = |written: bool, listeners: Vec<Listen>, what: &str| {
+    let bind = |listeners: &[Listen], default: &[Listen], what: &str| {
         let mut bound = Vec::new();
         for listen in listeners {
-            match listener::bind(&listen, BACKLOG, Audience::Owner) {
+            match listener::bind(listen, BACKLOG, Audience::Owner) {
                 Ok(listener) => bound.push(listener),
-                Err(error) if written => return Err((listen, error)),
+                Err(error) if listeners != default => return Err((listen.clone(), error)),
                 Err(error) => {
                     tracing::warn!(%listen, %error, "{what} is not there: its default address is taken");
                 }
@@ -67,9 +67,10 @@ pub(crate) fn bind(plan: &crate::config::Plan) -> Result<Doors, (Listen, io::Err
         }
         Ok(bound)
     };
+    let (console, http) = (Console::default().listen, Http::default().listen);
     Ok(Doors {
-        console: bind(plan.console.listen.is_some(), plan.console.listeners(), "the console")?,
-        http: bind(plan.http.listen.is_some(), plan.http.listeners(), "the HTTP port")?,
+        console: bind(&plan.console.listen, &console, "the console")?,
+        http: bind(&plan.http.listen, &http, "the HTTP port")?,
     })
 }
 

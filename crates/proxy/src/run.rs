@@ -76,8 +76,8 @@ pub fn run(
             Err(_) => return Err(RunError::Panicked),
         }
     }
-    let doors = [shared.plan.console.listeners(), shared.plan.http.listeners()].concat();
-    for listen in shared.plan.listen.iter().chain(&doors) {
+    let plan = &shared.plan;
+    for listen in plan.listen.iter().chain(&plan.console.listen).chain(&plan.http.listen) {
         if let Listen::Unix(path) = listen {
             // It may be gone already.
             let _ = std::fs::remove_file(path);

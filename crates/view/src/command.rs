@@ -90,11 +90,7 @@ pub fn read(text: &[u8]) -> Result<Command, String> {
     let command = match first.to_ascii_uppercase().as_str() {
         "SHOW" => show(&mut words)?,
         "SELECT" => select(&mut words)?,
-        "HELP" => Command::Help(if words.peek().is_some() {
-            Some(words.name("what help is about")?.to_ascii_uppercase())
-        } else {
-            None
-        }),
+        "HELP" => help(&mut words)?,
         "SET" => return set(&mut words),
         "PAUSE" => server(Verb::Pause, &mut words)?,
         "RESUME" => server(Verb::Resume, &mut words)?,
@@ -108,6 +104,16 @@ pub fn read(text: &[u8]) -> Result<Command, String> {
     };
     words.end()?;
     Ok(command)
+}
+
+fn help(words: &mut Words) -> Result<Command, Wrong> {
+    let about = match words.peek() {
+        None => return Ok(Command::Help(None)),
+        // The mariadb client puts quotes around it.
+        Some(Word::Text(_)) => words.text("what help is about")?,
+        Some(_) => words.name("what help is about")?,
+    };
+    Ok(Command::Help(Some(about.to_ascii_uppercase())))
 }
 
 fn show(words: &mut Words) -> Result<Command, Wrong> {
@@ -348,6 +354,7 @@ mod tests {
         is("set server.limit = 8", Command::Set("server.limit".into(), "8".into()));
         is("set limits.wait = '5s'", Command::Set("limits.wait".into(), "5s".into()));
         is("help show", Command::Help(Some("SHOW".into())));
+        is("help 'show'", Command::Help(Some("SHOW".into())));
         is("reload", Command::Reload);
         is("", Command::Nothing);
     }

@@ -64,9 +64,8 @@ fn accounts(reading: &mut Reading<'_>) {
 /// What can be seen from other machines needs a secret.
 fn outside(reading: &mut Reading<'_>) {
     let Reading { plan, written, report, .. } = reading;
-    let console =
-        (plan.console.listeners(), plan.console.password.is_some(), "console", "password");
-    let http = (plan.http.listeners(), plan.http.token.is_some(), "http", "token");
+    let console = (&plan.console.listen, plan.console.password.is_some(), "console", "password");
+    let http = (&plan.http.listen, plan.http.token.is_some(), "http", "token");
     for (listeners, has_secret, section, secret) in [console, http] {
         let path = format!("{section}.listen");
         for (index, listen) in listeners.iter().enumerate() {

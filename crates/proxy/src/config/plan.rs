@@ -141,8 +141,7 @@ pub enum LogFormat {
 /// What is asked and told by statements.
 #[derive(Clone, Debug)]
 pub struct Console {
-    /// By default, a port that Flifo can do without.
-    pub listen: Option<Vec<Listen>>,
+    pub listen: Vec<Listen>,
     /// Without one, the console only shows.
     pub password: Option<Secret>,
     /// Different statements of which each worker keeps figures.
@@ -150,29 +149,14 @@ pub struct Console {
 }
 
 /// What is asked and told by HTTP.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Http {
-    /// By default, a port that Flifo can do without.
-    pub listen: Option<Vec<Listen>>,
+    pub listen: Vec<Listen>,
     pub token: Option<Secret>,
 }
 
-impl Console {
-    /// Where it listens: as written, or by default.
-    pub fn listeners(&self) -> Vec<Listen> {
-        self.listen.clone().unwrap_or_else(|| vec![on_this_machine(6032)])
-    }
-}
-
-impl Http {
-    /// Where it listens: as written, or by default.
-    pub fn listeners(&self) -> Vec<Listen> {
-        self.listen.clone().unwrap_or_else(|| vec![on_this_machine(6034)])
-    }
-}
-
-fn on_this_machine(port: u16) -> Listen {
-    Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], port)))
+fn on_this_machine(port: u16) -> Vec<Listen> {
+    vec![Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], port)))]
 }
 
 /// A user that Flifo has been told about.
@@ -314,7 +298,13 @@ impl Default for Logs {
 
 impl Default for Console {
     fn default() -> Self {
-        Self { listen: None, password: None, digests: 500 }
+        Self { listen: on_this_machine(6032), password: None, digests: 500 }
+    }
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self { listen: on_this_machine(6034), token: None }
     }
 }
 

@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn without_a_token_names_of_the_internet_are_refused() {
         let refused = |host: &str| refuse(None, &fields(header::HOST, host)).is_some();
-        for host in ["localhost:6034", "127.0.0.1:6034", "[::1]:6034", "::1", "127.0.0.1", ""] {
+        for host in ["localhost:6034", "127.0.0.1:6034", "[::1]:6034", "[::1]", "127.0.0.1", ""] {
             assert!(!refused(host), "{host}");
         }
         assert!(refused("evil.example:6034") && refused("localhost.evil.example"));

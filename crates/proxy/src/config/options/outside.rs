@@ -16,11 +16,10 @@ pub(in crate::config) static CONSOLE: Section<Plan> = Section {
             name: "listen",
             form: Form::List {
                 allowed: address::LISTEN,
-                show: |plan| shown(&plan.console.listeners()),
-                clear: |plan| plan.console.listen = Some(Vec::new()),
+                show: |plan| shown(&plan.console.listen),
+                clear: |plan| plan.console.listen.clear(),
                 push: |plan, text| {
-                    let listen = address::listen(text)?;
-                    plan.console.listen.get_or_insert_default().push(listen);
+                    plan.console.listen.push(address::listen(text)?);
                     Ok(())
                 },
             },
@@ -72,11 +71,10 @@ pub(in crate::config) static HTTP: Section<Plan> = Section {
             name: "listen",
             form: Form::List {
                 allowed: address::LISTEN,
-                show: |plan| shown(&plan.http.listeners()),
-                clear: |plan| plan.http.listen = Some(Vec::new()),
+                show: |plan| shown(&plan.http.listen),
+                clear: |plan| plan.http.listen.clear(),
                 push: |plan, text| {
-                    let listen = address::listen(text)?;
-                    plan.http.listen.get_or_insert_default().push(listen);
+                    plan.http.listen.push(address::listen(text)?);
                     Ok(())
                 },
             },
