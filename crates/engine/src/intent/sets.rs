@@ -193,6 +193,11 @@ impl SetReader {
         match upper(scope, &mut capitals) {
             b"SESSION" | b"LOCAL" => self.variable(Scope::Session, bare(name)),
             b"GLOBAL" | b"PERSIST" | b"PERSIST_ONLY" => self.variable(Scope::Global, bare(name)),
+            // It holds for the next transaction only, which asking for its value would end.
+            b"" if scope.is_empty() && is_of_next_transaction(bare(name)) => {
+                self.count(Step::Operator);
+                Some(Pin::Set)
+            }
             b"" if scope.is_empty() => {
                 let pin = self.variable(Scope::None, bare(name));
                 if let Some(setting) = Setting::named(bare(name)) {
@@ -211,6 +216,12 @@ impl SetReader {
         self.sets.count = self.sets.count.saturating_add(1);
         self.step = next;
     }
+}
+
+fn is_of_next_transaction(name: &[u8]) -> bool {
+    const NAMES: [&[u8]; 4] =
+        [b"tx_isolation", b"tx_read_only", b"transaction_isolation", b"transaction_read_only"];
+    NAMES.iter().any(|it| it.eq_ignore_ascii_case(name))
 }
 
 /// A name without its back-ticks.

@@ -7,6 +7,7 @@ use view::metrics::{Family, Page};
 use super::Outside;
 use super::survey::Surveyed;
 use super::tables::{pools_of_all, server_errors, total, whole};
+use crate::ahead::Why;
 use crate::fault::Kind;
 
 impl Outside {
@@ -120,13 +121,15 @@ impl Outside {
 const USERS_MAX: usize = 200;
 
 /// Counters of all workers: how they are called in the workers and here.
-const COUNTERS: [(&str, &str, &str); 12] = [
+const COUNTERS: [(&str, &str, &str); 14] = [
     ("statements", "flifo_statements_total", "Commands that have been answered."),
     ("waits", "flifo_waits_total", "Commands that could not start at once."),
+    ("parked", "flifo_parked_total", "Slots left because a statement seemed stuck in the server."),
+    ("held_up", "flifo_held_up_total", "Slots left because a client did not read its reply."),
     ("written_ahead", "flifo_written_ahead_total", "Statements written to a link behind others."),
-    ("sent_again", "flifo_sent_again_total", "Statements written ahead in vain, and sent again."),
     ("clients_carried", "flifo_clients_carried_total", "Clients that got a link of their own."),
     ("clients_pooled", "flifo_clients_pooled_total", "Clients that share links."),
+    ("logins_waited", "flifo_logins_waited_total", "Clients whose logins did not begin at once."),
     ("links_opened", "flifo_links_opened_total", "Links opened for pooled users."),
     ("links_failed", "flifo_links_failed_total", "Links that could not be opened."),
     ("links_reset", "flifo_links_reset_total", "Links whose sessions were begun anew."),
@@ -161,6 +164,14 @@ fn labelled(page: &mut Page, surveyed: &Surveyed) {
     );
     for (at, kind) in Kind::ALL.iter().enumerate() {
         page.sample(&[("kind", kind.name())], sum(at, |report| &report.faults));
+    }
+    page.family(
+        "flifo_sent_again_total",
+        Family::Counter,
+        "Statements written ahead in vain, and sent again.",
+    );
+    for (at, why) in Why::ALL.iter().enumerate() {
+        page.sample(&[("why", why.name())], sum(at, |report| &report.sent_again));
     }
     page.family("flifo_pins_total", Family::Counter, "Why sessions kept their links.");
     for (at, pin) in Pin::ALL.iter().enumerate() {

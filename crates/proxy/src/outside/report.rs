@@ -29,6 +29,8 @@ pub(crate) struct Report {
     pub(crate) counters: Vec<(&'static str, u64)>,
     /// In the order of their kinds.
     pub(crate) faults: Vec<u64>,
+    /// In the order of [`crate::ahead::Why`].
+    pub(crate) sent_again: Vec<u64>,
     pub(crate) pins: Vec<u64>,
     pub(crate) errors: Vec<ServerError>,
     pub(crate) rows: u64,
@@ -83,6 +85,7 @@ pub(crate) fn make(worker: &Worker, want: Want) -> Report {
         worker: worker.index,
         counters: worker.counters.plain(),
         faults: worker.counters.faults.iter().map(|counter| counter.get()).collect(),
+        sent_again: worker.counters.sent_again.iter().map(|counter| counter.get()).collect(),
         pins: worker.counters.pins.iter().map(|counter| counter.get()).collect(),
         errors: worker.tally.errors(),
         rows: worker.tally.rows.get(),

@@ -41,6 +41,8 @@ impl Outside {
             .with("iid", 1_u32)
             .with("sid", 0_u32);
         let behind = |row: Row| {
+            let again = surveyed.reports.iter().flat_map(|report| &report.sent_again);
+            let sent_again: u64 = again.sum();
             let waiting: usize = surveyed.reports.iter().map(|report| report.waiting).sum();
             traffic(row)
                 .with("qcur", waiting)
@@ -49,7 +51,7 @@ impl Outside {
                 .with("stot", total(surveyed, "statements"))
                 .with("econ", total(surveyed, "links_failed"))
                 .with("eresp", fault(Kind::LinkLost) + fault(Kind::NonsenseFromServer))
-                .with("wredis", total(surveyed, "sent_again"))
+                .with("wredis", sent_again)
                 .with("hrsp_other", server_errors(surveyed))
                 .with("connect", total(surveyed, "links_opened"))
                 .with("qtime", mean(surveyed, |report| &report.waited))

@@ -14,6 +14,7 @@ use view::table::{Column, Table, Value, count, real, text};
 use super::Outside;
 use super::report::{Pool, Want};
 use super::survey::Surveyed;
+use crate::ahead::Why;
 use crate::client::Turn;
 use crate::config;
 use crate::fault::Kind;
@@ -444,6 +445,11 @@ fn stats(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
     }
     let rows = surveyed.reports.iter().map(|report| report.rows).sum::<u64>();
     table.add(["rows".into(), rows.into()]);
+    for (at, why) in Why::ALL.iter().enumerate() {
+        let counted =
+            surveyed.reports.iter().filter_map(|report| report.sent_again.get(at)).sum::<u64>();
+        table.add([format!("sent_again.{}", why.name()).into(), counted.into()]);
+    }
     for (at, kind) in Kind::ALL.iter().enumerate() {
         let counted =
             surveyed.reports.iter().filter_map(|report| report.faults.get(at)).sum::<u64>();
