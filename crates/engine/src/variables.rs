@@ -81,6 +81,10 @@ impl Variables {
 
     /// The statement that sets them on another link. `None`: there are none.
     pub fn fix_up(&self) -> Option<Vec<u8>> {
+        // Asked ahead of each statement of each client: nearly none has any.
+        if self.values.is_empty() {
+            return None;
+        }
         let mut text = b"SET ".to_vec();
         for (name, value) in &self.values {
             text.push(b'@');
@@ -89,7 +93,8 @@ impl Variables {
             text.extend_from_slice(value);
             text.push(b',');
         }
-        (text.pop() == Some(b',')).then_some(text)
+        text.pop();
+        Some(text)
     }
 }
 
