@@ -120,7 +120,7 @@ fn ask(stream: &mut TcpStream, asked: Instant) -> Result<(Duration, bool)> {
     let mut len = stream.read(&mut page)?;
     let wait = asked.elapsed();
     // The rest: what its head says that there is, or all until the end.
-    let (body_at, length) = loop {
+    let (body_at, body) = loop {
         if let Some(found) = head(&page[..len]) {
             break found;
         }
@@ -132,20 +132,63 @@ fn ask(stream: &mut TcpStream, asked: Instant) -> Result<(Duration, bool)> {
             read => len += read,
         }
     };
-    let mut left = length.map(|length| (body_at + length).saturating_sub(len));
-    while left != Some(0) {
-        match stream.read(&mut page)? {
-            0 => return Ok((wait, false)),
-            read => left = left.map(|left| left.saturating_sub(read)),
+    let mut left = match body {
+        Body::Length(length) => (body_at + length).saturating_sub(len),
+        Body::Chunked | Body::UntilEnd => usize::MAX,
+    };
+    let mut last = page[..len].to_vec();
+    while left > 0 && !(body == Body::Chunked && last.ends_with(LAST_CHUNK)) {
+        let read = stream.read(&mut page)?;
+        if read == 0 {
+            return Ok((wait, false));
         }
+        left = left.saturating_sub(read);
+        last.drain(..last.len().saturating_sub(LAST_CHUNK.len()));
+        last.extend_from_slice(&page[..read]);
     }
     Ok((wait, true))
 }
 
-/// Where the body begins, and how long it is, if that is said.
-fn head(page: &[u8]) -> Option<(usize, Option<usize>)> {
+/// How the end of a page is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Body {
+    Length(usize),
+    Chunked,
+    UntilEnd,
+}
+
+/// What ends a page that comes in chunks.
+const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
+
+/// Where the body begins, and what its head says of its end.
+fn head(page: &[u8]) -> Option<(usize, Body)> {
     let end = page.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let text = String::from_utf8_lossy(&page[..end]).to_lowercase();
-    let length = text.lines().find_map(|line| line.strip_prefix("content-length:"));
-    Some((end, length.and_then(|length| length.trim().parse().ok())))
+    let header = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
+    let length = header("content-length:").and_then(|length| length.trim().parse().ok());
+    let is_chunked = header("transfer-encoding:").is_some_and(|it| it.trim() == "chunked");
+    let body = match length {
+        _ if is_chunked => Body::Chunked,
+        Some(length) => Body::Length(length),
+        None => Body::UntilEnd,
+    };
+    Some((end, body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_says_where_its_page_ends() {
+        let of = |page: &str| head(page.as_bytes());
+        assert_eq!(
+            of("HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nx"),
+            Some((38, Body::Length(7)))
+        );
+        let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        assert_eq!(of(chunked), Some((chunked.len(), Body::Chunked)));
+        assert_eq!(of("HTTP/1.0 200 OK\r\n\r\n"), Some((19, Body::UntilEnd)));
+        assert_eq!(of("HTTP/1.1 200 OK\r\n"), None);
+    }
 }
