@@ -294,6 +294,11 @@ fn a_client_may_ask_for_reports() {
     assert!(read("SET @@Session_Track_System_Variables=''").sets.is_some_and(|sets| sets.tracks));
     assert!(read("SET GLOBAL session_track_system_variables=''").sets.is_some_and(|it| !it.tracks));
     check("SET session_track_schema=OFF", Some(Pin::Set));
+    // Without a scope these are the next transaction's, with one the session's.
+    check("SET @@tx_read_only=0", Some(Pin::Set));
+    check("SET @@Transaction_Isolation='SERIALIZABLE'", Some(Pin::Set));
+    check("SET @@session.tx_read_only=0", None);
+    check("SET tx_read_only=0", None);
 }
 
 #[test]
