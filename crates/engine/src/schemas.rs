@@ -5,9 +5,12 @@
 //! ends early with any statement that could make it untrue, whichever worker sees it ([`Alterations`]).
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+use crate::settings::Settings;
 
 /// How long an answer is believed: what is altered elsewhere is not seen.
 const BELIEVED: Duration = Duration::from_secs(1);
@@ -72,56 +75,50 @@ fn is_set_statement(text: &[u8]) -> bool {
             || rest.get(..9).is_some_and(|word| word.eq_ignore_ascii_case(b"STATEMENT")))
 }
 
-/// What one worker's logins have been answered.
-#[derive(Debug, Default)]
-pub struct Schemas {
-    seen: HashMap<Asked, Seen>,
+/// What one worker's logins have been answered. `K` stands for all that a login says of its session, but the schema.
+#[derive(Debug)]
+pub struct Schemas<K> {
+    seen: HashMap<(K, Rc<[u8]>), Seen>,
 }
 
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Asked {
-    user: Rc<[u8]>,
-    name: Rc<[u8]>,
+/// What a session is once it is in its schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entered {
+    /// As the server writes it.
+    pub schema: Rc<[u8]>,
+    /// Some of them come with the schema.
+    pub settings: Option<Rc<Settings>>,
 }
 
 #[derive(Debug)]
 struct Seen {
-    /// As the server writes it.
-    schema: Rc<[u8]>,
+    entered: Entered,
     at: Instant,
     since: Since,
 }
 
-impl Schemas {
-    /// The server has accepted the schema that this user named; it was asked after the alterations `since`.
-    pub fn learn(
-        &mut self,
-        user: Rc<[u8]>,
-        name: Rc<[u8]>,
-        schema: Rc<[u8]>,
-        since: Since,
-        now: Instant,
-    ) {
+impl<K> Default for Schemas<K> {
+    fn default() -> Self {
+        Self { seen: HashMap::new() }
+    }
+}
+
+impl<K: Eq + Hash> Schemas<K> {
+    /// The server has accepted the schema that this login named; it was asked after the alterations `since`.
+    pub fn learn(&mut self, key: K, name: Rc<[u8]>, entered: Entered, since: Since, now: Instant) {
         if self.seen.len() >= NAMES_MAX {
             self.seen.retain(|_, seen| now.saturating_duration_since(seen.at) < BELIEVED);
         }
         if self.seen.len() < NAMES_MAX {
-            self.seen.insert(Asked { user, name }, Seen { schema, at: now, since });
+            self.seen.insert((key, name), Seen { entered, at: now, since });
         }
     }
 
-    /// The schema that this user would get, if the server has said so a moment ago.
-    pub fn find(
-        &self,
-        user: &Rc<[u8]>,
-        name: &Rc<[u8]>,
-        since: Since,
-        now: Instant,
-    ) -> Option<Rc<[u8]>> {
-        let asked = Asked { user: Rc::clone(user), name: Rc::clone(name) };
-        let seen = self.seen.get(&asked)?;
+    /// What this login would get, if the server has said so a moment ago.
+    pub fn find(&self, key: K, name: Rc<[u8]>, since: Since, now: Instant) -> Option<Entered> {
+        let seen = self.seen.get(&(key, name))?;
         let is_fresh = now.saturating_duration_since(seen.at) < BELIEVED && seen.since == since;
-        is_fresh.then(|| Rc::clone(&seen.schema))
+        is_fresh.then(|| seen.entered.clone())
     }
 }
 
@@ -133,19 +130,23 @@ mod tests {
         name.as_bytes().into()
     }
 
+    fn entered(schema: &str) -> Entered {
+        Entered { schema: name(schema), settings: None }
+    }
+
     #[test]
-    fn an_answer_holds_for_a_second_and_for_one_user() {
+    fn an_answer_holds_for_a_second_and_for_one_sort_of_login() {
         let (mut schemas, alterations) = (Schemas::default(), Alterations::default());
         let start = Instant::now();
         let since = alterations.now();
-        schemas.learn(name("app"), name("Shop"), name("shop"), since, start);
-        let find = |user: &str, ms| {
+        schemas.learn(7, name("Shop"), entered("shop"), since, start);
+        let find = |key: u32, ms| {
             let now = start + Duration::from_millis(ms);
-            schemas.find(&name(user), &name("Shop"), alterations.now(), now)
+            schemas.find(key, name("Shop"), alterations.now(), now)
         };
-        assert_eq!(find("app", 999), Some(name("shop")));
-        assert_eq!(find("app", 1000), None);
-        assert_eq!(find("other", 0), None);
+        assert_eq!(find(7, 999), Some(entered("shop")));
+        assert_eq!(find(7, 1000), None);
+        assert_eq!(find(8, 0), None);
     }
 
     #[test]
@@ -153,8 +154,8 @@ mod tests {
         let (mut schemas, alterations) = (Schemas::default(), Alterations::default());
         let (start, since) = (Instant::now(), alterations.now());
         alterations.add();
-        schemas.learn(name("app"), name("shop"), name("shop"), since, start);
-        assert_eq!(schemas.find(&name("app"), &name("shop"), alterations.now(), start), None);
+        schemas.learn(7, name("shop"), entered("shop"), since, start);
+        assert_eq!(schemas.find(7, name("shop"), alterations.now(), start), None);
     }
 
     #[test]
@@ -163,11 +164,11 @@ mod tests {
         let start = Instant::now();
         for index in 0..3 * NAMES_MAX {
             let name = name(&index.to_string());
-            schemas.learn(Rc::clone(&name), Rc::clone(&name), name, Since::default(), start);
+            schemas.learn(index, name, entered("shop"), Since::default(), start);
         }
         assert_eq!(schemas.seen.len(), NAMES_MAX);
         let later = start + BELIEVED;
-        schemas.learn(name("app"), name("shop"), name("shop"), Since::default(), later);
+        schemas.learn(0, name("shop"), entered("shop"), Since::default(), later);
         assert_eq!(schemas.seen.len(), 1);
     }
 

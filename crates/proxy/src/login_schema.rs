@@ -5,6 +5,7 @@
 
 use std::rc::Rc;
 
+use engine::schemas::Entered;
 use wire::command::Command;
 use wire::frame::{put_packet, put_packet_with};
 use wire::response::{OK, OkPacket};
@@ -19,10 +20,10 @@ use crate::worker::Worker;
 /// Puts the client into the schema. Its login is answered now, or by the server's reply.
 pub(crate) fn enter(worker: &Rc<Worker>, client: &Rc<Client>, schema: &[u8]) {
     let (name, since) = (Rc::from(schema), worker.shared.alterations.now());
-    let user = Rc::clone(&client.user.borrow());
-    let found = worker.schemas.borrow().find(&user, &name, since, crate::clock::now());
-    match found {
-        Some(schema) => accept(client, schema),
+    let now = crate::clock::now();
+    let find = |key| worker.schemas.borrow().find(key, name, since, now);
+    match client.key.get().and_then(find) {
+        Some(entered) => accept(client, entered),
         None => {
             let mut packet = Vec::new();
             put_packet(&mut packet, 0, &[&[Command::InitDb as u8], schema].concat());
@@ -34,22 +35,26 @@ pub(crate) fn enter(worker: &Rc<Worker>, client: &Rc<Client>, schema: &[u8]) {
 /// The server has accepted a schema for a client.
 pub(crate) fn learn(worker: &Worker, client: &Client, purpose: &Purpose) {
     let Purpose::LoginSchema(name, since) = purpose else { return };
-    let Some(schema) = client.session.borrow().schema.clone() else { return };
-    let user = Rc::clone(&client.user.borrow());
+    let session = client.session.borrow();
+    let (Some(key), Some(schema)) = (client.key.get(), session.schema.clone()) else { return };
+    let entered = Entered { schema, settings: session.settings.clone() };
     let now = crate::clock::now();
-    worker.schemas.borrow_mut().learn(user, Rc::clone(name), schema, *since, now);
+    worker.schemas.borrow_mut().learn(key, Rc::clone(name), entered, *since, now);
 }
 
 /// Answers in the server's place, and in its words.
-fn accept(client: &Client, schema: Rc<[u8]>) {
+fn accept(client: &Client, entered: Entered) {
     let sequence = client.login_sequence.take().unwrap_or(1);
     outbox::in_spare(|changes| {
         let status = client.session.borrow().status();
-        tracker::put_schema(&schema, changes);
+        tracker::put_schema(&entered.schema, changes);
         let packet = OkPacket { status, changes, ..OkPacket::EMPTY };
         outbox::in_spare(|out| {
             put_packet_with(out, sequence, |out| packet.encode(OK, client.capabilities, out));
-            client.session.borrow_mut().schema = Some(schema);
+            let mut session = client.session.borrow_mut();
+            session.schema = Some(entered.schema);
+            session.settings = entered.settings;
+            drop(session);
             client.write_last(out);
         });
     });

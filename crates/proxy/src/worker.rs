@@ -217,7 +217,7 @@ pub(crate) struct Worker {
     pub(crate) pace: RefCell<Pace>,
     pub(crate) interned: RefCell<Interned>,
     /// What logins may name as their schema.
-    pub(crate) schemas: RefCell<Schemas>,
+    pub(crate) schemas: RefCell<Schemas<KeyId>>,
     /// Scratch space of [`crate::replies`].
     pub(crate) settled: RefCell<Vec<Settled>>,
     pub(crate) scratch: RefCell<Vec<u8>>,
