@@ -49,13 +49,12 @@ fn four_flifos_share_a_server() {
         let fair = jain(rates.iter().copied());
         let at = (from - begun).as_secs();
         println!("{when}, at {at} s: {sum:.0} of {best:.0}, each {rates:.0?}, Jain {fair:.3}");
-        // 0.90 to 0.99 where the machine does nothing else; each for itself they would be near 0.15.
-        assert!(sum >= 0.75 * best, "{when}: {sum} of {best}");
-        assert!(fair >= 0.8, "{when}: {fair}");
+        assert!(sum >= 0.9 * best, "{when}: {sum} of {best}");
+        assert!(fair >= 0.9, "{when}: {fair}");
     }
 }
 
 /// How long limits may look for each other at the start, and for how long it is looked at what they
-/// do.
+/// do: some swings of the limit, of which each tries more and fewer.
 const SETTLED: Duration = Duration::from_secs(15);
-const MEASURED: Duration = Duration::from_secs(5);
+const MEASURED: Duration = Duration::from_secs(10);
