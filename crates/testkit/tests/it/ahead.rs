@@ -111,6 +111,7 @@ fn everybody_gets_his_own_answer() {
     // On a busy machine one in front may seem long now and then; it costs nobody his answer.
     let (ahead, again) = (count("written_ahead"), count("sent_again"));
     assert!(ahead > 100 && again < ahead / 4, "{again} of {ahead} were sent again");
+    assert_eq!(again, count("sent_again.long"), "for no other reason");
 }
 
 #[test]
