@@ -132,7 +132,7 @@ impl Before {
                 }
                 // Threads that were born since have inherited what their parent was given, and are
                 // given back what the first thread had.
-                let main = threads.iter().find(|it| it.tid == *pid).or_else(|| threads.first());
+                let main = main_thread(*pid, threads);
                 each_thread(tree, *pid, |now| {
                     let was = threads.iter().find(|it| it.tid == now.tid).or(main);
                     let Some(was) = was else { return Ok(()) };
@@ -160,18 +160,13 @@ impl Before {
     pub fn script(&self, client: &str) -> String {
         match self {
             Self::Threads { pid, started, threads } => {
-                let lines: String = threads
-                    .iter()
-                    .map(|it| {
-                        let (tid, priority) = (it.tid, it.priority);
-                        format!(
-                            "    chrt {} --pid {priority} {tid} || :\n    \
-                             taskset --cpu-list --pid {} {tid} >/dev/null || :\n",
-                            flag(it.policy),
-                            it.cpus
-                        )
-                    })
-                    .collect();
+                let Some(main) = main_thread(*pid, threads) else { return String::new() };
+                // All get what the first thread had, those that were born since among them; twice,
+                // for some may have been born meanwhile. Then come those that had something else.
+                let mut lines = tell("--all-tasks ", *pid, main).repeat(2);
+                for it in threads.iter().filter(|it| !it.is_scheduled_as(main)) {
+                    lines += &tell("", it.tid, it);
+                }
                 format!("if same {pid} {started}; then\n{lines}fi\n")
             }
             Self::OpenFiles { pid, started, soft, hard } => {
@@ -189,6 +184,21 @@ impl Before {
             }
         }
     }
+}
+
+/// The first thread of a process.
+fn main_thread(pid: u32, threads: &[Thread]) -> Option<&Thread> {
+    threads.iter().find(|it| it.tid == pid).or_else(|| threads.first())
+}
+
+/// The lines of a script that schedule `whom`, a thread or with `all` a process, as `it` is. It may
+/// have ended.
+fn tell(all: &str, whom: u32, it: &Thread) -> String {
+    let (policy, priority, cpus) = (flag(it.policy), it.priority, &it.cpus);
+    format!(
+        "    chrt {policy} {all}--pid {priority} {whom} || :\n    \
+         taskset {all}--cpu-list --pid {cpus} {whom} >/dev/null || :\n"
+    )
 }
 
 /// The statement that sets a variable.

@@ -76,6 +76,13 @@ pub struct Thread {
     pub involuntary: u64,
 }
 
+impl Thread {
+    /// Whether both have one policy, priority and set of CPUs.
+    pub fn is_scheduled_as(&self, other: &Self) -> bool {
+        self.policy == other.policy && self.priority == other.priority && self.cpus == other.cpus
+    }
+}
+
 /// What `/proc/PID/stat` tells of a process or, in the folder of a thread, of that.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {

@@ -156,6 +156,16 @@ fn a_later_process_of_the_same_number_is_left_alone() {
 }
 
 #[test]
+fn a_thread_of_its_own_kind_stays_one_in_the_script() {
+    let thread = |tid, policy| Thread { tid, policy, ..Thread::default() };
+    let threads = vec![thread(7, Policy::Other), thread(8, Policy::Other), thread(9, Policy::Idle)];
+    let script = Before::Threads { pid: 7, started: 1, threads }.script("false");
+    let told: Vec<_> = script.lines().filter(|line| line.contains("chrt")).map(str::trim).collect();
+    let all = "chrt --other --all-tasks --pid 0 7 || :";
+    assert_eq!(told, [all, all, "chrt --idle --pid 0 9 || :"]);
+}
+
+#[test]
 fn all_threads_are_changed_and_those_born_later_are_set_back() {
     // The policy of this test's own process is that of its other threads: a child does it.
     let program = "import threading,sys\n\
@@ -195,6 +205,9 @@ fn all_threads_are_changed_and_those_born_later_are_set_back() {
     assert_eq!(hear.recv().expect("goes on"), "more");
     assert_eq!(policies(), [Policy::Batch; 5]);
     before.restore(&Tree::live(), &mut server).expect("is undone");
+    assert_eq!(policies(), [Policy::Other; 5]);
+    change.apply(&Tree::live(), &mut server).expect("is made");
+    run(&format!("{SCRIPT}{}", before.script("false")));
     assert_eq!(policies(), [Policy::Other; 5]);
     drop(input);
     child.wait().expect("ends");
