@@ -4,8 +4,8 @@ use std::cell::Cell;
 
 use engine::pin::Pin;
 
-use crate::ahead::Why;
 use crate::fault::Kind;
+use crate::road::ahead::Why;
 
 /// A number that only grows.
 #[derive(Debug, Default)]

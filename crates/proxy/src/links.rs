@@ -3,6 +3,10 @@
 //! Its task reads replies, follows them and writes them straight to the clients they belong to. Writing a statement
 //! is done by whoever has it at hand: a client's task, or the task of a link that has just become free.
 
+pub(crate) mod keys;
+pub(crate) mod opener;
+pub(crate) mod resets;
+
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -24,12 +28,12 @@ use wire::reply::Follower;
 use wire::response::OkPacket;
 use wire::statement;
 
-use crate::client::Client;
-use crate::keys::KeyId;
-use crate::losses;
+use crate::links::keys::KeyId;
 use crate::outbox::Outbox;
-use crate::prepared::Refused;
-use crate::replies;
+use crate::road::client::Client;
+use crate::road::losses;
+use crate::road::prepared::Refused;
+use crate::road::replies;
 use crate::worker::Worker;
 
 /// One command that was sent, whose reply has not ended.
@@ -107,8 +111,8 @@ pub(crate) enum Purpose {
     Nothing,
     /// A transaction begins.
     Begin,
-    /// The link's session begins anew; see [`crate::resets`].
-    Reset(crate::resets::Step),
+    /// The link's session begins anew; see [`crate::links::resets`].
+    Reset(resets::Step),
 }
 
 impl Purpose {
@@ -152,7 +156,7 @@ pub(crate) struct Link {
     pub(crate) known: RefCell<Known>,
     /// The client that has it now, whether a statement runs or not.
     pub(crate) holder: RefCell<Option<Rc<Client>>>,
-    /// Its slot was left because the client of what runs on it does not read; see [`crate::admit::hold_up`].
+    /// Its slot was left because the client of what runs on it does not read; see [`crate::road::admit::hold_up`].
     pub(crate) is_set_down: Cell<bool>,
     /// A `KILL` for what runs on it is under way: whoever is served next could be hit.
     pub(crate) being_killed: Cell<bool>,

@@ -23,8 +23,8 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Mutex, Semaphore};
 
+use crate::arrive::listener::{self, Audience, Listener};
 use crate::config::{Console, Http, Instructions, Listen};
-use crate::listener::{self, Audience, Listener};
 use crate::worker::Shared;
 
 pub(crate) use actions::{Kill, kill};

@@ -1,4 +1,23 @@
 //! The road's beginning: bytes of a client become commands, one at a time, and its end when the client goes.
+//!
+//! Then read on in the order in which a statement travels: [`client`], [`commands`], [`admit`], [`fixups`], [`launch`],
+//! [`crate::links`], [`replies`].
+
+pub(crate) mod admit;
+pub(crate) mod ahead;
+pub(crate) mod change_user;
+pub(crate) mod client;
+pub(crate) mod commands;
+pub(crate) mod fixups;
+pub(crate) mod kill;
+pub(crate) mod launch;
+pub(crate) mod losses;
+pub(crate) mod past;
+pub(crate) mod pins;
+pub(crate) mod prepared;
+pub(crate) mod replies;
+pub(crate) mod rewrite;
+pub(crate) mod steer;
 
 use std::io;
 use std::rc::Rc;
@@ -6,13 +25,10 @@ use std::rc::Rc;
 use wire::frame::{HEADER, Header};
 use wire::passage::Passage;
 
-use crate::ahead;
 use crate::buffers::BUFFER;
-use crate::client::{Client, Turn};
-use crate::commands;
 use crate::fault::{Fault, Kind};
-use crate::losses;
-use crate::resets;
+use crate::links::resets;
+use crate::road::client::{Client, Turn};
 use crate::worker::Worker;
 
 /// Reads what the client has sent and handles it.
@@ -132,7 +148,7 @@ pub(crate) fn end(worker: &Rc<Worker>, client: &Rc<Client>) {
         }
         if runs && !waits_for_more && link.key.get().is_some() {
             // The reply is read to its end and dropped, which gives the slot back; then the link is closed.
-            crate::kill::abandon(worker, &link);
+            kill::abandon(worker, &link);
         } else if waits_for_more {
             link.close();
         } else {

@@ -11,13 +11,13 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
+use crate::arrive::listener::{self, Audience, Listener};
+use crate::arrive::namesake;
+use crate::arrive::users::{User, Users};
 use crate::config::{Instructions, Listen, Password, Plan};
-use crate::listener::{self, Audience, Listener};
 use crate::logs::LogFile;
-use crate::namesake;
 use crate::outside;
 use crate::tls::Tls;
-use crate::users::{User, Users};
 use crate::worker::{self, Mail, Shared, Worker};
 
 /// Why the proxy could not run.

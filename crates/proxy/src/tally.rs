@@ -15,8 +15,8 @@ use wire::frame::HEADER;
 use wire::lex::Dialect;
 use wire::response::ErrPacket;
 
-use crate::client::Client;
 use crate::links::Flight;
+use crate::road::client::Client;
 
 /// The figures of one worker.
 #[derive(Debug)]

@@ -19,28 +19,28 @@ use engine::slots::Slots;
 use link::Address;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::accounts::{self, Accounts};
-use crate::admit;
-use crate::ahead;
+use crate::arrive::accounts::{self, Accounts};
+use crate::arrive::login;
+use crate::arrive::logins::Logins;
+use crate::arrive::users::{User, Users};
 use crate::buffers::Buffers;
-use crate::client::{Client, Turn};
 use crate::config::Plan;
 use crate::counters::Counters;
 use crate::fault::{Fault, Kind};
-use crate::keys::{KeyId, Keys};
-use crate::kill;
 use crate::links::Link;
-use crate::login;
-use crate::logins::Logins;
-use crate::losses;
+use crate::links::keys::{KeyId, Keys};
 use crate::outside;
-use crate::past;
-use crate::pins;
-use crate::replies::Settled;
+use crate::road::admit;
+use crate::road::ahead;
+use crate::road::client::{Client, Turn};
+use crate::road::kill;
+use crate::road::losses;
+use crate::road::past;
+use crate::road::pins;
+use crate::road::replies::Settled;
+use crate::road::steer::{self, Steer};
 use crate::server::ServerFacts;
-use crate::steer::{self, Steer};
 use crate::tally::Tally;
-use crate::users::{User, Users};
 
 /// What all workers of the process have in common.
 pub(crate) struct Shared {
@@ -64,7 +64,7 @@ pub(crate) struct Shared {
     pub(crate) accounts: Accounts,
     pub(crate) server: ServerFacts,
     pub(crate) tls: crate::tls::Tls,
-    pub(crate) rsa: crate::rsa::RsaKey,
+    pub(crate) rsa: crate::arrive::rsa::RsaKey,
     stopping: AtomicBool,
     mailboxes: Vec<mpsc::UnboundedSender<Mail>>,
     loads: Vec<AtomicU32>,
@@ -120,7 +120,7 @@ impl Shared {
             classes: Arc::new(Classes::new(plan.all_classes(), workers)),
             clients: AtomicUsize::new(0),
             server: ServerFacts::default(),
-            rsa: crate::rsa::RsaKey::default(),
+            rsa: crate::arrive::rsa::RsaKey::default(),
             stopping: AtomicBool::new(false),
             loads: (0..workers).map(|_| AtomicU32::new(0)).collect(),
             plan,
@@ -218,7 +218,7 @@ pub(crate) struct Worker {
     pub(crate) interned: RefCell<Interned>,
     /// What logins may name as their schema.
     pub(crate) schemas: RefCell<Schemas<KeyId>>,
-    /// Scratch space of [`crate::replies`].
+    /// Scratch space of [`crate::road::replies`].
     pub(crate) settled: RefCell<Vec<Settled>>,
     pub(crate) scratch: RefCell<Vec<u8>>,
     /// Slots that have been left and not been passed on yet.

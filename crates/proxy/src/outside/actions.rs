@@ -9,8 +9,8 @@ use view::command::{Verb, Victim};
 use view::table::{Table, text};
 
 use crate::config;
-use crate::kill;
 use crate::outside::Outside;
+use crate::road::kill;
 use crate::server::Standing;
 use crate::worker::{Mail, Worker};
 

@@ -21,7 +21,7 @@ use wire::response::{ErrPacket, Status};
 
 use super::Outside;
 use super::resultset::Packets;
-use crate::listener::Listener;
+use crate::arrive::listener::Listener;
 
 /// Clients at once; one more is told so.
 pub(super) const CLIENTS_MAX: usize = 32;

@@ -23,7 +23,7 @@ use wire::auth::{Secret, base64};
 use super::Outside;
 use super::report::Want;
 use super::tables::{SHOWN, Shown};
-use crate::listener::Listener;
+use crate::arrive::listener::Listener;
 use crate::server::Standing;
 
 /// Connections at once; one more is closed.

@@ -7,8 +7,8 @@ use view::metrics::{Family, Page};
 use super::Outside;
 use super::survey::Surveyed;
 use super::tables::{pools_of_all, server_errors, total, whole};
-use crate::ahead::Why;
 use crate::fault::Kind;
+use crate::road::ahead::Why;
 
 impl Outside {
     /// The page.

@@ -11,7 +11,7 @@ use engine::gate::Counts;
 use view::digests::Told;
 use view::histogram::Histogram;
 
-use crate::client::{Client, Turn};
+use crate::road::client::{Client, Turn};
 use crate::tally::ServerError;
 use crate::worker::Worker;
 
@@ -29,7 +29,7 @@ pub(crate) struct Report {
     pub(crate) counters: Vec<(&'static str, u64)>,
     /// In the order of their kinds.
     pub(crate) faults: Vec<u64>,
-    /// In the order of [`crate::ahead::Why`].
+    /// In the order of [`crate::road::ahead::Why`].
     pub(crate) sent_again: Vec<u64>,
     pub(crate) pins: Vec<u64>,
     pub(crate) errors: Vec<ServerError>,

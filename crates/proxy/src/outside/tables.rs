@@ -14,10 +14,10 @@ use view::table::{Column, Table, Value, count, real, text};
 use super::Outside;
 use super::report::{Pool, Want};
 use super::survey::Surveyed;
-use crate::ahead::Why;
-use crate::client::Turn;
 use crate::config;
 use crate::fault::Kind;
+use crate::road::ahead::Why;
+use crate::road::client::Turn;
 
 /// A table that can be asked for.
 pub(super) struct Shown {

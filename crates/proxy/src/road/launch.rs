@@ -1,6 +1,6 @@
 //! From the gate to the wire: tells the link what the command needs, then sends the command itself.
 //!
-//! Most of what a link lacks goes in the same write as the command ([`crate::fixups`]). What must be answered first is
+//! Most of what a link lacks goes in the same write as the command ([`crate::road::fixups`]). What must be answered first is
 //! asked for one thing at a time; each answer brings the command back here. The slot stays with the command all the
 //! while.
 
@@ -14,13 +14,13 @@ use wire::passage::{Passage, Until};
 use wire::reply::Follower;
 use wire::statement::{self, Execute};
 
-use crate::admit;
-use crate::client::{Client, Turn};
 use crate::fault::{Fault, Kind};
-use crate::fixups::{self, FixUp, Lack};
 use crate::links::{Flight, Link, Purpose};
-use crate::past;
-use crate::pins::Leaves;
+use crate::road::admit;
+use crate::road::client::{Client, Turn};
+use crate::road::fixups::{self, FixUp, Lack};
+use crate::road::past;
+use crate::road::pins::Leaves;
 use crate::worker::Worker;
 
 /// Sends the command, or first what the link needs to run it. The client holds the link, a slot has been taken.
@@ -182,7 +182,7 @@ fn send_pooled(
                 return refuse_launched(worker, client, link, &fault);
             }
             if client.upload.get().is_none() {
-                // The server may want it once more; see `crate::prepared`.
+                // The server may want it once more; see `crate::road::prepared`.
                 statement::set_id(&mut packet[HEADER..], id);
                 *client.held.borrow_mut() = worker.buffers.keep(packet);
             }

@@ -1,7 +1,7 @@
 //! Prepared statements between client and link: what a reply tells of them, when a link is done with one, and what
 //! helps when the server takes one no more.
 //!
-//! How a client names them is [`crate::commands`]', what goes to the server [`crate::launch`]'s. Invariants: a
+//! How a client names them is [`crate::road::commands`]', what goes to the server [`crate::road::launch`]'s. Invariants: a
 //! statement of one client's own lives on a link only while that client holds the link; a command is sent once more
 //! only if the server has refused it before it did anything.
 
@@ -15,11 +15,11 @@ use wire::frame::{HEADER, put_packet_with};
 use wire::response::{ErrPacket, Status};
 use wire::statement;
 
-use crate::admit;
-use crate::ahead::{self, Why};
-use crate::client::Client;
 use crate::links::{Flight, Link, Purpose};
-use crate::pins;
+use crate::road::admit;
+use crate::road::ahead::{self, Why};
+use crate::road::client::Client;
+use crate::road::pins;
 use crate::worker::Worker;
 
 /// The command in hand names this statement of its client.

@@ -1,4 +1,4 @@
-//! The users whose passwords Flifo knows, from its configuration or from the server ([`crate::accounts`]): checks what a client proves, and gives what a link needs to log in.
+//! The users whose passwords Flifo knows, from its configuration or from the server ([`crate::arrive::accounts`]): checks what a client proves, and gives what a link needs to log in.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};

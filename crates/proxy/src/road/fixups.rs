@@ -26,14 +26,14 @@ use wire::reply::Follower;
 use wire::response::OkPacket;
 use wire::tracker::{Change, Changes};
 
-use crate::admit;
-use crate::client::Client;
 use crate::fault::{Fault, Kind};
-use crate::kill;
 use crate::links::{Flight, Link, Purpose};
-use crate::losses;
 use crate::outbox;
-use crate::replies::Settled;
+use crate::road::admit;
+use crate::road::client::Client;
+use crate::road::kill;
+use crate::road::losses;
+use crate::road::replies::Settled;
 use crate::worker::{Mail, Worker};
 
 /// A command of Flifo's own.

@@ -16,16 +16,16 @@ use wire::frame::put_packet;
 use wire::handshake::{AuthPacket, Login};
 use wire::response::{OK, OkPacket};
 
-use crate::accounts;
-use crate::carry;
-use crate::client::{Client, Turn};
+use crate::arrive::accounts;
+use crate::arrive::carry;
+use crate::arrive::login::{NoLogin, has_hidden_quotes};
+use crate::arrive::login_schema;
+use crate::arrive::prove::{self, Answer};
 use crate::fault::{Fault, Kind};
-use crate::keys::Key;
 use crate::links::Link;
-use crate::login::{NoLogin, has_hidden_quotes};
-use crate::login_schema;
-use crate::prove::{self, Answer};
-use crate::resets;
+use crate::links::keys::Key;
+use crate::links::resets;
+use crate::road::client::{Client, Turn};
 use crate::worker::Worker;
 
 /// What the command names. Its proof is ignored: it was made for a nonce that has been used.

@@ -15,17 +15,17 @@ use wire::passage::{Passage, Until};
 use wire::reply::{Kind as Packet, Step};
 use wire::response::{EOF, EofPacket, OkPacket, Status};
 
-use crate::admit;
-use crate::ahead;
+use crate::arrive::login_schema;
 use crate::buffers::BUFFER;
-use crate::client::Client;
 use crate::fault::{Fault, Kind};
-use crate::fixups;
+use crate::links::resets;
 use crate::links::{Flight, Link, Purpose};
-use crate::login_schema;
-use crate::prepared;
-use crate::resets;
-use crate::rewrite::{self, Listens};
+use crate::road::admit;
+use crate::road::ahead;
+use crate::road::client::Client;
+use crate::road::fixups;
+use crate::road::prepared;
+use crate::road::rewrite::{self, Listens};
 use crate::worker::Worker;
 
 /// A reply that has ended, whose last bytes are still to be written to its client.

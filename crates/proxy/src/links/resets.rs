@@ -11,12 +11,12 @@ use engine::session::Session;
 use wire::command::Command;
 use wire::response::OkPacket;
 
-use crate::admit;
-use crate::client::Client;
-use crate::fixups::{self, FixUp};
+use crate::links::opener::TRACK;
 use crate::links::{Link, Purpose};
-use crate::opener::TRACK;
-use crate::pins;
+use crate::road::admit;
+use crate::road::client::Client;
+use crate::road::fixups::{self, FixUp};
+use crate::road::pins;
 use crate::worker::Worker;
 
 /// What a link is told, one after the other in one write.

@@ -18,17 +18,17 @@ use wire::capability::Capabilities;
 use wire::handshake::{AuthPacket, FirstPacket, Greeting, Login};
 use wire::response::{OK, OkPacket};
 
-use crate::accounts;
-use crate::carry;
-use crate::client::{self, Client};
+use crate::arrive::accounts;
+use crate::arrive::carry;
+use crate::arrive::login_schema;
+use crate::arrive::logins::{NoPass, Pass};
+use crate::arrive::prove::{self, Answer};
+use crate::arrive::users::{Cap, User};
 use crate::fault::{Fault, Kind};
-use crate::keys::Key;
-use crate::login_schema;
-use crate::logins::{NoPass, Pass};
-use crate::opener;
-use crate::prove::{self, Answer};
+use crate::links::keys::Key;
+use crate::links::opener;
+use crate::road::client::{self, Client};
 use crate::server::offered;
-use crate::users::{Cap, User};
 use crate::worker::{Mail, Worker};
 
 /// A socket that a listener has accepted.
@@ -170,7 +170,7 @@ async fn log_in(
     if worker.is_stopping() {
         return Err(greet_with(newcomer, Fault::new(Kind::Stopping, "Flifo is stopping")).await);
     }
-    newcomer = pass.lend(crate::proxy_protocol::receive(worker, newcomer)).await?;
+    newcomer = pass.lend(crate::arrive::proxy_protocol::receive(worker, newcomer)).await?;
     let greeting = greeting(worker, &newcomer);
     let greeting = match worker.shared.users.is_empty() {
         true => greeting.await,

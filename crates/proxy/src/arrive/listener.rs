@@ -13,9 +13,9 @@ use socket2::{Domain, Socket, TcpKeepalive, Type};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncWriteExt, Interest};
 
+use crate::arrive::login::{self, Accepted};
 use crate::config::Listen;
 use crate::fault::{Fault, Kind};
-use crate::login::{self, Accepted};
 use crate::worker::Worker;
 
 /// A bound socket.

@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
-use crate::admit;
-use crate::ahead;
-use crate::client::Client;
 use crate::fault::{Fault, Kind};
+use crate::links::resets;
 use crate::links::{Flight, Link, Purpose};
-use crate::resets;
+use crate::road::admit;
+use crate::road::ahead;
+use crate::road::client::Client;
 use crate::worker::{Mail, Worker};
 
 /// The link is gone: those whose statements it carried are told, and its place is free.

@@ -13,12 +13,12 @@ use wire::command::{Command, query_text_at};
 use wire::frame::{HEADER, put_packet};
 use wire::response::{OK, OkPacket};
 
-use crate::admit;
-use crate::ahead;
-use crate::client::{Client, Turn};
 use crate::fault::{Fault, Kind};
 use crate::links::Link;
-use crate::opener;
+use crate::links::opener;
+use crate::road::admit;
+use crate::road::ahead;
+use crate::road::client::{Client, Turn};
 use crate::worker::{Mail, Worker};
 
 /// How long a killed statement may take to end before its link is closed.

@@ -1,7 +1,7 @@
 //! How a client proves its password to Flifo itself, from its first answer on.
 //!
-//! Speaks with the client; what is right is [`crate::users`]' to say, and who proves what to the
-//! server is the links' and [`crate::carry`]'s. Invariant: nobody is asked for the password itself
+//! Speaks with the client; what is right is [`crate::arrive::users`]' to say, and who proves what to the
+//! server is the links' and [`crate::arrive::carry`]'s. Invariant: nobody is asked for the password itself
 //! but under Flifo's RSA key, or where nobody can read along.
 
 use std::borrow::Borrow;
@@ -10,11 +10,11 @@ use link::{Stream, Talk};
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2};
 use wire::handshake::AuthPacket;
 
-use crate::accounts;
+use crate::arrive::accounts;
+use crate::arrive::login::NoLogin;
+use crate::arrive::logins::Pass;
+use crate::arrive::users::{User, Verdict};
 use crate::fault::{Fault, Kind};
-use crate::login::NoLogin;
-use crate::logins::Pass;
-use crate::users::{User, Verdict};
 use crate::worker::Worker;
 
 /// What a client answered first.

@@ -21,7 +21,7 @@ use wire::auth::Secret;
 use wire::frame::HEADER;
 
 use crate::fault::{Fault, Kind};
-use crate::opener;
+use crate::links::opener;
 use crate::worker::Worker;
 
 static OWN: LazyLock<(u32, Option<Vec<u8>>)> = LazyLock::new(sys::process::user);

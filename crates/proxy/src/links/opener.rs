@@ -9,10 +9,10 @@ use engine::settings::Settings;
 use link::login::{Credential, Greeted, LoggedIn, LoginError, Request};
 use wire::Capabilities;
 
-use crate::admit;
 use crate::fault::{Fault, Kind};
-use crate::keys::{Key, KeyId};
+use crate::links::keys::{Key, KeyId};
 use crate::links::{self, Link};
+use crate::road::admit;
 use crate::worker::Worker;
 
 /// Why there is no link.
@@ -84,7 +84,9 @@ pub(crate) async fn greeted(
     let limit = worker.plan.limits.connect;
     let connect = async {
         let stream = link::dial::dial(&worker.shared.address).await.map_err(NoLink::Unreachable)?;
-        crate::proxy_protocol::send(worker, &stream, client).await.map_err(NoLink::Unreachable)?;
+        crate::arrive::proxy_protocol::send(worker, &stream, client)
+            .await
+            .map_err(NoLink::Unreachable)?;
         link::login::greet(stream).await.map_err(NoLink::from)
     };
     let greeted = match tokio::time::timeout(limit, connect).await {

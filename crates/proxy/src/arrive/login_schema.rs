@@ -11,10 +11,10 @@ use wire::frame::{put_packet, put_packet_with};
 use wire::response::{OK, OkPacket};
 use wire::tracker;
 
-use crate::client::Client;
-use crate::commands;
 use crate::links::Purpose;
 use crate::outbox;
+use crate::road::client::Client;
+use crate::road::commands;
 use crate::worker::Worker;
 
 /// Puts the client into the schema. Its login is answered now, or by the server's reply.

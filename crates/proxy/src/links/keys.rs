@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use wire::Capabilities;
 
-use crate::users::User;
+use crate::arrive::users::User;
 
 /// Stands within one worker for a [`Key`], and for whether a session or link has a schema: a link cannot be told to
 /// have none, so those with and those without are pools of their own.

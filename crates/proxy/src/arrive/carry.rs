@@ -17,14 +17,14 @@ use wire::auth::{Nonce, Plugin, Secret, caching_sha2};
 use wire::handshake::{AuthPacket, Login};
 use wire::response::{OkPacket, Status};
 
-use crate::client::{self, Client};
+use crate::arrive::login::{Newcomer, NoLogin, tell, too_many_of_user};
+use crate::arrive::logins::Pass;
+use crate::arrive::namesake;
+use crate::arrive::prove::receive_password;
 use crate::fault::{Fault, Kind};
+use crate::links::opener;
 use crate::links::{self, Link};
-use crate::login::{Newcomer, NoLogin, tell, too_many_of_user};
-use crate::logins::Pass;
-use crate::namesake;
-use crate::opener;
-use crate::prove::receive_password;
+use crate::road::client::{self, Client};
 use crate::worker::Worker;
 
 /// Whose greeting the client has answered.

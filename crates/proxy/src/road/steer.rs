@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use engine::limit::{Auto, Bounds, Rhythm, Totals};
 
-use crate::admit;
+use crate::road::admit;
 use crate::worker::{Mail, Worker};
 
 /// What the workers have in common for it.

@@ -11,8 +11,8 @@ use std::rc::Rc;
 use link::{Stream, Talk};
 use wire::proxy_header::{HEADER_MAX, Header, Parsed, encode_v2, encode_v2_local, parse};
 
+use crate::arrive::login::{Newcomer, NoLogin};
 use crate::fault::{Fault, Kind};
-use crate::login::{Newcomer, NoLogin};
 use crate::worker::Worker;
 
 /// Reads the header that a trusted peer sends first, and takes the client's address from it.

@@ -7,15 +7,15 @@ use std::time::Duration;
 use engine::gate::{Ask, Full, Refusal, Slot, Start, Waiting, Want};
 use wire::passage::Passage;
 
-use crate::ahead;
-use crate::client::{Client, Turn};
 use crate::fault::{Fault, Kind};
-use crate::fixups;
-use crate::keys::KeyId;
-use crate::launch;
 use crate::links::Link;
-use crate::opener;
-use crate::resets;
+use crate::links::keys::KeyId;
+use crate::links::opener;
+use crate::links::resets;
+use crate::road::ahead;
+use crate::road::client::{Client, Turn};
+use crate::road::fixups;
+use crate::road::launch;
 use crate::server::Standing;
 use crate::worker::{Mail, Worker};
 

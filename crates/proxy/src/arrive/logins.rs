@@ -1,7 +1,7 @@
 //! Logins take turns: a worker begins so many at once, and has so many at the server; the others wait in line, first
 //! in, first out.
 //!
-//! Owns who may work at a login; what a login is belongs to [`crate::login`]. A login that waits for its client does
+//! Owns who may work at a login; what a login is belongs to [`crate::arrive::login`]. A login that waits for its client does
 //! not keep others waiting: it lends its place meanwhile, and comes before all newcomers when its client has answered.
 //! So a thousand clients that say nothing hold up nobody, and a thousand that come at once do not take the worker
 //! from those who are in.

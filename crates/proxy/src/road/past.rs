@@ -11,11 +11,11 @@ use engine::counts::Asked;
 use engine::insert_id::InsertId;
 use engine::session::{Diagnostics, Messages};
 
-use crate::admit;
-use crate::client::{Client, Turn};
 use crate::fault::{Fault, Kind};
-use crate::fixups;
 use crate::links::{Flight, Link, Purpose};
+use crate::road::admit;
+use crate::road::client::{Client, Turn};
+use crate::road::fixups;
 use crate::worker::Worker;
 
 /// What a statement asks for.

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use wire::auth::{Plugin, Secret, native, sha_crypt};
 
+use crate::arrive::users::User;
 use crate::config::Password;
-use crate::opener::{self, NoLink};
-use crate::users::User;
+use crate::links::opener::{self, NoLink};
 use crate::worker::Worker;
 
 /// What is remembered of the table, over all workers.

@@ -19,14 +19,14 @@ use link::Stream;
 use wire::Capabilities;
 use wire::passage::Passage;
 
-use crate::admit;
-use crate::change_user;
-use crate::keys::KeyId;
 use crate::links::Link;
+use crate::links::keys::KeyId;
 use crate::outbox::Outbox;
-use crate::pins::{Leaves, Pinned};
-use crate::prepared::InHand;
 use crate::road;
+use crate::road::admit;
+use crate::road::change_user;
+use crate::road::pins::{Leaves, Pinned};
+use crate::road::prepared::InHand;
 use crate::tally::Asked;
 use crate::worker::Worker;
 
@@ -69,7 +69,7 @@ pub(crate) struct Client {
     pub(crate) finds: Cell<Finds>,
     /// What kind of statement the command in hand is, if that is known.
     pub(crate) kind: Cell<Option<Digest>>,
-    /// The same, if all it does is to read. See [`crate::ahead`].
+    /// The same, if all it does is to read. See [`crate::road::ahead`].
     pub(crate) read: Cell<Option<Digest>>,
     /// The class of what it asks, unless the command in hand names another one.
     pub(crate) class: Cell<ClassId>,
@@ -86,7 +86,7 @@ pub(crate) struct Client {
     pub(crate) in_hand: Cell<Option<InHand>>,
     /// What becomes of the link behind the command in hand.
     pub(crate) leaves: Cell<Leaves>,
-    /// How often the command in hand was sent once more; see [`crate::prepared`].
+    /// How often the command in hand was sent once more; see [`crate::road::prepared`].
     pub(crate) again: Cell<u8>,
     /// It waits until a link that others use has said what its last insert id is.
     pub(crate) awaits_insert_id: Cell<bool>,

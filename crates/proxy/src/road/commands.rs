@@ -21,17 +21,17 @@ use wire::passage::Passage;
 use wire::response::{OK, OkPacket};
 use wire::statement::{self, Execute};
 
-use crate::admit;
-use crate::change_user;
-use crate::client::{Client, Turn};
+use crate::arrive::namesake;
 use crate::fault::{Fault, Kind};
-use crate::kill;
-use crate::namesake;
+use crate::links::resets;
 use crate::outbox;
-use crate::past::{self, Found, Past};
-use crate::pins::{self, Leaves};
-use crate::prepared::{self, InHand};
-use crate::resets;
+use crate::road::admit;
+use crate::road::change_user;
+use crate::road::client::{Client, Turn};
+use crate::road::kill;
+use crate::road::past::{self, Found, Past};
+use crate::road::pins::{self, Leaves};
+use crate::road::prepared::{self, InHand};
 use crate::worker::Worker;
 
 /// Handles one command: all of it, or its first piece and what is still to come.

@@ -13,11 +13,11 @@ use engine::gate::Ask;
 use engine::kill::Scope;
 use std::rc::Rc;
 
-use crate::admit;
-use crate::client::{Client, Turn};
-use crate::kill;
-use crate::launch;
 use crate::links::Link;
+use crate::road::admit;
+use crate::road::client::{Client, Turn};
+use crate::road::kill;
+use crate::road::launch;
 use crate::worker::{Mail, Worker};
 
 /// Why statements that were written ahead are sent again.

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use engine::intent::{Digest, Intent};
 use engine::pin::Pin;
 
-use crate::client::Client;
 use crate::config::{Pins, Routines};
 use crate::fault::{Fault, Kind};
+use crate::road::client::Client;
 use crate::worker::Worker;
 
 /// Why a client keeps its link.
