@@ -19,6 +19,7 @@ mod run;
 mod server;
 mod tally;
 mod tls;
+mod turns;
 mod worker;
 
 pub use link::Address;

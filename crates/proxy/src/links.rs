@@ -360,6 +360,7 @@ impl Link {
 pub(crate) async fn serve(worker: Rc<Worker>, link: Rc<Link>) {
     loop {
         let event = poll_fn(|context| link.poll_event(context)).await;
+        crate::turns::see_ready();
         if event.is_err() || !replies::read(&worker, &link) {
             break;
         }

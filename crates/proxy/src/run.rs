@@ -130,9 +130,8 @@ fn work(
     }
     let runtime: LocalRuntime = Builder::new_current_thread()
         .enable_all()
-        .on_thread_unpark(|| {
-            crate::clock::tick();
-        })
+        .on_thread_unpark(crate::turns::wake)
+        .on_thread_park(crate::turns::rest)
         .build_local(LocalOptions::default())?;
     runtime.block_on(async move {
         let worker = Rc::new(Worker::new(index, shared));

@@ -441,6 +441,9 @@ fn tick(worker: &Rc<Worker>, all: bool) {
     if worker.plan.server.pipeline > 1 {
         ahead::look_after(worker);
     }
+    if all {
+        crate::turns::look();
+    }
     if all || worker.is_stopping() {
         expire_clients(worker);
         expire_links(worker);

@@ -3,6 +3,10 @@
 //! Reads `/proc` and interprets nothing. A thread that ends while it is read is left out.
 
 use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -112,6 +116,35 @@ pub fn line(tree: &Tree, pid: u32) -> Seen<Line> {
 pub fn threads(tree: &Tree, pid: u32) -> Seen<Vec<Thread>> {
     let tids = tree.numbers(&format!("/proc/{pid}/task"));
     tids.map(|tids| tids.into_iter().filter_map(|tid| thread(tree, pid, tid)).collect())
+}
+
+/// The calling thread's number.
+pub fn own_number() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
+}
+
+/// The kernel's account of the thread that opened it, to be read again and again.
+#[derive(Debug)]
+pub struct Own(File);
+
+impl Own {
+    pub fn open() -> io::Result<Self> {
+        File::open(format!("/proc/self/task/{}/schedstat", own_number())).map(Self)
+    }
+
+    /// How long the thread has run, and how long it was runnable without a CPU.
+    pub fn read(&mut self) -> io::Result<(Duration, Duration)> {
+        let mut text = [0; 96];
+        let length = self.0.read_at(&mut text, 0)?;
+        let text = str::from_utf8(&text[..length]).unwrap_or_default();
+        let mut words = text.split_ascii_whitespace().map(str::parse);
+        match (words.next(), words.next()) {
+            (Some(Ok(ran)), Some(Ok(waited))) => {
+                Ok((Duration::from_nanos(ran), Duration::from_nanos(waited)))
+            }
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
 }
 
 fn thread(tree: &Tree, pid: u32, tid: u32) -> Option<Thread> {

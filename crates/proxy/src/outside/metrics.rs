@@ -9,6 +9,7 @@ use super::survey::Surveyed;
 use super::tables::{pools_of_all, server_errors, total, whole};
 use crate::fault::Kind;
 use crate::road::ahead::Why;
+use crate::turns::Told;
 
 impl Outside {
     /// The page.
@@ -55,6 +56,7 @@ impl Outside {
         for worker in &surveyed.missing {
             page.sample(&[("worker", &worker.to_string())], 0);
         }
+        turns(page, surveyed);
         let whole = whole(surveyed);
         page.family(
             "flifo_clients",
@@ -115,6 +117,39 @@ impl Outside {
             page.sample(&[label[0], ("how", how)], count);
         }
     }
+}
+
+/// What the workers' loops have seen of themselves.
+fn turns(page: &mut Page, surveyed: &Surveyed) {
+    let mut family = |name, kind, help, of: fn(&Told) -> f64| {
+        page.family(name, kind, help);
+        for report in &surveyed.reports {
+            page.sample(&[("worker", &report.worker.to_string())], of(&report.turns));
+        }
+    };
+    let total = Family::Counter;
+    let run = "Time that a worker's thread ran, by the kernel's account.";
+    family("flifo_worker_run_seconds_total", total, run, |it| it.totals.schedule.ran.as_secs_f64());
+    let waited = "Time that a worker's thread could have run and had no CPU.";
+    family("flifo_worker_delay_seconds_total", total, waited, |it| {
+        it.totals.schedule.waited.as_secs_f64()
+    });
+    let count = "Turns of a worker's loop.";
+    family("flifo_worker_turns_total", total, count, |it| it.totals.turns as f64);
+    let busy = "Length of all turns of a worker's loop.";
+    family("flifo_worker_turn_seconds_total", total, busy, |it| it.totals.busy.as_secs_f64());
+    let stolen = "Of the turns, what the thread did not run because somebody else had its CPU.";
+    family("flifo_worker_stolen_seconds_total", total, stolen, |it| it.totals.stolen.as_secs_f64());
+    let interrupted = "Turns of which somebody else had half a millisecond or more.";
+    family("flifo_worker_turns_interrupted_total", total, interrupted, |it| {
+        it.totals.interrupted as f64
+    });
+    let ready = "Sockets that were ready, of all turns.";
+    family("flifo_worker_ready_total", total, ready, |it| it.totals.ready as f64);
+    let longest = "The longest turn of the last second or two.";
+    family("flifo_worker_turn_max_seconds", Family::Gauge, longest, |it| {
+        it.recent.longest.as_secs_f64()
+    });
 }
 
 /// More users than this are not told apart: each is a series of its own for whoever stores it.

@@ -37,6 +37,8 @@ pub(crate) struct Report {
     pub(crate) run: Histogram,
     pub(crate) waited: Histogram,
     pub(crate) gate: Counts,
+    /// What its loop has seen of itself.
+    pub(crate) turns: crate::turns::Told,
     /// In line, whether for a slot or for a link.
     pub(crate) waiting: usize,
     pub(crate) links_idle: usize,
@@ -92,6 +94,7 @@ pub(crate) fn make(worker: &Worker, want: Want) -> Report {
         run: worker.tally.run(),
         waited: worker.tally.waited(),
         gate: gate.counts(),
+        turns: crate::turns::told(),
         waiting: gate.waiting(),
         links_idle: gate.idle_links(),
         pools: pools(worker),

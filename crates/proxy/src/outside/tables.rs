@@ -122,6 +122,15 @@ pub(super) static SHOWN: [Shown; 12] = [
             count("written_ahead"),
             count("bytes_in"),
             count("bytes_out"),
+            real("ran"),
+            real("waited"),
+            count("turns"),
+            real("turn_us"),
+            real("turn_max_us"),
+            real("stolen_us"),
+            real("ready"),
+            count("ready_max"),
+            count("thread"),
         ],
         fill: workers,
     },
@@ -360,6 +369,9 @@ fn clients(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
 fn workers(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
     for report in &surveyed.reports {
         let counter = |name| report.counters.iter().find(|(it, _)| *it == name).map(|(_, it)| *it);
+        let turns = &report.turns;
+        let micros = |time: Duration| time.as_secs_f64() * 1e6;
+        let a_turn = |sum: f64| sum / turns.totals.turns.max(1) as f64;
         table.add([
             report.worker.into(),
             "up".into(),
@@ -371,6 +383,15 @@ fn workers(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
             counter("written_ahead").into(),
             counter("bytes_in").into(),
             counter("bytes_out").into(),
+            turns.recent.ran.into(),
+            turns.recent.waited.into(),
+            turns.totals.turns.into(),
+            a_turn(micros(turns.totals.busy)).into(),
+            micros(turns.recent.longest).into(),
+            a_turn(micros(turns.totals.stolen)).into(),
+            a_turn(turns.totals.ready as f64).into(),
+            u64::from(turns.recent.ready_max).into(),
+            u64::from(turns.thread).into(),
         ]);
     }
     for worker in &surveyed.missing {

@@ -365,6 +365,7 @@ pub(crate) struct Login {
 pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
     loop {
         let event = poll_fn(|context| client.poll_event(context)).await;
+        crate::turns::see_ready();
         match event {
             Event::Read => road::read(&worker, &client),
             Event::Resume => {

@@ -1,0 +1,186 @@
+//! What a worker's loop sees of itself: how long its turns are, how much of them it was not let run, how much it found
+//! ready, and what share of time it wanted a CPU and had none.
+//!
+//! A turn lasts from waking until nothing is ready. Clocks are read by the loop, twice a turn; here they are arguments.
+//! Invariants: nothing that is told goes back; a clock that jumps back takes no time.
+
+use std::time::{Duration, Instant};
+
+/// Everything since the worker began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub turns: u64,
+    /// The lengths of all turns.
+    pub busy: Duration,
+    /// Of that, what the thread did not run: somebody else had its CPU.
+    pub stolen: Duration,
+    /// Turns of which somebody else had [`NOTABLE`] or more.
+    pub interrupted: u64,
+    /// Sockets that were ready, of all turns.
+    pub ready: u64,
+    /// The kernel's account of the thread.
+    pub schedule: Schedule,
+}
+
+/// What the kernel says of a thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Schedule {
+    pub ran: Duration,
+    /// Runnable, and without a CPU.
+    pub waited: Duration,
+}
+
+/// What is told of the recent past: of the last one to two spans that [`Turns::close`] has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Recent {
+    /// Shares of time.
+    pub ran: f64,
+    pub waited: f64,
+    pub longest: Duration,
+    /// The most sockets that were ready at once.
+    pub ready_max: u32,
+}
+
+/// One worker's account.
+#[derive(Clone, Debug, Default)]
+pub struct Turns {
+    totals: Totals,
+    woke: Option<Instant>,
+    /// The thread's CPU time when it last went to rest.
+    cpu: Duration,
+    ready: u32,
+    closed: Option<Instant>,
+    recent: Recent,
+    longest: Duration,
+    ready_max: u32,
+}
+
+/// Less than this is a cache that was cold, or an interrupt.
+const NOTABLE: Duration = Duration::from_micros(500);
+
+impl Turns {
+    /// A turn begins.
+    pub fn wake(&mut self, now: Instant) {
+        self.woke = Some(now);
+        self.ready = 0;
+    }
+
+    /// A socket was ready.
+    pub fn see_ready(&mut self) {
+        self.ready = self.ready.saturating_add(1);
+    }
+
+    /// A turn ends. `cpu` is what the thread has used since it began.
+    pub fn rest(&mut self, now: Instant, cpu: Duration) {
+        let used = cpu.saturating_sub(self.cpu);
+        self.cpu = self.cpu.max(cpu);
+        let Some(woke) = self.woke.take() else { return };
+        let length = now.saturating_duration_since(woke);
+        // What it used also holds its going to sleep and waking: so much less seems stolen.
+        let stolen = length.saturating_sub(used);
+        let totals = &mut self.totals;
+        totals.turns += 1;
+        totals.busy += length;
+        totals.stolen += stolen;
+        totals.interrupted += u64::from(NOTABLE <= stolen);
+        totals.ready += u64::from(self.ready);
+        self.longest = self.longest.max(length);
+        self.ready_max = self.ready_max.max(self.ready);
+    }
+
+    /// Ends a span of the recent past. `schedule` is the kernel's account, if it keeps one.
+    pub fn close(&mut self, now: Instant, schedule: Option<Schedule>) {
+        let span = self.closed.map_or(Duration::ZERO, |it| now.saturating_duration_since(it));
+        let before = self.totals.schedule;
+        let schedule = schedule.map_or(before, |it| Schedule {
+            ran: it.ran.max(before.ran),
+            waited: it.waited.max(before.waited),
+        });
+        let share = |time: Duration| {
+            if span.is_zero() { 0.0 } else { (time.as_secs_f64() / span.as_secs_f64()).min(1.0) }
+        };
+        self.recent = Recent {
+            ran: share(schedule.ran.saturating_sub(before.ran)),
+            waited: share(schedule.waited.saturating_sub(before.waited)),
+            longest: self.longest,
+            ready_max: self.ready_max,
+        };
+        (self.longest, self.ready_max) = (Duration::ZERO, 0);
+        self.totals.schedule = schedule;
+        self.closed = Some(now);
+    }
+
+    pub const fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// Of the span that was closed last, and of what has come since.
+    pub fn recent(&self) -> Recent {
+        Recent {
+            longest: self.recent.longest.max(self.longest),
+            ready_max: self.recent.ready_max.max(self.ready_max),
+            ..self.recent
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn what_the_thread_did_not_run_of_a_turn_was_stolen() {
+        let (mut turns, begin) = (Turns::default(), Instant::now());
+        turns.rest(begin, MS);
+        turns.wake(begin);
+        turns.see_ready();
+        turns.see_ready();
+        turns.rest(begin + 5 * MS, 3 * MS);
+        turns.wake(begin + 9 * MS);
+        turns.rest(begin + 10 * MS, 4 * MS + MS / 10);
+        let totals = turns.totals();
+        assert_eq!((totals.turns, totals.busy, totals.stolen), (2, 6 * MS, 3 * MS));
+        assert_eq!((totals.interrupted, totals.ready), (1, 2));
+        let recent = turns.recent();
+        assert_eq!((recent.longest, recent.ready_max), (5 * MS, 2));
+    }
+
+    #[test]
+    fn clocks_that_go_back_take_no_time() {
+        let (mut turns, begin) = (Turns::default(), Instant::now());
+        turns.wake(begin + 5 * MS);
+        turns.rest(begin, 3 * MS);
+        turns.wake(begin + 5 * MS);
+        turns.rest(begin + 6 * MS, MS);
+        let totals = turns.totals();
+        assert_eq!((totals.turns, totals.busy, totals.stolen), (2, MS, MS));
+    }
+
+    #[test]
+    fn shares_are_of_the_span_that_was_closed() {
+        let (mut turns, begin) = (Turns::default(), Instant::now());
+        let schedule = |ran, waited| Some(Schedule { ran: ran * MS, waited: waited * MS });
+        turns.close(begin, schedule(500, 100));
+        assert_eq!(turns.recent().ran, 0.0, "what came before is of no span");
+        turns.close(begin + 1000 * MS, schedule(1100, 500));
+        let recent = turns.recent();
+        assert!((recent.ran - 0.6).abs() < 1e-9 && (recent.waited - 0.4).abs() < 1e-9);
+        // A kernel that keeps no such account tells nothing, and takes nothing back.
+        turns.close(begin + 2000 * MS, None);
+        assert_eq!(turns.recent().waited, 0.0);
+        assert_eq!(turns.totals().schedule, schedule(1100, 500).expect("is one"));
+    }
+
+    #[test]
+    fn the_longest_turn_is_forgotten_after_two_spans() {
+        let (mut turns, begin) = (Turns::default(), Instant::now());
+        turns.wake(begin);
+        turns.rest(begin + 7 * MS, MS);
+        turns.close(begin + 8 * MS, None);
+        assert_eq!(turns.recent().longest, 7 * MS);
+        turns.close(begin + 9 * MS, None);
+        assert_eq!(turns.recent().longest, Duration::ZERO);
+    }
+}
