@@ -5,6 +5,7 @@
 //! real processors is measured by `flifo bench` and `flifo lab`.
 
 mod four;
+mod shares;
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
