@@ -110,8 +110,13 @@ pub struct Gate<K, W, L> {
     counts: Counts,
 }
 
-/// After so many slots handed on within a worker, the others are looked at.
+/// After so many slots handed on within a worker, another one's waiter gets the slot if it is [`OLDER`] by this.
 const OWN_TURNS: u32 = 8;
+const OLDER: Duration = Duration::from_millis(2);
+
+/// One that is older by this gets it at once. A worker with many slots looks often, one with few seldom: were that
+/// all, the crowded workers would give too much away.
+const MUCH_OLDER: Duration = Duration::from_millis(8);
 
 /// A statement that may hold locks is parked after so long at the latest. Its kind may be known to be slow just
 /// because it usually waits for locks.
@@ -373,7 +378,7 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
 
     /// Whether anybody, here or in another worker, lacks nothing but a slot.
     pub fn wants_slot(&self, now: Instant) -> bool {
-        self.has_ready() || self.slots.much_older(self.worker, now).is_some()
+        self.has_ready() || self.slots.older(self.worker, now, OLDER).is_some()
     }
 
     /// Whether a statement is so old that it seems to wait for something in the server.
@@ -434,14 +439,10 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
         if !matches!(lane, Lane::Key(of, _) if of == key) || !suits(&head.waiter) {
             return None;
         }
-        if self.handed_on >= OWN_TURNS {
-            if self.slots.much_older(self.worker, since).is_some() {
-                return None;
-            }
-            self.handed_on = 0;
+        if self.older_elsewhere(since).is_some() {
+            return None;
         }
         let (Waiter { waiter, ask }, _) = self.line(lane)?.pop()?;
-        self.handed_on += 1;
         self.left(ask);
         Some((waiter, ask))
     }
@@ -483,16 +484,13 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
             self.return_slot(Hold::Held);
             return (None, is_followed);
         }
-        self.handed_on += 1;
-        if self.handed_on >= OWN_TURNS {
+        let oldest = self.oldest_ready().unwrap_or(now);
+        if let Some(other) = self.older_elsewhere(oldest) {
             self.handed_on = 0;
-            let oldest = self.oldest_ready().unwrap_or(now);
-            if let Some(other) = self.slots.much_older(self.worker, oldest) {
-                self.slots.grant(other);
-                self.counts.granted += 1;
-                self.to_wake.push(other);
-                return (None, true);
-            }
+            self.slots.grant(other);
+            self.counts.granted += 1;
+            self.to_wake.push(other);
+            return (None, true);
         }
         if let Some(start) = self.start_next(now, suits) {
             self.counts.passed_on += 1;
@@ -502,6 +500,18 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
         self.publish();
         self.return_slot(Hold::Held);
         (None, self.to_wake.len() > granted)
+    }
+
+    /// The worker to whose oldest waiter the next slot is due, because it is older than `since`, the oldest here.
+    fn older_elsewhere(&mut self, since: Instant) -> Option<usize> {
+        self.handed_on += 1;
+        let is_turn_over = self.handed_on >= OWN_TURNS;
+        let by = if is_turn_over { OLDER } else { MUCH_OLDER };
+        let older = self.slots.older(self.worker, since, by);
+        if is_turn_over && older.is_none() {
+            self.handed_on = 0;
+        }
+        older
     }
 
     /// Gives back a slot that nobody here can use.

@@ -64,9 +64,6 @@ const MASK: u64 = PENDING - 1;
 /// Nobody waits.
 const NEVER: u64 = u64::MAX;
 
-/// Another worker's oldest waiter must have waited longer by this much to be served first.
-const GRACE: Duration = Duration::from_millis(2);
-
 impl Slots {
     /// # Panics
     /// If `limit` is zero: nothing could ever run. The configuration has refused it.
@@ -230,11 +227,11 @@ impl Slots {
         self.oldest_waiting(Some(worker))
     }
 
-    /// Another worker whose oldest waiter came well before `since`.
-    pub fn much_older(&self, worker: usize, since: Instant) -> Option<usize> {
+    /// Another worker whose oldest waiter came before `since`, by this or more.
+    pub fn older(&self, worker: usize, since: Instant, by: Duration) -> Option<usize> {
         let other = self.oldest_waiting(Some(worker))?;
         let theirs = self.workers[other].0.since.load(SeqCst);
-        (theirs.saturating_add(micros(GRACE)) < self.at(since)).then_some(other)
+        (theirs.saturating_add(micros(by)) < self.at(since)).then_some(other)
     }
 
     fn oldest_waiting(&self, but: Option<usize>) -> Option<usize> {

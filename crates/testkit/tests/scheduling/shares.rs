@@ -14,9 +14,7 @@ use testkit::virtual_server::VirtualServer;
 
 use crate::{SERVER, alone, flifo};
 
-/// Half of the clients on one worker of four: all get the same, within a tenth. (Of two workers'
-/// waiters the older ones come first only if they are older by 2 ms, so it takes a line that is
-/// much longer than that.)
+/// Half of the clients on one worker of four: all get the same, within a tenth.
 #[test]
 fn a_crowded_worker_s_clients_get_their_shares() {
     let _alone = alone();
