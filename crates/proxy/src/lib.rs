@@ -17,6 +17,7 @@ mod outside;
 mod road;
 mod run;
 mod server;
+mod servers;
 mod tally;
 mod tls;
 mod turns;

@@ -34,6 +34,7 @@ use crate::road::client::Client;
 use crate::road::losses;
 use crate::road::prepared::Refused;
 use crate::road::replies;
+use crate::servers::ServerId;
 use crate::worker::Worker;
 
 /// One command that was sent, whose reply has not ended.
@@ -141,6 +142,7 @@ impl Purpose {
 pub(crate) struct Link {
     /// Tells the links of a worker apart.
     pub(crate) id: u64,
+    pub(crate) server: ServerId,
     /// The server's id of this connection.
     pub(crate) thread_id: u32,
     pub(crate) stream: Stream,
@@ -182,6 +184,7 @@ const OUTBOX_MAX: usize = 64 << 10;
 impl Link {
     pub(crate) fn new(
         id: u64,
+        server: ServerId,
         thread_id: u32,
         stream: Stream,
         capabilities: Capabilities,
@@ -189,6 +192,7 @@ impl Link {
     ) -> Self {
         Self {
             id,
+            server,
             thread_id,
             stream,
             capabilities,
@@ -219,11 +223,13 @@ impl Link {
             client.session.borrow_mut().counts.lose(self.id);
         }
         *self.holder.borrow_mut() = Some(Rc::clone(client));
+        client.server.set(self.server);
         *client.link.borrow_mut() = Some(Rc::clone(self));
     }
 
     /// Shows a client on which link its statement is, without giving it the link.
     pub(crate) fn board(self: &Rc<Self>, client: &Client) {
+        client.server.set(self.server);
         *client.link.borrow_mut() = Some(Rc::clone(self));
     }
 

@@ -124,7 +124,7 @@ pub(crate) fn refuse_and_close(worker: &Worker, client: &Client, fault: &Fault) 
 /// Cleans up behind a client that is gone: what runs for it is killed, its link is dropped.
 pub(crate) fn end(worker: &Rc<Worker>, client: &Rc<Client>) {
     if let Some(waiting) = client.waiting.take() {
-        worker.gate.borrow_mut().leave(waiting);
+        worker.at(client.server.get()).gate.borrow_mut().leave(waiting);
     }
     client.turn.set(Turn::Client);
     let link = client.link().inspect(|link| {

@@ -17,7 +17,8 @@ use crate::arrive::users::{User, Users};
 use crate::config::{Instructions, Listen, Password, Plan};
 use crate::logs::LogFile;
 use crate::outside;
-use crate::tls::Tls;
+use crate::servers::{Server, ServerId, Site};
+use crate::tls::{self, Tls};
 use crate::worker::{self, Mail, Shared, Worker};
 
 /// Why the proxy could not run.
@@ -40,7 +41,7 @@ impl RunError {
     }
 }
 
-/// Runs the proxy in front of the server at `address` until a signal ends it. Another opens `log`
+/// Runs the proxy in front of the server at `address`, until a signal ends it. Another opens `log`
 /// anew. `source` is where the plan came from.
 pub fn run(
     plan: Plan,
@@ -56,8 +57,9 @@ pub fn run(
     let (mailboxes, mails): (Vec<_>, Vec<_>) =
         (0..plan.worker_count()).map(|_| mpsc::unbounded_channel()).unzip();
     let users = users(&plan);
-    let tls = Tls::new(&plan, &address)?;
-    let shared = Arc::new(Shared::new(plan, address, users, tls, mailboxes));
+    let tls = Tls::new(&plan)?;
+    let servers = servers(&plan, address, mailboxes.len())?;
+    let shared = Arc::new(Shared::new(plan, servers, users, tls, mailboxes));
     let mut listeners = Some(listeners);
     let mut workers = Vec::new();
     for (index, mail) in mails.into_iter().enumerate() {
@@ -92,6 +94,20 @@ fn bind(plan: &Plan) -> Result<Vec<Listener>, RunError> {
             .map_err(|error| RunError::Listen { address: listen.to_string(), error })
     };
     plan.listen.iter().map(bind).collect()
+}
+
+fn servers(
+    plan: &Plan,
+    address: link::Address,
+    workers: usize,
+) -> Result<Vec<Arc<Server>>, RunError> {
+    let site = Site {
+        name: plan.server.name.clone(),
+        tls: tls::of_links(plan, &address)?,
+        address,
+        limit: plan.server.limit,
+    };
+    Ok(vec![Arc::new(Server::new(ServerId(0), site, plan, workers))])
 }
 
 fn users(plan: &Plan) -> Users {

@@ -8,34 +8,33 @@ use link::tls::{TlsError, server_name};
 
 use crate::config::{ClientTlsMode, Plan};
 
-/// What clients are offered and what links use.
+/// What clients are offered.
 pub(crate) struct Tls {
     /// `None`: TLS is not offered.
     pub(crate) clients: Option<Arc<rustls::ServerConfig>>,
     /// Clients on insecure connections are refused.
     pub(crate) clients_required: bool,
-    pub(crate) server: Option<LinkTls>,
 }
 
 impl Tls {
-    pub(crate) fn new(plan: &Plan, address: &Address) -> Result<Self, TlsError> {
+    pub(crate) fn new(plan: &Plan) -> Result<Self, TlsError> {
         let clients = match plan.tls.mode {
             ClientTlsMode::Off => None,
             ClientTlsMode::Preferred | ClientTlsMode::Required => Some(plan.tls.files.config()?),
         };
-        let server = match plan.server.tls.config()? {
-            Some(config) => {
-                let host = match (&plan.server.tls_server_name, address) {
-                    (Some(name), _) => name,
-                    (None, Address::Tcp { host, .. }) => host,
-                    (None, Address::Unix(_)) => "localhost",
-                };
-                let name = server_name(host)?;
-                Some(LinkTls { mode: plan.server.tls.mode, config, name })
-            }
-            None => None,
-        };
         let clients_required = plan.tls.mode == ClientTlsMode::Required;
-        Ok(Self { clients, clients_required, server })
+        Ok(Self { clients, clients_required })
     }
+}
+
+/// What links to the server at this address use.
+pub(crate) fn of_links(plan: &Plan, address: &Address) -> Result<Option<LinkTls>, TlsError> {
+    let Some(config) = plan.server.tls.config()? else { return Ok(None) };
+    let host = match (&plan.server.tls_server_name, address) {
+        (Some(name), _) => name,
+        (None, Address::Tcp { host, .. }) => host,
+        (None, Address::Unix(_)) => "localhost",
+    };
+    let name = server_name(host)?;
+    Ok(Some(LinkTls { mode: plan.server.tls.mode, config, name }))
 }

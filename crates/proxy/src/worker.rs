@@ -8,15 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use engine::cap::Cap;
 use engine::classes::{ClassId, Classes};
-use engine::gate::{Gate, Slot};
+use engine::gate::Slot;
 use engine::kill::{FIRST_CLIENT_ID, Scope};
 use engine::pace::Pace;
 use engine::schemas::{Alterations, Schemas};
 use engine::settings::Interned;
-use engine::slots::Slots;
-use link::Address;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::arrive::accounts::{self, Accounts};
@@ -38,23 +35,15 @@ use crate::road::losses;
 use crate::road::past;
 use crate::road::pins;
 use crate::road::replies::Settled;
-use crate::road::steer::{self, Steer};
-use crate::server::ServerFacts;
+use crate::road::steer;
+use crate::servers::{Local, Server, ServerId};
 use crate::tally::Tally;
 
 /// What all workers of the process have in common.
 pub(crate) struct Shared {
     pub(crate) plan: Arc<Plan>,
-    pub(crate) address: Address,
-    /// Statements at once in the server.
-    pub(crate) slots: Arc<Slots>,
-    /// What sets the limit, if nobody has.
-    pub(crate) steer: Option<Steer>,
-    /// A limit that was set while Flifo runs; zero is none.
-    limit_by_hand: AtomicU32,
-    /// Pooled links to the server.
-    pub(crate) links: Arc<Cap>,
-    /// How statements share the slots.
+    pub(crate) servers: Box<[Arc<Server>]>,
+    /// The classes of statements, by name; how they share a server is that server's.
     pub(crate) classes: Arc<Classes>,
     /// Ends of statements after which a schema may be gone.
     pub(crate) alterations: Alterations,
@@ -62,7 +51,6 @@ pub(crate) struct Shared {
     pub(crate) clients: AtomicUsize,
     pub(crate) users: Users,
     pub(crate) accounts: Accounts,
-    pub(crate) server: ServerFacts,
     pub(crate) tls: crate::tls::Tls,
     pub(crate) rsa: crate::arrive::rsa::RsaKey,
     stopping: AtomicBool,
@@ -76,11 +64,12 @@ pub(crate) enum Mail {
     /// A client was accepted, and given to this worker.
     Accepted(login::Accepted),
     /// A slot was given back that somebody here may wait for.
-    SlotFree,
+    SlotFree(ServerId),
     /// A link was closed, whose place somebody here may wait for.
-    LinkFree,
-    /// Somebody elsewhere waits for a place under the cap on links: of all of them, or of this user's.
-    LinkWanted(Option<Box<[u8]>>),
+    LinkFree(ServerId),
+    /// Somebody elsewhere waits for a place under the cap on links: of this server, or of this user.
+    LinkWanted(ServerId),
+    LinkOfUserWanted(Box<[u8]>),
     /// A client asks to kill another one, which is here.
     Kill(kill::Order),
     /// A client of this worker need not wait any longer for what another link knows.
@@ -92,7 +81,7 @@ pub(crate) enum Mail {
     /// Somebody outside kills a client, which may be here.
     KillAnyones(outside::Kill),
     /// All that is idle may be closed: nobody is to be served for a while.
-    CloseIdle,
+    CloseIdle(ServerId),
     /// No new statements: clients are ended as soon as it is their turn.
     Stop,
     /// Everything ends now.
@@ -102,29 +91,21 @@ pub(crate) enum Mail {
 impl Shared {
     pub(crate) fn new(
         plan: Arc<Plan>,
-        address: Address,
+        servers: Vec<Arc<Server>>,
         users: Users,
         tls: crate::tls::Tls,
         mailboxes: Vec<mpsc::UnboundedSender<Mail>>,
     ) -> Self {
         let workers = mailboxes.len();
-        let is_auto = plan.server.limit.is_none();
-        let steer = is_auto.then(|| Steer::new(workers, plan.server.links_max, plan.server.rhythm));
-        let limit = plan.server.limit.or_else(|| steer.as_ref().map(Steer::limit)).unwrap_or(1);
         Self {
-            steer,
-            limit_by_hand: AtomicU32::new(0),
-            slots: Arc::new(Slots::new(limit, workers, crate::clock::now())),
-            links: Arc::new(Cap::new(plan.server.links_max, workers)),
             alterations: Alterations::default(),
             classes: Arc::new(Classes::new(plan.all_classes(), workers)),
             clients: AtomicUsize::new(0),
-            server: ServerFacts::default(),
             rsa: crate::arrive::rsa::RsaKey::default(),
             stopping: AtomicBool::new(false),
             loads: (0..workers).map(|_| AtomicU32::new(0)).collect(),
             plan,
-            address,
+            servers: servers.into(),
             users,
             accounts: Accounts::default(),
             tls,
@@ -147,11 +128,20 @@ impl Shared {
         }
     }
 
-    /// Asks the other workers to close an idle link, any or one of this user, because this one needs its place.
-    pub(crate) fn ask_for_link(&self, worker: usize, user: Option<&[u8]>) {
+    /// Asks the other workers for something.
+    pub(crate) fn mail_others(&self, worker: usize, mail: impl Fn() -> Mail) {
         for other in (0..self.mailboxes.len()).filter(|other| *other != worker) {
-            self.mail(other, Mail::LinkWanted(user.map(Box::from)));
+            self.mail(other, mail());
         }
+    }
+
+    pub(crate) fn server(&self, id: ServerId) -> &Server {
+        &self.servers[id.0]
+    }
+
+    /// The server that is asked what all servers have in common.
+    pub(crate) fn first(&self) -> &Server {
+        &self.servers[0]
     }
 
     /// The less loaded of two workers, drawn by chance.
@@ -175,17 +165,10 @@ impl Shared {
         self.loads[worker].fetch_sub(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn limit_by_hand(&self) -> Option<u32> {
-        Some(self.limit_by_hand.load(Ordering::Relaxed)).filter(|limit| *limit > 0)
-    }
-
-    /// Sets the limit, or has it be again what it was without that. Answers with what it is now.
-    pub(crate) fn set_limit(&self, limit: Option<u32>) -> u32 {
-        self.limit_by_hand.store(limit.unwrap_or(0), Ordering::Relaxed);
-        let own = || self.plan.server.limit.or_else(|| self.steer.as_ref().map(Steer::limit));
-        let limit = limit.or_else(own).unwrap_or(1);
-        self.slots.set_limit(limit, |worker| self.mail(worker, Mail::SlotFree));
-        self.mail_all(|| Mail::SlotFree);
+    /// Sets the limit of a server; see [`Server::set_limit`].
+    pub(crate) fn set_limit(&self, server: &Server, limit: Option<u32>) -> u32 {
+        let limit = server.set_limit(limit, |worker| self.mail(worker, Mail::SlotFree(server.id)));
+        self.mail_all(|| Mail::SlotFree(server.id));
         limit
     }
 
@@ -204,7 +187,8 @@ pub(crate) struct Worker {
     pub(crate) index: usize,
     pub(crate) plan: Arc<Plan>,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) gate: RefCell<Gate<KeyId, Rc<Client>, Rc<Link>>>,
+    /// Its gates, one for each server.
+    pub(crate) servers: Box<[Local]>,
     /// Logins that Flifo decides itself, and those that the server does.
     pub(crate) logins: Rc<Logins>,
     pub(crate) carried_logins: Rc<Logins>,
@@ -222,10 +206,8 @@ pub(crate) struct Worker {
     pub(crate) settled: RefCell<Vec<Settled>>,
     pub(crate) scratch: RefCell<Vec<u8>>,
     /// Slots that have been left and not been passed on yet.
-    pub(crate) slots_left: RefCell<Vec<Slot>>,
+    pub(crate) slots_left: RefCell<Vec<(ServerId, Slot)>>,
     pub(crate) is_passing_on: Cell<bool>,
-    /// Somebody, here or in another worker, has no link at all and waits for the place of one of ours.
-    pub(crate) owes_link: Cell<bool>,
     next_client: Cell<u32>,
     next_link: Cell<u64>,
 }
@@ -238,13 +220,10 @@ const SLOW_TICKS: u32 = 10;
 
 impl Worker {
     pub(crate) fn new(index: usize, shared: Arc<Shared>) -> Self {
-        let slots = Arc::clone(&shared.slots);
-        let links = Arc::clone(&shared.links);
-        let classes = Arc::clone(&shared.classes);
         Self {
             index,
             plan: Arc::clone(&shared.plan),
-            gate: RefCell::new(Gate::new(index, slots, links, classes)),
+            servers: shared.servers.iter().map(|server| Local::new(index, server)).collect(),
             logins: Logins::own(),
             carried_logins: Logins::new(shared.plan.logins_max, shared.mailboxes.len()),
             keys: RefCell::default(),
@@ -260,7 +239,6 @@ impl Worker {
             scratch: RefCell::default(),
             slots_left: RefCell::default(),
             is_passing_on: Cell::new(false),
-            owes_link: Cell::new(false),
             next_client: Cell::new(0),
             next_link: Cell::new(1),
             shared,
@@ -284,6 +262,11 @@ impl Worker {
     /// The worker that a client of this id belongs to.
     pub(crate) fn home_of(&self, client: u32) -> usize {
         ((client - FIRST_CLIENT_ID) as usize) % self.shared.mailboxes.len()
+    }
+
+    /// What this worker has of a server.
+    pub(crate) fn at(&self, server: ServerId) -> &Local {
+        &self.servers[server.0]
     }
 
     pub(crate) fn new_link_id(&self) -> u64 {
@@ -346,6 +329,7 @@ pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut beats = tokio::time::interval(steer::BEAT);
     beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let is_steered = worker.shared.servers.iter().any(|server| server.steer.is_some());
     loop {
         tokio::select! {
             mail = mailbox.recv() => match mail {
@@ -356,7 +340,7 @@ pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver
                 count = count.wrapping_add(1);
                 tick(&worker, count.is_multiple_of(SLOW_TICKS));
             }
-            _ = beats.tick(), if worker.shared.steer.is_some() || worker.plan.server.parking => {
+            _ = beats.tick(), if is_steered || worker.plan.server.parking => {
                 crate::clock::tick();
                 steer::beat(&worker);
                 if worker.plan.server.parking {
@@ -379,34 +363,37 @@ fn class_report(worker: &Worker) -> Vec<(String, u64)> {
     if worker.shared.classes.len() == 1 {
         return Vec::new();
     }
-    let gate = worker.gate.borrow();
-    let counts = gate.class_counts().flat_map(|(class, counts)| {
-        [
-            ("started", counts.started),
-            ("waited", counts.waited),
-            ("refused", counts.refused),
-            ("busy_us", counts.busy),
-        ]
-        .map(|(what, count)| (format!("classes.{class}.{what}"), count))
-    });
-    counts.filter(|(_, count)| *count > 0).collect()
+    let mut report = std::collections::BTreeMap::new();
+    for local in &worker.servers {
+        for (class, counts) in local.gate.borrow().class_counts() {
+            for (what, count) in [
+                ("started", counts.started),
+                ("waited", counts.waited),
+                ("refused", counts.refused),
+                ("busy_us", counts.busy),
+            ] {
+                *report.entry(format!("classes.{class}.{what}")).or_default() += count;
+            }
+        }
+    }
+    report.into_iter().filter(|(_, count)| *count > 0).collect()
 }
 
 fn open_mail(worker: &Rc<Worker>, mail: Mail) {
     match mail {
         Mail::Accepted(accepted) => login::begin(worker, accepted),
-        Mail::SlotFree | Mail::LinkFree => admit::pump(worker),
-        Mail::LinkWanted(Some(user)) => {
+        Mail::SlotFree(server) | Mail::LinkFree(server) => admit::pump(worker, server),
+        Mail::LinkOfUserWanted(user) => {
             admit::close_idle_of(worker, &user);
         }
-        Mail::LinkWanted(None) => {
-            let now = crate::clock::now();
-            let idle = worker.gate.borrow_mut().expire_link(now, Duration::ZERO);
+        Mail::LinkWanted(server) => {
+            let (now, local) = (crate::clock::now(), worker.at(server));
+            let idle = local.gate.borrow_mut().expire_link(now, Duration::ZERO);
             match idle {
                 Some(link) => admit::retire(worker, &link),
                 // All are in use: the next one that is put back is closed.
                 None => {
-                    worker.owes_link.set(worker.shared.links.other_waiting(worker.index).is_some())
+                    local.owes_link.set(local.server.links.other_waiting(worker.index).is_some())
                 }
             }
         }
@@ -423,7 +410,7 @@ fn open_mail(worker: &Rc<Worker>, mail: Mail) {
             let _ = tell.send(outside::make_report(worker, want));
         }
         Mail::KillAnyones(order) => outside::kill(worker, &order),
-        Mail::CloseIdle => close_idle_for(worker, Duration::ZERO),
+        Mail::CloseIdle(server) => close_idle_for(worker, worker.at(server), Duration::ZERO),
         Mail::Stop => {
             pins::log(worker);
             for client in worker.clients.borrow().values() {
@@ -450,9 +437,11 @@ fn tick(worker: &Rc<Worker>, all: bool) {
         accounts::look_after(worker);
     }
     // A waiter never depends on one wake-up alone.
-    if worker.gate.borrow().waiting() > 0 {
-        admit::take_back_idle(worker);
-        admit::pump(worker);
+    for local in &worker.servers {
+        if local.gate.borrow().waiting() > 0 {
+            admit::take_back_idle(worker, local.server.id);
+            admit::pump(worker, local.server.id);
+        }
     }
 }
 
@@ -525,10 +514,10 @@ fn end_client(worker: &Worker, client: &Client, fault: &Fault) {
 }
 
 /// Closes the links that have been idle for so long.
-fn close_idle_for(worker: &Rc<Worker>, age: Duration) {
+fn close_idle_for(worker: &Worker, local: &Local, age: Duration) {
     let now = crate::clock::now();
     loop {
-        let idle = worker.gate.borrow_mut().expire_link(now, age);
+        let idle = local.gate.borrow_mut().expire_link(now, age);
         match idle {
             Some(link) => admit::retire(worker, &link),
             None => break,
@@ -539,7 +528,7 @@ fn close_idle_for(worker: &Rc<Worker>, age: Duration) {
 fn expire_links(worker: &Rc<Worker>) {
     let now = crate::clock::now();
     if let Some(age) = worker.plan.limits.idle_link {
-        close_idle_for(worker, age);
+        worker.servers.iter().for_each(|local| close_idle_for(worker, local, age));
     }
     // A statement whose client is gone was killed; a server that does not even end it then loses the link.
     for link in worker.links.borrow().values() {

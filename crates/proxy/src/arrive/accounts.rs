@@ -184,8 +184,9 @@ async fn rows(worker: &Worker) -> Result<Rows, NoLink> {
     let name = worker.plan.server.accounts_user.as_deref().unwrap_or_default().as_bytes();
     let user = worker.shared.users.get(name);
     let credential = user.and_then(|user| user.credential()).ok_or(NoLink::NoCredential)?;
+    let server = worker.shared.first();
     let mut logged_in =
-        opener::log_in_as(worker, name, &credential, opener::POOLED, UTF8MB4).await?;
+        opener::log_in_as(worker, server, name, &credential, opener::POOLED, UTF8MB4).await?;
     let text = if logged_in.is_mariadb { MARIADB } else { MYSQL };
     let limit = worker.plan.limits.connect;
     let rows = tokio::time::timeout(limit, logged_in.rows(text)).await;

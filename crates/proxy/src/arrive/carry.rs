@@ -25,6 +25,7 @@ use crate::fault::{Fault, Kind};
 use crate::links::opener;
 use crate::links::{self, Link};
 use crate::road::client::{self, Client};
+use crate::servers::Server;
 use crate::worker::Worker;
 
 /// Whose greeting the client has answered.
@@ -57,15 +58,16 @@ pub(crate) async fn log_in(
             return Err(tell(newcomer, too_many_of_user(&login.user, bound, cap)).await);
         }
     };
+    let at = worker.shared.server(newcomer.server);
     let greeted = match server {
         Some(greeted) => greeted,
-        None => match opener::greeted(worker, newcomer.peer).await {
+        None => match opener::greeted(worker, at, newcomer.peer).await {
             Ok(greeted) => greeted,
-            Err(error) => return Err(tell(newcomer, error.fault(worker)).await),
+            Err(error) => return Err(tell(newcomer, error.fault(at)).await),
         },
     };
     let class = worker.class_of(&login.user, login.schema.as_deref(), newcomer.peer);
-    let peers = Peers { client: newcomer.talk, server: greeted, pass };
+    let peers = Peers { client: newcomer.talk, at, server: greeted, pass };
     let carried = carry(worker, peers, &login, greeted_by).await?;
     let (stream, more) = carried.client.into_parts();
     if let Some(place) = place {
@@ -82,6 +84,7 @@ pub(crate) async fn log_in(
         key: None,
         class,
         session: Session::new(None, carried.status),
+        server: carried.link.server,
         link: Some(carried.link),
         more,
         sequence: None,
@@ -98,11 +101,12 @@ pub(crate) async fn change_user(
     let pass = worker.carried_logins.enter_again().await;
     let mut talk = Talk::resume(&client.stream, client.take_more(), 1);
     let peer = client.stream.peer_address();
-    let server = match opener::greeted(worker, peer).await {
+    let at = worker.shared.server(client.server.get());
+    let server = match opener::greeted(worker, at, peer).await {
         Ok(greeted) => greeted,
-        Err(error) => return Err(tell_on(&mut talk, error.fault(worker)).await),
+        Err(error) => return Err(tell_on(&mut talk, error.fault(at)).await),
     };
-    let peers = Peers { client: talk, server, pass: &pass };
+    let peers = Peers { client: talk, at, server, pass: &pass };
     let carried = carry(worker, peers, login, GreetedBy::Flifo { id: client.id }).await?;
     let (_, more) = carried.client.into_parts();
     client.keep_more(&more, false);
@@ -121,6 +125,7 @@ pub(crate) async fn change_user(
 /// A client, and a server that has greeted, between which a login is carried.
 struct Peers<'a, S> {
     client: Talk<S>,
+    at: &'a Server,
     server: Greeted,
     pass: &'a Pass,
 }
@@ -138,21 +143,21 @@ async fn carry<S: Borrow<Stream>>(
     login: &Login,
     greeted_by: GreetedBy,
 ) -> Result<Carried<S>, NoLogin> {
-    let Peers { mut client, server, pass } = peers;
+    let Peers { mut client, at, server, pass } = peers;
     let mut request = login.clone();
     request.capabilities = login.capabilities & server.greeting.capabilities;
-    let server = match server.secure(worker.shared.tls.server.as_ref(), &mut request).await {
+    let server = match server.secure(at.tls.as_ref(), &mut request).await {
         Ok(server) => server,
         Err(error) => {
-            let fault = opener::NoLink::from(error).fault(worker);
+            let fault = opener::NoLink::from(error).fault(at);
             return Err(tell_on(&mut client, fault).await);
         }
     };
     let Greeted { talk: mut server, greeting } = server;
     // Over a Unix socket a server may let in who Flifo is, whoever the client is.
-    let by_socket = matches!(worker.shared.address, Address::Unix(_));
+    let by_socket = matches!(at.address, Address::Unix(_));
     if namesake::is_named(&login.user, client.stream(), server.stream())
-        && namesake::is_open(worker, &login.user).await
+        && namesake::is_open(worker, at, &login.user).await
     {
         return Err(tell_on(&mut client, namesake::denied(&login.user)).await);
     }
@@ -170,19 +175,27 @@ async fn carry<S: Borrow<Stream>>(
     let mut payload = Vec::new();
     request.encode(&mut payload);
     if let Err(error) = server.write(&payload).await {
-        let fault = opener::NoLink::from(LoginError::from(error)).fault(worker);
+        let fault = opener::NoLink::from(LoginError::from(error)).fault(at);
         return Err(tell_on(&mut client, fault).await);
     }
     let plugin = Plugin::from_name(&greeting.plugin);
     let nonce = greeting.nonce.clone();
-    let mut relay =
-        Relay { worker, pass, plugin, nonce, client, server, has_asked: !(by_socket && is_mute) };
+    let mut relay = Relay {
+        worker,
+        at,
+        pass,
+        plugin,
+        nonce,
+        client,
+        server,
+        has_asked: !(by_socket && is_mute),
+    };
     let ok = relay.run().await?;
     let capabilities = request.capabilities;
     let status = OkPacket::decode(&ok, capabilities).map(|ok| ok.status).unwrap_or_default();
     let (server, unread) = relay.server.into_parts();
     let id = worker.new_link_id();
-    let link = Link::new(id, greeting.connection_id, server, capabilities, None);
+    let link = Link::new(id, at.id, greeting.connection_id, server, capabilities, None);
     *link.carry.borrow_mut() = unread;
     let link = Rc::new(link);
     worker.add_link(&link);
@@ -221,6 +234,7 @@ async fn tell_on<S: Borrow<Stream>>(client: &mut Talk<S>, fault: Fault) -> NoLog
 /// Two conversations that are one login.
 struct Relay<'a, S> {
     worker: &'a Worker,
+    at: &'a Server,
     pass: &'a Pass,
     client: Talk<S>,
     server: Talk,
@@ -322,7 +336,7 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
     }
 
     async fn server_left(&mut self, why: &str) -> NoLogin {
-        let address = &self.worker.shared.address;
+        let address = &self.at.address;
         let message = format!("Flifo lost the server at {address} during the login: {why}");
         self.refuse(Fault::new(Kind::ServerUnreachable, message)).await
     }

@@ -29,6 +29,7 @@ use crate::links::keys::Key;
 use crate::links::opener;
 use crate::road::client::{self, Client};
 use crate::server::offered;
+use crate::servers::ServerId;
 use crate::worker::{Mail, Worker};
 
 /// A socket that a listener has accepted.
@@ -68,6 +69,8 @@ pub(crate) struct Newcomer {
     pub(crate) peer: Option<SocketAddr>,
     /// The capabilities that it was offered.
     pub(crate) offered: Capabilities,
+    /// The server whose words it is greeted with, and where a carried client logs in.
+    pub(crate) server: ServerId,
 }
 
 /// Begins to log a client in.
@@ -171,6 +174,7 @@ async fn log_in(
         return Err(greet_with(newcomer, Fault::new(Kind::Stopping, "Flifo is stopping")).await);
     }
     newcomer = pass.lend(crate::arrive::proxy_protocol::receive(worker, newcomer)).await?;
+    newcomer.server = worker.shared.first().id;
     let greeting = greeting(worker, &newcomer);
     let greeting = match worker.shared.users.is_empty() {
         true => greeting.await,
@@ -210,12 +214,13 @@ async fn greeting(
 ) -> Result<(Greeting, Option<Greeted>), Fault> {
     let tls = worker.shared.tls.clients.is_some() && !newcomer.talk.stream().is_tls();
     let pooled = !worker.shared.users.is_empty();
-    let (mut greeting, server) = match worker.shared.server.greeting().filter(|_| pooled) {
+    let home = worker.shared.server(newcomer.server);
+    let (mut greeting, server) = match home.facts.greeting().filter(|_| pooled) {
         Some(greeting) => (greeting, None),
         None => {
-            let greeted = opener::greeted(worker, newcomer.peer)
+            let greeted = opener::greeted(worker, home, newcomer.peer)
                 .await
-                .map_err(|error| error.fault(worker))?;
+                .map_err(|error| error.fault(home))?;
             (greeted.greeting.clone(), Some(greeted))
         }
     };
@@ -329,6 +334,7 @@ async fn pool(
         class,
         session,
         link: None,
+        server: newcomer.server,
         more,
         sequence: login.schema.is_some().then_some(sequence),
     };
@@ -422,7 +428,9 @@ pub(crate) async fn tell(mut newcomer: Newcomer, fault: Fault) -> NoLogin {
 
 impl Newcomer {
     fn new(stream: Stream) -> Self {
-        Self { peer: stream.peer_address(), talk: Talk::new(stream), offered: Capabilities::NONE }
+        let peer = stream.peer_address();
+        let (talk, offered) = (Talk::new(stream), Capabilities::NONE);
+        Self { peer, talk, offered, server: ServerId::default() }
     }
 
     async fn go_on_in_tls(

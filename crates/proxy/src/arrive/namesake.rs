@@ -22,6 +22,7 @@ use wire::frame::HEADER;
 
 use crate::fault::{Fault, Kind};
 use crate::links::opener;
+use crate::servers::Server;
 use crate::worker::Worker;
 
 static OWN: LazyLock<(u32, Option<Vec<u8>>)> = LazyLock::new(sys::process::user);
@@ -67,7 +68,7 @@ pub(crate) fn is_named(user: &[u8], client: &Stream, server: &Stream) -> bool {
 }
 
 /// Says whether the server lets Flifo in as this user without the password.
-pub(crate) async fn is_open(worker: &Worker, user: &[u8]) -> bool {
+pub(crate) async fn is_open(worker: &Worker, server: &Server, user: &[u8]) -> bool {
     let mut random = [0; 16];
     if getrandom::fill(&mut random).is_err() {
         return true;
@@ -81,8 +82,8 @@ pub(crate) async fn is_open(worker: &Worker, user: &[u8]) -> bool {
         packet_max: u32::MAX,
         schema: None,
     };
-    match opener::greeted(worker, None).await {
-        Ok(greeted) => greeted.login(&request, worker.shared.tls.server.as_ref()).await.is_ok(),
+    match opener::greeted(worker, server, None).await {
+        Ok(greeted) => greeted.login(&request, server.tls.as_ref()).await.is_ok(),
         // The client's own login meets, and tells, what is wrong.
         Err(_) => false,
     }

@@ -13,6 +13,7 @@ use crate::fault::{Fault, Kind};
 use crate::links::keys::{Key, KeyId};
 use crate::links::{self, Link};
 use crate::road::admit;
+use crate::servers::{Local, Server, ServerId};
 use crate::worker::Worker;
 
 /// Why there is no link.
@@ -41,12 +42,11 @@ impl NoLink {
     }
 
     /// What a client is told.
-    pub(crate) fn fault(&self, worker: &Worker) -> Fault {
+    pub(crate) fn fault(&self, server: &Server) -> Fault {
         if let Self::Login(LoginError::Refused { code, sqlstate, message }) = self {
             return Fault::relayed(*code, sqlstate, message);
         }
-        let message =
-            format!("Flifo has no link to the server at {}: {self}", worker.shared.address);
+        let message = format!("Flifo has no link to the server at {}: {self}", server.address);
         Fault::new(Kind::ServerUnreachable, message)
     }
 }
@@ -79,11 +79,12 @@ const STATEMENTS_MAX: &str = "max_prepared_stmt_count";
 /// Connects and reads the greeting, within the time that is allowed.
 pub(crate) async fn greeted(
     worker: &Worker,
+    server: &Server,
     client: Option<SocketAddr>,
 ) -> Result<Greeted, NoLink> {
     let limit = worker.plan.limits.connect;
     let connect = async {
-        let stream = link::dial::dial(&worker.shared.address).await.map_err(NoLink::Unreachable)?;
+        let stream = link::dial::dial(&server.address).await.map_err(NoLink::Unreachable)?;
         crate::arrive::proxy_protocol::send(worker, &stream, client)
             .await
             .map_err(NoLink::Unreachable)?;
@@ -93,47 +94,49 @@ pub(crate) async fn greeted(
         Ok(greeted) => greeted,
         Err(_) => Err(NoLink::Late("limits.connect", limit)),
     };
-    worker.shared.server.see(&greeted);
+    server.facts.see(&greeted);
     let greeted = greeted?;
-    worker.shared.server.learn(&greeted.greeting);
+    server.facts.learn(&greeted.greeting);
     Ok(greeted)
 }
 
 /// Opens a link for those of this key who wait. Its places under the caps have been taken.
-pub(crate) fn open(worker: &Rc<Worker>, key: KeyId) {
+pub(crate) fn open(worker: &Rc<Worker>, server: ServerId, key: KeyId) {
     let worker = Rc::clone(worker);
     tokio::task::spawn_local(async move {
-        let opened = pooled(&worker, key).await;
+        let local = worker.at(server);
+        let opened = pooled(&worker, &local.server, key).await;
         match opened {
             Ok(link) => {
-                worker.gate.borrow_mut().opened(key);
+                local.gate.borrow_mut().opened(key);
                 worker.counters.links_opened.add(1);
                 worker.add_link(&link);
                 admit::put(&worker, key, &link);
                 tokio::task::spawn_local(links::serve(Rc::clone(&worker), link));
             }
-            Err(error) => failed(&worker, key, &error),
+            Err(error) => failed(&worker, local, key, &error),
         }
-        admit::pump(&worker);
+        admit::pump(&worker, server);
     });
 }
 
 /// No link could be opened: if there is no other one either, those who wait are told why.
-fn failed(worker: &Rc<Worker>, key: KeyId, error: &NoLink) {
+fn failed(worker: &Rc<Worker>, local: &Local, key: KeyId, error: &NoLink) {
+    let server = &local.server;
     worker.counters.links_failed.add(1);
     worker.user_of(key, |user| user.links.give_back());
     let user = String::from_utf8_lossy(&worker.keys.borrow().get(key).user).into_owned();
-    tracing::warn!(server = %worker.shared.address, user, %error, "no link");
+    tracing::warn!(server = %server.address, user, %error, "no link");
     if error.is_distress() {
-        worker.gate.borrow_mut().alarm();
+        local.gate.borrow_mut().alarm();
     }
-    let other = worker.gate.borrow_mut().failed(key, crate::clock::now());
+    let other = local.gate.borrow_mut().failed(key, crate::clock::now());
     if let Some(other) = other {
-        worker.shared.mail(other, crate::worker::Mail::LinkFree);
+        worker.shared.mail(other, crate::worker::Mail::LinkFree(server.id));
     }
-    let fault = error.fault(worker);
+    let fault = error.fault(server);
     loop {
-        let waiter = worker.gate.borrow_mut().give_up(key);
+        let waiter = local.gate.borrow_mut().give_up(key);
         match waiter {
             Some(client) => admit::refuse_held(worker, &client, &fault),
             None => break,
@@ -141,8 +144,8 @@ fn failed(worker: &Rc<Worker>, key: KeyId, error: &NoLink) {
     }
 }
 
-async fn pooled(worker: &Worker, key: KeyId) -> Result<Rc<Link>, NoLink> {
-    let mut logged_in = log_in(worker, key).await?;
+async fn pooled(worker: &Worker, server: &Server, key: KeyId) -> Result<Rc<Link>, NoLink> {
+    let mut logged_in = log_in(worker, server, key).await?;
     if !logged_in.capabilities.has(Capabilities::SESSION_TRACK) {
         return Err(NoLink::NoTracking);
     }
@@ -159,33 +162,35 @@ async fn pooled(worker: &Worker, key: KeyId) -> Result<Rc<Link>, NoLink> {
     if let Some((_, max)) = rows().find(|(name, _)| *name == STATEMENTS_MAX.as_bytes())
         && let Some(max) = std::str::from_utf8(max).ok().and_then(|max| max.parse().ok())
     {
-        worker.shared.server.learn_statements_max(max);
+        server.facts.learn_statements_max(max);
     }
     let fresh = worker.interned.borrow_mut().intern(Settings::from_rows(rows()));
     let LoggedIn { talk, thread_id, capabilities, .. } = logged_in;
     let (stream, _) = talk.into_parts();
     let id = worker.new_link_id();
-    let link = Link::new(id, thread_id, stream, capabilities, Some(key));
+    let link = Link::new(id, server.id, thread_id, stream, capabilities, Some(key));
     link.state.replace(LinkState::new(id, fresh));
     Ok(Rc::new(link))
 }
 
 /// Logs in as the user of this key.
-async fn log_in(worker: &Worker, key: KeyId) -> Result<LoggedIn, NoLink> {
+async fn log_in(worker: &Worker, server: &Server, key: KeyId) -> Result<LoggedIn, NoLink> {
     let credential = worker.user_of(key, |user| user.credential()).ok_or(NoLink::NoCredential)?;
     let key: Rc<Key> = worker.keys.borrow().get(key);
-    log_in_as(worker, &key.user, &credential, key.capabilities | POOLED, key.collation).await
+    let capabilities = key.capabilities | POOLED;
+    log_in_as(worker, server, &key.user, &credential, capabilities, key.collation).await
 }
 
 /// Logs in as somebody.
 pub(crate) async fn log_in_as(
     worker: &Worker,
+    server: &Server,
     user: &[u8],
     credential: &Credential,
     capabilities: Capabilities,
     collation: u8,
 ) -> Result<LoggedIn, NoLink> {
-    let greeted = greeted(worker, None).await?;
+    let greeted = greeted(worker, server, None).await?;
     let request = Request {
         user,
         credential,
@@ -195,14 +200,19 @@ pub(crate) async fn log_in_as(
         schema: None,
     };
     let limit = worker.plan.limits.login;
-    let login = greeted.login(&request, worker.shared.tls.server.as_ref());
+    let login = greeted.login(&request, server.tls.as_ref());
     let login = tokio::time::timeout(limit, login).await;
     Ok(login.map_err(|_| NoLink::Late("limits.login", limit))??)
 }
 
 /// Runs one statement on a link of its own, as the user of this key.
-pub(crate) async fn run_once(worker: &Worker, key: KeyId, text: &str) -> Result<(), NoLink> {
-    let mut logged_in = log_in(worker, key).await?;
+pub(crate) async fn run_once(
+    worker: &Worker,
+    server: ServerId,
+    key: KeyId,
+    text: &str,
+) -> Result<(), NoLink> {
+    let mut logged_in = log_in(worker, &worker.at(server).server, key).await?;
     let limit = worker.plan.limits.connect;
     let run = tokio::time::timeout(limit, logged_in.run(text));
     match run.await.map_err(|_| NoLink::Late("limits.connect", limit))? {

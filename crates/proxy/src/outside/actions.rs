@@ -12,6 +12,7 @@ use crate::config;
 use crate::outside::Outside;
 use crate::road::kill;
 use crate::server::Standing;
+use crate::servers::Server;
 use crate::worker::{Mail, Worker};
 
 /// An order to kill a client, wherever it is.
@@ -28,29 +29,42 @@ pub(super) type Done = Result<String, String>;
 impl Outside {
     /// Changes what may start on the server.
     pub(super) async fn stand(&self, verb: Verb, name: Option<&str>) -> Done {
-        let ours = &self.shared.plan.server.name;
-        if let Some(name) = name.filter(|name| *name != ours) {
-            return Err(format!("there is no server {name:?}; there is {ours:?}"));
-        }
+        let server = self.named(name)?;
         let standing = match verb {
             Verb::Resume | Verb::Enable => Standing::Up,
             Verb::Pause => Standing::Paused,
             Verb::Drain => Standing::Drain,
             Verb::Disable => Standing::Maintenance,
         };
-        self.shared.server.stand(standing);
-        let wake = |worker| self.shared.mail(worker, Mail::SlotFree);
-        self.shared.slots.pause(standing != Standing::Up, wake);
+        server.facts.stand(standing);
+        let wake = |worker| self.shared.mail(worker, Mail::SlotFree(server.id));
+        server.slots.pause(standing != Standing::Up, wake);
         if standing == Standing::Up {
-            self.shared.mail_all(|| Mail::SlotFree);
+            self.shared.mail_all(|| Mail::SlotFree(server.id));
         }
         if matches!(standing, Standing::Drain | Standing::Maintenance) {
-            self.shared.mail_all(|| Mail::CloseIdle);
+            self.shared.mail_all(|| Mail::CloseIdle(server.id));
         }
         self.survey.forget().await;
-        tracing::info!(server = ours, state = standing.name(), "set on the console");
-        let running = self.shared.slots.held();
-        Ok(format!("{ours}: {}; {running} statements run", standing.means()))
+        tracing::info!(server = server.name, state = standing.name(), "set on the console");
+        let running = server.slots.held();
+        Ok(format!("{}: {}; {running} statements run", server.name, standing.means()))
+    }
+
+    /// The server of this name; without one, the only one there is.
+    fn named(&self, name: Option<&str>) -> Result<&Server, String> {
+        let servers = &self.shared.servers;
+        let names = || servers.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", ");
+        match name {
+            None if servers.len() == 1 => Ok(self.shared.first()),
+            None => Err(format!("name one of the servers: {}", names())),
+            Some(name) => {
+                let found = servers.iter().find(|server| server.name == name);
+                found
+                    .map(|it| &**it)
+                    .ok_or_else(|| format!("there is no server {name:?}; there is {}", names()))
+            }
+        }
     }
 
     pub(super) async fn kill(&self, victim: Victim, id: u32) -> Done {
@@ -79,7 +93,10 @@ impl Outside {
                 _ => return Err(format!("{value:?} is no limit: auto, or 1 to {LIMIT_MAX}")),
             },
         };
-        let now = self.shared.set_limit(limit);
+        let mut now = 1;
+        for server in &self.shared.servers {
+            now = self.shared.set_limit(server, limit);
+        }
         self.survey.forget().await;
         tracing::info!(limit = now, by_hand = limit.is_some(), "server.limit set on the console");
         Ok(format!("server.limit is {now}"))
@@ -102,7 +119,9 @@ impl Outside {
             }
             let mut in_force = "when Flifo is started again";
             if let ("server.limit", Some(limit)) = (name.as_str(), plan.server.limit) {
-                self.shared.set_limit(Some(limit));
+                for server in &self.shared.servers {
+                    self.shared.set_limit(server, Some(limit));
+                }
                 in_force = "now";
             }
             table.add([name.into(), was.into(), is.into(), in_force.into()]);

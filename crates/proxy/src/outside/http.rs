@@ -25,6 +25,7 @@ use super::report::Want;
 use super::tables::{SHOWN, Shown};
 use crate::arrive::listener::Listener;
 use crate::server::Standing;
+use crate::servers::Server;
 
 /// Connections at once; one more is closed.
 pub(super) const CONNECTIONS_MAX: usize = 64;
@@ -199,19 +200,21 @@ async fn ready(outside: &Outside) -> Answer {
     if shared.is_stopping() {
         return no("Flifo is stopping".to_owned());
     }
-    if shared.server.standing() != Standing::Up {
-        return no(format!("{}: {}", shared.plan.server.name, shared.server.state().name));
-    }
-    if shared.server.state().name != "up" {
+    let is_up = |server: &Server| {
+        server.facts.standing() == Standing::Up && server.facts.state().name == "up"
+    };
+    if !shared.servers.iter().any(|server| is_up(server)) {
         outside.look_again().await;
     }
-    let state = shared.server.state();
-    match state.name {
-        "up" => plain(StatusCode::OK, "ok\n"),
-        name => {
-            no(format!("{}: {name}: {}", shared.plan.server.name, state.reason.unwrap_or_default()))
-        }
+    if shared.servers.iter().any(|server| is_up(server)) {
+        return plain(StatusCode::OK, "ok\n");
     }
+    let reasons = shared.servers.iter().map(|server| {
+        let state = server.facts.state();
+        let reason = state.reason.map(|reason| format!(": {reason}"));
+        format!("{}: {}{}", server.name, state.name, reason.unwrap_or_default())
+    });
+    no(reasons.collect::<Vec<_>>().join("; "))
 }
 
 impl Outside {
@@ -223,16 +226,21 @@ impl Outside {
             return;
         }
         *looked = Some(Instant::now());
-        let greet = async {
-            let stream =
-                link::dial::dial(&self.shared.address).await.map_err(|it| it.to_string())?;
-            link::login::greet(stream).await.map_err(|error| error.to_string())
-        };
-        let greeted = match tokio::time::timeout(GREETING, greet).await {
-            Ok(greeted) => greeted.map(|_| ()),
-            Err(_) => Err(format!("no greeting within {} s", GREETING.as_secs())),
-        };
-        self.shared.server.see(&greeted);
+        for server in &self.shared.servers {
+            if server.facts.standing() != Standing::Up {
+                continue;
+            }
+            let greet = async {
+                let stream =
+                    link::dial::dial(&server.address).await.map_err(|it| it.to_string())?;
+                link::login::greet(stream).await.map_err(|error| error.to_string())
+            };
+            let greeted = match tokio::time::timeout(GREETING, greet).await {
+                Ok(greeted) => greeted.map(|_| ()),
+                Err(_) => Err(format!("no greeting within {} s", GREETING.as_secs())),
+            };
+            server.facts.see(&greeted);
+        }
     }
 }
 

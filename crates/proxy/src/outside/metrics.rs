@@ -5,10 +5,12 @@ use view::histogram::Histogram;
 use view::metrics::{Family, Page};
 
 use super::Outside;
+use super::report::GateReport;
 use super::survey::Surveyed;
 use super::tables::{pools_of_all, server_errors, total, whole};
 use crate::fault::Kind;
 use crate::road::ahead::Why;
+use crate::servers::Server;
 use crate::turns::Told;
 
 impl Outside {
@@ -16,10 +18,14 @@ impl Outside {
     pub(super) fn metrics(&self, surveyed: &Surveyed) -> String {
         let mut page = Page::default();
         self.process(&mut page, surveyed);
-        self.server(&mut page, surveyed);
+        self.servers(&mut page, surveyed);
         counters(&mut page, surveyed);
         labelled(&mut page, surveyed);
-        let name = &self.shared.plan.server.name;
+        // Times are counted for all servers together.
+        let name = match &*self.shared.servers {
+            [only] => only.name.as_str(),
+            _ => "all",
+        };
         let mut times = |family, help, of: fn(&super::Report) -> &Histogram| {
             let mut all = Histogram::default();
             surveyed.reports.iter().for_each(|report| all.merge(of(report)));
@@ -78,43 +84,28 @@ impl Outside {
         }
     }
 
-    fn server(&self, page: &mut Page, surveyed: &Surveyed) {
-        let shared = &self.shared;
-        let label = [("server", shared.plan.server.name.as_str())];
-        let mut gauge = |name, help, value: u64| {
+    fn servers(&self, page: &mut Page, surveyed: &Surveyed) {
+        for (name, help, of) in GAUGES {
             page.family(name, Family::Gauge, help);
-            page.sample(&label, value);
-        };
-        let is_up = u64::from(shared.server.state().name == "up");
-        gauge("flifo_server_up", "Whether the server can be used, as far as is known.", is_up);
-        gauge("flifo_slots_limit", "Statements that may run at once.", shared.slots.limit().into());
-        gauge("flifo_slots_held", "Statements that run.", shared.slots.held().into());
-        gauge(
-            "flifo_statements_parked",
-            "Statements that wait in the server for something, outside of the limit.",
-            shared.slots.parked().into(),
-        );
-        let waiting = surveyed.reports.iter().map(|report| report.waiting as u64).sum();
-        gauge("flifo_statements_waiting", "Statements in line.", waiting);
-        gauge("flifo_links", "Links of pooled users.", shared.links.held().into());
-        gauge("flifo_links_max", "Links that pooled users may have.", shared.links.limit().into());
-        let idle = surveyed.reports.iter().map(|report| report.links_idle as u64).sum();
-        gauge("flifo_links_idle", "Links that nobody has.", idle);
+            for server in &self.shared.servers {
+                page.sample(&[("server", &server.name)], of(server, &surveyed.at(server.id)));
+            }
+        }
         page.family(
             "flifo_gate_starts_total",
             Family::Counter,
             "How statements came by their slots.",
         );
-        let all = |of: fn(&engine::gate::Counts) -> u64| {
-            surveyed.reports.iter().map(|report| of(&report.gate)).sum::<u64>()
-        };
-        for (how, count) in [
-            ("passed_on", all(|gate| gate.passed_on)),
-            ("granted", all(|gate| gate.granted)),
-            ("forced", all(|gate| gate.forced)),
-            ("borrowed", all(|gate| gate.borrowed)),
-        ] {
-            page.sample(&[label[0], ("how", how)], count);
+        for server in &self.shared.servers {
+            let counts = surveyed.at(server.id).counts;
+            for (how, count) in [
+                ("passed_on", counts.passed_on),
+                ("granted", counts.granted),
+                ("forced", counts.forced),
+                ("borrowed", counts.borrowed),
+            ] {
+                page.sample(&[("server", &server.name), ("how", how)], count);
+            }
         }
     }
 }
@@ -151,6 +142,27 @@ fn turns(page: &mut Page, surveyed: &Surveyed) {
         it.recent.longest.as_secs_f64()
     });
 }
+
+/// A gauge of one server: its name, what it tells, and where that is found.
+type Gauge = (&'static str, &'static str, fn(&Server, &GateReport) -> u64);
+
+/// What is told of each server.
+const GAUGES: [Gauge; 8] = [
+    ("flifo_server_up", "Whether the server can be used, as far as is known.", |server, _| {
+        (server.facts.state().name == "up").into()
+    }),
+    ("flifo_slots_limit", "Statements that may run at once.", |it, _| it.slots.limit().into()),
+    ("flifo_slots_held", "Statements that run.", |it, _| it.slots.held().into()),
+    (
+        "flifo_statements_parked",
+        "Statements that wait in the server for something, outside of the limit.",
+        |server, _| server.slots.parked().into(),
+    ),
+    ("flifo_statements_waiting", "Statements in line.", |_, gate| gate.waiting as u64),
+    ("flifo_links", "Links of pooled users.", |server, _| server.links.held().into()),
+    ("flifo_links_max", "Links that pooled users may have.", |it, _| it.links.limit().into()),
+    ("flifo_links_idle", "Links that nobody has.", |_, gate| gate.links_idle as u64),
+];
 
 /// More users than this are not told apart: each is a series of its own for whoever stores it.
 const USERS_MAX: usize = 200;

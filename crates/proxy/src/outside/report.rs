@@ -12,6 +12,7 @@ use view::digests::Told;
 use view::histogram::Histogram;
 
 use crate::road::client::{Client, Turn};
+use crate::servers::Local;
 use crate::tally::ServerError;
 use crate::worker::Worker;
 
@@ -36,16 +37,25 @@ pub(crate) struct Report {
     pub(crate) rows: u64,
     pub(crate) run: Histogram,
     pub(crate) waited: Histogram,
-    pub(crate) gate: Counts,
     /// What its loop has seen of itself.
     pub(crate) turns: crate::turns::Told,
-    /// In line, whether for a slot or for a link.
-    pub(crate) waiting: usize,
-    pub(crate) links_idle: usize,
+    /// Of each server, in the order of the servers.
+    pub(crate) gates: Vec<GateReport>,
     pub(crate) pools: BTreeMap<String, Pool>,
     pub(crate) clients: Vec<Person>,
     pub(crate) digests: Vec<Told>,
     pub(crate) at: Instant,
+}
+
+/// What a worker has at one server.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct GateReport {
+    pub(crate) counts: Counts,
+    /// Statements that have ended.
+    pub(crate) ended: u64,
+    /// In line, whether for a slot or for a link.
+    pub(crate) waiting: usize,
+    pub(crate) links_idle: usize,
 }
 
 /// The clients and links of one user.
@@ -80,7 +90,6 @@ pub(crate) struct Person {
 
 /// Has a worker tell of itself.
 pub(crate) fn make(worker: &Worker, want: Want) -> Report {
-    let gate = worker.gate.borrow();
     let clients = worker.clients.borrow();
     let now = crate::clock::now();
     Report {
@@ -93,10 +102,8 @@ pub(crate) fn make(worker: &Worker, want: Want) -> Report {
         rows: worker.tally.rows.get(),
         run: worker.tally.run(),
         waited: worker.tally.waited(),
-        gate: gate.counts(),
         turns: crate::turns::told(),
-        waiting: gate.waiting(),
-        links_idle: gate.idle_links(),
+        gates: worker.servers.iter().map(gate).collect(),
         pools: pools(worker),
         clients: match want.clients {
             true => clients.values().map(|client| person(client, now)).collect(),
@@ -104,6 +111,43 @@ pub(crate) fn make(worker: &Worker, want: Want) -> Report {
         },
         digests: if want.digests { worker.tally.digests() } else { Vec::new() },
         at: now,
+    }
+}
+
+fn gate(local: &Local) -> GateReport {
+    let gate = local.gate.borrow();
+    GateReport {
+        counts: gate.counts(),
+        ended: gate.totals().completed,
+        waiting: gate.waiting(),
+        links_idle: gate.idle_links(),
+    }
+}
+
+impl GateReport {
+    /// What several workers have together.
+    pub(crate) const fn plus(self, other: Self) -> Self {
+        let (one, two) = (self.counts, other.counts);
+        Self {
+            counts: Counts {
+                passed_on: one.passed_on + two.passed_on,
+                granted: one.granted + two.granted,
+                forced: one.forced + two.forced,
+                borrowed: one.borrowed + two.borrowed,
+                parked: one.parked + two.parked,
+                set_down: one.set_down + two.set_down,
+            },
+            ended: self.ended + other.ended,
+            waiting: self.waiting + other.waiting,
+            links_idle: self.links_idle + other.links_idle,
+        }
+    }
+}
+
+impl Report {
+    /// What waits here, for whichever server.
+    pub(crate) fn waiting(&self) -> usize {
+        self.gates.iter().map(|gate| gate.waiting).sum()
     }
 }
 

@@ -6,10 +6,12 @@ use view::haproxy::{About, Row, page};
 use view::histogram::Histogram;
 
 use super::Outside;
+use super::report::GateReport;
 use super::survey::Surveyed;
 use super::tables::{server_errors, total, whole};
 use crate::fault::Kind;
 use crate::server::Standing;
+use crate::servers::Server;
 
 /// The name of what clients connect to.
 const FRONTEND: &str = "mysql";
@@ -40,15 +42,20 @@ impl Outside {
             .with("status", if shared.is_stopping() { "STOP" } else { "OPEN" })
             .with("iid", 1_u32)
             .with("sid", 0_u32);
-        let behind = |row: Row| {
+        let behind = |row: Row, servers: &[&Server]| {
             let again = surveyed.reports.iter().flat_map(|report| &report.sent_again);
             let sent_again: u64 = again.sum();
-            let waiting: usize = surveyed.reports.iter().map(|report| report.waiting).sum();
+            let gates = servers.iter().map(|server| surveyed.at(server.id));
+            let gate = gates.fold(GateReport::default(), GateReport::plus);
+            // What is only counted for all servers together is told where that is the same.
+            let is_all = servers.len() == shared.servers.len();
+            let statements = if is_all { total(surveyed, "statements") } else { gate.ended };
+            let sum = |of: fn(&Server) -> u32| servers.iter().map(|it| of(it)).sum::<u32>();
             traffic(row)
-                .with("qcur", waiting)
-                .with("scur", shared.slots.held())
-                .with("slim", shared.slots.limit())
-                .with("stot", total(surveyed, "statements"))
+                .with("qcur", gate.waiting)
+                .with("scur", sum(|server| server.slots.held()))
+                .with("slim", sum(|server| server.slots.limit()))
+                .with("stot", statements)
                 .with("econ", total(surveyed, "links_failed"))
                 .with("eresp", fault(Kind::LinkLost) + fault(Kind::NonsenseFromServer))
                 .with("wredis", sent_again)
@@ -56,40 +63,45 @@ impl Outside {
                 .with("connect", total(surveyed, "links_opened"))
                 .with("qtime", mean(surveyed, |report| &report.waited))
                 .with("rtime", mean(surveyed, |report| &report.run))
-                .with("act", 1_u32)
+                .with("act", servers.len() as u64)
                 .with("bck", 0_u32)
                 .with("weight", 1_u32)
                 .with("iid", 2_u32)
-                .with("req_tot", total(surveyed, "statements"))
+                .with("req_tot", statements)
         };
-        let state = shared.server.state();
-        let status = match (state.name, shared.server.standing()) {
-            (_, Standing::Paused | Standing::Drain) => "DRAIN",
-            (_, Standing::Maintenance) => "MAINT",
-            ("up", _) => "UP",
-            ("down", _) => "DOWN",
-            _ => "no check",
-        };
-        let seen = shared.server.evidence();
-        let server = behind(Row::new(FRONTEND, About::Server, &shared.plan.server.name))
-            .with("status", status)
-            .with("lastchg", state.since.elapsed().as_secs())
-            .with("chkfail", seen.failed)
-            .with("last_chk", seen.error)
-            .with("srv_icur", idle(surveyed))
-            .with("addr", shared.address.to_string())
-            .with("sid", 1_u32);
-        let is_served = matches!(status, "UP" | "no check");
-        let backend = behind(Row::new(FRONTEND, About::Backend, ""))
+        let mut rows = vec![frontend];
+        for server in &shared.servers {
+            let (state, seen) = (server.facts.state(), server.facts.evidence());
+            let row = behind(Row::new(FRONTEND, About::Server, &server.name), &[server])
+                .with("status", status(server))
+                .with("lastchg", state.since.elapsed().as_secs())
+                .with("chkfail", seen.failed)
+                .with("last_chk", seen.error)
+                .with("srv_icur", surveyed.at(server.id).links_idle)
+                .with("addr", server.address.to_string())
+                .with("sid", server.id.0 as u64 + 1);
+            rows.push(row);
+        }
+        let all: Vec<&Server> = shared.servers.iter().map(|server| &**server).collect();
+        let is_served = all.iter().any(|server| matches!(status(server), "UP" | "no check"));
+        let changed = all.iter().map(|server| server.facts.state().since.elapsed().as_secs()).min();
+        let backend = behind(Row::new(FRONTEND, About::Backend, ""), &all)
             .with("status", if is_served { "UP" } else { "DOWN" })
-            .with("lastchg", state.since.elapsed().as_secs())
+            .with("lastchg", changed.unwrap_or_default())
             .with("sid", 0_u32);
-        page(&[frontend, server, backend])
+        rows.push(backend);
+        page(&rows)
     }
 }
 
-fn idle(surveyed: &Surveyed) -> usize {
-    surveyed.reports.iter().map(|report| report.links_idle).sum()
+fn status(server: &Server) -> &'static str {
+    match (server.facts.state().name, server.facts.standing()) {
+        (_, Standing::Paused | Standing::Drain) => "DRAIN",
+        (_, Standing::Maintenance) => "MAINT",
+        ("up", _) => "UP",
+        ("down", _) => "DOWN",
+        _ => "no check",
+    }
 }
 
 /// In milliseconds, over all that has been; that page knows nothing finer.

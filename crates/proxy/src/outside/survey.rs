@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Mutex, oneshot};
 
-use super::report::{Report, Want};
+use super::report::{GateReport, Report, Want};
+use crate::servers::ServerId;
 use crate::worker::{Mail, Shared};
 
 /// What the workers have told.
@@ -17,6 +18,14 @@ pub(crate) struct Surveyed {
     pub(crate) reports: Vec<Report>,
     /// Workers that did not answer: stuck, or gone.
     pub(crate) missing: Vec<usize>,
+}
+
+impl Surveyed {
+    /// What all workers have at a server.
+    pub(crate) fn at(&self, server: ServerId) -> GateReport {
+        let gates = self.reports.iter().filter_map(|report| report.gates.get(server.0));
+        gates.copied().fold(GateReport::default(), GateReport::plus)
+    }
 }
 
 /// The last answers.

@@ -294,32 +294,37 @@ pub(super) fn server_errors(surveyed: &Surveyed) -> u64 {
 
 fn servers(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
     let shared = &outside.shared;
-    let state = shared.server.state();
-    let version =
-        shared.server.greeting().map(|it| String::from_utf8_lossy(&it.version).into_owned());
-    let limit_from = match (shared.limit_by_hand(), &shared.steer) {
-        (Some(_), _) => "console",
-        (None, Some(_)) => "auto",
-        (None, None) => "configuration",
-    };
-    table.add([
-        shared.plan.server.name.clone().into(),
-        shared.address.to_string().into(),
-        state.name.into(),
-        state.since.elapsed().as_secs_f64().into(),
-        state.reason.into(),
-        version.into(),
-        shared.slots.limit().into(),
-        limit_from.into(),
-        shared.slots.held().into(),
-        surveyed.reports.iter().map(|report| report.waiting).sum::<usize>().into(),
-        shared.slots.parked().into(),
-        shared.links.held().into(),
-        shared.links.limit().into(),
-        surveyed.reports.iter().map(|report| report.links_idle).sum::<usize>().into(),
-        total(surveyed, "statements").into(),
-        server_errors(surveyed).into(),
-    ]);
+    for server in &shared.servers {
+        let (state, gate) = (server.facts.state(), surveyed.at(server.id));
+        let version =
+            server.facts.greeting().map(|it| String::from_utf8_lossy(&it.version).into_owned());
+        let limit_from = match (server.limit_by_hand(), &server.steer) {
+            (Some(_), _) => "console",
+            (None, Some(_)) => "auto",
+            (None, None) => "configuration",
+        };
+        // What is only counted for all of them together is told where that is one.
+        let is_one = shared.servers.len() == 1;
+        let statements = if is_one { total(surveyed, "statements") } else { gate.ended };
+        table.add([
+            server.name.clone().into(),
+            server.address.to_string().into(),
+            state.name.into(),
+            state.since.elapsed().as_secs_f64().into(),
+            state.reason.into(),
+            version.into(),
+            server.slots.limit().into(),
+            limit_from.into(),
+            server.slots.held().into(),
+            gate.waiting.into(),
+            server.slots.parked().into(),
+            server.links.held().into(),
+            server.links.limit().into(),
+            gate.links_idle.into(),
+            statements.into(),
+            is_one.then(|| server_errors(surveyed)).into(),
+        ]);
+    }
 }
 
 fn pools(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
@@ -377,7 +382,7 @@ fn workers(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
             "up".into(),
             report.pools.values().map(|pool| pool.clients).sum::<u64>().into(),
             report.pools.values().map(|pool| pool.links).sum::<u64>().into(),
-            report.waiting.into(),
+            report.waiting().into(),
             counter("statements").into(),
             counter("waits").into(),
             counter("written_ahead").into(),
@@ -403,17 +408,19 @@ fn workers(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
 
 fn gates(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
     for report in &surveyed.reports {
-        let gate = report.gate;
-        table.add([
-            outside.shared.plan.server.name.clone().into(),
-            report.worker.into(),
-            report.waiting.into(),
-            gate.passed_on.into(),
-            gate.granted.into(),
-            gate.forced.into(),
-            gate.borrowed.into(),
-            gate.parked.into(),
-        ]);
+        for (server, gate) in outside.shared.servers.iter().zip(&report.gates) {
+            let counts = gate.counts;
+            table.add([
+                server.name.clone().into(),
+                report.worker.into(),
+                gate.waiting.into(),
+                counts.passed_on.into(),
+                counts.granted.into(),
+                counts.forced.into(),
+                counts.borrowed.into(),
+                counts.parked.into(),
+            ]);
+        }
     }
 }
 
@@ -447,16 +454,18 @@ fn pins(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
 }
 
 fn checks(outside: &Outside, _: &Surveyed, table: &mut Table) {
-    let seen = outside.shared.server.evidence();
-    table.add([
-        outside.shared.plan.server.name.clone().into(),
-        "connections".into(),
-        seen.result().into(),
-        seen.error.into(),
-        seen.passed.into(),
-        seen.failed.into(),
-        seen.last.map(clock).into(),
-    ]);
+    for server in &outside.shared.servers {
+        let seen = server.facts.evidence();
+        table.add([
+            server.name.clone().into(),
+            "connections".into(),
+            seen.result().into(),
+            seen.error.into(),
+            seen.passed.into(),
+            seen.failed.into(),
+            seen.last.map(clock).into(),
+        ]);
+    }
 }
 
 fn stats(_: &Outside, surveyed: &Surveyed, table: &mut Table) {

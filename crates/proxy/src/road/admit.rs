@@ -17,6 +17,7 @@ use crate::road::client::{Client, Turn};
 use crate::road::fixups;
 use crate::road::launch;
 use crate::server::Standing;
+use crate::servers::{Local, Server, ServerId};
 use crate::worker::{Mail, Worker};
 
 /// Starts the command now, or puts its client in line.
@@ -32,7 +33,8 @@ pub(crate) fn enter(
     client.upload.set(upload);
     let link = client.link();
     let (ask, now) = (ask(client), crate::clock::now());
-    let mut gate = worker.gate.borrow_mut();
+    let local = worker.at(client.server.get());
+    let mut gate = local.gate.borrow_mut();
     match (link, client.key.get()) {
         (Some(link), _) => {
             let slot = if urgent { Some(gate.force(ask, now)) } else { gate.enter_own(ask, now) };
@@ -44,7 +46,7 @@ pub(crate) fn enter(
             let waiting = gate.wait_own(Rc::clone(client), ask, now);
             drop(gate);
             if wait(worker, client, packet, waiting) {
-                start_ready(worker);
+                start_ready(worker, local);
             }
         }
         (None, Some(key)) => {
@@ -57,8 +59,8 @@ pub(crate) fn enter(
             let waiting = gate.wait(key, Rc::clone(client), ask, now);
             drop(gate);
             if wait(worker, client, packet, waiting) {
-                start_ready(worker);
-                provide_links(worker, key);
+                start_ready(worker, local);
+                provide_links(worker, local, key);
             }
         }
         // A carried client whose link is gone is being closed.
@@ -88,7 +90,8 @@ fn wait(
             true
         }
         Err((_, refusal)) => {
-            refuse(worker, client, &not_run(worker, &refusal));
+            let server = &worker.at(client.server.get()).server;
+            refuse(worker, client, &not_run(server, &refusal));
             false
         }
     }
@@ -98,33 +101,39 @@ fn wait(
 ///
 /// One that starts may end at once (it needs no reply, or is refused), and give its slot back in turn. That is done
 /// here in a loop, not by recursion: a line of ten thousand such statements must not be ten thousand calls deep.
-pub(crate) fn leave(worker: &Rc<Worker>, slot: Option<Slot>) {
-    worker.slots_left.borrow_mut().extend(slot);
+pub(crate) fn leave(worker: &Rc<Worker>, server: ServerId, slot: Option<Slot>) {
+    worker.slots_left.borrow_mut().extend(slot.map(|slot| (server, slot)));
     if worker.is_passing_on.replace(true) {
         return;
     }
     let now = crate::clock::now();
     loop {
-        let Some(slot) = worker.slots_left.borrow_mut().pop() else { break };
-        let start = worker.gate.borrow_mut().pass_on(slot, now, |client, link| suits(client, link));
+        let Some((server, slot)) = worker.slots_left.borrow_mut().pop() else { break };
+        let local = worker.at(server);
+        let start = local.gate.borrow_mut().pass_on(slot, now, |client, link| suits(client, link));
         if let Some(start) = start {
-            begin(worker, start);
+            begin(worker, local, start);
         }
-        start_ready(worker);
+        start_ready(worker, local);
     }
     worker.is_passing_on.set(false);
 }
 
 /// Statements that seem to wait for something in the server leave their slots to those who wait for one.
 pub(crate) fn park_stuck(worker: &Rc<Worker>) {
+    worker.servers.iter().for_each(|local| park_stuck_at(worker, local));
+}
+
+fn park_stuck_at(worker: &Rc<Worker>, local: &Local) {
     let now = crate::clock::now();
-    if !worker.gate.borrow().wants_slot(now) {
+    if !local.gate.borrow().wants_slot(now) {
         return;
     }
-    let links: Vec<_> = worker.links.borrow().values().cloned().collect();
+    let is_there = |link: &&Rc<Link>| link.server == local.server.id;
+    let links: Vec<_> = worker.links.borrow().values().filter(is_there).cloned().collect();
     for link in links {
         let Some(mut slot) = link.slot.take() else { continue };
-        let mut gate = worker.gate.borrow_mut();
+        let mut gate = local.gate.borrow_mut();
         if !gate.seems_stuck(&slot, now) {
             link.slot.set(Some(slot));
             continue;
@@ -135,10 +144,10 @@ pub(crate) fn park_stuck(worker: &Rc<Worker>) {
         drop(gate);
         link.slot.set(Some(slot));
         if let Some(start) = start {
-            begin(worker, start);
+            begin(worker, local, start);
         }
     }
-    pump(worker);
+    pump(worker, local.server.id);
 }
 
 /// The reply on this link waits for its own client to read: its slot goes to the next, until the client reads on.
@@ -149,11 +158,12 @@ pub(crate) fn hold_up(worker: &Rc<Worker>, link: &Rc<Link>) {
     ahead::take_back(worker, link, ahead::Why::Unread);
     let now = crate::clock::now();
     let suits = |client: &Rc<Client>, link: &Rc<Link>| suits(client, link);
-    let start = worker.gate.borrow_mut().set_down(slot, now, suits);
+    let local = worker.at(link.server);
+    let start = local.gate.borrow_mut().set_down(slot, now, suits);
     if let Some(start) = start {
-        begin(worker, start);
+        begin(worker, local, start);
     }
-    start_ready(worker);
+    start_ready(worker, local);
 }
 
 /// The client has read: its statement goes on as soon as it has a slot again, before all others.
@@ -162,55 +172,57 @@ pub(crate) fn come_back(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link
         return;
     }
     let (ask, now) = (Ask { digest: None, ..ask(client) }, crate::clock::now());
+    let local = worker.at(link.server);
     // Others may wait for locks that it has, unless it is known to have none.
     let has_locks = client.session.borrow().in_transaction()
         || client.is_pooled() && client.read.get().is_none();
     if has_locks {
-        link.slot.set(Some(worker.gate.borrow_mut().force(ask, now)));
+        link.slot.set(Some(local.gate.borrow_mut().force(ask, now)));
         return link.is_set_down.set(false);
     }
-    let waiting = worker.gate.borrow_mut().come_back(Rc::clone(client), ask, now);
+    let waiting = local.gate.borrow_mut().come_back(Rc::clone(client), ask, now);
     client.waiting.set(Some(waiting));
-    start_ready(worker);
+    start_ready(worker, local);
 }
 
 /// Starts everyone who can start, and opens links for those who wait for one: after anything has changed.
-pub(crate) fn pump(worker: &Rc<Worker>) {
-    start_ready(worker);
-    let keys: Vec<_> = worker.gate.borrow().keys_waiting().collect();
+pub(crate) fn pump(worker: &Rc<Worker>, server: ServerId) {
+    let local = worker.at(server);
+    start_ready(worker, local);
+    let keys: Vec<_> = local.gate.borrow().keys_waiting().collect();
     for key in keys {
-        provide_links(worker, key);
+        provide_links(worker, local, key);
     }
 }
 
 /// Starts everyone who can start.
-fn start_ready(worker: &Rc<Worker>) {
+fn start_ready(worker: &Rc<Worker>, local: &Local) {
     loop {
         let now = crate::clock::now();
-        let start = worker.gate.borrow_mut().next(now, |client, link| suits(client, link));
+        let start = local.gate.borrow_mut().next(now, |client, link| suits(client, link));
         match start {
-            Some(start) => begin(worker, start),
+            Some(start) => begin(worker, local, start),
             None => break,
         }
     }
-    while let Some(other) = worker.gate.borrow_mut().next_wake() {
-        worker.shared.mail(other, Mail::SlotFree);
+    while let Some(other) = local.gate.borrow_mut().next_wake() {
+        worker.shared.mail(other, Mail::SlotFree(local.server.id));
     }
 }
 
 /// Sees to it that those of this key who wait for a link get one, as far as the cap allows.
-fn provide_links(worker: &Rc<Worker>, key: KeyId) {
+fn provide_links(worker: &Rc<Worker>, local: &Local, key: KeyId) {
     loop {
         if worker.user_of(key, |user| user.links.is_full()) {
-            ask_for_place(worker, key);
+            ask_for_place(worker, local, key);
             break;
         }
-        let want = worker.gate.borrow_mut().want(key, crate::clock::now());
+        let want = local.gate.borrow_mut().want(key, crate::clock::now());
         match want {
             Want::Nothing => break,
-            Want::Open if take_place(worker, key) => opener::open(worker, key),
+            Want::Open if take_place(worker, key) => opener::open(worker, local.server.id, key),
             // Another worker was quicker.
-            Want::Open => break do_without(worker, key),
+            Want::Open => break do_without(worker, local, key),
             Want::Close(link) => {
                 // Its place under the cap is free once its task has ended; that pumps again.
                 retire(worker, &link);
@@ -218,8 +230,9 @@ fn provide_links(worker: &Rc<Worker>, key: KeyId) {
             }
             Want::Ask => {
                 // Whichever is free first, here or elsewhere.
-                worker.owes_link.set(true);
-                worker.shared.ask_for_link(worker.index, None);
+                local.owes_link.set(true);
+                let server = local.server.id;
+                worker.shared.mail_others(worker.index, || Mail::LinkWanted(server));
                 break;
             }
         }
@@ -235,25 +248,26 @@ fn take_place(worker: &Worker, key: KeyId) -> bool {
 }
 
 /// The place for a link that was to be opened is given back.
-fn do_without(worker: &Worker, key: KeyId) {
-    let mut gate = worker.gate.borrow_mut();
+fn do_without(worker: &Worker, local: &Local, key: KeyId) {
+    let mut gate = local.gate.borrow_mut();
     gate.opened(key);
     let other = gate.closed(key, |_| false);
     drop(gate);
     if let Some(other) = other {
-        worker.shared.mail(other, Mail::LinkFree);
+        worker.shared.mail(other, Mail::LinkFree(local.server.id));
     }
 }
 
 /// The user has as many links as it may. Where none of them serves this key here, one of the others must go.
-fn ask_for_place(worker: &Rc<Worker>, key: KeyId) {
-    if worker.gate.borrow().has_links(key) {
+fn ask_for_place(worker: &Rc<Worker>, local: &Local, key: KeyId) {
+    if local.gate.borrow().has_links(key) {
         return;
     }
     let name = Rc::clone(&worker.keys.borrow().get(key).user);
     if !close_idle_of(worker, &name) {
         worker.user_of(key, |user| user.link_wanted.store(true, Relaxed));
-        worker.shared.ask_for_link(worker.index, Some(&name));
+        let wanted = || Mail::LinkOfUserWanted(Box::from(&name[..]));
+        worker.shared.mail_others(worker.index, wanted);
     }
 }
 
@@ -261,7 +275,9 @@ fn ask_for_place(worker: &Rc<Worker>, key: KeyId) {
 pub(crate) fn close_idle_of(worker: &Worker, name: &[u8]) -> bool {
     let keys = worker.keys.borrow();
     let is_one = |key| *keys.get(key).user == *name;
-    let idle = worker.gate.borrow_mut().take_idle(is_one, crate::clock::now());
+    let now = crate::clock::now();
+    let mut locals = worker.servers.iter();
+    let idle = locals.find_map(|local| local.gate.borrow_mut().take_idle(is_one, now));
     if let Some(link) = &idle {
         retire(worker, link);
     }
@@ -284,7 +300,7 @@ pub(crate) fn retire(worker: &Worker, link: &Link) {
     }
 }
 
-fn begin(worker: &Rc<Worker>, start: Start<Rc<Client>, Rc<Link>>) {
+fn begin(worker: &Rc<Worker>, local: &Local, start: Start<Rc<Client>, Rc<Link>>) {
     let (client, link) = match start {
         Start::Own(client, slot) => match client.link() {
             Some(link) => {
@@ -292,7 +308,7 @@ fn begin(worker: &Rc<Worker>, start: Start<Rc<Client>, Rc<Link>>) {
                 (client, link)
             }
             // It is being closed; its slot goes on to the next.
-            None => return leave(worker, Some(slot)),
+            None => return leave(worker, local.server.id, Some(slot)),
         },
         Start::On(client, link, slot) => {
             link.slot.set(Some(slot));
@@ -326,7 +342,7 @@ fn suits(client: &Client, link: &Link) -> bool {
 pub(crate) fn over(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, slot: bool) {
     worker.counters.statements.add(1);
     let freed;
-    if client.session.borrow().can_yield_unseen() && lacks_links(worker) {
+    if client.session.borrow().can_yield_unseen() && lacks_links(worker, link.server) {
         yield_link(client, link);
     }
     if let Some(key) = link.key.get()
@@ -349,17 +365,19 @@ pub(crate) fn over(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, slot: 
         }
     }
     if slot {
-        leave(worker, freed);
+        leave(worker, link.server, freed);
     }
 }
 
 /// Somebody waits: links that are kept for nothing but messages, which nobody may ever ask for, go back. Looks at
 /// the links, not at the clients, of whom thousands may wait.
-pub(crate) fn take_back_idle(worker: &Rc<Worker>) {
+pub(crate) fn take_back_idle(worker: &Rc<Worker>, server: ServerId) {
     let yields = |link: &&Rc<Link>| {
         let holder = link.holder.borrow();
         let client = holder.as_ref().filter(|client| client.turn.get() == Turn::Client);
-        link.key.get().is_some() && client.is_some_and(|it| it.session.borrow().can_yield())
+        link.server == server
+            && link.key.get().is_some()
+            && client.is_some_and(|it| it.session.borrow().can_yield())
     };
     let links: Vec<_> = worker.links.borrow().values().filter(yields).cloned().collect();
     for link in links {
@@ -374,8 +392,9 @@ pub(crate) fn take_back_idle(worker: &Rc<Worker>) {
 }
 
 /// Whether somebody waits, and no more links may be opened.
-fn lacks_links(worker: &Worker) -> bool {
-    worker.gate.borrow().waiting() > 0 && worker.shared.links.held() >= worker.plan.server.links_max
+fn lacks_links(worker: &Worker, server: ServerId) -> bool {
+    let local = worker.at(server);
+    local.gate.borrow().waiting() > 0 && local.server.links.held() >= worker.plan.server.links_max
 }
 
 /// The client can do without this link. Its user variables are told to the next one, and nobody else may read them.
@@ -393,13 +412,13 @@ pub(crate) fn give_back(worker: &Rc<Worker>, link: &Rc<Link>) {
     let key = key.with_schema(link.state.borrow().schema.is_some());
     rekey(worker, link, key);
     put(worker, key, link);
-    pump(worker);
+    pump(worker, link.server);
 }
 
 /// A statement may have given the link a schema, or taken it away.
 fn rekey(worker: &Worker, link: &Link, key: KeyId) {
     if let Some(old) = link.key.replace(Some(key)) {
-        worker.gate.borrow_mut().rekey(old, key);
+        worker.at(link.server).gate.borrow_mut().rekey(old, key);
     }
 }
 
@@ -408,8 +427,8 @@ fn rekey(worker: &Worker, link: &Link, key: KeyId) {
 const TENURE: Duration = Duration::from_millis(100);
 
 /// Whether somebody who has no link at all waits for the place of one like this.
-fn is_owed(worker: &Worker, key: KeyId) -> bool {
-    worker.owes_link.take()
+fn is_owed(worker: &Worker, local: &Local, key: KeyId) -> bool {
+    local.owes_link.take()
         || worker.user_of(key, |user| {
             user.link_wanted.load(Relaxed) && user.link_wanted.swap(false, Relaxed)
         })
@@ -423,37 +442,41 @@ pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, link: &Rc<Link>) {
     if link.soiled.get() {
         return resets::begin(worker, link);
     }
-    let now = crate::clock::now();
+    let (now, local) = (crate::clock::now(), worker.at(link.server));
     let is_old = worker.plan.limits.link_age.is_some_and(|age| now - link.opened >= age);
     // Those who were in line when Flifo was told to stop are still served.
-    let is_spare = worker.is_stopping() && worker.gate.borrow().waiting() == 0;
-    let is_owed = now - link.opened >= TENURE && is_owed(worker, key);
+    let is_spare = worker.is_stopping() && local.gate.borrow().waiting() == 0;
+    let is_owed = now - link.opened >= TENURE && is_owed(worker, local, key);
     if is_old || is_spare || is_owed || link.is_closing() {
         retire(worker, link);
     } else {
-        worker.gate.borrow_mut().put(key, Rc::clone(link), now);
+        local.gate.borrow_mut().put(key, Rc::clone(link), now);
     }
 }
 
 /// Refuses those who have waited too long. Nothing of their statements has reached the server.
 pub(crate) fn expire(worker: &Rc<Worker>) {
-    let wait_max = match worker.shared.server.standing() {
+    worker.servers.iter().for_each(|local| expire_at(worker, local));
+}
+
+fn expire_at(worker: &Rc<Worker>, local: &Local) {
+    let wait_max = match local.server.facts.standing() {
         Standing::Maintenance => Some(Duration::ZERO),
         _ => worker.plan.limits.wait,
     };
     loop {
         let now = crate::clock::now();
-        let late = worker.gate.borrow_mut().expire_waiter(now, wait_max);
+        let late = local.gate.borrow_mut().expire_waiter(now, wait_max);
         let Some((client, refusal)) = late else { return };
-        let fault = not_run(worker, &refusal);
+        let fault = not_run(&local.server, &refusal);
         refuse_held(worker, &client, &fault);
     }
 }
 
 /// What a client is told that is not served.
-fn not_run(worker: &Worker, refusal: &Refusal) -> Fault {
-    let (slots, links) = (&worker.shared.slots, &worker.shared.links);
-    let standing = worker.shared.server.standing();
+fn not_run(server: &Server, refusal: &Refusal) -> Fault {
+    let (slots, links) = (&server.slots, &server.links);
+    let standing = server.facts.standing();
     let why = match standing {
         Standing::Up => "",
         _ => ", by an order on Flifo's console",

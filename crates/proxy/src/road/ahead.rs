@@ -69,11 +69,13 @@ pub(crate) fn refill(worker: &Rc<Worker>, link: &Rc<Link>) {
     if key != key.with_schema(link.state.borrow().schema.is_some()) {
         return;
     }
-    let room = (depth - flying).min(worker.gate.borrow().share(key));
+    let room = (depth - flying).min(worker.at(link.server).gate.borrow().share(key));
     for _ in 0..room {
-        let next = worker.gate.borrow_mut().take_ahead(key, crate::clock::now(), |client| {
-            may_follow(worker, client) && launch::is_ready(worker, client, link)
-        });
+        let next = worker.at(link.server).gate.borrow_mut().take_ahead(
+            key,
+            crate::clock::now(),
+            |client| may_follow(worker, client) && launch::is_ready(worker, client, link),
+        );
         match next {
             Some((client, _)) => launch::launch_ahead(worker, &client, link),
             None => break,
@@ -113,7 +115,7 @@ pub(crate) fn promote(worker: &Worker, link: &Rc<Link>) -> bool {
     }
     ask.digest = next.read;
     if let Some(mut slot) = link.slot.take() {
-        worker.gate.borrow_mut().renew(&mut slot, ask, crate::clock::now());
+        worker.at(link.server).gate.borrow_mut().renew(&mut slot, ask, crate::clock::now());
         link.slot.set(Some(slot));
     }
     true
@@ -141,11 +143,12 @@ pub(crate) fn send_again(worker: &Rc<Worker>, clients: Vec<Rc<Client>>, why: Why
         client.set_turn(Turn::Line);
         let Some(key) = client.key.get() else { continue };
         let (ask, now) = (admit::ask(&client), crate::clock::now());
-        let waiting = worker.gate.borrow_mut().wait_again(key, Rc::clone(&client), ask, now);
-        client.waiting.set(Some(waiting));
+        let server = client.server.get();
+        let mut gate = worker.at(server).gate.borrow_mut();
+        client.waiting.set(Some(gate.wait_again(key, Rc::clone(&client), ask, now)));
+        // Not from within whatever is going on now.
+        worker.shared.mail(worker.index, Mail::SlotFree(server));
     }
-    // Not from within whatever is going on now.
-    worker.shared.mail(worker.index, Mail::SlotFree);
 }
 
 /// Whether the client's statement waits on the link behind another one.

@@ -27,6 +27,7 @@ use crate::road::admit;
 use crate::road::change_user;
 use crate::road::pins::{Leaves, Pinned};
 use crate::road::prepared::InHand;
+use crate::servers::ServerId;
 use crate::tally::Asked;
 use crate::worker::Worker;
 
@@ -54,6 +55,8 @@ pub(crate) struct Client {
     pub(crate) session: RefCell<Session>,
     pub(crate) turn: Cell<Turn>,
     pub(crate) link: RefCell<Option<Rc<Link>>>,
+    /// The server of its link; without one, that which its last statement went to.
+    pub(crate) server: Cell<ServerId>,
     pub(crate) waiting: Cell<Option<Waiting<KeyId>>>,
     /// The command that waits or is being prepared for: all of it, or its first piece.
     pub(crate) held: RefCell<Vec<u8>>,
@@ -141,6 +144,7 @@ impl Client {
             key: Cell::new(login.key),
             session: RefCell::new(login.session),
             turn: Cell::new(Turn::Client),
+            server: Cell::new(login.server),
             link: RefCell::new(login.link),
             waiting: Cell::new(None),
             held: RefCell::default(),
@@ -355,6 +359,7 @@ pub(crate) struct Login {
     pub(crate) class: ClassId,
     pub(crate) session: Session,
     pub(crate) link: Option<Rc<Link>>,
+    pub(crate) server: ServerId,
     /// Bytes that came behind the login.
     pub(crate) more: Vec<u8>,
     /// The login ends with the reply to a command, whose sequence id must be this.

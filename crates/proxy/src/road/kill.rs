@@ -19,6 +19,7 @@ use crate::links::opener;
 use crate::road::admit;
 use crate::road::ahead;
 use crate::road::client::{Client, Turn};
+use crate::servers::ServerId;
 use crate::worker::{Mail, Worker};
 
 /// How long a killed statement may take to end before its link is closed.
@@ -50,8 +51,8 @@ enum Outcome {
     /// The killer is its own victim.
     Itself(Scope),
     Refused(Fault),
-    /// Only the server can do it; this is the victim's id there.
-    AtServer(u32),
+    /// Only this server can do it; this is the victim's id there.
+    AtServer(ServerId, u32),
 }
 
 /// Takes a command that kills a client by its Flifo id out of the road. False: it is no such command.
@@ -117,7 +118,7 @@ pub(crate) fn obey(worker: &Rc<Worker>, order: &Order) {
 fn kill(worker: &Rc<Worker>, victim: &Rc<Client>, order: &Order) -> Outcome {
     if !victim.is_pooled() {
         return match victim.link() {
-            Some(link) => Outcome::AtServer(link.thread_id),
+            Some(link) => Outcome::AtServer(link.server, link.thread_id),
             None => Outcome::Done,
         };
     }
@@ -141,7 +142,7 @@ pub(crate) fn interrupt(worker: &Rc<Worker>, victim: &Rc<Client>) {
     match victim.turn.get() {
         Turn::Line => {
             if let Some(waiting) = victim.waiting.take() {
-                worker.gate.borrow_mut().leave(waiting);
+                worker.at(victim.server.get()).gate.borrow_mut().leave(waiting);
             }
             let fault = Fault::new(Kind::Killed, "Query execution was interrupted");
             admit::refuse_held(worker, victim, &fault);
@@ -178,7 +179,14 @@ pub(crate) fn answered(worker: &Rc<Worker>, answer: Answer) {
         }
         Outcome::Refused(fault) => admit::refuse_held(worker, &killer, &fault),
         Outcome::Itself(scope) => kill_itself(worker, &killer, scope),
-        Outcome::AtServer(id) => {
+        Outcome::AtServer(server, id) => {
+            if killer.link().is_some_and(|link| link.server != server) {
+                let name = &worker.at(server).server.name;
+                let message = format!("That thread is of another server, {name}: connect to that");
+                let fault = Fault::new(Kind::UnknownThread, message);
+                return admit::refuse_held(worker, &killer, &fault);
+            }
+            killer.server.set(server);
             let held = killer.held.take();
             match with_id(&killer, &held, id) {
                 Some(mut packet) => admit::enter(worker, &killer, &mut packet, None, true),
@@ -191,7 +199,7 @@ pub(crate) fn answered(worker: &Rc<Worker>, answer: Answer) {
 /// A client has killed itself, and hears of it in the server's own words.
 fn kill_itself(worker: &Rc<Worker>, client: &Client, scope: Scope) {
     let is_mariadb = || {
-        let greeting = worker.shared.server.greeting();
+        let greeting = worker.at(client.server.get()).server.facts.greeting();
         greeting.is_some_and(|greeting| greeting.is_mariadb())
     };
     let fault = if scope == Scope::Connection && is_mariadb() {
@@ -247,7 +255,7 @@ pub(crate) fn kill_on(worker: &Rc<Worker>, link: &Rc<Link>, scope: Scope) {
     link.being_killed.set(true);
     worker.counters.killing.set(worker.counters.killing.get() + 1);
     tokio::task::spawn_local(async move {
-        if let Err(error) = opener::run_once(&worker, key, &text).await {
+        if let Err(error) = opener::run_once(&worker, link.server, key, &text).await {
             tracing::warn!(link = link.id, %error, "a statement could not be killed");
             link.close();
         }
@@ -255,7 +263,7 @@ pub(crate) fn kill_on(worker: &Rc<Worker>, link: &Rc<Link>, scope: Scope) {
         link.being_killed.set(false);
         if let (true, Some(key)) = (link.parked.take(), link.key.get()) {
             admit::put(&worker, key, &link);
-            admit::pump(&worker);
+            admit::pump(&worker, link.server);
         }
     });
 }

@@ -14,16 +14,16 @@ use crate::worker::{Mail, Worker};
 pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
     resets::forget(worker, link);
     link.is_set_down.set(false);
-    let flights = link.flights.take();
+    let (flights, local) = (link.flights.take(), worker.at(link.server));
     let holder = link.holder.take();
     if let Some(waiting) = holder.as_ref().and_then(|client| client.waiting.take()) {
-        worker.gate.borrow_mut().leave(waiting);
+        local.gate.borrow_mut().leave(waiting);
     }
     if let Some(key) = link.key.get() {
         worker.user_of(key, |user| user.links.give_back());
-        let other = worker.gate.borrow_mut().closed(key, |other| other.id == link.id);
+        let other = local.gate.borrow_mut().closed(key, |other| other.id == link.id);
         if let Some(other) = other {
-            worker.shared.mail(other, Mail::LinkFree);
+            worker.shared.mail(other, Mail::LinkFree(link.server));
         }
     }
     let mut unanswered = Vec::new();
@@ -36,7 +36,7 @@ pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
             None => {}
         }
     }
-    admit::leave(worker, link.slot.take());
+    admit::leave(worker, link.server, link.slot.take());
     ahead::send_again(worker, unanswered, ahead::Why::Lost);
     if let Some(client) = holder {
         client.link.take();
@@ -50,7 +50,7 @@ pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
         }
     }
     worker.links.borrow_mut().remove(&link.id);
-    admit::pump(worker);
+    admit::pump(worker, link.server);
 }
 
 /// Tells a client that its statement's link was lost, if it can still be told.
@@ -58,7 +58,7 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, link: &Link, flight: &Fli
     let message = format!(
         "Flifo lost its link to the server at {} before the answer ended. The statement may have \
          been executed",
-        worker.shared.address
+        worker.at(link.server).server.address
     );
     let fault = Fault::new(Kind::LinkLost, message);
     worker.count_fault(fault.kind);

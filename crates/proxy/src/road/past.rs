@@ -16,6 +16,7 @@ use crate::links::{Flight, Link, Purpose};
 use crate::road::admit;
 use crate::road::client::{Client, Turn};
 use crate::road::fixups;
+use crate::servers::ServerId;
 use crate::worker::Worker;
 
 /// What a statement asks for.
@@ -69,7 +70,7 @@ fn find_counts(worker: &Rc<Worker>, client: &Rc<Client>, asked: Asked) -> bool {
     let is_it = |link: &Rc<Link>| link.state.borrow().last_client == client.id && has_them(link);
     let is_here = match client.link() {
         Some(link) => has_them(&link),
-        None => claim(worker, client, is_it),
+        None => claim(worker, client, client.server.get(), is_it),
     };
     client.asks_link.set(is_here);
     let can_be_told = !asked.found && matches!(counts.affected(), -1 | 0);
@@ -107,16 +108,17 @@ fn find_insert_id(worker: &Rc<Worker>, client: &Rc<Client>, is_asked: bool) -> F
     if client.link().as_ref().is_some_and(is_it) {
         return Found::Here;
     }
-    if client.link.borrow().is_none() && claim(worker, client, is_it) {
+    let Some(link) = worker.links.borrow().get(&id).cloned() else { return lost() };
+    if client.link.borrow().is_none() && claim(worker, client, link.server, is_it) {
         return Found::Here;
     }
-    let Some(link) = worker.links.borrow().get(&id).cloned() else { return lost() };
     let asks = |flight: &Flight| flight.purpose == Purpose::Capture(client.id);
     if link.flights.borrow().iter().any(asks) {
         return Found::Soon;
     }
     // The client has to keep another link: this one is only asked.
-    let idle = link.key.get().and_then(|key| worker.gate.borrow_mut().claim(key, is_it));
+    let gate = &worker.at(link.server).gate;
+    let idle = link.key.get().and_then(|key| gate.borrow_mut().claim(key, is_it));
     match idle {
         Some(link) => {
             fixups::ask_insert_id(client.id, &link);
@@ -147,12 +149,17 @@ fn cannot_tell(why: &str) -> Fault {
 }
 
 /// Gives the client such a link, unless it has one already: what it has done since then is on that.
-fn claim(worker: &Rc<Worker>, client: &Rc<Client>, is_it: impl Fn(&Rc<Link>) -> bool) -> bool {
+fn claim(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    server: ServerId,
+    is_it: impl Fn(&Rc<Link>) -> bool,
+) -> bool {
     if client.link.borrow().is_some() {
         return true;
     }
     let Some(key) = client.key.get() else { return false };
-    let link = worker.gate.borrow_mut().claim(key, is_it);
+    let link = worker.at(server).gate.borrow_mut().claim(key, is_it);
     if let Some(link) = &link {
         link.hold_for(client);
     }

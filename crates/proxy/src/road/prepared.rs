@@ -51,9 +51,10 @@ const AGAIN_MAX: u8 = 2;
 
 /// How many statements a link may keep prepared: all links together half of what the server allows, so that others
 /// have the rest.
-fn known_max(worker: &Worker) -> usize {
-    let links = worker.shared.links.held().max(1) as usize;
-    (worker.shared.server.statements_max() as usize / 2 / links).clamp(1, KNOWN_MAX)
+fn known_max(worker: &Worker, link: &Link) -> usize {
+    let server = &worker.at(link.server).server;
+    let links = server.links.held().max(1) as usize;
+    (server.facts.statements_max() as usize / 2 / links).clamp(1, KNOWN_MAX)
 }
 
 /// Learns from the answer to a preparation, and puts the client's id in the server's place.
@@ -98,7 +99,7 @@ pub(crate) fn see(
 }
 
 fn add(worker: &Worker, link: &Link, source: &Rc<Source>, id: u32) {
-    for closed in link.known.borrow_mut().add(Rc::clone(source), id, known_max(worker)) {
+    for closed in link.known.borrow_mut().add(Rc::clone(source), id, known_max(worker, link)) {
         link.close_statement(closed);
     }
 }

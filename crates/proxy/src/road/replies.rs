@@ -467,7 +467,7 @@ fn finish_unheard(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight) {
     let Some(key) = link.key.get().filter(|_| flight.read.is_some()) else {
         // Its client left while it ran. Nobody knows what the link's session is like.
         if flight.slot {
-            admit::leave(worker, link.slot.take());
+            admit::leave(worker, link.server, link.slot.take());
         }
         return link.close();
     };
@@ -475,7 +475,7 @@ fn finish_unheard(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight) {
     if flight.slot && !ahead::promote(worker, link) {
         let slot = link.slot.take();
         admit::put(worker, key, link);
-        admit::leave(worker, slot);
+        admit::leave(worker, link.server, slot);
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use engine::limit::{Auto, Bounds, Rhythm, Totals};
 
 use crate::road::admit;
+use crate::servers::Local;
 use crate::worker::{Mail, Worker};
 
 /// What the workers have in common for it.
@@ -43,8 +44,13 @@ impl Steer {
 
 /// Tells what this worker has counted; the first worker then sets the limit.
 pub(crate) fn beat(worker: &Rc<Worker>) {
-    let Some(steer) = &worker.shared.steer else { return };
-    *lock(&steer.seen[worker.index]) = worker.gate.borrow().totals();
+    worker.servers.iter().for_each(|local| beat_at(worker, local));
+}
+
+fn beat_at(worker: &Rc<Worker>, local: &Local) {
+    let server = &local.server;
+    let Some(steer) = &server.steer else { return };
+    *lock(&steer.seen[worker.index]) = local.gate.borrow().totals();
     if worker.index != 0 {
         return;
     }
@@ -59,17 +65,18 @@ pub(crate) fn beat(worker: &Rc<Worker>) {
             limit = step.limit,
             rate = step.rate,
             estimate = ?step.estimate,
+            server = server.name,
             "limit"
         );
     }
     drop(auto);
-    let slots = &worker.shared.slots;
-    if worker.shared.limit_by_hand().is_some() {
+    let slots = &server.slots;
+    if server.limit_by_hand().is_some() {
         return;
     }
     if limit != slots.limit() {
-        slots.set_limit(limit, |other| worker.shared.mail(other, Mail::SlotFree));
-        admit::pump(worker);
+        slots.set_limit(limit, |other| worker.shared.mail(other, Mail::SlotFree(server.id)));
+        admit::pump(worker, server.id);
     }
 }
 

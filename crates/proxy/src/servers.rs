@@ -1,0 +1,113 @@
+//! The servers behind Flifo: what all workers have in common of each, and what one worker has of it.
+//!
+//! Owns the numbers of a server that hold for the whole process (slots, links, what sets its limit) and a worker's gate
+//! to it. Knows nothing of which server a statement goes to. Invariant: servers keep their places for as long as the
+//! process lives, so that a [`ServerId`] is always good.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use engine::cap::Cap;
+use engine::classes::Classes;
+use engine::gate::Gate;
+use engine::slots::Slots;
+use link::Address;
+use link::login::LinkTls;
+
+use crate::config::Plan;
+use crate::links::Link;
+use crate::links::keys::KeyId;
+use crate::road::client::Client;
+use crate::road::steer::Steer;
+use crate::server::ServerFacts;
+
+/// A server's place among all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct ServerId(pub(crate) usize);
+
+/// One server, as the whole process sees it.
+pub(crate) struct Server {
+    pub(crate) id: ServerId,
+    pub(crate) name: String,
+    pub(crate) address: Address,
+    /// Statements at once in the server.
+    pub(crate) slots: Arc<Slots>,
+    /// What sets the limit, if nobody has.
+    pub(crate) steer: Option<Steer>,
+    /// The limit that the configuration sets.
+    limit: Option<u32>,
+    /// A limit that was set while Flifo runs; zero is none.
+    limit_by_hand: AtomicU32,
+    /// Pooled links to it.
+    pub(crate) links: Arc<Cap>,
+    /// How statements share the slots.
+    pub(crate) classes: Arc<Classes>,
+    pub(crate) facts: ServerFacts,
+    pub(crate) tls: Option<LinkTls>,
+}
+
+/// What a server is made of.
+pub(crate) struct Site {
+    pub(crate) name: String,
+    pub(crate) address: Address,
+    pub(crate) limit: Option<u32>,
+    pub(crate) tls: Option<LinkTls>,
+}
+
+impl Server {
+    pub(crate) fn new(id: ServerId, site: Site, plan: &Plan, workers: usize) -> Self {
+        let Site { name, address, limit, tls } = site;
+        let (links_max, rhythm) = (plan.server.links_max, plan.server.rhythm);
+        let steer = limit.is_none().then(|| Steer::new(workers, links_max, rhythm));
+        let first = limit.or_else(|| steer.as_ref().map(Steer::limit)).unwrap_or(1);
+        Self {
+            id,
+            name,
+            address,
+            slots: Arc::new(Slots::new(first, workers, crate::clock::now())),
+            steer,
+            limit,
+            limit_by_hand: AtomicU32::new(0),
+            links: Arc::new(Cap::new(links_max, workers)),
+            classes: Arc::new(Classes::new(plan.all_classes(), workers)),
+            facts: ServerFacts::default(),
+            tls,
+        }
+    }
+
+    pub(crate) fn limit_by_hand(&self) -> Option<u32> {
+        Some(self.limit_by_hand.load(Ordering::Relaxed)).filter(|limit| *limit > 0)
+    }
+
+    /// Sets the limit, or has it be again what it was without that. Answers with what it is now; `wake` gets each
+    /// worker that has something to start.
+    pub(crate) fn set_limit(&self, limit: Option<u32>, wake: impl FnMut(usize)) -> u32 {
+        self.limit_by_hand.store(limit.unwrap_or(0), Ordering::Relaxed);
+        let own = || self.limit.or_else(|| self.steer.as_ref().map(Steer::limit));
+        let limit = limit.or_else(own).unwrap_or(1);
+        self.slots.set_limit(limit, wake);
+        limit
+    }
+}
+
+/// What one worker has of a server.
+pub(crate) struct Local {
+    pub(crate) server: Arc<Server>,
+    pub(crate) gate: RefCell<Gate<KeyId, Rc<Client>, Rc<Link>>>,
+    /// Somebody, here or in another worker, has no link at all and waits for the place of one of ours.
+    pub(crate) owes_link: Cell<bool>,
+}
+
+impl Local {
+    pub(crate) fn new(worker: usize, server: &Arc<Server>) -> Self {
+        let slots = Arc::clone(&server.slots);
+        let (links, classes) = (Arc::clone(&server.links), Arc::clone(&server.classes));
+        Self {
+            server: Arc::clone(server),
+            gate: RefCell::new(Gate::new(worker, slots, links, classes)),
+            owes_link: Cell::new(false),
+        }
+    }
+}
