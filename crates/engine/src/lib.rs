@@ -8,6 +8,7 @@ pub mod cap;
 pub mod checks;
 pub mod classes;
 pub mod counts;
+pub mod fleet;
 pub mod gate;
 pub mod insert_id;
 pub mod intent;

@@ -1,0 +1,348 @@
+//! Several servers that belong together: which one is written to, which ones are read from, and why not the others.
+//!
+//! Owns the health of each, what each has said of its role, and the choice of the writer. Knows no addresses and no
+//! clients; what it decides is a [`Layout`]. Invariants:
+//!
+//! * At most one writer at a time. Where servers are found by role, two that both want to be written to are a fault of
+//!   somebody's: the one that is the writer stays it, and without one, none is taken.
+//! * Nobody is a writer whose role was not asked since it came up.
+//! * A server that has been replaced as the writer is not one again before it was seen `read_only`, or an operator says
+//!   so: it may lack what was written in the meantime, and have what nobody else has.
+
+pub mod position;
+
+use std::time::{Duration, Instant};
+
+use crate::checks::health::{Health, Order, Others, Rules, Sign, State};
+use crate::fleet::position::{History, Lag, Position};
+
+/// What a server is used for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Group {
+    /// What it says itself.
+    #[default]
+    Auto,
+    Writer,
+    Readers,
+}
+
+/// A server, as an operator has named it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    pub group: Group,
+    /// It is used while no other server can be.
+    pub backup: bool,
+}
+
+/// What a server has said of its role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Role {
+    pub read_only: bool,
+    pub position: Position,
+    /// Whether it is a node of a cluster, and able to work in it.
+    pub node: Node,
+}
+
+/// A server in a cluster, all nodes of which can be written to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Node {
+    /// It is in none.
+    None,
+    Ready,
+    /// Why it is not.
+    NotReady(String),
+}
+
+/// The bounds of what counts as fresh.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bounds {
+    /// A reader further behind than this is not read from.
+    pub lag_max: Option<Duration>,
+}
+
+/// What is to be done with each server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layout {
+    /// The one that is written to, or why there is none.
+    pub writer: Result<usize, String>,
+    pub places: Vec<Place>,
+}
+
+/// What is to be done with one server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    pub is_reader: bool,
+    /// What it is, or why it is nothing.
+    pub role: String,
+    /// It has all that was committed before this moment, if that is known.
+    pub caught_up: Option<Instant>,
+    pub lag: Option<Duration>,
+    /// Its share of the load, from 0 to 1.
+    pub share: f64,
+}
+
+/// All servers.
+#[derive(Clone, Debug)]
+pub struct Fleet {
+    servers: Vec<Server>,
+    writer: Option<usize>,
+    history: History,
+    bounds: Bounds,
+}
+
+#[derive(Clone, Debug)]
+struct Server {
+    member: Member,
+    health: Health,
+    /// What it has said since it came up.
+    role: Option<Role>,
+    /// Another one has become the writer in its place.
+    replaced: bool,
+    /// It was asked once, or is down.
+    is_known: bool,
+}
+
+impl Fleet {
+    pub fn new(members: &[Member], rules: &Rules, bounds: Bounds, now: Instant) -> Self {
+        let server = |member: &Member| Server {
+            member: *member,
+            health: Health::new(rules.clone(), now),
+            role: None,
+            replaced: false,
+            is_known: false,
+        };
+        let servers = members.iter().map(server).collect();
+        Self { servers, writer: None, history: History::default(), bounds }
+    }
+
+    pub fn health(&self, at: usize) -> &Health {
+        &self.servers[at].health
+    }
+
+    /// Whether a check of this server is wanted at once. Asking takes the wish back.
+    pub fn takes_check(&mut self, at: usize) -> bool {
+        self.servers[at].health.takes_check()
+    }
+
+    /// Takes in what something has shown of a server. True: what it is used for may have changed.
+    pub fn see(&mut self, at: usize, sign: Sign, now: Instant) -> bool {
+        let is_alive = matches!(sign, Sign::Passed | Sign::Busy);
+        let changed = self.count(at, sign, now);
+        let server = &mut self.servers[at];
+        // A server that does not answer at all is waited for until it is down.
+        server.is_known |= is_alive || server.health.state() == State::Down;
+        self.elect();
+        changed
+    }
+
+    /// Takes in what a server has said, when asked at `begun`; then the check has passed as well.
+    pub fn hear(&mut self, at: usize, role: Role, begun: Instant, now: Instant) -> bool {
+        let changed = self.count(at, Sign::Passed, now);
+        if self.writer == Some(at) {
+            self.history.note(&role.position, begun);
+        }
+        let server = &mut self.servers[at];
+        // A node of a cluster gets what it lacks before it is ready.
+        server.replaced &= !role.read_only && role.node == Node::None;
+        server.is_known = true;
+        let before = std::mem::replace(&mut server.role, Some(role));
+        if !server.health.is_usable() {
+            // It is asked again once it is up.
+            server.role = None;
+        }
+        let changed = changed || before != server.role;
+        self.elect();
+        changed
+    }
+
+    fn count(&mut self, at: usize, sign: Sign, now: Instant) -> bool {
+        let mut others = self.servers.iter().enumerate().filter(|(other, _)| *other != at);
+        let others = match others.any(|(_, other)| other.health.is_usable()) {
+            true => Others::AreUp,
+            false => Others::AreDown,
+        };
+        let server = &mut self.servers[at];
+        let changed = server.health.see(sign, others, now);
+        if matches!(server.health.state(), State::Down | State::GoingUp) {
+            server.role = None;
+        }
+        changed
+    }
+
+    /// An operator's order. To put a server back into service is also to vouch for it.
+    pub fn order(&mut self, at: usize, order: Order, reason: &str, now: Instant) {
+        let server = &mut self.servers[at];
+        server.health.set_order(order, reason, now);
+        if order == Order::None {
+            server.replaced = false;
+        }
+        self.elect();
+    }
+
+    fn elect(&mut self) {
+        let stays = self.writer.is_some_and(|at| self.may_write(at).is_ok());
+        if stays {
+            return;
+        }
+        let before = self.writer;
+        let next = self.candidate().ok();
+        if next.is_none() || next == before {
+            // Until another takes its place, the last one is the one that may come back.
+            return;
+        }
+        if let Some(before) = before.filter(|at| self.servers[*at].is_asynchronous()) {
+            self.servers[before].replaced = true;
+        }
+        self.writer = next;
+        self.history.clear();
+    }
+
+    /// Whether a server can be written to, as far as itself is concerned; or why not.
+    fn may_write(&self, at: usize) -> Result<(), String> {
+        let server = &self.servers[at];
+        if !server.health.is_usable() {
+            return Err(server.why_unusable());
+        }
+        match (server.member.group, &server.role) {
+            (Group::Readers, _) => return Err("it is a reader".to_owned()),
+            (Group::Auto, None) => return Err("its role is not known".to_owned()),
+            (Group::Writer, None) => {}
+            (_, Some(Role { node: Node::NotReady(why), .. })) => return Err(why.clone()),
+            (_, Some(Role { read_only: true, .. })) => return Err("it is read_only".to_owned()),
+            (_, Some(_)) => {}
+        }
+        if server.replaced {
+            return Err(
+                "another server was the writer in its place, and it was not seen read_only \
+                        since"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    /// Who can be the writer.
+    fn candidate(&self) -> Result<usize, String> {
+        let is_waited_for =
+            |it: &&Server| !it.is_known && it.health.is_usable() && it.member.group == Group::Auto;
+        if self.writer.is_none() && self.servers.iter().any(|server| is_waited_for(&server)) {
+            // The first answer is not the whole picture.
+            return Err("not all servers have been asked for their roles".to_owned());
+        }
+        let can: Vec<usize> =
+            (0..self.servers.len()).filter(|at| self.may_write(*at).is_ok()).collect();
+        let regular = can.iter().copied().filter(|at| !self.servers[*at].member.backup);
+        let mut can = match regular.collect::<Vec<_>>() {
+            regular if regular.is_empty() => can,
+            regular => regular,
+        };
+        // What an operator says comes before what a server says.
+        if can.iter().any(|at| self.servers[*at].member.group == Group::Writer) {
+            can.retain(|at| self.servers[*at].member.group == Group::Writer);
+            return Ok(can[0]);
+        }
+        match &*can {
+            [] => Err("no server can be written to".to_owned()),
+            [only] => Ok(*only),
+            [first, ..] if can.iter().all(|at| !self.servers[*at].is_asynchronous()) => Ok(*first),
+            _ => {
+                Err("several servers can be written to, and none of them was the writer: set all \
+                      but one of them read_only, or name it by group = \"writer\""
+                    .to_owned())
+            }
+        }
+    }
+
+    /// What is to be done with each server now.
+    pub fn layout(&self, now: Instant) -> Layout {
+        let writer = match self.writer.filter(|at| self.may_write(*at).is_ok()) {
+            Some(at) => Ok(at),
+            None => Err(match (self.candidate(), self.writer) {
+                (Err(why), _) => why,
+                (Ok(_), _) => "the next one is being chosen".to_owned(),
+            }),
+        };
+        let mut places: Vec<_> =
+            (0..self.servers.len()).map(|at| self.place(at, writer.as_ref().ok(), now)).collect();
+        let has_regular = places
+            .iter()
+            .zip(&self.servers)
+            .any(|(place, it)| place.is_reader && !it.member.backup);
+        for (place, server) in places.iter_mut().zip(&self.servers) {
+            if has_regular && place.is_reader && server.member.backup {
+                place.is_reader = false;
+                place.role = "backup".to_owned();
+            }
+        }
+        Layout { writer, places }
+    }
+
+    fn place(&self, at: usize, writer: Option<&usize>, now: Instant) -> Place {
+        let server = &self.servers[at];
+        let position = server.role.as_ref().map(|role| &role.position);
+        let lag = position.map_or(Lag::Unknown, |position| self.history.lag(position, now));
+        let (lag, caught_up) = match lag {
+            Lag::Unknown => (None, None),
+            Lag::Behind { by, caught_up } => (Some(by), Some(caught_up)),
+        };
+        let share = server.health.share(now);
+        let place = |is_reader, role: String| Place { is_reader, role, caught_up, lag, share };
+        if writer == Some(&at) {
+            return place(false, "writer".to_owned());
+        }
+        match self.may_read(at, lag) {
+            Ok(()) => place(true, "reader".to_owned()),
+            Err(why) => place(false, format!("not used: {why}")),
+        }
+    }
+
+    /// Whether a server can be read from; or why not.
+    fn may_read(&self, at: usize, lag: Option<Duration>) -> Result<(), String> {
+        let server = &self.servers[at];
+        if !server.health.is_usable() {
+            return Err(server.why_unusable());
+        }
+        match (&server.role, server.member.group) {
+            (_, Group::Writer) => return Err("it is for writing, and not the writer".to_owned()),
+            (None, Group::Auto) => return Err("its role is not known".to_owned()),
+            (None, Group::Readers) => return Ok(()),
+            (Some(Role { node: Node::NotReady(why), .. }), _) => return Err(why.clone()),
+            (Some(Role { node: Node::None, read_only: false, .. }), Group::Auto) => {
+                return Err("it can be written to, and is not the writer".to_owned());
+            }
+            _ => {}
+        }
+        if let Some(max) = self.bounds.lag_max {
+            match lag {
+                Some(lag) if lag <= max => {}
+                Some(lag) => return Err(format!("it is {:.1} s behind", lag.as_secs_f64())),
+                // Without a writer nobody gets further behind.
+                None if self.history.is_empty() => {}
+                None => return Err("it is behind, nobody knows how far".to_owned()),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Server {
+    /// Whether it is found by a role that is its own, and not a node's like all others.
+    fn is_asynchronous(&self) -> bool {
+        let is_node = self.role.as_ref().is_some_and(|role| role.node != Node::None);
+        self.member.group == Group::Auto && !is_node
+    }
+
+    fn why_unusable(&self) -> String {
+        let (reason, _) = self.health.reason();
+        let state = match (self.health.order(), self.health.state()) {
+            (Order::Drain, _) => "drain",
+            (Order::Maintenance, _) => "maintenance",
+            (_, State::GoingUp) => "going up",
+            (_, State::Up | State::GoingDown | State::Down) => "down",
+        };
+        format!("{state}: {reason}")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,241 @@
+//! What a fleet makes of what its servers say, scene by scene; then whatever chance says.
+
+use super::*;
+
+const AUTO: Member = Member { group: Group::Auto, backup: false };
+const SECOND: Duration = Duration::from_secs(1);
+
+struct Scene {
+    fleet: Fleet,
+    now: Instant,
+}
+
+fn role(read_only: bool, at: u64) -> Role {
+    Role { read_only, position: Position::Gtid(vec![(0, at)]), node: Node::None }
+}
+
+fn node(at: u64) -> Role {
+    Role { read_only: false, position: Position::Commit(at), node: Node::Ready }
+}
+
+impl Scene {
+    fn of(members: &[Member]) -> Self {
+        let (now, bounds) = (Instant::now(), Bounds { lag_max: Some(10 * SECOND) });
+        Self { fleet: Fleet::new(members, &Rules::default(), bounds, now), now }
+    }
+
+    /// One writer and two readers.
+    fn usual() -> Self {
+        let mut scene = Self::of(&[AUTO; 3]);
+        scene.hear(0, role(false, 10)).hear(1, role(true, 10)).hear(2, role(true, 10));
+        // A reader is compared with what the writer had said before.
+        scene.hear(0, role(false, 10));
+        assert_eq!(scene.roles(), ["writer", "reader", "reader"]);
+        scene
+    }
+
+    fn hear(&mut self, at: usize, role: Role) -> &mut Self {
+        self.now += SECOND / 10;
+        self.fleet.hear(at, role, self.now, self.now);
+        self
+    }
+
+    fn fail(&mut self, at: usize) -> &mut Self {
+        for _ in 0..3 {
+            self.now += SECOND / 10;
+            self.fleet.see(at, Sign::Failed("no answer".to_owned()), self.now);
+        }
+        self
+    }
+
+    fn roles(&self) -> Vec<String> {
+        self.fleet.layout(self.now).places.into_iter().map(|place| place.role).collect()
+    }
+
+    fn writer(&self) -> Result<usize, String> {
+        self.fleet.layout(self.now).writer
+    }
+
+    fn readers(&self) -> Vec<usize> {
+        let places = self.fleet.layout(self.now).places;
+        (0..places.len()).filter(|at| places[*at].is_reader).collect()
+    }
+}
+
+#[test]
+fn nobody_writes_before_all_have_been_asked() {
+    let mut scene = Scene::of(&[AUTO; 3]);
+    scene.hear(0, role(false, 10)).hear(1, role(true, 10));
+    assert!(scene.writer().is_err_and(|why| why.contains("not all")));
+    scene.fail(2);
+    assert_eq!(scene.writer(), Ok(0), "the third does not answer");
+}
+
+#[test]
+fn two_that_want_to_be_the_writer_at_first_are_none() {
+    let mut scene = Scene::of(&[AUTO; 2]);
+    scene.hear(0, role(false, 10)).hear(1, role(false, 10));
+    assert!(scene.writer().is_err_and(|why| why.contains("several")));
+    scene.hear(0, role(true, 10));
+    assert_eq!(scene.writer(), Ok(1));
+}
+
+#[test]
+fn a_promoted_reader_is_the_writer_once_the_old_one_is_down() {
+    let mut scene = Scene::usual();
+    scene.hear(1, role(false, 11));
+    assert_eq!(scene.writer(), Ok(0), "while the old one answers, it stays");
+    assert_eq!(scene.readers(), [2]);
+    scene.fail(0);
+    assert_eq!(scene.writer(), Ok(1));
+    assert!(scene.roles()[0].starts_with("not used: down: no answer"), "{:?}", scene.roles());
+    // It comes back, and thinks that it is the writer still.
+    scene.hear(0, role(false, 10)).hear(0, role(false, 10)).hear(0, role(false, 10));
+    assert_eq!(scene.writer(), Ok(1));
+    assert!(scene.roles()[0].contains("can be written to, and is not the writer"));
+    // Even if the new one fails: what was written there would be missing.
+    scene.fail(1);
+    assert!(scene.writer().is_err());
+    scene.hear(0, role(true, 10)).hear(0, role(false, 10));
+    assert_eq!(scene.writer(), Ok(0), "somebody has made it read_only, and promoted it");
+}
+
+#[test]
+fn an_operator_vouches_for_a_server_that_was_replaced() {
+    let mut scene = Scene::usual();
+    scene.fail(0).hear(1, role(false, 11)).fail(1);
+    scene.hear(0, role(false, 10)).hear(0, role(false, 10)).hear(0, role(false, 10));
+    assert!(scene.writer().is_err());
+    scene.fleet.order(0, Order::None, "by an order", scene.now);
+    assert_eq!(scene.writer(), Ok(0));
+}
+
+#[test]
+fn a_writer_that_comes_back_is_asked_for_its_role_first() {
+    let mut scene = Scene::usual();
+    scene.fail(0);
+    assert!(scene.writer().is_err_and(|why| why.contains("no server")));
+    scene.fleet.see(0, Sign::Passed, scene.now);
+    scene.fleet.see(0, Sign::Passed, scene.now);
+    assert!(scene.fleet.health(0).is_usable() && scene.writer().is_err(), "{:?}", scene.roles());
+    scene.hear(0, role(false, 10));
+    assert_eq!(scene.writer(), Ok(0));
+}
+
+#[test]
+fn a_writer_that_becomes_read_only_is_none_at_once() {
+    let mut scene = Scene::usual();
+    scene.hear(0, role(true, 10));
+    assert!(scene.writer().is_err());
+    scene.hear(1, role(false, 10));
+    assert_eq!(scene.writer(), Ok(1));
+    scene.hear(0, role(true, 10)).hear(1, role(false, 10));
+    assert_eq!(scene.readers(), [0, 2]);
+}
+
+#[test]
+fn who_lags_is_not_read_from() {
+    let mut scene = Scene::usual();
+    for at in 11..40 {
+        scene.now += SECOND;
+        scene.hear(0, role(false, at)).hear(1, role(true, at));
+    }
+    assert_eq!(scene.readers(), [1]);
+    assert!(scene.roles()[2].contains("s behind"), "{:?}", scene.roles());
+    let places = scene.fleet.layout(scene.now).places;
+    assert!(places[1].caught_up > places[2].caught_up && places[1].lag == Some(Duration::ZERO));
+    scene.hear(2, role(true, 39));
+    assert_eq!(scene.readers(), [1, 2]);
+}
+
+#[test]
+fn in_a_cluster_one_node_writes_and_the_others_are_read_from() {
+    let mut scene = Scene::of(&[AUTO; 3]);
+    for at in 0..3 {
+        scene.hear(at, node(5));
+    }
+    scene.hear(0, node(5));
+    assert_eq!((scene.writer(), scene.readers()), (Ok(0), vec![1, 2]));
+    let donor = Role { node: Node::NotReady("it is a donor".to_owned()), ..node(5) };
+    scene.hear(0, donor);
+    assert_eq!(scene.writer(), Ok(1));
+    scene.hear(1, node(6)).hear(0, node(6)).hear(2, node(6));
+    assert_eq!((scene.writer(), scene.readers()), (Ok(1), vec![0, 2]), "it stays where it is");
+}
+
+#[test]
+fn groups_by_hand_need_no_answers() {
+    let of = |group| Member { group, backup: false };
+    let mut scene = Scene::of(&[
+        of(Group::Readers),
+        of(Group::Writer),
+        Member { backup: true, ..of(Group::Readers) },
+    ]);
+    for at in 0..3 {
+        scene.fleet.see(at, Sign::Passed, scene.now);
+    }
+    assert_eq!((scene.writer(), scene.readers()), (Ok(1), vec![0]));
+    assert_eq!(scene.roles()[2], "backup");
+    scene.fail(0);
+    assert_eq!(scene.readers(), [2]);
+    scene.fail(1);
+    assert!(scene.writer().is_err(), "a reader is no writer");
+}
+
+#[test]
+fn drained_servers_are_for_nothing() {
+    let mut scene = Scene::usual();
+    scene.fleet.order(1, Order::Drain, "by an order", scene.now);
+    assert_eq!(scene.readers(), [2]);
+    assert_eq!(scene.roles()[1], "not used: drain: by an order");
+    scene.fleet.order(1, Order::None, "by an order", scene.now);
+    assert_eq!(scene.readers(), [1, 2]);
+}
+
+/// Servers that come, go and say what they like: at most one is the writer, it is one that said so since it came up,
+/// and nobody is one that was replaced and has not been `read_only` since.
+#[test]
+fn whatever_happens_there_is_one_writer_at_most() {
+    let mut seed = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut draw = |below: u64| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed % below
+    };
+    let mut scene = Scene::of(&[AUTO; 4]);
+    let (mut said, mut replaced) = ([None; 4], [false; 4]);
+    let mut last = None;
+    let mut changes = 0;
+    for step in 0..200_000_u64 {
+        let at = draw(4) as usize;
+        match draw(10) {
+            0..=2 => {
+                scene.fleet.see(at, Sign::Failed("no answer".to_owned()), scene.now);
+            }
+            3 => {
+                scene.fleet.see(at, Sign::Passed, scene.now);
+            }
+            _ => {
+                let read_only = draw(3) > 0;
+                scene.hear(at, role(read_only, step));
+                if scene.fleet.health(at).is_usable() {
+                    said[at] = Some(read_only);
+                }
+                replaced[at] &= !read_only;
+            }
+        }
+        if !scene.fleet.health(at).is_usable() {
+            said[at] = None;
+        }
+        let Ok(writer) = scene.writer() else { continue };
+        assert_eq!(said[writer], Some(false), "step {step}");
+        assert!(!replaced[writer], "step {step}: {writer} was replaced");
+        if let Some(before) = last.replace(writer).filter(|before| *before != writer) {
+            replaced[before] = said[before] != Some(true);
+            changes += 1;
+        }
+        assert!(!scene.readers().contains(&writer), "step {step}");
+    }
+    assert!(changes > 1000, "{changes}");
+}
