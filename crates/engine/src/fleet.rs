@@ -145,7 +145,7 @@ impl Fleet {
         // A node of a cluster gets what it lacks before it is ready.
         server.replaced &= !role.read_only && role.node == Node::None;
         server.is_known = true;
-        let before = std::mem::replace(&mut server.role, Some(role));
+        let before = server.role.replace(role);
         if !server.health.is_usable() {
             // It is asked again once it is up.
             server.role = None;
