@@ -324,6 +324,8 @@ impl Worker {
 
 /// Runs a worker until it is told to abort, or until all its clients are gone after it was told to stop.
 pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver<Mail>) {
+    // What it opens is open from the beginning.
+    crate::turns::look();
     let mut ticks = tokio::time::interval(TICK);
     let mut count: u32 = 0;
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
