@@ -1,19 +1,20 @@
-//! `flifo bench compare`: what changed between two runs, beyond what rounds differ by anyway.
+//! `flifo bench compare`: what changed between two runs, beyond what starts differ by anyway.
 //!
 //! Judges files, and measures nothing. A figure counts as changed when two things hold: its
 //! interval, which holds for all that is judged at once, leaves out "no change"; and the change
-//! is at least [`LEAST`], since two runs of one program never find quite the same machine, which
-//! the rounds of neither can tell. Invariants: every cell that both files have is judged or said to
-//! have too few rounds; cells that only one has are named.
+//! is at least [`LEAST`]. What is independent of each other are the starts of what a run started,
+//! and the rounds where it started nothing. Invariants: every cell that both files have is judged or
+//! said to have too few; cells that only one has are named.
 
 use std::fmt::Write;
 
 use serde::Serialize;
 
 use crate::chart::number;
+use crate::figures::units::{self, Units};
 use crate::names;
-use crate::results::{Cell, Ending, Measure, Results, Round};
-use crate::statistics::{Estimate, Reading, each_of, ratio};
+use crate::results::{Cell, Ending, Measure, Over, Results};
+use crate::statistics::{Estimate, each_of, ratio};
 use crate::table::{Cell as Text, Colours, Style, Table, paint};
 
 /// Two runs side by side.
@@ -34,10 +35,12 @@ pub struct Change {
     pub clients: u32,
     pub target: String,
     pub measure: Measure,
+    /// Independent readings in both: starts, or rounds of what the runs did not start.
+    pub readings: (usize, usize),
     /// Medians of the rounds that count.
     pub old: f64,
     pub new: f64,
-    /// New over old; absent where there are too few rounds.
+    /// New over old; absent where there are too few readings.
     pub ratio: Option<f64>,
     /// The ends between which the ratio lies.
     pub interval: Option<(f64, f64)>,
@@ -51,7 +54,7 @@ pub enum Verdict {
     Worse,
     /// No change was seen, or one that is too small to mean anything.
     Same,
-    /// There are too few rounds to say.
+    /// There are too few starts, or rounds, to say.
     Unknown,
 }
 
@@ -126,7 +129,7 @@ impl Comparison {
             (Verdict::Worse, "worse"),
             (Verdict::Better, "better"),
             (Verdict::Same, "unchanged"),
-            (Verdict::Unknown, "with too few rounds to say (3 are needed, 5 are good)"),
+            (Verdict::Unknown, "with too few to say"),
         ] {
             if count(verdict) != 0 {
                 parts.push(format!("{} {words}", count(verdict)));
@@ -168,21 +171,16 @@ fn judge(
     confidence: f64,
 ) -> Option<Change> {
     let (middle, after) = (old.spread(measure)?.median, new.spread(measure)?.median);
-    let rounds = |cell: &Cell| -> Vec<Reading> {
-        let reading = |round: &Round| {
-            let yardstick = yardstick.and_then(|it| it.of(round));
-            Some(Reading { value: measure.of(round)?, yardstick })
-        };
-        cell.kept().filter_map(reading).collect()
-    };
-    let (olds, news) = (rounds(old), rounds(new));
-    let enough = ROUNDS_MIN <= olds.len() && ROUNDS_MIN <= news.len();
+    let olds = units::of_cell(old, measure, yardstick).readings;
+    let news = units::of_cell(new, measure, yardstick).readings;
+    let enough = UNITS_MIN <= olds.len() && UNITS_MIN <= news.len();
     let estimate = if enough { ratio(&olds, &news, confidence) } else { None };
     Some(Change {
         workload: old.workload.clone(),
         clients: old.clients,
         target: old.target.clone(),
         measure,
+        readings: (olds.len(), news.len()),
         old: middle,
         new: after,
         ratio: estimate.map(|it| it.ratio),
@@ -257,8 +255,39 @@ fn cautions(old: &Results, new: &Results) -> Vec<String> {
         if results.ending != Ending::Complete {
             cautions.push(format!("The {which} run did not come to its end."));
         }
+        cautions.extend(coverage(results, which));
     }
     cautions
+}
+
+/// What the readings of a file do not tell.
+fn coverage(results: &Results, which: &str) -> Vec<String> {
+    let of = |cell| units::of_cell(cell, Measure::StatementsPerSecond, None);
+    let (mut fewest, mut foreign) = (usize::MAX, Vec::new());
+    for cell in &results.cells {
+        match of(cell) {
+            Units { readings, over: Over::Starts } => fewest = fewest.min(readings.len()),
+            Units { readings, .. } if readings.is_empty() => {}
+            _ if foreign.contains(&cell.target.as_str()) => {}
+            _ => foreign.push(&cell.target),
+        }
+    }
+    let mut said = Vec::new();
+    if fewest < UNITS_MIN {
+        said.push(format!(
+            "The {which} run started its servers and proxies only {fewest} times: a verdict takes \
+             {UNITS_MIN}, and {UNITS_GOOD} are good (--restarts). Rounds of one start agree with \
+             each other more than with those of another."
+        ));
+    }
+    if !foreign.is_empty() {
+        said.push(format!(
+            "The {which} run did not start {}: by how much it differs from one of its starts to \
+             the next is not covered, and may be all that changed.",
+            foreign.join(", ")
+        ));
+    }
+    said
 }
 
 fn partner<'a>(cell: &Cell, of: &'a Results) -> Option<&'a Cell> {
@@ -289,9 +318,10 @@ const JUDGED: [Measure; 7] = [
 ];
 /// Confidence in all intervals together.
 const TOGETHER: f64 = 0.99;
-/// Changes below this are not told: the machine itself changes by as much between two runs.
+/// Changes below this are not told: nobody would act on them.
 pub const LEAST: f64 = 0.02;
-const ROUNDS_MIN: usize = 3;
+const UNITS_MIN: usize = 3;
+const UNITS_GOOD: usize = 10;
 
 #[cfg(test)]
 mod tests;

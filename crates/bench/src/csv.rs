@@ -53,6 +53,7 @@ fn fields(round: &Round) -> impl Iterator<Item = String> {
         ]);
     }
     fields.extend([plain(round.disturbance.steal), plain(round.disturbance.foreign)]);
+    fields.push(round.start.to_string());
     fields.into_iter()
 }
 
@@ -86,7 +87,7 @@ const LOAD: [Measure; 8] = [
     Measure::MaxMs,
 ];
 
-const COLUMNS: [&str; 40] = [
+const COLUMNS: [&str; 41] = [
     "workload",
     "clients",
     "target",
@@ -127,6 +128,7 @@ const COLUMNS: [&str; 40] = [
     "generator_peak_memory_mib",
     "steal",
     "foreign",
+    "start",
 ];
 
 #[cfg(test)]

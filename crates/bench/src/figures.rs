@@ -4,4 +4,5 @@ pub mod accounts;
 pub mod histogram;
 pub mod pairs;
 pub mod terminal;
+pub mod units;
 pub mod watch;

@@ -2,9 +2,11 @@
 //!
 //! Starts Flifo as a user would, by its command line; knows nothing of its inside.
 
+pub mod agree;
 pub mod chart;
 pub mod compare;
 pub mod csv;
+pub mod date;
 pub mod demo;
 pub mod figures;
 pub mod folder;

@@ -3,7 +3,7 @@
 //!
 //! Owns the form of the JSON and nothing that is measured or shown. A *cell* is one target under
 //! one workload with one number of clients. Invariants: a round that was disturbed or a turn that
-//! failed stays in the file and is marked; numbers are finite; what reads a file of this format
+//! failed stays in the file and is marked, unless a run that was taken up again repeats it; numbers are finite; what reads a file of this format
 //! ignores fields that it does not know, so fields may be added without a new format.
 
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,9 @@ pub struct Results {
     pub command: Vec<String>,
     /// Seconds since 1970.
     pub started: u64,
+    /// When it was taken up again after it had been cut off.
+    #[serde(default)]
+    pub resumed: Vec<u64>,
     pub ending: Ending,
     /// What a reader should know before any number: limits that were hit, clocks that jumped.
     pub notes: Vec<String>,
@@ -62,8 +65,11 @@ pub struct Settings {
     pub warm_up_seconds: f64,
     /// From none to all clients.
     pub ramp_seconds: f64,
-    /// How often each target has its turn.
+    /// How often each target has its turn in each start.
     pub rounds: u32,
+    /// How often what is started for the run is started, each time for all rounds.
+    #[serde(default = "once")]
+    pub restarts: u32,
     pub workloads: Vec<String>,
     pub clients: Vec<u32>,
     /// Clients that are logged in beside and ask nothing.
@@ -77,6 +83,12 @@ pub struct Settings {
     /// How ids are drawn: special, uniform, gaussian or pareto.
     pub distribution: String,
     pub seed: u64,
+    /// Rows of a range in the oltp workloads.
+    #[serde(default = "range_size")]
+    pub range_size: u32,
+    /// Without BEGIN and COMMIT in the oltp workloads.
+    #[serde(default)]
+    pub skip_trx: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +96,14 @@ pub struct Settings {
 pub enum Protocol {
     Text,
     Prepared,
+}
+
+const fn once() -> u32 {
+    1
+}
+
+const fn range_size() -> u32 {
+    100
 }
 
 /// When a client starts its next transaction.
@@ -116,7 +136,8 @@ pub struct Target {
     pub address: String,
     /// What its greeting says.
     pub server_version: String,
-    /// The processes whose figures are taken when it has its turn, beside the generator itself.
+    /// The processes whose figures are taken when it has its turn, beside the generator itself; of
+    /// those that were started for the run, as they were in the first start.
     pub processes: Vec<Process>,
 }
 
@@ -160,8 +181,12 @@ pub struct Failure {
 /// One turn of a target, and what came of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Round {
-    /// From 1; the same number again where a round was repeated.
+    /// From 1 over all starts; the same number again where a round was repeated.
     pub number: u32,
+    /// In which start of the server and the proxies, from 1; 0 if the run did not start them.
+    /// Rounds of one start have in common what differs from one start to the next.
+    #[serde(default)]
+    pub start: u32,
     pub standing: Standing,
     /// Measured length.
     pub seconds: f64,
@@ -330,7 +355,7 @@ pub struct Ratio {
     /// Target over base, one for each round.
     pub pairs: Vec<f64>,
     pub middle: f64,
-    /// The confidence interval; absent where there are fewer than three pairs.
+    /// The confidence interval; absent where there are too few pairs.
     pub interval: Option<Interval>,
 }
 
@@ -340,6 +365,19 @@ pub struct Interval {
     pub high: f64,
     /// Such as 0.95.
     pub confidence: f64,
+    #[serde(default)]
+    pub over: Over,
+}
+
+/// What an interval takes for independent of each other, and therefore holds for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Over {
+    /// Rounds: it says nothing of another start of the same programs.
+    #[default]
+    Rounds,
+    /// Starts, each with its rounds.
+    Starts,
 }
 
 /// A figure that rounds are compared by.
@@ -430,6 +468,11 @@ impl Spread {
 }
 
 impl Cell {
+    /// Whether no round of that number counts.
+    pub fn lacks(&self, number: u32) -> bool {
+        !self.kept().any(|round| round.number == number)
+    }
+
     /// The rounds that count.
     pub fn kept(&self) -> impl Iterator<Item = &Round> {
         self.rounds.iter().filter(|round| round.standing.counts())

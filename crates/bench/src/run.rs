@@ -1,13 +1,17 @@
-//! `flifo bench run`: every target under every load, taking turns, round by round.
+//! `flifo bench run`: every target under every load, taking turns, round by round, start by start.
 //!
-//! Owns the order of measurements and what happens when one fails. Invariants: what was measured
-//! is in the results, however the run ended; a target that fails does not keep others from their
-//! turns; arguments are judged before anything is started.
+//! Owns the order of measurements and what happens when one fails. A *start* is the time from the
+//! starting of the server and the proxies that a run starts to their end. Invariants: what was
+//! measured is in the results, however the run ended; a target that fails does not keep others from
+//! their turns, nor a start that fails the next one; arguments are judged before anything is
+//! started.
 
 mod loads;
 mod options;
+mod resume;
 mod venues;
 
+use std::ops::RangeInclusive;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
@@ -18,82 +22,160 @@ use self::venues::Venues;
 use crate::figures::pairs::ratios;
 use crate::interrupt::{Interrupt, Interrupted};
 use crate::progress::Progress;
-use crate::results::{Cell, Ending, FORMAT, Machine, ProcessFigures, Results, Role, Settings};
+use crate::results::{
+    Cell, Ending, FORMAT, Failure, Machine, ProcessFigures, Results, Role, Settings,
+};
 use crate::workloads::Workload;
 use crate::workloads::tables::{self, Extent};
 
-/// Measures. `keep` is shown the results so far after each load, so that they outlive an accident.
+/// Measures, or measures what `earlier` lacks of the same plan. `keep` is shown the results so far
+/// after each load, so that they outlive an accident.
 pub fn run(
     options: &Options,
+    earlier: Option<Results>,
     interrupt: &Interrupt,
-    mut keep: impl FnMut(&Results) -> Result<()>,
+    keep: impl FnMut(&Results) -> Result<()>,
 ) -> Result<Results> {
     let workloads = options.check()?;
     see_descriptors(options)?;
-    let venues = Venues::open(options, interrupt)?;
-    let extent = extent(options, &workloads, &venues)?;
-    let loads: Vec<Load<'_>> = workloads
-        .iter()
-        .flat_map(|workload| options.clients.iter().map(move |clients| (workload, *clients)))
-        .map(|(workload, clients)| Load { options, venues: &venues, extent, workload, clients })
-        .collect();
-    let mut results = Results {
-        format: FORMAT,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        command: options.command.clone(),
-        started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
-        ending: Ending::Interrupted,
-        notes: Vec::new(),
-        machine: machine(),
-        settings: settings(options, extent),
-        targets: venues.list.iter().map(|venue| venue.target.clone()).collect(),
-        cells: loads.iter().flat_map(Load::cells).collect(),
-        ratios: Vec::new(),
+    let (options, mut results) = match earlier {
+        Some(file) => resume::take_up(file, options, &machine())?,
+        None => (options.clone(), nothing_yet(options, &workloads)),
     };
-    let ended = measure(&loads, options, &mut results, interrupt, |results| {
-        conclude(results, options, &venues);
-        keep(results)
-    });
-    conclude(&mut results, options, &venues);
+    let ended = measure(&options, &workloads, &mut results, interrupt, keep);
+    conclude(&mut results, &options);
     match ended {
-        Ok(()) => results.ending = ending(&results.cells, options.rounds),
-        Err(error) if error.is::<Interrupted>() => {}
+        Ok(()) => results.ending = ending(&results),
+        Err(error) if error.is::<Interrupted>() && !results.targets.is_empty() => {
+            results.ending = Ending::Interrupted;
+        }
         Err(error) => return Err(error),
     }
     Ok(results)
 }
 
-/// All rounds. Each goes through all loads, so that the rounds of a load lie as far apart as the run
-/// is long: a machine's speed drifts over minutes, and rounds that follow each other closely would
-/// agree with each other, and with no other run.
+/// All rounds of all starts. Each round goes through all loads, so that the rounds of a load lie as
+/// far apart as the run is long: a machine's speed drifts over minutes, and rounds that follow each
+/// other closely would agree with each other, and with no other run.
 fn measure(
-    loads: &[Load<'_>],
     options: &Options,
+    workloads: &[Workload],
     results: &mut Results,
     interrupt: &Interrupt,
-    mut keep: impl FnMut(&mut Results) -> Result<()>,
+    mut keep: impl FnMut(&Results) -> Result<()>,
 ) -> Result<()> {
-    let steps = results.cells.len() as u64 * u64::from(options.rounds);
+    let steps = resume::turns_missing(results, 1..=options.restarts * options.rounds);
     let seconds = options.seconds + options.warm_up + options.ramp;
     let what = format!("Measuring, at least {:.0} s", steps as f64 * seconds);
     let mut progress = Progress::begin(&what, steps);
-    let targets = results.targets.len();
-    for number in 1..=options.rounds {
-        for (load, at) in loads.iter().zip((0..).step_by(targets)) {
-            load.take(number, &mut results.cells[at..at + targets], &mut progress, interrupt)?;
-            keep(results)?;
+    for before in 0..options.restarts {
+        let numbers = before * options.rounds + 1..=(before + 1) * options.rounds;
+        if resume::turns_missing(results, numbers.clone()) == 0 {
+            continue;
+        }
+        let is_first = results.targets.is_empty();
+        let (venues, extent) = match open(options, workloads, interrupt) {
+            Ok(opened) => opened,
+            Err(error) if is_first || error.is::<Interrupted>() => return Err(error),
+            Err(error) => {
+                fail(results, numbers, &format!("{error:#}"));
+                continue;
+            }
+        };
+        resume::settle(results, &venues, extent)?;
+        let start = resume::last_start(results) + 1;
+        let load = |(workload, clients)| Load {
+            options,
+            venues: &venues,
+            extent,
+            workload,
+            clients,
+            start,
+        };
+        let loads: Vec<_> = pairs(options, workloads).map(load).collect();
+        let targets = results.targets.len();
+        for number in numbers {
+            for (load, at) in loads.iter().zip((0..).step_by(targets)) {
+                let cells = &mut results.cells[at..at + targets];
+                load.take(number, cells, &mut progress, interrupt)?;
+                conclude(results, options);
+                keep(results)?;
+            }
         }
     }
     Ok(())
 }
 
+/// Starts what is to be started, and looks at what is there.
+fn open(
+    options: &Options,
+    workloads: &[Workload],
+    interrupt: &Interrupt,
+) -> Result<(Venues, Extent)> {
+    let venues = Venues::open(options, interrupt)?;
+    let extent = extent(options, workloads, &venues)?;
+    Ok((venues, extent))
+}
+
+/// Workloads with numbers of clients, in the order in which a round goes through them.
+fn pairs<'a>(
+    options: &'a Options,
+    workloads: &'a [Workload],
+) -> impl Iterator<Item = (&'a Workload, u32)> {
+    let with_clients = |workload| options.clients.iter().map(move |clients| (workload, *clients));
+    workloads.iter().flat_map(with_clients)
+}
+
+/// A start that did not come about: its turns failed.
+fn fail(results: &mut Results, numbers: RangeInclusive<u32>, why: &str) {
+    for number in numbers {
+        for cell in results.cells.iter_mut().filter(|cell| cell.lacks(number)) {
+            cell.failures.push(Failure { round: number, why: why.to_owned() });
+        }
+    }
+}
+
 /// What follows from the rounds that are there.
-fn conclude(results: &mut Results, options: &Options, venues: &Venues) {
+fn conclude(results: &mut Results, options: &Options) {
     let base = |cells: &[Cell]| cells[1..].iter().flat_map(|it| ratios(it, &cells[0])).collect();
-    let groups = results.cells.chunks(results.targets.len());
+    let groups = results.cells.chunks(results.targets.len().max(1));
     results.ratios = groups.flat_map::<Vec<_>, _>(base).collect();
-    results.notes = venues.notes.clone();
+    results.notes.retain(|note| !note.contains(BUSY));
     results.notes.extend(busy_generator(&results.cells, options.threads));
+}
+
+/// The results of a run before its first round.
+fn nothing_yet(options: &Options, workloads: &[Workload]) -> Results {
+    let names = options.names();
+    let cell = |(workload, clients): (&Workload, u32)| {
+        let cell = move |(target, _): &(String, String)| Cell {
+            target: target.clone(),
+            workload: workload.name.clone(),
+            clients,
+            rounds: Vec::new(),
+            failures: Vec::new(),
+        };
+        names.iter().map(cell).collect::<Vec<_>>()
+    };
+    Results {
+        format: FORMAT,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        command: options.command.clone(),
+        started: now(),
+        resumed: Vec::new(),
+        ending: Ending::Interrupted,
+        notes: Vec::new(),
+        machine: machine(),
+        settings: settings(options, Extent { tables: 0, rows: 0 }),
+        targets: Vec::new(),
+        cells: pairs(options, workloads).flat_map(cell).collect(),
+        ratios: Vec::new(),
+    }
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// Makes sysbench's tables at the one target that is named.
@@ -175,8 +257,8 @@ fn busy_generator(cells: &[Cell], threads: u32) -> Vec<String> {
     let busiest = cells.iter().map(|cell| (cell, busy(cell))).filter(|(_, busy)| FULL < *busy);
     let note = |(cell, busy): (&Cell, f64)| {
         format!(
-            "{}, {} clients, {}: the generator's threads were busy for {:.0} % of the time; with \
-             more --threads the target might have done more",
+            "{}, {} clients, {}: {BUSY} {:.0} % of the time; with more --threads the target might \
+             have done more",
             cell.workload,
             cell.clients,
             cell.target,
@@ -186,13 +268,13 @@ fn busy_generator(cells: &[Cell], threads: u32) -> Vec<String> {
     busiest.map(note).collect()
 }
 
-fn ending(cells: &[Cell], rounds: u32) -> Ending {
-    let failed: usize = cells.iter().map(|cell| cell.failures.len()).sum();
+fn ending(results: &Results) -> Ending {
+    let failed: usize = results.cells.iter().map(|cell| cell.failures.len()).sum();
+    let Settings { rounds, restarts, .. } = &results.settings;
+    let turns = results.cells.len() * *rounds as usize * *restarts as usize;
     match failed {
         0 => Ending::Complete,
-        _ => Ending::Partial {
-            why: format!("{failed} of {} turns failed", cells.len() * rounds as usize),
-        },
+        _ => Ending::Partial { why: format!("{failed} of {turns} turns failed") },
     }
 }
 
@@ -202,6 +284,7 @@ fn settings(options: &Options, extent: Extent) -> Settings {
         warm_up_seconds: options.warm_up,
         ramp_seconds: options.ramp,
         rounds: options.rounds,
+        restarts: options.restarts,
         workloads: options.workloads.clone(),
         clients: options.clients.clone(),
         idle_clients: options.idle,
@@ -212,6 +295,8 @@ fn settings(options: &Options, extent: Extent) -> Settings {
         rows: extent.rows,
         distribution: options.distribution.name().to_owned(),
         seed: options.seed,
+        range_size: options.shape.range_size,
+        skip_trx: options.shape.skip_trx,
     }
 }
 
@@ -235,3 +320,4 @@ fn machine() -> Machine {
 const SPARE_DESCRIPTORS: u64 = 64;
 /// The share of its threads' time from which the generator may be the bottleneck.
 const FULL: f64 = 0.95;
+const BUSY: &str = "the generator's threads were busy for";

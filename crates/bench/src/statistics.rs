@@ -1,6 +1,7 @@
 //! How sure one can be of a ratio, from two handfuls of measurements or from one of pairs.
 //!
-//! Pure numbers. Of three to ten rounds neither ranks nor resampling can tell much: five against
+//! Pure numbers; what is a reading and independent of others is told by [`crate::figures::units`].
+//! Of three to ten readings neither ranks nor resampling can tell much: five against
 //! five have 252 orders in all, too few for a confidence that holds over a hundred cells at once,
 //! and resampled medians of so few are too sure of themselves. Logarithms of rounds lie close enough
 //! to a bell curve, so Student's intervals are taken, which pay for few rounds with their width.
@@ -13,7 +14,7 @@ pub struct Estimate {
     pub high: f64,
 }
 
-/// A figure of a round, and the time that a known piece of work took meanwhile, if there was one: the
+/// A figure of a start or a round, and the time that a known piece of work took meanwhile, if there was one: the
 /// longer, the slower was the machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reading {
@@ -192,8 +193,9 @@ fn ln_gamma(x: f64) -> f64 {
 
 /// Of fewer rounds in all, a slope would be learned from too little.
 const SLOPE_FROM: f64 = 8.0;
-/// The standard error of a correction, as a share of it.
-const DOUBT: f64 = 0.5;
+/// The standard error of a correction, as a share of it: by so much, about, slopes that were learned
+/// from rounds differed from those that were learned from the starts of the same servers.
+const DOUBT: f64 = 0.2;
 /// Of a handful of rounds, chance makes correlations up to one.
 const ALIKE_MAX: f64 = 0.7;
 const FAR: f64 = 1e9;

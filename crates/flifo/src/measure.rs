@@ -37,6 +37,14 @@ pub(crate) enum Bench {
         /// The JSON file of the later run.
         new: PathBuf,
     },
+    /// Say whether two runs of the same comparison agree within their intervals; exit status 1 if
+    /// they do not.
+    Agree {
+        /// The JSON file of one run.
+        first: PathBuf,
+        /// The JSON file of the other run.
+        second: PathBuf,
+    },
     /// Print the page of a run.
     Page {
         /// The JSON file of the run.
@@ -108,9 +116,18 @@ pub(crate) struct Run {
     /// Seconds until all clients have begun, before the warm-up.
     #[arg(long, default_value_t = 0.0)]
     ramp: f64,
-    /// How often each target has its turn under each load.
+    /// How often each target has its turn under each load, in each start.
     #[arg(long, default_value_t = 5)]
     rounds: u32,
+    /// How often what --start names is started, with new servers and tables, each time for all
+    /// rounds. Intervals then hold for other starts too; 5 are few, 10 are good.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    restarts: u32,
+    /// Go on with the run that left this file: only what it lacks is measured. All else must be
+    /// asked as it was then; --restarts may be more. Results go there again, unless --json says
+    /// otherwise.
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
     /// How often a round that others disturbed is run again.
     #[arg(long, value_name = "N", default_value_t = 2)]
     repeats: u32,
@@ -175,6 +192,7 @@ pub(crate) fn bench(command: Bench) -> u8 {
         Bench::Run(arguments) => run(&arguments),
         Bench::Cleanup(arguments) => cleanup(&arguments),
         Bench::Compare { old, new } => compare(&old, &new),
+        Bench::Agree { first, second } => agree(&first, &second),
         Bench::Page { file } => read(&file).map(|results| {
             print(&bench::page::of_bench(&results));
             OK
@@ -203,16 +221,18 @@ fn cleanup(arguments: &Prepare) -> Result<u8> {
 }
 
 fn run(arguments: &Run) -> Result<u8> {
-    let Run { json, csv, html, .. } = arguments;
-    let to_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new(STDOUT));
-    if to_stdout(json) && to_stdout(csv) {
+    let Run { csv, html, resume, .. } = arguments;
+    let json = arguments.json.as_ref().or(resume.as_ref());
+    let to_stdout = |path: Option<&PathBuf>| path.is_some_and(|path| path == Path::new(STDOUT));
+    if to_stdout(json) && to_stdout(csv.as_ref()) {
         return Err(Wrong("only one of --json and --csv can go to standard output".into()).into());
     }
     let options = arguments.options()?;
+    let earlier = resume.as_deref().map(read).transpose()?;
     let interrupt = Interrupt::listen()?;
-    let file = json.as_deref().filter(|_| !to_stdout(json));
+    let file = json.filter(|_| !to_stdout(json));
     let keep = |results: &Results| file.map_or(Ok(()), |file| write_json(file, results));
-    let results = bench::run::run(&options, &interrupt, keep)?;
+    let results = bench::run::run(&options, earlier, &interrupt, keep)?;
     if let Some(path) = json {
         write_json(path, &results)?;
     }
@@ -222,7 +242,7 @@ fn run(arguments: &Run) -> Result<u8> {
     if let Some(path) = html {
         write(path, &bench::page::of_bench(&results))?;
     }
-    if !to_stdout(json) && !to_stdout(csv) {
+    if !to_stdout(json) && !to_stdout(csv.as_ref()) {
         print(&format!("\n{}", terminal::text(&results, colours())));
     }
     Ok(match results.ending {
@@ -236,6 +256,12 @@ fn compare(old: &Path, new: &Path) -> Result<u8> {
     let comparison = bench::compare::compare(&read(old)?, &read(new)?);
     print(&comparison.text(colours()));
     Ok(if comparison.is_worse() { WORSE } else { OK })
+}
+
+fn agree(first: &Path, second: &Path) -> Result<u8> {
+    let agreement = bench::agree::agree(&read(first)?, &read(second)?);
+    print(&agreement.text(colours()));
+    Ok(if agreement.holds() { OK } else { WORSE })
 }
 
 fn read(path: &Path) -> Result<Results> {
@@ -262,7 +288,12 @@ fn write(path: &Path, text: &str) -> Result<()> {
         print(text);
         return Ok(());
     }
-    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    // Whole or not at all: a run that is cut off while it writes can still be taken up again.
+    let is_special = path.exists() && !path.is_file();
+    let unready = if is_special { path.to_owned() } else { path.with_added_extension("new") };
+    let written = fs::write(&unready, text);
+    let done = if is_special { written } else { written.and_then(|()| fs::rename(&unready, path)) };
+    done.with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn colours() -> Colours {
@@ -288,6 +319,7 @@ impl Place {
             clients: vec![1],
             idle: 0,
             rounds: 1,
+            restarts: 1,
             repeats: 0,
             seconds: 1.0,
             warm_up: 0.0,
@@ -333,6 +365,7 @@ impl Run {
             clients: clients(&self.clients)?,
             idle: self.idle,
             rounds: self.rounds,
+            restarts: self.restarts,
             repeats: self.repeats,
             seconds: self.seconds,
             warm_up: self.warm_up,
@@ -383,7 +416,7 @@ fn process(text: &str) -> Result<(Role, u32)> {
 }
 
 const STDOUT: &str = "-";
-/// Something is worse than it was.
+/// Something is worse than it was, or not as it should be.
 const WORSE: u8 = 1;
 
 #[cfg(test)]

@@ -17,11 +17,14 @@ pub struct Simulated {
     pub workloads: Vec<String>,
     pub clients: Vec<u32>,
     pub targets: Vec<String>,
+    /// Of servers and proxies; 0 if the run starts none.
+    pub starts: u32,
+    /// In each start.
     pub rounds: u32,
-    /// How far a round lies from the truth: the standard deviation, as a share.
+    /// How far a round lies from the others of its start: the standard deviation, as a share.
     pub noise: f64,
-    /// How far all rounds of a cell do together, since no two runs find the same machine.
-    pub drift: f64,
+    /// How far all rounds of a start do together: memory lies elsewhere each time.
+    pub between: f64,
     /// All times of the targets are multiplied by it.
     pub slowness: f64,
     /// So much slower is the machine itself, and with it the generator.
@@ -37,9 +40,10 @@ impl Default for Simulated {
             workloads: vec!["oltp_point_select".into()],
             clients: vec![8, 64],
             targets: vec!["direct".into(), "flifo".into()],
+            starts: 1,
             rounds: 5,
             noise: 0.01,
-            drift: 0.002,
+            between: 0.002,
             slowness: 1.0,
             machine: 1.0,
             unsteady: 0.0,
@@ -54,22 +58,12 @@ impl Simulated {
         for (size, workload) in self.workloads.iter().enumerate() {
             for clients in &self.clients {
                 for (index, target) in self.targets.iter().enumerate() {
-                    let slower = self.slowness * (1.0 + chance.normal() * self.drift);
-                    let rounds = (1..=self.rounds).map(|number| {
-                        let machine = self.machine * (1.0 + chance.normal() * self.unsteady);
-                        let slower = slower * machine * (1.0 + chance.normal() * self.noise);
-                        let mut round = round(number, size, index, *clients, slower, &mut chance);
-                        for own in round.processes.iter_mut().filter(is_generator) {
-                            own.user_us *= machine;
-                            own.system_us *= machine;
-                        }
-                        round
-                    });
+                    let place = Place { size, index, clients: *clients };
                     cells.push(Cell {
                         target: target.clone(),
                         workload: workload.clone(),
                         clients: *clients,
-                        rounds: rounds.collect(),
+                        rounds: self.rounds(&place, &mut chance),
                         failures: vec![],
                     });
                 }
@@ -91,6 +85,7 @@ impl Simulated {
             version: "0.1.0".into(),
             command: vec!["flifo".into(), "bench".into(), "run".into()],
             started: 1_790_000_000,
+            resumed: vec![],
             ending: Ending::Complete,
             notes: vec![],
             machine: Machine {
@@ -106,12 +101,32 @@ impl Simulated {
         }
     }
 
+    fn rounds(&self, place: &Place, chance: &mut Chance) -> Vec<Round> {
+        let mut rounds = Vec::new();
+        for start in 0..self.starts.max(1) {
+            let slower = self.slowness * (1.0 + chance.normal() * self.between);
+            for number in 1..=self.rounds {
+                let machine = self.machine * (1.0 + chance.normal() * self.unsteady);
+                let slower = slower * machine * (1.0 + chance.normal() * self.noise);
+                let mut round = round(start * self.rounds + number, place, slower, chance);
+                round.start = if self.starts == 0 { 0 } else { start + 1 };
+                for own in round.processes.iter_mut().filter(is_generator) {
+                    own.user_us *= machine;
+                    own.system_us *= machine;
+                }
+                rounds.push(round);
+            }
+        }
+        rounds
+    }
+
     fn settings(&self) -> Settings {
         Settings {
             seconds: f64::from(SECONDS),
             warm_up_seconds: 1.0,
             ramp_seconds: 0.0,
             rounds: self.rounds,
+            restarts: self.starts.max(1),
             workloads: self.workloads.clone(),
             clients: self.clients.clone(),
             idle_clients: 0,
@@ -122,8 +137,17 @@ impl Simulated {
             rows: 100_000,
             distribution: "special".into(),
             seed: self.seed,
+            range_size: 100,
+            skip_trx: false,
         }
     }
+}
+
+/// Which cell: the number of its workload and of its target, and its clients.
+struct Place {
+    size: usize,
+    index: usize,
+    clients: u32,
 }
 
 /// Numbers that look random and are the same each time: a multiplication and two shifts (SplitMix).
@@ -170,14 +194,8 @@ fn target((index, name): (usize, &String)) -> Target {
 
 /// A machine whose two CPUs are full from a few clients on, and whose server loses by crowds; the
 /// second target lets few in, the third passes all on.
-fn round(
-    number: u32,
-    size: usize,
-    target: usize,
-    clients: u32,
-    slower: f64,
-    chance: &mut Chance,
-) -> Round {
+fn round(number: u32, place: &Place, slower: f64, chance: &mut Chance) -> Round {
+    let Place { size, index: target, clients } = *place;
     let crowd = f64::from(clients);
     let crowding = if target == 1 { crowd.min(8.0) } else { crowd };
     let server_us = (18.0 + 9.0 * size as f64) * slower * (1.0 + 0.055 * crowding.log2());
@@ -191,6 +209,7 @@ fn round(
     let statements = (rate * f64::from(SECONDS)) as u64;
     Round {
         number,
+        start: 0,
         standing: Standing::Kept,
         seconds: f64::from(SECONDS),
         statements,

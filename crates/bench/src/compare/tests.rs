@@ -8,13 +8,14 @@ fn example() -> Results {
     let mut results: Results =
         serde_json::from_str(include_str!("../results/example.json")).expect("reads");
     for cell in &mut results.cells {
-        // Three rounds that all count, one per cent apart.
+        // Three starts whose rounds all count, one per cent apart.
         let mut round = cell.rounds[0].clone();
         round.standing = Standing::Kept;
         cell.failures.clear();
-        cell.rounds = [0.99, 1.0, 1.01]
-            .map(|factor| {
+        cell.rounds = [(1, 0.99), (2, 1.0), (3, 1.01)]
+            .map(|(start, factor)| {
                 let mut round = round.clone();
+                round.start = start;
                 round.statements_per_second *= factor;
                 round.latency.p50_ms *= factor;
                 round
@@ -73,13 +74,34 @@ fn small_changes_do_not_count_however_sure_they_are() {
 }
 
 #[test]
-fn few_rounds_are_no_ground_for_a_verdict() {
+fn few_starts_are_no_ground_for_a_verdict_however_many_rounds_they_have() {
     let (old, mut new) = (example(), example());
-    new.cells[0].rounds.truncate(2);
-    new.cells[0].rounds[0].statements_per_second *= 0.1;
+    for round in &mut new.cells[0].rounds {
+        round.start = round.start.min(2);
+        round.statements_per_second *= 0.1;
+    }
+    let rounds = new.cells[0].rounds.clone();
+    new.cells[0].rounds.extend(rounds.into_iter().cycle().take(12));
     let comparison = compare(&old, &new);
     assert_eq!(of(&comparison, Measure::StatementsPerSecond, Verdict::Unknown), 1);
-    assert!(comparison.text(Colours::Off).contains("too few rounds"));
+    let text = comparison.text(Colours::Off);
+    assert!(text.contains("1 with too few to say"), "{text}");
+    let want = "The new run started its servers and proxies only 2 times: a verdict takes 3";
+    assert!(text.contains(want) && !text.contains("The old run"), "{text}");
+}
+
+#[test]
+fn rounds_count_where_nothing_was_started_and_that_is_said() {
+    let (mut old, new) = (example(), example());
+    for round in old.cells.iter_mut().flat_map(|cell| &mut cell.rounds) {
+        round.start = 0;
+    }
+    let comparison = compare(&old, &new);
+    assert_eq!(comparison.changes[0].readings, (3, 3));
+    assert_eq!(of(&comparison, Measure::StatementsPerSecond, Verdict::Unknown), 0);
+    let text = comparison.text(Colours::Off);
+    assert!(text.contains("The old run did not start direct, flifo: "), "{text}");
+    assert!(!text.contains("The new run"), "{text}");
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //! Judges nothing. Invariant: a cell that failed or that others disturbed is marked, and the mark is
 //! explained below the table.
 
+use super::units;
+use crate::date;
 use crate::results::{Cell, Disturbance, Ending, Measure, Ratio, Results, Round, Standing};
 use crate::table::{self, Colours, Style, Table, paint};
 
@@ -107,6 +109,13 @@ fn notes(results: &Results) -> Vec<String> {
         Ending::Interrupted => notes.push("The run was interrupted; this is what it had.".into()),
         Ending::Partial { why } => notes.push(format!("The run is not whole: {why}.")),
     }
+    if let Some(last) = results.resumed.last() {
+        let times = results.resumed.len();
+        notes.push(format!(
+            "The run was cut off and taken up again, {times} times, last {}.",
+            date::utc(*last)
+        ));
+    }
     let rounds = || results.cells.iter().flat_map(|cell| &cell.rounds);
     let count = |standing| rounds().filter(|round| round.standing == standing).count();
     let (repeated, kept) = (count(Standing::Repeated), count(Standing::KeptThoughDisturbed));
@@ -137,6 +146,7 @@ fn notes(results: &Results) -> Vec<String> {
         notes.extend(first_errors(cell).map(|error| format!("  {load}: {error}")));
     }
     notes.extend(results.notes.iter().cloned());
+    notes.extend(units::caution(results).map(str::to_owned));
     notes
 }
 

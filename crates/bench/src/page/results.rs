@@ -4,11 +4,12 @@
 use super::Page;
 use super::charts::Drawing;
 use crate::chart::{Grid, number};
-use crate::names;
+use crate::figures::units;
 use crate::results::{
     Cell, Ending, Measure, Pacing, ProcessFigures, Protocol, Ratio, Results, Round, Spread,
     Standing,
 };
+use crate::{date, names};
 
 /// Writes the page.
 pub fn of_bench(results: &Results) -> String {
@@ -16,7 +17,7 @@ pub fn of_bench(results: &Results) -> String {
     let machine = &results.machine;
     let subtitle = format!(
         "{}, {} CPUs ({}), {} MiB of memory, Linux {}",
-        date(results.started),
+        date::utc(results.started),
         machine.cpus,
         machine.cpu_model,
         machine.memory_mib,
@@ -59,7 +60,12 @@ fn cautions(results: &Results) -> Vec<String> {
         Ending::Interrupted => vec!["The run was interrupted; this is what was measured.".into()],
         Ending::Partial { why } => vec![format!("The run is not complete: {why}.")],
     };
+    if !results.resumed.is_empty() {
+        let times: Vec<String> = results.resumed.iter().map(|at| date::utc(*at)).collect();
+        cautions.push(format!("The run was cut off and taken up again: {}.", times.join(", ")));
+    }
     cautions.extend(results.notes.iter().cloned());
+    cautions.extend(units::caution(results).map(str::to_owned));
     let count = |standing| {
         let rounds = results.cells.iter().flat_map(|cell| &cell.rounds);
         rounds.filter(|round| round.standing == standing).count()
@@ -264,7 +270,11 @@ fn facts(results: &Results) -> Vec<(&'static str, String)> {
         (
             "rounds",
             format!(
-                "{} of {} s after {} s of warming up, in turns",
+                "{}{} of {} s after {} s of warming up, in turns",
+                match settings.restarts {
+                    1 => String::new(),
+                    restarts => format!("{restarts} starts of servers and proxies with each "),
+                },
                 settings.rounds,
                 number(settings.seconds),
                 number(settings.warm_up_seconds)
@@ -302,22 +312,6 @@ fn in_a_row(names: &[&str]) -> String {
     }
 }
 
-/// A time as people write it, in UTC: days are counted in eras of 400 years, which are all alike.
-pub(super) fn date(seconds: u64) -> String {
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // From the first of March of the year 0, so that a leap day is the last of its year.
-    let days = days.saturating_add(719_468);
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let (month, later) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    let year = era * 400 + year + later;
-    let (hour, minute) = (rest / 3_600, rest % 3_600 / 60);
-    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
-}
-
 fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
@@ -335,19 +329,6 @@ const FIGURES: &str = "Medians of the rounds that count. Fairness is Jain's inde
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dates_are_those_of_the_calendar() {
-        for (seconds, want) in [
-            (0, "1970-01-01 00:00 UTC"),
-            (951_782_400, "2000-02-29 00:00 UTC"),
-            (1_790_000_000, "2026-09-21 14:13 UTC"),
-            (4_107_542_399, "2100-02-28 23:59 UTC"),
-            (4_107_542_400, "2100-03-01 00:00 UTC"),
-        ] {
-            assert_eq!(date(seconds), want);
-        }
-    }
 
     #[test]
     fn a_ratio_is_read_by_its_interval_and_its_sense() {

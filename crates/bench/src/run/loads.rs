@@ -24,22 +24,13 @@ pub(super) struct Load<'a> {
     pub(super) extent: Extent,
     pub(super) workload: &'a Workload,
     pub(super) clients: u32,
+    /// Which start of what the run starts this is.
+    pub(super) start: u32,
 }
 
 impl Load<'_> {
-    /// One cell for each target, still empty.
-    pub(super) fn cells(&self) -> Vec<Cell> {
-        let cell = |venue: &Venue| Cell {
-            target: venue.target.name.clone(),
-            workload: self.workload.name.clone(),
-            clients: self.clients,
-            rounds: Vec::new(),
-            failures: Vec::new(),
-        };
-        self.venues.list.iter().map(cell).collect()
-    }
-
-    /// Takes one round. Ends early only by a signal; what was measured until then is in the cells.
+    /// Takes one round, as far as the cells lack it. Ends early only by a signal; what was measured
+    /// until then is in the cells.
     pub(super) fn take(
         &self,
         number: u32,
@@ -47,10 +38,17 @@ impl Load<'_> {
         progress: &mut Progress,
         interrupt: &Interrupt,
     ) -> Result<()> {
+        let rounds = self.options.restarts * self.options.rounds;
         for (venue, cell) in self.venues.list.iter().zip(cells) {
+            if !cell.lacks(number) {
+                continue;
+            }
+            // What was cut off or failed before the run was taken up again.
+            cell.failures.retain(|failure| failure.round != number);
+            cell.rounds.retain(|it| it.number != number || it.standing != Standing::Cut);
             let turn = format!(
-                "round {number} of {}, {}, {} clients: {}",
-                self.options.rounds, self.workload.name, self.clients, cell.target
+                "round {number} of {rounds}, {}, {} clients: {}",
+                self.workload.name, self.clients, cell.target
             );
             progress.say(&turn);
             self.turn(venue, cell, number, interrupt)?;
@@ -80,6 +78,7 @@ impl Load<'_> {
                 }
             };
             let mut round = round(number, &outcome, &accounts);
+            round.start = if venue.is_started { self.start } else { 0 };
             match &outcome.ended {
                 Ended::Whole => {}
                 Ended::Dead(why) => cell
@@ -166,6 +165,7 @@ fn round(number: u32, outcome: &Outcome, accounts: &Accounts<'_>) -> Round {
     let connect_latency = recorder.connect_latency.latency();
     Round {
         number,
+        start: 0,
         standing: match (ended, disturbance.is_notable) {
             (Ended::Whole, false) => Standing::Kept,
             (Ended::Whole, true) => Standing::KeptThoughDisturbed,

@@ -29,7 +29,10 @@ pub struct Options {
     pub shape: Shape,
     pub clients: Vec<u32>,
     pub idle: u32,
+    /// How often each target has its turn in each start.
     pub rounds: u32,
+    /// How often what is to be started is started.
+    pub restarts: u32,
     /// How often a disturbed round is run again.
     pub repeats: u32,
     pub seconds: f64,
@@ -68,6 +71,12 @@ impl Options {
         number("--warm-up", self.warm_up, 0.0, 86_400.0)?;
         number("--ramp", self.ramp, 0.0, 86_400.0)?;
         number("--rounds", f64::from(self.rounds), 1.0, 1000.0)?;
+        number("--restarts", f64::from(self.restarts), 1.0, 1000.0)?;
+        if self.start.is_empty() && self.restarts != 1 {
+            let why = "--restarts is for what the run starts itself (--start): it cannot start a \
+                       --target anew";
+            return Err(Wrong(why.into()).into());
+        }
         number("--threads", f64::from(self.threads), 1.0, 256.0)?;
         number("--idle", f64::from(self.idle), 0.0, CLIENTS_MAX)?;
         match self.pacing {
@@ -85,6 +94,12 @@ impl Options {
         Ok(workloads.map_err(|error| Wrong(error.to_string()))?)
     }
 
+    /// Names and addresses of all targets, in the order of their turns.
+    pub(super) fn names(&self) -> Vec<(String, String)> {
+        let started = self.start.iter().map(|kind| (kind.name().into(), kind.name().into()));
+        started.chain(self.targets.iter().cloned()).collect()
+    }
+
     /// There must be a target, and their names must tell them apart.
     pub(super) fn check_target(&self) -> Result<()> {
         let wrong = |why: String| Err(Wrong(why).into());
@@ -95,9 +110,7 @@ impl Options {
                     .into(),
             );
         }
-        let started = self.start.iter().map(|kind| kind.name());
-        let mut names: Vec<&str> =
-            self.targets.iter().map(|(name, _)| name.as_str()).chain(started).collect();
+        let mut names: Vec<String> = self.names().into_iter().map(|(name, _)| name).collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();

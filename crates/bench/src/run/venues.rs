@@ -31,6 +31,8 @@ pub(super) struct Venue {
     pub(super) target: Target,
     pub(super) address: Address,
     pub(super) account: Account,
+    /// By this run, and anew for each start.
+    pub(super) is_started: bool,
 }
 
 impl Venues {
@@ -43,7 +45,7 @@ impl Venues {
         for ((name, shown), (account, address)) in options.targets.iter().zip(options.addresses()?)
         {
             let target = visit(name, shown, &account, &address)?;
-            venues.list.push(Venue { target, address, account });
+            venues.list.push(Venue { target, address, account, is_started: false });
         }
         venues.find_servers();
         venues.add_named(options)?;
@@ -77,7 +79,7 @@ impl Venues {
             let mut visited = visit(kind.name(), &address.to_string(), &account, &address)?;
             visited.address = kind.name().to_owned();
             visited.processes = self.started(*kind, &target, &server)?;
-            self.list.push(Venue { target: visited, address, account });
+            self.list.push(Venue { target: visited, address, account, is_started: true });
             self._proxies.push(target);
         }
         self._server = Some(server);

@@ -1,14 +1,18 @@
 //! Two runs compared, where it is known what changed: a planted slowdown is found, and nothing is
-//! found where there is none. Runs are simulated from seeds; noise is that of a busy machine.
+//! found where there is none. Runs are simulated from seeds; noise is that of a busy machine, both
+//! within a start of the servers and from one start to the next.
 
-use bench::compare::{Verdict, compare};
+use bench::compare::{Change, Verdict, compare};
+use bench::figures::units::of_rounds;
 use bench::results::Measure;
-use testkit::simulated::Simulated;
+use bench::statistics::{Reading, each_of, ratio};
+use testkit::simulated::{Chance, Simulated};
 
 const TRIALS: u64 = 10;
 
 fn run(seed: u64, slowness: f64) -> Simulated {
-    Simulated { seed, slowness, clients: vec![1, 8, 64], rounds: 10, ..Simulated::default() }
+    let clients = vec![1, 8, 64];
+    Simulated { seed, slowness, clients, starts: 10, rounds: 2, ..Simulated::default() }
 }
 
 #[test]
@@ -34,11 +38,95 @@ fn nothing_is_found_between_equal_runs() {
     }
 }
 
+/// How many of so many pairs of equal runs have something called changed.
+fn false_alarms(trials: u64, of: impl Fn(u64) -> Simulated) -> usize {
+    let is_changed = |it: &Change| matches!(it.verdict, Verdict::Better | Verdict::Worse);
+    let is_alarm = |trial: &u64| {
+        let (old, new) = (of(*trial).results(), of(*trial + 100_000).results());
+        compare(&old, &new).changes.iter().any(is_changed)
+    };
+    (1..=trials).filter(is_alarm).count()
+}
+
+#[test]
+fn starts_that_differ_by_more_than_their_rounds_raise_no_false_alarm() {
+    let of = |seed, starts, rounds| {
+        let clients = vec![8];
+        Simulated { between: 0.03, starts, rounds, clients, ..run(seed, 1.0) }
+    };
+    let alarms = false_alarms(300, |seed| of(seed, 8, 3));
+    assert!(alarms <= 3, "{alarms} of 300");
+    // Not because nothing is ever found: who takes the rounds of one start for independent, as they
+    // must be taken where nothing was started, finds something most of the time.
+    let alarms = false_alarms(100, |seed| Simulated { starts: 0, ..of(seed, 0, 24) });
+    assert!(alarms > 50, "{alarms} of 100");
+}
+
+/// Starts of rounds: logarithms with known deviations between starts and within them.
+#[derive(Clone, Copy)]
+struct Noise {
+    between: f64,
+    within: f64,
+    starts: u32,
+    rounds: u32,
+}
+
+impl Noise {
+    fn readings(self, middle: f64, chance: &mut Chance) -> Vec<Reading> {
+        let mut rounds = Vec::new();
+        for start in 1..=self.starts {
+            let start_is = middle.ln() + self.between * chance.normal();
+            for _ in 0..self.rounds {
+                let value = (start_is + self.within * chance.normal()).exp();
+                rounds.push((start, Reading { value, yardstick: None }));
+            }
+        }
+        of_rounds(rounds.into_iter()).readings
+    }
+
+    /// The share of runs with a figure of that ratio for which the interval leaves out 1.
+    fn seen(self, planted: f64, confidence: f64) -> f64 {
+        let mut chance = Chance(7);
+        let mut seen = 0;
+        for _ in 0..PAIRS {
+            let old = self.readings(1.0, &mut chance);
+            let new = self.readings(planted, &mut chance);
+            let found = ratio(&old, &new, confidence).expect("has one");
+            seen += u32::from(1.0 < found.low || found.high < 1.0);
+        }
+        f64::from(seen) / f64::from(PAIRS)
+    }
+}
+
+const PAIRS: u32 = 4000;
+
+#[test]
+fn intervals_over_starts_keep_what_they_promise_whatever_varies_most() {
+    for (between, within) in [(0.03, 0.005), (0.02, 0.02), (0.0, 0.04)] {
+        for (starts, rounds) in [(3, 5), (5, 2), (10, 4)] {
+            let noise = Noise { between, within, starts, rounds };
+            let alarms = noise.seen(1.0, 0.99);
+            // Three standard errors above the hundredth that is promised.
+            assert!(alarms < 0.0147, "{between} {within} {starts} {rounds}: {alarms}");
+            assert!(0.0005 < alarms, "{between} {within} {starts} {rounds}: as if it never saw");
+        }
+    }
+}
+
+#[test]
+fn ten_starts_see_a_twentieth_where_starts_differ_by_two_hundredths() {
+    // As `compare` judges seven figures of one cell at once.
+    let each = each_of(7, 0.99);
+    let noise = Noise { between: 0.02, within: 0.02, starts: 10, rounds: 4 };
+    let power = noise.seen(1.05, each);
+    assert!(power > 0.75, "{power}");
+    let louder = Noise { between: 0.06, ..noise }.seen(1.05, each);
+    assert!(louder < 0.3, "noise that hides a change must: {louder}");
+}
+
 #[test]
 fn a_machine_that_has_slowed_down_is_no_change_of_its_targets() {
-    let of = |seed, machine| {
-        Simulated { machine, unsteady: 0.06, rounds: 20, ..run(seed, 1.0) }.results()
-    };
+    let of = |seed, machine| Simulated { machine, unsteady: 0.06, ..run(seed, 1.0) }.results();
     for trial in 1..=TRIALS {
         let (old, slow) = (of(trial, 1.0), of(trial + 1000, 1.12));
         let text = compare(&old, &slow).text(bench::table::Colours::Off);
