@@ -4,13 +4,15 @@
 //! program that shows it, and kept where `--keep` says.
 
 use std::fs;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
+use std::thread;
 
 use anyhow::{Context, Result, bail, ensure};
 use bench::interrupt::Interrupt;
 use bench::progress::Progress;
 use clap::ValueEnum;
-use testkit::differ::campaign::{Between, Campaign, Finding, Nothing, ThroughFlifo, check};
+use testkit::differ::campaign::{Between, Campaign, Finding, Lane, Nothing, ThroughFlifo, check};
 use testkit::differ::generate::Shape;
 use testkit::differ::program::Brand;
 use testkit::differ::site::Site;
@@ -18,7 +20,8 @@ use testkit::differ::text;
 
 #[derive(clap::Args)]
 pub(crate) struct Extent {
-    /// Statements that are compared, for each seed.
+    /// Statements for each seed: commands that are answered through Flifo and compared. Those that
+    /// are sent directly are not counted; those that have no answer neither.
     #[arg(long, default_value_t = 20_000)]
     statements: usize,
     /// A series of programs begins with each of these seeds.
@@ -49,6 +52,9 @@ pub(crate) struct Extent {
     /// Ends after so many differences.
     #[arg(long, default_value_t = 10)]
     differences: usize,
+    /// Programs that run at once, each on a pair of servers of its own.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=16))]
+    lanes: u32,
     /// A folder for the programs that differ.
     #[arg(long)]
     keep: Option<PathBuf>,
@@ -68,26 +74,37 @@ pub(crate) fn run(extent: &Extent, flifo: PathBuf, interrupt: &Interrupt) -> Res
         ServerKind::Mariadb => Brand::MariaDb,
         ServerKind::Mysql => Brand::MySql,
     };
-    let mut site = Site::start(brand).context("there is no such server on this machine")?;
-    let found = if extent.direct {
-        series(extent, brand, &mut site, &mut Nothing, interrupt)?
-    } else if extent.programs.is_empty() {
-        series(extent, brand, &mut site, &mut ThroughFlifo::of(flifo), interrupt)?
+    let mut sites = start(brand, if extent.programs.is_empty() { extent.lanes } else { 1 })
+        .context("there is no such server on this machine")?;
+    let found = if !extent.programs.is_empty() {
+        let site = &mut sites[0];
+        stored(extent, Lane { site, between: &mut ThroughFlifo::of(flifo) }, interrupt)?
+    } else if extent.direct {
+        series(extent, brand, &mut sites, || Nothing, interrupt)?
     } else {
-        stored(extent, &mut site, &mut ThroughFlifo::of(flifo), interrupt)?
+        series(extent, brand, &mut sites, || ThroughFlifo::of(flifo.clone()), interrupt)?
     };
     ensure!(found == 0, "{found} programs differ");
     Ok(())
 }
 
-fn series(
+/// Starts servers for each lane, all at once.
+fn start(brand: Brand, lanes: u32) -> Option<Vec<Site>> {
+    thread::scope(|scope| {
+        let starts: Vec<_> = (0..lanes).map(|_| scope.spawn(|| Site::start(brand))).collect();
+        starts.into_iter().map(|it| it.join().unwrap_or_else(|why| resume_unwind(why))).collect()
+    })
+}
+
+fn series<B: Between + Send>(
     extent: &Extent,
     brand: Brand,
-    site: &mut Site,
-    between: &mut impl Between,
+    sites: &mut [Site],
+    between: impl Fn() -> B,
     interrupt: &Interrupt,
 ) -> Result<usize> {
     let mut found = 0;
+    let mut betweens: Vec<_> = sites.iter().map(|_| between()).collect();
     let links = if extent.direct { vec![0] } else { extent.links.clone() };
     for seed in &extent.seeds {
         let campaign = Campaign {
@@ -105,7 +122,9 @@ fn series(
         let mut progress = Progress::begin(&format!("seed {seed}"), extent.statements as u64);
         let mut kept = Ok(());
         let (mut statements, mut programs) = (0, 0);
-        let findings = campaign.run(site, between, |now, finding| {
+        let lanes = sites.iter_mut().zip(&mut betweens);
+        let lanes = lanes.map(|(site, between)| Lane { site, between }).collect();
+        let findings = campaign.run(lanes, |now, finding| {
             (statements, programs) = (now.statements, programs + 1);
             progress.set(now.statements as u64);
             progress.say(&format!("seed {seed}, {} differences", found + now.differences));
@@ -119,7 +138,8 @@ fn series(
         interrupt.check()?;
         found += findings.len();
         println!(
-            "seed {seed}: {programs} programs, {statements} statements compared, {} differ",
+            "seed {seed}: {programs} programs, {statements} statements answered through Flifo as \
+             directly, {} programs differ",
             findings.len()
         );
         if extent.differences <= found {
@@ -129,10 +149,9 @@ fn series(
     Ok(found)
 }
 
-fn stored(
+fn stored<B: Between>(
     extent: &Extent,
-    site: &mut Site,
-    between: &mut impl Between,
+    mut lane: Lane<'_, B>,
     interrupt: &Interrupt,
 ) -> Result<usize> {
     let mut found = 0;
@@ -144,7 +163,7 @@ fn stored(
             Ok(program) => program,
             Err(error) => bail!("{}: {error}", path.display()),
         };
-        let finding = check(&program, site, between, &extent.links);
+        let (_, finding) = check(&program, &mut lane, &extent.links);
         println!("{}: {}", path.display(), if finding.is_some() { "differs" } else { "same" });
         if let Some(finding) = finding {
             println!("{finding}");

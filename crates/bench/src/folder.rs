@@ -25,6 +25,20 @@ impl Folder {
         Self::create_in(&place)
     }
 
+    /// Makes a new folder in memory where the machine has room for it there, and elsewhere if not.
+    pub fn create_in_memory() -> Result<Self> {
+        let memory = Path::new(MEMORY);
+        let has_room = rustix::fs::statvfs(memory)
+            .is_ok_and(|it| MEMORY_MIN <= it.f_bavail.saturating_mul(it.f_frsize));
+        if has_room {
+            sweep(memory);
+            if let Ok(folder) = Self::create_in(memory) {
+                return Ok(folder);
+            }
+        }
+        Self::create()
+    }
+
     pub fn path(&self) -> &Path {
         self.dir.path()
     }
@@ -78,6 +92,10 @@ fn is_orphan(folder: &Path) -> bool {
 
 const PREFIX: &str = "flifo-";
 const OWNER: &str = "owner.lock";
+/// Where Linux keeps files in memory for whoever asks.
+const MEMORY: &str = "/dev/shm";
+/// Bytes below which a place is too small for a server and what its users may do.
+const MEMORY_MIN: u64 = 2 << 30;
 /// Of 107 bytes, 27 are for the folder's name and the longest socket name in it.
 const PLACE_MAX: usize = 80;
 
@@ -104,10 +122,12 @@ mod tests {
 
     #[test]
     fn a_dropped_folder_is_gone() {
-        let folder = Folder::create().expect("makes");
-        let path = folder.path().to_owned();
-        fs::write(path.join("file"), "x").expect("writes");
-        drop(folder);
-        assert!(!path.exists());
+        for folder in [Folder::create(), Folder::create_in_memory()] {
+            let folder = folder.expect("makes");
+            let path = folder.path().to_owned();
+            fs::write(path.join("file"), "x").expect("writes");
+            drop(folder);
+            assert!(!path.exists());
+        }
     }
 }

@@ -34,6 +34,7 @@ pub struct Builder {
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
     keep: bool,
+    in_memory: bool,
 }
 
 impl Builder {
@@ -55,9 +56,17 @@ impl Builder {
         self
     }
 
+    /// Has its data in memory if there is room, and never waits for a disk: for tests that make and
+    /// drop many tables.
+    pub fn in_memory(mut self) -> Self {
+        self.in_memory = true;
+        self.arguments.extend(IN_MEMORY.map(str::to_owned));
+        self
+    }
+
     /// Starts the server and waits until it answers. An error ends with the tail of its error log.
     pub fn start(self) -> Result<PrivateServer> {
-        let folder = Folder::create()?;
+        let folder = if self.in_memory { Folder::create_in_memory() } else { Folder::create() }?;
         let mut server = PrivateServer {
             process: None,
             folder,
@@ -300,6 +309,14 @@ innodb_flush_log_at_trx_commit=2
 # Threads of clients that have left are kept, and with them the accounts of their context switches.
 thread_cache_size=10000
 ";
+
+/// Also without a disk below: where there is no room in memory, data are in a folder like any other.
+const IN_MEMORY: [&str; 4] = [
+    "--debug-no-sync",
+    "--innodb-flush-method=nosync",
+    "--innodb-flush-log-at-trx-commit=0",
+    "--innodb-log-file-size=16M",
+];
 
 /// Run by the server at each start, one statement a line; what a test changed since is left.
 const ACCOUNTS: &str = "\

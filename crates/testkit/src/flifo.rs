@@ -69,7 +69,7 @@ impl Flifo {
         let begun = Instant::now();
         while !flifo.greets() {
             assert!(begun.elapsed() < PATIENCE, "flifo does not greet:\n{}", flifo.log());
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(5));
         }
         flifo
     }

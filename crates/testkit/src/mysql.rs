@@ -7,6 +7,7 @@
 
 mod artefact;
 
+use std::fmt::Debug;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -40,6 +41,21 @@ impl Mysql {
     /// # Panics
     /// If the server does not start; with what it logged.
     pub fn start(arguments: &[&str]) -> Option<Self> {
+        Self::start_in(arguments, Folder::create)
+    }
+
+    /// The same, with its data in memory if there is room.
+    ///
+    /// # Panics
+    /// If the server does not start; with what it logged.
+    pub fn start_in_memory(arguments: &[&str]) -> Option<Self> {
+        Self::start_in(arguments, Folder::create_in_memory)
+    }
+
+    fn start_in<E: Debug>(
+        arguments: &[&str],
+        folder: impl FnOnce() -> Result<Folder, E>,
+    ) -> Option<Self> {
         let program = match Program::find() {
             Ok(program) => program,
             Err(why) => {
@@ -47,7 +63,7 @@ impl Mysql {
                 return None;
             }
         };
-        let folder = Folder::create().expect("a temporary folder");
+        let folder = folder().expect("a temporary folder");
         let arguments = arguments.iter().map(|&it| it.to_owned()).collect();
         let mut server = Self { process: None, program, folder, port: free_port(), arguments };
         server.initialize();

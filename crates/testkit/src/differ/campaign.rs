@@ -2,12 +2,16 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::mpsc;
+use std::thread;
 use std::time::Instant;
 
 use super::compare::{Difference, compare};
 use super::generate::{Shape, generate};
-use super::peer::Door;
-use super::program::Program;
+use super::peer::{Door, Outcome};
+use super::program::{Action, Program, Step};
 use super::run::{Trace, run};
 use super::shrink::shrink;
 use super::site::{Server, Site};
@@ -19,7 +23,7 @@ use crate::flifo::{self, Flifo};
 pub struct Campaign {
     /// Of the first program; each one after it has the next seed.
     pub seed: u64,
-    /// Statements that are compared, at least.
+    /// Statements that are answered through Flifo and compared, at least; each number of links counts.
     pub statements: usize,
     /// How many links Flifo has: one number after the other.
     pub links: Vec<u32>,
@@ -39,10 +43,11 @@ pub struct Finding {
     pub is_steady: bool,
 }
 
-/// What one program has cost.
+/// How far it is.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     pub seed: u64,
+    /// Answered through Flifo and compared so far: once for each number of links. What ran directly is not counted.
     pub statements: usize,
     pub differences: usize,
 }
@@ -88,69 +93,118 @@ impl Between for Nothing {
     }
 }
 
+/// A pair of servers, and what stands between clients and the second one.
+pub struct Lane<'a, B> {
+    pub site: &'a mut Site,
+    pub between: &'a mut B,
+}
+
+/// What came of one program.
+struct Report {
+    seed: u64,
+    statements: usize,
+    finding: Option<Finding>,
+}
+
 impl Campaign {
-    /// Runs programs until there were enough statements. `watch` is told after each one, and ends it by `false`.
-    pub fn run(
+    /// Runs programs until there were enough statements, on all lanes at once. `watch` is told after each one, and
+    /// ends it by `false`.
+    pub fn run<B: Between + Send>(
         &self,
-        site: &mut Site,
-        between: &mut impl Between,
+        lanes: Vec<Lane<'_, B>>,
         mut watch: impl FnMut(Progress, Option<&Finding>) -> bool,
     ) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        let mut statements = 0;
-        for seed in self.seed.. {
-            let program = generate(seed, self.shape);
-            let found = check(&program, site, between, &self.links);
-            statements += program.statements() * self.links.len();
-            let found = found.map(|found| match self.shrinks {
-                true => shorten(found, site, between),
-                false => found,
-            });
-            let differences = findings.len() + usize::from(found.is_some());
-            let goes_on = watch(Progress { seed, statements, differences }, found.as_ref());
-            findings.extend(found);
-            if !goes_on || statements >= self.statements {
-                break;
+        let (next, is_over) = (AtomicU64::new(self.seed), AtomicBool::new(false));
+        let (next, is_over) = (&next, &is_over);
+        let (tell, reports) = mpsc::channel();
+        let (mut findings, mut statements) = (Vec::new(), 0);
+        thread::scope(|scope| {
+            for mut lane in lanes {
+                let tell = tell.clone();
+                scope.spawn(move || {
+                    while !is_over.load(Relaxed) {
+                        let report = self.report(next.fetch_add(1, Relaxed), &mut lane);
+                        if tell.send(report).is_err() {
+                            return;
+                        }
+                    }
+                });
             }
-        }
+            drop(tell);
+            for Report { seed, statements: more, finding } in reports {
+                statements += more;
+                let differences = findings.len() + usize::from(finding.is_some());
+                let goes_on = watch(Progress { seed, statements, differences }, finding.as_ref());
+                findings.extend(finding);
+                if !goes_on || self.statements <= statements {
+                    is_over.store(true, Relaxed);
+                }
+            }
+        });
         findings
+    }
+
+    fn report<B: Between>(&self, seed: u64, lane: &mut Lane<'_, B>) -> Report {
+        let program = generate(seed, self.shape);
+        let (statements, found) = check(&program, lane, &self.links);
+        let finding = found.map(|found| match self.shrinks {
+            true => shorten(found, lane),
+            false => found,
+        });
+        Report { seed, statements, finding }
     }
 }
 
-/// Runs a program directly and with each number of links. Returns the first difference.
-pub fn check(
+/// Runs a program directly and with each number of links. Returns how many statements were compared, and the first
+/// difference.
+pub fn check<B: Between>(
     program: &Program,
-    site: &mut Site,
-    between: &mut impl Between,
+    lane: &mut Lane<'_, B>,
     links: &[u32],
-) -> Option<Finding> {
-    let direct = run_directly(program, site);
-    links.iter().find_map(|links| {
-        let difference = differs(program, &direct, site, between, *links)?;
-        let found =
-            Finding { program: program.clone(), links: Some(*links), difference, is_steady: false };
-        Some(found.confirmed(site, between))
-    })
+) -> (usize, Option<Finding>) {
+    let direct = run_directly(program, lane.site);
+    let mut statements = 0;
+    for &links in links {
+        let through = run_through(program, lane, links);
+        statements += answered(program, &through);
+        if let Some(difference) = compare(program, &direct, &through) {
+            let links = Some(links);
+            let found = Finding { program: program.clone(), links, difference, is_steady: false };
+            return (statements, Some(found.confirmed(lane)));
+        }
+    }
+    (statements, None)
+}
+
+/// How many commands were answered. What needs no answer, and what happened without a connection, does not count.
+fn answered(program: &Program, trace: &Trace) -> usize {
+    let is_statement = |(step, outcome): &(&Step, &Outcome)| {
+        !matches!(step.action, Action::Connect | Action::Quit | Action::Vanish)
+            && !matches!(outcome, Outcome::Reply(packets) if packets.is_empty())
+            && !matches!(outcome, Outcome::Skipped)
+    };
+    program.steps.iter().zip(trace).filter(is_statement).count()
 }
 
 impl Finding {
     /// Is it Flifo, or can the program not even be repeated on one server? And does it show again?
-    fn confirmed(mut self, site: &mut Site, between: &mut impl Between) -> Self {
-        let direct = run_directly(&self.program, site);
+    fn confirmed<B: Between>(mut self, lane: &mut Lane<'_, B>) -> Self {
+        let direct = run_directly(&self.program, lane.site);
         for _ in 0..2 {
-            let again = run_directly(&self.program, site);
+            let again = run_directly(&self.program, lane.site);
             if let Some(difference) = compare(&self.program, &direct, &again) {
                 return Self { links: None, difference, is_steady: true, ..self };
             }
         }
         let links = self.links.unwrap_or(1);
-        self.is_steady = differs(&self.program, &direct, site, between, links).is_some();
+        let again = run_through(&self.program, lane, links);
+        self.is_steady = compare(&self.program, &direct, &again).is_some();
         self
     }
 }
 
 /// The shortest program with a difference.
-fn shorten(found: Finding, site: &mut Site, between: &mut impl Between) -> Finding {
+fn shorten<B: Between>(found: Finding, lane: &mut Lane<'_, B>) -> Finding {
     let (Some(links), true) = (found.links, found.is_steady) else { return found };
     let mut last = found.difference.clone();
     let begun = Instant::now();
@@ -158,8 +212,8 @@ fn shorten(found: Finding, site: &mut Site, between: &mut impl Between) -> Findi
         if begun.elapsed().as_secs() > SHRINK_MAX {
             return false;
         }
-        let direct = run_directly(program, site);
-        let difference = differs(program, &direct, site, between, links);
+        let direct = run_directly(program, lane.site);
+        let difference = compare(program, &direct, &run_through(program, lane, links));
         let is_other = difference.as_ref().is_some_and(|it| !it.is_like(&found.difference));
         if let Some(difference) = difference
             && !is_other
@@ -180,16 +234,9 @@ fn run_directly(program: &Program, site: &mut Site) -> Trace {
     run(program, &site.direct.door())
 }
 
-fn differs(
-    program: &Program,
-    direct: &Trace,
-    site: &mut Site,
-    between: &mut impl Between,
-    links: u32,
-) -> Option<Difference> {
-    site.behind.prepare(program.clients.len());
-    let door = between.door(&site.behind, links);
-    compare(program, direct, &run(program, &door))
+fn run_through<B: Between>(program: &Program, lane: &mut Lane<'_, B>, links: u32) -> Trace {
+    lane.site.behind.prepare(program.clients.len());
+    run(program, &lane.between.door(&lane.site.behind, links))
 }
 
 impl fmt::Display for Finding {

@@ -57,6 +57,13 @@ pub(super) const UNSETTLED: &[(&str, &str)] = &[
     ("SHOW COUNT", "see above"),
     ("_count", "see above"),
     ("GET DIAGNOSTICS", "see above"),
+    (
+        "collation_database",
+        "that of the schema is lost when a link is reset and told its schema again",
+    ),
+    ("character_set_database", "see above"),
+    ("collation%", "see above"),
+    ("LIKE 'character_set_%'", "see above"),
 ];
 
 /// What most programs ask again and again: it tells of state that leaked.

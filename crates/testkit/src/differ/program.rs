@@ -166,13 +166,6 @@ impl Program {
         }
         touched
     }
-
-    /// How many of its steps are commands to a server.
-    pub fn statements(&self) -> usize {
-        let is_local =
-            |step: &&Step| !matches!(step.action, Action::Connect | Action::Quit | Action::Vanish);
-        self.steps.iter().filter(is_local).count()
-    }
 }
 
 /// Where `needle` begins in `text`.

@@ -40,11 +40,12 @@ enum Kind {
 const PASSWORD: &str = "differ";
 
 const MARIADB: &[&str] = &[
-    "--innodb-flush-method=nosync",
     "--innodb-buffer-pool-size=64M",
     // A thread that is used again remembers counts of rows and warnings of the client before.
     "--thread-cache-size=0",
 ];
+
+const MYSQL: &[&str] = &["--innodb-flush-method=nosync"];
 
 impl Site {
     /// Two equal servers; `None` where there is no such server.
@@ -68,13 +69,13 @@ impl Server {
     fn start(brand: Brand, settings: &[&str]) -> Option<Self> {
         let kind = match brand {
             Brand::MariaDb => {
-                let mut builder = PrivateServer::builder();
+                let mut builder = PrivateServer::builder().in_memory();
                 for setting in MARIADB.iter().chain(settings) {
                     builder = builder.argument(*setting);
                 }
                 Kind::MariaDb(builder.start().expect("a private server"))
             }
-            Brand::MySql => Kind::MySql(Mysql::start(settings)?),
+            Brand::MySql => Kind::MySql(Mysql::start_in_memory(&[MYSQL, settings].concat())?),
         };
         let admin = match &kind {
             Kind::MariaDb(server) => Client::builder(

@@ -7,7 +7,7 @@ mod leaky;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use testkit::differ::campaign::{Between, Campaign, Finding, Nothing, ThroughFlifo, check};
+use testkit::differ::campaign::{Between, Campaign, Finding, Lane, Nothing, ThroughFlifo, check};
 use testkit::differ::generate::Shape;
 use testkit::differ::program::{Brand, Program};
 use testkit::differ::site::Site;
@@ -34,8 +34,12 @@ fn small() -> Campaign {
 }
 
 /// Runs until the first difference.
-fn first(campaign: &Campaign, site: &mut Site, between: &mut impl Between) -> Option<Finding> {
-    campaign.run(site, between, |_, found| found.is_none()).pop()
+fn first<B: Between + Send>(
+    campaign: &Campaign,
+    site: &mut Site,
+    between: &mut B,
+) -> Option<Finding> {
+    campaign.run(vec![Lane { site, between }], |_, found| found.is_none()).pop()
 }
 
 /// Else a difference would say nothing of what stands between.
@@ -80,14 +84,14 @@ fn steps(found: &Finding) -> usize {
 #[test]
 fn what_differed_once_does_not_differ_again() {
     let mut site = site();
-    let mut between = ThroughFlifo::here();
+    let mut lane = Lane { site: &mut site, between: &mut ThroughFlifo::here() };
     let programs = programs();
     assert!(!programs.is_empty(), "there are stored programs");
     for (path, program) in programs {
         if program.only == Some(Brand::MySql) {
             continue;
         }
-        let found = check(&program, &mut site, &mut between, &[1, 2, 3]);
+        let (_, found) = check(&program, &mut lane, &[1, 2, 3]);
         assert!(found.is_none(), "{}:\n{}", path.display(), found.expect("a difference"));
     }
 }

@@ -17,6 +17,7 @@ pub(super) fn statements(brand: Brand, schema: &str) -> Vec<String> {
 const BOTH: &[&str] = &[
     "DROP DATABASE IF EXISTS {s}",
     "DROP DATABASE IF EXISTS {s}b",
+    "DROP DATABASE IF EXISTS {s}c",
     "CREATE DATABASE {s} CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
     "CREATE DATABASE {s}b CHARACTER SET latin1",
     "CREATE TABLE {s}.t (id INT AUTO_INCREMENT PRIMARY KEY, a INT, b VARCHAR(20), UNIQUE (a)) \
