@@ -401,11 +401,8 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
         now: Instant,
         suits: impl Fn(&W, &L) -> bool,
     ) -> Option<Start<W, L>> {
-        match slot.hold {
-            Hold::Parked => return None,
-            Hold::Forced => self.slots.park_forced(),
-            _ if !self.slots.try_park() => return None,
-            _ => {}
+        if slot.hold == Hold::Parked || !self.slots.try_park(slot.hold == Hold::Forced) {
+            return None;
         }
         self.bulkheads.park(slot.ask.digest);
         self.counts.parked += 1;

@@ -24,6 +24,8 @@ pub struct Slots {
     word: Apart<AtomicU64>,
     /// Statements that run outside of the limit, because they have been waiting in the server for something.
     parked: AtomicU32,
+    /// How many wait for locks in the server, as it says itself.
+    waits: AtomicU32,
     /// For how long the oldest may have waited while others borrow, in microseconds; zero forbids it.
     borrow: AtomicU64,
     origin: Instant,
@@ -79,6 +81,7 @@ impl Slots {
             paused: AtomicU32::new(0),
             word: Apart(AtomicU64::new(0)),
             parked: AtomicU32::new(0),
+            waits: AtomicU32::new(u32::MAX),
             borrow: AtomicU64::new(0),
             origin: now,
             workers: (0..workers).map(|_| Apart(nobody())).collect(),
@@ -202,17 +205,24 @@ impl Slots {
         true
     }
 
-    /// A statement that was let in beyond the limit waits in the server for something. It is in the server
-    /// anyway, so it may always be parked.
+    /// So many statements wait for locks in the server: no more than that are parked. Until this is told once, any
+    /// that seems stuck may be.
+    pub fn see_waits(&self, waits: u32) {
+        self.waits.store(waits, SeqCst);
+    }
+
+    /// A statement that was let in beyond the limit will wait for what others of its kind wait for.
     pub fn park_forced(&self) {
         self.parked.fetch_add(1, SeqCst);
     }
 
     /// A statement waits in the server for something: its slot is free for another, and it goes on without one.
-    /// False: too many are parked already, and it keeps its slot.
+    /// False: too many are parked already, and it keeps its slot. One that was let in beyond the limit is in the
+    /// server anyway.
     #[must_use]
-    pub fn try_park(&self) -> bool {
-        let most = self.limit().saturating_mul(PARKED);
+    pub fn try_park(&self, is_beyond: bool) -> bool {
+        let most = if is_beyond { u32::MAX } else { self.limit().saturating_mul(PARKED) };
+        let most = most.min(self.waits.load(SeqCst));
         let park = |parked| (parked < most).then_some(parked + 1);
         self.parked.fetch_update(SeqCst, SeqCst, park).is_ok()
     }

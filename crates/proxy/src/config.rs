@@ -25,7 +25,7 @@ use toml::de::DeValue;
 
 pub use self::plan::{
     ClassRule, ClientTls, ClientTlsMode, Console, Http, Limits, Listen, LogFormat, LogLevel, Logs,
-    Network, Password, Pins, Plan, ProxyProtocol, Routines, Server, User,
+    Network, Parking, Password, Pins, Plan, ProxyProtocol, Routines, Server, User,
 };
 pub use self::problem::{Place, Position, Problem, Severity, Warning};
 pub(crate) use self::reference::shown;

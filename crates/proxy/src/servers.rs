@@ -98,6 +98,8 @@ pub(crate) struct Local {
     pub(crate) gate: RefCell<Gate<KeyId, Rc<Client>, Rc<Link>>>,
     /// Somebody, here or in another worker, has no link at all and waits for the place of one of ours.
     pub(crate) owes_link: Cell<bool>,
+    /// The server is being asked how many statements wait for locks.
+    pub(crate) is_watched: Cell<bool>,
 }
 
 impl Local {
@@ -108,6 +110,7 @@ impl Local {
             server: Arc::clone(server),
             gate: RefCell::new(Gate::new(worker, slots, links, classes)),
             owes_link: Cell::new(false),
+            is_watched: Cell::new(false),
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::arrive::login;
 use crate::arrive::logins::Logins;
 use crate::arrive::users::{User, Users};
 use crate::buffers::Buffers;
-use crate::config::Plan;
+use crate::config::{Parking, Plan};
 use crate::counters::Counters;
 use crate::fault::{Fault, Kind};
 use crate::links::Link;
@@ -36,6 +36,7 @@ use crate::road::past;
 use crate::road::pins;
 use crate::road::replies::Settled;
 use crate::road::steer;
+use crate::road::waits;
 use crate::servers::{Local, Server, ServerId};
 use crate::tally::Tally;
 
@@ -332,6 +333,7 @@ pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver
     let mut beats = tokio::time::interval(steer::BEAT);
     beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let is_steered = worker.shared.servers.iter().any(|server| server.steer.is_some());
+    let parks_by_age = worker.plan.server.parking == Parking::Age;
     loop {
         tokio::select! {
             mail = mailbox.recv() => match mail {
@@ -342,10 +344,10 @@ pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver
                 count = count.wrapping_add(1);
                 tick(&worker, count.is_multiple_of(SLOW_TICKS));
             }
-            _ = beats.tick(), if is_steered || worker.plan.server.parking => {
+            _ = beats.tick(), if is_steered || parks_by_age => {
                 crate::clock::tick();
                 steer::beat(&worker);
-                if worker.plan.server.parking {
+                if parks_by_age {
                     admit::park_stuck(&worker);
                 }
             }
@@ -437,6 +439,9 @@ fn tick(worker: &Rc<Worker>, all: bool) {
         expire_clients(worker);
         expire_links(worker);
         accounts::look_after(worker);
+    }
+    if worker.plan.server.parking == Parking::Locks {
+        waits::look(worker);
     }
     // A waiter never depends on one wake-up alone.
     for local in &worker.servers {

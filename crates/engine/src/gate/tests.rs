@@ -500,6 +500,20 @@ fn in_an_overload_the_newest_are_served_and_the_oldest_refused() {
 }
 
 #[test]
+fn no_more_are_parked_than_the_server_says_wait() {
+    let now = Instant::now();
+    let slots = Slots::new(8, 1, now);
+    assert!(slots.try_park(false), "not told yet");
+    slots.see_waits(3);
+    assert!(slots.try_park(true) && slots.try_park(false));
+    assert!(!slots.try_park(false) && !slots.try_park(true));
+    slots.unpark();
+    assert!(slots.try_park(false));
+    slots.see_waits(0);
+    assert!(!slots.try_park(true));
+}
+
+#[test]
 fn a_stuck_kind_is_parked_and_held_back_until_it_moves() {
     let now = Instant::now();
     let later = now + Duration::from_secs(1);

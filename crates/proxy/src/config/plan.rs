@@ -41,6 +41,16 @@ pub enum Listen {
 }
 
 /// The server, and how much of it is used.
+/// Which statements are taken for such as wait in the server for something, and leave their slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parking {
+    /// As many of those that seem stuck as the server says wait for locks.
+    Locks,
+    /// All that seem stuck.
+    Age,
+    Off,
+}
+
 #[derive(Clone, Debug)]
 pub struct Server {
     /// By default, the server of this machine is looked for.
@@ -52,7 +62,7 @@ pub struct Server {
     /// What it goes by where it finds itself.
     pub rhythm: Rhythm,
     /// Whether statements that seem to wait for something in the server count against the limit no longer.
-    pub parking: bool,
+    pub parking: Parking,
     pub links_max: u32,
     /// Statements written to one shared link at once.
     pub pipeline: u32,
@@ -255,7 +265,7 @@ impl Default for Server {
             name: "main".to_owned(),
             limit: Some(64),
             rhythm: Rhythm::Own,
-            parking: false,
+            parking: Parking::Locks,
             links_max: 128,
             pipeline: 8,
             tls: link::tls::ForLinks::default(),

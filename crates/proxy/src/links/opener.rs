@@ -174,7 +174,11 @@ async fn pooled(worker: &Worker, server: &Server, key: KeyId) -> Result<Rc<Link>
 }
 
 /// Logs in as the user of this key.
-async fn log_in(worker: &Worker, server: &Server, key: KeyId) -> Result<LoggedIn, NoLink> {
+pub(crate) async fn log_in(
+    worker: &Worker,
+    server: &Server,
+    key: KeyId,
+) -> Result<LoggedIn, NoLink> {
     let credential = worker.user_of(key, |user| user.credential()).ok_or(NoLink::NoCredential)?;
     let key: Rc<Key> = worker.keys.borrow().get(key);
     let capabilities = key.capabilities | POOLED;

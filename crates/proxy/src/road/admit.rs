@@ -119,18 +119,40 @@ pub(crate) fn leave(worker: &Rc<Worker>, server: ServerId, slot: Option<Slot>) {
     worker.is_passing_on.set(false);
 }
 
+/// The key of a link whose statement seems to wait for something in the server, if anybody waits for a slot.
+pub(crate) fn stuck(worker: &Worker, local: &Local) -> Option<KeyId> {
+    let (gate, now) = (local.gate.borrow(), crate::clock::now());
+    if !gate.wants_slot(now) {
+        return None;
+    }
+    let is_stuck = |link: &&Rc<Link>| {
+        if link.server != local.server.id {
+            return false;
+        }
+        let slot = link.slot.take();
+        let is_stuck = slot.as_ref().is_some_and(|slot| gate.seems_stuck(slot, now));
+        link.slot.set(slot);
+        is_stuck && link.key.get().is_some()
+    };
+    worker.links.borrow().values().find(is_stuck)?.key.get()
+}
+
 /// Statements that seem to wait for something in the server leave their slots to those who wait for one.
 pub(crate) fn park_stuck(worker: &Rc<Worker>) {
     worker.servers.iter().for_each(|local| park_stuck_at(worker, local));
 }
 
-fn park_stuck_at(worker: &Rc<Worker>, local: &Local) {
+pub(crate) fn park_stuck_at(worker: &Rc<Worker>, local: &Local) {
     let now = crate::clock::now();
     if !local.gate.borrow().wants_slot(now) {
         return;
     }
     let is_there = |link: &&Rc<Link>| link.server == local.server.id;
-    let links: Vec<_> = worker.links.borrow().values().filter(is_there).cloned().collect();
+    let mut links: Vec<_> = worker.links.borrow().values().filter(is_there).cloned().collect();
+    // If not all may be parked: a plain read rarely waits for a lock.
+    let is_read =
+        |link: &Rc<Link>| link.flights.borrow().front().is_some_and(|it| it.read.is_some());
+    links.sort_by_cached_key(is_read);
     for link in links {
         let Some(mut slot) = link.slot.take() else { continue };
         let mut gate = local.gate.borrow_mut();

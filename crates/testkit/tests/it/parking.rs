@@ -2,10 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use std::thread;
 use std::time::{Duration, Instant};
 
+use bench::private_server::PrivateServer;
+use link::Address;
+use testkit::client::Client;
+use testkit::flifo::Flifo;
 use testkit::reply::{Flag, honest};
 use testkit::scene::{Scene, row, wait_for};
+
+use crate::shared;
 
 /// Two slots. Statements that end with "lock" wait until the flag is raised.
 fn scene(parking: &str) -> (Scene, Flag) {
@@ -23,7 +30,7 @@ fn scene(parking: &str) -> (Scene, Flag) {
 
 #[test]
 fn who_waits_for_a_lock_leaves_its_slot_to_others() {
-    let (scene, flag) = scene("parking = \"on\"\n");
+    let (scene, flag) = scene("parking = \"age\"\n");
     let mut stuck: Vec<_> = (0..4).map(|_| scene.client()).collect();
     for client in &mut stuck {
         client.send_packet(0, b"\x03UPDATE lock");
@@ -52,7 +59,7 @@ fn without_it_the_limit_is_the_limit() {
     for client in &mut stuck {
         client.send_packet(0, b"\x03UPDATE lock");
     }
-    std::thread::sleep(Duration::from_millis(600));
+    thread::sleep(Duration::from_millis(600));
     assert_eq!(scene.server.received(b"UPDATE lock"), 2);
     flag.store(true, SeqCst);
     for client in &mut stuck {
@@ -60,4 +67,73 @@ fn without_it_the_limit_is_the_limit() {
     }
     drop(stuck);
     assert!(!scene.end_with_log().contains("parked="));
+}
+
+/// Two slots before a real server, for a user without any privilege but in its schema.
+fn before(server: &PrivateServer, schema: &str) -> (Flifo, impl Fn() -> Client + use<>) {
+    let sql = |text: &str| server.sql(text).expect(text);
+    sql(&format!("CREATE DATABASE {schema}"));
+    sql(&format!("CREATE TABLE {schema}.t (a INT PRIMARY KEY, b INT)"));
+    sql(&format!("INSERT INTO {schema}.t VALUES (1, 0), (2, 0)"));
+    sql(&format!("GRANT ALL ON {schema}.* TO '{schema}'@'%' IDENTIFIED BY 'pw'"));
+    let flifo = Flifo::start(&format!(
+        "workers = 1\n[server]\naddress = \"{}\"\nlimit = 2\nlinks_max = 16\n[limits]\nwait = \"10s\"\n\
+         [[users]]\nname = \"{schema}\"\npassword = \"pw\"\n",
+        server.socket().display(),
+    ));
+    let (port, schema) = (flifo.port(), schema.to_owned());
+    let client = move || {
+        let address = Address::Tcp { host: "127.0.0.1".to_owned(), port };
+        Client::builder(address, &schema, "pw").schema(&schema).connect().expect("a login")
+    };
+    (flifo, client)
+}
+
+/// What clients that are blocked are, each in a thread of its own, and how long another one takes meanwhile.
+fn served_beside(client: &impl Fn() -> Client, count: usize, text: &str) -> Duration {
+    let blocked: Vec<_> = (0..count).map(|_| client()).collect();
+    let mut other = client();
+    thread::scope(|scope| {
+        for mut client in blocked {
+            scope.spawn(move || client.query(text).expect("goes on in the end"));
+        }
+        thread::sleep(Duration::from_millis(300));
+        let begun = Instant::now();
+        for _ in 0..20 {
+            other.query("SELECT b FROM t WHERE a = 2").expect("an answer");
+        }
+        begun.elapsed()
+    })
+}
+
+#[test]
+fn who_waits_for_a_row_leaves_its_slot_as_the_server_says() {
+    let (flifo, client) = before(shared::server(), "parking_rows");
+    let socket = Address::Unix(shared::server().socket());
+    let login = Client::builder(socket, shared::USER, shared::server().password());
+    let mut holder = login.connect().expect("a login");
+    holder.query("BEGIN").expect("begins");
+    holder.query("UPDATE parking_rows.t SET b = b + 1 WHERE a = 1").expect("locks");
+    let release = thread::spawn(move || {
+        thread::sleep(Duration::from_secs(3));
+        holder.query("COMMIT").expect("commits");
+    });
+    let took = served_beside(&client, 6, "UPDATE t SET b = b + 1 WHERE a = 1");
+    assert!(took < Duration::from_millis(1500), "{took:?}");
+    release.join().expect("released");
+    let (_, log) = flifo.stop();
+    assert!(log.contains("parked="), "{log}");
+    let rows = shared::server().sql("SELECT b FROM parking_rows.t WHERE a = 1").expect("reads");
+    assert!(rows.contains('7'), "{rows}");
+}
+
+#[test]
+fn who_only_takes_long_keeps_its_slot() {
+    // Its own: on a server where others wait for locks, it might be taken for one of them.
+    let server = PrivateServer::builder().start().expect("a private server");
+    let (flifo, client) = before(&server, "parking_sleep");
+    let took = served_beside(&client, 2, "DO SLEEP(1.5)");
+    assert!(took > Duration::from_millis(900), "{took:?}");
+    let (_, log) = flifo.stop();
+    assert!(!log.contains("parked="), "{log}");
 }

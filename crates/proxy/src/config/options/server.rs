@@ -8,7 +8,7 @@ use link::tls::Mode;
 use super::{FIRST, Row, Section, paths};
 use crate::config::address;
 use crate::config::form::{Form, Named};
-use crate::config::plan::Plan;
+use crate::config::plan::{Parking, Plan};
 
 pub(in crate::config) static SERVER: Section<Plan> = Section {
     name: "server",
@@ -94,16 +94,18 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
         Row {
             name: "parking",
             form: Form::Choice(&Named {
-                values: &[("on", true), ("off", false)],
+                values: &[("locks", Parking::Locks), ("age", Parking::Age), ("off", Parking::Off)],
                 place: |plan: &mut Plan| &mut plan.server.parking,
             }),
             example: None,
-            doc: "\"on\": while others wait, a statement that is ten times as old as its kind usually \
-                  gets leaves its slot to one of them and goes on without; so rows that somebody \
-                  has locked for seconds do not stop everybody else. While three of a kind are so, \
+            doc: "While others wait, a statement that is ten times as old as its kind usually gets \
+                  leaves its slot to one of them and goes on without; so rows that somebody has \
+                  locked for seconds do not stop everybody else. While three of a kind are so, \
                   that kind gets a quarter of the slots. Up to four times server.limit go on \
-                  without a slot. Not by default, because a statement that computes for long looks \
-                  the same from outside, and the server then runs more at once than server.limit.",
+                  without a slot. \"locks\": no more of them than wait for locks, as the server says; \
+                  it is asked only while something seems stuck and others wait, on a connection of \
+                  a pooled user, which needs no privilege for it. \"age\": the server is not asked, \
+                  and one that computes for long is taken for one that waits.",
             elsewhere: &[
                 ("MariaDB", "thread_pool_stall_limit"),
                 ("MySQL", "thread_pool_stall_limit"),
