@@ -24,6 +24,10 @@ pub struct Intent {
     pub pin: Option<Pin>,
     /// The first one that is not what a routine may do, which a user's configuration may have an answer to.
     pub besides_routines: Option<Pin>,
+    /// Calls what may be a routine.
+    pub calls: bool,
+    /// Does what no reset of the link undoes, routines aside: that may be another reason than the first one.
+    pub is_beyond_reset: bool,
     /// Ends the transaction (`COMMIT`, `ROLLBACK`): never made to wait.
     pub ends_transaction: bool,
     /// Asks for the last insert id of its session.
@@ -102,8 +106,11 @@ impl Intent {
 
     fn pin(&mut self, pin: Pin) {
         self.pin.get_or_insert(pin);
-        if !matches!(pin, Pin::Call | Pin::Function) {
+        if matches!(pin, Pin::Call | Pin::Function) {
+            self.calls = true;
+        } else {
             self.besides_routines.get_or_insert(pin);
+            self.is_beyond_reset |= !pin.ends_with_reset();
         }
     }
 }

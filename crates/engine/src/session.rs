@@ -91,6 +91,11 @@ impl Session {
         is_new
     }
 
+    /// It does what no reset undoes, whatever else it is pinned for.
+    pub const fn go_beyond_reset(&mut self) {
+        self.is_beyond_reset = true;
+    }
+
     /// What it was last pinned for will be undone on the link: it need not be kept.
     pub const fn forgive(&mut self) {
         (self.pin, self.is_beyond_reset) = (None, false);

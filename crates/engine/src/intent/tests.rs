@@ -375,3 +375,14 @@ fn only_what_could_run_twice_unnoticed_is_a_read() {
     }
     assert!(read("(SELECT 1) UNION (SELECT count(*) FROM t)").read.is_some());
 }
+
+#[test]
+fn any_of_several_reasons_may_be_beyond_a_reset() {
+    for text in ["SET ROLE r", "SET @a = 1; SET ROLE r", "SELECT @a := 1; XA START 'a'"] {
+        assert!(read(text).is_beyond_reset, "{text}");
+    }
+    for text in ["SET @a = 1", "SELECT GET_LOCK('a', 0)", "SELECT @a := f()"] {
+        assert!(!read(text).is_beyond_reset, "{text}");
+    }
+    assert!(read("SET @a = 1; CALL p()").calls && read("SELECT @a := f()").calls);
+}

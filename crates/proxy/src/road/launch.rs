@@ -9,7 +9,7 @@ use std::rc::Rc;
 use engine::intent::Inserts;
 use engine::statements::Source;
 use wire::command::{Command, Shape};
-use wire::frame::{HEADER, Header, PAYLOAD_MAX, put_packet_with};
+use wire::frame::{HEADER, Header, PAYLOAD_MAX, put_packet, put_packet_with};
 use wire::passage::{Passage, Until};
 use wire::reply::Follower;
 use wire::statement::{self, Execute};
@@ -232,7 +232,16 @@ fn send_execute(client: &Rc<Client>, link: &Rc<Link>, packet: &mut [u8]) -> Resu
             send(client, link, packet, Shape::Results, Purpose::Statement);
             return Ok(());
         }
-        (Err(error), None) => return Err(Fault::new(Kind::Malformed, error.to_string())),
+        (Err(error), None) => {
+            let malformed = || Fault::new(Kind::Malformed, error.to_string());
+            let known = link.known.borrow_mut().get(&prepared.source).map(|it| it.id);
+            let on_link = known.ok_or_else(unknown)?;
+            let mut out = without_parameters(payload).ok_or_else(malformed)?;
+            drop(session);
+            statement::set_id(&mut out[HEADER..], on_link);
+            send(client, link, &out, Shape::Results, Purpose::Statement);
+            return Ok(());
+        }
     };
     if let Some(types) = execute.types
         && prepared.types.as_deref() != Some(types)
@@ -258,6 +267,17 @@ fn send_execute(client: &Rc<Client>, link: &Rc<Link>, packet: &mut [u8]) -> Resu
     }
     on_link.types.clone_from(&prepared.types);
     Ok(())
+}
+
+/// An execute that cannot be read, without what cannot be read of it: the server refuses it as it would have, and
+/// learns no types from it that another client could be taken to have sent.
+fn without_parameters(payload: &[u8]) -> Option<Vec<u8>> {
+    const HEAD: usize = 10;
+    let is_bulk = payload.first() == Some(&(Command::StmtBulkExecute as u8));
+    let head = payload.get(..HEAD).filter(|_| !is_bulk)?;
+    let mut out = Vec::with_capacity(HEADER + HEAD);
+    put_packet(&mut out, 0, head);
+    Some(out)
 }
 
 /// The packet, or the first piece of it, with parameter types put in.

@@ -43,15 +43,21 @@ pub(crate) fn judge(
     text: &[u8],
 ) -> Result<Leaves, Fault> {
     let Some(pin) = intent.pin else { return Ok(Leaves::Nothing) };
-    if client.session.borrow().pin().is_some() {
-        return Ok(Leaves::Nothing);
-    }
     let routines = client.key.get().map(|key| worker.user_of(key, |user| user.routines));
-    match routines.filter(|_| intent.besides_routines.is_none()) {
-        Some(Routines::Trust) => Ok(Leaves::Reported),
-        Some(Routines::Reset) => Ok(Leaves::Anything),
-        Some(Routines::Pin) | None => keep(worker, client, pin, Some(text)),
+    let are_harmless = matches!(routines, Some(Routines::Trust | Routines::Reset));
+    let is_kept = client.session.borrow().pin().is_some();
+    if !is_kept && are_harmless && intent.besides_routines.is_none() {
+        let trusts = routines == Some(Routines::Trust);
+        return Ok(if trusts { Leaves::Reported } else { Leaves::Anything });
     }
+    if !is_kept {
+        keep(worker, client, pin, Some(text))?;
+    }
+    // Also where the link is kept already, for something that a reset would undo.
+    if intent.is_beyond_reset || intent.calls && !are_harmless {
+        client.session.borrow_mut().go_beyond_reset();
+    }
+    Ok(Leaves::Nothing)
 }
 
 /// Keeps the link for this reason, unless the user's clients may not.

@@ -64,6 +64,8 @@ pub(super) const UNSETTLED: &[(&str, &str)] = &[
     ("character_set_database", "see above"),
     ("collation%", "see above"),
     ("LIKE 'character_set_%'", "see above"),
+    ("SET CHARSET", "takes the collation of the schema: see above"),
+    ("SET CHARACTER SET", "see above"),
 ];
 
 /// What most programs ask again and again: it tells of state that leaked.
