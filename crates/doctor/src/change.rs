@@ -9,8 +9,9 @@ use std::fmt;
 use std::io;
 
 use sys::cpus::Cpus;
+use sys::placing::{Deed, Placed, flag, known};
 use sys::threads::{self, Policy, Thread};
-use sys::tree::{Seen, Tree};
+use sys::tree::Tree;
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +56,7 @@ impl fmt::Display for Change {
 /// How things were before a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Before {
-    Threads { pid: u32, started: u64, threads: Vec<Thread> },
+    Threads(Placed),
     OpenFiles { pid: u32, started: u64, soft: Option<u64>, hard: Option<u64> },
     File { path: String, value: String },
     Variable { name: String, value: String },
@@ -71,11 +72,7 @@ impl Change {
     /// Reads what the change would change.
     pub fn before(&self, tree: &Tree, server: &mut dyn Variables) -> io::Result<Before> {
         Ok(match self {
-            Self::Policy { pid, .. } | Self::Cpus { pid, .. } => Before::Threads {
-                pid: *pid,
-                started: started(tree, *pid)?,
-                threads: known(threads::threads(tree, *pid))?,
-            },
+            Self::Policy { .. } | Self::Cpus { .. } => Before::Threads(self.placed(tree)?),
             Self::OpenFiles { pid } => {
                 let limit = known(sys::details::open_files_limit(tree, *pid))?;
                 let started = started(tree, *pid)?;
@@ -95,22 +92,20 @@ impl Change {
         })
     }
 
-    /// Whether it is made at one stroke, or not at all.
-    pub fn is_whole(&self) -> bool {
-        !matches!(self, Self::Policy { .. } | Self::Cpus { .. })
+    /// The threads that it changes.
+    fn placed(&self, tree: &Tree) -> io::Result<Placed> {
+        let (pid, deed) = match self {
+            Self::Policy { pid, policy } => (*pid, Deed::Policy(*policy)),
+            Self::Cpus { pid, cpus } => (*pid, Deed::Cpus(cpus.clone())),
+            _ => return Err(io::ErrorKind::InvalidInput.into()),
+        };
+        Placed::read(tree, pid, deed, Vec::new())
     }
 
     pub fn apply(&self, tree: &Tree, server: &mut dyn Variables) -> io::Result<()> {
         match self {
-            Self::Policy { pid, policy } => each_thread(tree, *pid, |thread| {
-                let is_ordinary = matches!(thread.policy, Policy::Other | Policy::Batch);
-                if is_ordinary || thread.policy.is_realtime() {
-                    sys::scheduling::set_policy(thread.tid, *policy, 0)?;
-                }
-                Ok(())
-            }),
-            Self::Cpus { pid, cpus } => {
-                each_thread(tree, *pid, |thread| sys::scheduling::set_cpus(thread.tid, cpus))
+            Self::Policy { .. } | Self::Cpus { .. } => {
+                self.placed(tree)?.apply(tree, &mut |_| Ok(()))
             }
             Self::OpenFiles { pid } => {
                 let limit = known(sys::details::open_files_limit(tree, *pid))?;
@@ -126,25 +121,10 @@ impl Before {
     /// Makes it so again.
     pub fn restore(&self, tree: &Tree, server: &mut dyn Variables) -> io::Result<()> {
         match self {
-            Self::Threads { pid, started: then, threads } => {
-                if started(tree, *pid).ok() != Some(*then) {
-                    return Ok(());
-                }
-                // Threads that were born since have inherited what their parent was given, and are
-                // given back what the first thread had.
-                let main = main_thread(*pid, threads);
-                each_thread(tree, *pid, |now| {
-                    let was = threads.iter().find(|it| it.tid == now.tid).or(main);
-                    let Some(was) = was else { return Ok(()) };
-                    if now.policy != was.policy || now.priority != was.priority {
-                        sys::scheduling::set_policy(now.tid, was.policy, was.priority)?;
-                    }
-                    if now.cpus != was.cpus {
-                        sys::scheduling::set_cpus(now.tid, &was.cpus)?;
-                    }
-                    Ok(())
-                })
-            }
+            Self::Threads(placed) => match placed.restore(tree)?.failed.first() {
+                Some((tid, why)) => Err(io::Error::other(format!("thread {tid}: {why}"))),
+                None => Ok(()),
+            },
             Self::OpenFiles { pid, started: then, soft, hard } => {
                 if started(tree, *pid).ok() != Some(*then) {
                     return Ok(());
@@ -159,8 +139,9 @@ impl Before {
     /// The lines of a shell script that make it so again.
     pub fn script(&self, client: &str) -> String {
         match self {
-            Self::Threads { pid, started, threads } => {
-                let Some(main) = main_thread(*pid, threads) else { return String::new() };
+            Self::Threads(placed) => {
+                let Some(main) = placed.first() else { return String::new() };
+                let Placed { pid, started, threads, .. } = placed;
                 // All get what the first thread had, those that were born since among them; twice,
                 // for some may have been born meanwhile. Then come those that had something else.
                 let mut lines = tell("--all-tasks ", *pid, main).repeat(2);
@@ -184,11 +165,6 @@ impl Before {
             }
         }
     }
-}
-
-/// The first thread of a process.
-fn main_thread(pid: u32, threads: &[Thread]) -> Option<&Thread> {
-    threads.iter().find(|it| it.tid == pid).or_else(|| threads.first())
 }
 
 /// The lines of a script that schedule `whom`, a thread or with `all` a process, as `it` is. It may
@@ -215,61 +191,14 @@ pub(crate) const SCRIPT: &str = "#!/bin/sh\n\
     # A process that has ended since, or another one of its number, is left alone.\n\
     same() { test \"$(sed 's/.*) //' /proc/$1/stat 2>/dev/null | cut -d' ' -f20)\" = \"$2\"; }\n";
 
-/// Does it to all threads, also to those that are born meanwhile; one that ends is left out.
-fn each_thread(
-    tree: &Tree,
-    pid: u32,
-    mut act: impl FnMut(&Thread) -> io::Result<()>,
-) -> io::Result<()> {
-    let mut done = Vec::new();
-    for _ in 0..ROUNDS_MAX {
-        let threads = known(threads::threads(tree, pid))?;
-        let fresh: Vec<_> = threads.iter().filter(|it| !done.contains(&it.tid)).collect();
-        if fresh.is_empty() {
-            return Ok(());
-        }
-        for thread in fresh {
-            match act(thread) {
-                Err(error) if error.raw_os_error() != Some(NO_SUCH_PROCESS) => return Err(error),
-                _ => done.push(thread.tid),
-            }
-        }
-    }
-    Ok(())
-}
-
 fn started(tree: &Tree, pid: u32) -> io::Result<u64> {
     known(threads::line(tree, pid)).map(|line| line.started)
-}
-
-fn known<T>(seen: Seen<T>) -> io::Result<T> {
-    match seen {
-        Seen::Known(value) => Ok(value),
-        Seen::Denied(what) => Err(io::Error::new(io::ErrorKind::PermissionDenied, what)),
-        Seen::Unknown(why) => Err(io::Error::new(io::ErrorKind::NotFound, why)),
-    }
-}
-
-/// The option of `chrt` for a policy.
-fn flag(policy: Policy) -> &'static str {
-    match policy {
-        Policy::Other | Policy::Ext => "--other",
-        Policy::Batch => "--batch",
-        Policy::Idle => "--idle",
-        Policy::Fifo => "--fifo",
-        Policy::RoundRobin => "--rr",
-        Policy::Deadline => "--deadline",
-    }
 }
 
 /// For a shell.
 fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
-
-/// Threads are born in these as well; a server that makes threads without end is not waited for.
-const ROUNDS_MAX: usize = 8;
-const NO_SUCH_PROCESS: i32 = 3;
 
 #[cfg(test)]
 mod tests;

@@ -149,9 +149,8 @@ fn attempt(
     for (at, change) in cure.changes.iter().enumerate() {
         if let Err(error) = change.apply(tree, patient.variables()) {
             let failed = Outcome::Failed(format!("{change}: {error}"));
-            // One that failed may have been made in part.
-            let made = if change.is_whole() { at } else { at + 1 };
-            let untouched = noted.split_off(made);
+            // One that failed has been undone, as far as it went.
+            let untouched = noted.split_off(at);
             script.forget(untouched.len())?;
             return Ok((undo(tree, patient, script, &noted, failed)?, None));
         }

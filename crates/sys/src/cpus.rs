@@ -35,6 +35,11 @@ impl Cpus {
         self.0.is_subset(&other.0)
     }
 
+    /// Those that are in another set, too.
+    pub fn within(&self, other: &Self) -> Self {
+        Self(self.0.intersection(&other.0).copied().collect())
+    }
+
     /// Those that are not in another set.
     pub fn without(&self, other: &Self) -> Self {
         Self(self.0.difference(&other.0).copied().collect())

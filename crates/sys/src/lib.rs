@@ -13,6 +13,7 @@ pub mod kernel;
 pub mod machine;
 pub mod network;
 pub mod peers;
+pub mod placing;
 pub mod power;
 pub mod process;
 pub mod scheduling;

@@ -55,6 +55,13 @@ pub fn set_policy(tid: u32, policy: Policy, priority: u32) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Gives a thread a nice value.
+pub fn set_nice(tid: u32, nice: i32) -> io::Result<()> {
+    let pid = i32::try_from(tid).map_err(io::Error::other)?;
+    let pid = rustix::process::Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(rustix::process::setpriority_process(Some(pid), nice)?)
+}
+
 /// Lets a thread run on these CPUs only.
 pub fn set_cpus(tid: u32, cpus: &Cpus) -> io::Result<()> {
     let mut set = rustix::thread::CpuSet::new();

@@ -148,8 +148,8 @@ fn a_later_process_of_the_same_number_is_left_alone() {
     let change = Change::Policy { pid: sleeper.0.id(), policy: Policy::Batch };
     let before = change.before(&Tree::live(), &mut server).expect("is read");
     change.apply(&Tree::live(), &mut server).expect("is made");
-    let Before::Threads { pid, started, threads } = before else { panic!("threads") };
-    let other = Before::Threads { pid, started: started + 1, threads };
+    let Before::Threads(placed) = before else { panic!("threads") };
+    let other = Before::Threads(Placed { started: placed.started + 1, ..placed });
     other.restore(&Tree::live(), &mut server).expect("does nothing");
     run(&format!("{SCRIPT}{}", other.script("false")));
     assert_eq!(sleeper.thread().policy, Policy::Batch);
@@ -159,7 +159,9 @@ fn a_later_process_of_the_same_number_is_left_alone() {
 fn a_thread_of_its_own_kind_stays_one_in_the_script() {
     let thread = |tid, policy| Thread { tid, policy, ..Thread::default() };
     let threads = vec![thread(7, Policy::Other), thread(8, Policy::Other), thread(9, Policy::Idle)];
-    let script = Before::Threads { pid: 7, started: 1, threads }.script("false");
+    let deed = Deed::Policy(Policy::Batch);
+    let placed = Placed { pid: 7, started: 1, deed, only: Vec::new(), threads };
+    let script = Before::Threads(placed).script("false");
     let told: Vec<_> = script.lines().filter(|line| line.contains("chrt")).map(str::trim).collect();
     let all = "chrt --other --all-tasks --pid 0 7 || :";
     assert_eq!(told, [all, all, "chrt --idle --pid 0 9 || :"]);
