@@ -8,9 +8,11 @@
 
 mod checks;
 mod flifo;
+mod ladder;
 mod limit;
 mod pagefaults;
 mod report;
+mod starvation;
 mod undo;
 mod ways;
 
@@ -25,9 +27,11 @@ use crate::progress::Progress;
 
 pub use self::checks::Checks;
 use self::flifo::Flifo;
+use self::ladder::Ladder;
 use self::limit::AutoLimit;
 pub use self::pagefaults::{PageFaults, Treatment};
 pub use self::report::{json, page, text};
+use self::starvation::Starvation;
 pub use self::undo::Undo;
 
 /// What an experiment is about, before it runs.
@@ -129,6 +133,8 @@ pub fn all(options: &Options) -> Vec<Box<dyn Entry>> {
         Box::new(Flifo::new(options)),
         Box::new(AutoLimit::new(options)),
         Box::new(Checks::default()),
+        Box::new(Starvation::new(options)),
+        Box::new(Ladder::new(options)),
     ]
 }
 

@@ -197,13 +197,11 @@ impl Placement {
         }
     }
 
-    /// The server is another process now: nothing of it is changed yet.
+    /// The server is another process now: nothing of it is changed yet, and nothing has been tried on it.
     pub fn server_is_new(&mut self) {
         (self.pending, self.last) = (None, None);
         self.kept.clear();
-        if matches!(self.policy, Policy::Fixed(_)) {
-            self.barred.clear();
-        }
+        self.barred.clear();
         if !matches!(self.state, State::Stuck) {
             self.state = State::Watching;
         }

@@ -50,6 +50,9 @@ pub(crate) enum Command {
     /// Examine a server and the machine beneath it: what is wrong, why, and what helps.
     #[command(after_help = DOCTOR_STATUS)]
     Doctor(Doctor),
+    /// Placement: what Flifo has changed of how threads are scheduled.
+    #[command(subcommand)]
+    Placement(PlacementCommand),
     /// Print the completions of a shell.
     Completions {
         /// The shell.
@@ -64,6 +67,20 @@ pub(crate) enum Command {
     /// Print the reference of the command line.
     #[command(hide = true)]
     CliReference,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PlacementCommand {
+    /// Undo what a Flifo that was killed has left behind.
+    #[command(after_help = RESTORE_STATUS)]
+    Restore {
+        /// The configuration that the Flifo ran with.
+        #[arg(long, short, value_name = "FILE")]
+        config: Option<PathBuf>,
+        /// The file in which it has written down what was before, instead of the configuration's.
+        #[arg(long, value_name = "FILE", conflicts_with = "config")]
+        state: Option<PathBuf>,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -232,6 +249,9 @@ fn time(text: &str) -> Result<Duration, String> {
 }
 
 const WATCH_MAX: Duration = Duration::from_secs(3600);
+
+const RESTORE_STATUS: &str = "Exit status: 0 everything is as it was, 69 something could not be undone, or the Flifo still runs, 78 a wrong \
+                              configuration";
 
 const DOCTOR_STATUS: &str = "Exit status: 0 nothing is known to be wrong, 1 something should be looked at, 2 something is bad, \
                              64 wrong arguments, 69 no server for --fix, or a file cannot be written, 78 a wrong file of facts";

@@ -5,6 +5,7 @@ mod doctor;
 mod lab;
 mod manual;
 mod measure;
+mod placement;
 mod speak;
 
 use std::path::Path;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Command::Bench(command) => measure::bench(command),
         Command::Lab(command) => lab::run(command),
         Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Placement(command) => placement::run(command),
         Command::Completions { shell } => {
             show(&String::from_utf8_lossy(&manual::completions(shell)))
         }

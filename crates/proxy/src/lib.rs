@@ -14,6 +14,7 @@ mod links;
 pub mod logs;
 mod outbox;
 mod outside;
+pub mod placement;
 mod road;
 mod run;
 mod server;

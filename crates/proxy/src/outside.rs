@@ -7,6 +7,7 @@ mod actions;
 mod console;
 mod http;
 mod metrics;
+mod placement;
 mod report;
 mod resultset;
 mod stats;

@@ -17,6 +17,7 @@ use crate::arrive::users::{User, Users};
 use crate::config::{Instructions, Listen, Password, Plan};
 use crate::logs::LogFile;
 use crate::outside;
+use crate::placement;
 use crate::servers::{Server, ServerId, Site};
 use crate::tls::{self, Tls};
 use crate::worker::{self, Mail, Shared, Worker};
@@ -71,7 +72,10 @@ pub fn run(
         workers.push(thread::Builder::new().name(name).spawn(work).map_err(RunError::Worker)?);
     }
     outside::open(&shared, doors, source).map_err(RunError::Worker)?;
+    // Ends, and undoes, before this function returns, whatever it returns.
+    let placement = placement::start(&shared).map_err(RunError::Worker)?;
     wait_for_signal(&shared, &workers, log).map_err(RunError::Worker)?;
+    drop(placement);
     for worker in workers {
         match worker.join() {
             Ok(result) => result.map_err(RunError::Worker)?,

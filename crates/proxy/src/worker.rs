@@ -27,6 +27,7 @@ use crate::fault::{Fault, Kind};
 use crate::links::Link;
 use crate::links::keys::{KeyId, Keys};
 use crate::outside;
+use crate::placement;
 use crate::road::admit;
 use crate::road::ahead;
 use crate::road::client::{Client, Turn};
@@ -50,6 +51,7 @@ pub(crate) struct Shared {
     pub(crate) alterations: Alterations,
     /// Clients connected, logged in or not.
     pub(crate) clients: AtomicUsize,
+    pub(crate) placement: placement::Board,
     pub(crate) users: Users,
     pub(crate) accounts: Accounts,
     pub(crate) tls: crate::tls::Tls,
@@ -79,6 +81,8 @@ pub(crate) enum Mail {
     Killed(kill::Answer),
     /// Somebody outside wants to know what this worker has counted.
     Report(outside::Want, oneshot::Sender<outside::Report>),
+    /// Placement wants to know how much is done, and how fast.
+    Pulse(oneshot::Sender<placement::Pulse>),
     /// Somebody outside kills a client, which may be here.
     KillAnyones(outside::Kill),
     /// All that is idle may be closed: nobody is to be served for a while.
@@ -107,6 +111,7 @@ impl Shared {
             loads: (0..workers).map(|_| AtomicU32::new(0)).collect(),
             plan,
             servers: servers.into(),
+            placement: placement::Board::default(),
             users,
             accounts: Accounts::default(),
             tls,
@@ -412,6 +417,9 @@ fn open_mail(worker: &Rc<Worker>, mail: Mail) {
         Mail::Report(want, tell) => {
             // Whoever asked may be gone.
             let _ = tell.send(outside::make_report(worker, want));
+        }
+        Mail::Pulse(tell) => {
+            let _ = tell.send(placement::pulse(worker));
         }
         Mail::KillAnyones(order) => outside::kill(worker, &order),
         Mail::CloseIdle(server) => close_idle_for(worker, worker.at(server), Duration::ZERO),

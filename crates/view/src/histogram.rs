@@ -41,6 +41,17 @@ impl Histogram {
         self.micros = self.micros.saturating_add(other.micros);
     }
 
+    /// What has been added since an earlier state of the same histogram.
+    pub fn since(&self, before: &Self) -> Self {
+        let mut since = self.clone();
+        for (here, there) in since.counts.iter_mut().zip(&before.counts) {
+            *here = here.saturating_sub(*there);
+        }
+        since.count = since.counts.iter().sum();
+        since.micros = self.micros.saturating_sub(before.micros);
+        since
+    }
+
     pub const fn count(&self) -> u64 {
         self.count
     }
@@ -90,6 +101,19 @@ const fn first(class: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_came_since_is_counted_alone() {
+        let mut histogram = Histogram::default();
+        histogram.add(Duration::from_micros(5));
+        let before = histogram.clone();
+        histogram.add(Duration::from_millis(3));
+        let since = histogram.since(&before);
+        assert_eq!((since.count(), since.sum()), (1, Duration::from_millis(3)));
+        assert!(since.quantile(0.01) > Some(Duration::from_millis(2)));
+        // Of workers, one of which did not answer the second time.
+        assert_eq!(before.since(&histogram).count(), 0);
+    }
 
     #[test]
     fn classes_follow_one_another() {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::ways::{self, FlifoSetup, Limit, Load, Log, Sharing, Turn, Way};
+use super::ways::{self, FlifoSetup, Limit, Load, Sharing, Turn, Way};
 use super::{About, Experiment, Finding, Lab, Options, Undo};
 use crate::interrupt::Interrupted;
 use crate::private_server::PrivateServer;
@@ -334,7 +334,7 @@ impl Route {
             links_max: clients + SPARE_LINKS,
             pipeline: 1,
             sharing: Sharing::Carried,
-            log: Log::Usual,
+            ..FlifoSetup::USUAL
         };
         let lifo = FlifoSetup { links_max: 2 * limit, sharing: Sharing::Pooled, ..fifo };
         let pipelined = FlifoSetup { pipeline: 8, ..lifo };

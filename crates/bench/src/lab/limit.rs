@@ -123,6 +123,7 @@ impl Experiment for AutoLimit {
                 pipeline: 8,
                 sharing: Sharing::Pooled,
                 log: if limit == Limit::Auto { Log::Decisions } else { Log::Usual },
+                ..FlifoSetup::USUAL
             };
             ways.push((limit, Way::flifo(&format!("flifo-{at}"), &server, setup, lab)?));
         }

@@ -4,7 +4,7 @@
 //! compared with what. Invariants: a proxy stops when its way is dropped; what a turn cost is of
 //! the same span of time as what it did.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +47,17 @@ pub(super) struct FlifoSetup {
     pub(super) pipeline: u32,
     pub(super) sharing: Sharing,
     pub(super) log: Log,
+    pub(super) workers: u32,
+    pub(super) server: Door,
+    /// The word of the configuration.
+    pub(super) placement: &'static str,
+}
+
+/// Where Flifo finds the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Door {
+    Socket,
+    Tcp,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +106,12 @@ pub(super) struct Turn {
     pub(super) errors: u64,
     /// What others had of the machine's CPUs meanwhile, as a share.
     pub(super) foreign: f64,
+    /// CPUs that the server used, and then the proxy, if there is one.
+    pub(super) cpus: Vec<f64>,
+    /// Share of all CPUs' time that was idle.
+    pub(super) idle: f64,
+    /// Share of time that threads of the proxy were runnable without a CPU; of several it may be more than all.
+    pub(super) delay: f64,
 }
 
 impl Way {
@@ -111,7 +128,7 @@ impl Way {
     ) -> Result<Self> {
         let port = free_port()?;
         let path = server.folder().join(format!("{name}.toml"));
-        write(&path, &setup.configuration(port, server))?;
+        write(&path, &setup.configuration(name, port, server))?;
         let mut command = Command::new(&lab.flifo);
         command.args(["run", "--config"]).arg(path);
         Self::proxied(name, server, port, command, lab)
@@ -181,6 +198,9 @@ impl Way {
             cpu_us: costs.cpu().as_secs_f64() * 1e6 / some,
             errors: recorder.errors().iter().map(|error| error.count).sum(),
             foreign: costs.foreign(),
+            cpus: costs.cpus(outcome.length),
+            idle: costs.idle(),
+            delay: costs.delay().div_duration_f64(outcome.length),
         })
     }
 
@@ -206,19 +226,43 @@ impl Way {
 }
 
 impl FlifoSetup {
-    fn configuration(self, port: u16, server: &PrivateServer) -> String {
+    /// One worker in front of the server's socket, which leaves the machine as it is.
+    pub(super) const USUAL: Self = Self {
+        limit: Limit::Fixed(64),
+        links_max: 128,
+        pipeline: 8,
+        sharing: Sharing::Pooled,
+        log: Log::Usual,
+        workers: 1,
+        server: Door::Socket,
+        placement: "off",
+    };
+
+    /// Where a Flifo of this name writes down what it changes of the machine.
+    pub(super) fn state_file(name: &str, server: &PrivateServer) -> PathBuf {
+        server.folder().join(format!("{name}.placement.json"))
+    }
+
+    fn configuration(self, name: &str, port: u16, server: &PrivateServer) -> String {
         let (user, password) = (PrivateServer::USER, server.password());
         let limit = match self.limit {
             Limit::Fixed(limit) => limit.to_string(),
             Limit::Auto => "\"auto\"".to_owned(),
         };
+        let address = match self.server {
+            Door::Socket => server.socket().display().to_string(),
+            Door::Tcp => format!("127.0.0.1:{}", server.port()),
+        };
         let mut text = format!(
-            "listen = [\"127.0.0.1:{port}\"]\nworkers = 1\n\n[server]\naddress = {:?}\n\
+            "listen = [\"127.0.0.1:{port}\"]\nworkers = {}\n\n[server]\naddress = {address:?}\n\
              limit = {limit}\nlinks_max = {}\npipeline = {}\n\n\
-             [limits]\nwait = \"none\"\n\n",
-            server.socket(),
+             [limits]\nwait = \"none\"\n\n\
+             [placement]\npolicy = {:?}\nstate_file = {:?}\n\n",
+            self.workers,
             self.links_max,
-            self.pipeline
+            self.pipeline,
+            self.placement,
+            Self::state_file(name, server)
         );
         if self.log == Log::Decisions {
             text.push_str("[logs]\nlevel = \"debug\"\nformat = \"json\"\n\n");
@@ -283,7 +327,10 @@ fn write(path: &Path, text: &str) -> Result<()> {
 #[derive(Default)]
 struct Costs {
     switches: [Switches; 2],
-    cpu: [CpuTime; 2],
+    /// Of each process.
+    cpu: [Vec<CpuTime>; 2],
+    /// Of the proxy, if there is one.
+    delay: [Duration; 2],
     /// Of this process, whose clients they are.
     own: [CpuTime; 2],
     machine: [CpuTimes; 2],
@@ -301,8 +348,13 @@ impl Costs {
     }
 
     fn read(&mut self, at: usize, pids: &[u32]) -> Result<()> {
+        let gone = "the server or its proxy is gone";
         self.machine[at] = sys::machine::cpu_times()?;
-        self.cpu[at] = all_cpu(pids)?;
+        self.cpu[at] =
+            pids.iter().map(|pid| Ok(stat(*pid).context(gone)?.cpu)).collect::<Result<_>>()?;
+        if let Some(proxy) = pids.get(1) {
+            self.delay[at] = sys::account::run_delay(*proxy).context(gone)?;
+        }
         self.own[at] = stat(std::process::id())?.cpu;
         Ok(())
     }
@@ -315,13 +367,31 @@ impl Costs {
         if whole == 0.0 { 0.0 } else { foreign.as_secs_f64() / whole }
     }
 
+    fn idle(&self) -> f64 {
+        let CpuTimes { busy, idle, steal } = self.machine[1].since(self.machine[0]);
+        let whole = (busy + idle + steal).as_secs_f64();
+        if whole == 0.0 { 0.0 } else { idle.as_secs_f64() / whole }
+    }
+
     fn switches(&self) -> f64 {
         let Switches { voluntary, involuntary } = self.switches[1].since(self.switches[0]);
         (voluntary + involuntary) as f64
     }
 
     fn cpu(&self) -> Duration {
-        self.cpu[1].since(self.cpu[0]).total()
+        self.each_cpu().sum()
+    }
+
+    fn each_cpu(&self) -> impl Iterator<Item = Duration> + '_ {
+        self.cpu[1].iter().zip(&self.cpu[0]).map(|(now, then)| now.since(*then).total())
+    }
+
+    fn cpus(&self, length: Duration) -> Vec<f64> {
+        self.each_cpu().map(|time| time.div_duration_f64(length)).collect()
+    }
+
+    fn delay(&self) -> Duration {
+        self.delay[1].saturating_sub(self.delay[0])
     }
 }
 
@@ -331,16 +401,6 @@ fn all_switches(pids: &[u32]) -> Result<Switches> {
         let one = switches(*pid).context("the server or its proxy is gone")?;
         sum.voluntary += one.voluntary;
         sum.involuntary += one.involuntary;
-    }
-    Ok(sum)
-}
-
-fn all_cpu(pids: &[u32]) -> Result<CpuTime> {
-    let mut sum = CpuTime::default();
-    for pid in pids {
-        let one = stat(*pid).context("the server or its proxy is gone")?;
-        sum.user += one.cpu.user;
-        sum.system += one.cpu.system;
     }
     Ok(sum)
 }

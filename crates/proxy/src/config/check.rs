@@ -10,7 +10,7 @@ use engine::classes::CLASSES_MAX;
 use link::Address;
 use link::tls::Mode;
 
-use super::plan::{ClientTlsMode, Listen, Password, User};
+use super::plan::{ClientTlsMode, Listen, Password, PlacementPolicy, User};
 use super::problem::{Origin, Report};
 use super::reader::{Reading, Written, WrittenItem};
 use super::units::show_duration;
@@ -37,6 +37,9 @@ pub(super) fn contradictions(reading: &mut Reading<'_>) {
     if is_right(reading, "console.") && is_right(reading, "http.") {
         outside(reading);
     }
+    if is_right(reading, "placement.") {
+        placement(reading);
+    }
     users(reading);
     classes(reading);
     accounts(reading);
@@ -58,6 +61,23 @@ fn accounts(reading: &mut Reading<'_>) {
         );
         let path = "server.accounts_user";
         report.error(&written.origin(path), Some(path.to_owned()), message);
+    }
+}
+
+/// CPUs are named where they are used, and only there.
+fn placement(reading: &mut Reading<'_>) {
+    let Reading { plan, written, report, .. } = reading;
+    let placement = &plan.placement;
+    let names = ["placement.worker_cpus", "placement.server_cpus"];
+    if placement.policy != PlacementPolicy::Cpus {
+        for name in names {
+            no_effect(report, written, name, "placement.policy is not \"cpus\"");
+        }
+    } else if placement.worker_cpus.is_none() && placement.server_cpus.is_none() {
+        let message =
+            "no CPUs are named: write placement.worker_cpus, placement.server_cpus or both";
+        let option = "placement.policy";
+        report.error(&written.origin(option), Some(option.to_owned()), message.to_owned());
     }
 }
 

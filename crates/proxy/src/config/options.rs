@@ -7,6 +7,7 @@ mod limits;
 mod logs;
 mod outside;
 mod paths;
+mod placement;
 mod server;
 mod users;
 
@@ -46,7 +47,7 @@ impl<T> Section<T> {
 }
 
 /// The sections of the plan, in the order in which they are documented.
-pub(super) static SECTIONS: [&Section<Plan>; 8] = [
+pub(super) static SECTIONS: [&Section<Plan>; 9] = [
     &clients::TOP,
     &server::SERVER,
     &clients::TLS,
@@ -55,6 +56,7 @@ pub(super) static SECTIONS: [&Section<Plan>; 8] = [
     &logs::LOGS,
     &outside::CONSOLE,
     &outside::HTTP,
+    &placement::PLACEMENT,
 ];
 
 /// The sections that are lists.

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use engine::classes::{CLASSES_MAX, Class};
 use engine::limit::Rhythm;
+use engine::placement::{Policy, Remedy};
+use sys::cpus::Cpus;
 use wire::auth::{Plugin, Secret, native, sha_crypt};
 
 /// Everything that Flifo has been told.
@@ -29,6 +31,7 @@ pub struct Plan {
     pub logs: Logs,
     pub console: Console,
     pub http: Http,
+    pub placement: Placement,
     pub users: Vec<User>,
     pub classes: Vec<ClassRule>,
 }
@@ -165,6 +168,56 @@ pub struct Http {
     pub token: Option<Secret>,
 }
 
+/// What is done to threads on the server's machine, if that is ours.
+#[derive(Clone, Debug, Default)]
+pub struct Placement {
+    pub policy: PlacementPolicy,
+    pub worker_cpus: Option<Cpus>,
+    pub server_cpus: Option<Cpus>,
+    /// By default, in the folder of what runs.
+    pub state_file: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PlacementPolicy {
+    Off,
+    #[default]
+    Observe,
+    Auto,
+    Batch,
+    Priority,
+    PrivateCore,
+    Cpus,
+}
+
+impl PlacementPolicy {
+    pub(super) const ALL: [(&'static str, Self); 7] = [
+        ("off", Self::Off),
+        ("observe", Self::Observe),
+        ("auto", Self::Auto),
+        ("batch", Self::Batch),
+        ("priority", Self::Priority),
+        ("private-core", Self::PrivateCore),
+        ("cpus", Self::Cpus),
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, it)| *it == self).map_or("", |(name, _)| name)
+    }
+
+    pub(crate) const fn engine(self) -> Policy {
+        match self {
+            Self::Off => Policy::Off,
+            Self::Observe => Policy::Observe,
+            Self::Auto => Policy::Auto,
+            Self::Batch => Policy::Fixed(Remedy::Batch),
+            Self::Priority => Policy::Fixed(Remedy::Priority),
+            Self::PrivateCore => Policy::Fixed(Remedy::PrivateCore),
+            Self::Cpus => Policy::Fixed(Remedy::Cpus),
+        }
+    }
+}
+
 fn on_this_machine(port: u16) -> Vec<Listen> {
     vec![Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], port)))]
 }
@@ -252,6 +305,7 @@ impl Default for Plan {
             logs: Logs::default(),
             console: Console::default(),
             http: Http::default(),
+            placement: Placement::default(),
             users: Vec::new(),
             classes: Vec::new(),
         }

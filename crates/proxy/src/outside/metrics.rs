@@ -5,6 +5,7 @@ use view::histogram::Histogram;
 use view::metrics::{Family, Page};
 
 use super::Outside;
+use super::placement;
 use super::report::GateReport;
 use super::survey::Surveyed;
 use super::tables::{pools_of_all, server_errors, total, whole};
@@ -19,6 +20,7 @@ impl Outside {
         let mut page = Page::default();
         self.process(&mut page, surveyed);
         self.servers(&mut page, surveyed);
+        placement::metrics(self, &mut page);
         counters(&mut page, surveyed);
         labelled(&mut page, surveyed);
         // Times are counted for all servers together.

@@ -12,6 +12,7 @@ use view::histogram::Histogram;
 use view::table::{Column, Table, Value, count, real, text};
 
 use super::Outside;
+use super::placement;
 use super::report::{Pool, Want};
 use super::survey::Surveyed;
 use crate::config;
@@ -45,7 +46,7 @@ impl Shown {
 const NUMBERS: Want = Want { clients: false, digests: false };
 
 /// All tables.
-pub(super) static SHOWN: [Shown; 12] = [
+pub(super) static SHOWN: [Shown; 13] = [
     Shown {
         name: "SERVERS",
         help: "servers, their states, and how much of them is in use",
@@ -229,6 +230,13 @@ pub(super) static SHOWN: [Shown; 12] = [
             real("last_seconds_ago"),
         ],
         fill: errors,
+    },
+    Shown {
+        name: "PLACEMENT",
+        help: "whether the workers get the CPU that they want, and what has been done about it",
+        want: NUMBERS,
+        columns: placement::COLUMNS,
+        fill: placement::fill,
     },
     Shown {
         name: "CONFIG",

@@ -23,6 +23,7 @@ mod mysql;
 mod outside;
 mod pages;
 mod parking;
+mod placement;
 mod road;
 mod shared;
 mod shared_blind_spots;

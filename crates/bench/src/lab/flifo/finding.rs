@@ -504,6 +504,9 @@ mod tests {
             cpu_us: 80.0,
             errors: 0,
             foreign: 0.0,
+            cpus: vec![1.0, 0.5],
+            idle: 0.1,
+            delay: 0.2,
         };
         Sample::Server { part, route, clients, turn }
     }

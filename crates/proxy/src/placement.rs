@@ -1,0 +1,380 @@
+//! Placement: where and with which right the server's threads and the workers run, when the server is on this machine.
+//!
+//! Owns a thread of its own, which looks, asks [`engine::placement`] and does what that says. Invariants: nothing of it is
+//! on the road; whatever is changed is in the book first, and undone when the thread ends, by the next start, or by
+//! `flifo placement restore`; without permission nothing is changed, and the command is told that would do it.
+
+mod board;
+mod book;
+mod eyes;
+mod hands;
+mod reach;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use engine::placement::{Done, Order, Placement, Policy, Remedy, Told};
+use link::Address;
+use link::stream::Peer;
+use sys::threads;
+use sys::tree::Tree;
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::config::{Listen, Plan};
+use crate::worker::{Mail, Shared, Worker};
+
+pub(crate) use board::{Board, State};
+use book::{Book, Refused};
+pub use book::{BookError, Undone};
+use eyes::Eyes;
+pub(crate) use eyes::Pulse;
+use hands::Parties;
+
+/// Ends placement when it is dropped, and waits until everything is undone.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    path: PathBuf,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            // Its book is still there.
+            let _ = restore(&self.path);
+        }
+    }
+}
+
+/// Undoes what a Flifo that was killed has left behind. `None`: there is nothing.
+pub fn restore(path: &Path) -> Result<Option<Undone>, BookError> {
+    book::restore_left(path, &Tree::live())
+}
+
+/// Where the book of changes is.
+pub fn book_path(plan: &Plan) -> PathBuf {
+    if let Some(path) = &plan.placement.state_file {
+        return path.clone();
+    }
+    // Several Flifos of one machine listen at different places.
+    let place = match plan.listen.first() {
+        Some(Listen::Tcp(address)) => address.to_string(),
+        Some(Listen::Unix(path)) => path.display().to_string(),
+        None => String::new(),
+    };
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '.';
+    let place: String = place.chars().map(|it| if is_plain(it) { it } else { '-' }).collect();
+    folder().join(format!("placement-{place}.json"))
+}
+
+/// A folder that only this user can write to.
+fn folder() -> PathBuf {
+    let named = |name| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
+    if let Some(folder) = named("RUNTIME_DIRECTORY") {
+        return folder;
+    }
+    if sys::process::is_root() {
+        return "/run/flifo".into();
+    }
+    named("XDG_RUNTIME_DIR").map_or_else(
+        || std::env::temp_dir().join(format!("flifo-{}", sys::process::user().0)),
+        |folder| folder.join("flifo"),
+    )
+}
+
+/// Undoes what a predecessor has left, and begins, if the plan has it.
+pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Option<Guard>> {
+    let path = book_path(&shared.plan);
+    let mut policy = shared.plan.placement.policy.engine();
+    match restore(&path) {
+        Ok(None) => {}
+        Ok(Some(undone)) => {
+            tracing::warn!(?undone, path = %path.display(), "a Flifo that was killed had changed this machine");
+        }
+        Err(error) => {
+            tracing::warn!(%error, "placement changes nothing");
+            policy = if policy == Policy::Off { policy } else { Policy::Observe };
+        }
+    }
+    if policy == Policy::Off {
+        return Ok(None);
+    }
+    let (stop, stopped) = oneshot::channel();
+    let shared = Arc::clone(shared);
+    let book = Book::new(path.clone(), Tree::live());
+    let watch = move || match Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(Steward::new(shared, policy, book).run(stopped)),
+        Err(error) => tracing::error!(%error, "no placement"),
+    };
+    let thread = thread::Builder::new().name("placement".to_owned()).spawn(watch)?;
+    Ok(Some(Guard { stop: Some(stop), thread: Some(thread), path }))
+}
+
+/// Tells what placement wants to know of a worker.
+pub(crate) fn pulse(worker: &Worker) -> Pulse {
+    Pulse {
+        statements: worker.counters.statements.get(),
+        run: worker.tally.run(),
+        thread: crate::turns::told().thread,
+    }
+}
+
+/// The thread's own.
+struct Steward {
+    shared: Arc<Shared>,
+    policy: Policy,
+    placement: Placement,
+    book: Book,
+    tree: Tree,
+    eyes: Eyes,
+    /// The server's process and when it began.
+    server: Option<(u32, u64)>,
+    searched: Option<Instant>,
+    swept: Instant,
+    pulses: Vec<Pulse>,
+    hint: Option<String>,
+}
+
+impl Steward {
+    fn new(shared: Arc<Shared>, policy: Policy, book: Book) -> Self {
+        let tree = Tree::live();
+        Self {
+            shared,
+            policy,
+            placement: Placement::new(policy),
+            book,
+            eyes: Eyes::new(tree.clone()),
+            tree,
+            server: None,
+            searched: None,
+            swept: Instant::now(),
+            pulses: Vec::new(),
+            hint: None,
+        }
+    }
+
+    async fn run(mut self, mut stopped: oneshot::Receiver<()>) {
+        // Who only looks need not look often.
+        let period = if self.policy == Policy::Observe { 2 * LOOK } else { LOOK };
+        loop {
+            self.beat().await;
+            tokio::select! {
+                _ = &mut stopped => break,
+                () = tokio::time::sleep(period) => {}
+            }
+        }
+        let undone = self.book.undo_all();
+        self.tell_undone(&undone);
+    }
+
+    async fn beat(&mut self) {
+        self.find_server().await;
+        self.ask_workers().await;
+        let server = self.server.map(|(pid, _)| pid);
+        let look = self.eyes.look(&self.pulses, server);
+        let order = self.placement.see(Instant::now(), &look);
+        if let Some(order) = order {
+            let done = self.obey(order);
+            self.placement.done(Instant::now(), done);
+        }
+        if self.swept.elapsed() >= SWEEP {
+            self.swept = Instant::now();
+            if let Err(error) = self.book.sweep() {
+                tracing::warn!(%error, "new threads of the server are not placed");
+            }
+        }
+        for told in self.placement.told() {
+            tell(told);
+        }
+        self.shared.placement.put(State {
+            policy: self.shared.plan.placement.policy.name(),
+            verdict: Some(self.placement.verdict()),
+            look,
+            server,
+            kept: self.placement.kept().map(Remedy::name).collect(),
+            on_trial: self.placement.on_trial().map(Remedy::name),
+            hint: self.hint.clone(),
+        });
+    }
+
+    /// Looks whether the server is still the one that it was.
+    async fn find_server(&mut self) {
+        if let Some((pid, started)) = self.server {
+            if self.started(pid) == Some(started) {
+                return;
+            }
+            self.server = None;
+            // Its threads went with it; what is changed for it here goes back.
+            let undone = self.book.undo_all();
+            self.tell_undone(&undone);
+            self.placement.server_is_new();
+        }
+        if self.searched.is_some_and(|at| at.elapsed() < SEARCH) {
+            return;
+        }
+        self.searched = Some(Instant::now());
+        // Of several, the first one that is on this machine.
+        for server in self.shared.servers.iter() {
+            let Some(pid) = server_pid(&server.address).await else { continue };
+            self.server = self.started(pid).map(|started| (pid, started));
+            if self.server.is_some() {
+                break;
+            }
+        }
+        if self.server.is_some() {
+            // What was refused for want of a server may be tried now.
+            self.placement.server_is_new();
+        }
+    }
+
+    fn started(&self, pid: u32) -> Option<u64> {
+        let line = threads::line(&self.tree, pid);
+        line.known().filter(|it| is_server(&it.name)).map(|it| it.started)
+    }
+
+    async fn ask_workers(&mut self) {
+        let ask = |worker| {
+            let (tell, answer) = oneshot::channel();
+            self.shared.mail(worker, Mail::Pulse(tell));
+            answer
+        };
+        let answers: Vec<_> = (0..self.shared.worker_count()).map(ask).collect();
+        let mut pulses = Vec::new();
+        for answer in answers {
+            // One that is gone, or stuck, tells nothing.
+            if let Ok(Ok(pulse)) = timeout(PATIENCE, answer).await {
+                pulses.push(pulse);
+            }
+        }
+        self.pulses = pulses;
+    }
+
+    fn obey(&mut self, order: Order) -> Done {
+        let remedy = match order {
+            Order::Undo(remedy) => {
+                let undone = self.book.undo(remedy.name());
+                self.tell_undone(&undone);
+                return if undone.failed.is_empty() { Done::Well } else { Done::Stuck };
+            }
+            Order::Apply(remedy) => remedy,
+        };
+        let Some((server, _)) = self.server else {
+            self.refuse(remedy, "the server is not on this machine, or cannot be seen");
+            return Done::Refused;
+        };
+        let plan = &self.shared.plan.placement;
+        let parties = Parties {
+            tree: &self.tree,
+            server,
+            workers: self.pulses.iter().map(|pulse| pulse.thread).collect(),
+            worker_cpus: plan.worker_cpus.as_ref(),
+            server_cpus: plan.server_cpus.as_ref(),
+        };
+        let changes = match parties.changes(remedy) {
+            Ok(changes) => changes,
+            Err(why) => {
+                self.refuse(remedy, &why);
+                return Done::Refused;
+            }
+        };
+        let commands: Vec<_> = changes.iter().map(book::Change::command).collect();
+        match self.book.apply(remedy.name(), changes) {
+            Ok(()) => {
+                tracing::info!(remedy = remedy.name(), did = commands.join("; "), "placement");
+                self.hint = None;
+                Done::Well
+            }
+            Err(Refused { command, error, is_stuck }) => {
+                self.refuse(remedy, &refusal(&command, &error));
+                if is_stuck { Done::Stuck } else { Done::Refused }
+            }
+        }
+    }
+
+    fn refuse(&mut self, remedy: Remedy, why: &str) {
+        tracing::warn!(remedy = remedy.name(), why, "placement is not possible");
+        self.hint = Some(format!("{}: {why}", remedy.name()));
+    }
+
+    fn tell_undone(&self, undone: &Undone) {
+        let Undone { changes, others, failed } = undone;
+        if *changes > 0 {
+            tracing::info!(changes, "placement undone");
+        }
+        if !others.is_empty() {
+            tracing::info!(
+                left_alone = others.join(", "),
+                "somebody else has changed these since: they stay as they are"
+            );
+        }
+        if !failed.is_empty() {
+            tracing::warn!(
+                failed = failed.join("; "),
+                "placement is not undone: as an administrator, run flifo placement restore"
+            );
+        }
+    }
+}
+
+/// What is told where something is not permitted, or fails otherwise.
+fn refusal(command: &str, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => format!(
+            "Flifo may not do it ({error}). An administrator would run: {command}. Or give Flifo the right: in its \
+             systemd unit, AmbientCapabilities=CAP_SYS_NICE"
+        ),
+        _ => format!("{command}: {error}; nothing has been changed"),
+    }
+}
+
+fn tell(told: Told) {
+    match told {
+        Told::Verdict(verdict) => {
+            tracing::info!(verdict = verdict.name(), means = verdict.means(), "placement");
+        }
+        Told::Tries(remedy) => tracing::info!(remedy = remedy.name(), "placement tries"),
+        Told::Proof(remedy, proof) => {
+            tracing::info!(remedy = remedy.name(), ?proof, "placement has tried");
+        }
+        Told::Anew(remedy) => {
+            tracing::info!(remedy = remedy.name(), "placement asks again whether it helps");
+        }
+    }
+}
+
+/// The process behind an address, if it runs on this machine.
+async fn server_pid(address: &Address) -> Option<u32> {
+    let stream = timeout(PATIENCE, link::dial::dial(address)).await.ok()?.ok()?;
+    match (address, stream.peer()) {
+        (_, Peer::Unix { pid, .. }) => pid.and_then(|pid| u32::try_from(pid).ok()),
+        (Address::Tcp { port, .. }, Peer::Tcp(peer)) => {
+            // Both ends have one address where both are one machine.
+            let is_here = peer.ip().is_loopback()
+                || stream.addresses().is_some_and(|(there, here)| there.ip() == here.ip());
+            if is_here { sys::sockets::listener(*port) } else { None }
+        }
+        _ => None,
+    }
+}
+
+/// Whether a process of this name is one whose threads may be changed: not another proxy that listens for it.
+fn is_server(name: &str) -> bool {
+    ["mysqld", "mariadbd"].iter().any(|known| name.starts_with(known))
+}
+
+/// How often is looked.
+const LOOK: Duration = Duration::from_secs(1);
+/// How often threads are looked for that were born unplaced.
+const SWEEP: Duration = Duration::from_secs(5);
+/// A server that is gone is looked for so often.
+const SEARCH: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(2);

@@ -1,0 +1,35 @@
+//! What placement tells those who look from outside.
+//!
+//! Owns the last state; who shows it, and how, is not known here.
+
+use std::sync::{Mutex, PoisonError};
+
+use engine::placement::{Look, Verdict};
+
+/// Shared by the thread that decides and those that show.
+#[derive(Debug, Default)]
+pub(crate) struct Board(Mutex<State>);
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct State {
+    pub(crate) policy: &'static str,
+    /// `None` until something has been seen for long enough, and where nothing is looked at.
+    pub(crate) verdict: Option<Verdict>,
+    pub(crate) look: Look,
+    /// The server's process, if it is on this machine.
+    pub(crate) server: Option<u32>,
+    pub(crate) kept: Vec<&'static str>,
+    pub(crate) on_trial: Option<&'static str>,
+    /// What was not possible the last time, and what an administrator could do.
+    pub(crate) hint: Option<String>,
+}
+
+impl Board {
+    pub(crate) fn put(&self, state: State) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
