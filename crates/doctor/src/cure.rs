@@ -30,13 +30,16 @@ pub trait Patient {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     Declined,
-    /// It helped: statements a second before and after, where there was load.
+    /// It helped: statements a second before and after, where there was load; and without it
+    /// again, where it is to make things faster.
     Kept {
         before: f64,
         after: f64,
+        again: Option<f64>,
     },
     /// It did not help, and things are as before.
     Undone {
+        /// Without it: the better look, where there were two.
         before: f64,
         after: f64,
         verdict: Verdict,
@@ -145,31 +148,56 @@ fn attempt(
             Err(error) => return Ok((Outcome::Failed(format!("{change}: {error}")), None)),
         }
     }
-    script.note(noted.clone())?;
-    for (at, change) in cure.changes.iter().enumerate() {
-        if let Err(error) = change.apply(tree, patient.variables()) {
-            let failed = Outcome::Failed(format!("{change}: {error}"));
-            // One that failed has been undone, as far as it went.
-            let untouched = noted.split_off(at);
-            script.forget(untouched.len())?;
-            return Ok((undo(tree, patient, script, &noted, failed)?, None));
-        }
+    if let Some(failed) = make(tree, patient, script, cure, &noted)? {
+        return Ok((failed, None));
     }
     let seen = patient.examine();
     let verdict = diagnosis.finding.diagnose(&seen).judgement.verdict;
     let (before, after) = (rate(facts), rate(&seen));
-    let helped = match cure.proof {
+    let is_better = match cure.proof {
         Proof::Gone => {
-            let is_better = verdict < diagnosis.judgement.verdict && verdict != Verdict::Unknown;
-            is_better && after >= before * (1.0 - NOISE)
+            let is_milder = verdict < diagnosis.judgement.verdict && verdict != Verdict::Unknown;
+            is_milder && after >= before * (1.0 - NOISE)
         }
         Proof::Faster => after > before * (1.0 + NOISE),
     };
-    if helped {
-        return Ok((Outcome::Kept { before, after }, Some(seen)));
+    if is_better && cure.proof == Proof::Gone {
+        return Ok((Outcome::Kept { before, after, again: None }, Some(seen)));
     }
     let undone = Outcome::Undone { before, after, verdict };
-    Ok((undo(tree, patient, script, &noted, undone)?, None))
+    let outcome = undo(tree, patient, script, &noted, undone)?;
+    if !is_better || matches!(outcome, Outcome::Stuck(_)) {
+        return Ok((outcome, None));
+    }
+    // A load that grew by itself looks like a cure until it is seen without it again.
+    let again = rate(&patient.examine());
+    if after <= again * (1.0 + NOISE) {
+        return Ok((Outcome::Undone { before: before.max(again), after, verdict }, None));
+    }
+    Ok(match make(tree, patient, script, cure, &noted)? {
+        Some(failed) => (failed, None),
+        None => (Outcome::Kept { before, after, again: Some(again) }, Some(seen)),
+    })
+}
+
+/// Notes a cure in the script and makes it. Returns what became of it, if it could not be made.
+fn make(
+    tree: &Tree,
+    patient: &mut dyn Patient,
+    script: &mut Script,
+    cure: &Cure,
+    noted: &[Before],
+) -> io::Result<Option<Outcome>> {
+    script.note(noted.to_vec())?;
+    for (at, change) in cure.changes.iter().enumerate() {
+        if let Err(error) = change.apply(tree, patient.variables()) {
+            let failed = Outcome::Failed(format!("{change}: {error}"));
+            // One that failed has been undone, as far as it went.
+            script.forget(noted.len() - at)?;
+            return undo(tree, patient, script, &noted[..at], failed).map(Some);
+        }
+    }
+    Ok(None)
 }
 
 fn undo(

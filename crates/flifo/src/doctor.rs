@@ -212,9 +212,13 @@ impl Patient for Bedside {
     fn hears(&mut self, _: &Diagnosis, outcome: &Outcome) {
         match outcome {
             Outcome::Declined => eprintln!("  left alone"),
-            Outcome::Kept { before, after } => {
+            Outcome::Kept { before, after, again: None } => {
                 eprintln!("  kept: {before:.0} statements/s before, {after:.0} after");
             }
+            Outcome::Kept { before, after, again: Some(again) } => eprintln!(
+                "  kept: {before:.0} statements/s before, {after:.0} with it, {again:.0} without \
+                 it again"
+            ),
             Outcome::Undone { before, after, verdict } => eprintln!(
                 "  undone: {before:.0} statements/s before, {after:.0} after, and the finding \
                  was {verdict}"

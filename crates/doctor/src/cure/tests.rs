@@ -99,11 +99,31 @@ const BUFFER: (&str, &str) = ("sort_buffer_size", "67108864");
 
 #[test]
 fn what_makes_it_faster_is_kept_and_was_noted_first() {
-    let (patient, is_left) = treat(&[CACHE], &[12_000.0], |_| {});
-    let kept = Outcome::Kept { before: 10_000.0, after: 12_000.0 };
+    let (patient, is_left) = treat(&[CACHE], &[12_000.0, 10_200.0], |_| {});
+    let kept = Outcome::Kept { before: 10_000.0, after: 12_000.0, again: Some(10_200.0) };
     assert_eq!(patient.outcomes, [("query-cache", kept)]);
     assert_eq!(patient.variables.values["query_cache_type"], "OFF");
     assert!(is_left && patient.scripts[0].contains("query_cache_type = '\\''ON"));
+}
+
+#[test]
+fn a_load_that_grew_by_itself_is_no_proof() {
+    let (patient, is_left) = treat(&[CACHE], &[12_000.0, 12_100.0], |_| {});
+    let verdict = Verdict::Ok;
+    let undone = Outcome::Undone { before: 12_100.0, after: 12_000.0, verdict };
+    assert_eq!(patient.outcomes, [("query-cache", undone)]);
+    assert_eq!(patient.variables.values["query_cache_type"], "ON");
+    // While it was looked at without it, there was nothing to undo.
+    assert!(!is_left && !patient.scripts[1].contains("query_cache_type"));
+}
+
+#[test]
+fn a_cure_that_cannot_be_made_again_is_not_kept() {
+    let rates = [12_000.0, 10_000.0];
+    let (patient, is_left) = treat(&[CACHE], &rates, |it| it.variables.sets_left = 2);
+    assert!(matches!(patient.outcomes[..], [(_, Outcome::Failed(_))]), "{:?}", patient.outcomes);
+    assert_eq!(patient.variables.values["query_cache_type"], "ON");
+    assert!(!is_left);
 }
 
 #[test]
