@@ -91,23 +91,30 @@ fn folder() -> PathBuf {
     )
 }
 
-/// Undoes what a predecessor has left, and begins, if the plan has it.
-pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Option<Guard>> {
-    let path = book_path(&shared.plan);
-    let mut policy = shared.plan.placement.policy.engine();
+/// Undoes what a predecessor has left. Returns what may be done from now on.
+pub(crate) fn succeed(plan: &Plan) -> Policy {
+    let path = book_path(plan);
+    let policy = plan.placement.policy.engine();
     match restore(&path) {
-        Ok(None) => {}
+        Ok(None) => policy,
         Ok(Some(undone)) => {
-            tracing::warn!(?undone, path = %path.display(), "a Flifo that was killed had changed this machine");
+            let path = path.display();
+            tracing::warn!(?undone, %path, "a Flifo that was killed had changed this machine");
+            policy
         }
         Err(error) => {
             tracing::warn!(%error, "placement changes nothing");
-            policy = if policy == Policy::Off { policy } else { Policy::Observe };
+            if policy == Policy::Off { policy } else { Policy::Observe }
         }
     }
+}
+
+/// Begins, if there is anything to do.
+pub(crate) fn start(shared: &Arc<Shared>, policy: Policy) -> io::Result<Option<Guard>> {
     if policy == Policy::Off {
         return Ok(None);
     }
+    let path = book_path(&shared.plan);
     let (stop, stopped) = oneshot::channel();
     let shared = Arc::clone(shared);
     let book = Book::new(path.clone(), Tree::live());

@@ -52,6 +52,7 @@ pub fn run(
 ) -> Result<(), RunError> {
     let plan = Arc::new(plan);
     namesake::warn(&address);
+    let policy = placement::succeed(&plan);
     let listeners = bind(&plan)?;
     let doors = outside::bind(&plan)
         .map_err(|(listen, error)| RunError::Listen { address: listen.to_string(), error })?;
@@ -73,7 +74,7 @@ pub fn run(
     }
     outside::open(&shared, doors, source).map_err(RunError::Worker)?;
     // Ends, and undoes, before this function returns, whatever it returns.
-    let placement = placement::start(&shared).map_err(RunError::Worker)?;
+    let placement = placement::start(&shared, policy).map_err(RunError::Worker)?;
     wait_for_signal(&shared, &workers, log).map_err(RunError::Worker)?;
     drop(placement);
     for worker in workers {

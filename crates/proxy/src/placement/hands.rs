@@ -117,10 +117,12 @@ mod tests {
     }
 
     fn deeds(changes: &[Change]) -> Vec<(u32, &Deed)> {
-        let deed = |change| match change {
-            &Change::Threads(ref placed) => Some((placed.pid, &placed.deed)),
-            Change::Group(_) => None,
-        };
+        fn deed(change: &Change) -> Option<(u32, &Deed)> {
+            match change {
+                Change::Threads(placed) => Some((placed.pid, &placed.deed)),
+                Change::Group(_) => None,
+            }
+        }
         changes.iter().filter_map(deed).collect()
     }
 

@@ -217,7 +217,7 @@ mod tests {
         ];
         let finding = of(&samples);
         let row = finding.table.rows.last().expect("rows");
-        assert_eq!(row[1..5], ["auto", "1 190", "1 190 – 1 190", "1.19"]);
+        assert_eq!(row[1..5], ["auto", "1190", "1190 – 1190", "1.19"]);
         assert_eq!(row[7..], ["1.20", "0.60", "12", "40"]);
         let text = finding.reading.join("\n");
         for part in ["server batch, 1.20 times nothing", "0.95 of the best one's gain", "batch 1x"]
