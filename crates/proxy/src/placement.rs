@@ -146,6 +146,8 @@ struct Steward {
     /// The server's process and when it began.
     server: Option<(u32, u64)>,
     searched: Option<Instant>,
+    /// Between two searches, for longer each time.
+    between: Duration,
     swept: Instant,
     pulses: Vec<Pulse>,
     hint: Option<String>,
@@ -163,6 +165,7 @@ impl Steward {
             tree,
             server: None,
             searched: None,
+            between: SEARCH,
             swept: Instant::now(),
             pulses: Vec::new(),
             hint: None,
@@ -225,10 +228,11 @@ impl Steward {
             self.tell_undone(&undone);
             self.placement.server_is_new();
         }
-        if self.searched.is_some_and(|at| at.elapsed() < SEARCH) {
+        if self.searched.is_some_and(|at| at.elapsed() < self.between) {
             return;
         }
         self.searched = Some(Instant::now());
+        self.between = (self.between * 2).min(SEARCH_MAX);
         // Of several, the first one that is on this machine.
         for server in self.shared.servers.iter() {
             let Some(pid) = server_pid(&server.address).await else { continue };
@@ -238,6 +242,7 @@ impl Steward {
             }
         }
         if self.server.is_some() {
+            self.between = SEARCH;
             // What was refused for want of a server may be tried now.
             self.placement.server_is_new();
         }
@@ -358,18 +363,22 @@ fn tell(told: Told) {
     }
 }
 
-/// The process behind an address, if it runs on this machine.
+/// The process behind an address, if it runs on this machine. A server of another machine is not connected to: it
+/// would count that as an attempt that failed.
 async fn server_pid(address: &Address) -> Option<u32> {
-    let stream = timeout(PATIENCE, link::dial::dial(address)).await.ok()?.ok()?;
-    match (address, stream.peer()) {
-        (_, Peer::Unix { pid, .. }) => pid.and_then(|pid| u32::try_from(pid).ok()),
-        (Address::Tcp { port, .. }, Peer::Tcp(peer)) => {
-            // Both ends have one address where both are one machine.
-            let is_here = peer.ip().is_loopback()
-                || stream.addresses().is_some_and(|(there, here)| there.ip() == here.ip());
+    match address {
+        Address::Unix(_) => {
+            let stream = timeout(PATIENCE, link::dial::dial(address)).await.ok()?.ok()?;
+            let Peer::Unix { pid, .. } = stream.peer() else { return None };
+            pid.and_then(|pid| u32::try_from(pid).ok())
+        }
+        Address::Tcp { host, port } => {
+            let found = timeout(PATIENCE, tokio::net::lookup_host((host.as_str(), *port))).await;
+            // Only an address of this machine can be bound.
+            let is_here =
+                found.ok()?.ok()?.any(|it| std::net::UdpSocket::bind((it.ip(), 0)).is_ok());
             if is_here { sys::sockets::listener(*port) } else { None }
         }
-        _ => None,
     }
 }
 
@@ -382,6 +391,7 @@ fn is_server(name: &str) -> bool {
 const LOOK: Duration = Duration::from_secs(1);
 /// How often threads are looked for that were born unplaced.
 const SWEEP: Duration = Duration::from_secs(5);
-/// A server that is gone is looked for so often.
-const SEARCH: Duration = Duration::from_secs(5);
+/// A server that is gone is looked for so soon; one that cannot be seen, so seldom.
+const SEARCH: Duration = Duration::from_secs(2);
+const SEARCH_MAX: Duration = Duration::from_mins(5);
 const PATIENCE: Duration = Duration::from_secs(2);
