@@ -1,7 +1,7 @@
 //! The worker's eye on its own loop: when turns begin and end, what was ready, what the kernel says of the thread.
 //!
 //! Reads the clocks; what they mean is [`engine::turns`]'s. Belongs to the thread that calls. Invariant: a turn costs
-//! two reads of a clock beside the one that the loop needs anyway, and no system call but for the CPU's clock.
+//! one read of a clock beside the one that the loop needs anyway, and seldom the system call that the CPU's clock is.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -36,11 +36,15 @@ pub(crate) fn wake() {
 
 /// The loop is about to wait.
 pub(crate) fn rest() {
+    let now = Instant::now();
+    EYE.with_borrow_mut(|eye| eye.turns.rest(now, cpu_time));
+}
+
+/// What this thread has used since it began.
+fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
-    let cpu = Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanos);
-    let now = Instant::now();
-    EYE.with_borrow_mut(|eye| eye.turns.rest(now, cpu));
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanos)
 }
 
 /// A socket of a client or of a link was ready.
