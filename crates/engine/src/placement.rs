@@ -102,6 +102,8 @@ pub struct Placement {
     pending: Option<(Order, After)>,
     last: Option<Look>,
     verdict: Verdict,
+    /// The last two looks, without a change between them, have the signature.
+    is_starved: bool,
     rests: u32,
     told: Vec<Told>,
 }
@@ -127,6 +129,7 @@ impl Placement {
             pending: None,
             last: None,
             verdict: Verdict::Unknown,
+            is_starved: false,
             rests: 0,
             told: Vec::new(),
         }
@@ -211,6 +214,7 @@ impl Placement {
         let long = self.last.map_or(*look, |last| look.with(&last));
         self.last = Some(*look);
         let verdict = Verdict::of(&long);
+        self.is_starved = verdict.is_starved();
         if verdict != Verdict::Unknown && verdict != self.verdict {
             self.verdict = verdict;
             self.told.push(Told::Verdict(verdict));
@@ -231,14 +235,12 @@ impl Placement {
             self.told.push(Told::Anew(old));
             return self.order(Order::Undo(old), After::Leave);
         }
-        // The look before must belong to the same state of things.
-        let is_starved = self.last.is_some() && self.verdict.is_starved();
         let next = Remedy::TRIED.into_iter().find(|remedy| {
             let is_in_vain = *remedy == Remedy::Batch && self.verdict == Verdict::StarvedAnyway;
             let is_kept = self.kept().any(|kept| kept == *remedy);
             !is_in_vain && !is_kept && !self.is_barred(now, *remedy)
         })?;
-        if is_starved {
+        if self.is_starved {
             self.told.push(Told::Tries(next));
             self.state = State::Trying(Trial::new(next));
         }
@@ -259,6 +261,11 @@ impl Placement {
         let State::Trying(trial) = &mut self.state else { return None };
         let remedy = trial.remedy;
         match trial.leg {
+            // Whoever starved only for a moment needs nothing.
+            Leg::Before if !self.is_starved => {
+                self.state = State::Watching;
+                None
+            }
             Leg::Before => self.order(Order::Apply(remedy), After::Leg(Leg::With)),
             Leg::With => self.order(Order::Undo(remedy), After::Leg(Leg::Again)),
             Leg::Again => {

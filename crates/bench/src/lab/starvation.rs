@@ -93,7 +93,7 @@ impl Default for Starvation {
             rounds: 3,
             turn: Duration::from_secs(3),
             clients: 100,
-            settle: Duration::from_secs(48),
+            settle: Duration::from_secs(55),
         }
     }
 }

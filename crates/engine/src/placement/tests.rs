@@ -208,6 +208,19 @@ fn without_the_signature_nothing_is_touched() {
 }
 
 #[test]
+fn who_starves_only_for_a_moment_is_left_alone() {
+    let mut machine = Machine::new(1, 0.0, |_| 2.0);
+    let mut placement = Placement::new(Policy::Auto);
+    for _ in 0..100 {
+        (machine.look.ran, machine.look.waited) = (0.6, 0.4);
+        machine.run(&mut placement, 4);
+        (machine.look.ran, machine.look.waited) = (0.3, 0.02);
+        machine.run(&mut placement, 4);
+    }
+    assert!(machine.orders.is_empty(), "{:?}", machine.orders);
+}
+
+#[test]
 fn off_and_observe_touch_nothing() {
     for policy in [Policy::Off, Policy::Observe] {
         let mut machine = Machine::new(1, 0.0, |_| 2.0);
