@@ -191,8 +191,10 @@ impl Steward {
         self.ask_workers().await;
         let server = self.server.map(|(pid, _)| pid);
         let look = self.eyes.look(&self.pulses, server);
-        let order = self.placement.see(Instant::now(), &look);
-        if let Some(order) = order {
+        // A worker that does not answer is not placed, and nobody without it.
+        let are_all_here = self.pulses.len() == self.shared.worker_count();
+        let order = are_all_here.then(|| self.placement.see(Instant::now(), &look));
+        if let Some(order) = order.flatten() {
             let done = self.obey(order);
             self.placement.done(Instant::now(), done);
         }

@@ -86,6 +86,10 @@ impl Parties<'_> {
     }
 
     fn of_workers(&self, deed: Deed) -> Result<Change, String> {
+        if self.workers.is_empty() {
+            // To name none would mean all threads of this process.
+            return Err("no worker has said which thread it is".to_owned());
+        }
         let placed = Placed::read(self.tree, std::process::id(), deed, self.workers.clone());
         placed.map(Change::Threads).map_err(|error| format!("the workers' threads: {error}"))
     }
@@ -155,6 +159,17 @@ mod tests {
             let named = Parties { server_cpus: Some(&cpus), ..parties.clone() };
             let changes = named.changes(Remedy::Cpus).expect("reads");
             assert_eq!(deeds(&changes), [(parties.server, &Deed::Cpus(cpus))]);
+        });
+    }
+
+    #[test]
+    fn without_workers_no_other_threads_are_taken_for_them() {
+        with(|parties| {
+            let cpus: Cpus = [0].into_iter().collect();
+            let none = Parties { workers: Vec::new(), worker_cpus: Some(&cpus), ..parties.clone() };
+            for remedy in [Remedy::PrivateCore, Remedy::Cpus] {
+                assert!(none.changes(remedy).is_err(), "{remedy:?}");
+            }
         });
     }
 
