@@ -109,13 +109,13 @@ impl Found<'_> {
     }
 
     fn reading(&self, case: Case) -> Vec<String> {
-        let fixed =
-            Remedy::ALL.into_iter().filter(|it| !matches!(it, Remedy::Nothing | Remedy::Auto));
+        // The cap is no placement, which is what `auto` chooses among.
+        let fixed = [Remedy::Batch, Remedy::Priority, Remedy::PrivateCore].into_iter();
         let ratios = fixed.filter_map(|remedy| Some((remedy, self.ratio(case, remedy)?)));
         let best = ratios.max_by(|one, other| one.1.median.total_cmp(&other.1.median));
         let Some((best, gain)) = best else { return Vec::new() };
         let mut reading = vec![format!(
-            "{}: the best fixed treatment is {}, {:.2} times nothing ({:.2} to {:.2}): {}.",
+            "{}: the best fixed placement is {}, {:.2} times nothing ({:.2} to {:.2}): {}.",
             case.label(),
             best.name(),
             gain.median,
@@ -143,6 +143,15 @@ impl Found<'_> {
                 self.of(case, Remedy::Auto).count(),
                 list(self.of(case, Remedy::Auto).flat_map(|it| &it.said.helped)),
                 list(self.of(case, Remedy::Auto).flat_map(|it| &it.said.useless)),
+            ));
+        }
+        if let Some(cap) = self.ratio(case, Remedy::OwnCap) {
+            reading.push(format!(
+                "{}: Flifo's own cap, which changes nothing on the machine, does {:.2} times nothing ({:.2} to {:.2}).",
+                case.label(),
+                cap.median,
+                cap.low,
+                cap.high
             ));
         }
         reading
