@@ -64,6 +64,10 @@ pub(super) struct Steer {
 /// The elasticity that is steered for. Above 0, so that on a plateau the limit is pulled down to its edge.
 const TARGET: f64 = 0.15;
 
+/// A limit below so many is steered for less, down to a third: of a few slots, one too many takes nothing from
+/// anybody, and one too few takes a part of what the server can do.
+const MANY: f64 = 16.0;
+
 /// How much of an older comparison is kept with each new one: about five count.
 const MEMORY: f64 = 0.8;
 
@@ -130,7 +134,7 @@ impl Steer {
             return (Why::Gathering, None);
         }
         let estimate = self.estimate(point.count);
-        let why = self.judge(estimate);
+        let why = self.judge(estimate, middle.limit);
         (why, Some(estimate))
     }
 
@@ -143,8 +147,13 @@ impl Steer {
         Estimate { elasticity, error: counting.max(scatter) }
     }
 
-    fn judge(&mut self, Estimate { elasticity, error }: Estimate) -> Why {
-        let off = elasticity - TARGET;
+    fn judge(&mut self, Estimate { elasticity, error }: Estimate, limit: f64) -> Why {
+        let target = match self.rhythm {
+            Rhythm::Own => TARGET * (limit / MANY).clamp(1.0 / 3.0, 1.0),
+            // Few slots of its own say nothing of how many there are.
+            Rhythm::Clock => TARGET,
+        };
+        let off = elasticity - target;
         let doubt = error * if off > 0.0 { DOUBT_UP } else { DOUBT_DOWN };
         if off.abs() <= doubt {
             self.longer = (self.longer * GROWTH).min(LONGER_MAX);
