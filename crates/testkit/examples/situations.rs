@@ -82,6 +82,7 @@ impl Stand {
     }
 
     fn verdicts(&self) -> [String; 3] {
+        thread::sleep(SETTLE);
         [(); 3].map(|()| self.verdict())
     }
 
@@ -100,7 +101,9 @@ impl Stand {
     }
 }
 
-/// Two looks of Flifo's, and as long again until both are of what was prepared.
+/// Clients come, and the look of before goes.
+const SETTLE: Duration = Duration::from_secs(3);
+/// Two looks of Flifo's.
 const LOOK: Duration = Duration::from_millis(4500);
 
 fn main() {
