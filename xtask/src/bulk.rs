@@ -18,7 +18,7 @@ use bench::table::{Cell, Colours, Table};
 
 use self::moves::{Moved, Mover};
 use self::source::Source;
-use crate::ways::{Passage, Setup, Way};
+use crate::ways::{Passage, Setup, Wait, Way};
 
 /// What stands below the options in `--help`.
 pub(crate) const DISK_HELP: &str = "\
@@ -30,7 +30,8 @@ pub(crate) fn run(size: u64, modes: &[Way], flifo: PathBuf, interrupt: &Interrup
     let server = start_server()?;
     ensure_space(server.folder(), size)?;
     let source = Source::make(&server, size, interrupt)?;
-    let setup = Setup { flifo, limit: 4, links_max: 4, clients_max: 16, tls: None };
+    let setup =
+        Setup { flifo, limit: 4, links_max: 4, clients_max: 16, wait: Wait::Patient, tls: None };
     let mut rows = Vec::new();
     let outcome = modes
         .iter()

@@ -15,7 +15,7 @@ use bench::progress::Progress;
 use bench::table::{Cell, Colours, Table};
 use testkit::fake_client::FakeClient;
 
-use crate::ways::{Passage, Setup, Way};
+use crate::ways::{Passage, Setup, Wait, Way};
 
 #[derive(clap::Args)]
 pub(crate) struct Extent {
@@ -33,7 +33,14 @@ pub(crate) struct Extent {
 pub(crate) fn run(extent: &Extent, flifo: PathBuf, interrupt: &Interrupt) -> Result<()> {
     sys::process::raise_open_files().context("cannot raise the limit of open files")?;
     let server = PrivateServer::builder().argument("--max-connections=500").start()?;
-    let setup = Setup { flifo, limit: 4, links_max: 4, clients_max: 30_000, tls: None };
+    let setup = Setup {
+        flifo,
+        limit: 4,
+        links_max: 4,
+        clients_max: 30_000,
+        wait: Wait::Patient,
+        tls: None,
+    };
     let passage = Passage::open(Way::Pooled, &server, &setup, interrupt)?;
     let pid = passage.pid().context("Flifo runs")?;
     let rest = at_rest(extent, &server, &passage, pid, interrupt)?;

@@ -28,7 +28,7 @@ use self::outcomes::{Outcome, Results};
 pub(crate) use self::suites::Suite;
 use self::suites::{Ready, Target};
 use crate::repository;
-use crate::ways::{Passage, Setup, Way};
+use crate::ways::{Passage, Setup, Wait, Way};
 
 /// What to run.
 pub(crate) struct Plan {
@@ -128,6 +128,8 @@ impl Stage {
             limit: LIMIT,
             links_max: plan.links.unwrap_or(LINKS_MAX),
             clients_max: plan.clients_max,
+            // A suite may hold more links at once than few are, each waiting for another.
+            wait: if plan.links.is_some() { Wait::Brief } else { Wait::Patient },
             tls: Some((certificate.cert.clone(), certificate.key.clone())),
         };
         Ok(Self { server, setup, certificate, _folder: folder })

@@ -15,7 +15,7 @@ use bench::progress::Progress;
 use bench::table::{Cell, Colours, Table};
 
 use self::load::{Load, Outcome, Preparation, Sysbench, Tables, WORKLOADS, Workload};
-use crate::ways::{Passage, Setup, Way};
+use crate::ways::{Passage, Setup, Wait, Way};
 
 /// What is to be run.
 #[derive(clap::Args)]
@@ -36,7 +36,8 @@ pub(crate) struct Extent {
 /// Runs all cells, and prints what came out of each.
 pub(crate) fn run(extent: &Extent, flifo: PathBuf, interrupt: &Interrupt) -> Result<()> {
     let server = start_server()?;
-    let setup = Setup { flifo, limit: 4, links_max: 4, clients_max: 1000, tls: None };
+    let setup =
+        Setup { flifo, limit: 4, links_max: 4, clients_max: 1000, wait: Wait::Patient, tls: None };
     let mut ways = Vec::new();
     for way in &extent.modes {
         ways.push((*way, Passage::open(*way, &server, &setup, interrupt)?));

@@ -19,12 +19,19 @@ pub(crate) use self::libraries::Library;
 use self::libraries::{Program, Target};
 use crate::drivers::{document, lines};
 use crate::repository;
-use crate::ways::{Passage, Setup, Way};
+use crate::ways::{Passage, Setup, Wait, Way};
 
 /// Runs these libraries' programs, or all there are, and writes the table if it was all.
 pub(crate) fn run(only: &[Library], flifo: PathBuf, interrupt: &Interrupt) -> Result<()> {
     let libraries = if only.is_empty() { &Library::ALL[..] } else { only };
-    let setup = Setup { flifo, limit: LIMIT, links_max: LINKS_MAX, clients_max: 100, tls: None };
+    let setup = Setup {
+        flifo,
+        limit: LIMIT,
+        links_max: LINKS_MAX,
+        clients_max: 100,
+        wait: Wait::Patient,
+        tls: None,
+    };
     let server = PrivateServer::builder().start()?;
     server.sql(&format!("CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4"))?;
     let mut found = Vec::new();

@@ -54,9 +54,19 @@ pub(crate) struct Setup {
     /// Links that pooled clients share.
     pub(crate) links_max: u32,
     pub(crate) clients_max: u32,
+    /// How long a statement may wait for a link.
+    pub(crate) wait: Wait,
     /// With what Flifo proves itself to clients that want TLS: a certificate and its key. Links then
     /// go over TCP, where the server is asked for TLS, too; without it they take the Unix socket.
     pub(crate) tls: Option<(PathBuf, PathBuf)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// Hundreds of clients may each send megabytes over few links: nobody is sent away for it.
+    Patient,
+    /// Whoever needs more links than there are is told so, instead of waiting for himself.
+    Brief,
 }
 
 /// An open way: `127.0.0.1:port` leads to the server.
@@ -160,15 +170,18 @@ fn greets(port: u16) -> bool {
     stream.set_read_timeout(Some(GREETING_MAX)).is_ok() && stream.read_exact(&mut first).is_ok()
 }
 
-/// Hundreds of clients may each send megabytes over few links: nobody is sent away for waiting.
 fn flifo_config(way: Way, port: u16, server: &PrivateServer, setup: &Setup) -> String {
     let address = match setup.tls {
         Some(_) => format!("127.0.0.1:{}", server.port()),
         None => server.socket().display().to_string(),
     };
+    let wait = match setup.wait {
+        Wait::Patient => "5m",
+        Wait::Brief => "10s",
+    };
     let mut text = format!(
         "listen = [\"127.0.0.1:{port}\"]\nworkers = 1\nclients_max = {}\n\n[server]\n\
-         address = {address:?}\nlimit = {}\nlinks_max = {}\n\n[limits]\nwait = \"5m\"\n",
+         address = {address:?}\nlimit = {}\nlinks_max = {}\n\n[limits]\nwait = {wait:?}\n",
         setup.clients_max, setup.limit, setup.links_max
     );
     if let Some((cert, key)) = &setup.tls {
