@@ -1,8 +1,10 @@
 //! Measures the load generator itself: the same load from sysbench and from `flifo bench`, taking
 //! turns at one private server.
 //!
-//! `cargo run --release -p bench --example beside_sysbench -- 8,512 5` measures 8 and 512 clients
-//! in five rounds each. A round's ratios are of neighbours in time; medians of them are shown.
+//! `cargo run --release -p bench --example beside_sysbench -- 8,512 12` measures 8 and 512 clients
+//! in twelve rounds each, over TCP; with `socket` behind it over the server's Unix socket. A round's
+//! ratios are of neighbours in time, and who is first changes with each round. Shown are their
+//! geometric mean, where it lies with 95 % confidence, and the lowest and the highest.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +14,7 @@ use bench::interrupt::Interrupt;
 use bench::load::{self, Account, Moment, Order};
 use bench::private_server::PrivateServer;
 use bench::results::{Pacing, Protocol, Spread};
+use bench::statistics::{Estimate, mean};
 use bench::sysbench::{self, Load, Sysbench, Tables};
 use bench::workloads::random::Distribution;
 use bench::workloads::{Shape, Workload};
@@ -20,7 +23,7 @@ use sys::account::{CpuTime, stat};
 
 const WORKLOAD: &str = "oltp_point_select";
 const TABLES: Tables = Tables { count: 4, rows: 100_000 };
-const SECONDS: u32 = 4;
+const SECONDS: u32 = 2;
 
 /// What one of the two found.
 struct Found {
@@ -33,17 +36,25 @@ fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let clients = arguments.next().unwrap_or_else(|| "8,512".into());
     let clients: Vec<u32> = clients.split(',').map(str::parse).collect::<Result<_, _>>()?;
-    let rounds: u32 = arguments.next().map_or(Ok(5), |text| text.parse())?;
+    let rounds: u32 = arguments.next().map_or(Ok(12), |text| text.parse())?;
+    let is_over_tcp = arguments.next().is_none_or(|way| way != "socket");
     let interrupt = Interrupt::listen()?;
     let server = PrivateServer::start_default()?;
     let sysbench = Sysbench::find(server.password(), TABLES)?;
     let socket = sysbench::Address::Socket(server.socket());
     sysbench.prepare(&socket, &interrupt, || {})?;
+    let address = if is_over_tcp { sysbench::Address::Port(server.port()) } else { socket };
     for clients in clients {
         let mut ratios = [Vec::new(), Vec::new(), Vec::new()];
         for round in 1..=rounds {
-            let theirs = theirs(&sysbench, &server, clients, &interrupt)?;
-            let ours = ours(&server, clients, &interrupt)?;
+            let theirs = || theirs(&sysbench, &address, clients, &interrupt);
+            let ours = || ours(&server, &address, clients, &interrupt);
+            let (theirs, ours) = if round % 2 == 1 {
+                (theirs()?, ours()?)
+            } else {
+                let ours = ours()?;
+                (theirs()?, ours)
+            };
             for (name, it) in [("sysbench", &theirs), ("flifo bench", &ours)] {
                 println!(
                     "{clients} clients, round {round}, {name}: {:.0} statements/s, mean {:.3} ms, \
@@ -56,16 +67,31 @@ fn main() -> Result<()> {
             ratios[2].push(ours.cpu_us / theirs.cpu_us);
         }
         for (name, ratios) in ["throughput", "mean latency", "own CPU"].iter().zip(ratios) {
-            let Spread { median, low, high } = Spread::of(ratios).context("no rounds")?;
-            println!("{clients} clients: {name} x {median:.2} ({low:.2} to {high:.2})");
+            let Estimate { ratio, low, high } = mean(&ratios, 0.95).context("too few rounds")?;
+            let Spread { low: lowest, high: highest, .. } =
+                Spread::of(ratios).context("no rounds")?;
+            println!(
+                "{clients} clients: {name} x {ratio:.2} ({low:.2} to {high:.2}; rounds from \
+                 {lowest:.2} to {highest:.2})"
+            );
         }
     }
     Ok(())
 }
 
-fn ours(server: &PrivateServer, clients: u32, interrupt: &Interrupt) -> Result<Found> {
+fn ours(
+    server: &PrivateServer,
+    address: &sysbench::Address,
+    clients: u32,
+    interrupt: &Interrupt,
+) -> Result<Found> {
     let order = Arc::new(Order {
-        address: link::Address::Tcp { host: "127.0.0.1".into(), port: server.port() },
+        address: match address {
+            sysbench::Address::Socket(path) => link::Address::Unix(path.clone()),
+            sysbench::Address::Port(port) => {
+                link::Address::Tcp { host: "127.0.0.1".into(), port: *port }
+            }
+        },
         account: Account {
             user: PrivateServer::USER.into(),
             credential: Credential::Password(server.password().into()),
@@ -104,14 +130,13 @@ fn ours(server: &PrivateServer, clients: u32, interrupt: &Interrupt) -> Result<F
 
 fn theirs(
     sysbench: &Sysbench,
-    server: &PrivateServer,
+    address: &sysbench::Address,
     clients: u32,
     interrupt: &Interrupt,
 ) -> Result<Found> {
     let load = Load { workload: WORKLOAD, clients, seconds: SECONDS };
     let mut cpu = Vec::new();
-    let address = sysbench::Address::Port(server.port());
-    let report = sysbench.run(&load, &address, interrupt, |_, pid| {
+    let report = sysbench.run(&load, address, interrupt, |_, pid| {
         cpu.push(stat(pid)?.cpu);
         Ok(())
     })?;

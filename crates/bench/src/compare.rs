@@ -11,7 +11,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use crate::chart::number;
-use crate::figures::units::{self, Units};
+use crate::figures::units::{self, UNITS_MIN, Units};
 use crate::names;
 use crate::results::{Cell, Ending, Measure, Over, Results};
 use crate::statistics::{Estimate, each_of, ratio};
@@ -320,7 +320,6 @@ const JUDGED: [Measure; 7] = [
 const TOGETHER: f64 = 0.99;
 /// Changes below this are not told: nobody would act on them.
 pub const LEAST: f64 = 0.02;
-const UNITS_MIN: usize = 3;
 const UNITS_GOOD: usize = 10;
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! that of [`crate::statistics`]. Invariant: only rounds of the same number that count on both sides
 //! are a pair.
 
-use super::units::{self, Units};
+use super::units::{self, UNITS_MIN, Units};
 use crate::results::{Cell, Interval, Measure, Ratio};
 use crate::statistics::{Estimate, Reading, mean};
 
@@ -64,8 +64,6 @@ fn pairs(cell: &Cell, base: &Cell, measure: Measure) -> impl Iterator<Item = (u3
 }
 
 const CONFIDENCE: f64 = 0.95;
-/// Of two an interval could be computed, but it would reach from nothing to everything.
-const UNITS_MIN: usize = 3;
 
 #[cfg(test)]
 mod tests {

@@ -3,9 +3,10 @@
 //! Rounds of one start share how the server lies in memory, what its caches hold, where its threads
 //! were put. They agree with each other more than with those of another start, so a start counts
 //! once, with the mean of its rounds' logarithms; what varies within it is then in its mean too.
-//! Invariant: each round that counts is in one unit.
+//! Invariants: each round that is taken is in one unit; a round is left out for what others did on
+//! the machine meanwhile, never for what it measured.
 
-use crate::results::{Cell, Measure, Over, Ratio, Results, Round};
+use crate::results::{Cell, Measure, Over, Ratio, Results, Round, Standing};
 use crate::statistics::Reading;
 
 /// Readings that are independent of each other, in the order of time.
@@ -15,13 +16,17 @@ pub struct Units {
     pub over: Over,
 }
 
-/// A figure of a cell, beside another one that tells the machine's speed.
+/// A figure of a cell, beside another one that tells the machine's speed. Rounds that count though
+/// they were disturbed each time are left out if most units have others.
 pub fn of_cell(cell: &Cell, measure: Measure, yardstick: Option<Measure>) -> Units {
     let each = |round: &Round| {
         let yardstick = yardstick.and_then(|it| it.of(round));
         Some((round.start, Reading { value: measure.of(round)?, yardstick }))
     };
-    of_rounds(cell.kept().filter_map(each))
+    let all = of_rounds(cell.kept().filter_map(each));
+    let is_calm = |round: &&Round| round.standing == Standing::Kept;
+    let calm = of_rounds(cell.kept().filter(is_calm).filter_map(each));
+    if UNITS_MIN.max(all.readings.len().div_ceil(2)) <= calm.readings.len() { calm } else { all }
 }
 
 /// Of readings of rounds, each with its start; 0 for a target that the run did not start.
@@ -61,6 +66,9 @@ fn together(readings: &[Reading]) -> Reading {
     }
 }
 
+/// Of fewer, an interval says next to nothing.
+pub const UNITS_MIN: usize = 3;
+
 const FEW_STARTS: &str = "Intervals hold for these servers and proxies as they were started this \
                           time: with --restarts 3 or more they hold for other starts too.";
 const FOREIGN: &str = "The targets were not started by the run: intervals do not hold for another \
@@ -85,6 +93,22 @@ mod tests {
 
         let units = of_rounds(rounds.into_iter().map(|(_, it)| (0, it)));
         assert_eq!((units.readings.len(), units.over), (3, Over::Rounds));
+    }
+
+    #[test]
+    fn disturbed_rounds_are_left_out_if_most_starts_have_others() {
+        let results: Results =
+            serde_json::from_str(include_str!("../results/example.json")).expect("reads");
+        let mut cell = results.cells[0].clone();
+        let round = cell.rounds[0].clone();
+        cell.rounds = (1..=6).map(|start| Round { start, ..round.clone() }).collect();
+        let disturb = |cell: &mut Cell, count: usize| {
+            for round in cell.rounds.iter_mut().take(count) {
+                round.standing = Standing::KeptThoughDisturbed;
+            }
+            of_cell(cell, Measure::StatementsPerSecond, None).readings.len()
+        };
+        assert_eq!([0, 1, 3, 4].map(|count| disturb(&mut cell, count)), [6, 5, 3, 6]);
     }
 
     #[test]

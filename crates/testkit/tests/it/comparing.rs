@@ -2,9 +2,11 @@
 //! found where there is none. Runs are simulated from seeds; noise is that of a busy machine, both
 //! within a start of the servers and from one start to the next.
 
+use bench::agree::agree;
 use bench::compare::{Change, Verdict, compare};
+use bench::figures::pairs::ratios;
 use bench::figures::units::of_rounds;
-use bench::results::Measure;
+use bench::results::{Cell, Measure};
 use bench::statistics::{Reading, each_of, ratio};
 use testkit::simulated::{Chance, Simulated};
 
@@ -122,6 +124,32 @@ fn ten_starts_see_a_twentieth_where_starts_differ_by_two_hundredths() {
     assert!(power > 0.75, "{power}");
     let louder = Noise { between: 0.06, ..noise }.seen(1.05, each);
     assert!(louder < 0.3, "noise that hides a change must: {louder}");
+}
+
+#[test]
+fn equal_comparisons_agree_and_others_do_not() {
+    let of = |seed, slowness| {
+        let targets = ["direct", "flifo", "haproxy"].map(str::to_owned).to_vec();
+        let clients = vec![1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
+        let shape =
+            Simulated { between: 0.03, noise: 0.05, starts: 4, rounds: 1, ..run(seed, slowness) };
+        Simulated { targets, clients, ..shape }.results()
+    };
+    let mut agreed = 0;
+    for trial in 1..=2 * TRIALS {
+        let (one, mut other) = (of(trial, 1.0), of(trial + 1000, 1.0));
+        agreed += u64::from(agree(&one, &other).holds());
+        // The second target is a quarter slower.
+        for (cell, slow) in other.cells.iter_mut().zip(of(trial + 2000, 1.25).cells) {
+            if cell.target == "flifo" {
+                *cell = slow;
+            }
+        }
+        let base = |cells: &[Cell]| [ratios(&cells[1], &cells[0]), ratios(&cells[2], &cells[0])];
+        other.ratios = other.cells.chunks(3).flat_map(base).flatten().collect();
+        assert!(!agree(&one, &other).holds(), "trial {trial}");
+    }
+    assert!(2 * TRIALS - 1 <= agreed, "{agreed} of {}", 2 * TRIALS);
 }
 
 #[test]
