@@ -75,6 +75,16 @@ impl Counts {
         }
     }
 
+    /// Whether only this link knows how many rows were found.
+    pub fn are_found_on(&self, link: u64) -> bool {
+        self.found.is_none() && self.found_on == Some(link)
+    }
+
+    /// The link that alone knew has said how many rows were found.
+    pub const fn tell_found(&mut self, rows: u64) {
+        self.found = Some(rows);
+    }
+
     /// Somebody else has used this link, or it has run something between this client's statements.
     pub fn lose(&mut self, link: u64) {
         self.affected_on = self.affected_on.filter(|on| *on != link);

@@ -6,6 +6,7 @@
 //! Reads each statement once, front to back, without allocating.
 
 mod builtins;
+mod messages;
 mod sets;
 
 use wire::lex::{Dialect, Lexer, Token};
@@ -208,9 +209,13 @@ impl<'a> Reader<'a> {
         self.found.is_end &= self.statements == 1 && !self.lexer.saw_executable_comment();
         self.end_set();
         self.finish_set();
+        if self.set.is_some() && self.found.pin.is_some() {
+            // Not all of it has been read.
+            self.doubt_messages();
+        }
         let asks = self.found.asks_insert_id
             || self.found.counts != Asked::default()
-            || self.found.messages == Messages::AskedFor;
+            || self.found.messages.are_asked_for();
         let only_reads = self.only_reads && !asks && !self.lexer.saw_executable_comment();
         if only_reads && self.statements == 1 && self.found.pin.is_none() {
             self.found.read = Some(Digest(self.digest));
@@ -330,13 +335,14 @@ impl<'a> Reader<'a> {
             b"HANDLER" => (Verb::Other, Some(Pin::Handler)),
             b"XA" => (Verb::Other, Some(Pin::Xa)),
             b"GET" => {
-                self.found.messages = Messages::AskedFor;
+                self.ask_for_messages(Messages::Diagnosed);
                 self.found.counts.affected |= !self.is_behind;
                 (Verb::Other, Some(Pin::Diagnostics))
             }
             b"SIGNAL" | b"RESIGNAL" => (Verb::Other, Some(Pin::Diagnostics)),
             _ => (Verb::Other, Some(Pin::Unreadable)),
         };
+        self.begin_messages(word);
         self.verb = verb;
         self.only_reads = self.statements == 1 && word.eq_ignore_ascii_case(b"SELECT");
         self.is_select = self.only_reads;
@@ -377,6 +383,10 @@ impl<'a> Reader<'a> {
             Token::Quoted(_) if self.depth == 0 && previous.is_word("FROM") => {
                 self.clear_messages()
             }
+            Token::Symbol(b'(') if self.depth == 0 && previous.is_word("FROM") => {
+                self.clear_messages();
+                self.depth += 1;
+            }
             Token::Symbol(b')') => self.depth = self.depth.saturating_sub(1),
             Token::Symbol(b',') if self.limits => self.selects = Selects::Several,
             Token::Symbol(b';') => {
@@ -397,13 +407,6 @@ impl<'a> Reader<'a> {
             Token::SystemVariable(name) => self.system_variable(name),
             Token::Unfinished => self.found.pin(Pin::Unreadable),
             Token::Quoted(_) | Token::String(_) | Token::Number(_) | Token::Symbol(_) => {}
-        }
-    }
-
-    /// The statement uses a table: the messages of those before it go.
-    fn clear_messages(&mut self) {
-        if self.found.messages == Messages::Stay {
-            self.found.messages = Messages::Go;
         }
     }
 
@@ -439,7 +442,10 @@ impl<'a> Reader<'a> {
         match self.verb {
             Verb::Insert => self.verb = Verb::Other,
             Verb::Define => {}
-            _ if is_unknown => self.found.pin(Pin::Function),
+            _ if is_unknown => {
+                self.found.pin(Pin::Function);
+                self.doubt_messages();
+            }
             _ => {}
         }
     }
@@ -463,6 +469,7 @@ impl<'a> Reader<'a> {
         if is_table || matches!(name, b"SELECT" | b"WITH" | b"RETURNING") {
             self.inserts_more();
         }
+        self.word_of_messages(name);
         match name {
             b"SELECT" if self.selects == Selects::No => self.selects = Selects::One,
             b"SELECT"
@@ -500,7 +507,8 @@ impl<'a> Reader<'a> {
             b"ROW_COUNT" => self.found.counts.affected |= !self.is_behind,
             b"WARNINGS" | b"ERRORS" if self.verb == Verb::Show => {
                 self.shows_messages = previous.is_word("SHOW");
-                self.found.messages = Messages::AskedFor;
+                let how = if self.shows_messages { Messages::Shown } else { Messages::Counted };
+                self.ask_for_messages(how);
             }
             b"LAST_INSERT_ID" => self.found.asks_insert_id = true,
             b"CONNECTION_ID" => self.found.asks_connection_id = true,
@@ -523,7 +531,7 @@ impl<'a> Reader<'a> {
         let mut capitals = [0; LONGEST];
         match upper(name, &mut capitals) {
             b"LAST_INSERT_ID" | b"IDENTITY" => self.found.asks_insert_id = true,
-            b"WARNING_COUNT" | b"ERROR_COUNT" => self.found.messages = Messages::AskedFor,
+            b"WARNING_COUNT" | b"ERROR_COUNT" => self.ask_for_messages(Messages::Counted),
             b"PSEUDO_THREAD_ID" => self.found.pin(Pin::SessionVariable),
             _ => {}
         }

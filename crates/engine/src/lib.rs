@@ -12,6 +12,7 @@ pub mod fleet;
 pub mod gate;
 pub mod insert_id;
 pub mod intent;
+pub mod kept;
 pub mod kill;
 pub mod limit;
 pub mod line;

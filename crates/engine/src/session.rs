@@ -10,6 +10,7 @@ use wire::tracker::{Change, Changes};
 use crate::counts::Counts;
 use crate::insert_id::InsertId;
 use crate::intent::Sets;
+use crate::kept::Kept;
 use crate::link_state::LinkState;
 use crate::pin::Pin;
 use crate::settings::{Interned, Settings};
@@ -40,6 +41,8 @@ pub struct Session {
     begun: bool,
     /// Its link has messages of its statements, or had them until somebody else needed it.
     diagnostics: Diagnostics,
+    /// The messages, if they are kept here.
+    kept: Option<Box<Kept>>,
     pin: Option<Pin>,
     /// It has done what no reset undoes.
     is_beyond_reset: bool,
@@ -55,7 +58,11 @@ pub enum Diagnostics {
     None,
     /// On the link, which is kept for them.
     OnLink,
-    /// On a link that was given to somebody who had waited for it.
+    /// Here: their link was given to somebody who had waited for it, or Flifo has answered itself.
+    Kept,
+    /// Here, unless the link has none any more: it was told as many before a statement that may have cleared them.
+    Marked,
+    /// With a link that was lost.
     Lost,
 }
 
@@ -63,12 +70,24 @@ pub enum Diagnostics {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Messages {
     /// They stay, unless there are new ones: it uses no table.
-    #[default]
     Stay,
+    /// It may use a table.
+    #[default]
+    Unsure,
     /// They are gone before it begins: it uses a table.
     Go,
-    /// It asks for them.
-    AskedFor,
+    /// It asks for them as rows, and for nothing else.
+    Shown,
+    /// It asks how many there are.
+    Counted,
+    /// It asks for them in another way.
+    Diagnosed,
+}
+
+impl Messages {
+    pub const fn are_asked_for(self) -> bool {
+        matches!(self, Self::Shown | Self::Counted | Self::Diagnosed)
+    }
 }
 
 impl Session {
@@ -116,26 +135,55 @@ impl Session {
         self.keeps_for_now() && !self.keeps_for_good()
     }
 
-    /// Whether the link can be taken back, and nothing is lost.
-    pub fn can_yield_unseen(&self) -> bool {
-        self.can_yield() && !matches!(self.diagnostics, Diagnostics::OnLink)
+    /// Whether nothing but messages and user variables can be a reason to keep the link.
+    pub fn can_do_without(&self) -> bool {
+        !self.keeps_for_good()
     }
 
-    /// The last message is one of which no server knows.
-    pub const fn lose_messages(&mut self) {
-        self.diagnostics = Diagnostics::Lost;
+    /// Whether the link can be taken back, and nothing is lost.
+    pub fn can_yield_unseen(&self) -> bool {
+        self.can_yield() && !self.has_messages_on_link()
+    }
+
+    /// The messages are these, whatever a link has.
+    pub fn keep_messages(&mut self, kept: Box<Kept>) {
+        self.diagnostics = if kept.is_empty() { Diagnostics::None } else { Diagnostics::Kept };
+        self.kept = Some(kept).filter(|kept| !kept.is_empty());
+    }
+
+    /// The link has said whether it still has what it was told.
+    pub fn resolve_messages(&mut self, warnings: u64) {
+        let kept = self.kept.take().filter(|_| warnings > 0);
+        self.diagnostics = if kept.is_some() { Diagnostics::Kept } else { Diagnostics::None };
+        self.kept = kept;
+    }
+
+    /// The link has not said whether it still has what it was told.
+    pub fn lose_mark(&mut self) {
+        if self.diagnostics == Diagnostics::Marked {
+            (self.diagnostics, self.kept) = (Diagnostics::Lost, None);
+        }
+    }
+
+    /// The messages, if they are kept here.
+    pub fn kept(&self) -> Option<&Kept> {
+        self.kept.as_deref().filter(|_| self.diagnostics == Diagnostics::Kept)
     }
 
     /// The link was taken back.
     pub fn yield_link(&mut self) {
-        if matches!(self.diagnostics, Diagnostics::OnLink) {
+        if self.has_messages_on_link() {
             self.diagnostics = Diagnostics::Lost;
         }
         self.variables.leave();
     }
 
     fn keeps_for_now(&self) -> bool {
-        matches!(self.diagnostics, Diagnostics::OnLink) || self.variables.are_on_link()
+        self.has_messages_on_link() || self.variables.are_on_link()
+    }
+
+    const fn has_messages_on_link(&self) -> bool {
+        matches!(self.diagnostics, Diagnostics::OnLink | Diagnostics::Marked)
     }
 
     pub const fn diagnostics(&self) -> Diagnostics {
@@ -182,13 +230,18 @@ impl Session {
     }
 
     /// A statement has ended, with so many warnings, or in an error.
-    pub const fn see_messages(&mut self, warnings: u16, failed: bool, messages: Messages) {
-        self.diagnostics = match messages {
-            Messages::AskedFor => return,
+    pub fn see_messages(&mut self, warnings: u16, failed: bool, messages: Messages) {
+        self.diagnostics = match (messages, self.diagnostics) {
+            // What it shows is counted by some servers as its own.
+            (Messages::Shown, before) if !failed => before,
             _ if failed || warnings > 0 => Diagnostics::OnLink,
-            Messages::Go => Diagnostics::None,
-            Messages::Stay => return,
+            (Messages::Go, _) => Diagnostics::None,
+            (Messages::Unsure, Diagnostics::Kept) => Diagnostics::Marked,
+            (_, before) => before,
         };
+        if !matches!(self.diagnostics, Diagnostics::Kept | Diagnostics::Marked) {
+            self.kept = None;
+        }
     }
 
     /// Whether a statement of this session begins and ends with nothing around it: no transaction, nothing kept.
@@ -496,7 +549,7 @@ mod tests {
         for (warnings, failed) in [(1, false), (0, true)] {
             session.see_messages(warnings, failed, Messages::Stay);
             session.see_messages(0, false, Messages::Stay);
-            session.see_messages(0, false, Messages::AskedFor);
+            session.see_messages(0, false, Messages::Shown);
             assert!(session.holds_link() && session.can_yield());
             session.see_messages(0, false, Messages::Go);
             assert!(!session.holds_link());
@@ -504,6 +557,19 @@ mod tests {
         session.see_messages(1, false, Messages::Go);
         session.yield_link();
         assert!(!session.holds_link() && session.diagnostics() == Diagnostics::Lost);
+        for (messages, after) in [
+            (Messages::Stay, Diagnostics::Kept),
+            (Messages::Shown, Diagnostics::Kept),
+            (Messages::Unsure, Diagnostics::Marked),
+            (Messages::Go, Diagnostics::None),
+        ] {
+            session.keep_messages(Kept::error(1064, *b"42000", b"Syntax", b"utf8mb4"));
+            assert!(session.kept().is_some() && !session.holds_link());
+            session.see_messages(0, false, messages);
+            assert_eq!(session.diagnostics(), after);
+            assert_eq!(session.kept().is_some(), after == Diagnostics::Kept);
+            assert_eq!(session.holds_link(), after == Diagnostics::Marked);
+        }
         session.see_messages(1, false, Messages::Go);
         session.keep(Pin::UserVariable);
         assert!(!session.can_yield(), "more than messages would be lost");

@@ -173,6 +173,14 @@ impl Fault {
         out
     }
 
+    /// The error's number and SQLSTATE.
+    pub(crate) fn code(&self) -> (u16, [u8; 5]) {
+        self.relayed.unwrap_or_else(|| {
+            let (code, sqlstate) = self.kind.code();
+            (code, *sqlstate)
+        })
+    }
+
     /// The error's payload.
     pub(crate) fn payload(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -181,10 +189,7 @@ impl Fault {
     }
 
     fn err(&self) -> ErrPacket<'_> {
-        let (code, sqlstate) = self.relayed.unwrap_or_else(|| {
-            let (code, sqlstate) = self.kind.code();
-            (code, *sqlstate)
-        });
+        let (code, sqlstate) = self.code();
         ErrPacket { code, sqlstate, message: self.message.as_bytes() }
     }
 }

@@ -32,6 +32,7 @@ use crate::links::keys::KeyId;
 use crate::outbox::Outbox;
 use crate::road::client::Client;
 use crate::road::losses;
+use crate::road::parting;
 use crate::road::prepared::Refused;
 use crate::road::replies;
 use crate::servers::ServerId;
@@ -65,10 +66,17 @@ pub(crate) struct Flight {
     pub(crate) failed: bool,
     /// The error is one that can be helped.
     pub(crate) refused: Option<Refused>,
+    /// Rows of the client's own that go into the reply.
+    pub(crate) shown: Option<Shown>,
+    /// What answers a question of Flifo's own.
+    pub(crate) said: Vec<u8>,
     /// The error that answers a command of Flifo's own.
     pub(crate) failure: Option<Box<[u8]>>,
     pub(crate) since: Instant,
 }
+
+/// Rows, as packets hold them.
+pub(crate) type Shown = Rc<[Vec<u8>]>;
 
 impl Flight {
     /// Counts what the reply says that the statement has changed.
@@ -108,6 +116,10 @@ pub(crate) enum Purpose {
     Variables,
     /// The link forgets the messages of other clients' statements.
     Clear,
+    /// The link has as many messages as its client should.
+    Messages,
+    /// The link is asked before it is taken from its client.
+    Parting(parting::Question),
     /// No rows are affected, or some are sent.
     Nothing,
     /// A transaction begins.
@@ -132,6 +144,7 @@ impl Purpose {
                 | Self::InsertId(..)
                 | Self::Capture(_)
                 | Self::Clear
+                | Self::Messages
                 | Self::Nothing
                 | Self::Begin
         )
@@ -168,6 +181,8 @@ pub(crate) struct Link {
     pub(crate) parked: Cell<bool>,
     /// It is closed as soon as it has said what it alone knows.
     pub(crate) retires: Cell<bool>,
+    /// It is being asked for its client's messages before it is taken.
+    pub(crate) parting: RefCell<Option<parting::Answers>>,
     /// Commands without replies that go ahead of the next statement.
     pub(crate) ahead: RefCell<Vec<u8>>,
     /// The unfinished packet at the end of what was read.
@@ -208,6 +223,7 @@ impl Link {
             soiled: Cell::new(false),
             parked: Cell::new(false),
             retires: Cell::new(false),
+            parting: RefCell::default(),
             ahead: RefCell::default(),
             carry: RefCell::default(),
             outbox: Outbox::default(),

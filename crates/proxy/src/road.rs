@@ -12,6 +12,7 @@ pub(crate) mod fixups;
 pub(crate) mod kill;
 pub(crate) mod launch;
 pub(crate) mod losses;
+pub(crate) mod parting;
 pub(crate) mod past;
 pub(crate) mod pins;
 pub(crate) mod prepared;

@@ -17,6 +17,7 @@ pub mod passage;
 pub mod proxy_header;
 pub mod reply;
 pub mod response;
+pub mod rows;
 pub mod statement;
 pub mod tracker;
 

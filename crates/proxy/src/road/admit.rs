@@ -16,6 +16,7 @@ use crate::road::ahead;
 use crate::road::client::{Client, Turn};
 use crate::road::fixups;
 use crate::road::launch;
+use crate::road::parting;
 use crate::server::Standing;
 use crate::servers::{Local, Server, ServerId};
 use crate::worker::{Mail, Worker};
@@ -397,15 +398,20 @@ pub(crate) fn take_back_idle(worker: &Rc<Worker>, server: ServerId) {
     let yields = |link: &&Rc<Link>| {
         let holder = link.holder.borrow();
         let client = holder.as_ref().filter(|client| client.turn.get() == Turn::Client);
-        link.server == server
-            && link.key.get().is_some()
-            && client.is_some_and(|it| it.session.borrow().can_yield())
+        let is_asked = link.parting.borrow().is_some();
+        let is_one = link.server == server && link.key.get().is_some() && !is_asked;
+        is_one && client.is_some_and(|it| it.session.borrow().can_yield())
     };
     let links: Vec<_> = worker.links.borrow().values().filter(yields).cloned().collect();
     for link in links {
         let Some(client) = link.holder.borrow().clone() else { continue };
         // The one before it may have served this one's client.
-        if client.turn.get() == Turn::Client && client.session.borrow().can_yield() {
+        if client.turn.get() != Turn::Client || !client.session.borrow().can_yield() {
+            continue;
+        }
+        if !client.session.borrow().can_yield_unseen() {
+            parting::begin(&client, &link);
+        } else {
             yield_link(&client, &link);
             link.release();
             give_back(worker, &link);
@@ -536,7 +542,7 @@ pub(crate) fn let_go(worker: &Rc<Worker>, client: &Client) {
 /// Answers the command in hand with an error.
 pub(crate) fn refuse(worker: &Rc<Worker>, client: &Client, fault: &Fault) {
     // The last message is this one, of which no server knows.
-    client.session.borrow_mut().lose_messages();
+    parting::keep_fault(client, fault);
     // A link that it was given to ask for the past is of no use now.
     let_go(worker, client);
     worker.count_fault(fault.kind);

@@ -19,8 +19,8 @@ use link::Stream;
 use wire::Capabilities;
 use wire::passage::Passage;
 
-use crate::links::Link;
 use crate::links::keys::KeyId;
+use crate::links::{Link, Shown};
 use crate::outbox::Outbox;
 use crate::road;
 use crate::road::admit;
@@ -83,6 +83,8 @@ pub(crate) struct Client {
     pub(crate) alters: Cell<bool>,
     /// What the command in hand does with the messages of those before it.
     pub(crate) messages: Cell<Messages>,
+    /// The messages that the command in hand asks for, if its link does not have them.
+    pub(crate) shown: RefCell<Option<Shown>>,
     /// The user variables that the command in hand sets, if that is all it does.
     pub(crate) assigns: RefCell<Vec<Assignment>>,
     /// The prepared statement that the command in hand names.
@@ -93,6 +95,8 @@ pub(crate) struct Client {
     pub(crate) again: Cell<u8>,
     /// It waits until a link that others use has said what its last insert id is.
     pub(crate) awaits_insert_id: Cell<bool>,
+    /// It waits until the link that it has has answered; see [`crate::road::parting`].
+    pub(crate) awaits_link: Cell<bool>,
     /// What `ROW_COUNT()` must be when the statement in hand begins, if its link has to be told.
     pub(crate) affected: Cell<Option<i64>>,
     /// The link that it has counts for the statement in hand: nothing may go before that.
@@ -161,10 +165,12 @@ impl Client {
             sets: Cell::new(None),
             alters: Cell::new(false),
             messages: Cell::default(),
+            shown: RefCell::default(),
             assigns: RefCell::default(),
             in_hand: Cell::new(None),
             leaves: Cell::default(),
             again: Cell::new(0),
+            awaits_link: Cell::new(false),
             awaits_insert_id: Cell::new(false),
             affected: Cell::new(None),
             asks_link: Cell::new(false),

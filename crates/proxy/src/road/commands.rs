@@ -9,14 +9,16 @@ use engine::classes::ClassId;
 use engine::counts::{Asked, Finds};
 use engine::insert_id::InsertId;
 use engine::intent::{Digest, Inserts, Intent, Sets};
+use engine::kept::{Format, Kept, Shows};
 use engine::kill::replace_connection_id;
 use engine::pin::Pin;
 use engine::schemas::may_alter;
-use engine::session::Messages;
-use engine::statements::{BYTES_MAX, Kept, STATEMENTS_MAX};
+use engine::session::{Diagnostics, Messages};
+use engine::statements::{BYTES_MAX, Kept as KeptOnLink, STATEMENTS_MAX};
 use engine::variables::Assignment;
 use wire::command::{Command, Shape, query_text_at};
 use wire::frame::{HEADER, put_packet, put_packet_with};
+use wire::lex::Dialect;
 use wire::passage::Passage;
 use wire::response::{OK, OkPacket};
 use wire::statement::{self, Execute};
@@ -29,6 +31,7 @@ use crate::road::admit;
 use crate::road::change_user;
 use crate::road::client::{Client, Turn};
 use crate::road::kill;
+use crate::road::parting;
 use crate::road::past::{self, Found, Past};
 use crate::road::pins::{self, Leaves};
 use crate::road::prepared::{self, InHand};
@@ -45,6 +48,9 @@ pub(crate) fn handle(
         let fault = Fault::new(Kind::Malformed, "Malformed packet: a command of no bytes");
         return crate::road::refuse_and_close(worker, client, &fault);
     };
+    if parting::is_asked(client) {
+        return hold(worker, client, packet, upload);
+    }
     let command = Command::decode(byte);
     client.named_class.set(class_named(worker, client, command, packet));
     client.asked.set(None);
@@ -58,6 +64,14 @@ pub(crate) fn handle(
     } else {
         carried(worker, client, command, packet, upload);
     }
+}
+
+/// Keeps the command until the client's link has answered.
+fn hold(worker: &Worker, client: &Client, packet: &[u8], upload: Option<Passage>) {
+    *client.held.borrow_mut() = worker.buffers.keep(packet);
+    client.upload.set(upload);
+    client.set_turn(Turn::Preparation);
+    client.awaits_link.set(true);
 }
 
 /// The class that the command's text names, or the text of the statement that it executes.
@@ -170,7 +184,11 @@ fn pooled(
         | Command::TableDump
         | Command::RegisterReplica => enter_kept(worker, client, packet, upload, Pin::Replication),
         _ => {
-            let asks = Asks { finds: Finds::Nothing, ..Asks::default() };
+            let messages = match command {
+                Command::InitDb => Messages::Stay,
+                _ => Messages::Unsure,
+            };
+            let asks = Asks { finds: Finds::Nothing, messages, ..Asks::default() };
             enter(worker, client, packet, upload, asks);
         }
     }
@@ -214,6 +232,9 @@ fn text(
     };
     let dialect = client.session.borrow().dialect();
     let intent = Intent::read(&payload[text_at..], dialect);
+    if !is_prepare && parting::begin_for(client, intent.messages) {
+        return hold(worker, client, packet, upload);
+    }
     if !is_prepare {
         worker.tally.ask(client, intent.digest, &payload[text_at..], dialect);
     }
@@ -224,7 +245,8 @@ fn text(
     if !assigns.is_empty() {
         *client.assigns.borrow_mut() = assigns;
         // What else the server reports of it is that something has changed.
-        let asks = Asks { sets: Some(Sets::default()), ..Asks::default() };
+        let (sets, messages) = (Some(Sets::default()), Messages::Stay);
+        let asks = Asks { sets, messages, ..Asks::default() };
         return enter(worker, client, packet, upload, asks);
     }
     // A text that is prepared is judged as well: what it will leave behind is the same.
@@ -245,9 +267,20 @@ fn text(
     }
     // A preparation asks for nothing yet.
     let mut asks = match command {
-        Command::Query => Asks { leaves, ..Asks::of(intent, &packet[HEADER + text_at..]) },
-        _ => Asks::default(),
+        Command::Query => {
+            let text = &packet[HEADER + text_at..];
+            Asks { leaves, ..Asks::of(intent, text, dialect, Format::Text) }
+        }
+        _ => Asks { messages: Messages::Stay, ..Asks::default() },
     };
+    let mut diagnosed = None;
+    if asks.messages == Messages::Diagnosed {
+        diagnosed = with_diagnostics(client, text_at, packet);
+    }
+    if diagnosed.is_some() {
+        (asks.messages, asks.counts) = (Messages::Stay, Asked::default());
+    }
+    let packet = diagnosed.as_deref_mut().unwrap_or(packet);
     let mut counted = None;
     if asks.counts != Asked::default() {
         (counted, asks.counts) = with_counts(client, text_at, packet, asks.counts);
@@ -320,6 +353,13 @@ fn prepared(
         session = client.session.borrow_mut();
     }
     let dialect = session.dialect();
+    if command == Command::StmtExecute && session.diagnostics() == Diagnostics::Marked {
+        drop(session);
+        if parting::begin_for(client, intent.messages) {
+            return hold(worker, client, packet, upload);
+        }
+        session = client.session.borrow_mut();
+    }
     let mut asks = Asks::default();
     match command {
         Command::StmtReset if !kept.any() => {
@@ -341,12 +381,15 @@ fn prepared(
                 pins::judge(worker, client, intent, &source.text)
             };
             match judged {
-                Ok(leaves) => asks = Asks { leaves, ..Asks::of(intent, &source.text) },
+                Ok(leaves) => {
+                    let of = Asks::of(intent, &source.text, dialect, Format::Binary);
+                    asks = Asks { leaves, ..of };
+                }
                 Err(fault) => return refuse(worker, client, upload, &fault),
             }
         }
         Command::StmtSendLongData => {
-            session.statements.keep(id, Kept { long_data: true, ..kept });
+            session.statements.keep(id, KeptOnLink { long_data: true, ..kept });
             drop(session);
             worker.hold(client, Pin::LongData, &source.text);
         }
@@ -372,6 +415,7 @@ struct Asks {
     counts: Asked,
     finds: Finds,
     messages: Messages,
+    shows: Option<(Shows, Format)>,
     kind: Option<Digest>,
     read: Option<Digest>,
     sets: Option<Sets>,
@@ -385,8 +429,13 @@ struct Asks {
 }
 
 impl Asks {
-    fn of(intent: Intent, text: &[u8]) -> Self {
+    fn of(intent: Intent, text: &[u8], dialect: Dialect, format: Format) -> Self {
+        let shows = match intent.messages {
+            Messages::Shown => Shows::read(text, dialect).map(|shows| (shows, format)),
+            _ => None,
+        };
         Self {
+            shows,
             alters: intent.read.is_none() && may_alter(text),
             insert_id: intent.asks_insert_id,
             inserts: intent.inserts,
@@ -422,12 +471,14 @@ fn enter(
     let asks_insert_id = asks.insert_id
         || asks.leaves != Leaves::Nothing && client.session.borrow().insert_id != InsertId::Lost;
     client.again.set(0);
+    client.shown.take();
     client.messages.set(asks.messages);
     client.asks_insert_id.set(asks_insert_id);
     client.inserts.set(asks.inserts);
     client.finds.set(asks.finds);
     let past = Past {
         messages: asks.messages,
+        shows: asks.shows,
         counts: asks.counts,
         insert_id: asks_insert_id,
         inserts: asks.inserts != Inserts::No,
@@ -519,6 +570,20 @@ fn with_counts(
         out
     });
     (packet, left)
+}
+
+/// The packet with a `GET DIAGNOSTICS` that no link can answer replaced by what answers it.
+fn with_diagnostics(client: &Client, text_at: usize, packet: &[u8]) -> Option<Vec<u8>> {
+    let (head, text) = packet[HEADER..].split_at(text_at);
+    let session = client.session.borrow();
+    if session.diagnostics() == Diagnostics::OnLink {
+        return None;
+    }
+    let (affected, dialect) = (session.counts.affected(), session.dialect());
+    let text = Kept::get(session.kept(), affected, text, dialect)?;
+    let mut out = Vec::with_capacity(packet.len() + text.len());
+    put_packet(&mut out, 0, &[head, &text[..]].concat());
+    Some(out)
 }
 
 impl Client {

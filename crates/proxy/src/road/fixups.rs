@@ -102,16 +102,25 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
         return Lack::Answered(FixUp::query(Purpose::Capture(client.id), CAPTURE));
     }
     let needs_insert_id = asks && !own.is_on(state.id) && !state.insert_id.is(own);
-    let needs_clear = client.messages.get() == Messages::AskedFor
-        && session.diagnostics() == Diagnostics::None
-        && !session.counts.is_clean(state.id);
+    let needs_clear = match (client.messages.get(), session.diagnostics()) {
+        (asked, Diagnostics::None) => asked.are_asked_for(),
+        (Messages::Shown, Diagnostics::Kept) => true,
+        _ => false,
+    };
+    let needs_clear = needs_clear && !session.counts.is_clean(state.id);
+    // The server knows whether they stay.
+    let tells = matches!(client.messages.get(), Messages::Counted | Messages::Unsure);
+    let set_up = session.kept().filter(|_| tells);
     // What clears messages affects no rows.
     let affected = client.affected.get().or_else(|| {
-        let is_lost = needs_clear && client.asks_link.get() && session.counts.affected() < 0;
+        let is_lost = (needs_clear || set_up.is_some())
+            && client.asks_link.get()
+            && session.counts.affected() < 0;
         is_lost.then_some(session.counts.affected())
     });
     let asked = must_ask(worker, client, own, &state);
-    let needs_more = needs_insert_id || needs_clear || asked.is_some() || affected.is_some();
+    let needs_messages = needs_clear || set_up.is_some();
+    let needs_more = needs_insert_id || needs_messages || asked.is_some() || affected.is_some();
     if state.suits(&session) && !needs_more {
         return Lack::Nothing;
     }
@@ -140,6 +149,9 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
     }
     if needs_clear {
         told.push(FixUp::query(Purpose::Clear, CLEAR));
+    }
+    if let Some(kept) = set_up {
+        told.push(FixUp::own_query(Purpose::Messages, kept.set_up()));
     }
     if let Some(affected) = affected {
         let text = if affected < 0 { ROWS } else { NOTHING };
@@ -211,7 +223,9 @@ pub(crate) fn send_for(client: &Client, link: &Link, fix_up: FixUp) {
     match fix_up.purpose {
         Purpose::Begin => client.session.borrow_mut().tell_begin(),
         // These count rows of their own.
-        Purpose::Clear | Purpose::Nothing => client.session.borrow_mut().counts.lose(link.id),
+        Purpose::Clear | Purpose::Messages | Purpose::Nothing => {
+            client.session.borrow_mut().counts.lose(link.id)
+        }
         _ => {}
     }
     send(link, fix_up);
@@ -235,6 +249,8 @@ pub(crate) fn send(link: &Link, fix_up: FixUp) {
         warnings: 0,
         failed: false,
         refused: None,
+        shown: None,
+        said: Vec::new(),
         failure: None,
         since: crate::clock::now(),
     });
@@ -348,6 +364,8 @@ pub(crate) fn is_done(worker: &Worker, link: &Link, flight: &Flight) -> bool {
             state.inserter = Some(*client);
             true
         }
+        // It makes an error, if that is what its client's messages are.
+        Purpose::Messages => true,
         _ => !flight.failed,
     }
 }

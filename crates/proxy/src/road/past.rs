@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use engine::counts::Asked;
 use engine::insert_id::InsertId;
+use engine::kept::{Format, Shows};
 use engine::session::{Diagnostics, Messages};
 
 use crate::fault::{Fault, Kind};
@@ -16,6 +17,7 @@ use crate::links::{Flight, Link, Purpose};
 use crate::road::admit;
 use crate::road::client::{Client, Turn};
 use crate::road::fixups;
+use crate::road::parting::{self, CHARSET};
 use crate::servers::ServerId;
 use crate::worker::Worker;
 
@@ -23,6 +25,8 @@ use crate::worker::Worker;
 #[derive(Clone, Copy)]
 pub(crate) struct Past {
     pub(crate) messages: Messages,
+    /// Which of them, if that is all.
+    pub(crate) shows: Option<(Shows, Format)>,
     pub(crate) counts: Asked,
     pub(crate) insert_id: bool,
     /// It may get another insert id, of which its old one must be told.
@@ -40,10 +44,9 @@ pub(crate) enum Found {
 
 /// Finds the link that can answer, and gives it to the client.
 pub(crate) fn find(worker: &Rc<Worker>, client: &Rc<Client>, past: Past) -> Found {
-    let is_asked = past.messages == Messages::AskedFor;
-    if is_asked && client.session.borrow().diagnostics() == Diagnostics::Lost {
+    if !find_messages(client, past) {
         return nowhere(
-            "the messages of its last statement were on a link that somebody waited for",
+            "somebody else has its last statements' link, and their messages are not known any more",
         );
     }
     if !find_counts(worker, client, past.counts) {
@@ -55,6 +58,24 @@ pub(crate) fn find(worker: &Rc<Worker>, client: &Rc<Client>, past: Past) -> Foun
     match find_insert_id(worker, client, past.insert_id || past.inserts) {
         Found::Nowhere(_) if !past.insert_id => Found::Here,
         found => found,
+    }
+}
+
+/// Whether the client's link has the messages, or they are kept here and can be put in the answer.
+fn find_messages(client: &Client, past: Past) -> bool {
+    let session = client.session.borrow();
+    match (past.messages, session.diagnostics()) {
+        (Messages::Shown, Diagnostics::Kept) => {
+            let rows = past.shows.zip(session.kept()).and_then(|((shows, format), kept)| {
+                let charset = session.settings.as_ref()?.get(CHARSET)?;
+                kept.rows(shows, format, charset)
+            });
+            *client.shown.borrow_mut() = rows.map(Rc::from);
+            client.shown.borrow().is_some()
+        }
+        (Messages::Diagnosed, Diagnostics::Kept) => false,
+        (asked, Diagnostics::Lost) => !asked.are_asked_for(),
+        _ => true,
     }
 }
 
@@ -84,6 +105,9 @@ fn find_counts(worker: &Rc<Worker>, client: &Rc<Client>, asked: Asked) -> bool {
 pub(crate) fn resume(worker: &Rc<Worker>, client: &Rc<Client>) {
     if client.turn.get() != Turn::Preparation {
         return;
+    }
+    if client.awaits_link.replace(false) {
+        return parting::resume(worker, client);
     }
     if client.asks_insert_id.get() && client.session.borrow().insert_id == InsertId::Lost {
         return admit::refuse_held(worker, client, &insert_id_is_lost());

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use engine::intent::Sets;
 use engine::pin::Pin;
 use engine::session::{Diagnostics, Messages};
-use wire::frame::HEADER;
+use wire::frame::{HEADER, put_packet};
 use wire::passage::{Passage, Until};
 use wire::reply::{Kind as Packet, Step};
 use wire::response::{EOF, EofPacket, OkPacket, Status};
@@ -24,6 +24,7 @@ use crate::road::admit;
 use crate::road::ahead;
 use crate::road::client::Client;
 use crate::road::fixups;
+use crate::road::parting;
 use crate::road::prepared;
 use crate::road::rewrite::{self, Listens};
 use crate::worker::Worker;
@@ -113,6 +114,7 @@ fn follow(
         };
         match flight.follower.advance(&mut bytes[..len], at) {
             Ok(Step::More { from: to }) => {
+                parting::listen(flight, &bytes[from..to]);
                 let client = flight.listener();
                 drop(flights);
                 if let Some(client) = client {
@@ -122,6 +124,10 @@ fn follow(
                 return true;
             }
             Ok(Step::Packet { kind, start, end }) => {
+                if flight.shown.is_some() && flight.follower.is_done() && kind != Packet::Err {
+                    show(flight, bytes, from, start);
+                    from = start;
+                }
                 let new_end = inspect(worker, link, flight, kind, bytes, start..end);
                 bytes.copy_within(end..len, new_end);
                 len -= end - new_end;
@@ -148,14 +154,15 @@ fn follow(
                 (from, at) = (here, here);
             }
             Ok(Step::End { at: end }) => {
-                let flight = flights.pop_front();
+                let mut flight = flights.pop_front();
                 let is_last = flights.is_empty();
                 drop(flights);
                 if is_last && end < len && link.key.get().is_some() {
                     // What comes behind the answer would be taken for that to the next client's statement.
                     link.close();
                 }
-                if let Some(flight) = flight {
+                if let Some(mut flight) = flight.take() {
+                    parting::listen(&mut flight, &bytes[from..end]);
                     settled.extend(finish(worker, link, flight, from..end));
                 }
                 (from, at) = (end, end);
@@ -169,6 +176,9 @@ fn follow(
         }
     }
     // A reply may end exactly where the bytes do.
+    if let Some(flight) = link.flights.borrow_mut().front_mut() {
+        parting::listen(flight, &bytes[from..len]);
+    }
     settled.extend(finish_ended(worker, link, from..len));
     true
 }
@@ -180,6 +190,16 @@ fn finish_ended(worker: &Rc<Worker>, link: &Rc<Link>, tail: Range<usize>) -> Opt
     let flight = if ended { flights.pop_front() } else { None };
     drop(flights);
     finish(worker, link, flight?, tail)
+}
+
+/// Puts the client's own rows into a reply whose last packet begins at `end`; it has been passed on up to `from`.
+fn show(flight: &mut Flight, bytes: &mut [u8], from: usize, end: usize) {
+    let (Some(client), Some(rows)) = (flight.listener(), flight.shown.take()) else { return };
+    let Some(sequence) = bytes.get_mut(end + HEADER - 1) else { return };
+    let mut out = Vec::new();
+    *sequence = rows.iter().fold(*sequence, |sequence, row| put_packet(&mut out, sequence, row));
+    client.write_with_next(&bytes[from..end]);
+    client.write_with_next(&out);
 }
 
 /// The server speaks although nobody asked: it says why it ends the connection.
@@ -356,6 +376,8 @@ fn finish(
     let Some(client) = flight.client.clone() else {
         if flight.purpose.is_fix_up() {
             fixups::finish(worker, link, &flight);
+        } else if let Purpose::Parting(question) = flight.purpose {
+            parting::finish(worker, link, &flight, question);
         } else if let Purpose::Reset(step) = flight.purpose {
             resets::finish(worker, link, step, flight.failed);
         } else {

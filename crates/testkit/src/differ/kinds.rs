@@ -50,14 +50,6 @@ pub(super) const TOPICS: &[&[Topic]] = &[
 pub(super) const UNSETTLED: &[(&str, &str)] = &[
     ("FOUND_ROWS", "refused where neither the reply nor a link tells it"),
     (
-        "SHOW WARNINGS",
-        "refused if the messages were on a link that somebody waited for, or are Flifo's own",
-    ),
-    ("SHOW ERRORS", "see above"),
-    ("SHOW COUNT", "see above"),
-    ("_count", "see above"),
-    ("GET DIAGNOSTICS", "see above"),
-    (
         "collation_database",
         "that of the schema is lost when a link is reset and told its schema again",
     ),

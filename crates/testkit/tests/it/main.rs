@@ -30,6 +30,7 @@ mod shared_blind_spots;
 mod shared_gaps;
 mod shared_hostile;
 mod shared_load;
+mod shared_messages;
 mod shared_past;
 mod shared_pins;
 mod shared_prepared;

@@ -89,16 +89,6 @@ fn messages_are_those_of_the_client() {
 }
 
 #[test]
-fn a_link_that_is_kept_for_messages_goes_to_who_waits() {
-    let (shared, mut one, _other) = pair("past_yield");
-    fails(&mut one, "SELECT nothing");
-    assert!(shared.is_free(), "it is taken back");
-    assert_eq!(fails(&mut one, "SHOW WARNINGS"), 1105, "and this is said, not guessed");
-    ok(&mut one, "SELECT COUNT(*) FROM t");
-    assert_eq!(ok(&mut one, "SHOW WARNINGS"), "");
-}
-
-#[test]
 fn counts_are_those_of_the_client_or_unknown() {
     let (shared, mut one, mut other) = pair("past_counts");
     assert_eq!(ok(&mut other, "SELECT ROW_COUNT(), FOUND_ROWS()"), "0 0");

@@ -1,0 +1,81 @@
+//! What a statement does with the messages of those before it: the server clears them before it runs one that uses a
+//! table. Whether one does is not always in its text.
+
+use super::{Reader, Verb, is_one_of};
+use crate::pin::Pin;
+use crate::session::Messages;
+
+impl Reader<'_> {
+    /// A statement begins with this word.
+    pub(super) fn begin_messages(&mut self, word: &[u8]) {
+        if !uses_no_table(word) {
+            self.doubt_messages();
+        } else if self.statements == 1 && self.found.messages == Messages::Unsure {
+            self.found.messages = Messages::Stay;
+        }
+    }
+
+    /// It goes on with this word, which is in capitals.
+    pub(super) fn word_of_messages(&mut self, name: &[u8]) {
+        match (self.verb, name) {
+            // Also between the arguments of a function.
+            (_, b"FROM" | b"INTO" | b"TABLE") if self.depth > 0 || name != b"FROM" => {
+                self.doubt_messages();
+            }
+            (_, b"NEXTVAL" | b"LASTVAL" | b"SETVAL" | b"VALUE") => self.doubt_messages(),
+            _ => {}
+        }
+        match (self.verb, name) {
+            // Not in a routine's body, which is only defined.
+            (Verb::Define, b"TABLE" | b"VIEW")
+                if self.depth == 0 && self.found.pin != Some(Pin::Unreadable) =>
+            {
+                self.clear_messages();
+            }
+            (Verb::Show, b"TABLE" | b"TABLES" | b"COLUMNS" | b"VARIABLES" | b"STATUS") => {
+                self.clear_messages();
+            }
+            _ => {}
+        }
+    }
+
+    /// The statement uses a table: the messages of those before it go.
+    pub(super) fn clear_messages(&mut self) {
+        let is_behind = self.found.messages.are_asked_for() && self.is_behind;
+        if self.found.messages != Messages::Shown && !is_behind {
+            self.found.messages = Messages::Go;
+        }
+    }
+
+    /// What asks for the messages of this very text asks for nothing of the past.
+    pub(super) fn ask_for_messages(&mut self, how: Messages) {
+        if self.found.messages != Messages::Go {
+            self.found.messages = if self.is_behind { Messages::Diagnosed } else { how };
+        }
+    }
+
+    /// A statement that may use a table begins, or a part of one.
+    pub(super) fn doubt_messages(&mut self) {
+        if self.found.messages == Messages::Stay {
+            self.found.messages = Messages::Unsure;
+        }
+    }
+}
+
+/// Whether a statement that begins so uses no table unless it says `FROM`, `INTO` or `TABLE`.
+fn uses_no_table(word: &[u8]) -> bool {
+    const VERBS: [&str; 11] = [
+        "SELECT",
+        "DO",
+        "SET",
+        "USE",
+        "BEGIN",
+        "START",
+        "COMMIT",
+        "ROLLBACK",
+        "SAVEPOINT",
+        "RELEASE",
+        "KILL",
+    ];
+    is_one_of(word, &VERBS)
+}

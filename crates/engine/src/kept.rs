@@ -1,0 +1,333 @@
+//! The messages of a session whose link has gone to somebody else: what `SHOW WARNINGS` and its kin are answered from.
+//!
+//! The link is asked before it is taken. The rows are as the server has sent them; another link sends what stands around
+//! them. Of how many there are, another link can be told. Invariant: what is kept of one session is bounded.
+
+mod get;
+
+use wire::bytes::Write;
+use wire::lex::{Dialect, Lexer, Token};
+use wire::rows::Row;
+
+/// Bytes of messages that one session may keep.
+pub const BYTES_MAX: usize = 16 << 10;
+
+/// Another link is told so many warnings at most.
+const COUNT_MAX: u64 = u16::MAX as u64;
+
+/// One row of `SHOW WARNINGS`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Message {
+    level: Box<[u8]>,
+    code: u32,
+    text: Box<[u8]>,
+    /// Its SQLSTATE, and the row of the statement that it is about, where the server can be asked for them.
+    state: Option<([u8; 5], u64)>,
+}
+
+impl Message {
+    fn read(row: &Row) -> Option<Self> {
+        let [Some(level), Some(code), Some(text)] = &row[..] else { return None };
+        let code = std::str::from_utf8(code).ok()?.parse().ok()?;
+        Some(Self { level: level[..].into(), code, text: text[..].into(), state: None })
+    }
+
+    fn is_error(&self) -> bool {
+        *self.level == *b"Error"
+    }
+
+    const fn bytes(&self) -> usize {
+        size_of::<Self>() + self.level.len() + self.text.len()
+    }
+}
+
+/// The messages of one session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    messages: Vec<Message>,
+    /// How many there have been, of which the server may have kept less.
+    warnings: u64,
+    errors: u64,
+    /// The character set of their texts.
+    charset: Box<[u8]>,
+}
+
+/// Asks for the numbers that [`Kept::read`] wants, and for the rows found, which asking changes.
+pub const NUMBERS: &str = "SELECT FOUND_ROWS(), @@warning_count, @@error_count";
+
+pub const MESSAGES: &str = "SHOW WARNINGS";
+
+/// Asks MariaDB for what `SHOW WARNINGS` leaves out. It has to be asked last: it may fail.
+pub const STATES: &str = "BEGIN NOT ATOMIC \
+    DECLARE n, i, r INT DEFAULT 0; DECLARE s CHAR(5); DECLARE a TEXT DEFAULT ''; \
+    GET DIAGNOSTICS n = NUMBER; \
+    WHILE i < n DO \
+    SET i = i + 1; \
+    GET DIAGNOSTICS CONDITION i s = RETURNED_SQLSTATE, r = ROW_NUMBER; \
+    SET a = CONCAT(a, s, r, ' '); \
+    END WHILE; \
+    SELECT a; END";
+
+impl Kept {
+    /// What a link has answered to [`NUMBERS`], without the rows found, and to [`MESSAGES`] and [`STATES`].
+    /// `None`: it makes no sense, there is no room for so much, or no other link could be told of it.
+    pub fn read(
+        (warnings, errors): (u64, u64),
+        messages: &[Row],
+        states: &[Row],
+        charset: &[u8],
+    ) -> Option<Box<Self>> {
+        let mut messages: Vec<_> = messages.iter().map(Message::read).collect::<Option<_>>()?;
+        let states = states.first().and_then(|row| row.first()?.as_deref());
+        for (message, state) in messages.iter_mut().zip(states.into_iter().flat_map(split)) {
+            message.state = read_state(state);
+        }
+        let bytes: usize = messages.iter().map(Message::bytes).sum();
+        let can_be_told = errors <= 1 && errors <= warnings && warnings <= COUNT_MAX;
+        let kept = Self { messages, warnings, errors, charset: charset.into() };
+        (bytes <= BYTES_MAX && can_be_told).then(|| Box::new(kept))
+    }
+
+    /// An error that no server has sent.
+    pub fn error(code: u16, state: [u8; 5], text: &[u8], charset: &[u8]) -> Box<Self> {
+        let text = text.get(..text.len().min(BYTES_MAX / 2)).unwrap_or_default().into();
+        let (level, state) = ((*b"Error").into(), Some((state, 0)));
+        let message = Message { level, code: code.into(), text, state };
+        Box::new(Self { messages: vec![message], warnings: 1, errors: 1, charset: charset.into() })
+    }
+
+    pub const fn is_empty(&self) -> bool {
+        self.warnings == 0
+    }
+
+    /// The message in the character set of the server's own words, if it is known in that.
+    fn words<'a>(&self, message: &'a Message) -> Option<&'a [u8]> {
+        let is_utf8 = matches!(&*self.charset, b"utf8mb4" | b"utf8mb3" | b"utf8");
+        (is_utf8 || message.text.is_ascii()).then_some(&*message.text)
+    }
+
+    /// The statement that sets user variables to what this `GET DIAGNOSTICS` would; `None`: that is not known.
+    /// `kept`: the messages, if there are any; `affected`: what `ROW_COUNT()` is.
+    pub fn get(
+        kept: Option<&Self>,
+        affected: i64,
+        text: &[u8],
+        dialect: Dialect,
+    ) -> Option<Vec<u8>> {
+        get::rewrite(kept, affected, text, dialect)
+    }
+
+    /// The rows that a statement asks for, as packets hold them. `None`: they have another character set by now.
+    pub fn rows(&self, shows: Shows, format: Format, charset: &[u8]) -> Option<Vec<Vec<u8>>> {
+        let is_ascii = self.messages.iter().all(|message| message.text.is_ascii());
+        if *self.charset != *charset && !is_ascii {
+            return None;
+        }
+        let wanted = self.messages.iter().filter(|it| !shows.errors_only || it.is_error());
+        Some(wanted.skip(shows.skip).take(shows.take).map(|it| format.row(it)).collect())
+    }
+
+    /// A statement that leaves as many warnings and errors on a link.
+    pub fn set_up(&self) -> String {
+        // Each of these makes one, and is evaluated each time.
+        let warnings = format!("BENCHMARK({}, 'x' + 0)", self.warnings - self.errors);
+        let error = "(SELECT 1 UNION SELECT 2)";
+        match (self.warnings - self.errors, self.errors) {
+            (_, 0) => format!("DO {warnings}"),
+            (0, _) => format!("DO {error}"),
+            _ => format!("DO {warnings}, {error}"),
+        }
+    }
+}
+
+/// A string in the character set of the server's own words, whatever the connection's is.
+fn literal(text: &[u8]) -> String {
+    if text.is_empty() {
+        return "_utf8mb3 ''".to_owned();
+    }
+    let hex: String = text.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("_utf8mb3 0x{hex}")
+}
+
+fn split(states: &[u8]) -> impl Iterator<Item = &[u8]> {
+    states.split(|byte| *byte == b' ')
+}
+
+fn read_state(state: &[u8]) -> Option<([u8; 5], u64)> {
+    let (state, row) = state.split_first_chunk()?;
+    Some((*state, std::str::from_utf8(row).ok()?.parse().ok()?))
+}
+
+/// How rows are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Text,
+    /// To who has prepared the statement.
+    Binary,
+}
+
+impl Format {
+    fn row(self, message: &Message) -> Vec<u8> {
+        let mut row = Vec::new();
+        match self {
+            Self::Text => {
+                row.put_lenenc_bytes(&message.level);
+                row.put_lenenc_bytes(message.code.to_string().as_bytes());
+            }
+            Self::Binary => {
+                // None of three columns is NULL.
+                row.extend_from_slice(&[0, 0]);
+                row.put_lenenc_bytes(&message.level);
+                row.extend_from_slice(&message.code.to_le_bytes());
+            }
+        }
+        row.put_lenenc_bytes(&message.text);
+        row
+    }
+}
+
+/// Which messages a `SHOW WARNINGS` or `SHOW ERRORS` is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shows {
+    errors_only: bool,
+    skip: usize,
+    take: usize,
+}
+
+impl Shows {
+    /// `None`: it is neither, or more than that.
+    pub fn read(text: &[u8], dialect: Dialect) -> Option<Self> {
+        let mut lexer = Lexer::new(text, dialect);
+        if !lexer.next()?.is_word("SHOW") {
+            return None;
+        }
+        let what = lexer.next()?;
+        let errors_only = what.is_word("ERRORS");
+        if !errors_only && !what.is_word("WARNINGS") {
+            return None;
+        }
+        let mut shows = Self { errors_only, skip: 0, take: usize::MAX };
+        let mut next = lexer.next();
+        if next.is_some_and(|token| token.is_word("LIMIT")) {
+            shows.take = number(lexer.next())?;
+            next = lexer.next();
+            match next {
+                Some(Token::Symbol(b',')) => {
+                    (shows.skip, shows.take) = (shows.take, number(lexer.next())?);
+                    next = lexer.next();
+                }
+                Some(token) if token.is_word("OFFSET") => {
+                    shows.skip = number(lexer.next())?;
+                    next = lexer.next();
+                }
+                _ => {}
+            }
+        }
+        if next == Some(Token::Symbol(b';')) {
+            next = lexer.next();
+        }
+        (next.is_none() && !lexer.saw_executable_comment()).then_some(shows)
+    }
+}
+
+fn number(token: Option<Token<'_>>) -> Option<usize> {
+    let Some(Token::Number(digits)) = token else { return None };
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(values: &[&str]) -> Row {
+        values.iter().map(|value| Some(value.as_bytes().to_vec())).collect()
+    }
+
+    fn two() -> Box<Kept> {
+        let rows = [row(&["Note", "1051", "Unknown table"]), row(&["Error", "1064", "Syntax"])];
+        let states = [row(&["42S020 420001 "])];
+        Kept::read((2, 1), &rows, &states, b"utf8mb4").expect("room")
+    }
+
+    fn shows(text: &str) -> Option<Shows> {
+        Shows::read(text.as_bytes(), Dialect::default())
+    }
+
+    #[test]
+    fn rows_are_sent_as_they_came() {
+        let kept = two();
+        let rows = |text| {
+            let shows = shows(text).expect(text);
+            kept.rows(shows, Format::Text, b"utf8mb4").expect("the same character set")
+        };
+        let note = b"\x04Note\x041051\x0dUnknown table".to_vec();
+        let error = b"\x05Error\x041064\x06Syntax".to_vec();
+        assert_eq!(rows("SHOW WARNINGS"), [note.clone(), error.clone()]);
+        assert_eq!(rows("show errors;"), [error.clone()]);
+        assert_eq!(rows("SHOW WARNINGS LIMIT 1"), [note]);
+        assert_eq!(rows("SHOW WARNINGS LIMIT 1, 5"), [error.clone()]);
+        assert_eq!(rows("SHOW WARNINGS LIMIT 5 OFFSET 1"), [error]);
+        assert!(rows("SHOW ERRORS LIMIT 0").is_empty());
+        let binary = kept.rows(shows("SHOW ERRORS").unwrap(), Format::Binary, b"latin1");
+        assert_eq!(binary, Some(vec![b"\0\0\x05Error\x28\x04\0\0\x06Syntax".to_vec()]));
+        for text in ["SHOW WARNINGS LIMIT ?", "SHOW WARNINGS; DO 1", "SHOW /*!1 WARNINGS */"] {
+            assert_eq!(shows(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_another_character_set_would_write_otherwise_is_not_sent() {
+        let kept = Kept::error(1054, *b"42S22", "Spalte 'ä'".as_bytes(), b"utf8mb4");
+        let all = shows("SHOW WARNINGS").unwrap();
+        assert!(kept.rows(all, Format::Text, b"utf8mb4").is_some());
+        assert!(kept.rows(all, Format::Text, b"latin1").is_none());
+    }
+
+    #[test]
+    fn a_link_is_told_how_many_there_are() {
+        assert_eq!(two().set_up(), "DO BENCHMARK(1, 'x' + 0), (SELECT 1 UNION SELECT 2)");
+        let error = Kept::error(1, *b"HY000", b"", b"");
+        assert_eq!(error.set_up(), "DO (SELECT 1 UNION SELECT 2)");
+        let many = Kept::read((70, 0), &[], &[], b"").unwrap();
+        assert_eq!(many.set_up(), "DO BENCHMARK(70, 'x' + 0)");
+    }
+
+    #[test]
+    fn there_is_an_end_to_what_is_kept() {
+        let long = "x".repeat(BYTES_MAX);
+        assert!(Kept::read((1, 1), &[row(&["Error", "1", &long])], &[], b"").is_none());
+        assert!(Kept::read((2, 2), &[], &[], b"").is_none(), "two errors cannot be told");
+        assert!(Kept::read((1, 0), &[row(&["Error", "x", ""])], &[], b"").is_none());
+    }
+
+    #[test]
+    fn diagnostics_become_literals() {
+        let kept = two();
+        let get = |text: &str| {
+            Kept::get(Some(&kept), 7, text.as_bytes(), Dialect::default())
+                .map(|text| String::from_utf8(text).unwrap())
+        };
+        assert_eq!(
+            get("GET DIAGNOSTICS @n = NUMBER, @`r` = ROW_COUNT").unwrap(),
+            "SET @n = CAST(2 AS UNSIGNED), @`r` = 7"
+        );
+        assert_eq!(
+            get("get current diagnostics condition 2 @m=message_text,@s=RETURNED_SQLSTATE,\
+                 @e=MYSQL_ERRNO, @l = ROW_NUMBER;")
+            .unwrap(),
+            "SET @m = _utf8mb3 0x53796e746178, @s = _utf8mb3 0x3432303030, \
+             @e = CAST(1064 AS UNSIGNED), @l = CAST(1 AS UNSIGNED)"
+        );
+        for text in [
+            "GET DIAGNOSTICS CONDITION 3 @m = MESSAGE_TEXT",
+            "GET DIAGNOSTICS CONDITION @n @m = MESSAGE_TEXT",
+            "GET DIAGNOSTICS CONDITION 1 @m = CLASS_ORIGIN",
+            "GET DIAGNOSTICS @n = NUMBER; SELECT @n",
+            "GET DIAGNOSTICS",
+        ] {
+            assert_eq!(get(text), None, "{text}");
+        }
+        let none = Kept::get(None, -1, b"GET DIAGNOSTICS @n = NUMBER", Dialect::default());
+        assert_eq!(none.as_deref(), Some(&b"SET @n = CAST(0 AS UNSIGNED)"[..]));
+    }
+}

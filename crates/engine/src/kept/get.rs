@@ -1,0 +1,74 @@
+//! `GET DIAGNOSTICS` where no link has what it asks for: a `SET` of the same user variables to what is known.
+
+use wire::lex::{Dialect, Lexer, Token};
+
+use super::{Kept, Message, literal};
+
+/// What the statement asks about.
+enum About<'a> {
+    Statement { number: usize, affected: i64 },
+    Condition(&'a Kept, &'a Message),
+}
+
+pub(super) fn rewrite(
+    kept: Option<&Kept>,
+    affected: i64,
+    text: &[u8],
+    dialect: Dialect,
+) -> Option<Vec<u8>> {
+    let mut lexer = Lexer::new(text, dialect);
+    let mut next = || lexer.next().map(|token| (token, lexer.span()));
+    let mut token = next().filter(|(token, _)| token.is_word("GET")).and_then(|_| next())?;
+    if token.0.is_word("CURRENT") {
+        token = next()?;
+    }
+    if !token.0.is_word("DIAGNOSTICS") {
+        return None;
+    }
+    token = next()?;
+    let about = if token.0.is_word("CONDITION") {
+        let Token::Number(number) = next()?.0 else { return None };
+        let number: usize = std::str::from_utf8(number).ok()?.parse().ok()?;
+        token = next()?;
+        let kept = kept?;
+        About::Condition(kept, kept.messages.get(number.checked_sub(1)?)?)
+    } else {
+        let number = kept.map_or(0, |kept| kept.messages.len());
+        About::Statement { number, affected }
+    };
+    let mut out = b"SET ".to_vec();
+    loop {
+        let (Token::UserVariable(_), (start, end)) = token else { return None };
+        let (Some((Token::Symbol(b'='), _)), Some((Token::Word(item), _))) = (next(), next())
+        else {
+            return None;
+        };
+        out.extend_from_slice(&text[start..end]);
+        out.extend_from_slice(b" = ");
+        out.extend_from_slice(about.value(item)?.as_bytes());
+        match next() {
+            None => break,
+            Some((Token::Symbol(b','), _)) => out.extend_from_slice(b", "),
+            Some((Token::Symbol(b';'), _)) if next().is_none() => break,
+            Some(_) => return None,
+        }
+        token = next()?;
+    }
+    (!lexer.saw_executable_comment()).then_some(out)
+}
+
+impl About<'_> {
+    fn value(&self, item: &[u8]) -> Option<String> {
+        let is = |name: &str| item.eq_ignore_ascii_case(name.as_bytes());
+        let unsigned = |number: u64| format!("CAST({number} AS UNSIGNED)");
+        Some(match self {
+            Self::Statement { number, .. } if is("NUMBER") => unsigned(*number as u64),
+            Self::Statement { affected, .. } if is("ROW_COUNT") => affected.to_string(),
+            Self::Condition(_, message) if is("MYSQL_ERRNO") => unsigned(message.code.into()),
+            Self::Condition(_, message) if is("RETURNED_SQLSTATE") => literal(&message.state?.0),
+            Self::Condition(_, message) if is("ROW_NUMBER") => unsigned(message.state?.1),
+            Self::Condition(kept, message) if is("MESSAGE_TEXT") => literal(kept.words(message)?),
+            _ => return None,
+        })
+    }
+}

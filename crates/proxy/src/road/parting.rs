@@ -1,0 +1,162 @@
+//! What a link is asked before it is taken from the client whose messages it has. The client's next command waits until
+//! the link has answered.
+//!
+//! Invariant: a link goes to somebody else only if all that it alone knows of its client is known here; otherwise its
+//! client keeps it, with a pin.
+
+use std::rc::Rc;
+
+use engine::kept::{Kept, MESSAGES, NUMBERS, STATES};
+use engine::pin::Pin;
+use engine::session::{Diagnostics, Messages};
+use wire::command::Command;
+use wire::rows;
+
+use crate::fault::Fault;
+use crate::links::{Flight, Link, Purpose};
+use crate::road::admit;
+use crate::road::client::{Client, Turn};
+use crate::road::commands;
+use crate::road::fixups::{self, FixUp};
+use crate::worker::{Mail, Worker};
+
+/// The questions, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Question {
+    Numbers,
+    Messages,
+    /// Only MariaDB understands it; nothing else depends on it.
+    States,
+}
+
+/// What a link has answered so far.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    numbers: Vec<rows::Row>,
+    messages: Vec<rows::Row>,
+    states: Vec<rows::Row>,
+    failed: bool,
+    /// How many rows its client has found is known to the link alone.
+    tells_found: bool,
+}
+
+/// What messages are written in.
+pub(crate) const CHARSET: &str = "character_set_results";
+
+/// More than this is not read of an answer.
+const ANSWER_MAX: usize = 64 << 10;
+
+/// Asks a link on which nothing runs, and whose client has nothing on it but messages.
+pub(crate) fn begin(client: &Client, link: &Link) {
+    let tells_found = client.session.borrow().counts.are_found_on(link.id);
+    link.parting.replace(Some(Answers { tells_found, ..Answers::default() }));
+    link.in_one_write(|| {
+        for (question, text) in [
+            (Question::Numbers, NUMBERS),
+            (Question::Messages, MESSAGES),
+            (Question::States, STATES),
+        ] {
+            let (purpose, command) = (Purpose::Parting(question), Command::Query);
+            fixups::send(link, FixUp { purpose, command, body: text.as_bytes().into() });
+        }
+    });
+    // The questions count rows of their own.
+    client.session.borrow_mut().counts.lose(link.id);
+}
+
+/// Whether this client's link is being asked: its command has to wait.
+pub(crate) fn is_asked(client: &Client) -> bool {
+    client.is_pooled() && client.link().is_some_and(|link| link.parting.borrow().is_some())
+}
+
+/// Asks the client's link whether it still has the messages that it was told. False: it was told none.
+pub(crate) fn begin_for(client: &Client, messages: Messages) -> bool {
+    let is_marked = client.session.borrow().diagnostics() == Diagnostics::Marked;
+    let link = client.link().filter(|_| is_marked && messages.are_asked_for());
+    link.inspect(|link| begin(client, link)).is_some()
+}
+
+/// Part of an answer, of which the follower needs no more.
+pub(crate) fn listen(flight: &mut Flight, bytes: &[u8]) {
+    if let Purpose::Parting(_) = flight.purpose {
+        flight.said.extend_from_slice(bytes);
+        // Cut off, it cannot be read.
+        flight.said.truncate(ANSWER_MAX);
+    }
+}
+
+/// A question has been answered.
+pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight, question: Question) {
+    let rows = rows::read(&flight.said);
+    if let Some(answers) = &mut *link.parting.borrow_mut() {
+        answers.failed |= rows.is_none() && question != Question::States;
+        let rows = rows.unwrap_or_default();
+        match question {
+            Question::Numbers => answers.numbers = rows,
+            Question::Messages => answers.messages = rows,
+            Question::States => answers.states = rows,
+        }
+    }
+    if question != Question::States {
+        return;
+    }
+    let answers = link.parting.take().unwrap_or_default();
+    let Some(client) = link.holder.borrow().clone() else { return };
+    if learn(&client, link, &answers).is_none() {
+        client.session.borrow_mut().lose_mark();
+        worker.pin(&client, Pin::Diagnostics);
+    }
+    // A client that was asked for its own sake may keep the link for another reason.
+    if client.session.borrow().can_do_without() {
+        admit::yield_link(&client, link);
+        link.release();
+        admit::give_back(worker, link);
+    }
+    if client.turn.get() == Turn::Preparation {
+        worker.shared.mail(worker.index, Mail::Resume(client.id));
+    }
+}
+
+/// `None`: not all of it is known.
+fn learn(client: &Client, link: &Link, answers: &Answers) -> Option<()> {
+    let number = |at: usize| -> Option<u64> {
+        let value = answers.numbers.first()?.get(at)?.as_deref()?;
+        std::str::from_utf8(value).ok()?.parse().ok()
+    };
+    let mut session = client.session.borrow_mut();
+    if answers.tells_found {
+        session.counts.tell_found(number(0)?);
+    }
+    if answers.failed {
+        return None;
+    }
+    let (warnings, errors) = (number(1)?, number(2)?);
+    match session.diagnostics() {
+        Diagnostics::Marked => session.resolve_messages(warnings),
+        Diagnostics::OnLink => {
+            let state = link.state.borrow();
+            let charset = state.settings().get(CHARSET).unwrap_or_default();
+            let numbers = (warnings, errors);
+            let kept = Kept::read(numbers, &answers.messages, &answers.states, charset)?;
+            session.keep_messages(kept);
+        }
+        Diagnostics::None | Diagnostics::Kept | Diagnostics::Lost => {}
+    }
+    Some(())
+}
+
+/// The client's last message is this error, of which no server knows.
+pub(crate) fn keep_fault(client: &Client, fault: &Fault) {
+    let (code, state) = fault.code();
+    let mut session = client.session.borrow_mut();
+    let charset = session.settings.as_ref().and_then(|settings| settings.get(CHARSET));
+    let kept = Kept::error(code, state, fault.message.as_bytes(), charset.unwrap_or_default());
+    session.keep_messages(kept);
+}
+
+/// A client's command goes on that has waited for its link's answers.
+pub(crate) fn resume(worker: &Rc<Worker>, client: &Rc<Client>) {
+    let (mut held, upload) = (client.held.take(), client.upload.take());
+    commands::handle(worker, client, &mut held, upload);
+    worker.buffers.forget(held);
+}

@@ -1,0 +1,165 @@
+//! Messages of clients whose link has gone to somebody else: they are told what they would be told on a connection of
+//! their own, in the text protocol and in that of prepared statements.
+
+use testkit::client::Client;
+use testkit::fake_client::FakeClient;
+
+use crate::shared::{Shared, USER, fails, ok, server};
+
+/// Runs these on a connection to the server, and through Flifo, where somebody else takes the link before each and
+/// leaves messages of his own. The answers must be the same.
+#[track_caller]
+fn same(shared: &Shared, texts: &[&str]) {
+    let (mut direct, mut one) = (shared.direct(), shared.client());
+    for text in texts {
+        disturb(shared);
+        assert_eq!(answer(&mut one, text), answer(&mut direct, text), "{text} of {texts:?}");
+    }
+}
+
+fn answer(client: &mut Client, text: &str) -> Result<Vec<Vec<String>>, String> {
+    client.query(text).map_err(|error| error.to_string())
+}
+
+fn disturb(shared: &Shared) {
+    let mut other = shared.client();
+    ok(&mut other, "SELECT 'zzz' + 0, 'yyy' + 0");
+    assert_eq!(fails(&mut other, "SELECT absent"), 1054);
+}
+
+fn shared(schema: &str) -> Shared {
+    let shared = Shared::start(schema);
+    ok(&mut shared.direct(), "CREATE TABLE t (a INT AUTO_INCREMENT PRIMARY KEY, b INT)");
+    shared
+}
+
+#[test]
+fn messages_outlive_their_link() {
+    let shared = shared("messages_kept");
+    same(&shared, &["SELECT 'x' + 0", "SHOW WARNINGS", "SHOW ERRORS", "SELECT 1", "SHOW WARNINGS"]);
+    same(&shared, &["SELECT nothing", "SHOW WARNINGS", "SHOW ERRORS", "BEGIN", "SHOW WARNINGS"]);
+    let three = "SELECT 'x' + 0, 'y' + 0, 'z' + 1";
+    same(&shared, &[three, "SHOW WARNINGS LIMIT 1", "SHOW WARNINGS LIMIT 1, 5", "SHOW ERRORS"]);
+    same(&shared, &["DROP TABLE IF EXISTS absent", "SHOW WARNINGS", "SELECT @@warning_count"]);
+    same(&shared, &["SELECT nothing", "SELECT COUNT(*) FROM t", "SHOW WARNINGS"]);
+    assert_eq!(shared.end()("links_opened"), 1, "nobody has kept it");
+}
+
+#[test]
+fn messages_are_counted_when_their_link_is_gone() {
+    let shared = shared("messages_counted");
+    let counts = "SELECT @@warning_count, @@session.error_count + 1";
+    same(&shared, &["SELECT 'x' + 0, 'y' + 0", "SHOW COUNT(*) WARNINGS", counts, "SHOW WARNINGS"]);
+    same(&shared, &["SELECT nothing", "SHOW COUNT(*) ERRORS", counts, "SHOW COUNT(*) WARNINGS"]);
+    same(&shared, &["SET max_error_count = 1", "SELECT 'x' + 0, 'y' + 0", "SHOW WARNINGS", counts]);
+    same(&shared, &["SELECT nothing", "SELECT @@warning_count FROM t LIMIT 1", counts]);
+}
+
+#[test]
+fn what_may_clear_messages_is_asked_whether_it_has() {
+    let shared = shared("messages_marked");
+    for text in [
+        "FLUSH STATUS",
+        "SHOW GRANTS",
+        "SELECT EXTRACT(DAY FROM '2020-01-01'), ROW_COUNT()",
+        "SELECT (SELECT MAX(a) FROM t)",
+        "SHOW TABLES",
+    ] {
+        same(&shared, &["SELECT 'x' + 0", text, "SHOW WARNINGS", "SELECT @@warning_count"]);
+    }
+    // In a transaction the link stays, with what it was told.
+    let mut one = shared.client();
+    ok(&mut one, "SELECT 'x' + 0");
+    disturb(&shared);
+    ok(&mut one, "BEGIN");
+    ok(&mut one, "SELECT EXTRACT(DAY FROM '2020-01-01')");
+    let warning = "Warning 1292 Truncated incorrect DOUBLE value: 'x'";
+    assert_eq!(ok(&mut one, "SHOW WARNINGS"), warning);
+}
+
+#[test]
+fn diagnostics_are_told_when_their_link_is_gone() {
+    let shared = shared("messages_diagnosed");
+    let get = "GET DIAGNOSTICS CONDITION 1 @a = RETURNED_SQLSTATE, @b = MESSAGE_TEXT, \
+               @c = MYSQL_ERRNO";
+    let get_all = "GET DIAGNOSTICS @a = NUMBER, @b = ROW_COUNT";
+    let look = "SELECT @a, @b, @c, COLLATION(@b)";
+    for before in [
+        &["SELECT nothing"][..],
+        &["SELECT 'x' + 0, 'y' + 0"],
+        &["SELECT '\u{e4}' + 0"],
+        &["INSERT INTO t (b) VALUES (1), ('x')"],
+        &["INSERT INTO t (b) VALUES (1), (2)"],
+    ] {
+        for get in [get, get_all] {
+            if get == get_all || before[0].starts_with("SELECT") {
+                let (mut direct, mut one) = (shared.direct(), shared.client());
+                for text in before {
+                    assert_eq!(answer(&mut one, text), answer(&mut direct, text), "{text}");
+                    disturb(&shared);
+                }
+                // From here on it keeps the link.
+                for text in [get, look, "SHOW WARNINGS", "SELECT @@warning_count"] {
+                    assert_eq!(answer(&mut one, text), answer(&mut direct, text), "{before:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_flifo_itself_has_refused_is_shown() {
+    let shared = Shared::start_with("messages_own", "pins = \"refuse\"");
+    let mut one = shared.client();
+    assert_eq!(fails(&mut one, "SELECT @x"), 1290);
+    assert!(ok(&mut one, "SHOW WARNINGS").starts_with("Error 1290 Flifo did not run this"));
+    disturb(&shared);
+    assert!(ok(&mut one, "SHOW ERRORS").contains("reason: user_variable"));
+    assert_eq!(ok(&mut one, "SELECT @@error_count, @@warning_count"), "1 1");
+    assert_eq!(ok(&mut one, "SHOW COUNT(*) ERRORS"), "1");
+}
+
+#[test]
+fn prepared_statements_show_messages_as_well() {
+    let shared = shared("messages_prepared");
+    let login = |port| -> FakeClient {
+        let mut client = FakeClient::login(port, USER, server().password()).expect("a login");
+        client.query("USE messages_prepared").expect("the schema");
+        client
+    };
+    let answers = |port| -> Vec<Vec<Vec<u8>>> {
+        let mut client = login(port);
+        let texts = ["SHOW WARNINGS", "SHOW ERRORS", "SELECT @@warning_count, @@error_count"];
+        let ids = texts.map(|text| client.prepare(text).expect("prepared"));
+        let mut answers = Vec::new();
+        for cause in ["SELECT 'x' + 0, 'y' + 0", "SELECT nothing"] {
+            let _ = client.query(cause);
+            for id in ids {
+                disturb(&shared);
+                let execute = [&[0x17][..], &id.to_le_bytes(), b"\0\x01\0\0\0"].concat();
+                client.send_packet(0, &execute);
+                let mut packets = Vec::new();
+                while packets.last().is_none_or(|it: &Vec<u8>| it[0] != 0xfe) {
+                    packets.push(client.read_payload().expect("a packet"));
+                }
+                answers.push(packets);
+            }
+        }
+        answers
+    };
+    assert_eq!(answers(shared.flifo.port()), answers(server().port()));
+}
+
+#[test]
+fn more_messages_than_can_be_kept_keep_the_link() {
+    let shared = shared("messages_many");
+    let mut one = shared.client();
+    // A note says what becomes of the statement.
+    ok(&mut one, &format!("EXPLAIN EXTENDED SELECT '{}'", "x".repeat(20_000)));
+    assert!(!shared.is_free(), "there is no room for them");
+    let shown = ok(&mut one, "SHOW WARNINGS");
+    assert!(shown.starts_with("Note 1003 ") && shown.len() > 20_000, "{}", shown.len());
+    drop(one);
+    assert!(shared.is_free());
+    assert_eq!(shared.end()("pins.diagnostics"), 1);
+}

@@ -1,0 +1,79 @@
+//! Reads small replies as a whole: the rows of a question of one's own, in the text protocol.
+
+use crate::bytes::Reader;
+use crate::frame::{HEADER, Header};
+use crate::response::EOF;
+
+/// Values in the order of their columns; `None` stands for NULL.
+pub type Row = Vec<Option<Vec<u8>>>;
+
+/// The rows of the first result of a reply, all of whose packets are there. `None`: it has none, or is malformed.
+pub fn read(reply: &[u8]) -> Option<Vec<Row>> {
+    let mut packets = Packets(reply);
+    let columns = usize::from(*packets.next()?.first()?);
+    if columns == 0 || columns > 250 {
+        return None;
+    }
+    packets.by_ref().take(columns).count();
+    let mut rows = Vec::new();
+    for (at, packet) in packets.enumerate() {
+        match packet.first()? {
+            // Between columns and rows, or behind rows.
+            &EOF if at == 0 && packet.len() < 6 => {}
+            &EOF => return Some(rows),
+            _ => rows.push(read_row(packet, columns)?),
+        }
+    }
+    // The EOF packet behind the columns was the last one: there are no rows.
+    rows.is_empty().then_some(rows)
+}
+
+fn read_row(packet: &[u8], columns: usize) -> Option<Row> {
+    const NULL: u8 = 0xfb;
+    let mut reader = Reader::new(packet);
+    let mut value = || match reader.rest().first()? {
+        &NULL => reader.u8("NULL").ok().map(|_| None),
+        _ => reader.lenenc_bytes("value").ok().map(|value| Some(value.to_vec())),
+    };
+    (0..columns).map(|_| value()).collect()
+}
+
+/// Payloads, one after the other.
+struct Packets<'a>(&'a [u8]);
+
+impl<'a> Iterator for Packets<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let header = Header::peek(self.0)?;
+        let (packet, rest) = self.0.split_at_checked(HEADER + header.len)?;
+        self.0 = rest;
+        Some(&packet[HEADER..])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::put_packet;
+
+    fn reply(payloads: &[&[u8]]) -> Vec<u8> {
+        let mut out = Vec::new();
+        payloads.iter().fold(1, |sequence, payload| put_packet(&mut out, sequence, payload));
+        out
+    }
+
+    #[test]
+    fn rows_are_read_with_and_without_packets_between() {
+        let row = Some(vec![vec![Some(b"a".to_vec()), None]]);
+        let (a, eof, ok) = (&b"\x01a\xfb"[..], &b"\xfe\0\0\x02\0"[..], &b"\xfe\0\0\x02\0\0\0"[..]);
+        assert_eq!(read(&reply(&[b"\x02", b"c", b"c", eof, a, eof])), row);
+        assert_eq!(read(&reply(&[b"\x02", b"c", b"c", a, ok])), row);
+        assert_eq!(read(&reply(&[b"\x02", b"c", b"c", eof, eof])), Some(Vec::new()));
+        assert_eq!(read(&reply(&[b"\x02", b"c", b"c", ok])), Some(Vec::new()));
+        assert_eq!(read(&reply(&[b"\x02", b"c", b"c", a])), None, "cut off");
+        assert_eq!(read(&reply(&[b"\xff\x01\x02"])), None, "an error");
+        assert_eq!(read(&reply(&[b"\0\0\0"])), None, "no rows");
+        assert_eq!(read(&reply(&[b"\x02", b"c", b"c", b"\x09a", ok])), None);
+    }
+}
