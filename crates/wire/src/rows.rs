@@ -17,10 +17,10 @@ pub fn read(reply: &[u8]) -> Option<Vec<Row>> {
     packets.by_ref().take(columns).count();
     let mut rows = Vec::new();
     for (at, packet) in packets.enumerate() {
-        match packet.first()? {
+        match *packet.first()? {
             // Between columns and rows, or behind rows.
-            &EOF if at == 0 && packet.len() < 6 => {}
-            &EOF => return Some(rows),
+            EOF if at == 0 && packet.len() < 6 => {}
+            EOF => return Some(rows),
             _ => rows.push(read_row(packet, columns)?),
         }
     }
@@ -31,8 +31,8 @@ pub fn read(reply: &[u8]) -> Option<Vec<Row>> {
 fn read_row(packet: &[u8], columns: usize) -> Option<Row> {
     const NULL: u8 = 0xfb;
     let mut reader = Reader::new(packet);
-    let mut value = || match reader.rest().first()? {
-        &NULL => reader.u8("NULL").ok().map(|_| None),
+    let mut value = || match *reader.rest().first()? {
+        NULL => reader.u8("NULL").ok().map(|_| None),
         _ => reader.lenenc_bytes("value").ok().map(|value| Some(value.to_vec())),
     };
     (0..columns).map(|_| value()).collect()
