@@ -263,9 +263,9 @@ mod tests {
         let note = b"\x04Note\x041051\x0dUnknown table".to_vec();
         let error = b"\x05Error\x041064\x06Syntax".to_vec();
         assert_eq!(rows("SHOW WARNINGS"), [note.clone(), error.clone()]);
-        assert_eq!(rows("show errors;"), [error.clone()]);
+        assert_eq!(rows("show errors;"), [&error[..]]);
         assert_eq!(rows("SHOW WARNINGS LIMIT 1"), [note]);
-        assert_eq!(rows("SHOW WARNINGS LIMIT 1, 5"), [error.clone()]);
+        assert_eq!(rows("SHOW WARNINGS LIMIT 1, 5"), [&error[..]]);
         assert_eq!(rows("SHOW WARNINGS LIMIT 5 OFFSET 1"), [error]);
         assert!(rows("SHOW ERRORS LIMIT 0").is_empty());
         let binary = kept.rows(shows("SHOW ERRORS").unwrap(), Format::Binary, b"latin1");
