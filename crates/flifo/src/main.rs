@@ -75,7 +75,13 @@ fn run(arguments: Run) -> u8 {
         }
     };
     let known = plan.server.address.clone();
-    let Some(address) = known.or_else(|| find_server(&plan)) else { return UNAVAILABLE };
+    let address = match plan.servers.is_empty() {
+        true => known.or_else(|| find_server(&plan)),
+        false => None,
+    };
+    if address.is_none() && plan.servers.is_empty() {
+        return UNAVAILABLE;
+    }
     match proxy::run(plan, source, address, log) {
         Ok(()) => OK,
         Err(error) => {

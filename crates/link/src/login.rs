@@ -232,10 +232,19 @@ impl Greeted {
 }
 
 impl LoggedIn {
+    /// Asks for a sign of life.
+    pub async fn ping(&mut self) -> Result<(), LoginError> {
+        self.command(&[Command::Ping as u8]).await
+    }
+
     /// Runs a statement that answers OK; for what a link is told before it is used.
     pub async fn run(&mut self, text: &str) -> Result<(), LoginError> {
+        self.command(&[&[Command::Query as u8], text.as_bytes()].concat()).await
+    }
+
+    async fn command(&mut self, bytes: &[u8]) -> Result<(), LoginError> {
         self.talk.set_sequence(0);
-        self.talk.write(&[&[Command::Query as u8], text.as_bytes()].concat()).await?;
+        self.talk.write(bytes).await?;
         let payload = self.talk.read().await?;
         match payload.first() {
             Some(&wire::response::OK) => Ok(()),

@@ -23,9 +23,11 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeValue;
 
+pub(crate) use self::plan::Comer;
 pub use self::plan::{
-    ClassRule, ClientTls, ClientTlsMode, Console, Http, Limits, Listen, LogFormat, LogLevel, Logs,
-    Network, Parking, Password, Pins, Plan, ProxyProtocol, Routines, Server, User,
+    CheckKind, Checks, ClassRule, ClientTls, ClientTlsMode, Console, Freshness, Http, Limits,
+    Listen, LogFormat, LogLevel, Logs, Mode, Network, Parking, Password, Pins, Plan, ProxyProtocol,
+    RouteRule, Routines, Routing, Server, ServerRule, User,
 };
 pub use self::problem::{Place, Position, Problem, Severity, Warning};
 pub(crate) use self::reference::shown;

@@ -5,11 +5,13 @@
 
 mod arrive;
 mod buffers;
+mod checks;
 mod clock;
 pub mod config;
 mod counters;
 pub mod discover;
 mod fault;
+mod fleet;
 mod links;
 pub mod logs;
 mod outbox;

@@ -18,6 +18,7 @@ pub(crate) mod pins;
 pub(crate) mod prepared;
 pub(crate) mod replies;
 pub(crate) mod rewrite;
+pub(crate) mod route;
 pub(crate) mod steer;
 pub(crate) mod waits;
 

@@ -27,6 +27,8 @@ use crate::worker::{self, Mail, Shared, Worker};
 pub enum RunError {
     #[error("cannot listen on {address}: {error}; is another Flifo running, or may you not?")]
     Listen { address: String, error: io::Error },
+    #[error("there is no server to serve")]
+    NoServer,
     #[error("cannot set up TLS: {0}")]
     Tls(#[from] TlsError),
     #[error("a worker panicked; its message is above")]
@@ -42,16 +44,15 @@ impl RunError {
     }
 }
 
-/// Runs the proxy in front of the server at `address`, until a signal ends it. Another opens `log`
+/// Runs the proxy in front of the server at `address`, or of those that the plan lists, until a signal ends it. Another opens `log`
 /// anew. `source` is where the plan came from.
 pub fn run(
     plan: Plan,
     source: Instructions,
-    address: link::Address,
+    address: Option<link::Address>,
     log: Option<LogFile>,
 ) -> Result<(), RunError> {
     let plan = Arc::new(plan);
-    namesake::warn(&address);
     let policy = placement::succeed(&plan);
     let listeners = bind(&plan)?;
     let doors = outside::bind(&plan)
@@ -61,6 +62,7 @@ pub fn run(
     let users = users(&plan);
     let tls = Tls::new(&plan)?;
     let servers = servers(&plan, address, mailboxes.len())?;
+    servers.iter().for_each(|server| namesake::warn(&server.address));
     let shared = Arc::new(Shared::new(plan, servers, users, tls, mailboxes));
     let mut listeners = Some(listeners);
     let mut workers = Vec::new();
@@ -103,16 +105,26 @@ fn bind(plan: &Plan) -> Result<Vec<Listener>, RunError> {
 
 fn servers(
     plan: &Plan,
-    address: link::Address,
+    address: Option<link::Address>,
     workers: usize,
 ) -> Result<Vec<Arc<Server>>, RunError> {
-    let site = Site {
-        name: plan.server.name.clone(),
-        tls: tls::of_links(plan, &address)?,
-        address,
-        limit: plan.server.limit,
-    };
-    Ok(vec![Arc::new(Server::new(ServerId(0), site, plan, workers))])
+    let own = plan.server.limit;
+    let listed = plan
+        .servers
+        .iter()
+        .filter_map(|rule| Some((rule.name.clone(), rule.address.clone()?, rule.limit.or(own))));
+    let one = address.filter(|_| plan.servers.is_empty());
+    let one = one.map(|address| (plan.server.name.clone(), address, own));
+    let mut servers = Vec::new();
+    for (name, address, limit) in one.into_iter().chain(listed) {
+        let site = Site { name, tls: tls::of_links(plan, &address)?, address, limit };
+        let id = ServerId(servers.len());
+        servers.push(Arc::new(Server::new(id, site, plan, workers)));
+    }
+    if servers.is_empty() {
+        return Err(RunError::NoServer);
+    }
+    Ok(servers)
 }
 
 fn users(plan: &Plan) -> Users {
@@ -156,8 +168,8 @@ fn work(
         .build_local(LocalOptions::default())?;
     runtime.block_on(async move {
         let worker = Rc::new(Worker::new(index, shared));
-        for listener in listeners {
-            tokio::task::spawn_local(listener::serve(Rc::clone(&worker), listener));
+        for (place, listener) in listeners.into_iter().enumerate() {
+            tokio::task::spawn_local(listener::serve(Rc::clone(&worker), listener, place));
         }
         worker::run(worker, mail).await;
     });

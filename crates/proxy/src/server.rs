@@ -60,6 +60,13 @@ pub(crate) struct State {
     pub(crate) reason: Option<String>,
 }
 
+impl State {
+    /// Of several servers, checks tell.
+    pub(crate) fn of(watched: crate::fleet::Watched) -> Self {
+        Self { name: watched.state, since: watched.since, reason: Some(watched.reason) }
+    }
+}
+
 /// What somebody has ordered for the server. Transactions that have begun go on in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Standing {

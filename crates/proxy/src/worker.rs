@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use engine::checks::desk::Moving;
 use engine::classes::{ClassId, Classes};
 use engine::gate::Slot;
 use engine::kill::{FIRST_CLIENT_ID, Scope};
@@ -21,9 +22,11 @@ use crate::arrive::login;
 use crate::arrive::logins::Logins;
 use crate::arrive::users::{User, Users};
 use crate::buffers::Buffers;
-use crate::config::{Parking, Plan};
+use crate::checks::{self, Checks};
+use crate::config::{Comer, Mode, Parking, Plan};
 use crate::counters::Counters;
 use crate::fault::{Fault, Kind};
+use crate::fleet::Fleet;
 use crate::links::Link;
 use crate::links::keys::{KeyId, Keys};
 use crate::outside;
@@ -36,8 +39,10 @@ use crate::road::losses;
 use crate::road::past;
 use crate::road::pins;
 use crate::road::replies::Settled;
+use crate::road::route::{self, Stranded};
 use crate::road::steer;
 use crate::road::waits;
+use crate::server::State;
 use crate::servers::{Local, Server, ServerId};
 use crate::tally::Tally;
 
@@ -45,6 +50,8 @@ use crate::tally::Tally;
 pub(crate) struct Shared {
     pub(crate) plan: Arc<Plan>,
     pub(crate) servers: Box<[Arc<Server>]>,
+    /// What is decided of them, if there are several.
+    pub(crate) fleet: Option<Fleet>,
     /// The classes of statements, by name; how they share a server is that server's.
     pub(crate) classes: Arc<Classes>,
     /// Ends of statements after which a schema may be gone.
@@ -85,6 +92,16 @@ pub(crate) enum Mail {
     Pulse(oneshot::Sender<placement::Pulse>),
     /// Somebody outside kills a client, which may be here.
     KillAnyones(outside::Kill),
+    /// A check goes on here.
+    Check(Moving),
+    /// A check of this server, if it is here, is due now.
+    CheckNow(ServerId),
+    /// This server is down.
+    ServerDown(ServerId),
+    /// This server is not the writer any more.
+    NotWriter(ServerId),
+    /// There are servers for those who had none.
+    Rerouted,
     /// All that is idle may be closed: nobody is to be served for a while.
     CloseIdle(ServerId),
     /// No new statements: clients are ended as soon as it is their turn.
@@ -109,6 +126,7 @@ impl Shared {
             rsa: crate::arrive::rsa::RsaKey::default(),
             stopping: AtomicBool::new(false),
             loads: (0..workers).map(|_| AtomicU32::new(0)).collect(),
+            fleet: Fleet::new(&plan, workers),
             plan,
             servers: servers.into(),
             placement: placement::Board::default(),
@@ -171,6 +189,14 @@ impl Shared {
         self.loads[worker].fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// How a server is.
+    pub(crate) fn state_of(&self, server: &Server) -> State {
+        match &self.fleet {
+            Some(fleet) => State::of(fleet.watched(server.id)),
+            None => server.facts.state(),
+        }
+    }
+
     /// Sets the limit of a server; see [`Server::set_limit`].
     pub(crate) fn set_limit(&self, server: &Server, limit: Option<u32>) -> u32 {
         let limit = server.set_limit(limit, |worker| self.mail(worker, Mail::SlotFree(server.id)));
@@ -214,6 +240,12 @@ pub(crate) struct Worker {
     /// Slots that have been left and not been passed on yet.
     pub(crate) slots_left: RefCell<Vec<(ServerId, Slot)>>,
     pub(crate) is_passing_on: Cell<bool>,
+    /// Its checks of servers, if there are several.
+    pub(crate) checks: Option<Checks>,
+    /// Statements that no server can take for now.
+    pub(crate) stranded: RefCell<Vec<Stranded>>,
+    /// Where the next look for a reader begins.
+    pub(crate) next_reader: Cell<usize>,
     next_client: Cell<u32>,
     next_link: Cell<u64>,
 }
@@ -245,6 +277,9 @@ impl Worker {
             scratch: RefCell::default(),
             slots_left: RefCell::default(),
             is_passing_on: Cell::new(false),
+            checks: shared.fleet.as_ref().map(|fleet| Checks::new(index, &shared.plan, fleet)),
+            stranded: RefCell::default(),
+            next_reader: Cell::new(0),
             next_client: Cell::new(0),
             next_link: Cell::new(1),
             shared,
@@ -297,6 +332,21 @@ impl Worker {
         name.and_then(|name| self.shared.classes.named(name.as_bytes())).unwrap_or_default()
     }
 
+    /// Where the statements of such a client go.
+    pub(crate) fn mode_of(
+        &self,
+        listen: usize,
+        login: &wire::handshake::Login,
+        class: ClassId,
+    ) -> Mode {
+        self.plan.mode_of(&Comer {
+            listen: self.plan.listen.get(listen),
+            user: &login.user,
+            schema: login.schema.as_deref(),
+            class: self.shared.classes.get(class).name.as_bytes(),
+        })
+    }
+
     /// The class that a statement names, if it exists.
     pub(crate) fn class_named_in(&self, text: &[u8]) -> Option<ClassId> {
         engine::classes::named_in(text).and_then(|name| self.shared.classes.named(name))
@@ -330,6 +380,7 @@ impl Worker {
 
 /// Runs a worker until it is told to abort, or until all its clients are gone after it was told to stop.
 pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver<Mail>) {
+    tokio::task::spawn_local(checks::run(Rc::clone(&worker)));
     // What it opens is open from the beginning.
     crate::turns::look();
     let mut ticks = tokio::time::interval(TICK);
@@ -422,6 +473,19 @@ fn open_mail(worker: &Rc<Worker>, mail: Mail) {
             let _ = tell.send(placement::pulse(worker));
         }
         Mail::KillAnyones(order) => outside::kill(worker, &order),
+        Mail::Check(moving) => {
+            if let Some(checks) = &worker.checks {
+                checks.arrive(moving);
+            }
+        }
+        Mail::CheckNow(server) => {
+            if let Some(checks) = &worker.checks {
+                checks.hasten(server);
+            }
+        }
+        Mail::ServerDown(server) => route::abandon(worker, server),
+        Mail::NotWriter(server) => route::leave_line(worker, worker.at(server)),
+        Mail::Rerouted => route::release(worker),
         Mail::CloseIdle(server) => close_idle_for(worker, worker.at(server), Duration::ZERO),
         Mail::Stop => {
             pins::log(worker);
@@ -437,6 +501,7 @@ fn open_mail(worker: &Rc<Worker>, mail: Mail) {
 fn tick(worker: &Rc<Worker>, all: bool) {
     crate::clock::tick();
     admit::expire(worker);
+    route::release(worker);
     if worker.plan.server.pipeline > 1 {
         ahead::look_after(worker);
     }

@@ -184,6 +184,16 @@ impl Desk {
         self.count();
     }
 
+    /// Has a check that sleeps here be due now. The others are run or on their way anyway.
+    pub fn hasten(&mut self, id: u64, now: Instant) {
+        if let Some(check) = self.checks.get_mut(&id).filter(|it| it.state == State::Asleep)
+            && check.due > now
+        {
+            check.due = now;
+            self.due.push(Reverse((now, id)));
+        }
+    }
+
     /// When something is due, if nothing is now.
     pub fn due(&self) -> Option<Instant> {
         self.due.peek().map(|Reverse((due, _))| *due)
@@ -211,6 +221,11 @@ impl Desk {
             }
             self.due.pop();
             if self.drop_retired(id) {
+                continue;
+            }
+            // A check that was hastened, or went and came back, has left its old time behind.
+            let is_due = |check: &Check| check.state == State::Asleep && check.due == due;
+            if !self.checks.get(&id).is_some_and(is_due) {
                 continue;
             }
             if let Some(other) = better(self) {

@@ -163,6 +163,15 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
         Some(waiter)
     }
 
+    /// Takes out a waiter of this key, because the server is not for those who have no link to it.
+    pub fn take_waiter(&mut self, key: K) -> Option<W> {
+        let mut lines = self.keyed.get_mut(&key)?.lines.iter_mut();
+        let waiter = lines.find_map(|line| line.pop_aside().or_else(|| line.pop()));
+        let (Waiter { waiter, ask }, _) = waiter?;
+        self.left(ask);
+        Some(waiter)
+    }
+
     /// Keys that have somebody waiting for a link.
     pub fn keys_waiting(&self) -> impl Iterator<Item = K> + '_ {
         self.keyed.iter().filter(|(_, keyed)| keyed.all_waiting() > 0).map(|(key, _)| *key)

@@ -16,6 +16,7 @@ use wire::auth::{Plugin, Secret, native, sha_crypt};
 use crate::arrive::users::User;
 use crate::config::Password;
 use crate::links::opener::{self, NoLink};
+use crate::road::route;
 use crate::worker::Worker;
 
 /// What is remembered of the table, over all workers.
@@ -184,7 +185,7 @@ async fn rows(worker: &Worker) -> Result<Rows, NoLink> {
     let name = worker.plan.server.accounts_user.as_deref().unwrap_or_default().as_bytes();
     let user = worker.shared.users.get(name);
     let credential = user.and_then(|user| user.credential()).ok_or(NoLink::NoCredential)?;
-    let server = worker.shared.first();
+    let server = worker.shared.server(route::greeter(worker));
     let mut logged_in =
         opener::log_in_as(worker, server, name, &credential, opener::POOLED, UTF8MB4).await?;
     let text = if logged_in.is_mariadb { MARIADB } else { MYSQL };

@@ -21,10 +21,12 @@ use crate::arrive::login::{Newcomer, NoLogin, tell, too_many_of_user};
 use crate::arrive::logins::Pass;
 use crate::arrive::namesake;
 use crate::arrive::prove::receive_password;
+use crate::config::Mode;
 use crate::fault::{Fault, Kind};
 use crate::links::opener;
 use crate::links::{self, Link};
 use crate::road::client::{self, Client};
+use crate::road::route;
 use crate::servers::Server;
 use crate::worker::Worker;
 
@@ -58,7 +60,13 @@ pub(crate) async fn log_in(
             return Err(tell(newcomer, too_many_of_user(&login.user, bound, cap)).await);
         }
     };
-    let at = worker.shared.server(newcomer.server);
+    let class = worker.class_of(&login.user, login.schema.as_deref(), newcomer.peer);
+    let mode = worker.mode_of(newcomer.listen, &login, class);
+    let home = match server {
+        Some(_) => newcomer.server,
+        None => route::home(worker, mode).await,
+    };
+    let at = worker.shared.server(home);
     let greeted = match server {
         Some(greeted) => greeted,
         None => match opener::greeted(worker, at, newcomer.peer).await {
@@ -66,7 +74,6 @@ pub(crate) async fn log_in(
             Err(error) => return Err(tell(newcomer, error.fault(at)).await),
         },
     };
-    let class = worker.class_of(&login.user, login.schema.as_deref(), newcomer.peer);
     let peers = Peers { client: newcomer.talk, at, server: greeted, pass };
     let carried = carry(worker, peers, &login, greeted_by).await?;
     let (stream, more) = carried.client.into_parts();
@@ -85,6 +92,7 @@ pub(crate) async fn log_in(
         class,
         session: Session::new(None, carried.status),
         server: carried.link.server,
+        mode: Mode::Writer,
         link: Some(carried.link),
         more,
         sequence: None,

@@ -13,7 +13,7 @@ use socket2::{Domain, Socket, TcpKeepalive, Type};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncWriteExt, Interest};
 
-use crate::arrive::login::{self, Accepted};
+use crate::arrive::login::{self, Accepted, Socket as ClientSocket};
 use crate::config::Listen;
 use crate::fault::{Fault, Kind};
 use crate::worker::Worker;
@@ -78,11 +78,15 @@ fn bind_unix(
     Ok(socket.into())
 }
 
-/// Accepts clients until Flifo stops.
-pub(crate) async fn serve(worker: Rc<Worker>, listener: Listener) -> io::Result<()> {
+/// Accepts clients until Flifo stops. `place` is the listener's in the plan.
+pub(crate) async fn serve(worker: Rc<Worker>, listener: Listener, place: usize) -> io::Result<()> {
     match listener {
-        Listener::Tcp(it) => serve_each(&worker, watch(it)?, |it| Accepted::Tcp(it.into())).await,
-        Listener::Unix(it) => serve_each(&worker, watch(it)?, |it| Accepted::Unix(it.into())).await,
+        Listener::Tcp(it) => {
+            serve_each(&worker, watch(it)?, place, |it| ClientSocket::Tcp(it.into())).await;
+        }
+        Listener::Unix(it) => {
+            serve_each(&worker, watch(it)?, place, |it| ClientSocket::Unix(it.into())).await;
+        }
     }
     Ok(())
 }
@@ -101,14 +105,16 @@ fn watch<L: AsRawFd>(listener: L) -> io::Result<AsyncFd<L>> {
 async fn serve_each<L: AsFd + AsRawFd>(
     worker: &Rc<Worker>,
     listener: AsyncFd<L>,
-    kind: fn(OwnedFd) -> Accepted,
+    listen: usize,
+    kind: fn(OwnedFd) -> ClientSocket,
 ) {
     while !worker.is_stopping() {
         let accept = |listener: &L| {
             Ok(rustix::net::accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?)
         };
         let accepted = listener.async_io(Interest::READABLE, accept).await;
-        take(worker, accepted.map(kind)).await;
+        let accepted = accepted.map(kind).map(|socket| Accepted { socket, listen });
+        take(worker, accepted).await;
     }
 }
 
@@ -139,12 +145,12 @@ fn refuse(worker: &Worker, accepted: Accepted) {
     let greeting = Fault::new(Kind::TooManyClients, message).greeting();
     tokio::task::spawn_local(async move {
         // A fresh socket's buffer is empty: the write does not block.
-        let _ = match accepted {
-            Accepted::Tcp(stream) => match tokio::net::TcpStream::from_std(stream) {
+        let _ = match accepted.socket {
+            ClientSocket::Tcp(stream) => match tokio::net::TcpStream::from_std(stream) {
                 Ok(mut stream) => stream.write_all(&greeting).await,
                 Err(error) => Err(error),
             },
-            Accepted::Unix(stream) => match tokio::net::UnixStream::from_std(stream) {
+            ClientSocket::Unix(stream) => match tokio::net::UnixStream::from_std(stream) {
                 Ok(mut stream) => stream.write_all(&greeting).await,
                 Err(error) => Err(error),
             },

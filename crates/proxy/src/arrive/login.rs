@@ -24,17 +24,26 @@ use crate::arrive::login_schema;
 use crate::arrive::logins::{NoPass, Pass};
 use crate::arrive::prove::{self, Answer};
 use crate::arrive::users::{Cap, User};
+use crate::config::Mode;
 use crate::fault::{Fault, Kind};
 use crate::links::keys::Key;
 use crate::links::opener;
 use crate::road::client::{self, Client};
+use crate::road::route;
 use crate::server::offered;
 use crate::servers::ServerId;
 use crate::worker::{Mail, Worker};
 
 /// A socket that a listener has accepted.
 #[derive(Debug)]
-pub(crate) enum Accepted {
+pub(crate) struct Accepted {
+    pub(crate) socket: Socket,
+    /// The place of the listener in the plan.
+    pub(crate) listen: usize,
+}
+
+#[derive(Debug)]
+pub(crate) enum Socket {
     Tcp(std::net::TcpStream),
     Unix(std::os::unix::net::UnixStream),
 }
@@ -69,6 +78,8 @@ pub(crate) struct Newcomer {
     pub(crate) peer: Option<SocketAddr>,
     /// The capabilities that it was offered.
     pub(crate) offered: Capabilities,
+    /// By which of the plan's listeners it came.
+    pub(crate) listen: usize,
     /// The server whose words it is greeted with, and where a carried client logs in.
     pub(crate) server: ServerId,
 }
@@ -89,9 +100,10 @@ pub(crate) fn begin(worker: &Rc<Worker>, accepted: Accepted) {
 }
 
 async fn admit(worker: &Rc<Worker>, accepted: Accepted) -> Option<Rc<Client>> {
-    let stream = match accepted {
-        Accepted::Tcp(stream) => Stream::from(tokio::net::TcpStream::from_std(stream).ok()?),
-        Accepted::Unix(stream) => tokio::net::UnixStream::from_std(stream).ok()?.try_into().ok()?,
+    let Accepted { socket, listen } = accepted;
+    let stream = match socket {
+        Socket::Tcp(stream) => Stream::from(tokio::net::TcpStream::from_std(stream).ok()?),
+        Socket::Unix(stream) => tokio::net::UnixStream::from_std(stream).ok()?.try_into().ok()?,
     };
     let limit = worker.plan.limits.login;
     // Where nobody else can come, the server is asked before the client.
@@ -108,11 +120,11 @@ async fn admit(worker: &Rc<Worker>, accepted: Accepted) -> Option<Rc<Client>> {
         Err(NoPass::Late { others }) => {
             let fault = too_late(worker, others);
             worker.count_fault(fault.kind);
-            greet_with(Newcomer::new(stream), fault).await;
+            greet_with(Newcomer::new(stream, listen), fault).await;
             return None;
         }
     };
-    match tokio::time::timeout(limit, log_in(worker, stream, pass)).await {
+    match tokio::time::timeout(limit, log_in(worker, stream, listen, pass)).await {
         Ok(Ok((login, schema))) => Some(enter(worker, login, schema)),
         Ok(Err(NoLogin::Fault(fault))) => {
             worker.count_fault(fault.kind);
@@ -167,14 +179,18 @@ fn too_late(worker: &Worker, others: usize) -> Fault {
 async fn log_in(
     worker: &Rc<Worker>,
     stream: Stream,
+    listen: usize,
     mut pass: Pass,
 ) -> Result<(client::Login, Option<Vec<u8>>), NoLogin> {
-    let mut newcomer = Newcomer::new(stream);
+    let mut newcomer = Newcomer::new(stream, listen);
     if worker.is_stopping() {
         return Err(greet_with(newcomer, Fault::new(Kind::Stopping, "Flifo is stopping")).await);
     }
     newcomer = pass.lend(crate::arrive::proxy_protocol::receive(worker, newcomer)).await?;
-    newcomer.server = worker.shared.first().id;
+    newcomer.server = match worker.shared.users.is_empty() {
+        true => route::home(worker, Mode::Writer).await,
+        false => route::greeter(worker),
+    };
     let greeting = greeting(worker, &newcomer);
     let greeting = match worker.shared.users.is_empty() {
         true => greeting.await,
@@ -324,6 +340,7 @@ async fn pool(
     }
     reserved.keep();
     let class = worker.class_of(&login.user, login.schema.as_deref(), newcomer.peer);
+    let mode = worker.mode_of(newcomer.listen, &login, class);
     let (stream, more) = newcomer.talk.into_parts();
     let client = client::Login {
         id: greeting.connection_id,
@@ -335,6 +352,7 @@ async fn pool(
         session,
         link: None,
         server: newcomer.server,
+        mode,
         more,
         sequence: login.schema.is_some().then_some(sequence),
     };
@@ -427,10 +445,10 @@ pub(crate) async fn tell(mut newcomer: Newcomer, fault: Fault) -> NoLogin {
 }
 
 impl Newcomer {
-    fn new(stream: Stream) -> Self {
+    fn new(stream: Stream, listen: usize) -> Self {
         let peer = stream.peer_address();
         let (talk, offered) = (Talk::new(stream), Capabilities::NONE);
-        Self { peer, talk, offered, server: ServerId::default() }
+        Self { peer, talk, offered, listen, server: ServerId::default() }
     }
 
     async fn go_on_in_tls(

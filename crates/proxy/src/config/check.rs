@@ -3,6 +3,8 @@
 //! Looks at no file. An option that nobody wrote contradicts nothing: its default gives way in the
 //! message, never in the plan. What is wrong in itself is not compared with anything.
 
+mod fleet;
+
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
@@ -43,6 +45,9 @@ pub(super) fn contradictions(reading: &mut Reading<'_>) {
     users(reading);
     classes(reading);
     accounts(reading);
+    if is_right(reading, "") {
+        fleet::contradictions(reading);
+    }
 }
 
 /// Who reads the server's table of accounts logs in for that.

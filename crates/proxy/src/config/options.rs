@@ -9,10 +9,11 @@ mod outside;
 mod paths;
 mod placement;
 mod server;
+mod servers;
 mod users;
 
 use super::form::Form;
-use super::plan::{ClassRule, Plan, User};
+use super::plan::{ClassRule, Plan, RouteRule, ServerRule, User};
 
 /// One option of `T`: of the plan, of one user, of one class.
 pub(super) struct Row<T: 'static> {
@@ -47,9 +48,11 @@ impl<T> Section<T> {
 }
 
 /// The sections of the plan, in the order in which they are documented.
-pub(super) static SECTIONS: [&Section<Plan>; 9] = [
+pub(super) static SECTIONS: [&Section<Plan>; 11] = [
     &clients::TOP,
     &server::SERVER,
+    &servers::CHECKS,
+    &servers::ROUTING,
     &clients::TLS,
     &clients::PROXY_PROTOCOL,
     &limits::LIMITS,
@@ -62,9 +65,12 @@ pub(super) static SECTIONS: [&Section<Plan>; 9] = [
 /// The sections that are lists.
 pub(super) static USERS: &Section<User> = &users::USERS;
 pub(super) static CLASSES: &Section<ClassRule> = &classes::CLASSES;
+pub(super) static SERVERS: &Section<ServerRule> = &servers::SERVERS;
+pub(super) static ROUTES: &Section<RouteRule> = &servers::ROUTES;
 
 /// What they are called.
-pub(super) const LISTS: [&str; 2] = [users::USERS.name, classes::CLASSES.name];
+pub(super) const LISTS: [&str; 4] =
+    [users::USERS.name, classes::CLASSES.name, servers::SERVERS.name, servers::ROUTES.name];
 
 /// The first version there is.
 const FIRST: &str = "0.1";

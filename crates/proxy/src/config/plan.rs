@@ -4,6 +4,8 @@
 //! text, no positions and no files; [`super::parse`] makes a [`Plan`] from a text. Secrets are
 //! never shown.
 
+mod fleet;
+
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -14,6 +16,9 @@ use engine::limit::Rhythm;
 use engine::placement::{Policy, Remedy};
 use sys::cpus::Cpus;
 use wire::auth::{Plugin, Secret, native, sha_crypt};
+
+pub(crate) use self::fleet::Comer;
+pub use self::fleet::{CheckKind, Checks, Freshness, Mode, RouteRule, Routing, ServerRule};
 
 /// Everything that Flifo has been told.
 #[derive(Clone, Debug)]
@@ -34,6 +39,11 @@ pub struct Plan {
     pub placement: Placement,
     pub users: Vec<User>,
     pub classes: Vec<ClassRule>,
+    /// Instead of the one of `server`.
+    pub servers: Vec<ServerRule>,
+    pub checks: Checks,
+    pub routing: Routing,
+    pub routes: Vec<RouteRule>,
 }
 
 /// Where clients come in.
@@ -308,6 +318,10 @@ impl Default for Plan {
             placement: Placement::default(),
             users: Vec::new(),
             classes: Vec::new(),
+            servers: Vec::new(),
+            checks: Checks::default(),
+            routing: Routing::default(),
+            routes: Vec::new(),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::options::{CLASSES, LISTS, Row, SECTIONS, Section, USERS};
+use super::options::{CLASSES, LISTS, ROUTES, Row, SECTIONS, SERVERS, Section, USERS};
 use super::plan::Plan;
 use super::problem::{Origin, Report, Source};
 use super::suggest;
@@ -20,9 +20,11 @@ use super::suggest;
 pub(super) struct Reading<'a> {
     pub(super) plan: Plan,
     pub(super) written: Written,
-    /// Where each user and each class of the plan stands.
+    /// Where each item of the plan's lists stands.
     pub(super) users: Vec<WrittenItem>,
     pub(super) classes: Vec<WrittenItem>,
+    pub(super) servers: Vec<WrittenItem>,
+    pub(super) routes: Vec<WrittenItem>,
     pub(super) report: Report<'a>,
 }
 
@@ -48,6 +50,11 @@ pub(super) struct WrittenItem {
 }
 
 impl Written {
+    /// The options that were written.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.values.keys().map(String::as_str)
+    }
+
     pub(super) fn has(&self, path: &str) -> bool {
         self.values.contains_key(path)
     }
@@ -82,6 +89,8 @@ impl<'a> Reading<'a> {
             written: Written::default(),
             users: Vec::new(),
             classes: Vec::new(),
+            servers: Vec::new(),
+            routes: Vec::new(),
             report: Report::new(source),
         };
         reading.document(document.get_ref());
@@ -119,6 +128,12 @@ impl<'a> Reading<'a> {
             } else if name == CLASSES.name {
                 let (classes, places) = (&mut self.plan.classes, &mut self.classes);
                 read_list(CLASSES, value, classes, places, &mut self.report);
+            } else if name == SERVERS.name {
+                let (servers, places) = (&mut self.plan.servers, &mut self.servers);
+                read_list(SERVERS, value, servers, places, &mut self.report);
+            } else if name == ROUTES.name {
+                let (routes, places) = (&mut self.plan.routes, &mut self.routes);
+                read_list(ROUTES, value, routes, places, &mut self.report);
             } else if let Some(section) = section {
                 self.section(section, value);
             } else {
@@ -249,7 +264,10 @@ fn elsewhere(name: &str) -> Option<(&'static str, String)> {
         })
     }
     let name = comparable(name);
-    let in_lists = || find(USERS, &name).or_else(|| find(CLASSES, &name));
+    let in_lists = || {
+        let of_clients = find(USERS, &name).or_else(|| find(CLASSES, &name));
+        of_clients.or_else(|| find(SERVERS, &name)).or_else(|| find(ROUTES, &name))
+    };
     SECTIONS.iter().find_map(|section| find(section, &name)).or_else(in_lists)
 }
 
@@ -264,7 +282,7 @@ fn near_anywhere(name: &str) -> Option<String> {
     fn paths<T>(section: &Section<T>) -> impl Iterator<Item = (&'static str, String)> {
         section.rows.iter().map(|row| (row.name, section.path(row.name)))
     }
-    let lists = || paths(USERS).chain(paths(CLASSES));
+    let lists = || paths(USERS).chain(paths(CLASSES)).chain(paths(SERVERS)).chain(paths(ROUTES));
     let all = || SECTIONS.iter().flat_map(|section| paths(section)).chain(lists());
     let near = suggest::nearest(name, all().map(|(name, _)| name))?;
     all().find(|(name, _)| *name == near).map(|(_, path)| path)

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::options::{CLASSES, LISTS, Row, SECTIONS, Section, USERS};
-use super::plan::{ClassRule, Plan, User};
+use super::options::{CLASSES, LISTS, ROUTES, Row, SECTIONS, SERVERS, Section, USERS};
+use super::plan::{ClassRule, Plan, RouteRule, ServerRule, User};
 
 /// The reference of all options, as Markdown.
 pub fn reference() -> String {
@@ -13,6 +13,8 @@ pub fn reference() -> String {
     }
     describe_section(USERS, &mut User::default(), &mut out);
     describe_section(CLASSES, &mut ClassRule::default(), &mut out);
+    describe_section(SERVERS, &mut ServerRule::default(), &mut out);
+    describe_section(ROUTES, &mut RouteRule::default(), &mut out);
     out
 }
 
@@ -29,6 +31,8 @@ pub fn sample() -> String {
     // Without its header, an option of a user would belong to the section before.
     show_section(USERS, "#[[users]]\n", &mut User::default(), &mut out);
     show_section(CLASSES, "#[[classes]]\n", &mut ClassRule::default(), &mut out);
+    show_section(SERVERS, "#[[servers]]\n", &mut ServerRule::default(), &mut out);
+    show_section(ROUTES, "#[[routes]]\n", &mut RouteRule::default(), &mut out);
     out
 }
 

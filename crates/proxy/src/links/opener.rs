@@ -13,6 +13,7 @@ use crate::fault::{Fault, Kind};
 use crate::links::keys::{Key, KeyId};
 use crate::links::{self, Link};
 use crate::road::admit;
+use crate::road::route;
 use crate::servers::{Local, Server, ServerId};
 use crate::worker::Worker;
 
@@ -41,6 +42,16 @@ impl NoLink {
         matches!(self, Self::Late(..)) || code == TOO_MANY_CONNECTIONS
     }
 
+    /// Whether another server might do, because this one does not answer.
+    const fn speaks_against_server(&self) -> bool {
+        let is_shutting_down = match self {
+            Self::Login(LoginError::Refused { code, .. }) => *code == SHUTTING_DOWN,
+            Self::Login(LoginError::Talk(_)) => true,
+            _ => false,
+        };
+        is_shutting_down || matches!(self, Self::Unreachable(_) | Self::Late(..))
+    }
+
     /// What a client is told.
     pub(crate) fn fault(&self, server: &Server) -> Fault {
         if let Self::Login(LoginError::Refused { code, sqlstate, message }) = self {
@@ -53,6 +64,9 @@ impl NoLink {
 
 /// The server's own refusal, `ER_CON_COUNT_ERROR`.
 const TOO_MANY_CONNECTIONS: u16 = 1040;
+
+/// `ER_SERVER_SHUTDOWN`.
+const SHUTTING_DOWN: u16 = 1053;
 
 /// What a pooled link asks for beyond what its clients have.
 pub(crate) const POOLED: Capabilities = Capabilities(
@@ -135,9 +149,14 @@ fn failed(worker: &Rc<Worker>, local: &Local, key: KeyId, error: &NoLink) {
         worker.shared.mail(other, crate::worker::Mail::LinkFree(server.id));
     }
     let fault = error.fault(server);
+    let elsewhere = error.speaks_against_server();
+    if let Some(fleet) = worker.shared.fleet.as_ref().filter(|_| elsewhere) {
+        fleet.suspect(&worker.shared, server.id, &error.to_string());
+    }
     loop {
         let waiter = local.gate.borrow_mut().give_up(key);
         match waiter {
+            Some(client) if elsewhere && route::elsewhere(worker, &client, server.id) => {}
             Some(client) => admit::refuse_held(worker, &client, &fault),
             None => break,
         }

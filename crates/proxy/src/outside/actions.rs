@@ -38,7 +38,15 @@ impl Outside {
         };
         server.facts.stand(standing);
         let wake = |worker| self.shared.mail(worker, Mail::SlotFree(server.id));
-        server.slots.pause(standing != Standing::Up, wake);
+        // Where there are others, what is new goes to them, and whoever is bound to this one goes on.
+        let waits = match &self.shared.fleet {
+            Some(_) => standing == Standing::Paused,
+            None => standing != Standing::Up,
+        };
+        server.slots.pause(waits, wake);
+        if let Some(fleet) = &self.shared.fleet {
+            fleet.order(&self.shared, server.id, standing);
+        }
         if standing == Standing::Up {
             self.shared.mail_all(|| Mail::SlotFree(server.id));
         }

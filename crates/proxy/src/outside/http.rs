@@ -201,7 +201,7 @@ async fn ready(outside: &Outside) -> Answer {
         return no("Flifo is stopping".to_owned());
     }
     let is_up = |server: &Server| {
-        server.facts.standing() == Standing::Up && server.facts.state().name == "up"
+        server.facts.standing() == Standing::Up && is_served(shared.state_of(server).name)
     };
     if !shared.servers.iter().any(|server| is_up(server)) {
         outside.look_again().await;
@@ -210,17 +210,26 @@ async fn ready(outside: &Outside) -> Answer {
         return plain(StatusCode::OK, "ok\n");
     }
     let reasons = shared.servers.iter().map(|server| {
-        let state = server.facts.state();
+        let state = shared.state_of(server);
         let reason = state.reason.map(|reason| format!(": {reason}"));
         format!("{}: {}{}", server.name, state.name, reason.unwrap_or_default())
     });
     no(reasons.collect::<Vec<_>>().join("; "))
 }
 
+/// Whether statements go to a server in this state.
+fn is_served(state: &str) -> bool {
+    matches!(state, "up" | "going down")
+}
+
 impl Outside {
     /// Connects to the server, of which nobody knows that it can be used: else a server that was down once, and gets
     /// no clients for that reason, would never be found up again.
     async fn look_again(&self) {
+        if self.shared.fleet.is_some() {
+            // Several servers are looked at anyway.
+            return;
+        }
         let mut looked = self.looked.lock().await;
         if looked.is_some_and(|at: Instant| at.elapsed() < ASK_AGAIN) {
             return;

@@ -12,6 +12,7 @@ use super::tables::{server_errors, total, whole};
 use crate::fault::Kind;
 use crate::server::Standing;
 use crate::servers::Server;
+use crate::worker::Shared;
 
 /// The name of what clients connect to.
 const FRONTEND: &str = "mysql";
@@ -71,9 +72,9 @@ impl Outside {
         };
         let mut rows = vec![frontend];
         for server in &shared.servers {
-            let (state, seen) = (server.facts.state(), server.facts.evidence());
+            let (state, seen) = (shared.state_of(server), server.facts.evidence());
             let row = behind(Row::new(FRONTEND, About::Server, &server.name), &[server])
-                .with("status", status(server))
+                .with("status", status(shared, server))
                 .with("lastchg", state.since.elapsed().as_secs())
                 .with("chkfail", seen.failed)
                 .with("last_chk", seen.error)
@@ -83,8 +84,10 @@ impl Outside {
             rows.push(row);
         }
         let all: Vec<&Server> = shared.servers.iter().map(|server| &**server).collect();
-        let is_served = all.iter().any(|server| matches!(status(server), "UP" | "no check"));
-        let changed = all.iter().map(|server| server.facts.state().since.elapsed().as_secs()).min();
+        let is_served =
+            all.iter().any(|server| matches!(status(shared, server), "UP" | "no check"));
+        let changed =
+            all.iter().map(|server| shared.state_of(server).since.elapsed().as_secs()).min();
         let backend = behind(Row::new(FRONTEND, About::Backend, ""), &all)
             .with("status", if is_served { "UP" } else { "DOWN" })
             .with("lastchg", changed.unwrap_or_default())
@@ -94,8 +97,8 @@ impl Outside {
     }
 }
 
-fn status(server: &Server) -> &'static str {
-    match (server.facts.state().name, server.facts.standing()) {
+fn status(shared: &Shared, server: &Server) -> &'static str {
+    match (shared.state_of(server).name, server.facts.standing()) {
         (_, Standing::Paused | Standing::Drain) => "DRAIN",
         (_, Standing::Maintenance) => "MAINT",
         ("up", _) => "UP",

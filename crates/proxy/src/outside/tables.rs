@@ -68,6 +68,8 @@ pub(super) static SHOWN: [Shown; 13] = [
             count("links_idle"),
             count("statements"),
             count("errors"),
+            text("role"),
+            real("lag_seconds"),
         ],
         fill: servers,
     },
@@ -303,7 +305,9 @@ pub(super) fn server_errors(surveyed: &Surveyed) -> u64 {
 fn servers(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
     let shared = &outside.shared;
     for server in &shared.servers {
-        let (state, gate) = (server.facts.state(), surveyed.at(server.id));
+        let (state, gate) = (shared.state_of(server), surveyed.at(server.id));
+        let watched = shared.fleet.as_ref().map(|fleet| fleet.watched(server.id));
+        let lag = watched.as_ref().and_then(|it| it.lag).map(|lag| lag.as_secs_f64());
         let version =
             server.facts.greeting().map(|it| String::from_utf8_lossy(&it.version).into_owned());
         let limit_from = match (server.limit_by_hand(), &server.steer) {
@@ -331,6 +335,8 @@ fn servers(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
             gate.links_idle.into(),
             statements.into(),
             is_one.then(|| server_errors(surveyed)).into(),
+            watched.map(|it| it.role).into(),
+            lag.into(),
         ]);
     }
 }
@@ -472,6 +478,22 @@ fn checks(outside: &Outside, _: &Surveyed, table: &mut Table) {
             seen.passed.into(),
             seen.failed.into(),
             seen.last.map(clock).into(),
+        ]);
+        let Some(fleet) = &outside.shared.fleet else { continue };
+        let results = fleet.watched(server.id).results;
+        let result = match (&results.last, &results.error) {
+            (None, _) => None,
+            (_, None) => Some("passed"),
+            (_, Some(_)) => Some("failed"),
+        };
+        table.add([
+            server.name.clone().into(),
+            "checks".into(),
+            result.into(),
+            results.error.into(),
+            results.passed.into(),
+            results.failed.into(),
+            results.last.map(clock).into(),
         ]);
     }
 }

@@ -17,6 +17,7 @@ use crate::road::client::{Client, Turn};
 use crate::road::fixups;
 use crate::road::launch;
 use crate::road::parting;
+use crate::road::route;
 use crate::server::Standing;
 use crate::servers::{Local, Server, ServerId};
 use crate::worker::{Mail, Worker};
@@ -25,6 +26,26 @@ use crate::worker::{Mail, Worker};
 ///
 /// `urgent`: it must not wait, because others may wait for what it holds.
 pub(crate) fn enter(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    packet: &mut [u8],
+    upload: Option<Passage>,
+    urgent: bool,
+) {
+    if let Some(fleet) = &worker.shared.fleet
+        && client.is_pooled()
+        && client.link.borrow().is_none()
+    {
+        match route::choose(worker, fleet, client) {
+            Some(server) => client.server.set(server),
+            None => return route::strand(worker, client, packet, upload),
+        }
+    }
+    enter_here(worker, client, packet, upload, urgent);
+}
+
+/// The same, on the server that the client's link or an order names.
+pub(crate) fn enter_here(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
     packet: &mut [u8],
@@ -364,6 +385,7 @@ fn suits(client: &Client, link: &Link) -> bool {
 /// A statement is over: its link goes back unless the client must keep it, its slot goes to the next.
 pub(crate) fn over(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, slot: bool) {
     worker.counters.statements.add(1);
+    route::note_write(worker, client);
     let freed;
     if client.session.borrow().can_yield_unseen() && lacks_links(worker, link.server) {
         yield_link(client, link);
@@ -473,7 +495,9 @@ pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, link: &Rc<Link>) {
     let (now, local) = (crate::clock::now(), worker.at(link.server));
     let is_old = worker.plan.limits.link_age.is_some_and(|age| now - link.opened >= age);
     // Those who were in line when Flifo was told to stop are still served.
-    let is_spare = worker.is_stopping() && local.gate.borrow().waiting() == 0;
+    let is_left = worker.shared.fleet.as_ref().is_some_and(|fleet| !fleet.is_usable(link.server));
+    let is_spare = is_left && local.gate.borrow().waiting() == 0
+        || worker.is_stopping() && local.gate.borrow().waiting() == 0;
     let is_owed = now - link.opened >= TENURE && is_owed(worker, local, key);
     if is_old || is_spare || is_owed || link.is_closing() {
         retire(worker, link);

@@ -107,7 +107,7 @@ pub(crate) fn promote(worker: &Worker, link: &Rc<Link>) -> bool {
     next.since = crate::clock::now();
     let mut ask = Ask::default();
     if let Some(client) = next.client.clone() {
-        if client.in_hand.get().is_none() {
+        if client.in_hand.get().is_none() && worker.shared.fleet.is_none() {
             worker.buffers.forget(client.held.take());
         }
         link.hold_for(&client);

@@ -19,6 +19,7 @@ use link::Stream;
 use wire::Capabilities;
 use wire::passage::Passage;
 
+use crate::config::Mode;
 use crate::links::keys::KeyId;
 use crate::links::{Link, Shown};
 use crate::outbox::Outbox;
@@ -57,6 +58,14 @@ pub(crate) struct Client {
     pub(crate) link: RefCell<Option<Rc<Link>>>,
     /// The server of its link; without one, that which its last statement went to.
     pub(crate) server: Cell<ServerId>,
+    /// Where its statements go, if there are several servers.
+    pub(crate) mode: Cell<Mode>,
+    /// When it last wrote something, if that matters to where it reads.
+    pub(crate) wrote: Cell<Option<Instant>>,
+    /// The server that has just failed the command in hand.
+    pub(crate) avoids: Cell<Option<ServerId>>,
+    /// Since when the command in hand is held back.
+    pub(crate) stranded: Cell<Option<Instant>>,
     pub(crate) waiting: Cell<Option<Waiting<KeyId>>>,
     /// The command that waits or is being prepared for: all of it, or its first piece.
     pub(crate) held: RefCell<Vec<u8>>,
@@ -149,6 +158,10 @@ impl Client {
             session: RefCell::new(login.session),
             turn: Cell::new(Turn::Client),
             server: Cell::new(login.server),
+            mode: Cell::new(login.mode),
+            wrote: Cell::new(None),
+            avoids: Cell::new(None),
+            stranded: Cell::new(None),
             link: RefCell::new(login.link),
             waiting: Cell::new(None),
             held: RefCell::default(),
@@ -366,6 +379,7 @@ pub(crate) struct Login {
     pub(crate) session: Session,
     pub(crate) link: Option<Rc<Link>>,
     pub(crate) server: ServerId,
+    pub(crate) mode: Mode,
     /// Bytes that came behind the login.
     pub(crate) more: Vec<u8>,
     /// The login ends with the reply to a command, whose sequence id must be this.

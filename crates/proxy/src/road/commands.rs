@@ -472,6 +472,8 @@ fn enter(
         || asks.leaves != Leaves::Nothing && client.session.borrow().insert_id != InsertId::Lost;
     client.again.set(0);
     client.shown.take();
+    client.avoids.set(None);
+    client.stranded.set(None);
     client.messages.set(asks.messages);
     client.asks_insert_id.set(asks_insert_id);
     client.inserts.set(asks.inserts);

@@ -189,7 +189,7 @@ pub(crate) fn answered(worker: &Rc<Worker>, answer: Answer) {
             killer.server.set(server);
             let held = killer.held.take();
             match with_id(&killer, &held, id) {
-                Some(mut packet) => admit::enter(worker, &killer, &mut packet, None, true),
+                Some(mut packet) => admit::enter_here(worker, &killer, &mut packet, None, true),
                 None => killer.close(),
             }
         }

@@ -195,7 +195,13 @@ fn send_pooled(
             statement::set_id(&mut packet[HEADER..], own.unwrap_or(0));
             send(client, link, packet, command.shape(), purpose);
         }
-        _ => send(client, link, packet, command.shape(), purpose),
+        _ => {
+            if worker.shared.fleet.is_some() && client.read.get().is_some() {
+                // Should the server be lost, another one may be asked.
+                *client.held.borrow_mut() = worker.buffers.keep(packet);
+            }
+            send(client, link, packet, command.shape(), purpose);
+        }
     }
     if client.sets.get().is_some() {
         let text = (command == Command::Query).then(|| &packet[HEADER + 1..]);

@@ -8,6 +8,7 @@ use crate::links::{Flight, Link, Purpose};
 use crate::road::admit;
 use crate::road::ahead;
 use crate::road::client::Client;
+use crate::road::route;
 use crate::worker::{Mail, Worker};
 
 /// The link is gone: those whose statements it carried are told, and its place is free.
@@ -26,10 +27,18 @@ pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
             worker.shared.mail(other, Mail::LinkFree(link.server));
         }
     }
-    let mut unanswered = Vec::new();
+    let (mut unanswered, mut elsewhere) = (Vec::new(), Vec::new());
+    if let Some(fleet) = &worker.shared.fleet
+        && !flights.is_empty()
+    {
+        fleet.suspect(&worker.shared, link.server, "a link was lost");
+    }
     for flight in flights {
         match flight.client.clone() {
             Some(client) if !flight.slot => unanswered.push(client),
+            Some(client) if route::may_go_elsewhere(worker, link, &flight) => {
+                elsewhere.push(client)
+            }
             // What it was told is true, but what it has set is not known.
             Some(client) if matches!(flight.purpose, Purpose::Probe(_)) => client.close(),
             Some(client) => tell_lost(worker, &client, link, &flight),
@@ -50,6 +59,9 @@ pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
         }
     }
     worker.links.borrow_mut().remove(&link.id);
+    for client in elsewhere {
+        route::go_elsewhere(worker, &client, link.server);
+    }
     admit::pump(worker, link.server);
 }
 
@@ -61,6 +73,7 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, link: &Link, flight: &Fli
         worker.at(link.server).server.address
     );
     let fault = Fault::new(Kind::LinkLost, message);
+    route::note_write(worker, client);
     worker.count_fault(fault.kind);
     end_reply(worker, client, link, flight, &fault);
 }

@@ -10,6 +10,15 @@ use crate::config::address;
 use crate::config::form::{Form, Named};
 use crate::config::plan::{Parking, Plan};
 
+/// What a server may be called.
+pub(super) fn check_name(text: &str) -> Result<(), String> {
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    if text.is_empty() || 64 < text.len() || !text.chars().all(fits) {
+        return Err("a name has 1 to 64 letters, digits, '-', '_' and '.'".to_owned());
+    }
+    Ok(())
+}
+
 pub(in crate::config) static SERVER: Section<Plan> = Section {
     name: "server",
     doc: "The MySQL or MariaDB server behind Flifo.",
@@ -44,13 +53,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 allowed: "a word",
                 show: |plan| Some(plan.server.name.clone()),
                 set: |plan, text| {
-                    let fits =
-                        |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-                    if text.is_empty() || 64 < text.len() || !text.chars().all(fits) {
-                        return Err(
-                            "a name has 1 to 64 letters, digits, '-', '_' and '.'".to_owned()
-                        );
-                    }
+                    check_name(text)?;
                     text.clone_into(&mut plan.server.name);
                     Ok(())
                 },

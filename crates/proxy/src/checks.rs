@@ -1,0 +1,303 @@
+//! A worker's checks of servers: runs those that are due, and tells the fleet what they have found.
+//!
+//! Owns the links that checks keep open. When a check is due, and whether another worker has more time for it, is
+//! decided by [`engine::checks::desk`]. Invariants: a check ends after `checks.timeout`, whatever the server does; a
+//! refusal that says nothing of the server's health (a wrong password) does not count against it.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use engine::checks::desk::{Deed, Desk, Moving, Subject, first_due, next_due};
+use engine::fleet::position::Position;
+use engine::fleet::{Node, Role};
+use link::login::{Credential, LoggedIn, LoginError};
+use tokio::sync::Notify;
+use wire::auth::Secret;
+
+use crate::config::{CheckKind, Password, Plan};
+use crate::fleet::{Checked, Finding};
+use crate::links::opener::{self, NoLink};
+use crate::servers::{Server, ServerId};
+use crate::worker::{Mail, Worker};
+
+/// One worker's checks.
+pub(crate) struct Checks {
+    desk: RefCell<Desk>,
+    changed: Notify,
+    /// Links on which servers are asked, kept from one check to the next.
+    warm: RefCell<HashMap<u64, LoggedIn>>,
+}
+
+/// A check's time varies by this share of its interval, so that many do not come at once.
+const JITTER: f64 = 0.05;
+
+/// Runs a worker's checks for as long as it lives. Does nothing where there is one server.
+pub(crate) async fn run(worker: Rc<Worker>) {
+    let Some(checks) = &worker.checks else { return };
+    let Some(fleet) = &worker.shared.fleet else { return };
+    if worker.index == 0 {
+        let (now, inter) = (Instant::now(), worker.plan.checks.rules.inter);
+        for (place, subject) in fleet.subjects.iter().enumerate() {
+            // The first ones come early: until then nobody knows which server is for what.
+            let due = first_due(now, inter.min(FIRST), place, fleet.subjects.len());
+            checks.desk.borrow_mut().add(Arc::clone(subject), due);
+        }
+    }
+    loop {
+        let deed = checks.desk.borrow_mut().next(Instant::now(), draw);
+        match deed {
+            Some(Deed::Run(subject, due)) => {
+                tokio::task::spawn_local(check(Rc::clone(&worker), subject, due));
+            }
+            Some(Deed::Send(other, moving)) => worker.shared.mail(other, Mail::Check(moving)),
+            None => {
+                let due = checks.desk.borrow().due();
+                let sleep =
+                    due.map_or(FOR_EVER, |due| due.saturating_duration_since(Instant::now()));
+                tokio::select! {
+                    () = checks.changed.notified() => {}
+                    () = tokio::time::sleep(sleep) => {}
+                }
+            }
+        }
+    }
+}
+
+/// The first checks of all servers are spread over so much time.
+const FIRST: Duration = Duration::from_millis(50);
+
+/// Until something changes.
+const FOR_EVER: Duration = Duration::from_hours(1);
+
+fn draw(below: usize) -> usize {
+    getrandom::u32().unwrap_or(0) as usize % below
+}
+
+impl Checks {
+    pub(crate) fn new(worker: usize, plan: &Plan, fleet: &crate::fleet::Fleet) -> Self {
+        let desk = Desk::new(worker, Arc::clone(&fleet.loads), plan.checks.at_once);
+        Self { desk: RefCell::new(desk), changed: Notify::new(), warm: RefCell::default() }
+    }
+
+    /// A check comes from another worker.
+    pub(crate) fn arrive(&self, moving: Moving) {
+        self.desk.borrow_mut().arrive(moving, Instant::now());
+        self.changed.notify_one();
+    }
+
+    /// A check is wanted before it is due.
+    pub(crate) fn hasten(&self, server: ServerId) {
+        self.desk.borrow_mut().hasten(server.0 as u64, Instant::now());
+        self.changed.notify_one();
+    }
+}
+
+async fn check(worker: Rc<Worker>, subject: Arc<Subject>, due: Instant) {
+    let (Some(checks), Some(fleet)) = (&worker.checks, &worker.shared.fleet) else { return };
+    let id = ServerId(subject.id as usize);
+    let server = worker.shared.server(id);
+    let begun = Instant::now();
+    let is_checked = server.facts.standing() != crate::server::Standing::Maintenance;
+    let mut interval = FIRST * 4;
+    if is_checked {
+        let limit = worker.plan.checks.timeout;
+        let found = tokio::time::timeout(limit, find(&worker, checks, server)).await;
+        let finding = match found {
+            Ok(found) => found,
+            Err(_) => Finding::Failed(format!("no answer within {limit:?} (checks.timeout)")),
+        };
+        if !matches!(finding, Finding::Said(_) | Finding::Passed) {
+            checks.warm.borrow_mut().remove(&subject.id);
+        }
+        let checked = Checked { server: id, finding, begun };
+        interval = fleet.take(&worker.shared, checked);
+    }
+    let chance = f64::from(getrandom::u32().unwrap_or(0)) / f64::from(u32::MAX);
+    let now = Instant::now();
+    // A check that took longer than its interval is followed by the next at once.
+    let next = match now.saturating_duration_since(begun) > interval {
+        true => now,
+        false => next_due(due, now, interval, JITTER, chance),
+    };
+    checks.desk.borrow_mut().done(subject.id, next);
+    checks.changed.notify_one();
+}
+
+/// Asks a server what the plan says.
+async fn find(worker: &Worker, checks: &Checks, server: &Server) -> Finding {
+    let plan = &worker.plan.checks;
+    let account = account(&worker.plan);
+    match (plan.kind, account) {
+        (CheckKind::Connect, _) => match link::dial::dial(&server.address).await {
+            Ok(_) => Finding::Passed,
+            Err(error) => Finding::Failed(format!("it cannot be reached: {error}")),
+        },
+        (CheckKind::Handshake, _) | (_, None) => {
+            match opener::greeted(worker, server, None).await {
+                Ok(_) => Finding::Passed,
+                Err(error) => refused(&error),
+            }
+        }
+        (kind, Some((user, password))) => {
+            let asked = ask(worker, checks, server, kind, (user, password)).await;
+            asked.unwrap_or_else(|error| refused(&error))
+        }
+    }
+}
+
+/// Who checks.
+fn account(plan: &Plan) -> Option<(&str, &Secret)> {
+    let known = |user: &'_ &crate::config::User| {
+        user.pooled && plan.checks.user.as_ref().is_none_or(|name| *name == user.name)
+    };
+    plan.users.iter().filter(known).find_map(|user| match &user.password {
+        Some(Password::Plain(password)) => Some((user.name.as_str(), password)),
+        _ => None,
+    })
+}
+
+async fn ask(
+    worker: &Worker,
+    checks: &Checks,
+    server: &Server,
+    kind: CheckKind,
+    (user, password): (&str, &Secret),
+) -> Result<Finding, NoLink> {
+    let id = server.id.0 as u64;
+    let warm = checks.warm.borrow_mut().remove(&id);
+    let is_warm = warm.is_some();
+    let mut link = match warm {
+        Some(link) => link,
+        None => log_in(worker, server, user, password).await?,
+    };
+    let mut found = question(&worker.plan, kind, &mut link).await;
+    if is_warm && matches!(found, Err(LoginError::Talk(_))) {
+        // The server may have closed a link that was idle for long.
+        link = log_in(worker, server, user, password).await?;
+        found = question(&worker.plan, kind, &mut link).await;
+    }
+    let found = found?;
+    checks.warm.borrow_mut().insert(id, link);
+    Ok(found)
+}
+
+async fn log_in(
+    worker: &Worker,
+    server: &Server,
+    user: &str,
+    password: &Secret,
+) -> Result<LoggedIn, NoLink> {
+    let credential = Credential::Password(password.clone());
+    opener::log_in_as(worker, server, user.as_bytes(), &credential, opener::POOLED, UTF8MB4).await
+}
+
+/// utf8mb4_general_ci.
+const UTF8MB4: u8 = 45;
+
+async fn question(
+    plan: &Plan,
+    kind: CheckKind,
+    link: &mut LoggedIn,
+) -> Result<Finding, LoginError> {
+    match kind {
+        CheckKind::Statement => {
+            let text = plan.checks.statement.as_deref().unwrap_or("SELECT 'alive', 1");
+            let rows = link.rows(text).await?;
+            let first = rows.first().map(|(_, value)| String::from_utf8_lossy(value).into_owned());
+            Ok(match (&plan.checks.expect, first) {
+                (Some(expected), Some(found)) if found == *expected => Finding::Passed,
+                (None, _) => Finding::Passed,
+                (Some(expected), found) => Finding::Failed(format!(
+                    "checks.statement answers {:?}, not {expected:?}",
+                    found.unwrap_or_else(|| "nothing".to_owned())
+                )),
+            })
+        }
+        CheckKind::Ping => link.ping().await.map(|()| Finding::Passed),
+        _ => role(link).await,
+    }
+}
+
+/// What MariaDB says of itself without any rights.
+const MARIADB: &str = "SELECT 'read_only', @@global.read_only UNION ALL \
+    SELECT 'gtid', IFNULL(@@global.gtid_current_pos, '') UNION ALL \
+    SELECT 'wsrep_on', @@global.wsrep_on";
+
+const MYSQL: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name = 'read_only'";
+
+const GALERA: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_ready', \
+    'wsrep_local_state', 'wsrep_local_state_comment', 'wsrep_cluster_status', \
+    'wsrep_last_committed')";
+
+/// A node of a cluster that cannot work answers nothing but what is asked of its state.
+const NOT_PREPARED: u16 = 1047;
+
+async fn role(link: &mut LoggedIn) -> Result<Finding, LoginError> {
+    let said = match link.rows(if link.is_mariadb { MARIADB } else { MYSQL }).await {
+        Err(LoginError::Refused { code: NOT_PREPARED, message, .. }) => {
+            let node = Node::NotReady(message);
+            let role = Role { read_only: false, position: Position::Unknown, node };
+            return Ok(Finding::Said(role));
+        }
+        said => Said(said?),
+    };
+    let read_only = said.is_on("read_only");
+    if !said.is_on("wsrep_on") {
+        let position = said.get("gtid").map_or(Position::Unknown, |it| Position::from_gtids(&it));
+        return Ok(Finding::Said(Role { read_only, position, node: Node::None }));
+    }
+    let said = Said(link.rows(GALERA).await?);
+    let is = |name: &str, value: &str| said.get(name).is_some_and(|it| it == value);
+    let is_ready = is("wsrep_ready", "ON")
+        && is("wsrep_cluster_status", "Primary")
+        && is("wsrep_local_state", SYNCED);
+    let node = match is_ready {
+        true => Node::Ready,
+        false => Node::NotReady(format!(
+            "its state in the cluster is {}, {}",
+            said.get("wsrep_local_state_comment").unwrap_or_default(),
+            said.get("wsrep_cluster_status").unwrap_or_default()
+        )),
+    };
+    let commit = said.get("wsrep_last_committed").and_then(|it| it.parse().ok());
+    let position = commit.map_or(Position::Unknown, Position::Commit);
+    Ok(Finding::Said(Role { read_only, position, node }))
+}
+
+/// The local state of a node that has all and gives to nobody.
+const SYNCED: &str = "4";
+
+/// Names and values that a server has told.
+struct Said(Vec<(Vec<u8>, Vec<u8>)>);
+
+impl Said {
+    fn get(&self, name: &str) -> Option<String> {
+        let row = self.0.iter().find(|(key, _)| key.eq_ignore_ascii_case(name.as_bytes()))?;
+        Some(String::from_utf8_lossy(&row.1).into_owned())
+    }
+
+    fn is_on(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("on"))
+    }
+}
+
+/// What a check that could not be made says of the server.
+fn refused(error: &NoLink) -> Finding {
+    match error {
+        NoLink::Login(LoginError::Refused { code: TOO_MANY_CONNECTIONS, .. }) => Finding::Busy,
+        // It is well enough to say so.
+        NoLink::Login(LoginError::Refused { code, .. }) if REFUSALS.contains(code) => {
+            tracing::debug!(%error, "a check may not log in");
+            Finding::Passed
+        }
+        error => Finding::Failed(error.to_string()),
+    }
+}
+
+const TOO_MANY_CONNECTIONS: u16 = 1040;
+
+/// Refusals of a user: no rights, a wrong password, a locked account, too many connections of this user.
+const REFUSALS: [u16; 7] = [1044, 1045, 1203, 1226, 1698, 3118, 4151];

@@ -1,0 +1,421 @@
+//! Options of several servers: each of them, how they are checked, and which statements go where.
+
+use std::time::Duration;
+
+use engine::fleet::Group;
+
+use super::{FIRST, Row, Section};
+use crate::config::address;
+use crate::config::form::{Form, Named};
+use crate::config::plan::{CheckKind, Freshness, Mode, Plan, RouteRule, ServerRule};
+
+pub(in crate::config) static SERVERS: Section<ServerRule> = Section {
+    name: "servers",
+    doc: "Several servers instead of the one of `[server]`, whose other options hold for each of \
+          these: each has its own limit, links and state. Which one is written to and which ones \
+          are read from is found out by `[checks]`; which statements go where is said by \
+          `[routing]`.",
+    rows: &[
+        Row {
+            name: "name",
+            form: Form::Text {
+                allowed: "a word",
+                show: |rule| Some(rule.name.clone()).filter(|name| !name.is_empty()),
+                set: |rule, text| {
+                    super::server::check_name(text)?;
+                    text.clone_into(&mut rule.name);
+                    Ok(())
+                },
+            },
+            example: Some("\"db1\""),
+            doc: "What the server is called on the console, in logs and metrics. Needed.",
+            elsewhere: &[],
+            since: FIRST,
+        },
+        Row {
+            name: "address",
+            form: Form::Text {
+                allowed: "an address: \"/path/of.sock\", \"host:port\", \"host\"",
+                show: |rule| rule.address.as_ref().map(ToString::to_string),
+                set: |rule, text| {
+                    rule.address = address::server(text)?;
+                    match rule.address {
+                        Some(_) => Ok(()),
+                        None => Err("where there are several servers, each needs its address \
+                                     written out"
+                            .to_owned()),
+                    }
+                },
+            },
+            example: Some("\"10.0.0.11:3306\""),
+            doc: "Where the server is. Needed.",
+            elsewhere: &[("ProxySQL", "mysql_servers.hostname")],
+            since: FIRST,
+        },
+        Row {
+            name: "group",
+            form: Form::Choice(&Named {
+                values: &[
+                    ("auto", Group::Auto),
+                    ("writer", Group::Writer),
+                    ("readers", Group::Readers),
+                ],
+                place: |rule: &mut ServerRule| &mut rule.group,
+            }),
+            example: None,
+            doc: "What the server is for. \"auto\": what it says itself when it is checked. The one \
+                  that is not read_only is written to; of a Galera cluster, the first node that \
+                  is ready. \"writer\": it is written to unless it says that it is read_only; of \
+                  several, the first. \"readers\": it is never written to.",
+            elsewhere: &[("ProxySQL", "mysql_servers.hostgroup_id")],
+            since: FIRST,
+        },
+        Row {
+            name: "weight",
+            form: Form::Count { range: 1..=1000, place: |rule| &mut rule.weight },
+            example: None,
+            doc: "Its share of the reads beside other readers. A statement goes to the reader \
+                  that has least to do for its weight.",
+            elsewhere: &[("HAProxy", "weight"), ("ProxySQL", "mysql_servers.weight")],
+            since: FIRST,
+        },
+        Row {
+            name: "backup",
+            form: Form::Choice(&Named {
+                values: &[("no", false), ("yes", true)],
+                place: |rule: &mut ServerRule| &mut rule.backup,
+            }),
+            example: None,
+            doc: "Whether it is used only while no other server of its group can be.",
+            elsewhere: &[("HAProxy", "backup")],
+            since: FIRST,
+        },
+        Row {
+            name: "limit",
+            form: Form::CountOr { word: "same", range: 1..=100_000, place: |rule| &mut rule.limit },
+            example: None,
+            doc: "Statements that this server runs at once, if that is not `server.limit`.",
+            elsewhere: &[("HAProxy", "maxconn")],
+            since: FIRST,
+        },
+    ],
+};
+
+const SHORT: Duration = Duration::from_millis(10);
+const HOUR: Duration = Duration::from_hours(1);
+
+pub(in crate::config) static CHECKS: Section<Plan> = Section {
+    name: "checks",
+    doc: "How servers of `[[servers]]` are checked. Each worker checks its part of them.",
+    rows: &[
+        Row {
+            name: "kind",
+            form: Form::Choice(&Named {
+                values: &[
+                    ("auto", CheckKind::Auto),
+                    ("connect", CheckKind::Connect),
+                    ("handshake", CheckKind::Handshake),
+                    ("ping", CheckKind::Ping),
+                    ("statement", CheckKind::Statement),
+                ],
+                place: |plan: &mut Plan| &mut plan.checks.kind,
+            }),
+            example: None,
+            doc: "What a check does. \"connect\" opens a connection; \"handshake\" waits for the \
+                  server's greeting as well; \"ping\" asks for a sign of life on a link that \
+                  stays open; \"statement\" runs `checks.statement` there. \"auto\" asks on such a \
+                  link for the server's role and for how far it has come in replication, which is \
+                  what servers of group \"auto\" need; without a user who could ask, it is a \
+                  handshake.",
+            elsewhere: &[("HAProxy", "option mysql-check")],
+            since: FIRST,
+        },
+        Row {
+            name: "user",
+            form: Form::Text {
+                allowed: "the name of one of the users below",
+                show: |plan| plan.checks.user.clone(),
+                set: |plan, text| {
+                    plan.checks.user = Some(text.to_owned());
+                    Ok(())
+                },
+            },
+            example: Some("\"app\""),
+            doc: "The user, named in `[[users]]` with its password, who checks. It needs no \
+                  rights. Without this option, the first user there whose password is known.",
+            elsewhere: &[("ProxySQL", "mysql-monitor_username")],
+            since: FIRST,
+        },
+        Row {
+            name: "statement",
+            form: Form::Text {
+                allowed: "a statement whose rows have two columns",
+                show: |plan| plan.checks.statement.clone(),
+                set: |plan, text| {
+                    plan.checks.statement = Some(text.to_owned());
+                    Ok(())
+                },
+            },
+            example: Some("\"SELECT 'ready', COUNT(*) FROM shop.ready\""),
+            doc: "What a check of kind \"statement\" runs.",
+            elsewhere: &[],
+            since: FIRST,
+        },
+        Row {
+            name: "expect",
+            form: Form::Text {
+                allowed: "a text",
+                show: |plan| plan.checks.expect.clone(),
+                set: |plan, text| {
+                    plan.checks.expect = Some(text.to_owned());
+                    Ok(())
+                },
+            },
+            example: Some("\"1\""),
+            doc: "What the second column of its first row must be. Without this option, any answer \
+                  but an error will do.",
+            elsewhere: &[("HAProxy", "expect")],
+            since: FIRST,
+        },
+        Row {
+            name: "inter",
+            form: Form::Duration {
+                range: SHORT..=HOUR,
+                place: |plan| &mut plan.checks.rules.inter,
+            },
+            example: None,
+            doc: "Time between two checks of a server. Where reads are split, this is also how \
+                  long it takes until a session that has written is read for by others than the \
+                  writer.",
+            elsewhere: &[("HAProxy", "inter"), ("ProxySQL", "mysql-monitor_ping_interval")],
+            since: FIRST,
+        },
+        Row {
+            name: "fastinter",
+            form: Form::Duration {
+                range: SHORT..=HOUR,
+                place: |plan| &mut plan.checks.rules.fastinter,
+            },
+            example: None,
+            doc: "The same while the server is going down or up.",
+            elsewhere: &[("HAProxy", "fastinter")],
+            since: FIRST,
+        },
+        Row {
+            name: "downinter",
+            form: Form::Duration {
+                range: SHORT..=HOUR,
+                place: |plan| &mut plan.checks.rules.downinter,
+            },
+            example: None,
+            doc: "The same while the server is down.",
+            elsewhere: &[("HAProxy", "downinter")],
+            since: FIRST,
+        },
+        Row {
+            name: "fall",
+            form: Form::Count { range: 1..=100, place: |plan| &mut plan.checks.rules.fall },
+            example: None,
+            doc: "So many failed checks in a row take a server down. The last one that is up is \
+                  never taken down by one.",
+            elsewhere: &[("HAProxy", "fall")],
+            since: FIRST,
+        },
+        Row {
+            name: "rise",
+            form: Form::Count { range: 1..=100, place: |plan| &mut plan.checks.rules.rise },
+            example: None,
+            doc: "So many passed checks in a row bring it up again.",
+            elsewhere: &[("HAProxy", "rise")],
+            since: FIRST,
+        },
+        Row {
+            name: "timeout",
+            form: Form::Duration { range: SHORT..=HOUR, place: |plan| &mut plan.checks.timeout },
+            example: None,
+            doc: "A check that has not ended after this has failed.",
+            elsewhere: &[("HAProxy", "timeout check")],
+            since: FIRST,
+        },
+        Row {
+            name: "slow_start",
+            form: Form::Duration {
+                range: Duration::ZERO..=HOUR,
+                place: |plan| &mut plan.checks.rules.slow_start,
+            },
+            example: None,
+            doc: "For so long, the share of reads of a server that has come up grows to the whole.",
+            elsewhere: &[("HAProxy", "slowstart")],
+            since: FIRST,
+        },
+        Row {
+            name: "at_once",
+            form: Form::Count { range: 1..=1000, place: |plan| &mut plan.checks.at_once },
+            example: None,
+            doc: "So many checks run in a worker at once; more wait.",
+            elsewhere: &[("HAProxy", "tune.max-checks-per-thread")],
+            since: FIRST,
+        },
+    ],
+};
+
+const MODES: &[(&str, Mode)] =
+    &[("writer", Mode::Writer), ("readers", Mode::Readers), ("split", Mode::Split)];
+
+pub(in crate::config) static ROUTING: Section<Plan> = Section {
+    name: "routing",
+    doc: "Which of several servers a statement goes to. A client that keeps its link (it is in a \
+          transaction, or pinned) stays where it is.",
+    rows: &[
+        Row {
+            name: "mode",
+            form: Form::Choice(&Named {
+                values: MODES,
+                place: |plan: &mut Plan| &mut plan.routing.mode,
+            }),
+            example: None,
+            doc: "Where statements go for which no `[[routes]]` says otherwise. \"writer\": all to \
+                  the writer. \"readers\": all to readers, and to the writer while there are none. \
+                  \"split\": those outside of transactions of which it is certain that they only \
+                  read go to readers, all others to the writer.",
+            elsewhere: &[("ProxySQL", "mysql_query_rules"), ("MaxScale", "readwritesplit")],
+            since: FIRST,
+        },
+        Row {
+            name: "reads",
+            form: Form::Choice(&Named {
+                values: &[("own_writes", Freshness::OwnWrites), ("any", Freshness::Any)],
+                place: |plan: &mut Plan| &mut plan.routing.reads,
+            }),
+            example: None,
+            doc: "What a client of mode \"split\" sees. \"own_writes\": a client that has written is \
+                  read for by the writer until a reader has all that it wrote; that is known by \
+                  GTID positions, or by the number of the last commit in a Galera cluster, and \
+                  without those taken to be so after `routing.stay`. \"any\": what a reader has.",
+            elsewhere: &[("MaxScale", "causal_reads")],
+            since: FIRST,
+        },
+        Row {
+            name: "stay",
+            form: Form::Duration {
+                range: Duration::ZERO..=HOUR,
+                place: |plan| &mut plan.routing.stay,
+            },
+            example: None,
+            doc: "For so long a client that has written stays with the writer, where servers do \
+                  not tell how far they have come.",
+            elsewhere: &[],
+            since: FIRST,
+        },
+        Row {
+            name: "lag_max",
+            form: Form::DurationOrNone {
+                range: SHORT..=Duration::from_hours(24),
+                place: |plan| &mut plan.routing.lag_max,
+            },
+            example: None,
+            doc: "A reader that lacks something which the writer has had for longer than this is \
+                  not read from.",
+            elsewhere: &[
+                ("ProxySQL", "mysql_servers.max_replication_lag"),
+                ("MaxScale", "max_replication_lag"),
+            ],
+            since: FIRST,
+        },
+        Row {
+            name: "hold",
+            form: Form::Duration {
+                range: Duration::ZERO..=HOUR,
+                place: |plan| &mut plan.routing.hold,
+            },
+            example: None,
+            doc: "While no server can take a statement, because the writer is being replaced or \
+                  all are down, it is held back for so long, and then refused.",
+            elsewhere: &[],
+            since: FIRST,
+        },
+    ],
+};
+
+pub(in crate::config) static ROUTES: Section<RouteRule> = Section {
+    name: "routes",
+    doc: "Which clients' statements go elsewhere than `routing.mode` says. The first one that fits \
+          a client counts; what it fits is decided at login.",
+    rows: &[
+        Row {
+            name: "mode",
+            form: Form::Choice(&Named {
+                values: MODES,
+                place: |rule: &mut RouteRule| &mut rule.mode,
+            }),
+            example: None,
+            doc: "Where their statements go; as `routing.mode`.",
+            elsewhere: &[("ProxySQL", "mysql_query_rules.destination_hostgroup")],
+            since: FIRST,
+        },
+        Row {
+            name: "listen",
+            form: Form::List {
+                allowed: address::LISTEN,
+                show: |rule| rule.listen.iter().map(ToString::to_string).collect(),
+                clear: |rule| rule.listen.clear(),
+                push: |rule, text| {
+                    rule.listen.push(address::listen(text)?);
+                    Ok(())
+                },
+            },
+            example: Some("[\"127.0.0.1:6035\"]"),
+            doc: "Only clients that came in by one of these, which are listed in `listen` as well.",
+            elsewhere: &[("ProxySQL", "mysql_query_rules.proxy_port")],
+            since: FIRST,
+        },
+        Row {
+            name: "users",
+            form: Form::List {
+                allowed: "a user's name",
+                show: |rule| rule.users.clone(),
+                clear: |rule| rule.users.clear(),
+                push: |rule, text| {
+                    rule.users.push(text.to_owned());
+                    Ok(())
+                },
+            },
+            example: Some("[\"report\"]"),
+            doc: "Only clients of these users.",
+            elsewhere: &[("ProxySQL", "mysql_query_rules.username")],
+            since: FIRST,
+        },
+        Row {
+            name: "schemas",
+            form: Form::List {
+                allowed: "a schema's name",
+                show: |rule| rule.schemas.clone(),
+                clear: |rule| rule.schemas.clear(),
+                push: |rule, text| {
+                    rule.schemas.push(text.to_owned());
+                    Ok(())
+                },
+            },
+            example: Some("[\"archive\"]"),
+            doc: "Only clients that named one of these schemas when they logged in.",
+            elsewhere: &[("ProxySQL", "mysql_query_rules.schemaname")],
+            since: FIRST,
+        },
+        Row {
+            name: "classes",
+            form: Form::List {
+                allowed: "a class's name",
+                show: |rule| rule.classes.clone(),
+                clear: |rule| rule.classes.clear(),
+                push: |rule, text| {
+                    rule.classes.push(text.to_owned());
+                    Ok(())
+                },
+            },
+            example: Some("[\"batch\"]"),
+            doc: "Only clients of these classes; see `[[classes]]`.",
+            elsewhere: &[],
+            since: FIRST,
+        },
+    ],
+};

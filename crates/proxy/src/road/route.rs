@@ -1,0 +1,239 @@
+//! Which of several servers a statement goes to, and those that can go to none for a while.
+//!
+//! Owns the choice, and a worker's statements that are held back because their server is being replaced. Where there is
+//! one server, nothing here runs. Invariants: who has a link stays on its server; what is not known for certain to be
+//! a mere read goes to the writer; nobody is held back longer than `routing.hold`.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use wire::passage::Passage;
+
+use crate::config::{Freshness, Mode};
+use crate::fault::{Fault, Kind};
+use crate::fleet::Fleet;
+use crate::links::{Flight, Link};
+use crate::road::admit;
+use crate::road::client::{Client, Turn};
+use crate::servers::{Local, ServerId};
+use crate::worker::{Mail, Worker};
+
+/// A client whose statement is held back.
+pub(crate) struct Stranded {
+    client: Rc<Client>,
+    /// When its turn became to wait: it may be another statement's by now.
+    turned: Instant,
+    until: Instant,
+}
+
+/// Where a client's next statement goes. `None`: nowhere, for now.
+pub(crate) fn choose(worker: &Worker, fleet: &Fleet, client: &Client) -> Option<ServerId> {
+    let reads = match client.mode.get() {
+        Mode::Writer => false,
+        Mode::Readers => true,
+        Mode::Split => client.read.get().is_some(),
+    };
+    let avoided = client.avoids.get();
+    let reader = reads.then(|| reader(worker, fleet, client)).flatten();
+    let writer = || fleet.writer().filter(|it| reads || avoided != Some(*it));
+    reader.or_else(writer)
+}
+
+/// Where a carried client logs in, which stays there. It is waited for.
+pub(crate) async fn home(worker: &Worker, mode: Mode) -> ServerId {
+    let Some(fleet) = &worker.shared.fleet else { return ServerId::default() };
+    let deadline = Instant::now() + worker.plan.routing.hold;
+    loop {
+        let ids = || worker.shared.servers.iter().map(|server| server.id);
+        let least = |id: &ServerId| worker.shared.server(*id).slots.held();
+        let readers = ids().filter(|id| mode == Mode::Readers && fleet.is_reader(*id));
+        if let Some(server) = readers.min_by_key(least).or_else(|| fleet.writer()) {
+            return server;
+        }
+        if Instant::now() >= deadline {
+            // What it meets there it is told.
+            return ServerId::default();
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// How often it is looked for a server.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The server in whose words pooled clients are greeted: one that has been met, if there is one.
+pub(crate) fn greeter(worker: &Worker) -> ServerId {
+    let Some(fleet) = &worker.shared.fleet else { return ServerId::default() };
+    let is_known = |id: &ServerId| worker.shared.server(*id).facts.greeting().is_some();
+    let mut ids = worker.shared.servers.iter().map(|server| server.id);
+    fleet.writer().filter(is_known).or_else(|| ids.find(is_known)).unwrap_or_default()
+}
+
+/// The reader that has least to do for its weight, of those that have what the client must see.
+fn reader(worker: &Worker, fleet: &Fleet, client: &Client) -> Option<ServerId> {
+    let count = worker.servers.len();
+    let first = worker.next_reader.get();
+    worker.next_reader.set((first + 1) % count);
+    let order = (0..count).map(|step| ServerId((first + step) % count));
+    let may = |server: &ServerId| {
+        fleet.is_reader(*server)
+            && client.avoids.get() != Some(*server)
+            && is_fresh(worker, fleet, client, *server)
+    };
+    order.filter(may).min_by_key(|server| {
+        let load = u64::from(worker.at(*server).server.slots.held()) + 1;
+        load * 1_000_000 / u64::from(fleet.share(*server))
+    })
+}
+
+/// Whether a server has all that this client has written.
+fn is_fresh(worker: &Worker, fleet: &Fleet, client: &Client, server: ServerId) -> bool {
+    if worker.plan.routing.reads == Freshness::Any || client.mode.get() != Mode::Split {
+        return true;
+    }
+    let Some(wrote) = client.wrote.get() else { return true };
+    match fleet.has_all_of(server, wrote) {
+        Some(has) => has,
+        None => crate::clock::now().saturating_duration_since(wrote) > worker.plan.routing.stay,
+    }
+}
+
+/// A statement has ended, or may have: what it may have written must be seen by those that follow.
+pub(crate) fn note_write(worker: &Worker, client: &Client) {
+    let is_write = client.read.get().is_none() && client.sets.get().is_none();
+    if worker.shared.fleet.is_some() && is_write && client.mode.get() == Mode::Split {
+        // Not the loop's time, which may be from before the write.
+        client.wrote.set(Some(Instant::now()));
+    }
+}
+
+/// Holds the command back until a server can take it.
+pub(crate) fn strand(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    packet: &[u8],
+    upload: Option<Passage>,
+) {
+    *client.held.borrow_mut() = worker.buffers.keep(packet);
+    client.upload.set(upload);
+    strand_held(worker, client);
+}
+
+/// The same for a command that is on hold already.
+fn strand_held(worker: &Rc<Worker>, client: &Rc<Client>) {
+    client.set_turn(Turn::Line);
+    let now = crate::clock::now();
+    let since = client.stranded.get().unwrap_or(now);
+    client.stranded.set(Some(since));
+    let (turned, until) = (client.turned.get(), since + worker.plan.routing.hold);
+    let client = Rc::clone(client);
+    worker.stranded.borrow_mut().push(Stranded { client, turned, until });
+}
+
+impl Stranded {
+    fn is_good(&self) -> bool {
+        let client = &self.client;
+        client.turn.get() == Turn::Line
+            && client.waiting.get().is_none()
+            && client.turned.get() == self.turned
+            && !client.is_closing()
+    }
+}
+
+/// Sends those on who can go somewhere now, and refuses those who have waited too long.
+pub(crate) fn release(worker: &Rc<Worker>) {
+    if worker.stranded.borrow().is_empty() {
+        return;
+    }
+    let Some(fleet) = &worker.shared.fleet else { return };
+    let now = crate::clock::now();
+    for stranded in worker.stranded.take() {
+        if !stranded.is_good() {
+            continue;
+        }
+        let client = &stranded.client;
+        if choose(worker, fleet, client).is_some() {
+            let mut held = client.held.take();
+            let upload = client.upload.get();
+            admit::enter(worker, client, &mut held, upload, false);
+            worker.buffers.forget(held);
+        } else if now >= stranded.until {
+            refuse(worker, fleet, client);
+        } else {
+            // Whoever failed it may be the only one there is, and be well again.
+            client.avoids.set(None);
+            worker.stranded.borrow_mut().push(stranded);
+        }
+    }
+}
+
+fn refuse(worker: &Rc<Worker>, fleet: &Fleet, client: &Rc<Client>) {
+    let message = format!(
+        "Flifo did not run this statement: no server could take it within {:.1} s (routing.hold): \
+         {}. It is safe to try again",
+        worker.plan.routing.hold.as_secs_f64(),
+        fleet.why_not(&worker.shared)
+    );
+    admit::refuse_held(worker, client, &Fault::new(Kind::WaitedTooLong, message));
+}
+
+/// A server is not for those who wait for it any more: those who are not bound to it go elsewhere.
+pub(crate) fn leave_line(worker: &Rc<Worker>, local: &Local) {
+    let keys: Vec<_> = local.gate.borrow().keys_waiting().collect();
+    for key in keys {
+        loop {
+            let waiter = local.gate.borrow_mut().take_waiter(key);
+            let Some(client) = waiter else { break };
+            client.waiting.set(None);
+            strand_held(worker, &client);
+        }
+    }
+    release(worker);
+}
+
+/// A server is down: nobody waits for it, and what runs there has failed.
+pub(crate) fn abandon(worker: &Rc<Worker>, server: ServerId) {
+    leave_line(worker, worker.at(server));
+    for link in worker.links.borrow().values().filter(|link| link.server == server) {
+        link.close();
+    }
+}
+
+/// No link could be opened for this client; it is tried elsewhere. False: there is one server, or a reason that would
+/// be the same elsewhere.
+pub(crate) fn elsewhere(worker: &Rc<Worker>, client: &Rc<Client>, server: ServerId) -> bool {
+    if worker.shared.fleet.is_none() || worker.plan.routing.hold == Duration::ZERO {
+        return false;
+    }
+    client.waiting.set(None);
+    client.avoids.set(Some(server));
+    strand_held(worker, client);
+    true
+}
+
+/// What was in flight on a link that was lost can be sent elsewhere, once: it has not been sent, or merely reads, and
+/// nothing of its answer has come.
+pub(crate) fn may_go_elsewhere(worker: &Worker, link: &Link, flight: &Flight) -> bool {
+    let Some(client) = flight.client.as_ref().filter(|_| worker.shared.fleet.is_some()) else {
+        return false;
+    };
+    let was_sent = flight.purpose.is_clients();
+    let is_harmless = match was_sent {
+        true => flight.read.is_some() && !flight.follower.has_begun(),
+        false => client.turn.get() == Turn::Preparation,
+    };
+    is_harmless
+        && link.key.get().is_some()
+        && client.avoids.get().is_none()
+        && client.upload.get().is_none()
+        && !client.held.borrow().is_empty()
+        && !client.session.borrow().holds_link()
+}
+
+/// Sends such a statement elsewhere, not from within whatever is going on now.
+pub(crate) fn go_elsewhere(worker: &Rc<Worker>, client: &Rc<Client>, server: ServerId) {
+    client.link.take();
+    client.avoids.set(Some(server));
+    strand_held(worker, client);
+    worker.shared.mail(worker.index, Mail::Rerouted);
+}
