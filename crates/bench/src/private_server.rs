@@ -33,11 +33,18 @@ pub struct PrivateServer {
 pub struct Builder {
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
+    password: Option<String>,
     keep: bool,
     in_memory: bool,
 }
 
 impl Builder {
+    /// Gives the accounts this password, because the server gets another one's data.
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.password = Some(password.into());
+        self
+    }
+
     /// Adds an argument to mariadbd's command line; it wins over the settings of this module.
     pub fn argument(mut self, argument: impl Into<String>) -> Self {
         self.arguments.push(argument.into());
@@ -71,7 +78,7 @@ impl Builder {
             process: None,
             folder,
             port: 0,
-            password: random_password()?,
+            password: self.password.map_or_else(random_password, Ok)?,
             arguments: self.arguments,
             environment: self.environment,
             keep: self.keep,
@@ -143,6 +150,12 @@ impl PrivateServer {
             complaint.trim()
         );
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Has the next start use another argument in the place of one that begins so.
+    pub fn replace_argument(&mut self, prefix: &str, argument: &str) {
+        self.arguments.retain(|known| !known.starts_with(prefix));
+        self.arguments.push(argument.to_owned());
     }
 
     /// Stops the server in good order. Port, data and accounts stay for [`Self::start`].

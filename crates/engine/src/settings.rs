@@ -219,7 +219,8 @@ impl Settings {
     /// The settings after the server has reported this change. `None`: nothing has changed. An error is why the
     /// change cannot be told to another link.
     pub fn after(&self, name: &[u8], value: &[u8]) -> Result<Option<Self>, Pin> {
-        if name == b"character_set_connection" {
+        // The second is a result, not a setting: a server with a binary log reports it behind each write.
+        if name == b"character_set_connection" || name == b"last_gtid" {
             return Ok(None);
         }
         let Some(Setting(at)) = Setting::named(name) else { return Err(Pin::SessionVariable) };
@@ -526,6 +527,7 @@ mod tests {
         }
         let long = vec![b'x'; VALUE_MAX + 1];
         assert_eq!(some().after(b"sql_mode", &long), Err(Pin::SessionVariable));
+        assert_eq!(some().after(b"last_gtid", b"0-1-42"), Ok(None), "nobody can set it");
     }
 
     #[test]

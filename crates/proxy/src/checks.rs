@@ -223,7 +223,8 @@ async fn question(
 
 /// What MariaDB says of itself without any rights.
 const MARIADB: &str = "SELECT 'read_only', @@global.read_only UNION ALL \
-    SELECT 'gtid', IFNULL(@@global.gtid_current_pos, '') UNION ALL \
+    SELECT 'written', IFNULL(@@global.gtid_binlog_pos, '') UNION ALL \
+    SELECT 'applied', IFNULL(@@global.gtid_slave_pos, '') UNION ALL \
     SELECT 'wsrep_on', @@global.wsrep_on";
 
 const MYSQL: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name = 'read_only'";
@@ -246,7 +247,7 @@ async fn role(link: &mut LoggedIn) -> Result<Finding, LoginError> {
     };
     let read_only = said.is_on("read_only");
     if !said.is_on("wsrep_on") {
-        let position = said.get("gtid").map_or(Position::Unknown, |it| Position::from_gtids(&it));
+        let position = said.position(read_only);
         return Ok(Finding::Said(Role { read_only, position, node: Node::None }));
     }
     let said = Said(link.rows(GALERA).await?);
@@ -277,6 +278,16 @@ impl Said {
     fn get(&self, name: &str) -> Option<String> {
         let row = self.0.iter().find(|(key, _)| key.eq_ignore_ascii_case(name.as_bytes()))?;
         Some(String::from_utf8_lossy(&row.1).into_owned())
+    }
+
+    /// A reader has what it has applied. What it has written itself, if anything, says nothing of what it has of
+    /// the writer's; of the writer all counts.
+    fn position(&self, read_only: bool) -> Position {
+        let at = |name| self.get(name).map_or(Position::Unknown, |it| Position::from_gtids(&it));
+        match read_only {
+            true => at("applied"),
+            false => at("written").plus(at("applied")),
+        }
     }
 
     fn is_on(&self, name: &str) -> bool {

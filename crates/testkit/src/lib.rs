@@ -5,6 +5,7 @@ pub mod client;
 pub mod differ;
 pub mod fake_client;
 pub mod fake_server;
+pub mod fleet;
 pub mod flifo;
 pub mod mysql;
 pub mod reply;

@@ -12,6 +12,7 @@ mod comparing;
 mod corpus;
 mod differ;
 mod doctor;
+mod fleet;
 mod hostile_clients;
 mod hostile_commands;
 mod hostile_servers;

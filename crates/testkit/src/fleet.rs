@@ -1,0 +1,189 @@
+//! Several real servers that belong together: MariaDB with asynchronous replication by GTID, and a Galera cluster.
+//!
+//! Owns how they are set up, and what an operator would do to them: promote one, have one follow another. Invariants of
+//! [`PrivateServer`] hold: loopback only, free ports, nothing is left behind.
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use bench::private_server::{Builder, PrivateServer};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// One server that is written to and others that follow it, or the nodes of a cluster.
+pub struct Fleet {
+    pub servers: Vec<PrivateServer>,
+}
+
+/// All servers have this one, since they get one another's accounts.
+const PASSWORD: &str = "a-password-for-all-of-them";
+
+/// Setting up takes seconds, on a busy machine many.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// Small ones: several run on one machine.
+fn small() -> Builder {
+    PrivateServer::builder()
+        .password(PASSWORD)
+        .argument("--innodb-buffer-pool-size=32M")
+        .argument("--innodb-log-file-size=16M")
+        .argument("--thread-cache-size=100")
+}
+
+impl Fleet {
+    /// The first server is written to, so many others follow it.
+    ///
+    /// # Panics
+    /// If one of them does not start, or does not follow.
+    pub fn replicated(readers: usize) -> Self {
+        let server = |number: usize| {
+            let read_only = u8::from(number > 1);
+            small()
+                .argument(format!("--server-id={number}"))
+                .argument("--log-bin=binlog")
+                .argument("--log-slave-updates")
+                .argument("--binlog-format=ROW")
+                .argument(format!("--read-only={read_only}"))
+                .start()
+                .expect("a server starts")
+        };
+        let fleet = Self { servers: (1..=readers + 1).map(server).collect() };
+        for server in &fleet.servers {
+            // Each has made its own accounts, which are the same.
+            server.sql("RESET MASTER; SET GLOBAL gtid_slave_pos = ''").expect("begins anew");
+        }
+        for reader in 1..=readers {
+            fleet.follow(reader, 0);
+        }
+        fleet
+    }
+
+    /// A Galera cluster.
+    ///
+    /// # Panics
+    /// If a node does not join.
+    pub fn galera(nodes: usize) -> Self {
+        let ports: Vec<_> = (0..3 * nodes).map(|_| free_port()).collect();
+        let group: Vec<_> =
+            (0..nodes).map(|node| format!("127.0.0.1:{}", ports[3 * node])).collect();
+        let mut fleet = Self { servers: Vec::new() };
+        for node in 0..nodes {
+            let [group_port, ist, sst] = [0, 1, 2].map(|at| ports[3 * node + at]);
+            let address = match node {
+                0 => "gcomm://".to_owned(),
+                _ => format!("gcomm://{}", group.join(",")),
+            };
+            let server = small()
+                .argument("--wsrep-on=ON")
+                .argument("--wsrep-provider=/usr/lib/galera/libgalera_smm.so")
+                .argument("--wsrep-cluster-name=fleet")
+                .argument(format!("--wsrep-cluster-address={address}"))
+                .argument(format!("--wsrep-node-name=node{node}"))
+                .argument("--wsrep-node-address=127.0.0.1")
+                .argument(format!("--wsrep-sst-receive-address=127.0.0.1:{sst}"))
+                .argument("--wsrep-sst-method=rsync")
+                .argument(format!(
+                    "--wsrep-provider-options=gmcast.listen_addr=tcp://127.0.0.1:{group_port};\
+                     ist.recv_addr=127.0.0.1:{ist};gcache.size=16M;evs.suspect_timeout=PT2S;\
+                     evs.inactive_timeout=PT4S"
+                ))
+                .argument("--binlog-format=ROW")
+                .argument("--innodb-autoinc-lock-mode=2")
+                .argument("--default-storage-engine=InnoDB")
+                .start();
+            fleet.servers.push(server.expect("a node starts"));
+            let is_synced = |fleet: &Self| {
+                let state = fleet.servers[node].sql("SHOW STATUS LIKE 'wsrep_local_state'");
+                state.is_ok_and(|state| state.trim().ends_with('4'))
+            };
+            wait("a node to be synced", || is_synced(&fleet));
+        }
+        fleet
+    }
+
+    pub const fn password() -> &'static str {
+        PASSWORD
+    }
+
+    /// The part of Flifo's configuration that lists the servers, `db1` first.
+    pub fn listed(&self) -> String {
+        let server = |(at, server): (usize, &PrivateServer)| {
+            let (number, port) = (at + 1, server.port());
+            format!("[[servers]]\nname = \"db{number}\"\naddress = \"127.0.0.1:{port}\"\n")
+        };
+        self.servers.iter().enumerate().map(server).collect()
+    }
+
+    /// Has a server follow another one.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn follow(&self, reader: usize, writer: usize) {
+        let text = format!(
+            "STOP SLAVE; SET GLOBAL read_only = 1; CHANGE MASTER TO master_host = '127.0.0.1', \
+             master_port = {}, master_user = '{}', master_password = '{PASSWORD}', \
+             master_use_gtid = slave_pos, master_connect_retry = 1; START SLAVE",
+            self.servers[writer].port(),
+            PrivateServer::ADMIN
+        );
+        self.servers[reader].sql(&text).expect("it follows");
+        let runs = "SELECT COUNT(*) FROM information_schema.global_status WHERE \
+                    variable_name = 'SLAVE_RUNNING' AND variable_value = 'ON'";
+        wait("a reader to follow", || {
+            self.servers[reader].sql(runs).is_ok_and(|count| count.trim() == "1")
+        });
+    }
+
+    /// Makes a reader the writer, as a script of an operator would: the others follow it.
+    ///
+    /// # Panics
+    /// If it cannot be.
+    pub fn promote(&self, reader: usize, others: &[usize]) {
+        // All that it has got must have been applied first.
+        let server = &self.servers[reader];
+        server.sql("STOP SLAVE IO_THREAD").expect("stops");
+        wait("what was received to be applied", || {
+            let status = server.sql("SHOW SLAVE STATUS").unwrap_or_default();
+            status.contains("has read all relay log") || status.contains("Slave has read all")
+        });
+        server.sql("STOP SLAVE; SET GLOBAL read_only = 0").expect("is promoted");
+        for other in others {
+            self.follow(*other, reader);
+        }
+    }
+
+    /// Waits until a server has all that another one has.
+    ///
+    /// # Panics
+    /// If it never gets it.
+    pub fn wait_for(&self, reader: usize, writer: usize) {
+        let position = self.servers[writer].sql("SELECT @@global.gtid_binlog_pos").expect("tells");
+        let text = format!("SELECT MASTER_GTID_WAIT('{}', 60)", position.trim());
+        assert_eq!(self.servers[reader].sql(&text).expect("waits").trim(), "0");
+    }
+
+    /// Sends a signal to a server's process.
+    ///
+    /// # Panics
+    /// If it is not running.
+    pub fn signal(&self, at: usize, signal: Signal) {
+        let pid = self.servers[at].pid().and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        kill_process(pid.expect("it runs"), signal).expect("it can be signalled");
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("it has an address").port()
+}
+
+/// Waits until something is so.
+///
+/// # Panics
+/// If it never is.
+pub fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
