@@ -1,5 +1,7 @@
 //! A worker: one thread, one event loop, and all that it owns. Nothing of it is shared but through [`Shared`] and mail.
 
+mod ages;
+
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -11,7 +13,7 @@ use std::time::Duration;
 use engine::checks::desk::Moving;
 use engine::classes::{ClassId, Classes};
 use engine::gate::Slot;
-use engine::kill::{FIRST_CLIENT_ID, Scope};
+use engine::kill::FIRST_CLIENT_ID;
 use engine::pace::Pace;
 use engine::schemas::{Alterations, Schemas};
 use engine::settings::Interned;
@@ -25,7 +27,7 @@ use crate::buffers::Buffers;
 use crate::checks::{self, Checks};
 use crate::config::{Comer, Mode, Parking, Plan};
 use crate::counters::Counters;
-use crate::fault::{Fault, Kind};
+use crate::fault::Kind;
 use crate::fleet::Fleet;
 use crate::links::Link;
 use crate::links::keys::{KeyId, Keys};
@@ -33,9 +35,8 @@ use crate::outside;
 use crate::placement;
 use crate::road::admit;
 use crate::road::ahead;
-use crate::road::client::{Client, Turn};
+use crate::road::client::Client;
 use crate::road::kill;
-use crate::road::losses;
 use crate::road::past;
 use crate::road::pins;
 use crate::road::replies::Settled;
@@ -486,11 +487,11 @@ fn open_mail(worker: &Rc<Worker>, mail: Mail) {
         Mail::ServerDown(server) => route::abandon(worker, server),
         Mail::NotWriter(server) => route::leave_line(worker, worker.at(server)),
         Mail::Rerouted => route::release(worker),
-        Mail::CloseIdle(server) => close_idle_for(worker, worker.at(server), Duration::ZERO),
+        Mail::CloseIdle(server) => ages::close_idle_for(worker, worker.at(server), Duration::ZERO),
         Mail::Stop => {
             pins::log(worker);
             for client in worker.clients.borrow().values() {
-                stop_client(worker, client);
+                ages::stop_client(worker, client);
             }
         }
         Mail::Abort => {}
@@ -509,8 +510,8 @@ fn tick(worker: &Rc<Worker>, all: bool) {
         crate::turns::look();
     }
     if all || worker.is_stopping() {
-        expire_clients(worker);
-        expire_links(worker);
+        ages::expire_clients(worker);
+        ages::expire_links(worker);
         accounts::look_after(worker);
     }
     if worker.plan.server.parking == Parking::Locks {
@@ -522,110 +523,5 @@ fn tick(worker: &Rc<Worker>, all: bool) {
             admit::take_back_idle(worker, local.server.id);
             admit::pump(worker, local.server.id);
         }
-    }
-}
-
-fn expire_clients(worker: &Rc<Worker>) {
-    let now = crate::clock::now();
-    let limits = &worker.plan.limits;
-    let clients: Vec<_> = worker
-        .clients
-        .borrow()
-        .values()
-        .filter(|client| {
-            if client.is_draining() {
-                return limits.write_stall.is_some_and(|max| client.stalled_for(now) >= max);
-            }
-            let age = now.saturating_duration_since(client.turned.get());
-            let max = match client.turn.get() {
-                Turn::Client if worker.is_stopping() => Some(Duration::ZERO),
-                Turn::Client => limits.idle_client,
-                Turn::Server => limits.statement,
-                Turn::Line | Turn::Preparation => None,
-            };
-            max.is_some_and(|max| age >= max)
-        })
-        .cloned()
-        .collect();
-    for client in clients {
-        if client.is_draining() {
-            tracing::info!(client = client.id, "ended: it does not read its reply");
-            client.abort();
-        } else if client.turn.get() == Turn::Server {
-            expire_statement(worker, &client);
-        } else if worker.is_stopping() {
-            stop_client(worker, &client);
-        } else {
-            let message = "The client was disconnected by Flifo because of inactivity \
-                (limits.idle_client)";
-            end_client(worker, &client, &Fault::new(Kind::Idle, message));
-        }
-    }
-}
-
-/// A statement runs too long: it is killed where Flifo knows how to log in, else its link is closed.
-fn expire_statement(worker: &Rc<Worker>, client: &Rc<Client>) {
-    worker.count_fault(Kind::StatementTooLong);
-    let Some(link) = client.link() else { return };
-    tracing::info!(client = client.id, "killed: the statement ran longer than limits.statement");
-    client.turned.set(crate::clock::now());
-    if link.key.get().is_some() {
-        kill::kill_on(worker, &link, Scope::Query);
-    } else {
-        let fault = Fault::new(
-            Kind::StatementTooLong,
-            "Flifo ended this connection: its statement ran longer than limits.statement",
-        );
-        losses::cut_off(worker, &link, &fault);
-    }
-}
-
-fn stop_client(worker: &Worker, client: &Client) {
-    if client.turn.get() == Turn::Client && !client.session.borrow().in_transaction() {
-        end_client(worker, client, &Fault::new(Kind::Stopping, "Flifo is stopping"));
-    }
-}
-
-/// Ends a client whose turn it is, telling why.
-fn end_client(worker: &Worker, client: &Client, fault: &Fault) {
-    worker.count_fault(fault.kind);
-    client.write(&fault.packet(0));
-    client.close();
-}
-
-/// Closes the links that have been idle for so long.
-fn close_idle_for(worker: &Worker, local: &Local, age: Duration) {
-    let now = crate::clock::now();
-    loop {
-        let idle = local.gate.borrow_mut().expire_link(now, age);
-        match idle {
-            Some(link) => admit::retire(worker, &link),
-            None => break,
-        }
-    }
-}
-
-fn expire_links(worker: &Rc<Worker>) {
-    let now = crate::clock::now();
-    if let Some(age) = worker.plan.limits.idle_link {
-        worker.servers.iter().for_each(|local| close_idle_for(worker, local, age));
-    }
-    // A statement whose client is gone was killed; a server that does not even end it then loses the link.
-    for link in worker.links.borrow().values() {
-        let orphaned =
-            link.flights.borrow().front().is_some_and(|flight| {
-                flight.client.is_none() && now - flight.since >= kill::PATIENCE
-            });
-        if orphaned {
-            link.close();
-        }
-    }
-}
-
-impl Client {
-    /// Ends the client without waiting for it to take what was written.
-    fn abort(&self) {
-        self.drop_outbox();
-        self.close();
     }
 }

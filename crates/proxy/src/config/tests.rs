@@ -297,3 +297,40 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn several_servers_must_make_sense_together() {
+    const TWO: &str = "[[servers]]\nname = \"a\"\naddress = \"h:1\"\n[[servers]]\nname = \"b\"\n\
+                       address = \"h:2\"\n";
+    const USER: &str = "[[users]]\nname = \"app\"\npassword = \"secret\"\n";
+    let (plan, warnings) = parse(&format!("{TWO}{USER}"), "f").unwrap();
+    assert!(warnings.is_empty() && plan.servers.len() == 2);
+    for (text, line, what) in [
+        (format!("[server]\naddress = \"h\"\n{TWO}{USER}"), 2, "leave server.address out"),
+        (format!("{TWO}[[servers]]\nname = \"a\"\naddress = \"h:3\"\n{USER}"), 8, "already"),
+        (format!("{TWO}[[servers]]\nname = \"c\"\naddress = \"h:2\"\n{USER}"), 9, "of \"b\""),
+        (format!("{TWO}[[servers]]\nname = \"c\"\n{USER}"), 7, "needs its address"),
+        (format!("{TWO}[[servers]]\nname = \"c\"\naddress = \"auto\"\n{USER}"), 9, "written out"),
+        (TWO.to_owned(), 1, "nobody would know what this server is for"),
+        (format!("[checks]\nkind = \"statement\"\n{TWO}{USER}"), 2, "checks.statement is missing"),
+        (format!("[checks]\nuser = \"x\"\n{TWO}{USER}"), 2, "not among [[users]]"),
+        (format!("{TWO}{USER}[[routes]]\nusers = [\"x\"]\n"), 10, "needs its mode"),
+        (
+            format!("{TWO}{USER}[[routes]]\nmode = \"split\"\nclasses = [\"x\"]\n"),
+            12,
+            "no class \"x\"",
+        ),
+        (
+            format!("{TWO}{USER}[[routes]]\nmode = \"split\"\nlisten = [\"127.0.0.1:9\"]\n"),
+            12,
+            "not in listen",
+        ),
+    ] {
+        let problems = parse(&text, "f").expect_err(&text);
+        let told: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        let is_it = |told: &String| told.contains(&format!("f:{line}:")) && told.contains(what);
+        assert!(told.iter().any(is_it), "{text}: {told:?}");
+    }
+    let (_, warnings) = parse("[routing]\nmode = \"split\"\n", "f").unwrap();
+    assert!(warnings[0].to_string().contains("no [[servers]] are listed"), "{}", warnings[0]);
+}

@@ -282,3 +282,31 @@ fn servers_are_restarted_one_after_the_other_and_nobody_notices() {
     client.query("START TRANSACTION").unwrap();
     assert_eq!(server_id(&mut client), "2");
 }
+
+#[test]
+fn a_cluster_has_one_writer_and_another_when_that_is_killed() {
+    let mut fleet = Fleet::galera(3);
+    let flifo = flifo(&fleet, "[routing]\nmode = \"split\"\n");
+    let mut client = client(&flifo).unwrap();
+    client.query("CREATE TABLE t (id INT PRIMARY KEY, v INT)").unwrap();
+    client.query("INSERT INTO t VALUES (1, 0)").unwrap();
+    let node = |client: &mut Client| one(client, "SELECT @@wsrep_node_name").unwrap();
+    let mut on_readers = 0;
+    for turn in 1..=300 {
+        client.query(&format!("UPDATE t SET v = {turn} WHERE id = 1")).unwrap();
+        if turn % 20 == 0 {
+            thread::sleep(Duration::from_millis(300));
+        }
+        let row = client.query("SELECT v, @@wsrep_node_name FROM t WHERE id = 1").unwrap();
+        assert_eq!(row[0][0], turn.to_string(), "a stale read from {}", row[0][1]);
+        on_readers += u32::from(row[0][1] != "node0");
+    }
+    assert!(on_readers > 0);
+    fleet.servers[0].kill().unwrap();
+    // Held back until another node is ready, then run there.
+    client.query("UPDATE t SET v = 1000 WHERE id = 1").unwrap();
+    client.query("START TRANSACTION").unwrap();
+    assert_ne!(node(&mut client), "node0");
+    client.query("COMMIT").unwrap();
+    assert_eq!(one(&mut client, "SELECT v FROM t WHERE id = 1").unwrap(), "1000");
+}
