@@ -1,15 +1,14 @@
-//! Several real servers that belong together: MariaDB with asynchronous replication by GTID, and a Galera cluster.
+//! Several real servers that belong together: MariaDB with asynchronous replication by GTID.
 //!
 //! Owns how they are set up, and what an operator would do to them: promote one, have one follow another. Invariants of
 //! [`PrivateServer`] hold: loopback only, free ports, nothing is left behind.
 
-use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use bench::private_server::{Builder, PrivateServer};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// One server that is written to and others that follow it, or the nodes of a cluster.
+/// One server that is written to and others that follow it.
 pub struct Fleet {
     pub servers: Vec<PrivateServer>,
 }
@@ -53,49 +52,6 @@ impl Fleet {
         }
         for reader in 1..=readers {
             fleet.follow(reader, 0);
-        }
-        fleet
-    }
-
-    /// A Galera cluster.
-    ///
-    /// # Panics
-    /// If a node does not join.
-    pub fn galera(nodes: usize) -> Self {
-        let ports: Vec<_> = (0..3 * nodes).map(|_| free_port()).collect();
-        let group: Vec<_> =
-            (0..nodes).map(|node| format!("127.0.0.1:{}", ports[3 * node])).collect();
-        let mut fleet = Self { servers: Vec::new() };
-        for node in 0..nodes {
-            let [group_port, ist, sst] = [0, 1, 2].map(|at| ports[3 * node + at]);
-            let address = match node {
-                0 => "gcomm://".to_owned(),
-                _ => format!("gcomm://{}", group.join(",")),
-            };
-            let server = small()
-                .argument("--wsrep-on=ON")
-                .argument("--wsrep-provider=/usr/lib/galera/libgalera_smm.so")
-                .argument("--wsrep-cluster-name=fleet")
-                .argument(format!("--wsrep-cluster-address={address}"))
-                .argument(format!("--wsrep-node-name=node{node}"))
-                .argument("--wsrep-node-address=127.0.0.1")
-                .argument(format!("--wsrep-sst-receive-address=127.0.0.1:{sst}"))
-                .argument("--wsrep-sst-method=rsync")
-                .argument(format!(
-                    "--wsrep-provider-options=gmcast.listen_addr=tcp://127.0.0.1:{group_port};\
-                     ist.recv_addr=127.0.0.1:{ist};gcache.size=16M;evs.suspect_timeout=PT2S;\
-                     evs.inactive_timeout=PT4S"
-                ))
-                .argument("--binlog-format=ROW")
-                .argument("--innodb-autoinc-lock-mode=2")
-                .argument("--default-storage-engine=InnoDB")
-                .start();
-            fleet.servers.push(server.expect("a node starts"));
-            let is_synced = |fleet: &Self| {
-                let state = fleet.servers[node].sql("SHOW STATUS LIKE 'wsrep_local_state'");
-                state.is_ok_and(|state| state.trim().ends_with('4'))
-            };
-            wait("a node to be synced", || is_synced(&fleet));
         }
         fleet
     }
@@ -169,11 +125,6 @@ impl Fleet {
         let pid = self.servers[at].pid().and_then(|pid| Pid::from_raw(pid.cast_signed()));
         kill_process(pid.expect("it runs"), signal).expect("it can be signalled");
     }
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("it has an address").port()
 }
 
 /// Waits until something is so.
