@@ -481,11 +481,8 @@ fn checks(outside: &Outside, _: &Surveyed, table: &mut Table) {
         ]);
         let Some(fleet) = &outside.shared.fleet else { continue };
         let results = fleet.watched(server.id).results;
-        let result = match (&results.last, &results.error) {
-            (None, _) => None,
-            (_, None) => Some("passed"),
-            (_, Some(_)) => Some("failed"),
-        };
+        let is_good = results.error.is_none();
+        let result = results.last.map(|_| if is_good { "passed" } else { "failed" });
         table.add([
             server.name.clone().into(),
             "checks".into(),
