@@ -200,13 +200,20 @@ fn the_sample_shows_the_defaults_and_works_when_edited() {
     let plan_only = defaults.join("\n").split("[[users]]").next().map(str::to_owned);
     let (plan, _) = parse(&plan_only.expect("there"), "defaults").expect("is right");
     assert_eq!(format!("{plan:?}"), format!("{:?}", Plan::default()));
-    // The examples contradict each other, as the ways to give a password do; each by itself is
-    // right.
+    // The examples contradict each other, as the ways to give a password do, and one server and several; each by
+    // itself is right.
     let examples = sample.lines().map(set).collect::<Vec<_>>().join("\n");
     let told = parse(&examples, "examples").expect_err("several passwords are given");
     for problem in told.iter().filter(|it| it.severity == Severity::Error) {
-        let is_expected = ["users.password_hash", "users.password_file", "server.tls_ca"]
-            .contains(&problem.option.as_deref().unwrap_or_default());
+        let is_expected = [
+            "users.password_hash",
+            "users.password_file",
+            "server.tls_ca",
+            "server.address",
+            "server.name",
+            "routes.listen",
+        ]
+        .contains(&problem.option.as_deref().unwrap_or_default());
         assert!(is_expected, "{problem}");
     }
 }
