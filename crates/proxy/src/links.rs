@@ -177,6 +177,9 @@ pub(crate) struct Link {
     pub(crate) being_killed: Cell<bool>,
     /// A routine may have left something on it, which is undone before it is put back.
     pub(crate) soiled: Cell<bool>,
+    /// A statement failed on it that may have fired triggers, and an error tells nothing of what they have set: undone
+    /// before it is put back.
+    pub(crate) is_doubtful: Cell<bool>,
     /// It was put back meanwhile, and is free once the `KILL` has been answered.
     pub(crate) parked: Cell<bool>,
     /// It is closed as soon as it has said what it alone knows.
@@ -221,6 +224,7 @@ impl Link {
             is_set_down: Cell::new(false),
             being_killed: Cell::new(false),
             soiled: Cell::new(false),
+            is_doubtful: Cell::new(false),
             parked: Cell::new(false),
             retires: Cell::new(false),
             parting: RefCell::default(),

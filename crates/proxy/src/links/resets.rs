@@ -58,6 +58,7 @@ pub(crate) fn clean(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>) {
 /// Has a link that nobody has begin anew. It is put back when it has.
 pub(crate) fn begin(worker: &Worker, link: &Rc<Link>) {
     link.soiled.set(false);
+    link.is_doubtful.set(false);
     let fresh = Rc::clone(link.state.borrow().fresh());
     let Some(ask) = fresh.probe(fresh.all()).filter(|_| !fresh.all().is_empty()) else {
         // A link of which nothing is known cannot be checked.

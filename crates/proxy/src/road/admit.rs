@@ -489,7 +489,7 @@ pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, link: &Rc<Link>) {
     if link.being_killed.get() {
         return link.parked.set(true);
     }
-    if link.soiled.get() {
+    if link.soiled.get() || link.is_doubtful.get() {
         return resets::begin(worker, link);
     }
     let (now, local) = (crate::clock::now(), worker.at(link.server));

@@ -13,7 +13,7 @@ use engine::session::{Diagnostics, Messages};
 use wire::frame::{HEADER, put_packet};
 use wire::passage::{Passage, Until};
 use wire::reply::{Kind as Packet, Step};
-use wire::response::{EOF, EofPacket, OkPacket, Status};
+use wire::response::{EOF, EofPacket, ErrPacket, OkPacket, Status};
 
 use crate::arrive::login_schema;
 use crate::buffers::BUFFER;
@@ -271,6 +271,10 @@ fn inspect(
             flight.refused = prepared::refused(&client, flight, packet);
             if flight.purpose.is_clients() {
                 worker.tally.see_error(packet);
+                let reads = flight.purpose != Purpose::Statement || flight.read.is_some();
+                if !reads && may_have_fired(packet) {
+                    link.is_doubtful.set(true);
+                }
             } else {
                 flight.failure = Some(packet.into());
             }
@@ -472,6 +476,16 @@ fn finish(
         }
     }
     None
+}
+
+/// Whether a statement may have fired triggers before it failed like this: not if names or rights were amiss.
+fn may_have_fired(packet: &[u8]) -> bool {
+    const BEFORE_ANY_ROW: [u16; 19] = [
+        1044, 1046, 1049, 1050, 1051, 1054, 1064, 1065, 1094, 1095, 1136, 1142, 1143, 1146, 1193,
+        1210, 1231, 1243, 1305,
+    ];
+    let error = packet.get(HEADER..).map(ErrPacket::decode);
+    !matches!(error, Some(Ok(error)) if BEFORE_ANY_ROW.contains(&error.code))
 }
 
 /// A client's statement has failed.

@@ -243,6 +243,7 @@ impl Writer {
             "n" => random.below(100).to_string(),
             "w" => random.pick(WORDS).to_owned(),
             "p" => slot.to_string(),
+            "made" => (100_000 * (self.number + 1) + random.below(5)).to_string(),
             "s" => super::peer::schema(self.number),
             "lock" => format!("lock{}_{}", self.number, self.session),
             "xid" => format!("xa{}_{}", self.number, self.session),
@@ -296,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_seed_makes_one_program_and_it_can_be_written_down() {
-        assert!(kinds() >= 400, "{}", kinds());
+        assert!(kinds() >= 600, "{}", kinds());
         for seed in 0..50 {
             let program = generate(seed, SHAPE);
             assert_eq!(generate(seed, SHAPE), program);

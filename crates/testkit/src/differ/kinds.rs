@@ -5,6 +5,7 @@
 //!
 //! * `{one|another}`: one of these;
 //! * `{n}` a small number, `{w}` a word, `{s}` the client's schema, `{p}` a slot, the same one in all of a kind;
+//! * `{made}`: a number that no other client's tables make;
 //! * `{lock}` and `{xid}`: names that no other session of the program uses;
 //! * `{victim}`: another client;
 //! * `{id}` stays, for the client's connection id.
@@ -49,6 +50,10 @@ pub(super) const TOPICS: &[&[Topic]] = &[
 /// Words of kinds that Flifo is known to answer otherwise, and why. Whoever changes that takes them off.
 pub(super) const UNSETTLED: &[(&str, &str)] = &[
     ("FOUND_ROWS", "refused where neither the reply nor a link tells it"),
+    (
+        "k (a) VALUES (NULL)",
+        "what a trigger of a failed statement sets is undone, also for its client",
+    ),
     (
         "collation_database",
         "that of the schema is lost when a link is reset and told its schema again",

@@ -5,13 +5,16 @@
 //! 1. The greeting, and of a login or change of user every packet but the last, whose sequence id depends on how the
 //!    password was asked for.
 //! 2. The id of a prepared statement in the answer to its preparation, and in errors 1243 and 1421.
-//! 3. Connection ids in errors 1094 and 1095, which repeat what a `KILL` has named.
+//! 3. Connection ids in errors 1094 and 1095, which repeat what a `KILL` has named, and in error 1064 where it repeats
+//!    a `KILL`.
 //! 4. Status flags of the EOF packet behind definitions of columns or parameters, unless they say that rows are in a
 //!    cursor. Flifo's links do without that packet, so it is written before anybody knows what the statement will do
 //!    to the flags. Clients read them behind the rows.
 //! 5. The flag 0x4000 (state has changed) for a client that has not asked to be told of changes: it says nothing
 //!    without them, and MariaDB sets it now and then, a statement late.
-//! 6. How a killed connection ends: with error 1927 (MariaDB), with an end of the stream, or with a reset.
+//! 6. The flag 0x0400 (other columns than when the statement was prepared): Flifo prepares statements anew, on other
+//!    links and after changes, and a server that has just prepared one finds nothing changed. The columns are there.
+//! 7. How a killed connection ends: with error 1927 (MariaDB), with an end of the stream, or with a reset.
 
 use std::collections::HashMap;
 use std::io;
@@ -26,7 +29,7 @@ use wire::handshake::{AuthPacket, Greeting, Login};
 use wire::response::{ERR, ErrPacket, OK};
 use wire::statement;
 
-use super::program::{Abilities, Action, How, Plan, Slot, Value, replace};
+use super::program::{Abilities, Action, How, Plan, Slot, Value, find_all, replace};
 use super::reading::{Packets, Shape};
 
 pub use super::reading::Packet;
@@ -68,7 +71,7 @@ struct Connection {
 }
 
 /// A statement that was answered by nobody for so long never will be.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The name of a user of programs.
 pub fn user(number: usize) -> String {
@@ -423,11 +426,17 @@ fn mask_error(payload: &mut Vec<u8>) {
         return;
     }
     let Ok(error) = ErrPacket::decode(payload) else { return };
+    const SYNTAX: u16 = 1064;
     const UNKNOWN_STATEMENT: u16 = 1243;
     const UNKNOWN_THREAD: u16 = 1094;
     const NOT_OWNER: u16 = 1095;
     const NO_CURSOR: u16 = 1421;
-    if !matches!(error.code, UNKNOWN_STATEMENT | NO_CURSOR | UNKNOWN_THREAD | NOT_OWNER) {
+    let names_ids = match error.code {
+        UNKNOWN_STATEMENT | NO_CURSOR | UNKNOWN_THREAD | NOT_OWNER => true,
+        SYNTAX => !find_all(&error.message.to_ascii_uppercase(), b"KILL").is_empty(),
+        _ => false,
+    };
+    if !names_ids {
         return;
     }
     let mut message = Vec::new();
@@ -465,5 +474,7 @@ mod tests {
         assert_eq!(masked(1094, "Unknown thread id: 123"), "Unknown thread id: #");
         assert_eq!(masked(1243, "handler (7) given"), "handler (#) given");
         assert_eq!(masked(1146, "Table 'd1.t2'"), "Table 'd1.t2'");
+        assert_eq!(masked(1064, "near 'QUERY 12' in 'kill 12'"), "near 'QUERY #' in 'kill #'");
+        assert_eq!(masked(1064, "near '12'"), "near '12'");
     }
 }

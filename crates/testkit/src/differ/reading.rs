@@ -93,7 +93,7 @@ impl Packets {
         loop {
             let first = self.read(into)?;
             if first.first() == Some(&OK) {
-                mask_state(into, abilities, true);
+                mask_flags(into, abilities, true);
             }
             let status = match first.first() {
                 Some(&ERR) => return Ok(()),
@@ -154,7 +154,7 @@ impl Packets {
             match row.first() {
                 Some(&ERR) => return Ok(None),
                 Some(&EOF) if row.len() < longest => {
-                    mask_state(into, abilities, abilities.no_eof);
+                    mask_flags(into, abilities, abilities.no_eof);
                     return end(&row, abilities.no_eof).map(Some);
                 }
                 _ => {}
@@ -197,6 +197,9 @@ impl Packets {
     }
 }
 
+/// A prepared statement has other columns than before.
+const METADATA_CHANGED: u16 = 0x0400;
+
 /// Takes the flags off the EOF packet behind definitions, which was read last.
 fn forget_flags(packets: &mut [Packet]) {
     if let Some(eof) = packets.last_mut() {
@@ -204,10 +207,10 @@ fn forget_flags(packets: &mut [Packet]) {
     }
 }
 
-/// Takes the flag that says "the session's state has changed" off the packet that was read last, for a client that
-/// does not want to know.
-fn mask_state(packets: &mut [Packet], abilities: Abilities, is_ok: bool) {
-    let Some(packet) = packets.last_mut().filter(|_| !abilities.track) else { return };
+/// Takes flags off the packet that was read last, which ends something: see the masks in `peer`. That "the session's
+/// state has changed" is masked for a client only that does not want to know.
+fn mask_flags(packets: &mut [Packet], abilities: Abilities, is_ok: bool) {
+    let Some(packet) = packets.last_mut() else { return };
     let mut reader = Reader::new(&packet.payload);
     let before = if is_ok {
         reader.u8("first byte").is_ok()
@@ -218,7 +221,8 @@ fn mask_state(packets: &mut [Packet], abilities: Abilities, is_ok: bool) {
     };
     let high = packet.payload.len() - reader.len() + 1;
     if let Some(flags) = packet.payload.get_mut(high).filter(|_| before) {
-        *flags &= !((Status::STATE_CHANGED.0 >> 8) as u8);
+        let state = if abilities.track { 0 } else { Status::STATE_CHANGED.0 };
+        *flags &= !(((state | METADATA_CHANGED) >> 8) as u8);
     }
 }
 

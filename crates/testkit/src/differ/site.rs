@@ -138,7 +138,7 @@ impl Server {
         self.end_transactions();
         let brand = self.brand();
         for client in 0..clients {
-            for statement in schema::statements(brand, &peer::schema(client)) {
+            for statement in schema::statements(brand, &peer::schema(client), client + 1) {
                 self.sql(&statement);
             }
         }

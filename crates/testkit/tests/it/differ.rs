@@ -42,6 +42,14 @@ fn first<B: Between + Send>(
     campaign.run(vec![Lane { site, between }], |_, found| found.is_none()).pop()
 }
 
+/// What CI asks: twenty thousand statements without a difference.
+#[test]
+fn clients_cannot_tell_flifo_from_the_server() {
+    let campaign = campaign(1 << 20, 20_000, &[1, 2, 3], false);
+    let found = first(&campaign, &mut site(), &mut ThroughFlifo::here());
+    assert!(found.is_none(), "{}", found.expect("a difference"));
+}
+
 /// Else a difference would say nothing of what stands between.
 #[test]
 fn two_equal_servers_answer_alike() {

@@ -131,7 +131,7 @@ pub(super) const TOPICS: &[Topic] = &[
         name: "variables that steer statements",
         when: When::Always,
         kinds: &[
-            "SET insert_id = {300|301|302|303|304} ;; INSERT INTO m (a) VALUES (1) ;; \
+            "SET insert_id = {made} ;; INSERT INTO m (a) VALUES (1) ;; \
              SELECT MAX(id) FROM m",
             "SET last_insert_id = {55|66} ;; SELECT LAST_INSERT_ID()",
             "SET @@identity = 77 ;; SELECT @@identity, @@last_insert_id",

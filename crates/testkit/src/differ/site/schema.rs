@@ -4,14 +4,15 @@
 
 use crate::differ::program::Brand;
 
-/// The statements that make a client's schemas anew.
-pub(super) fn statements(brand: Brand, schema: &str) -> Vec<String> {
+/// The statements that make a client's schemas anew. Numbers that the server makes there begin with `first`: a number
+/// of another client's is then seen to be one.
+pub(super) fn statements(brand: Brand, schema: &str, first: usize) -> Vec<String> {
     let only = match brand {
         Brand::MariaDb => MARIADB,
         Brand::MySql => &[],
     };
     let all = BOTH.iter().chain(only);
-    all.map(|statement| statement.replace("{s}", schema)).collect()
+    all.map(|it| it.replace("{s}", schema).replace("{first}", &first.to_string())).collect()
 }
 
 const BOTH: &[&str] = &[
@@ -21,15 +22,18 @@ const BOTH: &[&str] = &[
     "CREATE DATABASE {s} CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
     "CREATE DATABASE {s}b CHARACTER SET latin1",
     "CREATE TABLE {s}.t (id INT AUTO_INCREMENT PRIMARY KEY, a INT, b VARCHAR(20), UNIQUE (a)) \
-     ENGINE=InnoDB",
+     ENGINE=InnoDB AUTO_INCREMENT={first}000",
     "INSERT INTO {s}.t VALUES (1, 10, 'one'), (2, 20, 'two'), (3, 30, 'three'), (4, 40, NULL), \
      (5, 50, 'Ünf')",
-    "CREATE TABLE {s}.m (id INT AUTO_INCREMENT PRIMARY KEY, a INT, b VARCHAR(20)) ENGINE=MyISAM",
+    "CREATE TABLE {s}.m (id INT AUTO_INCREMENT PRIMARY KEY, a INT, b VARCHAR(20)) ENGINE=MyISAM \
+     AUTO_INCREMENT={first}300",
     "INSERT INTO {s}.m VALUES (1, 100, 'eins'), (2, 200, 'zwei')",
-    "CREATE TABLE {s}.k (id INT AUTO_INCREMENT PRIMARY KEY, a INT NOT NULL) ENGINE=InnoDB",
+    "CREATE TABLE {s}.k (id INT AUTO_INCREMENT PRIMARY KEY, a INT NOT NULL) ENGINE=InnoDB \
+     AUTO_INCREMENT={first}600",
     "CREATE TABLE {s}.w (d DATETIME, ts TIMESTAMP NULL, s TINYINT, c CHAR(3) NOT NULL) \
      ENGINE=InnoDB",
-    "CREATE TABLE {s}b.t (id INT AUTO_INCREMENT PRIMARY KEY, a INT, b VARCHAR(20)) ENGINE=InnoDB",
+    "CREATE TABLE {s}b.t (id INT AUTO_INCREMENT PRIMARY KEY, a INT, b VARCHAR(20)) ENGINE=InnoDB \
+     AUTO_INCREMENT={first}800",
     "INSERT INTO {s}b.t VALUES (1, -1, 'other')",
     "CREATE VIEW {s}.v AS SELECT id, a FROM {s}.t WHERE a > 15",
     "CREATE TRIGGER {s}.k_before BEFORE INSERT ON {s}.k FOR EACH ROW \
