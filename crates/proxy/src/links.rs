@@ -134,6 +134,22 @@ impl Purpose {
         matches!(self, Self::Statement | Self::Prepare(_) | Self::LoginSchema(..))
     }
 
+    /// Whether a link's last insert id is the same behind it, for certain.
+    pub(crate) const fn keeps_insert_id(&self) -> bool {
+        matches!(
+            self,
+            Self::NoSchema
+                | Self::Schema(_)
+                | Self::Settings(..)
+                | Self::Variables
+                | Self::Shared(_)
+                | Self::Own(_)
+                | Self::Clear
+                | Self::Nothing
+                | Self::Parting(_)
+        )
+    }
+
     /// Whether the command goes in the same write as the statement that needs it.
     pub(crate) const fn is_fix_up(&self) -> bool {
         matches!(

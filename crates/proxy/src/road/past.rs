@@ -140,6 +140,15 @@ fn find_insert_id(worker: &Rc<Worker>, client: &Rc<Client>, is_asked: bool) -> F
     if link.flights.borrow().iter().any(asks) {
         return Found::Soon;
     }
+    // Another client has it, and has told it nothing yet that would change the answer: it is asked behind that.
+    let is_harmless = |flight: &Flight| flight.purpose.keeps_insert_id();
+    if !link.is_closing() && !link.flights.borrow().is_empty() {
+        let is_in_time = link.flights.borrow().iter().all(is_harmless);
+        if is_in_time {
+            fixups::ask_insert_id(client.id, &link);
+            return Found::Soon;
+        }
+    }
     // The client has to keep another link: this one is only asked.
     let gate = &worker.at(link.server).gate;
     let idle = link.key.get().and_then(|key| gate.borrow_mut().claim(key, is_it));
