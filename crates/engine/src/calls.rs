@@ -1,8 +1,7 @@
 //! Calls of functions without arguments, replaced in a statement's text by what they would return.
 //!
-//! Where a call is a whole item of a select list, its text stays the column's name.
-
-use std::slice;
+//! The server names a column by its text. So where a call stands in an item of a select list that has no name of its own,
+//! the item gets one: what its text was.
 
 use wire::lex::{Dialect, Lexer, Token};
 
@@ -11,8 +10,12 @@ use wire::lex::{Dialect, Lexer, Token};
 pub enum Place {
     /// It is a whole item of a list.
     Item,
-    /// It is part of an expression.
+    /// It is part of an item, which keeps its name.
+    Part,
+    /// It is part of an item that would be named otherwise.
     Within,
+    /// It is in no select list.
+    Outside,
 }
 
 /// The text with each call `name()` replaced for which there is a value; `None` if there is none.
@@ -21,50 +24,282 @@ pub fn replace(
     dialect: Dialect,
     mut value: impl FnMut(&[u8], Place) -> Option<String>,
 ) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
-    let mut copied = 0;
-    let mut previous = Token::Symbol(b';');
-    let mut lexer = Lexer::new(text, dialect);
-    while let Some(token) = lexer.next() {
-        let (start, _) = lexer.span();
-        let before = std::mem::replace(&mut previous, token);
-        let Token::Word(name) = token else { continue };
-        if before == Token::Symbol(b'.') {
-            continue;
+    let tokens = Tokens::read(text, dialect);
+    let mut items = tokens.items();
+    let mut edits = Vec::new();
+    for (at, token) in tokens.list.iter().enumerate() {
+        let Some((name, end)) = tokens.call(at) else { continue };
+        let around = |item: &&mut Item| item.first <= at && end <= item.last;
+        let mut place = Place::Outside;
+        for item in items.iter().filter(|item| item.first <= at && end <= item.last) {
+            let is_whole = item.first == at && item.last_of_value() == end;
+            place = match (place, item.naming) {
+                (_, Naming::Unclear) => Place::Within,
+                (Place::Outside, _) if is_whole => Place::Item,
+                _ => Place::Part,
+            };
+            if place == Place::Within {
+                break;
+            }
         }
-        let mut ahead = lexer;
-        if ahead.next() != Some(Token::Symbol(b'(')) || ahead.next() != Some(Token::Symbol(b')')) {
-            continue;
-        }
-        let (_, end) = ahead.span();
-        let begins_item = before == Token::Symbol(b',') || before.is_word("SELECT");
-        let mut after = ahead;
-        let next = after.next();
-        let is_named = next.is_some_and(|token| token.is_word("AS"));
-        let ends_item = match next {
-            None | Some(Token::Symbol(b';' | b',')) => true,
-            Some(token) => token.is_word("FROM") || token.is_word("LIMIT"),
-        };
-        let is_item = begins_item && (ends_item || is_named);
-        let place = if is_item { Place::Item } else { Place::Within };
         let Some(value) = value(name, place) else { continue };
+        edits.push((token.start, tokens.list[end].end, value));
+        items.iter_mut().filter(around).for_each(|item| item.is_changed = true);
+    }
+    if edits.is_empty() {
+        return None;
+    }
+    for item in items.iter().filter(|it| it.is_changed && it.naming == Naming::None) {
+        let (start, end) = (tokens.list[item.first].start, tokens.list[item.last].end);
+        edits.push((end, end, name(&text[start..end])?));
+    }
+    // What names an item comes behind what changes it, and an inner item's name before an outer one's.
+    edits.sort_by_key(|(start, _, _)| *start);
+    let mut out = Vec::with_capacity(text.len() + 64);
+    let mut copied = 0;
+    for (start, end, value) in edits {
         out.extend_from_slice(&text[copied..start]);
         out.extend_from_slice(value.as_bytes());
-        if begins_item && ends_item {
-            out.extend_from_slice(b" AS `");
-            // A comment in the call may hold a back-tick, which would end the name.
-            for byte in &text[start..end] {
-                out.extend_from_slice(if *byte == b'`' { b"``" } else { slice::from_ref(byte) });
-            }
-            out.push(b'`');
-        }
         copied = end;
-        lexer = ahead;
-        previous = Token::Symbol(b')');
-    }
-    if copied == 0 {
-        return None;
     }
     out.extend_from_slice(&text[copied..]);
     Some(out)
+}
+
+/// Longer texts are no names.
+const NAME_MAX: usize = 128;
+
+/// A comment in a text may hold a back-tick, which would end the name.
+fn name(text: &[u8]) -> Option<String> {
+    Some(format!(" AS `{}`", std::str::from_utf8(text).ok()?.replace('`', "``")))
+}
+
+struct Spanned<'a> {
+    token: Token<'a>,
+    start: usize,
+    end: usize,
+}
+
+struct Tokens<'a> {
+    text: &'a [u8],
+    list: Vec<Spanned<'a>>,
+    /// Parts of it may be taken for comments.
+    is_doubtful: bool,
+}
+
+/// What an item of a select list is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Naming {
+    /// By its text.
+    None,
+    Explicit,
+    /// It cannot be told without a parser, or the name would not be the text.
+    Unclear,
+}
+
+/// Tokens of an item: from the first to the last.
+struct Item {
+    first: usize,
+    last: usize,
+    naming: Naming,
+    has_as: bool,
+    is_changed: bool,
+}
+
+impl Item {
+    /// The last token that is not part of a name that is given.
+    const fn last_of_value(&self) -> usize {
+        if self.has_as { self.last - 2 } else { self.last }
+    }
+}
+
+impl<'a> Tokens<'a> {
+    fn read(text: &'a [u8], dialect: Dialect) -> Self {
+        let mut lexer = Lexer::new(text, dialect);
+        let mut list = Vec::new();
+        while let Some(token) = lexer.next() {
+            let (start, end) = lexer.span();
+            list.push(Spanned { token, start, end });
+        }
+        Self { text, list, is_doubtful: lexer.saw_executable_comment() }
+    }
+
+    fn token(&self, at: usize) -> Option<Token<'a>> {
+        self.list.get(at).map(|spanned| spanned.token)
+    }
+
+    /// The name of the call that begins here, and its last token.
+    fn call(&self, at: usize) -> Option<(&'a [u8], usize)> {
+        let Some(Token::Word(name)) = self.token(at) else { return None };
+        let is_qualified = at > 0 && self.token(at - 1) == Some(Token::Symbol(b'.'));
+        let is_call = self.token(at + 1) == Some(Token::Symbol(b'('))
+            && self.token(at + 2) == Some(Token::Symbol(b')'));
+        (is_call && !is_qualified).then_some((name, at + 2))
+    }
+
+    /// The items of all select lists, outer ones behind inner ones.
+    fn items(&self) -> Vec<Item> {
+        let mut items = Vec::new();
+        // Where the list of each open parenthesis has its current item; none outside of lists.
+        let mut open: Vec<Option<usize>> = vec![None];
+        for (at, spanned) in self.list.iter().enumerate() {
+            match spanned.token {
+                Token::Symbol(b'(') => open.push(None),
+                Token::Symbol(b')') => {
+                    let first = if open.len() > 1 { open.pop().flatten() } else { open[0].take() };
+                    self.end_item(&mut items, first, at);
+                }
+                Token::Symbol(b',') => {
+                    let list = open.last_mut().expect("the outermost one stays");
+                    if let Some(first) = list.take() {
+                        self.end_item(&mut items, Some(first), at);
+                        *list = Some(at + 1);
+                    }
+                }
+                token if token.is_word("SELECT") => {
+                    *open.last_mut().expect("the outermost one stays") = Some(at + 1);
+                }
+                token if ends_list(token) => {
+                    let first = open.last_mut().expect("the outermost one stays").take();
+                    self.end_item(&mut items, first, at);
+                }
+                _ => {}
+            }
+        }
+        for first in open.into_iter().rev() {
+            self.end_item(&mut items, first, self.list.len());
+        }
+        items
+    }
+
+    fn end_item(&self, items: &mut Vec<Item>, first: Option<usize>, end: usize) {
+        let Some(mut first) = first else { return };
+        while first < end && is_option(self.list[first].token) {
+            first += 1;
+        }
+        if first < end {
+            let last = end - 1;
+            let has_as = last >= first + 2 && self.list[last - 1].token.is_word("AS");
+            let naming = if has_as { Naming::Explicit } else { self.naming(first, last) };
+            items.push(Item { first, last, naming, has_as, is_changed: false });
+        }
+    }
+
+    fn naming(&self, first: usize, last: usize) -> Naming {
+        let begin = if first == 0 { 0 } else { self.list[first - 1].end };
+        // The server takes a comment before an item for part of its name, or not.
+        let gap = &self.text[begin..self.list[first].start];
+        let text = &self.text[self.list[first].start..self.list[last].end];
+        let is_plain = gap.iter().all(u8::is_ascii_whitespace)
+            && text.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace())
+            && text.len() <= NAME_MAX
+            && !self.is_doubtful;
+        if !is_plain {
+            return Naming::Unclear;
+        }
+        let before = if last > first { self.list.get(last - 1).map(|it| it.token) } else { None };
+        match (before, self.list[last].token) {
+            (None, _)
+            | (_, Token::Number(_) | Token::SystemVariable(_) | Token::Symbol(b')' | b'*')) => {
+                Naming::None
+            }
+            (Some(Token::Symbol(b')')), Token::Quoted(_) | Token::String(_)) => Naming::Explicit,
+            (Some(Token::Symbol(before)), Token::Word(_) | Token::Quoted(_) | Token::String(_))
+                if before != b')' =>
+            {
+                Naming::None
+            }
+            _ => Naming::Unclear,
+        }
+    }
+}
+
+fn ends_list(token: Token<'_>) -> bool {
+    const WORDS: [&str; 11] = [
+        "FROM",
+        "INTO",
+        "WHERE",
+        "LIMIT",
+        "UNION",
+        "EXCEPT",
+        "INTERSECT",
+        "ORDER",
+        "GROUP",
+        "HAVING",
+        "PROCEDURE",
+    ];
+    token == Token::Symbol(b';') || WORDS.iter().any(|word| token.is_word(word))
+}
+
+/// What may stand between `SELECT` and its first item.
+fn is_option(token: Token<'_>) -> bool {
+    const WORDS: [&str; 9] = [
+        "ALL",
+        "DISTINCT",
+        "DISTINCTROW",
+        "HIGH_PRIORITY",
+        "STRAIGHT_JOIN",
+        "SQL_SMALL_RESULT",
+        "SQL_BIG_RESULT",
+        "SQL_BUFFER_RESULT",
+        "SQL_NO_CACHE",
+    ];
+    WORDS.iter().any(|word| token.is_word(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replaced(text: &str) -> Option<String> {
+        let mut places = Vec::new();
+        let out = replace(text.as_bytes(), Dialect::default(), |name, place| {
+            places.push(place);
+            (name == b"F" && !matches!(place, Place::Within | Place::Outside))
+                .then(|| "7".to_owned())
+        });
+        out.map(|out| String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn columns_keep_their_names() {
+        for (text, expected) in [
+            ("SELECT F()", "SELECT 7 AS `F()`"),
+            ("SELECT DISTINCT F( ) , 1", "SELECT DISTINCT 7 AS `F( )` , 1"),
+            ("SELECT F()+1 FROM t", "SELECT 7+1 AS `F()+1` FROM t"),
+            ("SELECT a, -F() * F() FROM t", "SELECT a, -7 * 7 AS `-F() * F()` FROM t"),
+            ("SELECT F() + `a`;", "SELECT 7 + `a` AS `F() + ``a```;"),
+            (
+                "SELECT IF(F() > 0, 'b', F()), 2",
+                "SELECT IF(7 > 0, 'b', 7) AS `IF(F() > 0, 'b', F())`, 2",
+            ),
+            ("SELECT F() AS x, F() 'y'", "SELECT 7 AS x, 7 'y'"),
+            ("SELECT (SELECT F())", "SELECT (SELECT 7 AS `F()`) AS `(SELECT F())`"),
+            ("SELECT * FROM (SELECT F() FROM t) t", "SELECT * FROM (SELECT 7 AS `F()` FROM t) t"),
+            ("SELECT F(/*`*/)", "SELECT 7 AS `F(/*``*/)`"),
+        ] {
+            assert_eq!(replaced(text).as_deref(), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_could_be_named_otherwise_is_left_alone() {
+        for text in [
+            "SELECT 1 FROM t WHERE a = F()",
+            "SELECT F() x",
+            "SELECT 1, /* c */ F()",
+            "SELECT F() /*! + 1 */",
+            "SELECT CASE 1 WHEN 2 THEN F() END",
+            "SELECT F() + INTERVAL 1 DAY",
+            "SELECT F() IS NULL",
+            "SELECT 'ä', (F() = 'ä')",
+            "INSERT INTO t VALUES (1, F(), 2)",
+            "SELECT db.F()",
+            "SELECT 'F()'",
+        ] {
+            assert_eq!(replaced(text), None, "{text}");
+        }
+        let long = format!("SELECT F(){}", "+ 1".repeat(60));
+        assert_eq!(replaced(&long), None);
+    }
 }

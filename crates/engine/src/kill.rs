@@ -111,7 +111,7 @@ mod tests {
         );
         assert_eq!(
             replace("SELECT CONNECTION_ID() + 1, CONNECTION_ID() AS me").as_deref(),
-            Some("SELECT 9 + 1, 9 AS me")
+            Some("SELECT 9 + 1 AS `CONNECTION_ID() + 1`, 9 AS me")
         );
         assert_eq!(
             replace("SELECT CONNECTION_ID(/*`*/)").as_deref(),

@@ -25,6 +25,8 @@ pub struct LinkState {
     pub last_client: u32,
     /// The client that has inserted something last, or was given its last insert id here.
     pub inserter: Option<u32>,
+    /// The client whose last count of rows found only this link knows.
+    pub finder: Option<u32>,
     /// What `LAST_INSERT_ID()` is here.
     pub insert_id: OnLink,
 }
@@ -49,6 +51,7 @@ impl LinkState {
         self.settings = interned.intern(settings);
         self.last_client = 0;
         self.inserter = None;
+        self.finder = None;
         self.insert_id = OnLink::default();
         true
     }

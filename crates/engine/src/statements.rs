@@ -8,6 +8,8 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
+use wire::lex::Dialect;
+
 use crate::intent::Intent;
 use crate::settings::Settings;
 
@@ -18,6 +20,15 @@ pub struct Source {
     pub text: Box<[u8]>,
     /// What it was prepared under; of these, only the mode tells sources apart.
     pub settings: Rc<Settings>,
+}
+
+impl Source {
+    /// How the server has read the text.
+    pub fn dialect(&self) -> Dialect {
+        let modes = self.settings.get("sql_mode").unwrap_or_default();
+        let mut modes = modes.split(|byte| *byte == b',');
+        Dialect { backslash_escapes: modes.all(|mode| mode != b"NO_BACKSLASH_ESCAPES") }
+    }
 }
 
 impl PartialEq for Source {

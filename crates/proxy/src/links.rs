@@ -112,6 +112,8 @@ pub(crate) enum Purpose {
     InsertId(u32, u64),
     /// The link is asked for this client's last insert id, before somebody else changes it.
     Capture(u32),
+    /// The link is asked how many rows this client has found, before somebody else finds some.
+    Found(u32),
     /// The link is told its client's user variables.
     Variables,
     /// The link forgets the messages of other clients' statements.
@@ -159,6 +161,7 @@ impl Purpose {
                 | Self::Settings(..)
                 | Self::InsertId(..)
                 | Self::Capture(_)
+                | Self::Found(_)
                 | Self::Clear
                 | Self::Messages
                 | Self::Nothing

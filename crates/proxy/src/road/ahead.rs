@@ -9,6 +9,7 @@
 //! Invariants: the flights of a link are answered in order; only the first one has a slot, which passes to the next;
 //! a client whose statement was written ahead still holds its packet, until its reply is the next to come.
 
+use engine::counts::Finds;
 use engine::gate::Ask;
 use engine::kill::Scope;
 use std::rc::Rc;
@@ -89,8 +90,11 @@ fn may_lead(worker: &Worker, link: &Link) -> bool {
     let pace = worker.pace.borrow();
     let is_young =
         flights.front().is_some_and(|front| crate::clock::now() - front.since < pace.long());
+    // What is to be asked behind a statement must be asked before others'.
+    let tells_found = |client: &Rc<Client>| client.finds.get() != Finds::Anew;
     let are_short = flights.iter().all(|flight| {
-        flight.client.is_some() && flight.read.is_some_and(|digest| pace.is_short(digest))
+        flight.client.as_ref().is_some_and(tells_found)
+            && flight.read.is_some_and(|digest| pace.is_short(digest))
     });
     is_young && are_short && !link.being_killed.get() && !link.is_closing()
 }

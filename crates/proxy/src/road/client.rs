@@ -14,6 +14,7 @@ use engine::counts::Finds;
 use engine::gate::Waiting;
 use engine::intent::{Digest, Inserts, Sets};
 use engine::session::{Messages, Session};
+use engine::statements::Source;
 use engine::variables::Assignment;
 use link::Stream;
 use wire::Capabilities;
@@ -96,6 +97,8 @@ pub(crate) struct Client {
     pub(crate) shown: RefCell<Option<Shown>>,
     /// The user variables that the command in hand sets, if that is all it does.
     pub(crate) assigns: RefCell<Vec<Assignment>>,
+    /// What the prepared statement in hand is executed by, if its own text would not tell it what it asks for.
+    pub(crate) instead: RefCell<Option<Rc<Source>>>,
     /// The prepared statement that the command in hand names.
     pub(crate) in_hand: Cell<Option<InHand>>,
     /// What becomes of the link behind the command in hand.
@@ -178,6 +181,7 @@ impl Client {
             sets: Cell::new(None),
             alters: Cell::new(false),
             messages: Cell::default(),
+            instead: RefCell::default(),
             shown: RefCell::default(),
             assigns: RefCell::default(),
             in_hand: Cell::new(None),

@@ -474,6 +474,7 @@ fn enter(
     client.shown.take();
     client.avoids.set(None);
     client.stranded.set(None);
+    client.instead.take();
     client.messages.set(asks.messages);
     client.asks_insert_id.set(asks_insert_id);
     client.inserts.set(asks.inserts);
@@ -488,6 +489,7 @@ fn enter(
     match past::find(worker, client, past) {
         Found::Here => {}
         Found::Nowhere(fault) => return refuse(worker, client, upload, &fault),
+        Found::Later => return hold(worker, client, packet, upload),
         Found::Soon => {
             *client.held.borrow_mut() = worker.buffers.keep(packet);
             client.upload.set(upload);

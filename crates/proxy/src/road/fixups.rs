@@ -33,6 +33,7 @@ use crate::road::admit;
 use crate::road::client::Client;
 use crate::road::kill;
 use crate::road::losses;
+use crate::road::parting;
 use crate::road::replies::Settled;
 use crate::worker::{Mail, Worker};
 
@@ -55,6 +56,9 @@ impl FixUp {
 
 /// Has the server report what it has; nothing else would say whether an insert has given its number itself.
 const CAPTURE: &str = "SET last_insert_id=LAST_INSERT_ID()";
+
+/// How many rows the last statement has found that has found some.
+const FOUND: &str = "SELECT FOUND_ROWS()";
 
 /// Uses a table, if one of its own making: else MariaDB keeps the messages of statements before it.
 const CLEAR: &str = "DO (SELECT 1 FROM (SELECT 1) flifo)";
@@ -120,11 +124,20 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
     });
     let asked = must_ask(worker, client, own, &state);
     let needs_messages = needs_clear || set_up.is_some();
-    let needs_more = needs_insert_id || needs_messages || asked.is_some() || affected.is_some();
+    let finder = must_ask_found(worker, client, &state);
+    let needs_more = finder.is_some()
+        || needs_insert_id
+        || needs_messages
+        || asked.is_some()
+        || affected.is_some();
     if state.suits(&session) && !needs_more {
         return Lack::Nothing;
     }
     let mut told = FixUps::new();
+    // Before anything that finds rows of its own.
+    if let Some(finder) = finder {
+        told.push(FixUp::query(Purpose::Found(finder), FOUND));
+    }
     if let Some(fix_up) = settings(link, state.wanted(&session)) {
         if !is_accepted(worker, &fix_up) {
             return Lack::Answered(fix_up);
@@ -189,6 +202,14 @@ fn must_ask(worker: &Worker, client: &Client, own: InsertId, state: &LinkState) 
     (owes || client.read.get().is_none()).then_some(inserter)
 }
 
+/// Whether the link must be asked how many rows its last user has found, before this client uses it.
+fn must_ask_found(worker: &Worker, client: &Client, state: &LinkState) -> Option<u32> {
+    let finder = state.finder.filter(|finder| *finder != client.id)?;
+    let clients = worker.clients.borrow();
+    let owes = |it: &Rc<Client>| it.session.borrow().counts.are_found_on(state.id);
+    clients.get(&finder).is_some_and(owes).then_some(finder)
+}
+
 /// What makes the link's schema this one.
 pub(crate) fn schema(link: &Link, wanted: Option<&Rc<[u8]>>) -> Option<FixUp> {
     // A link cannot be told to have no schema: one that has any is never given to a client that has none.
@@ -222,6 +243,7 @@ fn is_accepted(worker: &Worker, fix_up: &FixUp) -> bool {
 pub(crate) fn send_for(client: &Client, link: &Link, fix_up: FixUp) {
     match fix_up.purpose {
         Purpose::Begin => client.session.borrow_mut().tell_begin(),
+        Purpose::Found(_) => link.state.borrow_mut().finder = None,
         // These count rows of their own.
         Purpose::Clear | Purpose::Messages | Purpose::Nothing => {
             client.session.borrow_mut().counts.lose(link.id)
@@ -413,6 +435,9 @@ pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight) {
             admit::give_back(worker, link);
         }
         return;
+    }
+    if let Purpose::Found(client) = flight.purpose {
+        return parting::found(worker, link, client, flight);
     }
     if is_done(worker, link, flight) {
         return;

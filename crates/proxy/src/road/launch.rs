@@ -21,6 +21,7 @@ use crate::road::client::{Client, Turn};
 use crate::road::fixups::{self, FixUp, Lack};
 use crate::road::past;
 use crate::road::pins::Leaves;
+use crate::road::prepared;
 use crate::worker::Worker;
 
 /// Sends the command, or first what the link needs to run it. The client holds the link, a slot has been taken.
@@ -128,7 +129,7 @@ fn lacks_statement(client: &Client, link: &Link, command: Command, packet: &[u8]
     if prepared.own.is_some() {
         return None;
     }
-    let source = Rc::clone(&prepared.source);
+    let source = prepared::source(client, prepared);
     let purpose = if needs_own {
         Purpose::Own(id)
     } else if link.known.borrow_mut().get(&source).is_some() {
@@ -254,10 +255,11 @@ fn send_execute(client: &Rc<Client>, link: &Rc<Link>, packet: &mut [u8]) -> Resu
     {
         prepared.types = Some(types.into());
     }
+    let source = prepared::source(client, prepared);
     let mut known = link.known.borrow_mut();
     let on_link = match &mut prepared.own {
         Some(own) => own,
-        None => known.get(&prepared.source).ok_or_else(unknown)?,
+        None => known.get(&source).ok_or_else(unknown)?,
     };
     let is_told = execute.types.is_some() || on_link.types == prepared.types;
     match &prepared.types {

@@ -78,7 +78,7 @@ pub(crate) fn begin_for(client: &Client, messages: Messages) -> bool {
 
 /// Part of an answer, of which the follower needs no more.
 pub(crate) fn listen(flight: &mut Flight, bytes: &[u8]) {
-    if let Purpose::Parting(_) = flight.purpose {
+    if let Purpose::Parting(_) | Purpose::Found(_) = flight.purpose {
         flight.said.extend_from_slice(bytes);
         // Cut off, it cannot be read.
         flight.said.truncate(ANSWER_MAX);
@@ -143,6 +143,30 @@ fn learn(client: &Client, link: &Link, answers: &Answers) -> Option<()> {
         Diagnostics::None | Diagnostics::Kept | Diagnostics::Lost => {}
     }
     Some(())
+}
+
+/// A link has said how many rows a client has found.
+pub(crate) fn found(worker: &Worker, link: &Link, client: u32, flight: &Flight) {
+    let rows = rows::read(&flight.said).and_then(|rows| {
+        let value = rows.first()?.first()?.as_deref()?;
+        std::str::from_utf8(value).ok()?.parse().ok()
+    });
+    let Some(client) = worker.clients.borrow().get(&client).cloned() else { return };
+    let mut session = client.session.borrow_mut();
+    if let Some(rows) = rows.filter(|_| session.counts.are_found_on(link.id)) {
+        session.counts.tell_found(rows);
+    }
+    session.counts.lose(link.id);
+    drop(session);
+    if client.awaits_link.get() && client.turn.get() == Turn::Preparation {
+        worker.shared.mail(worker.index, Mail::Resume(client.id));
+    }
+}
+
+/// Whether another client's link has been asked how many rows this one has found.
+pub(crate) fn is_asked_elsewhere(worker: &Worker, client: &Client) -> bool {
+    let asks = |flight: &Flight| flight.purpose == Purpose::Found(client.id);
+    worker.links.borrow().values().any(|link| link.flights.borrow().iter().any(asks))
 }
 
 /// The client's last message is this error, of which no server knows.

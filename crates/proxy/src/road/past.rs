@@ -18,6 +18,7 @@ use crate::road::admit;
 use crate::road::client::{Client, Turn};
 use crate::road::fixups;
 use crate::road::parting::{self, CHARSET};
+use crate::road::prepared;
 use crate::servers::ServerId;
 use crate::worker::Worker;
 
@@ -39,6 +40,8 @@ pub(crate) enum Found {
     Here,
     /// On a link that somebody uses, and that has been asked already.
     Soon,
+    /// The same; the statement is read again when that has answered.
+    Later,
     Nowhere(Fault),
 }
 
@@ -49,7 +52,11 @@ pub(crate) fn find(worker: &Rc<Worker>, client: &Rc<Client>, past: Past) -> Foun
             "somebody else has its last statements' link, and their messages are not known any more",
         );
     }
-    if !find_counts(worker, client, past.counts) {
+    let counts = past.counts;
+    if counts.found && parting::is_asked_elsewhere(worker, client) {
+        return Found::Later;
+    }
+    if !find_counts(worker, client, counts) && !prepared::put_counts(client, counts) {
         return nowhere(
             "another client has used the link of the statement before, which has counted",
         );

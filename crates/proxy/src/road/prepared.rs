@@ -7,9 +7,10 @@
 
 use std::rc::Rc;
 
+use engine::counts::Asked;
 use engine::intent::Intent;
 use engine::pin::Pin;
-use engine::statements::{KNOWN_MAX, Kept, OnLink, Source};
+use engine::statements::{KNOWN_MAX, Kept, OnLink, Prepared, Source};
 use wire::command::Command;
 use wire::frame::{HEADER, put_packet_with};
 use wire::response::{ErrPacket, Status};
@@ -55,6 +56,33 @@ fn known_max(worker: &Worker, link: &Link) -> usize {
     let server = &worker.at(link.server).server;
     let links = server.links.held().max(1) as usize;
     (server.facts.statements_max() as usize / 2 / links).clamp(1, KNOWN_MAX)
+}
+
+/// What a client's statement is executed by.
+pub(crate) fn source(client: &Client, prepared: &Prepared) -> Rc<Source> {
+    client.instead.borrow().clone().unwrap_or_else(|| Rc::clone(&prepared.source))
+}
+
+/// Has the statement in hand executed by a text in which the counts that it asks for stand as numbers. False: that
+/// cannot be done.
+pub(crate) fn put_counts(client: &Client, asked: Asked) -> bool {
+    let executes = |it: &InHand| it.command == Command::StmtExecute;
+    let Some(in_hand) = client.in_hand.get().filter(executes) else { return false };
+    let mut session = client.session.borrow_mut();
+    let (counts, is_pinned) = (session.counts, session.pin().is_some());
+    let Some(prepared) = session.statements.get(in_hand.id) else { return false };
+    // A statement of the client's own stays on a link that the client keeps, and so would the numbers.
+    if is_pinned || prepared.own.is_some() {
+        return false;
+    }
+    let of = &prepared.source;
+    let text = match counts.put(&of.text, of.dialect(), asked, None) {
+        (Some(text), left) if left == Asked::default() => text.into(),
+        _ => return false,
+    };
+    let (schema, settings) = (of.schema.clone(), Rc::clone(&of.settings));
+    *client.instead.borrow_mut() = Some(Rc::new(Source { schema, text, settings }));
+    true
 }
 
 /// Learns from the answer to a preparation, and puts the client's id in the server's place.
@@ -248,7 +276,7 @@ fn forget(client: &Client, link: &Link) -> bool {
     }
     let stale = match prepared.own.take() {
         Some(own) => Some(own.id),
-        None => link.known.borrow_mut().remove(&prepared.source),
+        None => link.known.borrow_mut().remove(&source(client, prepared)),
     };
     stale.inspect(|id| link.close_statement(*id)).is_some()
 }

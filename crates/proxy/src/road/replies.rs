@@ -417,6 +417,8 @@ fn finish(
             if flight.purpose == Purpose::Statement {
                 let rows = (!flight.failed).then(|| flight.follower.rows());
                 session.counts.see_found(client.finds.get(), rows, link.id);
+                let tells = session.counts.are_found_on(link.id);
+                link.state.borrow_mut().finder = tells.then_some(client.id);
             }
             if flight.inserts.is_unreported(flight.failed) {
                 session.see_unreported_insert(client.id, &mut link.state.borrow_mut());
