@@ -21,6 +21,7 @@ pub(crate) mod rewrite;
 pub(crate) mod route;
 pub(crate) mod steer;
 pub(crate) mod waits;
+pub(crate) mod wording;
 
 use std::io;
 use std::rc::Rc;

@@ -9,15 +9,14 @@ use engine::classes::ClassId;
 use engine::counts::{Asked, Finds};
 use engine::insert_id::InsertId;
 use engine::intent::{Digest, Inserts, Intent, Sets};
-use engine::kept::{Format, Kept, Shows};
-use engine::kill::replace_connection_id;
+use engine::kept::{Format, Shows};
 use engine::pin::Pin;
 use engine::schemas::may_alter;
 use engine::session::{Diagnostics, Messages};
 use engine::statements::{BYTES_MAX, Kept as KeptOnLink, STATEMENTS_MAX};
 use engine::variables::Assignment;
 use wire::command::{Command, Shape, query_text_at};
-use wire::frame::{HEADER, put_packet, put_packet_with};
+use wire::frame::{HEADER, put_packet_with};
 use wire::lex::Dialect;
 use wire::passage::Passage;
 use wire::response::{OK, OkPacket};
@@ -35,6 +34,7 @@ use crate::road::parting;
 use crate::road::past::{self, Found, Past};
 use crate::road::pins::{self, Leaves};
 use crate::road::prepared::{self, InHand};
+use crate::road::wording;
 use crate::worker::Worker;
 
 /// Handles one command: all of it, or its first piece and what is still to come.
@@ -137,7 +137,7 @@ fn carried(
                 if kill::intercept(worker, client, command, packet) {
                     return;
                 }
-                replaced = with_own_id(client, command, packet);
+                replaced = wording::with_own_id(client, command, packet);
             }
             worker.tally.ask_carried(client, command, packet);
             let packet = replaced.as_deref_mut().unwrap_or(packet);
@@ -256,7 +256,7 @@ fn text(
     };
     let mut replaced = None;
     if intent.asks_connection_id {
-        replaced = with_own_id(client, Some(command), packet);
+        replaced = wording::with_own_id(client, Some(command), packet);
     }
     let packet = replaced.as_deref_mut().unwrap_or(packet);
     if intent.is_kill && kill::intercept(worker, client, Some(command), packet) {
@@ -275,7 +275,7 @@ fn text(
     };
     let mut diagnosed = None;
     if asks.messages == Messages::Diagnosed {
-        diagnosed = with_diagnostics(client, text_at, packet);
+        diagnosed = wording::with_diagnostics(client, text_at, packet);
     }
     if diagnosed.is_some() {
         (asks.messages, asks.counts) = (Messages::Stay, Asked::default());
@@ -283,7 +283,7 @@ fn text(
     let packet = diagnosed.as_deref_mut().unwrap_or(packet);
     let mut counted = None;
     if asks.counts != Asked::default() {
-        (counted, asks.counts) = with_counts(client, text_at, packet, asks.counts);
+        (counted, asks.counts) = wording::with_counts(client, text_at, packet, asks.counts);
     }
     let packet = counted.as_deref_mut().unwrap_or(packet);
     enter(worker, client, packet, upload, asks);
@@ -540,54 +540,6 @@ fn reset(worker: &Rc<Worker>, client: &Rc<Client>) {
     resets::give_up(worker, client);
     client.session.borrow_mut().reset();
     ok(client);
-}
-
-/// The packet with `CONNECTION_ID()` replaced by the client's own id, if that occurs.
-fn with_own_id(client: &Client, command: Option<Command>, packet: &[u8]) -> Option<Vec<u8>> {
-    let payload = &packet[HEADER..];
-    let text_at = match command? {
-        Command::Query => query_text_at(payload, client.capabilities)?,
-        Command::StmtPrepare => 1,
-        _ => return None,
-    };
-    let text =
-        replace_connection_id(&payload[text_at..], client.session.borrow().dialect(), client.id)?;
-    let mut out = Vec::with_capacity(packet.len() + 16);
-    put_packet(&mut out, 0, &[&payload[..text_at], &text[..]].concat());
-    Some(out)
-}
-
-/// The packet with counts of rows in the place of the calls that ask for them, and what must still be asked.
-fn with_counts(
-    client: &Client,
-    text_at: usize,
-    packet: &[u8],
-    asked: Asked,
-) -> (Option<Vec<u8>>, Asked) {
-    let (head, text) = packet[HEADER..].split_at(text_at);
-    let session = client.session.borrow();
-    let on = client.link().map(|link| link.id);
-    let (text, left) = session.counts.put(text, session.dialect(), asked, on);
-    let packet = text.map(|text| {
-        let mut out = Vec::with_capacity(packet.len() + 32);
-        put_packet(&mut out, 0, &[head, &text[..]].concat());
-        out
-    });
-    (packet, left)
-}
-
-/// The packet with a `GET DIAGNOSTICS` that no link can answer replaced by what answers it.
-fn with_diagnostics(client: &Client, text_at: usize, packet: &[u8]) -> Option<Vec<u8>> {
-    let (head, text) = packet[HEADER..].split_at(text_at);
-    let session = client.session.borrow();
-    if session.diagnostics() == Diagnostics::OnLink {
-        return None;
-    }
-    let (affected, dialect) = (session.counts.affected(), session.dialect());
-    let text = Kept::get(session.kept(), affected, text, dialect)?;
-    let mut out = Vec::with_capacity(packet.len() + text.len());
-    put_packet(&mut out, 0, &[head, &text[..]].concat());
-    Some(out)
 }
 
 impl Client {
