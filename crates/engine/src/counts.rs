@@ -177,14 +177,12 @@ fn places(text: &[u8], dialect: Dialect) -> Places {
         is_single &= token != Token::Symbol(b';');
         selects |= token.is_word("SELECT");
     });
-    if is("SELECT") {
-        Places::Items
-    } else if is_single && ["INSERT", "REPLACE", "UPDATE", "DELETE", "DO"].into_iter().any(is) {
-        Places::Everywhere
-    } else if is_single && !selects && (is("SET") || is("CALL")) {
-        Places::Everywhere
-    } else {
-        Places::Nowhere
+    let changes = ["INSERT", "REPLACE", "UPDATE", "DELETE", "DO"].into_iter().any(is);
+    let computes = !selects && (is("SET") || is("CALL"));
+    match is("SELECT") {
+        true => Places::Items,
+        false if is_single && (changes || computes) => Places::Everywhere,
+        false => Places::Nowhere,
     }
 }
 
