@@ -1,8 +1,9 @@
 //! What a link is asked before it is taken from the client whose messages it has. The client's next command waits until
 //! the link has answered.
 //!
-//! Invariant: a link goes to somebody else only if all that it alone knows of its client is known here; otherwise its
-//! client keeps it, with a pin.
+//! Invariant: a link goes to somebody else only if all that it alone knows of its client is known here, or known to be
+//! lost, where the server does not understand the questions; what is too long to be kept here keeps the link, with a
+//! pin.
 
 use std::rc::Rc;
 
@@ -102,9 +103,11 @@ pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight, ques
     }
     let answers = link.parting.take().unwrap_or_default();
     let Some(client) = link.holder.borrow().clone() else { return };
-    if learn(&client, link, &answers).is_none() {
-        client.session.borrow_mut().lose_mark();
-        worker.pin(&client, Pin::Diagnostics);
+    match learn(&client, link, &answers) {
+        Learnt::All => {}
+        // Who asks for them is refused. To keep the link would have others wait for a client that may never ask.
+        Learnt::Nothing => client.session.borrow_mut().lose_mark(),
+        Learnt::TooMuch => worker.pin(&client, Pin::Diagnostics),
     }
     // A client that was asked for its own sake may keep the link for another reason.
     if client.session.borrow().can_do_without() {
@@ -117,32 +120,41 @@ pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight, ques
     }
 }
 
-/// `None`: not all of it is known.
-fn learn(client: &Client, link: &Link, answers: &Answers) -> Option<()> {
+/// What came of the questions.
+enum Learnt {
+    All,
+    /// The server does not understand them.
+    Nothing,
+    /// The messages are longer than what is kept of a client.
+    TooMuch,
+}
+
+fn learn(client: &Client, link: &Link, answers: &Answers) -> Learnt {
     let number = |at: usize| -> Option<u64> {
         let value = answers.numbers.first()?.get(at)?.as_deref()?;
         std::str::from_utf8(value).ok()?.parse().ok()
     };
     let mut session = client.session.borrow_mut();
-    if answers.tells_found {
-        session.counts.tell_found(number(0)?);
+    if let Some(found) = number(0).filter(|_| answers.tells_found) {
+        session.counts.tell_found(found);
     }
-    if answers.failed {
-        return None;
-    }
-    let (warnings, errors) = (number(1)?, number(2)?);
+    let (Some(warnings), Some(errors), false) = (number(1), number(2), answers.failed) else {
+        return Learnt::Nothing;
+    };
     match session.diagnostics() {
         Diagnostics::Marked => session.resolve_messages(warnings),
         Diagnostics::OnLink => {
             let state = link.state.borrow();
             let charset = state.settings().get(CHARSET).unwrap_or_default();
             let numbers = (warnings, errors);
-            let kept = Kept::read(numbers, &answers.messages, &answers.states, charset)?;
-            session.keep_messages(kept);
+            match Kept::read(numbers, &answers.messages, &answers.states, charset) {
+                Some(kept) => session.keep_messages(kept),
+                None => return Learnt::TooMuch,
+            }
         }
         Diagnostics::None | Diagnostics::Kept | Diagnostics::Lost => {}
     }
-    Some(())
+    Learnt::All
 }
 
 /// A link has said how many rows a client has found.

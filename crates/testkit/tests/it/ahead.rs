@@ -177,8 +177,10 @@ fn whoever_leaves_disturbs_nobody() {
 /// A client's id, which Flifo puts into its text.
 fn id_of(client: &mut FakeClient) -> u32 {
     let rows = client.query("SELECT 0 + CONNECTION_ID()").expect("an id");
-    let digits = rows[0].strip_prefix(b"0 + ").expect("the text").to_vec();
-    String::from_utf8(digits).expect("digits").parse().expect("a number")
+    let text = String::from_utf8(rows[0].to_vec()).expect("text");
+    // Behind the number comes the column's name, which must stay what it was.
+    let digits = text.strip_prefix("0 + ").and_then(|rest| rest.split(' ').next());
+    digits.expect("the text").parse().expect("a number")
 }
 
 /// Four clients on one link, of whom the first one's statement is in front and runs until `front`

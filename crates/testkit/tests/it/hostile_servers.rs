@@ -334,6 +334,8 @@ fn a_prepare_that_promises_too_much_is_waited_for_without_memory() {
     let scene = Scene::pooled_mysql(SHORT);
     scene.server.answer(|command| match command.first() {
         Some(0x16) => Reply::Prepared { id: 1, parameters: u16::MAX, columns: u16::MAX },
+        // The head alone: what is behind it is not what it should be.
+        Some(0x17) if command.len() == 10 => Reply::Err(1835, "Malformed communication packet"),
         _ => honest(command),
     });
     let before = scene.flifo.memory();
