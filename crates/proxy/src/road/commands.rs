@@ -283,7 +283,8 @@ fn text(
     let packet = diagnosed.as_deref_mut().unwrap_or(packet);
     let mut counted = None;
     if asks.counts != Asked::default() {
-        (counted, asks.counts) = wording::with_counts(client, text_at, packet, asks.counts);
+        (counted, asks.counts) =
+            wording::with_counts(client, text_at, packet, asks.counts, asks.insert_id);
     }
     let packet = counted.as_deref_mut().unwrap_or(packet);
     enter(worker, client, packet, upload, asks);

@@ -221,6 +221,14 @@ pub(crate) fn schema(link: &Link, wanted: Option<&Rc<[u8]>>) -> Option<FixUp> {
     Some(FixUp { purpose, command: Command::InitDb, body: wanted.to_vec().into() })
 }
 
+/// What takes the link out of a schema that is another client's, before it prepares a text that was prepared in none.
+pub(crate) fn no_schema(link: &Link) -> Option<FixUp> {
+    let state = link.state.borrow();
+    state.schema.as_deref().filter(|own| *own != HARMLESS)?;
+    let purpose = Purpose::Schema(HARMLESS.into());
+    Some(FixUp { purpose, command: Command::InitDb, body: HARMLESS.into() })
+}
+
 /// What makes the link's settings these.
 pub(crate) fn settings(link: &Link, wanted: &Rc<Settings>) -> Option<FixUp> {
     let state = link.state.borrow();

@@ -140,7 +140,11 @@ fn lacks_statement(client: &Client, link: &Link, command: Command, packet: &[u8]
     // The text means what it meant in the schema and the mode in which the client prepared it.
     let is_alike = link.state.borrow().settings().mode() == source.settings.mode();
     let settings = if is_alike { None } else { fixups::settings(link, &source.settings) };
-    settings.or_else(|| fixups::schema(link, source.schema.as_ref())).or_else(|| {
+    let schema = || match &source.schema {
+        Some(schema) => fixups::schema(link, Some(schema)),
+        None => fixups::no_schema(link),
+    };
+    settings.or_else(schema).or_else(|| {
         let body = source.text.to_vec().into();
         Some(FixUp { purpose, command: Command::StmtPrepare, body })
     })

@@ -35,10 +35,15 @@ pub(crate) fn with_counts(
     text_at: usize,
     packet: &[u8],
     asked: Asked,
+    insert_id: bool,
 ) -> (Option<Vec<u8>>, Asked) {
     let (head, text) = packet[HEADER..].split_at(text_at);
     let session = client.session.borrow();
-    let on = client.link().map(|link| link.id);
+    // Where the link must be asked for the insert id first, it counts anew.
+    let is_asked = |link: u64| {
+        insert_id && session.insert_id.is_on(link) && !session.insert_id.is_plainly_on(link)
+    };
+    let on = client.link().map(|link| link.id).filter(|link| !is_asked(*link));
     let (text, left) = session.counts.put(text, session.dialect(), asked, on);
     let packet = text.map(|text| {
         let mut out = Vec::with_capacity(packet.len() + 32);
