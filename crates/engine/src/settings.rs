@@ -163,8 +163,9 @@ impl Hash for Settings {
     }
 }
 
-/// What a statement is read by when it is prepared.
-const MODE: [&str; 3] = ["sql_mode", "character_set_client", "collation_connection"];
+/// What a statement is read by when it is prepared. A server that may only read refuses already to prepare a write.
+const MODE: [&str; 4] =
+    ["sql_mode", "character_set_client", "collation_connection", "transaction_read_only"];
 
 /// Longer values are not kept.
 const VALUE_MAX: usize = 2048;
