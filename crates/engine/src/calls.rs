@@ -26,12 +26,21 @@ pub fn replace(
 ) -> Option<Vec<u8>> {
     let tokens = Tokens::read(text, dialect);
     let mut items = tokens.items();
+    // Those that begin first, and of those the outermost one, come first.
+    items.sort_by_key(|item| (item.first, std::cmp::Reverse(item.last)));
     let mut edits = Vec::new();
+    let (mut around, mut next) = (Vec::new(), 0);
     for (at, token) in tokens.list.iter().enumerate() {
+        while items.get(next).is_some_and(|item| item.first <= at) {
+            around.push(next);
+            next += 1;
+        }
+        while around.last().is_some_and(|item: &usize| items[*item].last < at) {
+            around.pop();
+        }
         let Some((name, end)) = tokens.call(at) else { continue };
-        let around = |item: &&mut Item| item.first <= at && end <= item.last;
         let mut place = Place::Outside;
-        for item in items.iter().filter(|item| item.first <= at && end <= item.last) {
+        for item in around.iter().rev().take(DEPTH_MAX).map(|at| &items[*at]) {
             let is_whole = item.first == at && item.last_of_value() == end;
             place = match (place, item.naming) {
                 (_, Naming::Unclear) => Place::Within,
@@ -44,17 +53,17 @@ pub fn replace(
         }
         let Some(value) = value(name, place) else { continue };
         edits.push((token.start, tokens.list[end].end, value));
-        items.iter_mut().filter(around).for_each(|item| item.is_changed = true);
+        around.iter().rev().take(DEPTH_MAX).for_each(|at| items[*at].is_changed = true);
     }
     if edits.is_empty() {
         return None;
     }
-    for item in items.iter().filter(|it| it.is_changed && it.naming == Naming::None) {
+    for item in items.iter().rev().filter(|it| it.is_changed && it.naming == Naming::None) {
         let (start, end) = (tokens.list[item.first].start, tokens.list[item.last].end);
         edits.push((end, end, name(&text[start..end])?));
     }
     // What names an item comes behind what changes it, and an inner item's name before an outer one's.
-    edits.sort_by_key(|(start, _, _)| *start);
+    edits.sort_by_key(|(start, end, _)| (*start, *end));
     let mut out = Vec::with_capacity(text.len() + 64);
     let mut copied = 0;
     for (start, end, value) in edits {
@@ -65,6 +74,9 @@ pub fn replace(
     out.extend_from_slice(&text[copied..]);
     Some(out)
 }
+
+/// Of items that are nested deeper than this, some are too long for a name.
+const DEPTH_MAX: usize = 64;
 
 /// Longer texts are no names.
 const NAME_MAX: usize = 128;
@@ -190,9 +202,9 @@ impl<'a> Tokens<'a> {
         // The server takes a comment before an item for part of its name, or not.
         let gap = &self.text[begin..self.list[first].start];
         let text = &self.text[self.list[first].start..self.list[last].end];
-        let is_plain = gap.iter().all(u8::is_ascii_whitespace)
+        let is_plain = text.len() <= NAME_MAX
+            && gap.iter().all(u8::is_ascii_whitespace)
             && text.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace())
-            && text.len() <= NAME_MAX
             && !self.is_doubtful;
         if !is_plain {
             return Naming::Unclear;
