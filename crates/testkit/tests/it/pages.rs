@@ -61,7 +61,8 @@ fn page_faults_return_with_a_fixed_threshold_and_are_drawn_beside_the_seed() {
     let experiment = PageFaults {
         treatments: vec![Treatment::LargeToday, Treatment::SmallFixed, Treatment::LargeFixed],
         rounds: 1,
-        round: Duration::from_millis(300),
+        // A part of it is a warm-up, in which a busy machine must get at least one statement done.
+        round: Duration::from_secs(1),
     };
     let lab = Lab { interrupt: Interrupt::never(), flifo: testkit::flifo::program().into() };
     let finding = experiment.run(&lab).expect("runs");
