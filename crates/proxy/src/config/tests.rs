@@ -185,6 +185,26 @@ fn the_reference_is_the_committed_page() {
     assert!(page == reference(), "the page differs from the options: {hint}");
 }
 
+/// Whoever copies an example has one that works.
+#[test]
+fn the_examples_in_the_manual_are_right() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let manual = fs::read_dir(root.join("docs/manual")).expect("the folder is there");
+    let mut pages: Vec<PathBuf> = manual.map(|entry| entry.expect("reads").path()).collect();
+    pages.push(root.join("README.md"));
+    let mut seen = 0;
+    for page in pages {
+        let text = fs::read_to_string(&page).expect("reads");
+        for block in text.split("```toml\n").skip(1) {
+            let (example, _) = block.split_once("```").expect("a block ends");
+            let told = parse(example, &page.display().to_string());
+            assert!(told.is_ok(), "{told:?}\n{example}");
+            seen += 1;
+        }
+    }
+    assert!(4 < seen, "only {seen} examples were found");
+}
+
 #[test]
 fn the_sample_shows_the_defaults_and_works_when_edited() {
     let sample = sample();
