@@ -1,5 +1,5 @@
 //! What maintainers run beside `cargo test`: `cargo xtask ci | drivers | sysbench-matrix |
-//! bulk | cost | differ | set-up`.
+//! bulk | cost | gate-cost | differ | set-up`.
 //!
 //! Owns the command line only; each command is a module. Ships nothing. Invariant: whatever was
 //! started is stopped at the end, on an error and on Ctrl-C.
@@ -9,6 +9,7 @@ mod cost;
 mod differ;
 mod drivers;
 mod errand;
+mod gate_cost;
 mod matrix;
 mod repository;
 mod set_up;
@@ -58,6 +59,13 @@ enum Task {
     Cost {
         #[command(flatten)]
         extent: cost::Extent,
+        #[command(flatten)]
+        program: Program,
+    },
+    /// Counts the instructions of a gate that does not bind, with valgrind.
+    GateCost {
+        #[command(flatten)]
+        extent: gate_cost::Extent,
         #[command(flatten)]
         program: Program,
     },
@@ -143,6 +151,10 @@ fn run(task: Task) -> Result<()> {
         Task::Cost { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;
             cost::run(&extent, flifo, &Interrupt::listen()?)
+        }
+        Task::GateCost { extent, program } => {
+            let flifo = program.find(&[Way::Pooled])?;
+            gate_cost::run(&extent, &flifo, &Interrupt::listen()?)
         }
         Task::Differ { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;

@@ -52,6 +52,8 @@ pub struct Lab {
     pub interrupt: Interrupt,
     /// The program that is started as Flifo.
     pub flifo: PathBuf,
+    /// Only treatments whose names contain this.
+    pub only: Option<String>,
 }
 
 /// What the user wants otherwise than an experiment would have it.
@@ -152,11 +154,23 @@ impl<E: Experiment> Entry for E {
     }
 
     fn run(&self, lab: &Lab) -> Result<Finding> {
-        let (treatments, notes) = self.treatments();
+        let (mut treatments, notes) = self.treatments();
+        let all = treatments.len() as u64;
+        if let Some(only) = &lab.only {
+            let names: Vec<_> = treatments.iter().map(|treatment| self.name(treatment)).collect();
+            treatments.retain(|treatment| self.name(treatment).contains(only.as_str()));
+            if treatments.is_empty() {
+                bail!(
+                    "no part of this experiment is named {only:?}; they are: {}",
+                    names.join("; ")
+                );
+            }
+        }
         if treatments.is_empty() {
             bail!("nothing of this experiment can be tried here: {}", notes.join(" "));
         }
         let About { name, seconds, .. } = Experiment::about(self);
+        let seconds = u64::from(seconds) * treatments.len() as u64 / all.max(1);
         let mut progress =
             Progress::begin(&format!("Lab {name}, about {seconds} s"), treatments.len() as u64);
         let mut figures = Vec::new();

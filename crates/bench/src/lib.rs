@@ -19,6 +19,7 @@ pub mod private_server;
 pub mod process;
 pub mod programs;
 pub mod progress;
+pub mod relay;
 pub mod results;
 pub mod run;
 pub mod statistics;

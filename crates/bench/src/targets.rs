@@ -32,10 +32,13 @@ pub enum Kind {
     Flifo,
     /// To HAProxy over TCP, and on over the server's Unix socket, as bytes that it does not read.
     Haproxy,
+    /// To a bare relay over TCP, and on over the server's Unix socket: the least that a proxy costs.
+    Relay,
 }
 
 impl Kind {
-    pub const ALL: [Self; 4] = [Self::Direct, Self::Socket, Self::Flifo, Self::Haproxy];
+    pub const ALL: [Self; 5] =
+        [Self::Direct, Self::Socket, Self::Flifo, Self::Haproxy, Self::Relay];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -43,6 +46,7 @@ impl Kind {
             Self::Socket => "socket",
             Self::Flifo => "flifo",
             Self::Haproxy => "haproxy",
+            Self::Relay => "relay",
         }
     }
 }
@@ -92,6 +96,7 @@ impl Target {
             Kind::Socket => return Ok(Self::bare(kind, Address::Socket(server.socket()))),
             Kind::Flifo => flifo(server, setup)?,
             Kind::Haproxy => haproxy(server, setup)?,
+            Kind::Relay => relay(server, setup)?,
         };
         let log = server.folder().join(format!("{}.log", kind.name()));
         let proxy = Proxy::start(kind.name(), command, log, port, interrupt)?;
@@ -215,6 +220,14 @@ fn haproxy_config(port: u16, socket: &Path, setup: &Setup) -> String {
     )
 }
 
+/// [`crate::relay`] in a process of its own, so that what it costs is told apart.
+fn relay(server: &PrivateServer, setup: &Setup) -> Result<(u16, Command)> {
+    let port = free_port()?;
+    let mut command = Command::new(&setup.flifo);
+    command.args(["bench", "relay", &port.to_string()]).arg(server.socket());
+    Ok((port, command))
+}
+
 fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
@@ -237,7 +250,7 @@ mod tests {
             assert_eq!(kind.name().parse::<Kind>().expect("known"), kind);
         }
         let error = "proxysql".parse::<Kind>().expect_err("unknown");
-        assert!(error.to_string().contains("direct, socket, flifo, haproxy"), "{error}");
+        assert!(error.to_string().contains("direct, socket, flifo, haproxy, relay"), "{error}");
     }
 
     #[test]

@@ -171,6 +171,11 @@ impl Shares {
         self.accounts[self.classes.index(id)].waiting
     }
 
+    /// How many wait, of all classes.
+    pub(crate) fn all_waiting(&self) -> usize {
+        self.accounts.iter().map(|account| account.waiting as usize).sum()
+    }
+
     /// Whether all are alike.
     pub(crate) fn are_one(&self) -> bool {
         self.accounts.len() == 1

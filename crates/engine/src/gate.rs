@@ -13,7 +13,6 @@
 //! Invariants: a waiter stands in one line only; a slot that is given back goes to who is next among those who can
 //! use it, in this worker or in another; nobody waits while a slot and a link that suits are free.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,7 +25,8 @@ use crate::line::{Line, Place};
 use crate::parked::Bulkheads;
 use crate::slots::Slots;
 
-use self::lanes::{Keyed, Lane, Waiter};
+use self::keys::Keys;
+use self::lanes::{Lane, Waiter};
 pub use self::links::Want;
 pub use self::refusal::{Reason, Refusal};
 
@@ -99,11 +99,13 @@ pub struct Gate<K, W, L> {
     again: Line<Waiter<W>>,
     /// Those who hold a link: a line for each class.
     own: Box<[Line<Waiter<W>>]>,
-    keyed: HashMap<K, Keyed<W, L>>,
+    keys: Keys<K, W, L>,
     shares: Shares,
     bulkheads: Bulkheads,
     /// Slots handed on within this worker since another worker was looked at.
     handed_on: u32,
+    /// When other workers were last asked for links that nobody misses.
+    asked: Option<Instant>,
     /// Workers that must be woken, because they were granted a slot or wait for their class.
     to_wake: Vec<usize>,
     totals: Totals,
@@ -125,7 +127,7 @@ const PATIENCE_FORCED: Duration = Duration::from_millis(50);
 /// Who has waited for so long competes with the first of all classes.
 const KICKED_UP: Duration = Duration::from_secs(1);
 
-impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
+impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     /// `slots` and `links` are the process's limits on statements and on links.
     pub fn new(worker: usize, slots: Arc<Slots>, links: Arc<Cap>, classes: Arc<Classes>) -> Self {
         Self {
@@ -134,10 +136,11 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
             links,
             again: Line::default(),
             own: (0..classes.len()).map(|_| Line::default()).collect(),
-            keyed: HashMap::new(),
+            keys: Keys::new(classes.len()),
             shares: Shares::new(classes),
             bulkheads: Bulkheads::default(),
             handed_on: 0,
+            asked: None,
             to_wake: Vec::new(),
             totals: Totals::default(),
             counts: Counts::default(),
@@ -146,9 +149,7 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
 
     /// How many wait in this worker.
     pub fn waiting(&self) -> usize {
-        let count = |line: &Line<_>| line.len() + line.aside();
-        let keyed = self.keyed.values().flat_map(|keyed| keyed.lines.iter());
-        count(&self.again) + self.own.iter().chain(keyed).map(count).sum::<usize>()
+        self.shares.all_waiting()
     }
 
     /// What the limit is steered by, for this worker's part.
@@ -206,10 +207,10 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
         now: Instant,
         suits: impl Fn(&L) -> bool,
     ) -> Option<(L, Slot)> {
-        let keyed = self.keyed.get(&key).filter(|keyed| !keyed.idle.is_empty())?;
+        let keyed = self.keys.get(key).filter(|keyed| !keyed.idle.is_empty())?;
         let is_first = self.in_line(&keyed.lines) == 0;
         let slot = self.enter_with(is_first, ask, now)?;
-        let link = self.keyed.get_mut(&key)?.idle.take(suits)?;
+        let link = self.keys.change(key, |keyed| keyed.idle.take(suits))??;
         Some((link, slot))
     }
 
@@ -255,7 +256,7 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
     ) -> Result<Waiting<K>, Full<W>> {
         let waiter = self.join(waiter, ask)?;
         let at = self.class_index(ask);
-        let place = self.keyed(key).lines[at].push(waiter, now);
+        let place = self.keys.change_new(key, |keyed| keyed.lines[at].push(waiter, now));
         self.publish();
         Ok(Waiting { lane: Lane::Key(key, at), place })
     }
@@ -264,7 +265,8 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
     pub fn wait_again(&mut self, key: K, waiter: W, ask: Ask, now: Instant) -> Waiting<K> {
         self.shares.joins(ask.class);
         let at = self.class_index(ask);
-        let place = self.keyed(key).lines[at].push_first(Waiter { waiter, ask }, now);
+        let waiter = Waiter { waiter, ask };
+        let place = self.keys.change_new(key, |keyed| keyed.lines[at].push_first(waiter, now));
         self.publish();
         Waiting { lane: Lane::Key(key, at), place }
     }
@@ -281,8 +283,7 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
 
     /// Leaves the line, because the client is gone. `None` if it was served already.
     pub fn leave(&mut self, waiting: Waiting<K>) -> Option<W> {
-        let line = self.line(waiting.lane)?;
-        let waiter = line.leave(waiting.place)?;
+        let waiter = self.change(waiting.lane, |line| line.leave(waiting.place))??;
         self.left(waiter.ask);
         Some(waiter.waiter)
     }
@@ -439,7 +440,7 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
         if self.older_elsewhere(since).is_some() {
             return None;
         }
-        let (Waiter { waiter, ask }, _) = self.line(lane)?.pop()?;
+        let (Waiter { waiter, ask }, _) = self.change(lane, Line::pop)??;
         self.left(ask);
         Some((waiter, ask))
     }
@@ -451,9 +452,8 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
         wait_max: Option<Duration>,
     ) -> Option<(W, Refusal)> {
         let (lane, is_aside, refusal) = self.first_late(now, wait_max)?;
-        let line = self.line(lane)?;
-        let popped = if is_aside { line.pop_aside() } else { line.pop() };
-        let (Waiter { waiter, ask }, _) = popped?;
+        let pop = if is_aside { Line::pop_aside } else { Line::pop };
+        let (Waiter { waiter, ask }, _) = self.change(lane, pop)??;
         self.left(ask);
         self.shares.refuses(ask.class);
         Some((waiter, refusal))
@@ -545,22 +545,29 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
     ) -> Start<W, L> {
         const READY: &str = "the best lane has a waiter, and a link if it needs one";
         let order = self.order(lane);
-        let line = self.line(lane).expect(READY);
-        let since = line.head_since();
-        let (Waiter { waiter, ask }, _) = order.pop(line).expect(READY);
-        self.shares.see(ask.class, since, now);
-        self.bulkheads.started(ask.digest);
-        let slot = Slot { ask, hold: Hold::Held, since: now };
-        let start = match lane {
-            Lane::Again | Lane::Own(_) => Start::Own(waiter, slot),
-            Lane::Key(key, _) => {
-                let keyed = self.keyed.get_mut(&key).expect(READY);
-                let link = keyed.idle.take(|link| suits(&waiter, link)).expect(READY);
-                Start::On(waiter, link, slot)
+        let pop = |line: &mut Line<_>| (line.head_since(), order.pop(line).expect(READY).0);
+        let (since, Waiter { waiter, ask }, link) = match lane {
+            Lane::Key(key, class) => {
+                let taken = self.keys.change(key, |keyed| {
+                    let (since, next) = pop(&mut keyed.lines[class]);
+                    let link = keyed.idle.take(|link| suits(&next.waiter, link)).expect(READY);
+                    (since, next, Some(link))
+                });
+                taken.expect(READY)
+            }
+            _ => {
+                let (since, next) = self.change(lane, pop).expect(READY);
+                (since, next, None)
             }
         };
+        self.shares.see(ask.class, since, now);
+        self.bulkheads.started(ask.digest);
         self.left(ask);
-        start
+        let slot = Slot { ask, hold: Hold::Held, since: now };
+        match link {
+            Some(link) => Start::On(waiter, link, slot),
+            None => Start::Own(waiter, slot),
+        }
     }
 }
 
@@ -575,6 +582,7 @@ enum Candidates {
     All,
 }
 
+mod keys;
 mod lanes;
 mod links;
 mod refusal;

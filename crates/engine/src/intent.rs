@@ -13,8 +13,8 @@ use wire::lex::{Dialect, Lexer, Token};
 
 use crate::counts::{Asked, Finds};
 use crate::pin::Pin;
-use crate::session::Messages;
 
+pub use messages::Messages;
 pub use sets::Sets;
 use sets::{SetReader, bare};
 

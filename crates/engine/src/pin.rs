@@ -94,6 +94,11 @@ impl Pin {
         )
     }
 
+    /// Whether others may wait for what such a session has, though it is in no transaction.
+    pub const fn may_lock(self) -> bool {
+        matches!(self, Self::TableLock | Self::UserLock | Self::Handler | Self::Xa)
+    }
+
     /// The name in logs, counters and the console.
     pub const fn name(self) -> &'static str {
         match self {

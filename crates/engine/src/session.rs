@@ -9,6 +9,7 @@ use wire::tracker::{Change, Changes};
 
 use crate::counts::Counts;
 use crate::insert_id::InsertId;
+pub use crate::intent::Messages;
 use crate::intent::Sets;
 use crate::kept::Kept;
 use crate::link_state::LinkState;
@@ -46,6 +47,8 @@ pub struct Session {
     pin: Option<Pin>,
     /// It has done what no reset undoes.
     is_beyond_reset: bool,
+    /// It may hold locks without a transaction: of tables, by name, of an XA branch.
+    may_lock: bool,
     /// The statement that runs has a `sql_mode` of its own.
     has_passing_mode: bool,
 }
@@ -66,30 +69,6 @@ pub enum Diagnostics {
     Lost,
 }
 
-/// What a statement does with the messages of those before it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Messages {
-    /// They stay, unless there are new ones: it uses no table.
-    Stay,
-    /// It may use a table.
-    #[default]
-    Unsure,
-    /// They are gone before it begins: it uses a table.
-    Go,
-    /// It asks for them as rows, and for nothing else.
-    Shown,
-    /// It asks how many there are.
-    Counted,
-    /// It asks for them in another way.
-    Diagnosed,
-}
-
-impl Messages {
-    pub const fn are_asked_for(self) -> bool {
-        matches!(self, Self::Shown | Self::Counted | Self::Diagnosed)
-    }
-}
-
 impl Session {
     pub fn new(schema: Option<Rc<[u8]>>, status: Status) -> Self {
         Self { schema, status, fresh: status, ..Self::default() }
@@ -103,6 +82,7 @@ impl Session {
     /// Keeps the link for good. True if it was not pinned before.
     pub const fn keep(&mut self, pin: Pin) -> bool {
         self.is_beyond_reset |= !pin.ends_with_reset();
+        self.may_lock |= pin.may_lock();
         let is_new = self.pin.is_none();
         if is_new {
             self.pin = Some(pin);
@@ -117,11 +97,16 @@ impl Session {
 
     /// What it was last pinned for will be undone on the link: it need not be kept.
     pub const fn forgive(&mut self) {
-        (self.pin, self.is_beyond_reset) = (None, false);
+        (self.pin, self.is_beyond_reset, self.may_lock) = (None, false, false);
     }
 
     pub const fn in_transaction(&self) -> bool {
         self.status.has(Status::IN_TRANSACTION) || self.may_be_in_transaction
+    }
+
+    /// Others may wait for what it has: it must not wait for them.
+    pub const fn may_hold_locks(&self) -> bool {
+        self.in_transaction() || self.may_lock
     }
 
     /// Whether the link stays with this client after its statement.
@@ -594,5 +579,16 @@ mod tests {
         assert!(!session.is_beyond_reset());
         assert!(!session.keep(Pin::Role));
         assert!(session.is_beyond_reset() && session.pin() == Some(Pin::UserVariable));
+    }
+
+    #[test]
+    fn whatever_it_is_pinned_for_first_its_locks_are_known() {
+        let mut session = Session::default();
+        session.keep(Pin::UserVariable);
+        assert!(!session.may_hold_locks());
+        assert!(!session.keep(Pin::UserLock));
+        assert!(session.may_hold_locks() && !session.in_transaction());
+        session.forgive();
+        assert!(!session.may_hold_locks());
     }
 }

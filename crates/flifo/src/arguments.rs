@@ -121,6 +121,9 @@ pub(crate) struct LabTurns {
         value_parser = value_parser!(u32).range(1..=4096)
     )]
     pub(crate) clients: Vec<u32>,
+    /// Only the parts of the experiment whose names contain this; the page and the text name them.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) only: Option<String>,
 }
 
 fn turn_seconds(text: &str) -> Result<Duration, String> {

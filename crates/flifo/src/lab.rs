@@ -13,21 +13,21 @@ use crate::speak::{complain, print};
 use crate::{INTERRUPTED, OK, UNAVAILABLE, USAGE};
 
 pub(crate) fn run(command: LabCommand) -> u8 {
-    let (entries, output) = match command {
+    let (entries, output, only) = match command {
         LabCommand::List => {
             print(&list());
             return OK;
         }
-        LabCommand::Run { name, turns, output } => match lab::find(&name, &options(turns)) {
-            Ok(entry) => (vec![entry], output),
+        LabCommand::Run { name, turns, output } => match lab::find(&name, &options(&turns)) {
+            Ok(entry) => (vec![entry], output, turns.only),
             Err(error) => {
                 complain(error);
                 return USAGE;
             }
         },
-        LabCommand::All { turns, output } => (lab::all(&options(turns)), output),
+        LabCommand::All { turns, output } => (lab::all(&options(&turns)), output, turns.only),
     };
-    match perform(&entries, &output) {
+    match perform(&entries, &output, only) {
         Ok(()) => OK,
         Err(error) if error.is::<Interrupted>() => {
             complain("interrupted: everything that was changed or started has been undone");
@@ -40,8 +40,8 @@ pub(crate) fn run(command: LabCommand) -> u8 {
     }
 }
 
-fn options(LabTurns { rounds, seconds, clients }: LabTurns) -> Options {
-    Options { rounds, length: seconds, clients }
+fn options(LabTurns { rounds, seconds, clients, .. }: &LabTurns) -> Options {
+    Options { rounds: *rounds, length: *seconds, clients: clients.clone() }
 }
 
 fn list() -> String {
@@ -53,8 +53,8 @@ fn list() -> String {
     text
 }
 
-fn perform(entries: &[Box<dyn Entry>], output: &LabOutput) -> Result<()> {
-    let lab = Lab { interrupt: Interrupt::listen()?, flifo: std::env::current_exe()? };
+fn perform(entries: &[Box<dyn Entry>], output: &LabOutput, only: Option<String>) -> Result<()> {
+    let lab = Lab { interrupt: Interrupt::listen()?, flifo: std::env::current_exe()?, only };
     let mut findings = Vec::new();
     for entry in entries {
         findings.push((entry.about(), entry.run(&lab)?));

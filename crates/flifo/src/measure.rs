@@ -45,6 +45,9 @@ pub(crate) enum Bench {
         /// The JSON file of the other run.
         second: PathBuf,
     },
+    /// Pass bytes between a port and a server's socket: what `--start relay` measures.
+    #[command(hide = true)]
+    Relay { port: u16, socket: PathBuf },
     /// Print the page of a run.
     Page {
         /// The JSON file of the run.
@@ -88,7 +91,8 @@ pub(crate) struct Prepare {
 pub(crate) struct Run {
     #[command(flatten)]
     place: Place,
-    /// Targets to be started for the run with a private MariaDB: direct, socket, flifo, haproxy.
+    /// Targets to be started for the run with a private MariaDB: direct, socket, flifo, haproxy,
+    /// relay.
     #[arg(long, value_delimiter = ',', value_name = "TARGET,…")]
     start: Vec<String>,
     /// Workloads: sysbench's names, connect[:NAME[*COUNT]], mixed:NAME=WEIGHT+NAME=WEIGHT…,
@@ -193,6 +197,7 @@ pub(crate) fn bench(command: Bench) -> u8 {
         Bench::Cleanup(arguments) => cleanup(&arguments),
         Bench::Compare { old, new } => compare(&old, &new),
         Bench::Agree { first, second } => agree(&first, &second),
+        Bench::Relay { port, socket } => bench::relay::run(port, &socket).map(|()| OK),
         Bench::Page { file } => read(&file).map(|results| {
             print(&bench::page::of_bench(&results));
             OK

@@ -62,11 +62,13 @@ impl Server {
         let (links_max, rhythm) = (plan.server.links_max, plan.server.rhythm);
         let steer = limit.is_none().then(|| Steer::new(workers, links_max, rhythm));
         let first = limit.or_else(|| steer.as_ref().map(Steer::limit)).unwrap_or(1);
+        let slots = Slots::new(first, workers, crate::clock::now());
+        slots.let_borrow(plan.server.borrow.unwrap_or_default());
         Self {
             id,
             name,
             address,
-            slots: Arc::new(Slots::new(first, workers, crate::clock::now())),
+            slots: Arc::new(slots),
             steer,
             limit,
             limit_by_hand: AtomicU32::new(0),

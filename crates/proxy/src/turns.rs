@@ -4,10 +4,9 @@
 //! one read of a clock beside the one that the loop needs anyway, and seldom the system call that the CPU's clock is.
 
 use std::cell::RefCell;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use engine::turns::{Recent, Schedule, Totals, Turns};
-use rustix::time::{ClockId, clock_gettime};
 
 /// What is told of them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,14 +36,7 @@ pub(crate) fn wake() {
 /// The loop is about to wait.
 pub(crate) fn rest() {
     let now = Instant::now();
-    EYE.with_borrow_mut(|eye| eye.turns.rest(now, cpu_time));
-}
-
-/// What this thread has used since it began.
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
-    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanos)
+    EYE.with_borrow_mut(|eye| eye.turns.rest(now, sys::threads::own_cpu_time));
 }
 
 /// A socket of a client or of a link was ready.
@@ -74,6 +66,8 @@ pub(crate) fn told() -> Told {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

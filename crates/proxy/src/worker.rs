@@ -81,6 +81,8 @@ pub(crate) enum Mail {
     /// Somebody elsewhere waits for a place under the cap on links: of this server, or of this user.
     LinkWanted(ServerId),
     LinkOfUserWanted(Box<[u8]>),
+    /// Somebody elsewhere could use so many more links, while all places are taken and slots are free.
+    SpareLinksWanted(ServerId, usize),
     /// A client asks to kill another one, which is here.
     Kill(kill::Order),
     /// A client of this worker need not wait any longer for what another link knows.
@@ -458,6 +460,7 @@ fn open_mail(worker: &Rc<Worker>, mail: Mail) {
                 }
             }
         }
+        Mail::SpareLinksWanted(server, count) => admit::close_spare(worker, server, count),
         Mail::Kill(order) => kill::obey(worker, &order),
         Mail::Resume(client) => {
             let client = worker.clients.borrow().get(&client).cloned();

@@ -243,7 +243,7 @@ mod tests {
         let runs = Runs::Crew(Crew::start(hold, &treatment, servers.addresses()).unwrap());
         let mut stage = Stage { _servers: servers, runs };
         let interrupt = crate::interrupt::Interrupt::never();
-        let lab = Lab { interrupt, flifo: "flifo".into() };
+        let lab = Lab { interrupt, flifo: "flifo".into(), only: None };
         checks.measure(&treatment, &mut stage, &lab).unwrap().remove(0)
     }
 

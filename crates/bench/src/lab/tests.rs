@@ -79,7 +79,7 @@ fn fake(fails: u32) -> (Fake, Diary) {
 }
 
 fn lab() -> Lab {
-    Lab { interrupt: Interrupt::never(), flifo: "flifo".into() }
+    Lab { interrupt: Interrupt::never(), flifo: "flifo".into(), only: None }
 }
 
 #[test]
@@ -90,6 +90,16 @@ fn each_treatment_is_undone_before_the_next_begins() {
     assert_eq!(*diary.borrow(), want);
     assert_eq!(finding.table.rows, [["fake", "10"], ["fake", "20"]]);
     assert_eq!(finding.notes, ["The third is not here."]);
+}
+
+#[test]
+fn one_part_can_be_run_alone_and_an_unknown_one_is_answered_with_those_there_are() {
+    let (fake, diary) = fake(9);
+    let only = |text: &str| Lab { only: Some(text.to_owned()), ..lab() };
+    fake.run(&only("2")).expect("runs");
+    assert_eq!(*diary.borrow(), ["change 2", "stage ends", "undo 2"]);
+    let error = fake.run(&only("third")).expect_err("there is none").to_string();
+    assert!(error.contains("treatment 1; treatment 2"), "{error}");
 }
 
 #[test]

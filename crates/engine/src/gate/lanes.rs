@@ -11,7 +11,6 @@ use crate::classes::{ClassId, Rank};
 use crate::intent::Digest;
 use crate::line::Line;
 use crate::overload::Order;
-use crate::pool::Pool;
 
 /// Which line: the number is a class's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,41 +26,6 @@ pub(super) struct Waiter<W> {
     pub(super) ask: Ask,
 }
 
-/// What there is of one key.
-#[derive(Debug)]
-pub(super) struct Keyed<W, L> {
-    /// One for each class.
-    pub(super) lines: Box<[Line<Waiter<W>>]>,
-    pub(super) idle: Pool<L>,
-    pub(super) opening: usize,
-    /// Links of this key that exist: idle, running or held.
-    pub(super) links: usize,
-    /// When the last attempt to open one failed, if none has succeeded since.
-    pub(super) failed: Option<Instant>,
-}
-
-impl<W, L> Keyed<W, L> {
-    fn new(classes: usize) -> Self {
-        let lines = (0..classes).map(|_| Line::default()).collect();
-        Self { lines, idle: Pool::default(), opening: 0, links: 0, failed: None }
-    }
-
-    /// How many stand in line, without those set aside.
-    pub(super) fn waiting(&self) -> usize {
-        self.lines.iter().map(Line::len).sum()
-    }
-
-    /// How many wait, those set aside included.
-    pub(super) fn all_waiting(&self) -> usize {
-        self.waiting() + self.lines.iter().map(Line::aside).sum::<usize>()
-    }
-
-    /// How many wait for a link that is not even being opened.
-    pub(super) fn lacking(&self) -> usize {
-        self.waiting().saturating_sub(self.idle.len() + self.opening)
-    }
-}
-
 /// What decides who is next; the least comes first.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 struct Score {
@@ -70,38 +34,22 @@ struct Score {
     since: Instant,
 }
 
-impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
-    /// The lane that is served next. Waiters whose kind is held back are set aside on the way.
+impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
+    /// The lane that is served next. Waiters whose kind is held back are set aside on the way. However many keys
+    /// have somebody in line, one of each class is looked at.
     pub(super) fn best(&mut self, now: Instant, candidates: Candidates) -> Option<Lane<K>> {
         if !self.again.is_empty() {
             return Some(Lane::Again);
         }
-        let part = self.part_of_slots();
-        let Self { own, keyed, shares, bulkheads, .. } = self;
-        let own = own.iter_mut().enumerate().map(|(class, line)| (Lane::Own(class), class, line));
-        let with_links =
-            |keyed: &&mut Keyed<W, L>| candidates == Candidates::All || !keyed.idle.is_empty();
-        let keyed = keyed.iter_mut().filter(|(_, keyed)| with_links(keyed));
-        let keyed = keyed.flat_map(|(key, keyed)| {
-            let lines = keyed.lines.iter_mut().enumerate();
-            lines.map(|(class, line)| (Lane::Key(*key, class), class, line))
-        });
         let mut best: Option<(Score, Lane<K>)> = None;
-        for (lane, class, line) in own.chain(keyed) {
-            if line.is_empty() {
-                continue;
-            }
+        for class in 0..self.own.len() {
             let id = class_id(class);
-            let order = shares.order(id);
-            while order.first(line).is_some_and(|it| !bulkheads.may_start(it.ask.digest, part)) {
-                order.set_aside(line);
-            }
-            let Some(since) = line.head_since() else { continue };
-            if !shares.may_start(id) {
+            if !self.shares.may_start(id) {
                 continue;
             }
+            let Some((since, lane)) = self.first_of_class(class, candidates) else { continue };
             let is_kept_waiting = now.saturating_duration_since(since) < KICKED_UP;
-            let rank = (is_kept_waiting && !shares.are_one()).then(|| shares.rank(id));
+            let rank = (is_kept_waiting && !self.shares.are_one()).then(|| self.shares.rank(id));
             let score = Score { is_kept_waiting, rank, since };
             if best.is_none_or(|(least, _)| score < least) {
                 best = Some((score, lane));
@@ -110,11 +58,46 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
         best.map(|(_, lane)| lane)
     }
 
-    pub(super) fn line(&mut self, lane: Lane<K>) -> Option<&mut Line<Waiter<W>>> {
+    /// The lane of a class whose oldest waiter has waited longest, if the first of it may start.
+    fn first_of_class(
+        &mut self,
+        class: usize,
+        candidates: Candidates,
+    ) -> Option<(Instant, Lane<K>)> {
+        let part = self.part_of_slots();
+        loop {
+            let own = self.own[class].head_since().map(|since| (since, Lane::Own(class)));
+            let keyed = self.keys.first(class, candidates);
+            let keyed = keyed.map(|(since, key)| (since, Lane::Key(key, class)));
+            let (since, lane) = own.into_iter().chain(keyed).min_by_key(|(since, _)| *since)?;
+            let digest = self.first_of(lane)?.ask.digest;
+            if self.bulkheads.may_start(digest, part) {
+                return Some((since, lane));
+            }
+            let order = self.order(lane);
+            self.change(lane, |line| order.set_aside(line));
+        }
+    }
+
+    pub(super) fn line(&self, lane: Lane<K>) -> Option<&Line<Waiter<W>>> {
         match lane {
-            Lane::Again => Some(&mut self.again),
-            Lane::Own(class) => self.own.get_mut(class),
-            Lane::Key(key, class) => self.keyed.get_mut(&key)?.lines.get_mut(class),
+            Lane::Again => Some(&self.again),
+            Lane::Own(class) => self.own.get(class),
+            Lane::Key(key, class) => self.keys.get(key)?.lines.get(class),
+        }
+    }
+
+    pub(super) fn change<R>(
+        &mut self,
+        lane: Lane<K>,
+        change: impl FnOnce(&mut Line<Waiter<W>>) -> R,
+    ) -> Option<R> {
+        match lane {
+            Lane::Again => Some(change(&mut self.again)),
+            Lane::Own(class) => self.own.get_mut(class).map(change),
+            Lane::Key(key, class) => {
+                self.keys.change(key, |keyed| keyed.lines.get_mut(class).map(change))?
+            }
         }
     }
 
@@ -126,14 +109,8 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
     }
 
     /// Who would be served if this lane was.
-    pub(super) fn first_of(&mut self, lane: Lane<K>) -> Option<&Waiter<W>> {
-        let order = self.order(lane);
-        order.first(self.line(lane)?)
-    }
-
-    pub(super) fn keyed(&mut self, key: K) -> &mut Keyed<W, L> {
-        let classes = self.own.len();
-        self.keyed.entry(key).or_insert_with(|| Keyed::new(classes))
+    pub(super) fn first_of(&self, lane: Lane<K>) -> Option<&Waiter<W>> {
+        self.order(lane).first(self.line(lane)?)
     }
 
     pub(super) fn class_index(&self, ask: Ask) -> usize {
@@ -147,14 +124,13 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
 
     /// Whether anybody here waits for nothing but a slot.
     pub(super) fn has_ready(&self) -> bool {
-        !self.again.is_empty()
-            || self.in_line(&self.own) > 0
-            || self.keyed.values().any(|keyed| self.ready(keyed) > 0)
+        !self.again.is_empty() || self.in_line(&self.own) > 0 || self.ready() > 0
     }
 
-    /// How many of a key wait for a slot only: a link is there for them.
-    fn ready(&self, keyed: &Keyed<W, L>) -> usize {
-        if keyed.idle.is_empty() { 0 } else { self.in_line(&keyed.lines).min(keyed.idle.len()) }
+    /// How many without a link wait for a slot only: a link is there for them.
+    fn ready(&self) -> usize {
+        let may_start = |class: &usize| self.shares.may_start(class_id(*class));
+        (0..self.own.len()).filter(may_start).map(|class| self.keys.ready(class)).sum()
     }
 
     /// How many stand in these lines, of classes that may run another one.
@@ -166,10 +142,10 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
 
     /// Since when the oldest of these has waited.
     pub(super) fn oldest_ready(&self) -> Option<Instant> {
-        let ready = self.keyed.values().filter(|keyed| !keyed.idle.is_empty());
-        let keyed = ready.flat_map(|keyed| keyed.lines.iter());
-        let lines = self.own.iter().chain(keyed).chain([&self.again]);
-        lines.filter_map(Line::head_since).min()
+        let own = self.own.iter().chain([&self.again]).filter_map(Line::head_since);
+        let keyed =
+            (0..self.own.len()).filter_map(|class| self.keys.first(class, Candidates::Ready));
+        own.chain(keyed.map(|(since, _)| since)).min()
     }
 
     /// Counts a waiter that joins a line, if its class's line is not full.
@@ -197,20 +173,26 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
         if digest.is_none() || !self.bulkheads.may_start(digest, self.part_of_slots()) {
             return;
         }
-        let is_open = self.bulkheads.is_open(digest);
-        let keyed = self.keyed.values_mut().flat_map(|keyed| keyed.lines.iter_mut());
-        let mut changed = false;
-        for line in self.own.iter_mut().chain(keyed).filter(|line| line.aside() > 0) {
-            let mut came = line.bring_back(|waiter| waiter.ask.digest == digest);
-            changed |= came;
-            while came && is_open {
-                came = line.bring_back(|waiter| waiter.ask.digest == digest);
-            }
-            if changed && !is_open {
-                break;
+        // One if the kind is still held back, for it has room for one; all if it is not.
+        let most = if self.bulkheads.is_open(digest) { usize::MAX } else { 1 };
+        let concerned = |waiter: &Waiter<W>| waiter.ask.digest == digest;
+        let mut came = 0;
+        for line in self.own.iter_mut().filter(|line| line.aside() > 0) {
+            while came < most && line.bring_back(concerned) {
+                came += 1;
             }
         }
-        if changed {
+        let aside: Vec<_> = self.keys.aside().collect();
+        for key in aside {
+            self.keys.change(key, |keyed| {
+                for line in &mut keyed.lines {
+                    while came < most && line.bring_back(concerned) {
+                        came += 1;
+                    }
+                }
+            });
+        }
+        if came > 0 {
             self.publish();
         }
     }
@@ -221,12 +203,16 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
         now: Instant,
         wait_max: Option<Duration>,
     ) -> Option<(Lane<K>, bool, Refusal)> {
-        let own = self.own.iter().enumerate().map(|(class, line)| (Lane::Own(class), class, line));
-        let keyed = self.keyed.iter().flat_map(|(key, keyed)| {
-            let lines = keyed.lines.iter().enumerate();
-            lines.map(|(class, line)| (Lane::Key(*key, class), class, line))
-        });
-        for (lane, class, line) in own.chain(keyed) {
+        let classes = 0..self.own.len();
+        let own = classes.clone().map(|class| (Lane::Own(class), class));
+        let oldest =
+            |class| Some((Lane::Key(self.keys.first(class, Candidates::All)?.1, class), class));
+        let aside = self
+            .keys
+            .aside()
+            .flat_map(|key| classes.clone().map(move |class| (Lane::Key(key, class), class)));
+        for (lane, class) in own.chain(classes.clone().filter_map(oldest)).chain(aside) {
+            let Some(line) = self.line(lane) else { continue };
             for (is_aside, since) in [(true, line.aside_since()), (false, line.head_since())] {
                 let Some(since) = since else { continue };
                 let waited = now.saturating_duration_since(since);
@@ -260,10 +246,8 @@ impl<K: Copy + Eq + Hash, W, L> Gate<K, W, L> {
             return;
         }
         let own = self.again.len() + self.in_line(&self.own);
-        let ready = own + self.keyed.values().map(|keyed| self.ready(keyed)).sum::<usize>();
-        self.slots.publish(self.worker, ready, self.oldest_ready());
-        let lacking = self.keyed.values().map(Keyed::lacking).sum();
-        self.links.publish_waiting(self.worker, lacking);
+        self.slots.publish(self.worker, own + self.ready(), self.oldest_ready());
+        self.links.publish_waiting(self.worker, self.keys.lacking());
         for class in 0..self.own.len() {
             self.shares.publish(self.worker, class_id(class));
         }

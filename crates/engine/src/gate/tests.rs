@@ -153,7 +153,7 @@ fn a_full_cap_takes_the_coldest_link_of_another_key() {
     assert_eq!(gate.gate.want('c', now), Want::Open);
     assert_eq!(gate.gate.want('c', now), Want::Nothing, "one waits, one is being opened");
     gate.wait('c', 6, now);
-    assert_eq!(gate.gate.want('c', now), Want::Nothing, "it has one, and b's is not spare yet");
+    assert_eq!(gate.gate.want('c', now), Want::AskSpare(1), "it has one, and b's is not spare yet");
     let later = now + Duration::from_secs(3);
     assert_eq!(gate.gate.want('c', later), Want::Close("b"));
     gate.wait('d', 7, now);

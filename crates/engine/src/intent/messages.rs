@@ -3,7 +3,30 @@
 
 use super::{Reader, Verb, is_one_of};
 use crate::pin::Pin;
-use crate::session::Messages;
+
+/// What a statement does with the messages of those before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Messages {
+    /// They stay, unless there are new ones: it uses no table.
+    Stay,
+    /// It may use a table.
+    #[default]
+    Unsure,
+    /// They are gone before it begins: it uses a table.
+    Go,
+    /// It asks for them as rows, and for nothing else.
+    Shown,
+    /// It asks how many there are.
+    Counted,
+    /// It asks for them in another way.
+    Diagnosed,
+}
+
+impl Messages {
+    pub const fn are_asked_for(self) -> bool {
+        matches!(self, Self::Shown | Self::Counted | Self::Diagnosed)
+    }
+}
 
 impl Reader<'_> {
     /// A statement begins with this word.

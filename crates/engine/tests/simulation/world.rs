@@ -44,6 +44,7 @@ enum Event {
     SlotFree(usize),
     LinkFree(usize),
     LinkWanted(usize),
+    SpareWanted(usize, usize),
     Opened(usize, Key),
     Closed(usize, Key, LinkId),
 }
@@ -274,6 +275,11 @@ impl World {
                     self.events.extend(others.map(Event::LinkWanted));
                     return;
                 }
+                Want::AskSpare(count) => {
+                    let others = (0..self.workers.len()).filter(|other| *other != index);
+                    self.events.extend(others.map(|other| Event::SpareWanted(other, count)));
+                    return;
+                }
             }
         }
     }
@@ -362,6 +368,12 @@ impl World {
         let at = self.below(self.events.len());
         match self.events.swap_remove(at) {
             Event::SlotFree(index) | Event::LinkFree(index) => self.pump(index),
+            Event::SpareWanted(index, count) => {
+                for _ in 0..count {
+                    let Some(link) = self.workers[index].gate.spare_link(self.now) else { break };
+                    self.close_idle(index, link);
+                }
+            }
             Event::LinkWanted(index) => {
                 let is_wanted = self.cap.other_waiting(index).is_some();
                 match self.workers[index].gate.expire_link(self.now, Duration::ZERO) {

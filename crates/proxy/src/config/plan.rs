@@ -76,6 +76,8 @@ pub struct Server {
     pub rhythm: Rhythm,
     /// Whether statements that seem to wait for something in the server count against the limit no longer.
     pub parking: Parking,
+    /// Whether newcomers start in the place of slots that are on their way, and for how long others may wait then.
+    pub borrow: Option<Duration>,
     pub links_max: u32,
     /// Statements written to one shared link at once.
     pub pipeline: u32,
@@ -334,6 +336,7 @@ impl Default for Server {
             limit: Some(64),
             rhythm: Rhythm::Own,
             parking: Parking::Locks,
+            borrow: None,
             links_max: 128,
             pipeline: 8,
             tls: link::tls::ForLinks::default(),

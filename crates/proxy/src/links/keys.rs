@@ -10,7 +10,7 @@ use crate::arrive::users::User;
 
 /// Stands within one worker for a [`Key`], and for whether a session or link has a schema: a link cannot be told to
 /// have none, so those with and those without are pools of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct KeyId(u32);
 
 impl KeyId {

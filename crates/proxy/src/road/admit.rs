@@ -218,7 +218,7 @@ pub(crate) fn come_back(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link
     let (ask, now) = (Ask { digest: None, ..ask(client) }, crate::clock::now());
     let local = worker.at(link.server);
     // Others may wait for locks that it has, unless it is known to have none.
-    let has_locks = client.session.borrow().in_transaction()
+    let has_locks = client.session.borrow().may_hold_locks()
         || client.is_pooled() && client.read.get().is_none();
     if has_locks {
         link.slot.set(Some(local.gate.borrow_mut().force(ask, now)));
@@ -279,6 +279,12 @@ fn provide_links(worker: &Rc<Worker>, local: &Local, key: KeyId) {
                 worker.shared.mail_others(worker.index, || Mail::LinkWanted(server));
                 break;
             }
+            Want::AskSpare(count) => {
+                let others = (worker.shared.worker_count() - 1).max(1);
+                let wanted = || Mail::SpareLinksWanted(local.server.id, count.div_ceil(others));
+                worker.shared.mail_others(worker.index, wanted);
+                break;
+            }
         }
     }
 }
@@ -326,6 +332,15 @@ pub(crate) fn close_idle_of(worker: &Worker, name: &[u8]) -> bool {
         retire(worker, link);
     }
     idle.is_some()
+}
+
+/// Closes links that nobody here misses, so many at most: their places are for another worker.
+pub(crate) fn close_spare(worker: &Worker, server: ServerId, count: usize) {
+    let now = crate::clock::now();
+    let spare = || worker.at(server).gate.borrow_mut().spare_link(now);
+    for link in std::iter::from_fn(spare).take(count) {
+        retire(worker, &link);
+    }
 }
 
 /// Closes a link that nobody uses. What it alone knows of a client, it is asked before.

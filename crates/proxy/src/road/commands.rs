@@ -141,7 +141,7 @@ fn carried(
             }
             worker.tally.ask_carried(client, command, packet);
             let packet = replaced.as_deref_mut().unwrap_or(packet);
-            let urgent = client.session.borrow().in_transaction();
+            let urgent = client.session.borrow().may_hold_locks();
             admit::enter(worker, client, packet, upload, urgent);
         }
     }
@@ -498,7 +498,7 @@ fn enter(
             return client.awaits_insert_id.set(true);
         }
     }
-    let urgent = asks.urgent || client.session.borrow().in_transaction();
+    let urgent = asks.urgent || client.session.borrow().may_hold_locks();
     admit::enter(worker, client, packet, upload, urgent);
 }
 

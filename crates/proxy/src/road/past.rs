@@ -121,7 +121,7 @@ pub(crate) fn resume(worker: &Rc<Worker>, client: &Rc<Client>) {
     }
     let mut held = client.held.take();
     let upload = client.upload.get();
-    let urgent = client.session.borrow().in_transaction();
+    let urgent = client.session.borrow().may_hold_locks();
     admit::enter(worker, client, &mut held, upload, urgent);
     worker.buffers.forget(held);
 }

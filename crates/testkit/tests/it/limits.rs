@@ -378,3 +378,52 @@ fn a_transaction_that_has_only_begun_waits_like_others_and_leaves_nothing_behind
     drop((one, other));
     scene.end();
 }
+
+#[test]
+fn who_has_a_lock_without_a_transaction_does_not_wait_for_those_who_want_it() {
+    let scene = Scene::pooled("limit = 1\nparking = \"off\"\n");
+    let flag = answer_long(&scene);
+    let (mut holder, mut waiter) = (scene.client(), scene.client());
+    assert!(holder.query("SELECT GET_LOCK('a', 10)").is_ok());
+    // As if it waited for that lock, in the only slot.
+    waiter.send_packet(0, b"\x03SELECT long");
+    wait_for("the one who waits", || scene.server.received(b"SELECT long") == 1);
+    assert!(holder.query("DO RELEASE_LOCK('a')").is_ok());
+    flag.store(true, SeqCst);
+    assert_eq!(waiter.read_answer(), row("long"));
+    drop((holder, waiter));
+    scene.end();
+}
+
+#[test]
+fn links_that_one_worker_does_not_miss_serve_another_s_need() {
+    let rest = format!("limit = 4\nlinks_max = 4\n{}", user(""));
+    let scene = Scene::start(Brand::MariaDb, "workers = 2", &rest);
+    // Whose client one is shows in its number.
+    let mut workers = [Vec::new(), Vec::new()];
+    while workers.iter().any(|clients| clients.len() < 4) {
+        let mut client = FakeClient::connect(scene.flifo.port());
+        let greeting = client.read_greeting().expect("a greeting");
+        let login = FakeClient::login_payload(&greeting, USER, PASSWORD);
+        client.send_packet(1, &login);
+        assert_eq!(client.read_answer(), Ok(vec![]));
+        workers[greeting.connection_id as usize % 2].push(client);
+    }
+    for clients in &mut workers {
+        let flag = answer_long(&scene);
+        let before = scene.server.received(b"SELECT long");
+        for client in &mut clients[..4] {
+            client.send_packet(0, b"\x03SELECT long");
+        }
+        // The other worker's links are of use to it until they have been idle for a second.
+        let all = || scene.server.received(b"SELECT long") == before + 4;
+        wait_for("four at once on links of one worker", all);
+        assert!(scene.server.open() <= 4, "{}", scene.server.open());
+        flag.store(true, SeqCst);
+        for client in &mut clients[..4] {
+            assert_eq!(client.read_answer(), row("long"));
+        }
+    }
+    drop(workers);
+    scene.end_with_links(4);
+}

@@ -64,7 +64,8 @@ fn page_faults_return_with_a_fixed_threshold_and_are_drawn_beside_the_seed() {
         // A part of it is a warm-up, in which a busy machine must get at least one statement done.
         round: Duration::from_secs(1),
     };
-    let lab = Lab { interrupt: Interrupt::never(), flifo: testkit::flifo::program().into() };
+    let lab =
+        Lab { interrupt: Interrupt::never(), flifo: testkit::flifo::program().into(), only: None };
     let finding = experiment.run(&lab).expect("runs");
     let faults = |label: &str| -> f64 {
         let is_it = |row: &&Vec<String>| row[0].contains(label) && row[1] == "directly, full speed";

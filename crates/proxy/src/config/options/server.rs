@@ -95,6 +95,22 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             since: FIRST,
         },
         Row {
+            name: "borrow",
+            form: Form::DurationOrNone {
+                range: super::limits::MILLISECOND..=Duration::from_secs(60),
+                place: |plan| &mut plan.server.borrow,
+            },
+            example: Some("\"50ms\""),
+            doc: "While a slot is on its way from one worker to another, somebody new may start in its \
+                  place, unless somebody has waited for longer than this. A worker that is slow to wake \
+                  then costs the server nothing, but who comes late may be served before who came \
+                  early. Off by default, and of no effect with one worker: slots mostly stay within a \
+                  worker, so few are ever on their way; the gate's `granted` and `borrowed` on the console \
+                  tell how many.",
+            elsewhere: &[],
+            since: FIRST,
+        },
+        Row {
             name: "parking",
             form: Form::Choice(&Named {
                 values: &[("locks", Parking::Locks), ("age", Parking::Age), ("off", Parking::Off)],

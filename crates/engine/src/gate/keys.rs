@@ -1,0 +1,364 @@
+//! The keys of a gate: who waits for a link of which key, which links are idle, and which key has waited longest.
+//!
+//! Owns the lines and the pools of all keys, and what must be known of them all without a look at each: a gate may
+//! have thousands of keys with somebody in line, and choosing among them must not take longer for it.
+//!
+//! Invariants: a key is changed by [`Keys::change`] and [`Keys::change_new`] only, which bring the lists up to date;
+//! so a key is in a list if, and only if, its lines and its pool say so.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
+use std::time::Instant;
+
+use super::Candidates;
+use super::lanes::Waiter;
+use crate::line::Line;
+use crate::pool::Pool;
+
+/// What there is of one key.
+#[derive(Debug)]
+pub(super) struct Keyed<W, L> {
+    /// One for each class.
+    pub(super) lines: Box<[Line<Waiter<W>>]>,
+    pub(super) idle: Pool<L>,
+    pub(super) opening: usize,
+    /// Links of this key that exist: idle, running or held.
+    pub(super) links: usize,
+    /// When the last attempt to open one failed, if none has succeeded since.
+    pub(super) failed: Option<Instant>,
+    listed: Listed,
+}
+
+/// How a key stands in the lists.
+#[derive(Debug)]
+struct Listed {
+    /// For each class.
+    heads: Box<[Head]>,
+    lacking: usize,
+    is_aside: bool,
+    has_idle: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Head {
+    /// Since when the oldest in line has waited; the same, if it lacks nothing but a slot.
+    since: Option<Instant>,
+    ready_since: Option<Instant>,
+    /// How many lack nothing but a slot.
+    ready: usize,
+}
+
+/// All keys.
+#[derive(Debug)]
+pub(super) struct Keys<K, W, L> {
+    keys: HashMap<K, Keyed<W, L>>,
+    lists: Lists<K>,
+}
+
+#[derive(Debug)]
+struct Lists<K> {
+    /// For each class.
+    classes: Box<[ClassLists<K>]>,
+    /// How many wait for a link that is not even being opened.
+    lacking: usize,
+    /// Keys with somebody set aside, and those with an idle link.
+    aside: BTreeSet<K>,
+    idle: BTreeSet<K>,
+}
+
+/// Of one class.
+#[derive(Debug)]
+struct ClassLists<K> {
+    /// Keys with somebody in line, and of these the ones with an idle link; who has waited longest is in front.
+    heads: BTreeSet<(Instant, K)>,
+    ready_heads: BTreeSet<(Instant, K)>,
+    /// How many lack nothing but a slot.
+    ready: usize,
+}
+
+impl<W, L> Keyed<W, L> {
+    fn new(classes: usize) -> Self {
+        let heads = vec![Head::default(); classes].into();
+        Self {
+            lines: (0..classes).map(|_| Line::default()).collect(),
+            idle: Pool::default(),
+            opening: 0,
+            links: 0,
+            failed: None,
+            listed: Listed { heads, lacking: 0, is_aside: false, has_idle: false },
+        }
+    }
+
+    /// How many stand in line, without those set aside.
+    pub(super) fn waiting(&self) -> usize {
+        self.lines.iter().map(Line::len).sum()
+    }
+
+    /// How many wait, those set aside included.
+    pub(super) fn all_waiting(&self) -> usize {
+        self.waiting() + self.lines.iter().map(Line::aside).sum::<usize>()
+    }
+
+    /// How many wait for a link that is not even being opened.
+    pub(super) fn lacking(&self) -> usize {
+        self.waiting().saturating_sub(self.idle.len() + self.opening)
+    }
+
+    fn head(&self, class: usize) -> Head {
+        let line = &self.lines[class];
+        let since = line.head_since();
+        let ready_since = since.filter(|_| !self.idle.is_empty());
+        Head { since, ready_since, ready: line.len().min(self.idle.len()) }
+    }
+}
+
+impl<K: Copy + Ord + Hash, W, L> Keys<K, W, L> {
+    pub(super) fn new(classes: usize) -> Self {
+        let class =
+            || ClassLists { heads: BTreeSet::new(), ready_heads: BTreeSet::new(), ready: 0 };
+        let lists = Lists {
+            classes: (0..classes).map(|_| class()).collect(),
+            lacking: 0,
+            aside: BTreeSet::new(),
+            idle: BTreeSet::new(),
+        };
+        Self { keys: HashMap::new(), lists }
+    }
+
+    pub(super) fn get(&self, key: K) -> Option<&Keyed<W, L>> {
+        self.keys.get(&key)
+    }
+
+    /// Changes a key that exists.
+    pub(super) fn change<R>(
+        &mut self,
+        key: K,
+        change: impl FnOnce(&mut Keyed<W, L>) -> R,
+    ) -> Option<R> {
+        let keyed = self.keys.get_mut(&key)?;
+        let answer = change(keyed);
+        self.lists.update(key, keyed);
+        Some(answer)
+    }
+
+    /// Changes a key, which is made if need be.
+    pub(super) fn change_new<R>(
+        &mut self,
+        key: K,
+        change: impl FnOnce(&mut Keyed<W, L>) -> R,
+    ) -> R {
+        let classes = self.lists.classes.len();
+        let keyed = self.keys.entry(key).or_insert_with(|| Keyed::new(classes));
+        let answer = change(keyed);
+        self.lists.update(key, keyed);
+        answer
+    }
+
+    /// Forgets a key of which nothing is left.
+    pub(super) fn forget(&mut self, key: K) {
+        let is_left = |it: &Keyed<W, L>| it.links > 0 || it.all_waiting() > 0 || it.opening > 0;
+        if self.keys.get(&key).is_some_and(|keyed| !is_left(keyed)) {
+            self.keys.remove(&key);
+        }
+    }
+
+    /// The key whose oldest of this class has waited longest, and since when.
+    pub(super) fn first(&self, class: usize, candidates: Candidates) -> Option<(Instant, K)> {
+        let lists = &self.lists.classes[class];
+        match candidates {
+            Candidates::Ready => lists.ready_heads.first(),
+            Candidates::All => lists.heads.first(),
+        }
+        .copied()
+    }
+
+    /// How many of this class lack nothing but a slot: a few less, where classes share a key's last idle links.
+    pub(super) fn ready(&self, class: usize) -> usize {
+        self.lists.classes[class].ready
+    }
+
+    /// How many wait for a link that is not even being opened.
+    pub(super) fn lacking(&self) -> usize {
+        self.lists.lacking
+    }
+
+    /// Keys with somebody set aside.
+    pub(super) fn aside(&self) -> impl Iterator<Item = K> + '_ {
+        self.lists.aside.iter().copied()
+    }
+
+    /// Keys with an idle link.
+    pub(super) fn idle(&self) -> impl Iterator<Item = (K, &Pool<L>)> {
+        self.lists.idle.iter().filter_map(|key| Some((*key, &self.keys.get(key)?.idle)))
+    }
+
+    /// Keys that have somebody waiting.
+    pub(super) fn waiting(&self) -> BTreeSet<K> {
+        let heads = self.lists.classes.iter().flat_map(|class| class.heads.iter());
+        heads.map(|(_, key)| *key).chain(self.aside()).collect()
+    }
+}
+
+impl<K: Copy + Ord> Lists<K> {
+    /// Brings a key's entries up to date.
+    fn update<W, L>(&mut self, key: K, keyed: &mut Keyed<W, L>) {
+        for (class, lists) in self.classes.iter_mut().enumerate() {
+            let now = keyed.head(class);
+            let was = std::mem::replace(&mut keyed.listed.heads[class], now);
+            if was == now {
+                continue;
+            }
+            relist(&mut lists.heads, key, was.since, now.since);
+            relist(&mut lists.ready_heads, key, was.ready_since, now.ready_since);
+            lists.ready = lists.ready - was.ready + now.ready;
+        }
+        let lacking = keyed.lacking();
+        self.lacking =
+            self.lacking - std::mem::replace(&mut keyed.listed.lacking, lacking) + lacking;
+        let is_aside = keyed.lines.iter().any(|line| line.aside() > 0);
+        if std::mem::replace(&mut keyed.listed.is_aside, is_aside) != is_aside {
+            enlist(&mut self.aside, key, is_aside);
+        }
+        let has_idle = !keyed.idle.is_empty();
+        if std::mem::replace(&mut keyed.listed.has_idle, has_idle) != has_idle {
+            enlist(&mut self.idle, key, has_idle);
+        }
+    }
+}
+
+fn relist<K: Copy + Ord>(
+    list: &mut BTreeSet<(Instant, K)>,
+    key: K,
+    was: Option<Instant>,
+    now: Option<Instant>,
+) {
+    if was == now {
+        return;
+    }
+    if let Some(was) = was {
+        list.remove(&(was, key));
+    }
+    if let Some(now) = now {
+        list.insert((now, key));
+    }
+}
+
+fn enlist<K: Copy + Ord>(list: &mut BTreeSet<K>, key: K, is_in: bool) {
+    if is_in {
+        list.insert(key);
+    } else {
+        list.remove(&key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::cmp::Ordering;
+    use std::hash::Hasher;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::cap::Cap;
+    use crate::classes::{Class, Classes};
+    use crate::gate::{Ask, Gate, Start, Want};
+    use crate::slots::Slots;
+
+    thread_local! {
+        static LOOKS: Cell<u32> = const { Cell::new(0) };
+    }
+
+    /// A key that counts how often it is looked at.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    struct Counted(u32);
+
+    impl Hash for Counted {
+        fn hash<H: Hasher>(&self, state: &mut H) {
+            LOOKS.set(LOOKS.get() + 1);
+            self.0.hash(state);
+        }
+    }
+
+    impl Ord for Counted {
+        fn cmp(&self, other: &Self) -> Ordering {
+            LOOKS.set(LOOKS.get() + 1);
+            self.0.cmp(&other.0)
+        }
+    }
+
+    impl PartialOrd for Counted {
+        fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+            Some(self.cmp(other))
+        }
+    }
+
+    /// One slot, two workers, and so many keys with somebody in line and a link for him; how many keys a statement's
+    /// end, and all that follows from it, looks at.
+    fn looks_of_one_end(keys: u32) -> u32 {
+        let now = Instant::now();
+        let slots = Arc::new(Slots::new(1, 2, now));
+        let classes = Arc::new(Classes::new(vec![Class::default(), Class::default()], 2));
+        let mut gate = Gate::new(0, slots, Arc::new(Cap::new(keys, 2)), classes);
+        let mut running = gate.enter_own(Ask::default(), now);
+        for key in 0..keys {
+            let since = now + std::time::Duration::from_micros(u64::from(key));
+            gate.wait(Counted(key), key, Ask::default(), since).expect("no line is full");
+            assert_eq!(gate.want(Counted(key), now), Want::Open);
+            gate.opened(Counted(key));
+            gate.put(Counted(key), key, now);
+        }
+        LOOKS.set(0);
+        for turn in 0..keys {
+            let slot = running.take().expect("one runs");
+            let Some(Start::On(waiter, link, slot)) = gate.pass_on(slot, now, |_, _| true) else {
+                panic!("somebody is in line");
+            };
+            assert_eq!((waiter, link), (turn, turn), "the oldest, on a link of its key");
+            gate.put(Counted(link), link, now);
+            running = Some(slot);
+            assert!(gate.next(now, |_, _| true).is_none(), "one slot");
+        }
+        LOOKS.get() / keys
+    }
+
+    #[test]
+    fn the_next_of_thousands_of_keys_is_found_without_a_look_at_each() {
+        let (few, many) = (looks_of_one_end(4), looks_of_one_end(4096));
+        assert!(few < 100 && many < 300, "{few} of 4, {many} of 4096");
+    }
+
+    #[test]
+    fn a_worker_asks_for_links_that_others_do_not_miss() {
+        let now = Instant::now();
+        let second = std::time::Duration::from_secs(1);
+        let slots = Arc::new(Slots::new(4, 2, now));
+        let links = Arc::new(Cap::new(2, 2));
+        let classes = Arc::new(Classes::new(vec![Class::default()], 2));
+        let gate = |worker| {
+            Gate::new(worker, Arc::clone(&slots), Arc::clone(&links), Arc::clone(&classes))
+        };
+        let (mut here, mut there) = (gate(0), gate(1));
+        for gate in [&mut here, &mut there] {
+            let waiting = gate.wait('k', 0, Ask::default(), now).expect("no line is full");
+            assert_eq!(gate.want('k', now), Want::Open);
+            gate.opened('k');
+            gate.put('k', 'x', now);
+            assert_eq!(gate.leave(waiting), Some(0));
+        }
+        let (_, slot) = here.enter('k', Ask::default(), now, |_| true).expect("one is idle");
+        for waiter in 1..=9 {
+            here.wait('k', waiter, Ask::default(), now).expect("no line is full");
+        }
+        assert_eq!(here.want('k', now), Want::AskSpare(3), "as many as slots are free");
+        assert_eq!(here.want('k', now), Want::Nothing, "once is enough for now");
+        assert_eq!(there.spare_link(now + second / 2), None, "it was in use lately");
+        assert_eq!(there.spare_link(now + second), Some('x'));
+        assert_eq!(there.closed('k', |_| false), Some(0), "who waits for it is told");
+        assert_eq!(here.want('k', now + second), Want::Open);
+        for _ in 0..3 {
+            slots.force();
+        }
+        assert_eq!(here.want('k', now + second), Want::Nothing, "all slots are taken");
+        drop(slot);
+    }
+}

@@ -1,0 +1,235 @@
+//! `cargo xtask gate-cost`: how many of a statement's instructions are the gate's, where it does not bind.
+//!
+//! Runs Flifo under callgrind, with fewer clients than the limit, and reads what it has counted: time plays no part, so
+//! another load on the machine does not disturb it. Only the promise that it prints fails it.
+
+use std::collections::HashMap;
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use bench::interrupt::Interrupt;
+use bench::private_server::PrivateServer;
+use bench::process::Running;
+use testkit::fake_client::FakeClient;
+
+#[derive(clap::Args)]
+pub(crate) struct Extent {
+    /// Statements of each client that are counted.
+    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    statements: u32,
+}
+
+pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()> {
+    let server = PrivateServer::start_default()?;
+    let (port, dump) = (free_port()?, server.folder().join("callgrind.out"));
+    let mut proxy = start(flifo, &server, port, &dump)?;
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        let ended = proxy.ended()?;
+        ensure!(ended.is_none(), "Flifo under valgrind ended while it started ({ended:?})");
+        interrupt.sleep(Duration::from_millis(50))?;
+    }
+    work(port, &server, WARM_UP)?;
+    control(proxy.pid(), "-z")?;
+    work(port, &server, extent.statements)?;
+    control(proxy.pid(), "-d")?;
+    let counted = newest(&dump)?;
+    drop(proxy);
+    let Share { gate, all } = read(&fs::read_to_string(&counted)?);
+    ensure!(gate > 0 && gate < all, "callgrind has counted {gate} of {all} instructions");
+    let statements = f64::from(CLIENTS * extent.statements);
+    let (gate, all) = (gate as f64 / statements, all as f64 / statements);
+    let ratio = all / (all - gate);
+    println!(
+        "{all:.0} instructions a statement, {gate:.0} of them the gate's: with it {ratio:.4} of \
+         what it would be without (at most {RATIO_MAX})"
+    );
+    ensure!(ratio <= RATIO_MAX, "a gate that does not bind costs more than promised");
+    Ok(())
+}
+
+fn start(flifo: &Path, server: &PrivateServer, port: u16, dump: &Path) -> Result<Running> {
+    let (user, password) = (PrivateServer::USER, server.password());
+    let config = server.folder().join("flifo.toml");
+    let socket = server.socket().display().to_string();
+    let text = format!(
+        "listen = [\"127.0.0.1:{port}\"]\nworkers = 1\n[server]\naddress = {socket:?}\nlimit = 64\n\
+         [placement]\npolicy = \"off\"\n[console]\nlisten = []\n[http]\nlisten = []\n\
+         [[users]]\nname = {user:?}\npassword = {password:?}\n"
+    );
+    fs::write(&config, text)?;
+    let mut command = Command::new("valgrind");
+    command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", dump.display()));
+    command.arg(flifo).args(["run", "--config"]).arg(config);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    Running::start("valgrind", command).context("valgrind cannot be run (package valgrind)")
+}
+
+/// Fewer clients than the limit ask, each so often.
+fn work(port: u16, server: &PrivateServer, statements: u32) -> Result<()> {
+    let password = server.password();
+    let ask = || -> Result<()> {
+        let mut client = FakeClient::login(port, PrivateServer::USER, password)
+            .map_err(|refusal| anyhow::anyhow!("a client cannot log in: {refusal:?}"))?;
+        for number in 0..statements {
+            let answer = client.query(&format!("SELECT {number}"));
+            ensure!(answer.is_ok(), "a statement fails: {answer:?}");
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(ask)).collect();
+        clients.into_iter().try_for_each(|client| client.join().expect("does not panic"))
+    })
+}
+
+fn control(pid: u32, what: &str) -> Result<()> {
+    let status = Command::new("callgrind_control")
+        .args([what, &pid.to_string()])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .context("callgrind_control cannot be run (package valgrind)")?;
+    ensure!(status.success(), "callgrind_control {what} failed ({status})");
+    Ok(())
+}
+
+/// The file of the dump, which has a number behind its name.
+fn newest(dump: &Path) -> Result<PathBuf> {
+    let numbered = dump.with_added_extension("1");
+    let begun = Instant::now();
+    while fs::metadata(&numbered).map_or(true, |file| file.len() == 0) {
+        ensure!(begun.elapsed() < PATIENCE, "callgrind has written no {}", numbered.display());
+        thread::sleep(Duration::from_millis(100));
+    }
+    Ok(numbered)
+}
+
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+/// Instructions: the gate's, with what it calls, and all.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Share {
+    gate: u64,
+    all: u64,
+}
+
+/// Reads what callgrind has counted. A line belongs to the gate if its function does, or the file that it was inlined
+/// from; what such a line calls elsewhere counts as well.
+fn read(text: &str) -> Share {
+    let mut names = Names::default();
+    let mut share = Share::default();
+    let (mut function, mut file, mut callee) = (Whose::Others, Whose::Others, Whose::Others);
+    let mut is_call = false;
+    for line in text.lines() {
+        match line.split_once('=') {
+            Some(("fl" | "fi" | "fe", name)) => file = names.file(name),
+            Some(("cfl" | "cfi", name)) => _ = names.file(name),
+            Some(("fn", name)) => function = names.function(name),
+            Some(("cfn", name)) => callee = names.function(name),
+            Some(("calls", _)) => is_call = true,
+            Some(_) => {}
+            None => {
+                let Some(cost) = cost(line) else { continue };
+                let is_gates = function == Whose::Gates || file == Whose::Gates;
+                if !std::mem::take(&mut is_call) {
+                    share.all += cost;
+                    share.gate += if is_gates { cost } else { 0 };
+                } else if is_gates && callee == Whose::Others {
+                    // What a gate's own function costs is counted where its lines stand.
+                    share.gate += cost;
+                }
+            }
+        }
+    }
+    share
+}
+
+/// The second number of a line of numbers; the first is where, often as a difference.
+fn cost(line: &str) -> Option<u64> {
+    let is_numbers = line.starts_with(|letter: char| "0123456789+-*".contains(letter));
+    line.split_whitespace().nth(1).filter(|_| is_numbers)?.parse().ok()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    Gates,
+    Others,
+}
+
+/// A name stands behind its number once, and later the number stands alone.
+#[derive(Default)]
+struct Names {
+    functions: HashMap<String, Whose>,
+    files: HashMap<String, Whose>,
+}
+
+impl Names {
+    fn function(&mut self, name: &str) -> Whose {
+        let is_gates =
+            |name: &str| PARTS.iter().any(|part| name.contains(&format!("engine::{part}::")));
+        Self::look_up(&mut self.functions, name, is_gates)
+    }
+
+    fn file(&mut self, name: &str) -> Whose {
+        let is_gates = |name: &str| {
+            let is_in = |part: &&str| {
+                let path = name.split("engine/src/").nth(1).unwrap_or_default();
+                path.strip_prefix(**part).is_some_and(|rest| rest.starts_with(['.', '/']))
+            };
+            PARTS.iter().any(is_in)
+        };
+        Self::look_up(&mut self.files, name, is_gates)
+    }
+
+    fn look_up(
+        known: &mut HashMap<String, Whose>,
+        name: &str,
+        is_gates: impl Fn(&str) -> bool,
+    ) -> Whose {
+        let (number, full) = name.split_once(' ').unwrap_or((name, ""));
+        if full.is_empty() {
+            return known.get(number).copied().unwrap_or(Whose::Others);
+        }
+        let whose = if is_gates(full) { Whose::Gates } else { Whose::Others };
+        known.insert(number.to_owned(), whose);
+        whose
+    }
+}
+
+/// Modules of the engine that are the gate.
+const PARTS: [&str; 8] = ["gate", "slots", "classes", "line", "parked", "cap", "pool", "overload"];
+
+/// Fewer than the limit.
+const CLIENTS: u32 = 8;
+const WARM_UP: u32 = 200;
+const PATIENCE: Duration = Duration::from_secs(30);
+/// What is promised.
+const RATIO_MAX: f64 = 1.02;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inlined_lines_and_calls_are_told_apart() {
+        let text = "events: Ir\n\
+                    fl=(1) /b/crates/proxy/src/road/admit.rs\nfn=(1) proxy::road::admit::enter\n\
+                    10 100\n\
+                    fi=(2) /b/crates/engine/src/gate.rs\n+1 7\n\
+                    cfi=(3) /rust/hash.rs\ncfn=(2) hash::get\ncalls=3 5\n+2 20\n\
+                    fe=(1)\n* 1000\n\
+                    cfi=(2)\ncfn=(3) engine::gate::Gate<K,W,L>::best\ncalls=1 9\n-1 50\n\
+                    fl=(2)\nfn=(3)\n9 40\n\
+                    fl=(3)\nfn=(2)\n5 20\n5 3\n\
+                    fl=(4) /b/crates/engine/src/gateway.rs\nfn=(4) engine::gateway::x\n1 1\n\
+                    totals: 9\n";
+        assert_eq!(read(text), Share { gate: 7 + 20 + 40, all: 100 + 7 + 1000 + 40 + 23 + 1 });
+    }
+}
