@@ -181,7 +181,7 @@ impl Names {
         let is_gates = |name: &str| {
             let is_in = |part: &&str| {
                 let path = name.split("engine/src/").nth(1).unwrap_or_default();
-                path.strip_prefix(**part).is_some_and(|rest| rest.starts_with(['.', '/']))
+                path.strip_prefix(*part).is_some_and(|rest| rest.starts_with(['.', '/']))
             };
             PARTS.iter().any(is_in)
         };
