@@ -94,7 +94,7 @@ fn come(crowd: usize, (port, name, password): (u16, &str, &str)) -> Came {
             let is_served = |client: &mut FakeClient| {
                 client.log_in(name, password).is_ok() && client.query("SELECT 1") == row("1")
             };
-            let refused = clients.iter_mut().filter(|client| !is_served(client)).count();
+            let refused = clients.iter_mut().map(is_served).filter(|is_served| !is_served).count();
             // They stay until all are in.
             (refused, clients)
         };
