@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::cap::Cap;
 use crate::overload::{Order, Overload};
+use crate::slots::micros;
 
 /// A class, as its place in the plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -233,8 +234,9 @@ impl Shares {
         let weight = f64::from(self.plan(id).weight.max(1));
         let account = &mut self.accounts[self.classes.index(id)];
         account.running = account.running.saturating_sub(1);
-        let took = took.as_micros() as f64;
-        account.counts.busy = account.counts.busy.saturating_add(took as u64);
+        let micros = micros(took);
+        account.counts.busy = account.counts.busy.saturating_add(micros);
+        let took = micros as f64;
         account.charge += took / weight;
         account.mean += (took - account.mean) / MEAN_OF;
         self.classes.cap(id).and_then(|cap| cap.give_back(worker))

@@ -481,6 +481,12 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
             self.return_slot(Hold::Held);
             return (None, is_followed);
         }
+        if self.shares.all_waiting() == 0 {
+            // Nobody here; others may wait, which giving back looks at.
+            let granted = self.to_wake.len();
+            self.return_slot(Hold::Held);
+            return (None, self.to_wake.len() > granted);
+        }
         let oldest = self.oldest_ready().unwrap_or(now);
         if let Some(other) = self.older_elsewhere(oldest) {
             self.handed_on = 0;

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 pub use self::steer::{Estimate, Why};
 use self::steer::{Point, Steer};
+use crate::slots::micros;
 
 /// What a gate has counted since it began. Figures only grow, and may wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub struct Totals {
 impl Totals {
     /// Counts one statement that ended.
     pub fn add(&mut self, took: Duration, is_followed: bool) {
-        let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).min(TOOK_MAX);
+        let took = micros(took).min(TOOK_MAX);
         self.completed = self.completed.wrapping_add(1);
         self.followed = self.followed.wrapping_add(u64::from(is_followed));
         self.busy = self.busy.wrapping_add(took);
@@ -323,13 +324,20 @@ impl Auto {
     /// Sets the limit for the next window: a little more than the centre, or a little less.
     fn swing(&mut self, now: Duration) {
         let share = SWING.max(SWING_SLOTS / self.centre);
-        let wanted = match self.side {
-            Side::Up => self.centre * (1.0 + share),
-            Side::Down => self.centre * (1.0 - share),
+        let Bounds { floor, ceiling, .. } = self.bounds;
+        let lowest = match self.rhythm {
+            Rhythm::Own => floor,
+            // Several are above the server's knee together, even if each has few slots: they must come down.
+            Rhythm::Clock => floor.saturating_sub(1).max(1),
         };
-        // Without a swing nothing can be learnt, so the limit may go one below its floor, but never to none.
-        let lowest = self.bounds.floor.saturating_sub(1).max(1);
-        self.limit = (wanted.round() as u32).clamp(lowest, self.bounds.ceiling);
+        let low = ((self.centre * (1.0 - share)).round() as u32).clamp(lowest, ceiling);
+        // Without a swing nothing can be learnt: at the floor, where one slot fewer is half of what a small server can
+        // do, it goes upwards only.
+        let high = ((self.centre * (1.0 + share)).round() as u32).max(low + 1).min(ceiling);
+        self.limit = match self.side {
+            Side::Up => high,
+            Side::Down => low,
+        };
         self.phase = Phase::Settle { since: now };
     }
 

@@ -10,6 +10,7 @@
 use std::time::Duration;
 
 use crate::intent::Digest;
+use crate::slots::micros;
 
 /// What is known of the kinds. Belongs to one worker.
 #[derive(Debug)]
@@ -80,7 +81,7 @@ impl Bulkheads {
         let Some(digest) = digest else { return };
         let kind = &mut self.kinds[place(digest)];
         kind.running = kind.running.saturating_sub(1);
-        let took = took.as_micros() as f32;
+        let took = micros(took) as f32;
         if kind.digest != digest.0 {
             kind.digest = digest.0;
             kind.mean = None;

@@ -36,6 +36,9 @@ impl<L> Pool<L> {
     ///
     /// A link that suits saves a fix-up; only the few hottest ones are looked at.
     pub fn take(&mut self, suits: impl Fn(&L) -> bool) -> Option<L> {
+        if self.idle.last().is_some_and(|idle| suits(&idle.link)) {
+            return self.idle.pop().map(|idle| idle.link);
+        }
         let hottest = self.idle.len().saturating_sub(LOOK);
         let found = self.idle[hottest..].iter().rposition(|idle| suits(&idle.link));
         match found {

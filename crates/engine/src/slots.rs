@@ -296,6 +296,8 @@ impl Count {
     }
 }
 
-fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+/// In microseconds, without the wide arithmetic of the standard library: it is asked for with each statement.
+pub(crate) fn micros(time: Duration) -> u64 {
+    let seconds = time.as_secs().saturating_mul(1_000_000);
+    seconds.saturating_add(time.subsec_micros().into())
 }

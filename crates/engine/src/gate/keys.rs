@@ -7,7 +7,7 @@
 //! so a key is in a list if, and only if, its lines and its pool say so.
 
 use std::collections::{BTreeSet, HashMap};
-use std::hash::Hash;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::time::Instant;
 
 use super::Candidates;
@@ -37,6 +37,8 @@ struct Listed {
     lacking: usize,
     is_aside: bool,
     has_idle: bool,
+    /// Nobody waits, and the lists know it.
+    is_quiet: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,10 +50,37 @@ struct Head {
     ready: usize,
 }
 
+/// Hashes what nobody outside can choose: keys are numbers of Flifo's own.
+#[derive(Default)]
+struct OwnNumber(u64);
+
+impl Hasher for OwnNumber {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+    }
+
+    fn write_u8(&mut self, number: u8) {
+        self.write_u64(number.into());
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(number.into());
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // Spreads into the high bits, of which the table looks at seven.
+        self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+}
+
 /// All keys.
 #[derive(Debug)]
 pub(super) struct Keys<K, W, L> {
-    keys: HashMap<K, Keyed<W, L>>,
+    keys: HashMap<K, Keyed<W, L>, BuildHasherDefault<OwnNumber>>,
     lists: Lists<K>,
 }
 
@@ -85,7 +114,7 @@ impl<W, L> Keyed<W, L> {
             opening: 0,
             links: 0,
             failed: None,
-            listed: Listed { heads, lacking: 0, is_aside: false, has_idle: false },
+            listed: Listed { heads, lacking: 0, is_aside: false, has_idle: false, is_quiet: true },
         }
     }
 
@@ -122,7 +151,7 @@ impl<K: Copy + Ord + Hash, W, L> Keys<K, W, L> {
             aside: BTreeSet::new(),
             idle: BTreeSet::new(),
         };
-        Self { keys: HashMap::new(), lists }
+        Self { keys: HashMap::default(), lists }
     }
 
     pub(super) fn get(&self, key: K) -> Option<&Keyed<W, L>> {
@@ -202,6 +231,19 @@ impl<K: Copy + Ord + Hash, W, L> Keys<K, W, L> {
 impl<K: Copy + Ord> Lists<K> {
     /// Brings a key's entries up to date.
     fn update<W, L>(&mut self, key: K, keyed: &mut Keyed<W, L>) {
+        let has_idle = !keyed.idle.is_empty();
+        if std::mem::replace(&mut keyed.listed.has_idle, has_idle) != has_idle {
+            enlist(&mut self.idle, key, has_idle);
+        }
+        // Mostly nobody waits, and nobody did.
+        let is_quiet = keyed.all_waiting() == 0;
+        if !(is_quiet && std::mem::replace(&mut keyed.listed.is_quiet, is_quiet)) {
+            self.update_lines(key, keyed);
+            keyed.listed.is_quiet = is_quiet;
+        }
+    }
+
+    fn update_lines<W, L>(&mut self, key: K, keyed: &mut Keyed<W, L>) {
         for (class, lists) in self.classes.iter_mut().enumerate() {
             let now = keyed.head(class);
             let was = std::mem::replace(&mut keyed.listed.heads[class], now);
@@ -218,10 +260,6 @@ impl<K: Copy + Ord> Lists<K> {
         let is_aside = keyed.lines.iter().any(|line| line.aside() > 0);
         if std::mem::replace(&mut keyed.listed.is_aside, is_aside) != is_aside {
             enlist(&mut self.aside, key, is_aside);
-        }
-        let has_idle = !keyed.idle.is_empty();
-        if std::mem::replace(&mut keyed.listed.has_idle, has_idle) != has_idle {
-            enlist(&mut self.idle, key, has_idle);
         }
     }
 }

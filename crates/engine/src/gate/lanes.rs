@@ -170,7 +170,9 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
 
     /// Statements of this kind may start again: as many as that goes for are brought back into line.
     pub(super) fn bring_back(&mut self, digest: Option<Digest>) {
-        if digest.is_none() || !self.bulkheads.may_start(digest, self.part_of_slots()) {
+        // Mostly nobody waits, so nobody was set aside.
+        let is_quiet = self.shares.all_waiting() == 0 || digest.is_none();
+        if is_quiet || !self.bulkheads.may_start(digest, self.part_of_slots()) {
             return;
         }
         // One if the kind is still held back, for it has room for one; all if it is not.

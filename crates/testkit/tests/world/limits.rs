@@ -75,6 +75,30 @@ fn auto_is_as_good_as_the_best_fixed_limit_for_each_load() {
     assert!(sums.iter().all(|share| *share >= 0.95), "{sums:?}");
 }
 
+/// A server of two processors, with statements that do nothing but compute and with some that wait a little for
+/// something else. Of two slots one is half of what it can do, so to try one fewer would cost more than is to be found.
+#[test]
+fn a_small_server_has_few_slots_and_loses_none() {
+    let server = Server { cores: 2, ..SERVER };
+    let waits = Work { cpu: 0.3, io_share: 1.0, io_count: 1, io: 0.3, ..WORK };
+    for (name, work, share) in [("computes", Work { cpu: 0.3, ..WORK }, 0.0), ("waits", waits, 1.0)]
+    {
+        let run_with = |process, seed| {
+            let mut plan = plan(seed, work, 256, &[share]);
+            plan.server = server;
+            late(&run(plan, Door::Flifo(vec![process])))[0]
+        };
+        let fixed = [1, 2, 3, 4, 6, 8, 16].map(|limit| run_with(Process::fixed(limit, 1), 3).0);
+        let best = fixed.into_iter().fold(0.0, f64::max);
+        println!("two processors, {name}: fixed {fixed:5.0?}");
+        for seed in [3, 11, 12] {
+            let (rate, limit) = run_with(Process::auto(16, Rhythm::Own, 0.0), seed);
+            println!("  auto, seed {seed}: {:.3} of the best (L {limit:.1})", rate / best);
+            assert!(rate > 0.95 * best, "{name}: {rate:.0} of {best:.0}");
+        }
+    }
+}
+
 /// What steers by latency, or by the sign of a change alone, fails in at least one phase.
 #[test]
 fn what_others_do_fails_in_some_phase() {
