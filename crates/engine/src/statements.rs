@@ -58,6 +58,8 @@ pub struct Prepared {
     pub types: Option<Rc<[u8]>>,
     /// Prepared for this client alone on the link that it holds, because the server keeps more of it than its text.
     pub own: Option<OnLink>,
+    /// A piece came of a parameter that it does not have: it is not executed before it is reset.
+    pub is_spoiled: bool,
     kept: Kept,
 }
 
@@ -127,7 +129,8 @@ impl Statements {
             }
         }
         let kept = Kept::default();
-        let prepared = Prepared { source, intent, parameters, types: None, own: None, kept };
+        let (types, own, is_spoiled) = (None, None, false);
+        let prepared = Prepared { source, intent, parameters, types, own, is_spoiled, kept };
         self.bytes += prepared.bytes();
         self.open.insert(self.given, prepared);
         self.last = Some(self.given);

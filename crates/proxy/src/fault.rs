@@ -166,6 +166,29 @@ impl Fault {
         out
     }
 
+    /// The error as a client gets it whose results are in this character set. Servers convert what they say, and cut
+    /// it off at the first zero byte; what only Flifo says stays readable.
+    pub(crate) fn packet_in(&self, sequence: u8, charset: &[u8]) -> Vec<u8> {
+        let is_said_by_servers = self.relayed.is_some()
+            || matches!(
+                self.kind,
+                Kind::UnknownStatement
+                    | Kind::NoCursor
+                    | Kind::UnknownThread
+                    | Kind::NotOwner
+                    | Kind::Killed
+            );
+        let kept = match charset {
+            b"utf16" | b"ucs2" | b"utf32" if is_said_by_servers => 0,
+            b"utf16le" if is_said_by_servers => 1,
+            _ => self.message.len(),
+        };
+        let message = self.message.as_bytes().get(..kept).unwrap_or_default();
+        let mut out = Vec::with_capacity(message.len() + 16);
+        put_packet_with(&mut out, sequence, |out| ErrPacket { message, ..self.err() }.encode(out));
+        out
+    }
+
     /// The error as what a client gets in a greeting's place, where SQLSTATEs are not sent yet.
     pub(crate) fn greeting(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.message.len() + 16);

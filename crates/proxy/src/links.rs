@@ -141,13 +141,19 @@ impl Purpose {
         matches!(
             self,
             Self::NoSchema
+                | Self::LoginSchema(..)
                 | Self::Schema(_)
                 | Self::Settings(..)
                 | Self::Variables
                 | Self::Shared(_)
                 | Self::Own(_)
+                | Self::Capture(_)
+                | Self::Found(_)
                 | Self::Clear
+                | Self::Messages
                 | Self::Nothing
+                | Self::Begin
+                | Self::Probe(_)
                 | Self::Parting(_)
         )
     }
@@ -203,6 +209,8 @@ pub(crate) struct Link {
     pub(crate) parked: Cell<bool>,
     /// It is closed as soon as it has said what it alone knows.
     pub(crate) retires: Cell<bool>,
+    /// It was taken out of the pool only to be asked.
+    pub(crate) is_out: Cell<bool>,
     /// It is being asked for its client's messages before it is taken.
     pub(crate) parting: RefCell<Option<parting::Answers>>,
     /// Commands without replies that go ahead of the next statement.
@@ -246,6 +254,7 @@ impl Link {
             is_doubtful: Cell::new(false),
             parked: Cell::new(false),
             retires: Cell::new(false),
+            is_out: Cell::new(false),
             parting: RefCell::default(),
             ahead: RefCell::default(),
             carry: RefCell::default(),
@@ -323,6 +332,12 @@ impl Link {
         if matches!(taken, Ok(false)) {
             self.wake();
         }
+    }
+
+    /// Whether all that is in flight leaves the last insert id as it is, so that it can be asked for behind that.
+    pub(crate) fn can_be_asked(&self) -> bool {
+        let keeps = |flight: &Flight| flight.purpose.keeps_insert_id() || flight.read.is_some();
+        !self.is_closing() && self.flights.borrow().iter().all(keeps)
     }
 
     /// Whether so much is unsent that no more should be read from a client for it.

@@ -21,6 +21,11 @@ pub fn set_id(payload: &mut [u8], id: u32) {
     }
 }
 
+/// The parameter of which a piece is sent.
+pub fn parameter_of_piece(payload: &[u8]) -> Option<u16> {
+    payload.get(5..7).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]))
+}
+
 /// Whether an execute asks for a cursor instead of rows. Its first bytes are enough.
 pub fn asks_for_cursor(payload: &[u8]) -> bool {
     payload.get(ID_AT + 4).is_some_and(|flags| flags & 0x07 != 0)

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use engine::classes::ClassId;
-use engine::counts::Finds;
+use engine::counts::{self, Finds};
 use engine::gate::Waiting;
 use engine::intent::{Digest, Inserts, Sets};
 use engine::session::{Messages, Session};
@@ -111,8 +111,8 @@ pub(crate) struct Client {
     pub(crate) awaits_link: Cell<bool>,
     /// What `ROW_COUNT()` must be when the statement in hand begins, if its link has to be told.
     pub(crate) affected: Cell<Option<i64>>,
-    /// The link that it has counts for the statement in hand: nothing may go before that.
-    pub(crate) asks_link: Cell<bool>,
+    /// What of its counts the link that it has knows, and the statement in hand asks for.
+    pub(crate) asks_link: Cell<counts::Asked>,
     /// Why it keeps its link, and since when.
     pub(crate) pinned: Cell<Option<Pinned>>,
     /// The command in hand completes the login; its reply has this sequence id.
@@ -190,7 +190,7 @@ impl Client {
             awaits_link: Cell::new(false),
             awaits_insert_id: Cell::new(false),
             affected: Cell::new(None),
-            asks_link: Cell::new(false),
+            asks_link: Cell::default(),
             pinned: Cell::new(None),
             login_sequence: Cell::new(login.sequence),
             change_of_user: RefCell::default(),

@@ -281,12 +281,7 @@ fn text(
         (asks.messages, asks.counts) = (Messages::Stay, Asked::default());
     }
     let packet = diagnosed.as_deref_mut().unwrap_or(packet);
-    let mut counted = None;
-    if asks.counts != Asked::default() {
-        (counted, asks.counts) =
-            wording::with_counts(client, text_at, packet, asks.counts, asks.insert_id);
-    }
-    let packet = counted.as_deref_mut().unwrap_or(packet);
+    asks.counts_at = Some(text_at).filter(|_| asks.counts != Asked::default());
     enter(worker, client, packet, upload, asks);
 }
 
@@ -343,6 +338,21 @@ fn prepared(
         let fault = Fault::new(Kind::UnknownStatement, message);
         return refuse(worker, client, upload, &fault);
     };
+    let piece_of = statement::parameter_of_piece(&packet[HEADER..]);
+    if command == Command::StmtSendLongData && piece_of.is_none_or(|it| it >= statement.parameters)
+    {
+        // As the server does it: the execute that follows is refused, until the statement is reset.
+        statement.is_spoiled |= piece_of.is_some();
+        drop(session);
+        return client.upload_silently(upload);
+    }
+    if command == Command::StmtReset {
+        statement.is_spoiled = false;
+    }
+    if statement.is_spoiled && is_refused_spoiled(command, &statement.intent) {
+        drop(session);
+        return refuse(worker, client, upload, &wrong_piece());
+    }
     let (kept, intent) = (statement.kept(), statement.intent);
     let source = Rc::clone(&statement.source);
     let is_read = Execute::decode(&packet[HEADER..], statement.parameters).is_ok();
@@ -400,6 +410,18 @@ fn prepared(
     enter(worker, client, packet, upload, asks);
 }
 
+/// Whether a statement of which a parameter was sent that it does not have is refused for that: in bulk, others than
+/// those that change rows are refused for being sent so.
+fn is_refused_spoiled(command: Command, intent: &Intent) -> bool {
+    let changes = intent.inserts != Inserts::No
+        || intent.messages == Messages::Go && intent.finds == Finds::Unknown;
+    command == Command::StmtExecute || command == Command::StmtBulkExecute && changes
+}
+
+fn wrong_piece() -> Fault {
+    Fault::relayed(1210, "HY000", "Incorrect arguments to mysqld_stmt_send_long_data")
+}
+
 /// The statement that a client means: MariaDB's clients may mean the one that was prepared last.
 fn named(client: &Client, id: u32) -> u32 {
     match id {
@@ -414,6 +436,8 @@ struct Asks {
     insert_id: bool,
     inserts: Inserts,
     counts: Asked,
+    /// Where a text begins in which counts may stand in the place of calls.
+    counts_at: Option<usize>,
     finds: Finds,
     messages: Messages,
     shows: Option<(Shows, Format)>,
@@ -441,6 +465,7 @@ impl Asks {
             insert_id: intent.asks_insert_id,
             inserts: intent.inserts,
             counts: intent.counts,
+            counts_at: None,
             finds: intent.finds,
             messages: intent.messages,
             kind: Some(intent.digest),
@@ -459,7 +484,7 @@ fn enter(
     client: &Rc<Client>,
     packet: &mut [u8],
     upload: Option<Passage>,
-    asks: Asks,
+    mut asks: Asks,
 ) {
     client.session.borrow_mut().enter(asks.passing_mode);
     let is_plain = upload.is_none() && client.session.borrow().is_plain();
@@ -480,6 +505,11 @@ fn enter(
     client.asks_insert_id.set(asks_insert_id);
     client.inserts.set(asks.inserts);
     client.finds.set(asks.finds);
+    let mut counted = None;
+    if let Some(text_at) = asks.counts_at {
+        (counted, asks.counts) = wording::with_counts(worker, client, text_at, packet, asks.counts);
+    }
+    let packet = counted.as_deref_mut().unwrap_or(packet);
     let past = Past {
         messages: asks.messages,
         shows: asks.shows,

@@ -12,11 +12,13 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
+use engine::counts::Asked;
 use engine::insert_id::{InsertId, OnLink};
 use engine::intent::Inserts;
+use engine::kept::Kept;
 use engine::link_state::LinkState;
 use engine::pin::Pin;
-use engine::session::{Diagnostics, Messages};
+use engine::session::{Diagnostics, Messages, Session};
 use engine::settings::Settings;
 use engine::variables::Variables;
 use smallvec::SmallVec;
@@ -95,7 +97,7 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
     let (session, state) = (client.session.borrow(), link.state.borrow());
     let own = session.insert_id;
     let needs_own = client.asks_insert_id.get() || client.inserts.get() == Inserts::Unreported;
-    let asks = needs_own || (session.pin().is_some() && !client.asks_link.get());
+    let asks = needs_own || (session.pin().is_some() && client.asks_link.get() == Asked::default());
     if client.asks_insert_id.get() && own == InsertId::Lost {
         return Lack::Past;
     }
@@ -106,30 +108,18 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
         return Lack::Answered(FixUp::query(Purpose::Capture(client.id), CAPTURE));
     }
     let needs_insert_id = asks && !own.is_on(state.id) && !state.insert_id.is(own);
-    let needs_clear = match (client.messages.get(), session.diagnostics()) {
-        (asked, Diagnostics::None) => asked.are_asked_for(),
-        (Messages::Shown, Diagnostics::Kept) => true,
-        _ => false,
-    };
-    let needs_clear = needs_clear && !session.counts.is_clean(state.id);
-    // The server knows whether they stay.
-    let tells = matches!(client.messages.get(), Messages::Counted | Messages::Unsure);
-    let set_up = session.kept().filter(|_| tells);
-    // What clears messages affects no rows.
+    let needs_clear = needs_clear(client, &session, &state);
+    let set_up = set_up(client, &session);
+    let asked = must_ask(worker, client, own, &state);
+    let finder = must_ask_found(worker, client, &state);
+    let needs_more =
+        finder.is_some() || needs_insert_id || needs_clear || set_up.is_some() || asked.is_some();
+    // What goes ahead affects no rows, or is rows.
     let affected = client.affected.get().or_else(|| {
-        let is_lost = (needs_clear || set_up.is_some())
-            && client.asks_link.get()
-            && session.counts.affected() < 0;
+        let is_lost = needs_more && client.asks_link.get().affected;
         is_lost.then_some(session.counts.affected())
     });
-    let asked = must_ask(worker, client, own, &state);
-    let needs_messages = needs_clear || set_up.is_some();
-    let finder = must_ask_found(worker, client, &state);
-    let needs_more = finder.is_some()
-        || needs_insert_id
-        || needs_messages
-        || asked.is_some()
-        || affected.is_some();
+    let needs_more = needs_more || affected.is_some();
     if state.suits(&session) && !needs_more {
         return Lack::Nothing;
     }
@@ -174,6 +164,38 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
         told.push(FixUp::query(Purpose::Begin, BEGIN));
     }
     if told.is_empty() { Lack::Nothing } else { Lack::Told(told) }
+}
+
+/// Whether a link that has counted for this client's last statement has to be told or asked something before the
+/// command in hand: then it counts that. `Some(true)`: rows found are counted anew as well.
+pub(crate) fn counts_anew(worker: &Worker, client: &Client, link: &Link) -> Option<bool> {
+    let (session, state) = (client.session.borrow(), link.state.borrow());
+    let own = session.insert_id;
+    let needs_own = client.asks_insert_id.get() || client.inserts.get() == Inserts::Unreported;
+    let is_unsure = own.is_on(state.id) && !own.is_plainly_on(state.id);
+    let is_elsewhere = !own.is_on(state.id) && !state.insert_id.is(own);
+    let finds =
+        needs_clear(client, &session, &state) || must_ask_found(worker, client, &state).is_some();
+    let affects = needs_own && (is_unsure || is_elsewhere)
+        || set_up(client, &session).is_some()
+        || must_ask(worker, client, own, &state).is_some();
+    (finds || affects).then_some(finds)
+}
+
+/// Whether the link must have no messages before the command in hand, and may have some.
+fn needs_clear(client: &Client, session: &Session, state: &LinkState) -> bool {
+    let needs_none = match (client.messages.get(), session.diagnostics()) {
+        (asked, Diagnostics::None) => asked.are_asked_for(),
+        (Messages::Shown, Diagnostics::Kept) => true,
+        _ => false,
+    };
+    needs_none && !session.counts.is_clean(state.id)
+}
+
+/// The messages that the link must have as many of: the server knows whether they stay.
+fn set_up<'a>(client: &Client, session: &'a Session) -> Option<&'a Kept> {
+    let tells = matches!(client.messages.get(), Messages::Counted | Messages::Unsure);
+    session.kept().filter(|_| tells)
 }
 
 /// What tells the link a client's user variables, under the settings that they were set in.
@@ -435,11 +457,15 @@ pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight) {
     if let Purpose::Capture(client) = flight.purpose {
         // Who comes behind it is not concerned.
         if flight.failed {
+            if link.can_be_asked() && was_interrupted(flight) {
+                // A `KILL` that was meant for the statement before it: what the link has is as it was.
+                return ask_insert_id(client, link);
+            }
             settle(worker, client, link, None);
         }
         if link.retires.get() {
             link.close();
-        } else if link.flights.borrow().is_empty() && link.holder.borrow().is_none() {
+        } else if link.is_out.take() {
             admit::give_back(worker, link);
         }
         return;
@@ -464,6 +490,12 @@ pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight) {
     tracing::warn!(link = link.id, purpose = ?flight.purpose, why, "a link did not take a fix-up");
     losses::spoil(worker, link, &fault);
     kill::abandon(worker, link);
+}
+
+/// Whether the server has not run it, because it was killed (`ER_QUERY_INTERRUPTED`).
+fn was_interrupted(flight: &Flight) -> bool {
+    let error = flight.failure.as_deref().and_then(|packet| packet.get(wire::frame::HEADER..));
+    error.is_some_and(|it| wire::response::ErrPacket::decode(it).is_ok_and(|it| it.code == 1317))
 }
 
 /// What the server's error packet says.

@@ -22,6 +22,7 @@ use crate::road::fixups::{self, FixUp, Lack};
 use crate::road::past;
 use crate::road::pins::Leaves;
 use crate::road::prepared;
+use crate::road::wording;
 use crate::worker::Worker;
 
 /// Sends the command, or first what the link needs to run it. The client holds the link, a slot has been taken.
@@ -55,6 +56,11 @@ pub(crate) fn launch(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>, 
         Lack::Answered(FixUp { purpose, command, body }) => {
             if client.held.borrow().is_empty() {
                 *client.held.borrow_mut() = worker.buffers.keep(packet);
+            }
+            let affected = client.session.borrow().counts.affected();
+            if client.asks_link.get().affected && affected <= 0 {
+                // The link counts this now.
+                client.affected.set(Some(affected));
             }
             client.set_turn(Turn::Preparation);
             fly(client, link, command.shape(), purpose);
@@ -145,7 +151,9 @@ fn lacks_statement(client: &Client, link: &Link, command: Command, packet: &[u8]
         None => fixups::no_schema(link),
     };
     settings.or_else(schema).or_else(|| {
-        let body = source.text.to_vec().into();
+        let is_in_one = link.state.borrow().schema.is_some();
+        let told = is_in_one.then(|| wording::without_schema(&source)).flatten();
+        let body = told.unwrap_or_else(|| source.text.to_vec()).into();
         Some(FixUp { purpose, command: Command::StmtPrepare, body })
     })
 }

@@ -89,7 +89,7 @@ fn find_messages(client: &Client, past: Past) -> bool {
 /// Finds the link that has counted; or says what it is to be told, as far as links can be told counts.
 fn find_counts(worker: &Rc<Worker>, client: &Rc<Client>, asked: Asked) -> bool {
     client.affected.set(None);
-    client.asks_link.set(false);
+    client.asks_link.set(Asked::default());
     if asked == Asked::default() {
         return true;
     }
@@ -100,7 +100,16 @@ fn find_counts(worker: &Rc<Worker>, client: &Rc<Client>, asked: Asked) -> bool {
         Some(link) => has_them(&link),
         None => claim(worker, client, client.server.get(), is_it),
     };
-    client.asks_link.set(is_here);
+    // What goes ahead of the statement can be followed by what counts 0 or -1, and by nothing that counts more.
+    let is_here = is_here
+        && client.link().is_none_or(|link| match fixups::counts_anew(worker, client, &link) {
+            None => true,
+            Some(finds) => {
+                let is_rows = asked.affected && counts.affected() < 0;
+                !(asked.found && (finds || is_rows) || asked.affected && counts.affected() > 0)
+            }
+        });
+    client.asks_link.set(if is_here { asked } else { Asked::default() });
     let can_be_told = !asked.found && matches!(counts.affected(), -1 | 0);
     if !is_here && can_be_told {
         client.affected.set(Some(counts.affected()));
@@ -147,25 +156,16 @@ fn find_insert_id(worker: &Rc<Worker>, client: &Rc<Client>, is_asked: bool) -> F
     if link.flights.borrow().iter().any(asks) {
         return Found::Soon;
     }
-    // Another client has it, and has told it nothing yet that would change the answer: it is asked behind that.
-    let is_harmless = |flight: &Flight| flight.purpose.keeps_insert_id();
-    if !link.is_closing() && !link.flights.borrow().is_empty() {
-        let is_in_time = link.flights.borrow().iter().all(is_harmless);
-        if is_in_time {
-            fixups::ask_insert_id(client.id, &link);
-            return Found::Soon;
-        }
+    // What would change it is sent behind a question for it. So as long as nobody has asked, the link has it still,
+    // whoever has the link, and is asked behind what is in flight.
+    if !link.can_be_asked() {
+        return lost();
     }
-    // The client has to keep another link: this one is only asked.
     let gate = &worker.at(link.server).gate;
-    let idle = link.key.get().and_then(|key| gate.borrow_mut().claim(key, is_it));
-    match idle {
-        Some(link) => {
-            fixups::ask_insert_id(client.id, &link);
-            Found::Soon
-        }
-        None => lost(),
-    }
+    let is_idle = link.key.get().and_then(|key| gate.borrow_mut().claim(key, is_it)).is_some();
+    link.is_out.set(is_idle);
+    fixups::ask_insert_id(client.id, &link);
+    Found::Soon
 }
 
 fn lost() -> Found {

@@ -1,14 +1,21 @@
 //! Statements whose words only Flifo can give their meaning, put for the server before they are sent: ids and counts that
 //! are the client's own, and messages that are kept here.
 
+use std::rc::Rc;
+
+use engine::calls::{self, Place};
 use engine::counts::Asked;
 use engine::kept::Kept;
 use engine::kill::replace_connection_id;
 use engine::session::Diagnostics;
+use engine::statements::Source;
 use wire::command::{Command, query_text_at};
 use wire::frame::{HEADER, put_packet};
 
+use crate::links::Link;
 use crate::road::client::Client;
+use crate::road::fixups;
+use crate::worker::Worker;
 
 /// The packet with `CONNECTION_ID()` replaced by the client's own id, if that occurs.
 pub(crate) fn with_own_id(
@@ -31,19 +38,17 @@ pub(crate) fn with_own_id(
 
 /// The packet with counts of rows in the place of the calls that ask for them, and what must still be asked.
 pub(crate) fn with_counts(
+    worker: &Worker,
     client: &Client,
     text_at: usize,
     packet: &[u8],
     asked: Asked,
-    insert_id: bool,
 ) -> (Option<Vec<u8>>, Asked) {
     let (head, text) = packet[HEADER..].split_at(text_at);
     let session = client.session.borrow();
-    // Where the link must be asked for the insert id first, it counts anew.
-    let is_asked = |link: u64| {
-        insert_id && session.insert_id.is_on(link) && !session.insert_id.is_plainly_on(link)
-    };
-    let on = client.link().map(|link| link.id).filter(|link| !is_asked(*link));
+    // Where something goes ahead, the link counts that.
+    let knows = |link: &Rc<Link>| fixups::counts_anew(worker, client, link).is_none();
+    let on = client.link().filter(knows).map(|link| link.id);
     let (text, left) = session.counts.put(text, session.dialect(), asked, on);
     let packet = text.map(|text| {
         let mut out = Vec::with_capacity(packet.len() + 32);
@@ -65,4 +70,16 @@ pub(crate) fn with_diagnostics(client: &Client, text_at: usize, packet: &[u8]) -
     let mut out = Vec::with_capacity(packet.len() + text.len());
     put_packet(&mut out, 0, &[head, &text[..]].concat());
     Some(out)
+}
+
+/// What a text that was prepared in no schema says of its schema, for a link that is in one: links cannot be told to be
+/// in none.
+pub(crate) fn without_schema(source: &Source) -> Option<Vec<u8>> {
+    let is_open = source.schema.is_none();
+    calls::replace(&source.text, source.dialect(), |name, place| {
+        let asks = name.eq_ignore_ascii_case(b"DATABASE") || name.eq_ignore_ascii_case(b"SCHEMA");
+        // Of the type that the function has.
+        let null = || "CAST(NULL AS CHAR(64) CHARACTER SET utf8mb3)".to_owned();
+        (is_open && asks && place != Place::Within).then(null)
+    })
 }

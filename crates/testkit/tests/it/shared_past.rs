@@ -1,9 +1,17 @@
 //! What clients of one shared link are told of their own past: messages, counts, insert ids, transactions that have only
 //! been begun; and what a link is when its client has left something on it.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use testkit::client::Client;
+use testkit::reply::{Flag, Reply, honest};
+use testkit::scene::{Scene, row, wait_for};
+use wire::Capabilities;
+use wire::frame::put_packet;
+use wire::response::{OK, OkPacket, Status};
+use wire::tracker::{Change, put_change};
 
 use crate::shared::{Shared, fails, ok};
 
@@ -118,6 +126,69 @@ fn counts_are_those_of_the_client_or_unknown() {
     ok(&mut other, "SELECT b FROM t LIMIT 1");
     assert_eq!(ok(&mut one, "SELECT FOUND_ROWS() + 1"), "4");
     assert_eq!(shared.end()("links_opened"), 1);
+}
+
+#[test]
+fn counts_outlive_what_a_link_is_asked_for_others() {
+    let (shared, mut gone, _other) = pair("past_counts_asked");
+    for text in ["SELECT ROW_COUNT()", "SELECT ROW_COUNT() AS `n` FROM DUAL"] {
+        // Nobody will ever ask for this insert id; but who may insert next has to know it.
+        ok(&mut gone, "INSERT INTO t (b) SELECT ROW_COUNT()");
+        drop(std::mem::replace(&mut gone, shared.client()));
+        let mut one = shared.client();
+        fails(&mut one, "SELECT nothing");
+        assert_eq!(ok(&mut one, text), "-1");
+    }
+    // Where no number can stand in the call's place.
+    ok(&mut gone, "INSERT INTO t (b) VALUES (1)");
+    drop(gone);
+    let mut one = shared.client();
+    fails(&mut one, "SELECT nothing");
+    ok(&mut one, "CREATE TABLE counted AS SELECT ROW_COUNT() AS n");
+    assert_eq!(ok(&mut one, "SELECT n FROM counted"), "-1");
+}
+
+#[test]
+fn an_insert_id_is_known_while_its_link_is_to_be_killed() {
+    let scene = Scene::pooled("links_max = 2\n");
+    let (made, killed) = (Flag::default(), Flag::default());
+    let gates = [&made, &killed].map(Arc::clone);
+    scene.server.answer(move |command| match command {
+        b"\x03INSERT INTO t VALUES (1)" => inserted(&[]).when(&gates[0]),
+        b"\x03SET last_insert_id=LAST_INSERT_ID()" => {
+            inserted(&[Change::Variable { name: b"last_insert_id", value: b"7" }])
+        }
+        _ if command.starts_with(b"\x03KILL QUERY") => honest(command).when(&gates[1]),
+        _ => honest(command),
+    });
+    let (mut one, mut killer) = (scene.client(), scene.client());
+    let id = one.query("SELECT CONNECTION_ID()").expect("an answer").remove(0);
+    let id = String::from_utf8_lossy(&id).replace(" AS `CONNECTION_ID()`", "");
+    one.send_packet(0, b"\x03INSERT INTO t VALUES (1)");
+    wait_for("the insert", || scene.server.received(b"\x03INSERT") == 1);
+    assert_eq!(killer.query(&format!("KILL QUERY {id}")), Ok(vec![]));
+    wait_for("the order", || scene.server.received(b"\x03KILL QUERY") == 1);
+    made.store(true, SeqCst);
+    assert_eq!(one.read_answer(), Ok(vec![]), "it came too late");
+    // The link is in nobody's hands, and still knows.
+    assert_eq!(one.query("SELECT LAST_INSERT_ID()"), row("LAST_INSERT_ID()"));
+    assert_eq!(scene.server.received(b"\x03SET last_insert_id=7"), 1, "told to another link");
+    killed.store(true, SeqCst);
+    drop((one, killer));
+    scene.end();
+}
+
+/// An OK with a number that was made, and these changes.
+fn inserted(list: &[Change<'_>]) -> Reply {
+    let mut changes = Vec::new();
+    list.iter().for_each(|change| put_change(&mut changes, *change));
+    let status = Status(Status::AUTOCOMMIT.0 | Status::STATE_CHANGED.0);
+    let (mut ok, mut packet) = (Vec::new(), Vec::new());
+    let insert_id = if list.is_empty() { 7 } else { 0 };
+    let whole = OkPacket { status, insert_id, changes: &changes, ..OkPacket::EMPTY };
+    whole.encode(OK, Capabilities::SESSION_TRACK, &mut ok);
+    put_packet(&mut packet, 1, &ok);
+    Reply::Raw(packet)
 }
 
 #[test]

@@ -177,6 +177,67 @@ fn a_parameter_in_pieces_keeps_the_link_until_it_is_used() {
 }
 
 #[test]
+fn a_piece_of_no_parameter_spoils_a_statement_until_it_is_reset() {
+    let shared = Shared::start("prepared_spoilt");
+    for port in [server().port(), shared.flifo.port()] {
+        let is_proxy = port == shared.flifo.port();
+        let mut client = client(port, "prepared_spoilt");
+        let id = client.prepare("SELECT CONCAT('<', ?, '>')").expect("prepared");
+        for _ in 0..2 {
+            client.send_packet(0, &about(0x18, id, b"\x09\0bee"));
+            for _ in 0..2 {
+                let refusal = client.command(&execute_text(id, b"x", true)).unwrap_err();
+                let message = "Incorrect arguments to mysqld_stmt_send_long_data".to_owned();
+                assert_eq!(refusal, Refusal::Error { code: 1210, message }, "port {port}");
+            }
+            assert_eq!(client.query("SELECT @@warning_count"), value("1"));
+            assert!(!is_proxy || shared.is_free(), "no link has to remember it");
+            assert_eq!(client.command(&about(0x1a, id, b"")), Ok(vec![]));
+            assert_eq!(client.command(&execute_text(id, b"y", true)), value("<y>"));
+        }
+        let none = client.prepare("SELECT 'none'").expect("prepared");
+        client.send_packet(0, &piece(none, b"x"));
+        assert_eq!(client.command(&execute(none)).unwrap_err().code(), 1210, "it has no first");
+    }
+}
+
+#[test]
+fn what_was_prepared_in_no_schema_is_in_none() {
+    let shared = Shared::start("prepared_nowhere");
+    let text = "SELECT DATABASE(), SCHEMA() AS s, CONCAT(IFNULL(DATABASE(), 'none'), 1)";
+    let answers = [server().port(), shared.flifo.port()].map(|port| {
+        let mut client = FakeClient::login(port, USER, server().password()).expect("a login");
+        let id = client.prepare(text).expect("prepared");
+        client.query("USE prepared_nowhere").expect("a schema");
+        // It is reset when its client has left: nothing is prepared on it any more.
+        let mut noise = shared.client();
+        ok(&mut noise, "SELECT GET_LOCK('nowhere', 0)");
+        drop(noise);
+        assert!(shared.is_free());
+        client.send_packet(0, &execute(id));
+        // How many columns, what they are, and the row.
+        (0..5).map(|_| client.read_payload().expect("a packet")).collect::<Vec<_>>()
+    });
+    assert_eq!(answers[0], answers[1]);
+    assert!(answers[0][4].ends_with(b"none1"));
+    assert!(shared.end()("links_reset") > 0);
+}
+
+#[test]
+fn errors_are_cut_off_where_the_server_cuts_them() {
+    let shared = Shared::start("prepared_wide");
+    for charset in ["utf16", "utf16le", "ucs2", "utf32", "latin1", "utf8mb4"] {
+        let refusals = [server().port(), shared.flifo.port()].map(|port| {
+            let mut client = client(port, "prepared_wide");
+            client.query(&format!("SET character_set_results = {charset}")).expect("set");
+            let of_server = client.query("SELECT * FROM absent").unwrap_err();
+            (of_server, client.command(&execute(77)).unwrap_err())
+        });
+        assert_eq!(refusals[0], refusals[1], "{charset}");
+    }
+}
+
+#[test]
 fn long_executes_share_and_find_their_parameter_types() {
     let shared = Shared::start("prepared_long");
     let long = vec![b'l'; 300_000];
