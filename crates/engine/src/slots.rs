@@ -245,6 +245,9 @@ impl Slots {
     }
 
     fn oldest_waiting(&self, but: Option<usize>) -> Option<usize> {
+        if but.is_some() && self.workers.len() == 1 {
+            return None;
+        }
         let waits = |it: &Waiters| it.count.load(SeqCst) > it.granted.load(SeqCst);
         let workers = self.workers.iter().enumerate();
         workers

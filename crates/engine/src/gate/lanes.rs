@@ -124,7 +124,8 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
 
     /// Whether anybody here waits for nothing but a slot.
     pub(super) fn has_ready(&self) -> bool {
-        !self.again.is_empty() || self.in_line(&self.own) > 0 || self.ready() > 0
+        let is_quiet = self.shares.all_waiting() == 0;
+        !is_quiet && (!self.again.is_empty() || self.in_line(&self.own) > 0 || self.ready() > 0)
     }
 
     /// How many without a link wait for a slot only: a link is there for them.
