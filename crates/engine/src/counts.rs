@@ -97,6 +97,11 @@ impl Counts {
         self.clean = Some(link);
     }
 
+    /// A statement has left messages on this link.
+    pub fn see_messages(&mut self, link: u64) {
+        self.clean = self.clean.filter(|on| *on != link);
+    }
+
     pub fn is_clean(&self, link: u64) -> bool {
         self.clean == Some(link)
     }

@@ -31,6 +31,8 @@ pub struct Intent {
     pub is_beyond_reset: bool,
     /// Ends the transaction (`COMMIT`, `ROLLBACK`): never made to wait.
     pub ends_transaction: bool,
+    /// Ends the connection with the transaction (`COMMIT RELEASE`).
+    pub releases: bool,
     /// Asks for the last insert id of its session.
     pub asks_insert_id: bool,
     pub inserts: Inserts,
@@ -207,6 +209,7 @@ impl<'a> Reader<'a> {
         self.found.digest = Digest(self.digest);
         self.found.is_begin &= self.statements == 1 && !self.lexer.saw_executable_comment();
         self.found.is_end &= self.statements == 1 && !self.lexer.saw_executable_comment();
+        self.found.releases &= self.statements == 1 && !self.lexer.saw_executable_comment();
         self.end_set();
         self.finish_set();
         if self.set.is_some() && self.found.pin.is_some() {
@@ -339,7 +342,12 @@ impl<'a> Reader<'a> {
                 self.found.counts.affected |= !self.is_behind;
                 (Verb::Other, Some(Pin::Diagnostics))
             }
-            b"SIGNAL" | b"RESIGNAL" => (Verb::Other, Some(Pin::Diagnostics)),
+            // It leaves those before where they are, and puts its own behind them.
+            b"RESIGNAL" => {
+                self.ask_for_messages(Messages::Diagnosed);
+                (Verb::Other, Some(Pin::Diagnostics))
+            }
+            b"SIGNAL" => (Verb::Other, Some(Pin::Diagnostics)),
             _ => (Verb::Other, Some(Pin::Unreadable)),
         };
         self.begin_messages(word);
@@ -519,6 +527,7 @@ impl<'a> Reader<'a> {
             b"ATOMIC" if self.verb == Verb::Begin => self.found.pin(Pin::Unreadable),
             // COMMIT RELEASE ends the connection, COMMIT AND CHAIN begins another transaction.
             b"RELEASE" if self.verb == Verb::End && !previous.is_word("NO") => {
+                self.found.releases = true;
                 self.found.pin(Pin::State);
             }
             b"READ" | b"EXPORT" if self.verb == Verb::Flush => self.found.pin(Pin::TableLock),

@@ -11,7 +11,7 @@ use wire::tracker::{Change, Changes};
 use crate::insert_id::OnLink;
 use crate::pin::Pin;
 use crate::session::Session;
-use crate::settings::{Interned, Results, Settings};
+use crate::settings::{Collates, Interned, Settings};
 
 #[derive(Debug, Default)]
 pub struct LinkState {
@@ -94,9 +94,9 @@ impl LinkState {
         reason
     }
 
-    /// Learns what a statement has done to the character set of results.
-    pub fn see_results(&mut self, results: Results, interned: &mut Interned) {
-        if let Some(settings) = self.settings.after_results(results) {
+    /// Learns what a statement has done to the collations of character sets.
+    pub fn see_collates(&mut self, collates: Collates, interned: &mut Interned) {
+        if let Some(settings) = self.settings.after_collates(collates) {
             self.settings = interned.intern(settings);
         }
     }

@@ -248,11 +248,6 @@ impl Session {
         self.told_of_all
     }
 
-    /// The status flags that a new session has.
-    pub const fn fresh_status(&self) -> Status {
-        self.fresh
-    }
-
     /// Learns from the status flags of an OK or EOF packet.
     pub const fn see_status(&mut self, status: Status) {
         let mode = Status(Status::NO_BACKSLASH_ESCAPES.0 | Status::ANSI_QUOTES.0);
@@ -324,7 +319,7 @@ impl Session {
             }
         }
         if let Some(sets) = sets {
-            link.see_results(sets.results, interned);
+            link.see_collates(sets.collates, interned);
         }
         if schema_changed {
             self.schema.clone_from(&link.schema);

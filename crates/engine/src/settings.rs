@@ -7,11 +7,16 @@
 //! Invariants: two equal [`Settings`] of one [`Interned`] are the same allocation, so that comparing costs nothing;
 //! `character_set_connection` is never kept, as `collation_connection` implies it.
 
+mod collations;
+
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 use crate::pin::Pin;
+
+use collations::Collations;
+pub use collations::{Becomes, Collates};
 
 /// How a value is written in a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,17 +91,6 @@ const CLIENT: usize = 1;
 const RESULTS: usize = 2;
 const COLLATION: usize = 3;
 
-/// What a statement does to the collation of the character set of results.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Results {
-    #[default]
-    Stay,
-    /// It is the character set's own.
-    Own,
-    /// It is the connection's, which came with it.
-    AsConnection,
-}
-
 /// One of the known variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting(u8);
@@ -141,16 +135,14 @@ struct Value {
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     values: Vec<Option<Value>>,
-    /// Of the character set of results, the collation that definitions of columns name: no variable shows it.
-    /// Empty: the character set's own.
-    results: Box<[u8]>,
+    collations: Collations,
     /// Stands for those values that tell how the server reads a statement. Follows from the values.
     mode: u32,
 }
 
 impl PartialEq for Settings {
     fn eq(&self, other: &Self) -> bool {
-        self.values == other.values && self.results == other.results
+        self.values == other.values && self.collations == other.collations
     }
 }
 
@@ -159,7 +151,7 @@ impl Eq for Settings {}
 impl Hash for Settings {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.values.hash(state);
-        self.results.hash(state);
+        self.collations.hash(state);
     }
 }
 
@@ -196,25 +188,9 @@ impl Settings {
                 *slot = Some(Value { name, value: value.into() });
             }
         }
-        // A session begins with one collation for everything.
-        settings.results = settings.get("collation_connection").unwrap_or_default().into();
+        settings.collations =
+            Collations::at_first(settings.get("collation_connection").unwrap_or_default());
         settings
-    }
-
-    /// The settings after a statement has set the character set of results. `None`: nothing has changed.
-    pub fn after_results(&self, results: Results) -> Option<Self> {
-        let collation = match results {
-            Results::Stay => return None,
-            Results::Own => b"",
-            Results::AsConnection => self.get("collation_connection").unwrap_or_default(),
-        };
-        (*self.results != *collation).then(|| Self { results: collation.into(), ..self.clone() })
-    }
-
-    /// The settings of a session that was told `other` by a fix-up, as far as no variable shows them.
-    pub fn after_fix_up(&self, other: &Self) -> Option<Self> {
-        let results = other.results.clone();
-        (self.results != results).then(|| Self { results, ..self.clone() })
     }
 
     /// The settings after the server has reported this change. `None`: nothing has changed. An error is why the
@@ -252,9 +228,9 @@ impl Settings {
         }
         for (at, (wanted, there)) in self.values.iter().zip(&other.values).enumerate() {
             let is_told = match at {
-                RESULTS => names.is_none() && (wanted != there || self.results != other.results),
-                // Behind names: the collation is not reported with them, the client's set may be another one.
-                CLIENT | COLLATION => names.is_some() || wanted != there,
+                CLIENT | RESULTS => self.tells_set(at, other, names.is_some()),
+                // Behind names, with which it is not reported.
+                COLLATION => names.is_some() || wanted != there,
                 _ => wanted != there,
             };
             let Some(wanted) = wanted.as_ref().filter(|_| is_told) else { continue };
@@ -274,19 +250,6 @@ impl Settings {
             }
         }
         text
-    }
-
-    /// What gives results a character set with another collation than its own.
-    fn names(&self, other: &Self) -> Option<String> {
-        let results = |of: &Self| of.values.get(RESULTS).cloned().flatten();
-        let set = results(self)?.value;
-        let is_so =
-            results(other).is_some_and(|it| it.value == set) && self.results == other.results;
-        if is_so || set.is_empty() || self.results.is_empty() {
-            return None;
-        }
-        let plain = |value| String::from_utf8_lossy(value).into_owned();
-        Some(format!("NAMES '{}' COLLATE '{}'", plain(&set), plain(&self.results)))
     }
 
     /// The statement that changes nothing, and has the server report what these variables are.
@@ -341,7 +304,8 @@ fn forbids(name: &str, value: &[u8]) -> Option<Pin> {
         {
             Some(Pin::Charset)
         }
-        // A comparison with NULL then reads the last insert id.
+        // A comparison with NULL then reads the last insert id. COMMIT then begins or ends more than it says.
+        "completion_type" if value != b"NO_CHAIN" => Some(Pin::State),
         "sql_auto_is_null" if value != b"OFF" => Some(Pin::InsertId),
         "wait_timeout" | "interactive_timeout" => {
             let seconds = std::str::from_utf8(value).ok().and_then(|text| text.parse::<u64>().ok());
@@ -488,27 +452,6 @@ mod tests {
         assert_eq!(numbers.fix_up(&old), "SET character_set_results=NULL,wait_timeout=900");
         assert_eq!(old.after(b"sql_mode", b"STRICT_TRANS_TABLES,ANSI"), Ok(None));
         assert_eq!(old.after(b"character_set_connection", b"latin1"), Ok(None));
-    }
-
-    #[test]
-    fn what_no_variable_shows_of_results_is_told_as_well() {
-        let fresh = settings(&[
-            ("character_set_client", "utf8mb4"),
-            ("character_set_results", "utf8mb4"),
-            ("collation_connection", "a_ci"),
-        ]);
-        assert_eq!(fresh.after_results(Results::AsConnection), None);
-        let named = after(&fresh, "collation_connection", "b_ci");
-        assert_eq!(named.fix_up(&fresh), "SET collation_connection='b_ci'");
-        let named = named.after_results(Results::AsConnection).unwrap();
-        let text = "SET NAMES 'utf8mb4' COLLATE 'b_ci',character_set_client='utf8mb4',\
-                    collation_connection='b_ci'";
-        assert_eq!(named.fix_up(&fresh), text);
-        let reported = after(&fresh, "collation_connection", "b_ci");
-        assert_eq!(reported.after_fix_up(&named), Some(named.clone()));
-        let own = named.after_results(Results::Own).unwrap();
-        assert_eq!(own.fix_up(&named), "SET character_set_results='utf8mb4'");
-        assert_eq!(own.after_results(Results::Stay), None);
     }
 
     #[test]

@@ -209,7 +209,7 @@ pub(crate) struct Link {
     pub(crate) parked: Cell<bool>,
     /// It is closed as soon as it has said what it alone knows.
     pub(crate) retires: Cell<bool>,
-    /// It was taken out of the pool only to be asked.
+    /// Nobody has it, and it goes back to the pool when it has answered what it is asked.
     pub(crate) is_out: Cell<bool>,
     /// It is being asked for its client's messages before it is taken.
     pub(crate) parting: RefCell<Option<parting::Answers>>,

@@ -146,9 +146,8 @@ pub(crate) fn end(worker: &Rc<Worker>, client: &Rc<Client>) {
         let waits_for_more = client.upload.take().is_some();
         let mut runs = false;
         for flight in link.flights.borrow_mut().iter_mut() {
-            flight.client = None;
+            runs |= flight.client.take().is_some();
             flight.read = None;
-            runs = true;
         }
         if runs && !waits_for_more && link.key.get().is_some() {
             // The reply is read to its end and dropped, which gives the slot back; then the link is closed.

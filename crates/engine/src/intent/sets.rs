@@ -8,7 +8,7 @@ use wire::lex::Token;
 
 use super::{LONGEST, upper};
 use crate::pin::Pin;
-use crate::settings::{Results, Setting, Several};
+use crate::settings::{Becomes, Collates, Setting, Several};
 
 /// What a `SET` statement does, if all it does is to set known variables of its session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,8 +17,8 @@ pub struct Sets {
     pub unreported: Several,
     /// It is `SET NAMES` with nothing but names, so that its effect depends on nothing else.
     pub is_names: bool,
-    /// What it does to the character set of results.
-    pub results: Results,
+    /// What it does to the collations of character sets.
+    pub collates: Collates,
     /// It asks for reports on other variables than a link's server must report: behind it, the link's reports must be
     /// asked for again, and all that it may have set without a report.
     pub tracks: bool,
@@ -133,17 +133,17 @@ impl SetReader {
                 }
                 b"NAMES" if scope == Scope::None => {
                     self.names_only = true;
-                    self.sets.results = Results::AsConnection;
+                    self.sets.collates = Collates::both(Becomes::AsConnection);
                     self.sets.unreported.add(Setting::COLLATION);
                     self.count(Step::Value);
                 }
                 b"CHARACTER" if scope == Scope::None => {
-                    self.sets.results = Results::Own;
+                    self.sets.collates = Collates::both(Becomes::Own);
                     self.sets.unreported.add(Setting::COLLATION);
                     self.count(Step::Character);
                 }
                 b"CHARSET" if scope == Scope::None => {
-                    self.sets.results = Results::Own;
+                    self.sets.collates = Collates::both(Becomes::Own);
                     self.sets.unreported.add(Setting::COLLATION);
                     self.count(Step::Value);
                 }
@@ -170,11 +170,13 @@ impl SetReader {
         self.passing_mode |= self.for_statement && name.eq_ignore_ascii_case(b"sql_mode");
         let is_connection = name.eq_ignore_ascii_case(b"character_set_connection");
         if name.eq_ignore_ascii_case(b"character_set_results") {
-            self.sets.results = Results::Own;
-        } else if self.sets.results == Results::AsConnection
+            self.sets.collates.results = Becomes::Own;
+        } else if name.eq_ignore_ascii_case(b"character_set_client") {
+            self.sets.collates.client = Becomes::Own;
+        } else if self.sets.collates.follow_connection()
             && (is_connection || name.eq_ignore_ascii_case(b"collation_connection"))
         {
-            // Behind `NAMES`: results have the collation that came with these, whatever the connection has now.
+            // Behind `NAMES`: character sets have the collation that came with it, whatever the connection's is now.
             return Some(Pin::Set);
         }
         if is_connection {

@@ -16,6 +16,7 @@ use crate::links::{Link, Purpose};
 use crate::road::admit;
 use crate::road::client::Client;
 use crate::road::fixups::{self, FixUp};
+use crate::road::parting;
 use crate::road::pins;
 use crate::worker::Worker;
 
@@ -29,30 +30,54 @@ pub(crate) enum Step {
     Ask,
 }
 
-/// The client's session begins anew: its link, if it has one, is free of it.
-pub(crate) fn give_up(worker: &Rc<Worker>, client: &Client) {
-    if let Some(link) = client.link.take() {
+/// The client's session begins anew: its link, if it has one, is free of it. True: what it has left there will be gone
+/// when the link has answered; then the client's turn of [`Turn::Preparation`] ends.
+pub(crate) fn give_up(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
+    let Some(link) = client.link.take() else { return false };
+    let session = client.session.borrow();
+    let is_idle = link.flights.borrow().is_empty() && !link.is_closing();
+    let leaves_something = session.holds_link() && !session.can_yield();
+    let may_stay = !session.is_beyond_reset();
+    drop(session);
+    if !is_idle || !leaves_something || link.key.get().is_none() || link.being_killed.get() {
         clean(worker, client, &link);
+        return false;
     }
+    link.holder.take();
+    pins::ended(client);
+    link.retires.set(!may_stay);
+    begin(worker, &link);
+    let mut flights = link.flights.borrow_mut();
+    let reset = flights.iter_mut().find(|it| it.purpose == Purpose::Reset(Step::Reset));
+    reset.map(|flight| flight.client = Some(Rc::clone(client))).is_some()
 }
 
-/// Makes a link that this client had, on which nothing runs, one for everybody; or closes it.
+/// Makes a link that this client had, on which none of its statements runs, one for everybody; or closes it. A link that
+/// is being asked for something answers first.
 pub(crate) fn clean(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>) {
     link.holder.take();
     pins::ended(client);
     let session = client.session.borrow();
+    let is_asked = !link.flights.borrow().is_empty();
+    // What it says of this client's messages is nobody's.
+    link.parting.take();
     if is_in_doubt(&session, link) {
-        return link.close();
+        // Others may wait for what it is asked.
+        let answers = is_asked && link.key.get().is_some();
+        return if answers { link.retires.set(true) } else { link.close() };
     }
     if session.can_yield() || !session.holds_link() {
         if session.variables.are_on_link() {
             link.soiled.set(true);
         }
-        drop(session);
-        return admit::give_back(worker, link);
+    } else {
+        link.is_doubtful.set(true);
     }
     drop(session);
-    begin(worker, link);
+    link.is_out.set(is_asked);
+    if !is_asked {
+        admit::give_back(worker, link);
+    }
 }
 
 /// Has a link that nobody has begin anew. It is put back when it has.
@@ -83,8 +108,10 @@ pub(crate) fn begin(worker: &Worker, link: &Rc<Link>) {
 }
 
 fn is_in_doubt(session: &Session, link: &Link) -> bool {
-    let is_busy = !link.flights.borrow().is_empty() || link.being_killed.get();
-    link.key.get().is_none() || is_busy || link.is_closing() || session.is_beyond_reset()
+    link.key.get().is_none()
+        || link.being_killed.get()
+        || link.is_closing()
+        || session.is_beyond_reset()
 }
 
 /// Learns what the variables are. False: they are not all there.
@@ -99,7 +126,8 @@ pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, step: Step, failed: b
         link.close();
     } else if step == Step::Ask && !link.is_closing() {
         worker.counters.links_reset.add(1);
-        admit::give_back(worker, link);
+        link.is_out.set(true);
+        parting::answered(worker, link);
     }
 }
 

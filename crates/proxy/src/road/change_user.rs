@@ -12,9 +12,9 @@ use link::{Stream, Talk};
 use wire::Capabilities;
 use wire::auth::{Nonce, Plugin};
 use wire::bytes::Reader;
+use wire::command::Command;
 use wire::frame::put_packet;
 use wire::handshake::{AuthPacket, Login};
-use wire::response::{OK, OkPacket};
 
 use crate::arrive::accounts;
 use crate::arrive::carry;
@@ -26,6 +26,7 @@ use crate::links::Link;
 use crate::links::keys::Key;
 use crate::links::resets;
 use crate::road::client::{Client, Turn};
+use crate::road::commands;
 use crate::worker::Worker;
 
 /// What the command names. Its proof is ignored: it was made for a nonce that has been used.
@@ -185,7 +186,7 @@ fn begin_anew(
         return Err(Fault::new(Kind::AccessDenied, "Access denied: the user was dropped just now"));
     };
     worker.keys.borrow_mut().own(key, &user);
-    resets::give_up(worker, client);
+    let waits = resets::give_up(worker, client);
     if let Some(old) = client.key.take() {
         worker.user_of(old, |user| user.clients.give_back());
     }
@@ -194,7 +195,6 @@ fn begin_anew(
         return Err(Fault::new(Kind::UserLimit, message));
     }
     let mut session = client.session.borrow_mut();
-    let fresh = session.fresh_status();
     session.reset();
     session.schema = None;
     if has_hidden_quotes(wanted.collation) {
@@ -207,15 +207,20 @@ fn begin_anew(
     let schema = Some(&wanted.schema[..]).filter(|schema| !schema.is_empty());
     client.class.set(worker.class_of(&wanted.user, schema, peer));
     client.set_turn(Turn::Client);
+    client.login_sequence.set(Some(sequence));
     let mut packet = Vec::new();
-    if wanted.schema.is_empty() {
-        let mut ok = Vec::new();
-        OkPacket { status: fresh, ..OkPacket::EMPTY }.encode(OK, client.capabilities, &mut ok);
-        put_packet(&mut packet, sequence, &ok);
-        client.write_last(&packet);
-    } else {
-        client.login_sequence.set(Some(sequence));
-        login_schema::enter(worker, client, &wanted.schema);
+    put_packet(
+        &mut packet,
+        0,
+        &match wanted.schema.is_empty() {
+            true => vec![Command::Ping as u8],
+            false => [&[Command::InitDb as u8], &wanted.schema[..]].concat(),
+        },
+    );
+    match waits {
+        true => commands::hold(worker, client, &packet, None),
+        false if wanted.schema.is_empty() => commands::handle(worker, client, &mut packet, None),
+        false => login_schema::enter(worker, client, &wanted.schema),
     }
     Ok(())
 }

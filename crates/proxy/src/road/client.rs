@@ -109,6 +109,8 @@ pub(crate) struct Client {
     pub(crate) awaits_insert_id: Cell<bool>,
     /// It waits until the link that it has has answered; see [`crate::road::parting`].
     pub(crate) awaits_link: Cell<bool>,
+    /// The server ends the connection with the statement in hand.
+    pub(crate) releases: Cell<bool>,
     /// What `ROW_COUNT()` must be when the statement in hand begins, if its link has to be told.
     pub(crate) affected: Cell<Option<i64>>,
     /// What of its counts the link that it has knows, and the statement in hand asks for.
@@ -188,6 +190,7 @@ impl Client {
             leaves: Cell::default(),
             again: Cell::new(0),
             awaits_link: Cell::new(false),
+            releases: Cell::new(false),
             awaits_insert_id: Cell::new(false),
             affected: Cell::new(None),
             asks_link: Cell::default(),

@@ -13,6 +13,7 @@ use engine::kept::{Format, Shows};
 use engine::pin::Pin;
 use engine::schemas::may_alter;
 use engine::session::{Diagnostics, Messages};
+use engine::settings::Settings;
 use engine::statements::{BYTES_MAX, Kept as KeptOnLink, STATEMENTS_MAX};
 use engine::variables::Assignment;
 use wire::command::{Command, Shape, query_text_at};
@@ -66,8 +67,8 @@ pub(crate) fn handle(
     }
 }
 
-/// Keeps the command until the client's link has answered.
-fn hold(worker: &Worker, client: &Client, packet: &[u8], upload: Option<Passage>) {
+/// Keeps the command until the client's link, or the one that it had, has answered.
+pub(crate) fn hold(worker: &Worker, client: &Client, packet: &[u8], upload: Option<Passage>) {
     *client.held.borrow_mut() = worker.buffers.keep(packet);
     client.upload.set(upload);
     client.set_turn(Turn::Preparation);
@@ -164,7 +165,7 @@ fn pooled(
     match command {
         Command::Quit => client.close(),
         Command::Ping => ok(client),
-        Command::ResetConnection => reset(worker, client),
+        Command::ResetConnection => reset(worker, client, packet),
         Command::ChangeUser => client.begin_change_of_user(&packet[HEADER..]),
         Command::StmtClose => prepared::close(worker, client, named(client, id)),
         Command::Query | Command::StmtPrepare => text(worker, client, command, packet, upload),
@@ -302,7 +303,11 @@ fn assigns(client: &Client, intent: Intent, text: &[u8]) -> Vec<Assignment> {
 fn begins_or_ends_here(client: &Client, intent: Intent) -> bool {
     let mut session = client.session.borrow_mut();
     let has_link = client.link.borrow().is_some();
-    if intent.is_begin && !has_link && (session.is_plain() || session.has_begun()) {
+    let is_told = |it: &Rc<Settings>| it.get("transaction_read_only") == Some(b"ON");
+    // What begins then is told by status flags, of which the server knows best.
+    let reads_only = session.settings.as_ref().is_some_and(is_told);
+    let may_begin = !has_link && !reads_only && (session.is_plain() || session.has_begun());
+    if intent.is_begin && may_begin {
         session.begin();
     } else if intent.is_end && session.has_begun() {
         session.end_begun();
@@ -330,12 +335,7 @@ fn prepared(
             // It has no reply; the execute that follows is refused.
             return client.upload_silently(upload);
         }
-        let place = match command {
-            Command::StmtBulkExecute => Command::StmtExecute.name(),
-            command => command.name(),
-        };
-        let message = format!("Unknown prepared statement handler ({id}) given to mysqld_{place}");
-        let fault = Fault::new(Kind::UnknownStatement, message);
+        let fault = prepared::unknown(worker, client, command, id);
         return refuse(worker, client, upload, &fault);
     };
     let piece_of = statement::parameter_of_piece(&packet[HEADER..]);
@@ -395,6 +395,10 @@ fn prepared(
                 Ok(leaves) => {
                     let of = Asks::of(intent, &source.text, dialect, Format::Binary);
                     asks = Asks { leaves, ..of };
+                    if let Some(mut query) = wording::diagnoses(client, intent, &source.text) {
+                        (asks.messages, asks.counts) = (Messages::Stay, Asked::default());
+                        return enter(worker, client, &mut query, None, asks);
+                    }
                 }
                 Err(fault) => return refuse(worker, client, upload, &fault),
             }
@@ -451,6 +455,8 @@ struct Asks {
     leaves: Leaves,
     /// It must not wait if its client holds a link.
     urgent: bool,
+    /// The connection ends with it.
+    releases: bool,
 }
 
 impl Asks {
@@ -475,6 +481,7 @@ impl Asks {
             passing_mode: intent.passing_mode,
             leaves: Leaves::Nothing,
             urgent: intent.ends_transaction,
+            releases: intent.releases,
         }
     }
 }
@@ -502,6 +509,7 @@ fn enter(
     client.stranded.set(None);
     client.instead.take();
     client.messages.set(asks.messages);
+    client.releases.set(asks.releases);
     client.asks_insert_id.set(asks_insert_id);
     client.inserts.set(asks.inserts);
     client.finds.set(asks.finds);
@@ -561,16 +569,18 @@ fn ok(client: &Client) {
     let status = client.session.borrow().status();
     client.session.borrow_mut().counts.answer(0);
     let packet = OkPacket { status, ..OkPacket::EMPTY };
+    let sequence = client.login_sequence.take().unwrap_or(1);
     outbox::in_spare(|out| {
-        put_packet_with(out, 1, |out| packet.encode(OK, client.capabilities, out));
+        put_packet_with(out, sequence, |out| packet.encode(OK, client.capabilities, out));
         client.write_last(out);
     });
 }
 
-fn reset(worker: &Rc<Worker>, client: &Rc<Client>) {
-    resets::give_up(worker, client);
+/// Others must not see what was undone when the client hears that it was.
+fn reset(worker: &Rc<Worker>, client: &Rc<Client>, packet: &[u8]) {
+    let waits = resets::give_up(worker, client);
     client.session.borrow_mut().reset();
-    ok(client);
+    if waits { hold(worker, client, packet, None) } else { ok(client) }
 }
 
 impl Client {

@@ -376,7 +376,7 @@ pub(crate) fn finish_probe(
     flight: &Flight,
 ) -> Settled {
     let sets = client.sets.get().unwrap_or_default();
-    link.state.borrow_mut().see_results(sets.results, &mut worker.interned.borrow_mut());
+    link.state.borrow_mut().see_collates(sets.collates, &mut worker.interned.borrow_mut());
     client.session.borrow_mut().see_settings(&link.state.borrow());
     if flight.failed {
         worker.pin(&client, Pin::Set);
@@ -463,12 +463,7 @@ pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight) {
             }
             settle(worker, client, link, None);
         }
-        if link.retires.get() {
-            link.close();
-        } else if link.is_out.take() {
-            admit::give_back(worker, link);
-        }
-        return;
+        return parting::answered(worker, link);
     }
     if let Purpose::Found(client) = flight.purpose {
         return parting::found(worker, link, client, flight);

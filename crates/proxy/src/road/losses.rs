@@ -35,6 +35,10 @@ pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
     }
     for flight in flights {
         match flight.client.clone() {
+            // What was to be undone is gone with the link.
+            Some(client) if matches!(flight.purpose, Purpose::Reset(_)) => {
+                worker.shared.mail(worker.index, Mail::Resume(client.id));
+            }
             Some(client) if !flight.slot => unanswered.push(client),
             Some(client) if route::may_go_elsewhere(worker, link, &flight) => {
                 elsewhere.push(client)

@@ -101,22 +101,39 @@ pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight, ques
     if question != Question::States {
         return;
     }
-    let answers = link.parting.take().unwrap_or_default();
-    let Some(client) = link.holder.borrow().clone() else { return };
-    match learn(&client, link, &answers) {
+    let (answers, holder) = (link.parting.take(), link.holder.borrow().clone());
+    // Without them, its client has left meanwhile.
+    if let (Some(answers), Some(client)) = (answers, holder) {
+        hear(worker, &client, link, &answers);
+    }
+    answered(worker, link);
+}
+
+/// The client's link has answered.
+fn hear(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, answers: &Answers) {
+    match learn(client, link, answers) {
         Learnt::All => {}
         // Who asks for them is refused. To keep the link would have others wait for a client that may never ask.
         Learnt::Nothing => client.session.borrow_mut().lose_mark(),
-        Learnt::TooMuch => worker.pin(&client, Pin::Diagnostics),
+        Learnt::TooMuch => worker.pin(client, Pin::Diagnostics),
     }
     // A client that was asked for its own sake may keep the link for another reason.
     if client.session.borrow().can_do_without() {
-        admit::yield_link(&client, link);
+        admit::yield_link(client, link);
         link.release();
-        admit::give_back(worker, link);
+        link.is_out.set(true);
     }
     if client.turn.get() == Turn::Preparation {
         worker.shared.mail(worker.index, Mail::Resume(client.id));
+    }
+}
+
+/// A link has answered what it was asked: if nobody has it, it goes back, or closes where that is due.
+pub(crate) fn answered(worker: &Rc<Worker>, link: &Rc<Link>) {
+    if link.retires.get() {
+        link.close();
+    } else if link.is_out.take() {
+        admit::give_back(worker, link);
     }
 }
 

@@ -74,8 +74,9 @@ fn find_messages(client: &Client, past: Past) -> bool {
     match (past.messages, session.diagnostics()) {
         (Messages::Shown, Diagnostics::Kept) => {
             let rows = past.shows.zip(session.kept()).and_then(|((shows, format), kept)| {
-                let charset = session.settings.as_ref()?.get(CHARSET)?;
-                kept.rows(shows, format, charset)
+                // Unknown to who has run nothing yet: then its messages are Flifo's own.
+                let charset = session.settings.as_ref().and_then(|it| it.get(CHARSET));
+                kept.rows(shows, format, charset.unwrap_or_default())
             });
             *client.shown.borrow_mut() = rows.map(Rc::from);
             client.shown.borrow().is_some()

@@ -16,6 +16,7 @@ use wire::frame::{HEADER, put_packet_with};
 use wire::response::{ErrPacket, Status};
 use wire::statement;
 
+use crate::fault::{Fault, Kind};
 use crate::links::{Flight, Link, Purpose};
 use crate::road::admit;
 use crate::road::ahead::{self, Why};
@@ -83,6 +84,19 @@ pub(crate) fn put_counts(client: &Client, asked: Asked) -> bool {
     let (schema, settings) = (of.schema.clone(), Rc::clone(&of.settings));
     *client.instead.borrow_mut() = Some(Rc::new(Source { schema, text, settings }));
     true
+}
+
+/// What the server says of a statement that was never prepared.
+pub(crate) fn unknown(worker: &Worker, client: &Client, command: Command, id: u32) -> Fault {
+    let server = &worker.at(client.server.get()).server;
+    let is_mysql = server.facts.greeting().is_some_and(|greeting| !greeting.is_mariadb());
+    let place = match command {
+        _ if is_mysql => "mysql_stmt_precheck".to_owned(),
+        Command::StmtBulkExecute => format!("mysqld_{}", Command::StmtExecute.name()),
+        command => format!("mysqld_{}", command.name()),
+    };
+    let message = format!("Unknown prepared statement handler ({id}) given to {place}");
+    Fault::new(Kind::UnknownStatement, message)
 }
 
 /// Learns from the answer to a preparation, and puts the client's id in the server's place.

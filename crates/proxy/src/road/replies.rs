@@ -27,7 +27,7 @@ use crate::road::fixups;
 use crate::road::parting;
 use crate::road::prepared;
 use crate::road::rewrite::{self, Listens};
-use crate::worker::Worker;
+use crate::worker::{Mail, Worker};
 
 /// A reply that has ended, whose last bytes are still to be written to its client.
 pub(crate) struct Settled {
@@ -389,6 +389,11 @@ fn finish(
         }
         return None;
     };
+    if let Purpose::Reset(step) = flight.purpose {
+        resets::finish(worker, link, step, flight.failed);
+        worker.shared.mail(worker.index, Mail::Resume(client.id));
+        return None;
+    }
     if let Purpose::Probe(_) = flight.purpose {
         return Some(fixups::finish_probe(worker, link, client, &flight));
     }
@@ -428,16 +433,21 @@ fn finish(
                 session.variables.set(assigns, link.state.borrow().settings());
             }
             session.see_messages(flight.warnings, flight.failed, flight.messages);
-            if flight.messages == Messages::Go && session.diagnostics() == Diagnostics::None {
-                session.counts.see_clean(link.id);
+            match session.diagnostics() {
+                Diagnostics::None if flight.messages == Messages::Go => {
+                    session.counts.see_clean(link.id)
+                }
+                Diagnostics::OnLink => session.counts.see_messages(link.id),
+                _ => {}
             }
         }
         if fixups::waits_for_probe(link, &client, flight.slot) {
             return Some(Settled { client, tail, then: Then::More });
         }
         admit::over(worker, &client, link, flight.slot);
-        // No login, or an answer before the command had come: what follows cannot be understood.
-        let close = flight.failed && (is_login || was_uploading);
+        // No login, or an answer before the command had come: what follows cannot be understood. Or the server ends
+        // the connection, and what came next would meet its end.
+        let close = if flight.failed { is_login || was_uploading } else { client.releases.get() };
         return Some(Settled { client, tail, then: if close { Then::Close } else { Then::Turn } });
     }
     let is_done = fixups::is_done(worker, link, &flight);

@@ -5,9 +5,10 @@ use std::rc::Rc;
 
 use engine::calls::{self, Place};
 use engine::counts::Asked;
+use engine::intent::Intent;
 use engine::kept::Kept;
 use engine::kill::replace_connection_id;
-use engine::session::Diagnostics;
+use engine::session::{Diagnostics, Messages};
 use engine::statements::Source;
 use wire::command::{Command, query_text_at};
 use wire::frame::{HEADER, put_packet};
@@ -82,4 +83,14 @@ pub(crate) fn without_schema(source: &Source) -> Option<Vec<u8>> {
         let null = || "CAST(NULL AS CHAR(64) CHARACTER SET utf8mb3)".to_owned();
         (is_open && asks && place != Place::Within).then(null)
     })
+}
+
+/// The same for a `GET DIAGNOSTICS` that was prepared with this text: a query, which is answered alike.
+pub(crate) fn diagnoses(client: &Client, intent: Intent, text: &[u8]) -> Option<Vec<u8>> {
+    if intent.messages != Messages::Diagnosed {
+        return None;
+    }
+    let mut query = Vec::new();
+    put_packet(&mut query, 0, &[&[Command::Query as u8], text].concat());
+    with_diagnostics(client, 1, &query)
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use engine::kill::Scope;
 
 use crate::fault::{Fault, Kind};
+use crate::links::Purpose;
 use crate::road::admit;
 use crate::road::client::{Client, Turn};
 use crate::road::kill;
@@ -102,10 +103,10 @@ pub(super) fn expire_links(worker: &Rc<Worker>) {
     }
     // A statement whose client is gone was killed; a server that does not even end it then loses the link.
     for link in worker.links.borrow().values() {
-        let orphaned =
-            link.flights.borrow().front().is_some_and(|flight| {
-                flight.client.is_none() && now - flight.since >= kill::PATIENCE
-            });
+        let orphaned = link.flights.borrow().front().is_some_and(|flight| {
+            let is_unheard = flight.client.is_none() || matches!(flight.purpose, Purpose::Reset(_));
+            is_unheard && now - flight.since >= kill::PATIENCE
+        });
         if orphaned {
             link.close();
         }

@@ -28,6 +28,7 @@ mod placement;
 mod road;
 mod shared;
 mod shared_blind_spots;
+mod shared_ends;
 mod shared_gaps;
 mod shared_hostile;
 mod shared_load;

@@ -1,0 +1,170 @@
+//! The collations that the character sets of clients and of results have, and that no variable shows.
+//!
+//! Definitions of columns name that of results; what clients send as parameters is compared by that of theirs. They
+//! are followed by what statements do, and told by `SET NAMES … COLLATE`. Invariant: those that are not their character
+//! set's own came with the same names, so that one statement tells both.
+
+use super::{CLIENT, RESULTS, Settings};
+
+/// What a statement does to the collation of a character set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Becomes {
+    #[default]
+    Unchanged,
+    /// It is the character set's own.
+    Own,
+    /// It is the connection's, which came with it.
+    AsConnection,
+}
+
+/// What a statement does to both of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Collates {
+    pub client: Becomes,
+    pub results: Becomes,
+}
+
+impl Collates {
+    pub const fn both(becomes: Becomes) -> Self {
+        Self { client: becomes, results: becomes }
+    }
+
+    /// Whether one of them becomes what the connection's is.
+    pub fn follow_connection(self) -> bool {
+        [self.client, self.results].contains(&Becomes::AsConnection)
+    }
+}
+
+/// Both of them; empty: the character set's own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Collations {
+    client: Box<[u8]>,
+    results: Box<[u8]>,
+}
+
+impl Collations {
+    /// A session begins with one collation for everything.
+    pub(super) fn at_first(connection: &[u8]) -> Self {
+        Self { client: connection.into(), results: connection.into() }
+    }
+
+    /// That of the character set which this variable shows.
+    fn of(&self, at: usize) -> &[u8] {
+        if at == CLIENT { &self.client } else { &self.results }
+    }
+}
+
+impl Settings {
+    /// The settings after a statement has set character sets. `None`: nothing has changed.
+    pub fn after_collates(&self, collates: Collates) -> Option<Self> {
+        let becomes = |becomes, old: &[u8]| match becomes {
+            Becomes::Unchanged => old.into(),
+            Becomes::Own => Box::default(),
+            Becomes::AsConnection => self.get("collation_connection").unwrap_or_default().into(),
+        };
+        let collations = Collations {
+            client: becomes(collates.client, &self.collations.client),
+            results: becomes(collates.results, &self.collations.results),
+        };
+        (self.collations != collations).then(|| Self { collations, ..self.clone() })
+    }
+
+    /// The settings of a session that was told `other` by a fix-up, as far as no variable shows them.
+    pub fn after_fix_up(&self, other: &Self) -> Option<Self> {
+        let collations = other.collations.clone();
+        (self.collations != collations).then(|| Self { collations, ..self.clone() })
+    }
+
+    /// What gives a session with `other` settings character sets with other collations than their own.
+    pub(super) fn names(&self, other: &Self) -> Option<String> {
+        let (set, collation) = [RESULTS, CLIENT].into_iter().find_map(|at| {
+            let set = self.set(at).filter(|set| !set.is_empty())?;
+            let collation = self.collations.of(at);
+            let is_so = other.set(at) == Some(set) && other.collations.of(at) == collation;
+            (!is_so && !collation.is_empty()).then_some((set, collation))
+        })?;
+        let plain = |value| String::from_utf8_lossy(value).into_owned();
+        Some(format!("NAMES '{}' COLLATE '{}'", plain(set), plain(collation)))
+    }
+
+    /// Whether the character set that this variable shows must be set by itself, which gives it its own collation.
+    pub(super) fn tells_set(&self, at: usize, other: &Self, behind_names: bool) -> bool {
+        let (own, there) = (self.collations.of(at), other.collations.of(at));
+        match behind_names {
+            true => own.is_empty(),
+            false => self.set(at) != other.set(at) || own != there,
+        }
+    }
+
+    fn set(&self, at: usize) -> Option<&[u8]> {
+        self.values.get(at)?.as_ref().map(|value| &*value.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fresh() -> Settings {
+        let rows = [
+            ("character_set_client", "utf8mb4"),
+            ("character_set_results", "utf8mb4"),
+            ("collation_connection", "a_ci"),
+        ];
+        Settings::from_rows(rows.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())))
+    }
+
+    fn after(settings: &Settings, name: &str, value: &str) -> Settings {
+        settings.after(name.as_bytes(), value.as_bytes()).unwrap().expect("a change")
+    }
+
+    const NAMES: Collates = Collates::both(Becomes::AsConnection);
+
+    #[test]
+    fn what_no_variable_shows_is_told_as_well() {
+        let fresh = fresh();
+        assert_eq!(fresh.after_collates(NAMES), None);
+        let reported = after(&fresh, "collation_connection", "b_ci");
+        assert_eq!(reported.fix_up(&fresh), "SET collation_connection='b_ci'");
+        let named = reported.after_collates(NAMES).unwrap();
+        let text = "SET NAMES 'utf8mb4' COLLATE 'b_ci',collation_connection='b_ci'";
+        assert_eq!(named.fix_up(&fresh), text);
+        assert_eq!(named.fix_up(&reported), text);
+        assert_eq!(reported.after_fix_up(&named), Some(named.clone()));
+        assert_eq!(named.after_collates(Collates::default()), None);
+    }
+
+    #[test]
+    fn one_of_them_may_be_its_character_sets_own() {
+        let fresh = fresh();
+        let named = after(&fresh, "collation_connection", "b_ci").after_collates(NAMES).unwrap();
+        let own = |client, results| named.after_collates(Collates { client, results }).unwrap();
+        let results = own(Becomes::Unchanged, Becomes::Own);
+        assert_eq!(results.fix_up(&named), "SET character_set_results='utf8mb4'");
+        let client = own(Becomes::Own, Becomes::Unchanged);
+        assert_eq!(client.fix_up(&named), "SET character_set_client='utf8mb4'");
+        // The other one is still that of the names.
+        let names = "SET NAMES 'utf8mb4' COLLATE 'b_ci'";
+        let rest = "collation_connection='b_ci'";
+        let text = format!("{names},character_set_results='utf8mb4',{rest}");
+        assert_eq!(results.fix_up(&fresh), text);
+        assert_eq!(results.fix_up(&client), text);
+        let text = format!("{names},character_set_client='utf8mb4',{rest}");
+        assert_eq!(client.fix_up(&fresh), text);
+        let both = own(Becomes::Own, Becomes::Own);
+        let text = "SET character_set_client='utf8mb4',character_set_results='utf8mb4'";
+        assert_eq!(both.fix_up(&named), text);
+    }
+
+    #[test]
+    fn results_that_are_not_converted_have_no_collation() {
+        let fresh = fresh();
+        let named = after(&fresh, "collation_connection", "b_ci").after_collates(NAMES).unwrap();
+        let none = after(&named, "character_set_results", "");
+        let own = Collates { client: Becomes::Unchanged, results: Becomes::Own };
+        let none = none.after_collates(own).unwrap();
+        let text = "SET NAMES 'utf8mb4' COLLATE 'b_ci',character_set_results=NULL,\
+                    collation_connection='b_ci'";
+        assert_eq!(none.fix_up(&fresh), text);
+    }
+}

@@ -1,0 +1,96 @@
+//! Clients that go, or begin anew, while their link still has something of theirs: nothing of it is lost for others,
+//! nothing is left, and the link with it neither.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+
+use testkit::fake_client::FakeClient;
+use testkit::reply::{Flag, Reply, honest};
+use testkit::scene::{Scene, row, wait_for};
+
+use crate::shared::{Shared, USER, ok, server};
+
+/// One link, for which whoever waits is not refused within a test.
+const ONE_LINK: &str = "limit = 1\nlinks_max = 1\n[limits]\nwait = \"10s\"\n";
+
+#[test]
+fn a_client_that_leaves_while_its_link_is_asked_for_messages_leaves_it_to_others() {
+    let scene = Scene::pooled(ONE_LINK);
+    let flag: Flag = Arc::new(AtomicBool::new(false));
+    let raised = Arc::clone(&flag);
+    scene.server.answer(move |command| match &command[1..] {
+        b"SELECT absent" => Reply::Err(1054, "Unknown column"),
+        text if text.starts_with(b"SELECT FOUND_ROWS()") => Reply::row("0").when(&flag),
+        _ => honest(command),
+    });
+    let mut one = scene.client();
+    assert_eq!(one.query("SELECT absent").unwrap_err().code(), 1054);
+    // Who waits has the link asked what it knows of its client.
+    let mut other = scene.client();
+    let waits = thread::spawn(move || other.query("SELECT other"));
+    wait_for("the question", || scene.server.received(b"FOUND_ROWS()") > 0);
+    let open = scene.flifo.descriptors();
+    drop(one);
+    wait_for("its end", || scene.flifo.descriptors() < open);
+    raised.store(true, Relaxed);
+    assert_eq!(waits.join().unwrap(), row("other"));
+    scene.server.answer(honest);
+    assert_eq!(scene.server.received(b"KILL"), 0, "nothing of its own ran");
+    scene.end();
+}
+
+/// A reset is answered when others can see that it was made.
+#[test]
+fn who_begins_anew_is_told_when_all_is_undone() {
+    let shared = Shared::start("ends_anew");
+    let mut direct = shared.direct();
+    ok(&mut direct, "CREATE TABLE t (a INT)");
+    let open = "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_rows_modified > 0";
+    for (texts, look, want) in [
+        // Some tenths of a second to undo.
+        (&["BEGIN", "INSERT INTO ends_anew.t SELECT seq FROM seq_1_to_100000"][..], open, "0"),
+        // A link that cannot be used again is reset all the same.
+        (&["DO GET_LOCK('ends', 1)", "SET ROLE NONE"], "SELECT IS_FREE_LOCK('ends')", "1"),
+    ] {
+        for turn in 0..3 {
+            let port = shared.flifo.port();
+            let mut client = FakeClient::login(port, USER, server().password()).expect("a login");
+            texts.iter().for_each(|text| drop(client.query(text).expect("runs")));
+            client.command(&[0x1f]).expect("a reset");
+            assert_eq!(ok(&mut direct, look), want, "{texts:?}, turn {turn}");
+            assert_eq!(client.query("SELECT @@in_transaction"), row("0"));
+        }
+    }
+}
+
+/// The server does not wait for the client's next word, so neither may Flifo.
+#[test]
+fn a_client_that_ends_its_connection_with_its_transaction_is_closed() {
+    let scene = Scene::pooled(ONE_LINK);
+    for text in ["COMMIT RELEASE", "rollback /* a */ and no chain release"] {
+        let mut client = scene.client();
+        client.query("SELECT 1").unwrap();
+        client.query(text).unwrap();
+        assert!(client.is_closed(), "{text}");
+    }
+    for text in ["COMMIT NO RELEASE", "COMMIT RELEASE; SELECT 1"] {
+        let mut client = scene.client();
+        client.query(text).unwrap();
+        assert_eq!(client.query("SELECT 2"), row("2"), "{text}");
+    }
+    scene.end();
+}
+
+#[test]
+fn what_follows_a_transaction_by_a_variable_is_the_servers_affair() {
+    let shared = Shared::start("ends_completion");
+    let mut client = shared.client();
+    ok(&mut client, "SET completion_type = CHAIN");
+    ok(&mut client, "BEGIN");
+    ok(&mut client, "COMMIT");
+    assert_eq!(ok(&mut client, "SELECT @@in_transaction"), "1");
+    drop(client);
+    assert!(shared.is_free());
+}
