@@ -27,6 +27,9 @@ pub(crate) struct Extent {
     /// A series of programs begins with each of these seeds.
     #[arg(long, value_delimiter = ',', default_value = "1")]
     seeds: Vec<u64>,
+    /// Programs of each series that have run before: a long run goes on where it ended.
+    #[arg(long, default_value_t = 0)]
+    skip: u64,
     /// Links that the clients share: every program runs with each of these numbers.
     #[arg(long, value_delimiter = ',', default_value = "1,2,3")]
     links: Vec<u32>,
@@ -108,7 +111,7 @@ fn series<B: Between + Send>(
     let links = if extent.direct { vec![0] } else { extent.links.clone() };
     for seed in &extent.seeds {
         let campaign = Campaign {
-            seed: seed.wrapping_mul(SERIES),
+            seed: seed.wrapping_mul(SERIES).wrapping_add(extent.skip),
             statements: extent.statements,
             links: links.clone(),
             shape: Shape {

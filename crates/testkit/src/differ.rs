@@ -5,12 +5,13 @@
 //! `kinds`. [`peer`] is one client, [`run`] has several of them take their turns, [`compare`] judges, [`shrink`] finds
 //! the shortest program that still differs, [`site`] owns servers and accounts, [`campaign`] does all of it for many
 //! seeds. Invariants: clients of one program have schemas, locks and names of their own, so that what one is answered
-//! depends on no other; whatever is masked is masked in [`peer`], and listed there.
+//! depends on no other; whatever is masked is listed in [`peer`].
 
 pub mod campaign;
 pub mod compare;
 pub mod generate;
 mod kinds;
+mod masks;
 pub mod peer;
 pub mod program;
 mod reading;

@@ -80,7 +80,7 @@ impl Between for ThroughFlifo {
         // The one before is gone before the next one logs in.
         self.running = None;
         let flifo = self.running.insert(server.flifo(&self.program, links));
-        Server::door_of(flifo)
+        server.door_of(flifo)
     }
 }
 

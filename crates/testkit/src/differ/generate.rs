@@ -62,6 +62,7 @@ pub fn generate(seed: u64, shape: Shape) -> Program {
         pace: if random.once_in(3) { Pace::Rush } else { Pace::Turns },
         alone: random.once_in(12),
         all: shape.all,
+        brand: shape.brand,
     };
     let clients: Vec<_> = (0..shape.clients).map(|number| plan(&mut random, number)).collect();
     let users: Vec<usize> = clients.iter().map(|plan| plan.user).collect();
@@ -119,6 +120,7 @@ struct Style {
     /// The first client takes locks of the whole server; the others merely read.
     alone: bool,
     all: bool,
+    brand: Brand,
 }
 
 /// Makes up what one client does.
@@ -144,6 +146,8 @@ impl Writer {
             When::Always => true,
             When::Alone => style.alone,
             When::InTurns => style.pace == Pace::Turns,
+            When::OnMySql => style.brand == Brand::MySql,
+            When::AloneOnMySql => style.alone && style.brand == Brand::MySql,
         };
         let topics: Vec<_> = TOPICS.iter().copied().flatten().filter(fits).collect();
         let is_mate = |other: &usize| *other != number && users[*other] == users[number];
@@ -309,7 +313,7 @@ mod tests {
     #[test]
     fn every_action_of_every_kind_can_be_read() {
         let mut random = Random::new(1);
-        let style = Style { pace: Pace::Turns, alone: true, all: true };
+        let style = Style { pace: Pace::Turns, alone: true, all: true, brand: Brand::MySql };
         let mut writer = Writer::new(0, style, &[0, 0]);
         for kind in TOPICS.iter().copied().flatten().flat_map(|topic| topic.kinds) {
             for step in kind.split(" ;; ") {

@@ -14,6 +14,7 @@
 //! on other clients; a kind of a topic that is not `alone` never waits for another client.
 
 mod commands;
+mod mysql;
 mod reads;
 mod routines;
 mod state;
@@ -36,6 +37,8 @@ pub(super) enum When {
     Alone,
     /// Only those whose clients take turns: it names other clients.
     InTurns,
+    OnMySql,
+    AloneOnMySql,
 }
 
 pub(super) const TOPICS: &[&[Topic]] = &[
@@ -45,6 +48,7 @@ pub(super) const TOPICS: &[&[Topic]] = &[
     transactions::TOPICS,
     reads::TOPICS,
     commands::TOPICS,
+    mysql::TOPICS,
 ];
 
 /// Words of kinds that Flifo is known to answer otherwise, and why. Whoever changes that takes them off.
@@ -61,6 +65,7 @@ pub(super) const UNSETTLED: &[(&str, &str)] = &[
     ("character_set_database", "see above"),
     ("collation%", "see above"),
     ("LIKE 'character_set_%'", "see above"),
+    ("RESIGNAL", "outside of a handler: refused if the messages before it are kept by Flifo"),
     ("SET CHARSET", "takes the collation of the schema: see above"),
     ("SET CHARACTER SET", "see above"),
 ];

@@ -1,15 +1,16 @@
 //! One client of a program: does one step after the other, and says what it was answered.
 //!
-//! Invariant: all that may differ between two equal servers is masked here, and nowhere else. These are the masks:
+//! Invariant: all that may differ between two equal servers is masked here and in `masks`, and nowhere else. These are the masks:
 //!
 //! 1. The greeting, and of a login or change of user every packet but the last, whose sequence id depends on how the
 //!    password was asked for.
-//! 2. The id of a prepared statement in the answer to its preparation, and in errors 1243 and 1421.
+//! 2. The id of a prepared statement in the answer to its preparation, and in errors 1243 and 1421, also where they are
+//!    shown as messages.
 //! 3. Connection ids in errors 1094 and 1095, which repeat what a `KILL` has named, and in error 1064 where it repeats
 //!    a `KILL`.
-//! 4. Status flags of the EOF packet behind definitions of columns or parameters, unless they say that rows are in a
-//!    cursor. Flifo's links do without that packet, so it is written before anybody knows what the statement will do
-//!    to the flags. Clients read them behind the rows.
+//! 4. Status flags and the count of warnings of the EOF packet behind definitions of columns or parameters, unless the
+//!    flags say that rows are in a cursor. Flifo's links do without that packet, so it is written before anybody knows
+//!    what the statement will do. Clients read them behind the rows.
 //! 5. The flag 0x4000 (state has changed) for a client that has not asked to be told of changes: it says nothing
 //!    without them, and MariaDB sets it now and then, a statement late.
 //! 6. The flag 0x0400 (other columns than when the statement was prepared): Flifo prepares statements anew, on other
@@ -22,14 +23,15 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use wire::Capabilities;
-use wire::auth::{Nonce, Plugin, Secret};
+use wire::auth::{Nonce, Plugin, Secret, caching_sha2, rsa};
 use wire::bytes::Write;
 use wire::command::Command;
 use wire::handshake::{AuthPacket, Greeting, Login};
 use wire::response::{ERR, ErrPacket, OK};
 use wire::statement;
 
-use super::program::{Abilities, Action, How, Plan, Slot, Value, find_all, replace};
+use super::masks;
+use super::program::{Abilities, Action, How, Plan, Slot, Value, replace};
 use super::reading::{Packets, Shape};
 
 pub use super::reading::Packet;
@@ -51,6 +53,8 @@ pub enum Outcome {
 pub struct Door {
     pub port: u16,
     pub password: String,
+    /// How the password is proved, unless another way is asked for.
+    pub plugin: Plugin,
 }
 
 /// One client.
@@ -71,7 +75,7 @@ struct Connection {
 }
 
 /// A statement that was answered by nobody for so long never will be.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The name of a user of programs.
 pub fn user(number: usize) -> String {
@@ -157,9 +161,9 @@ impl Peer {
             packet_max: 1 << 24,
             collation: 45,
             user: user(self.plan.user).into_bytes(),
-            response: prove(&greeting.nonce, &self.door.password)?,
+            response: prove(&self.door.plugin, &greeting.nonce, &self.door.password)?,
             schema,
-            plugin: Some(PLUGIN.to_vec()),
+            plugin: Some(self.door.plugin.name().to_vec()),
             attributes: Vec::new(),
             zstd_level: None,
         };
@@ -194,10 +198,19 @@ impl Connection {
             let Some(mut packet) = seen.pop() else { continue };
             let sequence = packet.sequence.wrapping_add(1);
             match AuthPacket::decode(&payload).map_err(io::Error::other)? {
-                AuthPacket::Switch { data, .. } => {
+                AuthPacket::Switch { plugin, data } => {
                     self.nonce = data.strip_suffix(&[0]).unwrap_or(data).to_vec();
-                    let proof = prove(&self.nonce, &door.password)?;
+                    let plugin = Plugin::from_name(plugin);
+                    let proof = prove(&plugin, &self.nonce, &door.password)?;
                     self.packets.send(sequence, &proof)?;
+                }
+                AuthPacket::More(&[caching_sha2::FULL]) => {
+                    self.packets.send(sequence, &[caching_sha2::REQUEST_PUBLIC_KEY])?;
+                }
+                AuthPacket::More(pem) if pem.starts_with(b"-----BEGIN") => {
+                    let nonce = nonce(&Plugin::CachingSha2, &self.nonce)?;
+                    let sealed = rsa::encrypt(pem, door.password.as_bytes(), &nonce);
+                    self.packets.send(sequence, &sealed.map_err(io::Error::other)?)?;
                 }
                 AuthPacket::More(_) => {}
                 AuthPacket::Ok | AuthPacket::Err => {
@@ -236,7 +249,7 @@ impl Connection {
         if *action == Action::Reset {
             self.statements.clear();
         }
-        packets.iter_mut().for_each(|packet| mask_error(&mut packet.payload));
+        packets.iter_mut().for_each(|packet| masks::mask(&mut packet.payload));
         Ok(())
     }
 
@@ -247,7 +260,7 @@ impl Connection {
         number: usize,
         in_schema: bool,
     ) -> io::Result<Vec<u8>> {
-        let response = prove(&self.nonce, &door.password)?;
+        let response = prove(&door.plugin, &self.nonce, &door.password)?;
         let mut payload = vec![Command::ChangeUser as u8];
         payload.put_nul_bytes(user(number).as_bytes());
         payload.push(response.len() as u8);
@@ -255,7 +268,7 @@ impl Connection {
         let schema = if in_schema { schema(own.number) } else { String::new() };
         payload.put_nul_bytes(schema.as_bytes());
         payload.put_u16(45);
-        payload.put_nul_bytes(PLUGIN);
+        payload.put_nul_bytes(door.plugin.name());
         Ok(payload)
     }
 
@@ -311,8 +324,6 @@ impl Connection {
     }
 }
 
-const PLUGIN: &[u8] = b"mysql_native_password";
-
 fn capabilities(plan: Plan, offered: Capabilities) -> Capabilities {
     let able = plan.abilities;
     let mut wanted = Capabilities::LONG_FLAG
@@ -343,10 +354,13 @@ fn capabilities(plan: Plan, offered: Capabilities) -> Capabilities {
     wanted & offered
 }
 
-fn prove(nonce: &[u8], password: &str) -> io::Result<Vec<u8>> {
-    let plugin = Plugin::NativePassword;
-    let nonce = Nonce::from_server(&plugin, nonce).map_err(io::Error::other)?;
+fn prove(plugin: &Plugin, data: &[u8], password: &str) -> io::Result<Vec<u8>> {
+    let nonce = nonce(plugin, data)?;
     Ok(plugin.respond(&Secret::from(password), &nonce).unwrap_or_default())
+}
+
+fn nonce(plugin: &Plugin, data: &[u8]) -> io::Result<Nonce> {
+    Nonce::from_server(plugin, data).map_err(io::Error::other)
 }
 
 /// The text with connection ids put in.
@@ -420,61 +434,8 @@ fn bulk(id: u32, rows: &[Vec<Value>]) -> Vec<u8> {
     out
 }
 
-/// Masks the ids that an error repeats.
-fn mask_error(payload: &mut Vec<u8>) {
-    if payload.first() != Some(&ERR) {
-        return;
-    }
-    let Ok(error) = ErrPacket::decode(payload) else { return };
-    const SYNTAX: u16 = 1064;
-    const UNKNOWN_STATEMENT: u16 = 1243;
-    const UNKNOWN_THREAD: u16 = 1094;
-    const NOT_OWNER: u16 = 1095;
-    const NO_CURSOR: u16 = 1421;
-    let names_ids = match error.code {
-        UNKNOWN_STATEMENT | NO_CURSOR | UNKNOWN_THREAD | NOT_OWNER => true,
-        SYNTAX => !find_all(&error.message.to_ascii_uppercase(), b"KILL").is_empty(),
-        _ => false,
-    };
-    if !names_ids {
-        return;
-    }
-    let mut message = Vec::new();
-    for byte in error.message {
-        match byte {
-            byte if !byte.is_ascii_digit() => message.push(*byte),
-            _ if message.last() != Some(&b'#') => message.push(b'#'),
-            _ => {}
-        }
-    }
-    let masked = ErrPacket { message: &message, ..error };
-    let mut out = Vec::new();
-    masked.encode(&mut out);
-    *payload = out;
-}
-
 /// Whether this says that its connection was killed.
 fn is_killed(payload: &[u8]) -> bool {
     const KILLED: u16 = 1927;
     ErrPacket::decode(payload).is_ok_and(|error| error.code == KILLED)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_ids_are_masked_and_only_in_errors_about_ids() {
-        let masked = |code: u16, message: &str| {
-            let mut out = Vec::new();
-            ErrPacket { code, sqlstate: *b"HY000", message: message.as_bytes() }.encode(&mut out);
-            mask_error(&mut out);
-            String::from_utf8_lossy(&out[9..]).into_owned()
-        };
-        assert_eq!(masked(1094, "Unknown thread id: 123"), "Unknown thread id: #");
-        assert_eq!(masked(1243, "handler (7) given"), "handler (#) given");
-        assert_eq!(masked(1146, "Table 'd1.t2'"), "Table 'd1.t2'");
-        assert_eq!(masked(1064, "near 'QUERY 12' in 'kill 12'"), "near 'QUERY #' in 'kill #'");
-        assert_eq!(masked(1064, "near '12'"), "near '12'");
-    }
 }

@@ -200,10 +200,10 @@ impl Packets {
 /// A prepared statement has other columns than before.
 const METADATA_CHANGED: u16 = 0x0400;
 
-/// Takes the flags off the EOF packet behind definitions, which was read last.
+/// Takes flags and warnings off the EOF packet behind definitions, which was read last.
 fn forget_flags(packets: &mut [Packet]) {
     if let Some(eof) = packets.last_mut() {
-        eof.payload.truncate(3);
+        eof.payload.truncate(1);
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Does not judge. A client's link may be another's for now, so a step's reply is waited for only so long before the
 //! next client has its turn. Invariants: a client's steps happen in their order; a step that names another client
-//! happens after all earlier steps of that client, and before all later ones; a client leaves after its last step.
+//! happens after all earlier steps of that client, and before all later ones; a client leaves after its last step; once
+//! somebody has not been answered at all, nobody takes another step: what came of it is known, and takes long enough.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -73,6 +74,8 @@ struct Turns<'a> {
     busy: Vec<bool>,
     /// Before this step, all have been given.
     from: usize,
+    /// A step was not answered.
+    is_stuck: bool,
 }
 
 impl<'a> Turns<'a> {
@@ -97,6 +100,7 @@ impl<'a> Turns<'a> {
             touched: all,
             busy: vec![false; clients],
             from: 0,
+            is_stuck: false,
         }
     }
 
@@ -121,6 +125,9 @@ impl<'a> Turns<'a> {
 
     /// The first step that may be taken now.
     fn next(&mut self) -> Option<usize> {
+        if self.is_stuck {
+            return None;
+        }
         while self.trace.get(self.from).is_some_and(Option::is_some) {
             self.from += 1;
         }
@@ -170,6 +177,7 @@ impl<'a> Turns<'a> {
     }
 
     fn learn(&mut self, done: Done) {
+        self.is_stuck |= matches!(done.outcome, Outcome::Stuck(_));
         self.ids[done.client] = done.id;
         for client in &self.touched[done.step] {
             self.busy[*client] = false;

@@ -105,7 +105,20 @@ impl Server {
             Kind::MariaDb(server) => server.port(),
             Kind::MySql(server) => server.port(),
         };
-        Door { port, password: PASSWORD.to_owned() }
+        self.door_at(port)
+    }
+
+    /// Where clients log in through a Flifo before this server.
+    pub fn door_of(&self, flifo: &Flifo) -> Door {
+        self.door_at(flifo.port())
+    }
+
+    fn door_at(&self, port: u16) -> Door {
+        let plugin = match self.brand() {
+            Brand::MariaDb => Plugin::NativePassword,
+            Brand::MySql => Plugin::CachingSha2,
+        };
+        Door { port, password: PASSWORD.to_owned(), plugin }
     }
 
     /// Flifo before this server, with so many links.
@@ -117,16 +130,11 @@ impl Server {
             })
             .collect();
         let rest = format!(
-            "workers = 1\n[server]\naddress = \"127.0.0.1:{}\"\nlinks_max = {links}\n\
-             [limits]\nwait = \"60s\"\n{users}",
+            "workers = 1\n[server]\naddress = \"127.0.0.1:{}\"\ntls = \"off\"\n\
+             links_max = {links}\n[limits]\nwait = \"60s\"\n{users}",
             self.door().port
         );
         Flifo::start_program(program, &rest)
-    }
-
-    /// Where clients log in through a Flifo.
-    pub fn door_of(flifo: &Flifo) -> Door {
-        Door { port: flifo.port(), password: PASSWORD.to_owned() }
     }
 
     /// Makes the schemas of so many clients anew, and ends all that was left of programs before.
@@ -147,13 +155,16 @@ impl Server {
     fn create_users(&mut self) {
         let by = match self.brand() {
             Brand::MariaDb => "BY",
-            Brand::MySql => "WITH mysql_native_password BY",
+            Brand::MySql => "WITH caching_sha2_password BY",
         };
         for number in 0..USERS {
             let user = peer::user(number);
             self.sql(&format!("CREATE USER {user}@'%' IDENTIFIED {by} '{PASSWORD}'"));
             self.sql(&format!("GRANT ALL ON `d%`.* TO {user}@'%'"));
             self.sql(&format!("GRANT RELOAD, PROCESS ON *.* TO {user}@'%'"));
+            if self.brand() == Brand::MySql {
+                self.sql(&format!("GRANT BACKUP_ADMIN ON *.* TO {user}@'%'"));
+            }
         }
         self.sql("CREATE ROLE differ");
         self.sql("GRANT SELECT ON mysql.* TO differ");

@@ -64,8 +64,10 @@ impl Program {
 
 /// The build's own folder: kept from run to run, gone with `cargo clean`.
 fn place() -> PathBuf {
-    let test = std::env::current_exe().unwrap_or_default();
-    let target = test.ancestors().nth(3).unwrap_or_else(|| Path::new("target"));
+    let program = std::env::current_exe().unwrap_or_default();
+    // Cargo marks it so.
+    let is_target = |folder: &&Path| folder.join("CACHEDIR.TAG").exists();
+    let target = program.ancestors().find(is_target).unwrap_or_else(|| Path::new("target"));
     target.join("artefacts")
 }
 
