@@ -207,9 +207,14 @@ pub(crate) fn keep_fault(client: &Client, fault: &Fault) {
     session.keep_messages(kept);
 }
 
-/// A client's command goes on that has waited for its link's answers.
+/// A client's command goes on that has waited for its link's answers, as if it came now.
 pub(crate) fn resume(worker: &Rc<Worker>, client: &Rc<Client>) {
     let (mut held, upload) = (client.held.take(), client.upload.take());
+    client.set_turn(Turn::Client);
     commands::handle(worker, client, &mut held, upload);
     worker.buffers.forget(held);
+    if client.turn.get() == Turn::Client {
+        // It has no reply, and what came behind it is still to be read.
+        client.give_turn();
+    }
 }

@@ -65,6 +65,10 @@ pub(super) const UNSETTLED: &[(&str, &str)] = &[
     ("character_set_database", "see above"),
     ("collation%", "see above"),
     ("LIKE 'character_set_%'", "see above"),
+    (
+        "session_track_schema",
+        "without these reports, a reset of the connection forgets the schema of a USE",
+    ),
     ("RESIGNAL", "outside of a handler: refused if the messages before it are kept by Flifo"),
     ("SET CHARSET", "takes the collation of the schema: see above"),
     ("SET CHARACTER SET", "see above"),

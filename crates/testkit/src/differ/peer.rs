@@ -75,7 +75,7 @@ struct Connection {
 }
 
 /// A statement that was answered by nobody for so long never will be.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The name of a user of programs.
 pub fn user(number: usize) -> String {

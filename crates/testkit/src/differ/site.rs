@@ -131,7 +131,7 @@ impl Server {
             .collect();
         let rest = format!(
             "workers = 1\n[server]\naddress = \"127.0.0.1:{}\"\ntls = \"off\"\n\
-             links_max = {links}\n[limits]\nwait = \"60s\"\n{users}",
+             links_max = {links}\n[limits]\nwait = \"120s\"\n{users}",
             self.door().port
         );
         Flifo::start_program(program, &rest)

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
-use testkit::fake_client::FakeClient;
+use testkit::fake_client::{Answer, FakeClient};
 use testkit::reply::{Flag, Reply, honest};
 use testkit::scene::{Scene, row, wait_for};
 
@@ -15,29 +16,57 @@ use crate::shared::{Shared, USER, ok, server};
 /// One link, for which whoever waits is not refused within a test.
 const ONE_LINK: &str = "limit = 1\nlinks_max = 1\n[limits]\nwait = \"10s\"\n";
 
-#[test]
-fn a_client_that_leaves_while_its_link_is_asked_for_messages_leaves_it_to_others() {
-    let scene = Scene::pooled(ONE_LINK);
+/// A server that does not say what messages it has before the flag is raised.
+fn keep_silent(scene: &Scene) -> Flag {
     let flag: Flag = Arc::new(AtomicBool::new(false));
     let raised = Arc::clone(&flag);
     scene.server.answer(move |command| match &command[1..] {
         b"SELECT absent" => Reply::Err(1054, "Unknown column"),
-        text if text.starts_with(b"SELECT FOUND_ROWS()") => Reply::row("0").when(&flag),
+        text if text.starts_with(b"SELECT FOUND_ROWS()") => Reply::row("0").when(&raised),
         _ => honest(command),
     });
-    let mut one = scene.client();
-    assert_eq!(one.query("SELECT absent").unwrap_err().code(), 1054);
-    // Who waits has the link asked what it knows of its client.
+    flag
+}
+
+/// Waits for the only link, which is then asked what it knows of its client.
+fn wait_for_link(scene: &Scene) -> JoinHandle<Answer> {
     let mut other = scene.client();
     let waits = thread::spawn(move || other.query("SELECT other"));
     wait_for("the question", || scene.server.received(b"FOUND_ROWS()") > 0);
+    waits
+}
+
+#[test]
+fn a_client_that_leaves_while_its_link_is_asked_for_messages_leaves_it_to_others() {
+    let scene = Scene::pooled(ONE_LINK);
+    let flag = keep_silent(&scene);
+    let mut one = scene.client();
+    assert_eq!(one.query("SELECT absent").unwrap_err().code(), 1054);
+    let waits = wait_for_link(&scene);
     let open = scene.flifo.descriptors();
     drop(one);
     wait_for("its end", || scene.flifo.descriptors() < open);
-    raised.store(true, Relaxed);
+    flag.store(true, Relaxed);
     assert_eq!(waits.join().unwrap(), row("other"));
     scene.server.answer(honest);
     assert_eq!(scene.server.received(b"KILL"), 0, "nothing of its own ran");
+    scene.end();
+}
+
+/// Such a command waits for the link as well, and nobody answers it.
+#[test]
+fn a_command_without_a_reply_does_not_end_its_clients_turn_while_its_link_is_asked() {
+    let scene = Scene::pooled(ONE_LINK);
+    let flag = keep_silent(&scene);
+    let mut one = scene.client();
+    let id = one.prepare("SELECT closed").unwrap();
+    assert_eq!(one.query("SELECT absent").unwrap_err().code(), 1054);
+    let waits = wait_for_link(&scene);
+    one.send_packet(0, &[&[0x19], &id.to_le_bytes()[..]].concat());
+    thread::sleep(Duration::from_millis(50));
+    flag.store(true, Relaxed);
+    assert_eq!(waits.join().unwrap(), row("other"));
+    assert_eq!(one.query("SELECT more"), row("more"));
     scene.end();
 }
 
@@ -50,7 +79,11 @@ fn who_begins_anew_is_told_when_all_is_undone() {
     let open = "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_rows_modified > 0";
     for (texts, look, want) in [
         // Some tenths of a second to undo.
-        (&["BEGIN", "INSERT INTO ends_anew.t SELECT seq FROM seq_1_to_100000"][..], open, "0"),
+        (
+            &["USE ends_anew", "BEGIN", "INSERT INTO t SELECT seq FROM seq_1_to_100000"][..],
+            open,
+            "0",
+        ),
         // A link that cannot be used again is reset all the same.
         (&["DO GET_LOCK('ends', 1)", "SET ROLE NONE"], "SELECT IS_FREE_LOCK('ends')", "1"),
     ] {
