@@ -10,14 +10,16 @@
 //! server agree without a message if they swing by the clock ([`Rhythm::Clock`]): all move together, so each
 //! measures the server and not its own share of it.
 //!
-//! Invariants: the limit stays within its bounds; it never moves while the line is empty, but for the brake; each
-//! decision is in the trace with its reason.
+//! Invariants: the limit stays within its bounds; it never moves while the line is empty, but for the brake; somebody
+//! who waits is let in even if nothing ever ends, up to the upper bound; each decision is in the trace with its reason.
 
+mod progress;
 mod steer;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use self::progress::Progress;
 pub use self::steer::{Estimate, Why};
 use self::steer::{Point, Steer};
 use crate::slots::micros;
@@ -125,6 +127,7 @@ pub struct Auto {
     /// How long work stays in the server, in microseconds; a long statement counts for more.
     stay: f64,
     brake: Brake,
+    progress: Progress,
     trace: VecDeque<Move>,
 }
 
@@ -211,6 +214,7 @@ impl Auto {
             steer: Steer::new(rhythm),
             stay: 10e3,
             brake: Brake { alarms_since: now, ..Brake::default() },
+            progress: Progress::new(now),
             trace: VecDeque::with_capacity(TRACE),
         };
         auto.swing(now);
@@ -231,10 +235,15 @@ impl Auto {
         self.trace.iter()
     }
 
-    /// Time has passed: the limit from now on.
-    pub fn tick(&mut self, now: Duration, seen: Totals) -> u32 {
+    /// Time has passed: the limit from now on. `line`: how many slots are held, while somebody waits for one.
+    pub fn tick(&mut self, now: Duration, seen: Totals, line: Option<u32>) -> u32 {
         if self.must_brake(now, seen) {
             self.pull(now, seen);
+            return self.limit;
+        }
+        let is_stalled = self.progress.is_stalled(now, seen.completed, line.is_some(), self.stay);
+        if let Some(held) = line.filter(|_| is_stalled) {
+            self.let_one_in(now, held);
             return self.limit;
         }
         match self.rhythm {
@@ -338,6 +347,16 @@ impl Auto {
             Side::Up => high,
             Side::Down => low,
         };
+        self.phase = Phase::Settle { since: now };
+    }
+
+    /// Nothing ends. Once something does, the steering finds out how much of this was of use.
+    fn let_one_in(&mut self, now: Duration, held: u32) {
+        let ceiling = self.bounds.ceiling;
+        self.limit = held.max(self.limit).saturating_add(1).min(ceiling);
+        self.centre = self.centre.max(f64::from(self.limit));
+        self.steer.forget_neighbours();
+        self.note(now, Why::Stalled, 0.0, None);
         self.phase = Phase::Settle { since: now };
     }
 

@@ -18,14 +18,17 @@ proptest! {
     fn the_limit_keeps_to_its_bounds(
         bounds in (0_u32..20, 0_u32..500, 0_u32..500),
         is_shared: bool,
-        ticks in prop::collection::vec((-2000_i64..5000, 0_u64..500, 0_u64..200_000_000, 0_u64..3), 0..400),
+        ticks in prop::collection::vec(
+            (-2000_i64..5000, 0_u64..500, 0_u64..200_000_000, 0_u64..3, prop::option::of(0_u32..2000)),
+            0..400,
+        ),
     ) {
         let (floor, ceiling, start) = bounds;
         let rhythm = if is_shared { Rhythm::Clock } else { Rhythm::Own };
         let mut now = Duration::from_secs(1_000_000);
         let mut auto = Auto::new(Bounds { floor, ceiling, start }, rhythm, now);
         let mut seen = Totals { busy_squared: u64::MAX - 1_000_000, ..Totals::default() };
-        for (passed, completed, took, alarms) in ticks {
+        for (passed, completed, took, alarms, line) in ticks {
             now = match u64::try_from(passed) {
                 Ok(passed) => now + Duration::from_millis(passed),
                 Err(_) => now.saturating_sub(Duration::from_millis(passed.unsigned_abs())),
@@ -34,7 +37,7 @@ proptest! {
                 seen.add(Duration::from_micros(took), at % 8 > 0);
             }
             seen.alarms += alarms;
-            let limit = auto.tick(now, seen);
+            let limit = auto.tick(now, seen, line);
             prop_assert!((1..=ceiling.max(1)).contains(&limit), "{limit}");
             prop_assert!(auto.centre().is_finite() && auto.centre() >= 1.0);
             prop_assert!(auto.trace().count() <= 64);

@@ -389,8 +389,8 @@ pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver
     let mut ticks = tokio::time::interval(TICK);
     let mut count: u32 = 0;
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut beats = tokio::time::interval(steer::BEAT);
-    beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let beat = tokio::time::sleep(steer::BEAT);
+    tokio::pin!(beat);
     let is_steered = worker.shared.servers.iter().any(|server| server.steer.is_some());
     let parks_by_age = worker.plan.server.parking == Parking::Age;
     loop {
@@ -403,12 +403,14 @@ pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver
                 count = count.wrapping_add(1);
                 tick(&worker, count.is_multiple_of(SLOW_TICKS));
             }
-            _ = beats.tick(), if is_steered || parks_by_age => {
+            () = &mut beat, if is_steered || parks_by_age => {
                 crate::clock::tick();
-                steer::beat(&worker);
+                let moves = steer::beat(&worker);
                 if parks_by_age {
                     admit::park_stuck(&worker);
                 }
+                let next = if moves || parks_by_age { steer::BEAT } else { steer::SLOW_BEAT };
+                beat.as_mut().reset(tokio::time::Instant::now() + next);
             }
         }
         if worker.is_stopping() && worker.clients.borrow().is_empty() {

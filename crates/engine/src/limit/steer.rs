@@ -45,6 +45,8 @@ pub enum Why {
     Collapse,
     /// With fewer slots even less got done: the brake was let go.
     BrakeUndone,
+    /// Somebody waits and nothing ends: one more is let in.
+    Stalled,
 }
 
 #[derive(Debug)]

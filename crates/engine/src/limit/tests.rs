@@ -58,7 +58,7 @@ impl Run {
             }
             self.seen.alarms += server.alarms;
             self.now += TICK;
-            self.auto.tick(self.now, self.seen);
+            self.auto.tick(self.now, self.seen, server.is_busy.then_some(self.auto.limit()));
             assert!((1..=self.auto.bounds.ceiling).contains(&self.auto.limit()));
         }
     }
@@ -106,7 +106,7 @@ fn nothing_moves_while_nobody_waits() {
     assert_eq!(run.auto.centre(), 16.0);
     assert!(run.reasons().iter().all(|why| *why == Why::NotSaturated));
     // Nor while nothing happens at all.
-    run.ticks(Server { peak: 0.01, ..BUSY }, seconds(20));
+    run.ticks(Server { peak: 0.01, ..idle }, seconds(20));
     assert_eq!(run.auto.centre(), 16.0);
 }
 
@@ -222,4 +222,62 @@ fn counts_may_wrap() {
     assert_eq!((some.completed, some.followed, some.busy, some.busy_squared), (1, 1, 10, 100));
     seen.add(Duration::MAX, false);
     assert_eq!(seen.since(before).plus(some).completed, 3);
+}
+
+/// Everybody inside sleeps, and others wait.
+fn stall(run: &mut Run, time: Duration, line: impl Fn(u32) -> Option<u32>) {
+    for _ in 0..time.as_millis() / TICK.as_millis() {
+        run.now += TICK;
+        let line = line(run.auto.limit());
+        run.auto.tick(run.now, run.seen, line);
+    }
+}
+
+#[test]
+fn while_nothing_ends_one_more_after_the_other_is_let_in() {
+    for rhythm in [Rhythm::Own, Rhythm::Clock] {
+        let mut run = Run::new(WIDE, rhythm);
+        stall(&mut run, seconds(1), Some);
+        assert!((28..=36).contains(&run.auto.limit()), "{}", run.auto.limit());
+        assert!(run.reasons().contains(&Why::Stalled));
+        stall(&mut run, seconds(60), Some);
+        assert_eq!(run.auto.limit(), WIDE.ceiling);
+    }
+}
+
+#[test]
+fn while_nobody_waits_nothing_stalls() {
+    let mut run = Run::new(WIDE, Rhythm::Own);
+    stall(&mut run, seconds(10), |_| None);
+    assert!(!run.reasons().contains(&Why::Stalled));
+    assert!(run.auto.limit() <= 18, "{}", run.auto.limit());
+}
+
+/// More may be inside than the limit says: who must not wait does not.
+#[test]
+fn who_is_inside_beyond_the_limit_does_not_keep_others_out() {
+    let mut run = Run::new(WIDE, Rhythm::Own);
+    stall(&mut run, Duration::from_millis(100), |_| Some(40));
+    assert_eq!(run.auto.limit(), 41);
+}
+
+#[test]
+fn statements_that_stay_for_long_are_given_time() {
+    let mut run = Run::new(WIDE, Rhythm::Own);
+    let slow = Server { peak: 40.0, ..BUSY };
+    run.ticks(slow, seconds(30));
+    stall(&mut run, Duration::from_millis(600), Some);
+    assert!(!run.reasons().contains(&Why::Stalled), "{:?}", run.reasons());
+    stall(&mut run, seconds(3), Some);
+    assert!(run.reasons().contains(&Why::Stalled));
+}
+
+#[test]
+fn what_was_let_in_in_vain_is_given_back() {
+    let mut run = Run::new(WIDE, Rhythm::Own);
+    run.ticks(BUSY, seconds(20));
+    stall(&mut run, seconds(20), Some);
+    assert!(run.auto.centre() > 200.0);
+    run.ticks(Server { loss: 0.02, ..BUSY }, seconds(20));
+    assert!(run.auto.centre() < 24.0, "{}", run.auto.centre());
 }

@@ -333,7 +333,7 @@ impl Default for Server {
         Self {
             address: None,
             name: "main".to_owned(),
-            limit: Some(64),
+            limit: None,
             rhythm: Rhythm::Own,
             parking: Parking::Locks,
             borrow: None,

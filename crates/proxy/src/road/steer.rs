@@ -10,18 +10,20 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use engine::limit::{Auto, Bounds, Rhythm, Totals};
 
 use crate::road::admit;
-use crate::servers::Local;
+use crate::servers::{Local, Server};
 use crate::worker::{Mail, Worker};
 
 /// What the workers have in common for it.
 #[derive(Debug)]
 pub(crate) struct Steer {
-    seen: Box<[Mutex<Totals>]>,
+    /// What each worker has counted, and whether somebody waits for a slot in it.
+    seen: Box<[Mutex<(Totals, bool)>]>,
     auto: Mutex<Auto>,
 }
 
-/// How often the workers tell, and the limit is looked at.
+/// How often the workers tell, and the limit is looked at; and how often while nothing moves.
 pub(crate) const BEAT: Duration = Duration::from_millis(20);
+pub(crate) const SLOW_BEAT: Duration = Duration::from_millis(200);
 
 /// A server of eight CPUs does most with about so many; with other ones, the limit finds its way from here.
 pub(crate) const START: u32 = 16;
@@ -42,22 +44,34 @@ impl Steer {
     }
 }
 
-/// Tells what this worker has counted; the first worker then sets the limit.
-pub(crate) fn beat(worker: &Rc<Worker>) {
-    worker.servers.iter().for_each(|local| beat_at(worker, local));
+/// Tells what this worker has counted; the first worker then sets the limit. Says whether anything has moved, or waits.
+pub(crate) fn beat(worker: &Rc<Worker>) -> bool {
+    worker.servers.iter().fold(false, |moves, local| beat_at(worker, local) || moves)
 }
 
-fn beat_at(worker: &Rc<Worker>, local: &Local) {
+fn beat_at(worker: &Rc<Worker>, local: &Local) -> bool {
     let server = &local.server;
-    let Some(steer) = &server.steer else { return };
-    *lock(&steer.seen[worker.index]) = local.gate.borrow().totals();
-    if worker.index != 0 {
-        return;
+    let Some(steer) = &server.steer else { return false };
+    let gate = local.gate.borrow();
+    let told = (gate.totals(), gate.wants_slot(crate::clock::now()));
+    drop(gate);
+    let before = std::mem::replace(&mut *lock(&steer.seen[worker.index]), told);
+    if worker.index == 0 {
+        set(worker, server, steer);
     }
-    let seen = steer.seen.iter().map(|seen| *lock(seen)).fold(Totals::default(), Totals::plus);
+    told.1 || before.0 != told.0
+}
+
+fn set(worker: &Rc<Worker>, server: &Server, steer: &Steer) {
+    let (seen, is_waiting) = steer
+        .seen
+        .iter()
+        .map(|seen| *lock(seen))
+        .fold((Totals::default(), false), |all, one| (all.0.plus(one.0), all.1 || one.1));
+    let line = is_waiting.then(|| server.slots.held());
     let mut auto = lock(&steer.auto);
     let before = auto.trace().last().map(|it| it.at);
-    let limit = auto.tick(now(), seen);
+    let limit = auto.tick(now(), seen, line);
     if let Some(step) = auto.trace().last().filter(|it| Some(it.at) != before) {
         tracing::debug!(
             why = ?step.why,

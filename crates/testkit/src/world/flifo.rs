@@ -238,11 +238,15 @@ impl Process {
     /// Sets the limit. The answer is the workers that must look.
     pub(super) fn tick(&mut self, now: f64) -> Vec<usize> {
         let totals = self.totals();
+        let at = self.at(now);
+        let is_waiting = self.gates.iter().any(|gate| gate.wants_slot(at));
+        let line = is_waiting.then(|| self.slots.held());
         let limit = match &mut self.steering {
             Steering::Fixed => return Vec::new(),
             Steering::Auto { auto, skew } => {
                 // A clock may be behind.
-                auto.tick(EPOCH + Duration::from_secs_f64((now + *skew).max(0.0) / 1000.0), totals)
+                let clock = Duration::from_secs_f64((now + *skew).max(0.0) / 1000.0);
+                auto.tick(EPOCH + clock, totals, line)
             }
             Steering::Other { other, before, at } => {
                 let window = totals.since(*before);

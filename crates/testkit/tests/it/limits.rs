@@ -104,6 +104,28 @@ fn a_statement_may_wait_so_long_and_has_not_reached_the_server() {
     scene.end();
 }
 
+/// A limit that finds itself learns from statements that end. Where none does, others are let in all the same.
+#[test]
+fn who_waits_is_let_in_where_nothing_ends() {
+    const LONG: usize = 40;
+    let scene = Scene::pooled("");
+    let flag = answer_long(&scene);
+    let mut long: Vec<_> = (0..LONG).map(|_| scene.client()).collect();
+    for client in &mut long {
+        client.send_packet(0, b"\x03SELECT long");
+    }
+    let mut other = scene.client();
+    assert_eq!(other.query("SELECT on"), row("on"));
+    // Who waits comes in by turns, so all the others came in before.
+    assert_eq!(scene.server.received(b"SELECT long"), LONG);
+    flag.store(true, SeqCst);
+    for client in &mut long {
+        assert_eq!(client.read_answer(), row("long"));
+    }
+    drop((long, other));
+    scene.end_with_links(LONG + 2);
+}
+
 #[test]
 fn a_client_may_be_idle_so_long() {
     for scene in

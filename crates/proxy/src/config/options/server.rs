@@ -70,13 +70,12 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 range: 1..=100_000,
                 place: |plan| &mut plan.server.limit,
             },
-            example: None,
+            example: Some("16"),
             doc: "Statements that the server runs at once; others wait in line. A server does most \
-                  work with a few statements per CPU, and loses much when hundreds compete. The \
-                  default suits a server of 16 to 32 CPUs; on a smaller machine take two to four \
-                  for each CPU. \"auto\" finds the number while statements wait, by trying a few \
-                  more and a few fewer; where several Flifos share a server, see \
-                  `server.rhythm`.",
+                  work with a few statements per CPU, and loses much when hundreds compete. \
+                  \"auto\" finds the number while statements wait, by trying a few more and a few \
+                  fewer, and lets one more in whenever somebody waits and nothing ends; where several \
+                  Flifos share a server, see `server.rhythm`. A number is kept, whatever happens.",
             elsewhere: &[("MariaDB", "thread_pool_size"), ("MySQL", "innodb_thread_concurrency")],
             since: FIRST,
         },
