@@ -46,7 +46,11 @@ impl Steer {
 
 /// Tells what this worker has counted; the first worker then sets the limit. Says whether anything has moved, or waits.
 pub(crate) fn beat(worker: &Rc<Worker>) -> bool {
-    worker.servers.iter().fold(false, |moves, local| beat_at(worker, local) || moves)
+    let mut moves = false;
+    for local in worker.servers.iter() {
+        moves |= beat_at(worker, local);
+    }
+    moves
 }
 
 fn beat_at(worker: &Rc<Worker>, local: &Local) -> bool {
