@@ -234,7 +234,7 @@ fn a_client_is_killed_wherever_it_is() {
 
 #[test]
 fn pages_are_what_their_readers_expect() {
-    let watched = Watched::start("");
+    let watched = Watched::start("limit = 24");
     watched.scene.works();
     let (head, metrics) = watched.get("/metrics");
     assert!(head.starts_with("HTTP/1.1 200") && head.contains("version=0.0.4"), "{head}");
@@ -250,7 +250,7 @@ fn pages_are_what_their_readers_expect() {
     assert!(lines.iter().all(|line| line.matches(',').count() == lines[0].matches(',').count()));
     let (_, json) = watched.get("/api/servers?where=state+%3D+'up'");
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((&json[0]["name"], &json[0]["limit"]), (&"main".into(), &64.into()));
+    assert_eq!((&json[0]["name"], &json[0]["limit"]), (&"main".into(), &24.into()));
     let (_, names) = watched.get("/api");
     for name in serde_json::from_str::<Vec<String>>(&names).unwrap() {
         let (head, body) = watched.get(&format!("/api/{name}"));

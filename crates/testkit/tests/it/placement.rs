@@ -185,9 +185,16 @@ fn a_hand_made_affinity_is_kept_and_put_back() {
     }
     let pinned = stand.threads().into_iter().find(|it| it.tid == own).expect("lives");
     assert_eq!(pinned.cpus, last);
-    let ours = threads(&Tree::live(), flifo.pid()).known().expect("are ours").clone();
-    let workers: Vec<_> = ours.iter().filter(|it| it.name.starts_with("worker")).collect();
-    assert!(!workers.is_empty() && workers.iter().all(|it| it.cpus == last));
+    // The server's threads are moved first.
+    loop {
+        let ours = threads(&Tree::live(), flifo.pid()).known().expect("are ours").clone();
+        let workers: Vec<_> = ours.iter().filter(|it| it.name.starts_with("worker")).collect();
+        if !workers.is_empty() && workers.iter().all(|it| it.cpus == last) {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{workers:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     flifo.stop();
     assert_restored(&before, &stand.schedules(), "at the end");
 }
