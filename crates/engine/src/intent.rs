@@ -164,6 +164,7 @@ struct Reader<'a> {
     /// Another statement stands before this one.
     is_behind: bool,
     is_use: bool,
+    is_insert: bool,
     is_select: bool,
     /// It is `SHOW WARNINGS` or `SHOW ERRORS`, without a count.
     shows_messages: bool,
@@ -188,6 +189,7 @@ impl<'a> Reader<'a> {
             selects: Selects::No,
             is_behind: false,
             is_use: false,
+            is_insert: false,
             is_select: false,
             shows_messages: false,
             limits: false,
@@ -228,6 +230,8 @@ impl<'a> Reader<'a> {
             (true, Selects::No) if self.found.is_begin || self.found.is_end => Finds::Nothing,
             (true, Selects::No) if self.found.sets.is_some() || self.is_use => Finds::Nothing,
             (true, Selects::No) if self.shows_messages => Finds::Nothing,
+            // What triggers select is not counted.
+            (true, Selects::No) if self.is_insert => Finds::Nothing,
             (true, Selects::One) if self.only_reads => Finds::Rows,
             (true, _) if self.is_select => Finds::Anew,
             _ => Finds::Unknown,
@@ -357,6 +361,7 @@ impl<'a> Reader<'a> {
         if self.is_select {
             self.selects = Selects::One;
         }
+        self.is_insert = is_one_of(word, &["INSERT", "REPLACE"]);
         self.is_use = word.eq_ignore_ascii_case(b"USE");
         if let Some(pin) = pin {
             self.found.pin(pin);
@@ -476,6 +481,9 @@ impl<'a> Reader<'a> {
         let is_table = name == b"TABLE" && self.verb != Verb::Define;
         if is_table || matches!(name, b"SELECT" | b"WITH" | b"RETURNING") {
             self.inserts_more();
+        }
+        if is_table {
+            self.selects = Selects::Several;
         }
         self.word_of_messages(name);
         match name {

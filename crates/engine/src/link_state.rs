@@ -18,6 +18,8 @@ pub struct LinkState {
     /// Tells links apart.
     pub id: u64,
     pub schema: Option<Rc<[u8]>>,
+    /// The session was reset since it has chosen its schema: `collation_database` is the server's, not the schema's.
+    pub was_reset: bool,
     settings: Rc<Settings>,
     /// What the settings were when the session began.
     fresh: Rc<Settings>,
@@ -49,6 +51,7 @@ impl LinkState {
             return false;
         }
         self.settings = interned.intern(settings);
+        self.was_reset = true;
         self.last_client = 0;
         self.inserter = None;
         self.finder = None;
@@ -66,9 +69,20 @@ impl LinkState {
 
     /// Whether this client's statement can be sent as it is.
     pub fn suits(&self, session: &Session) -> bool {
-        self.schema == session.schema
+        self.has_schema_of(session)
             && Rc::ptr_eq(&self.settings, self.wanted(session))
             && !session.has_begun()
+    }
+
+    /// Whether the schema is the client's, and what comes with it as well.
+    pub fn has_schema_of(&self, session: &Session) -> bool {
+        let is_alike = self.schema.is_none() || self.was_reset == session.was_reset;
+        self.schema == session.schema && is_alike
+    }
+
+    /// The session is in this schema from now on.
+    pub fn enter_schema(&mut self, schema: Option<Rc<[u8]>>) {
+        (self.schema, self.was_reset) = (schema, false);
     }
 
     /// The settings that a client's statement must run under. A client that has run nothing yet takes a new session's.
@@ -82,7 +96,9 @@ impl LinkState {
         let mut reason = None;
         for change in Changes::new(ok.changes).flatten() {
             match change {
-                Change::Schema(name) => self.schema = (!name.is_empty()).then(|| name.into()),
+                Change::Schema(name) => {
+                    self.enter_schema((!name.is_empty()).then(|| name.into()));
+                }
                 Change::Variable { name, value } => {
                     // All of them are learnt, whatever the first one was.
                     let pin = self.set(name, value, interned);

@@ -22,6 +22,8 @@ use crate::variables::Variables;
 #[derive(Debug, Default)]
 pub struct Session {
     pub schema: Option<Rc<[u8]>>,
+    /// It was reset since it has chosen its schema: see [`LinkState::was_reset`].
+    pub was_reset: bool,
     pub insert_id: InsertId,
     pub counts: Counts,
     pub statements: Statements,
@@ -323,6 +325,7 @@ impl Session {
         }
         if schema_changed {
             self.schema.clone_from(&link.schema);
+            self.was_reset = false;
         }
         self.see_settings(link);
         reason.filter(|pin| self.keep(*pin))
@@ -341,7 +344,8 @@ impl Session {
     pub fn reset(&mut self) {
         let mut statements = std::mem::take(&mut self.statements);
         statements.clear();
-        *self = Self { statements, ..Self::new(self.schema.take(), self.fresh) };
+        let schema = self.schema.take();
+        *self = Self { statements, was_reset: true, ..Self::new(schema, self.fresh) };
     }
 }
 

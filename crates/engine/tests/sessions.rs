@@ -33,6 +33,8 @@ const VARIABLES: [(&str, [&str; 3]); 4] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Connection {
     schema: Option<u8>,
+    /// Reset since it has chosen its schema.
+    was_reset: bool,
     values: [&'static str; VARIABLES.len()],
     last_insert_id: u64,
 }
@@ -40,7 +42,7 @@ struct Connection {
 impl Connection {
     fn new() -> Self {
         let values = VARIABLES.map(|(_, values)| values[0]);
-        Self { schema: Some(b'a'), values, last_insert_id: 0 }
+        Self { schema: Some(b'a'), was_reset: false, values, last_insert_id: 0 }
     }
 
     /// Runs a `SET` as it is written. The answer is what a server reports of it.
@@ -128,6 +130,7 @@ impl World {
         let (one, there) = (&self.clients[client], &self.links[link]);
         assert_eq!(there.real.values, one.alone.values, "the settings that it runs under");
         assert_eq!(there.real.schema, one.alone.schema);
+        assert_eq!(there.real.was_reset, one.alone.was_reset, "what comes with the schema");
         match self.draw(6) {
             0 | 1 => self.set(client, link),
             2 => self.change_schema(client, link),
@@ -160,8 +163,12 @@ impl World {
             assert_eq!(state.see(&ok(&changes, 0), &mut self.interned), None);
             assert!(Rc::ptr_eq(state.settings(), &wanted), "it is what it was told to be");
         }
-        state.schema.clone_from(&session.schema);
-        real.schema = session.schema.as_ref().map(|name| name[0]);
+        if !state.has_schema_of(session) {
+            state.enter_schema(session.schema.clone());
+            state.was_reset = session.was_reset;
+            real.schema = session.schema.as_ref().map(|name| name[0]);
+            real.was_reset = session.was_reset;
+        }
         assert!(state.suits(session));
     }
 
@@ -201,6 +208,7 @@ impl World {
         let Link { state, real } = &mut self.links[link];
         let Client { session, alone } = &mut self.clients[client];
         (real.schema, alone.schema) = (Some(name[0]), Some(name[0]));
+        (real.was_reset, alone.was_reset) = (false, false);
         let ok = ok(&changes, 0);
         assert_eq!(session.see_ok(client as u32, &ok, state, &mut self.interned, None), None);
     }
@@ -258,7 +266,7 @@ impl World {
         if self.draw(50) == 0 {
             self.clients[client].session.reset();
             let mut alone = Connection::new();
-            alone.schema = self.clients[client].alone.schema;
+            (alone.schema, alone.was_reset) = (self.clients[client].alone.schema, true);
             self.clients[client].alone = alone;
         }
     }

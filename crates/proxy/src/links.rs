@@ -100,6 +100,8 @@ pub(crate) enum Purpose {
     NoSchema,
     /// The link changes to this schema before a statement.
     Schema(Rc<[u8]>),
+    /// What comes with the schema becomes what a reset makes of it.
+    SchemaReset,
     /// The link is told these settings before a statement, by this text.
     Settings(Rc<Settings>, Rc<str>),
     /// The server is asked behind a statement what it has set. The effect of this text is remembered.
@@ -143,6 +145,7 @@ impl Purpose {
             Self::NoSchema
                 | Self::LoginSchema(..)
                 | Self::Schema(_)
+                | Self::SchemaReset
                 | Self::Settings(..)
                 | Self::Variables
                 | Self::Shared(_)
@@ -164,6 +167,7 @@ impl Purpose {
             self,
             Self::NoSchema
                 | Self::Schema(_)
+                | Self::SchemaReset
                 | Self::Settings(..)
                 | Self::InsertId(..)
                 | Self::Capture(_)

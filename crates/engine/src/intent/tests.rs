@@ -147,6 +147,12 @@ fn what_a_statement_finds_is_known_of_plain_ones() {
         ("SELECT 1; SELECT 2", Unknown),
         ("SHOW TABLES", Unknown),
         ("UPDATE t SET a = 1", Unknown),
+        ("INSERT INTO t (a) VALUES (1), (2) ON DUPLICATE KEY UPDATE a = 2", Nothing),
+        ("REPLACE INTO t SET a = 1", Nothing),
+        ("INSERT INTO t SELECT 1", Unknown),
+        ("INSERT INTO t (a) VALUES ((SELECT 1))", Unknown),
+        ("INSERT INTO t TABLE u", Unknown),
+        ("INSERT INTO t VALUES (1); SELECT 2", Unknown),
     ] {
         assert_eq!(read(text).finds, finds, "{text}");
     }

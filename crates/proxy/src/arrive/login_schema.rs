@@ -53,6 +53,7 @@ fn accept(client: &Client, entered: Entered) {
             put_packet_with(out, sequence, |out| packet.encode(OK, client.capabilities, out));
             let mut session = client.session.borrow_mut();
             session.schema = Some(entered.schema);
+            session.was_reset = false;
             session.settings = entered.settings;
             drop(session);
             client.write_last(out);

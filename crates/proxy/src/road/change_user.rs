@@ -196,7 +196,7 @@ fn begin_anew(
     }
     let mut session = client.session.borrow_mut();
     session.reset();
-    session.schema = None;
+    (session.schema, session.was_reset) = (None, false);
     if has_hidden_quotes(wanted.collation) {
         session.keep(Pin::Charset);
     }

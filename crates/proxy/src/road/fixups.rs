@@ -65,6 +65,9 @@ const FOUND: &str = "SELECT FOUND_ROWS()";
 /// Uses a table, if one of its own making: else MariaDB keeps the messages of statements before it.
 const CLEAR: &str = "DO (SELECT 1 FROM (SELECT 1) flifo)";
 
+/// What `COM_RESET_CONNECTION` makes of the collation that has come with the schema.
+const SCHEMA_RESET: &str = "SET collation_database=@@global.collation_database";
+
 const NOTHING: &str = "DO 0";
 
 /// Behind rows, the count of those affected is −1.
@@ -134,14 +137,26 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
         }
         told.push(fix_up);
     }
+    // A link that was reset has its schema, and not what comes with it.
+    let is_entered = state.was_reset && !session.was_reset && state.schema == session.schema;
+    let entered = session.schema.as_ref().filter(|_| is_entered).map(enter_schema);
     if command != Command::InitDb
-        && let Some(fix_up) = schema(link, session.schema.as_ref())
+        && let Some(fix_up) = entered.or_else(|| schema(link, session.schema.as_ref()))
     {
         if state.schema.is_some() {
             let (purpose, command) = (Purpose::NoSchema, Command::InitDb);
             told.push(FixUp { purpose, command, body: HARMLESS.into() });
         }
         told.push(fix_up);
+    }
+    let is_entered_anew = state.schema != session.schema || !state.was_reset;
+    // MySQL lets hardly anybody set it.
+    let may_be_set = || {
+        let greeting = worker.at(link.server).server.facts.greeting();
+        greeting.is_some_and(|greeting| greeting.is_mariadb())
+    };
+    if session.was_reset && session.schema.is_some() && is_entered_anew && may_be_set() {
+        told.push(FixUp::query(Purpose::SchemaReset, SCHEMA_RESET));
     }
     if let Some(inserter) = asked {
         told.push(FixUp::query(Purpose::Capture(inserter), CAPTURE));
@@ -239,8 +254,12 @@ pub(crate) fn schema(link: &Link, wanted: Option<&Rc<[u8]>>) -> Option<FixUp> {
     if link.state.borrow().schema.as_ref() == Some(wanted) {
         return None;
     }
+    Some(enter_schema(wanted))
+}
+
+fn enter_schema(wanted: &Rc<[u8]>) -> FixUp {
     let purpose = Purpose::Schema(Rc::clone(wanted));
-    Some(FixUp { purpose, command: Command::InitDb, body: wanted.to_vec().into() })
+    FixUp { purpose, command: Command::InitDb, body: wanted.to_vec().into() }
 }
 
 /// What takes the link out of a schema that is another client's, before it prepares a text that was prepared in none.
@@ -407,7 +426,11 @@ pub(crate) fn is_done(worker: &Worker, link: &Link, flight: &Flight) -> bool {
             is_so
         }
         Purpose::Schema(schema) if !flight.failed => {
-            link.state.borrow_mut().schema = Some(Rc::clone(schema));
+            link.state.borrow_mut().enter_schema(Some(Rc::clone(schema)));
+            true
+        }
+        Purpose::SchemaReset if !flight.failed => {
+            link.state.borrow_mut().was_reset = true;
             true
         }
         Purpose::InsertId(client, id) if !flight.failed => {

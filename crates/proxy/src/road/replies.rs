@@ -257,6 +257,7 @@ fn inspect(
         }
         Packet::Eof => {
             if let Ok(eof) = EofPacket::decode(&packet[HEADER..]) {
+                flight.warnings = flight.warnings.max(eof.warnings);
                 let mut session = client.session.borrow_mut();
                 session.see_status(eof.status);
                 if flight.purpose == Purpose::Statement {
@@ -341,7 +342,8 @@ fn see_ok(
         }
         return None;
     }
-    flight.warnings = ok.warnings;
+    // Of several results, a later one need not clear what an earlier one has left.
+    flight.warnings = flight.warnings.max(ok.warnings);
     prepared::see_status(client, ok.status);
     if let Some(collation) = &flight.collation {
         state.set(b"collation_connection", collation, &mut interned);

@@ -163,3 +163,16 @@ fn more_messages_than_can_be_kept_keep_the_link() {
     assert!(shared.is_free());
     assert_eq!(shared.end()("pins.diagnostics"), 1);
 }
+
+#[test]
+fn what_any_of_several_results_warned_of_is_kept() {
+    let shared = Shared::start("messages_several");
+    let asked = [server().port(), shared.flifo.port()].map(|port| {
+        let mut client = FakeClient::login(port, USER, server().password()).expect("a login");
+        client.query("SELECT CAST('abc' AS INT); SELECT 1").expect("two results");
+        assert!(shared.is_free());
+        client.query("SELECT @@warning_count").expect("a count")
+    });
+    assert_eq!(asked[0], [b"1"], "the second one uses no table");
+    assert_eq!(asked[0], asked[1]);
+}

@@ -129,6 +129,26 @@ fn counts_are_those_of_the_client_or_unknown() {
 }
 
 #[test]
+fn rows_found_outlive_what_is_inserted() {
+    let (shared, mut one, mut other) = pair("past_found");
+    ok(&mut one, "CREATE TABLE u (a INT UNIQUE)");
+    let (mut direct, body) = (shared.direct(), "SET NEW.a = NEW.a + (SELECT COUNT(*) * 0 FROM t)");
+    ok(&mut direct, &format!("CREATE TRIGGER u_t BEFORE INSERT ON u FOR EACH ROW {body}"));
+    ok(&mut one, "INSERT INTO t (b) VALUES (1), (2), (3)");
+    for client in [&mut direct, &mut one] {
+        ok(client, "SELECT b FROM t LIMIT 2");
+        ok(client, "REPLACE INTO u VALUES (1)");
+        fails(client, "INSERT INTO u VALUES (1)");
+        ok(client, "INSERT INTO t (b) VALUES (4) RETURNING b");
+        ok(client, "DO (SELECT COUNT(*) FROM t)");
+        ok(client, "SELECT b FROM t LIMIT 2");
+        fails(client, "INSERT INTO u VALUES (1)");
+        ok(&mut other, "SELECT COUNT(*) FROM t");
+        assert_eq!(ok(client, "SELECT FOUND_ROWS()"), "2");
+    }
+}
+
+#[test]
 fn counts_outlive_what_a_link_is_asked_for_others() {
     let (shared, mut gone, _other) = pair("past_counts_asked");
     for text in ["SELECT ROW_COUNT()", "SELECT ROW_COUNT() AS `n` FROM DUAL"] {

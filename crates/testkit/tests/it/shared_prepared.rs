@@ -177,6 +177,33 @@ fn a_parameter_in_pieces_keeps_the_link_until_it_is_used() {
 }
 
 #[test]
+fn what_is_set_while_a_cursor_is_open_is_learnt() {
+    let shared = Shared::start("prepared_cursor_sets");
+    let look = "SELECT CONCAT_WS(' ', @@sql_mode, @@collation_connection)";
+    let mut noise = shared.client();
+    let mut client = client(shared.flifo.port(), "prepared_cursor_sets");
+    let rows = client.prepare("SELECT 1 UNION SELECT 2 UNION SELECT 3").expect("prepared");
+    let text = client.prepare("SELECT CONCAT('<', ?, '>')").expect("prepared");
+    for is_cursor in [true, false] {
+        client.query("SET NAMES utf8mb4, sql_mode = ''").expect("set");
+        if is_cursor {
+            open(&mut client, rows);
+        } else {
+            client.send_packet(0, &piece(text, b"long"));
+        }
+        // The link is kept; what it is not asked for now, nobody will know when it is given back.
+        client.query("SET @@sql_mode = 'ANSI_QUOTES'").expect("set");
+        client.query("SET NAMES latin1 COLLATE latin1_bin").expect("set");
+        assert!(!shared.is_free(), "for as long as the server keeps something");
+        let id = if is_cursor { rows } else { text };
+        assert_eq!(client.command(&about(0x1a, id, b"")), Ok(vec![]));
+        ok(&mut noise, "SELECT 1");
+        assert_eq!(client.query(look), value("ANSI_QUOTES latin1_bin"), "cursor: {is_cursor}");
+        assert_ne!(ok(&mut noise, look), "ANSI_QUOTES latin1_bin");
+    }
+}
+
+#[test]
 fn a_piece_of_no_parameter_spoils_a_statement_until_it_is_reset() {
     let shared = Shared::start("prepared_spoilt");
     for port in [server().port(), shared.flifo.port()] {

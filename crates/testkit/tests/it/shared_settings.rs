@@ -1,6 +1,8 @@
 //! Session variables of clients that share one link: each has its own, none keeps the link for them.
 
-use crate::shared::{Shared, fails, ok, server};
+use testkit::fake_client::FakeClient;
+
+use crate::shared::{Shared, USER, fails, ok, server};
 
 /// What a client sees of its settings.
 const LOOK: &str = "SELECT @@session.autocommit, @@session.sql_mode, @@session.time_zone, \
@@ -172,4 +174,44 @@ fn a_schema_that_is_gone_harms_no_other() {
     // Sent behind the change of schema, in the same write.
     assert_eq!(fails(&mut other, "DELETE FROM t"), 1430);
     assert_eq!(ok(&mut one, "SELECT COUNT(*) FROM t"), "1");
+}
+
+#[test]
+fn what_comes_with_a_schema_is_as_on_a_connection_of_its_own() {
+    const LOOK: &str = "SELECT CONCAT_WS(' ', @@collation_database, @@character_set_database)";
+    const RESET: &[u8] = b"\x1f";
+    let shared = Shared::start("settings_collation");
+    ok(&mut shared.direct(), "ALTER DATABASE settings_collation CHARACTER SET cp1251");
+    let client = |port: u16| {
+        let mut client = FakeClient::login(port, USER, server().password()).expect("a login");
+        client.query("USE settings_collation").expect("the schema");
+        client
+    };
+    let own = Ok(vec![b"cp1251_general_ci cp1251".to_vec()]);
+    let directly = |text: &str| {
+        let mut client = client(server().port());
+        client.command(RESET).expect("reset");
+        client.query(text)
+    };
+    let (reset, named) = (directly(LOOK), "SELECT @@collation_connection");
+    assert_ne!(reset, own, "a reset leaves the schema, and not what came with it");
+    let (mut one, mut other) = (client(shared.flifo.port()), client(shared.flifo.port()));
+    for _ in 0..2 {
+        // Its link is reset for the next one.
+        let mut leaver = client(shared.flifo.port());
+        leaver.query("SELECT GET_LOCK('settings_collation', 0)").expect("a lock");
+        drop(leaver);
+        assert!(shared.is_free());
+        assert_eq!(one.query(LOOK), own);
+        other.command(RESET).expect("reset");
+        for _ in 0..2 {
+            assert_eq!(other.query(LOOK), reset);
+            assert_eq!(one.query(LOOK), own);
+        }
+        one.query("SET CHARACTER SET utf8mb4").expect("set");
+        assert_eq!(one.query(named), Ok(vec![b"cp1251_general_ci".to_vec()]));
+        other.query("USE settings_collation").expect("the schema, anew");
+        assert_eq!(other.query(LOOK), own);
+    }
+    assert!(shared.end()("links_reset") >= 2);
 }
