@@ -48,6 +48,8 @@ check_test() {
     need unzip unzip
     need_library libaio.so.1 libaio1
     need_library libnuma.so.1 libnuma1
+    # A cluster of MariaDB servers.
+    need_file /usr/lib/galera/libgalera_smm.so galera-4
     # An allocator that `flifo lab run pagefaults` compares with.
     need_library libjemalloc.so.2 libjemalloc2
 }
@@ -72,6 +74,11 @@ need() {
 need_library() {
     ldconfig -p 2>/dev/null | grep -q "$1" || /sbin/ldconfig -p | grep -q "$1" && return
     missing="$missing $2"
+}
+
+# need_file PATH PACKAGE: likewise.
+need_file() {
+    [ -e "$1" ] || missing="$missing $2"
 }
 
 # Servers are often outside of a user's PATH.

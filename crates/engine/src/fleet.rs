@@ -41,6 +41,16 @@ pub struct Role {
     pub position: Position,
     /// Whether it is a node of a cluster, and able to work in it.
     pub node: Node,
+    pub flow: Flow,
+}
+
+/// What a node has counted of flow control since it was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flow {
+    /// So often it has asked the cluster to wait for it.
+    pub asked: u64,
+    /// For so long the cluster has waited, for whomever.
+    pub paused: Duration,
 }
 
 /// A server in a cluster, all nodes of which can be written to.
@@ -49,7 +59,9 @@ pub enum Node {
     /// It is in none.
     None,
     Ready,
-    /// Why it is not.
+    /// It works, but gives to another one or keeps apart for another reason: it is used while no other node can be.
+    Desynced(String),
+    /// Why it is not ready.
     NotReady(String),
 }
 
@@ -79,6 +91,8 @@ pub struct Place {
     pub lag: Option<Duration>,
     /// Its share of the load, from 0 to 1.
     pub share: f64,
+    /// The share of time, from 0 to 1, in which its cluster was held up by flow control, between two checks.
+    pub paused: Option<f64>,
 }
 
 /// All servers.
@@ -100,7 +114,23 @@ struct Server {
     replaced: bool,
     /// It was asked once, or is down.
     is_known: bool,
+    flow: FlowSeen,
 }
+
+/// What two checks have shown of a node's flow control.
+#[derive(Clone, Copy, Debug, Default)]
+struct FlowSeen {
+    last: Option<(Flow, Instant)>,
+    paused: Option<f64>,
+    /// When it was seen last to have the cluster wait for it.
+    slowed: Option<Instant>,
+}
+
+/// A node that has had its cluster wait for it is spared for so long.
+const SPARED: Duration = Duration::from_secs(5);
+
+/// Its share of the load meanwhile.
+const SPARED_SHARE: f64 = 0.1;
 
 impl Fleet {
     pub fn new(members: &[Member], rules: &Rules, bounds: Bounds, now: Instant) -> Self {
@@ -110,6 +140,7 @@ impl Fleet {
             role: None,
             replaced: false,
             is_known: false,
+            flow: FlowSeen::default(),
         };
         let servers = members.iter().map(server).collect();
         Self { servers, writer: None, history: History::default(), bounds }
@@ -145,6 +176,10 @@ impl Fleet {
         // A node of a cluster gets what it lacks before it is ready.
         server.replaced &= !role.read_only && role.node == Node::None;
         server.is_known = true;
+        match role.node {
+            Node::None => {}
+            _ => server.flow.see(role.flow, now),
+        }
         let before = server.role.replace(role);
         if !server.health.is_usable() {
             // It is asked again once it is up.
@@ -164,7 +199,7 @@ impl Fleet {
         let server = &mut self.servers[at];
         let changed = server.health.see(sign, others, now);
         if matches!(server.health.state(), State::Down | State::GoingUp) {
-            server.role = None;
+            (server.role, server.flow) = (None, FlowSeen::default());
         }
         changed
     }
@@ -180,7 +215,10 @@ impl Fleet {
     }
 
     fn elect(&mut self) {
-        let stays = self.writer.is_some_and(|at| self.may_write(at).is_ok());
+        let is_synced = |at: usize| self.may_write(at).is_ok() && !self.servers[at].is_desynced();
+        let stays = self.writer.is_some_and(|at| {
+            is_synced(at) || self.may_write(at).is_ok() && !(0..self.servers.len()).any(is_synced)
+        });
         if stays {
             return;
         }
@@ -231,11 +269,9 @@ impl Fleet {
         }
         let can: Vec<usize> =
             (0..self.servers.len()).filter(|at| self.may_write(*at).is_ok()).collect();
-        let regular = can.iter().copied().filter(|at| !self.servers[*at].member.backup);
-        let mut can = match regular.collect::<Vec<_>>() {
-            regular if regular.is_empty() => can,
-            regular => regular,
-        };
+        let best = can.iter().map(|at| self.servers[*at].rank()).min();
+        let mut can: Vec<_> =
+            can.into_iter().filter(|at| Some(self.servers[*at].rank()) == best).collect();
         // What an operator says comes before what a server says.
         if can.iter().any(|at| self.servers[*at].member.group == Group::Writer) {
             can.retain(|at| self.servers[*at].member.group == Group::Writer);
@@ -264,14 +300,15 @@ impl Fleet {
         };
         let mut places: Vec<_> =
             (0..self.servers.len()).map(|at| self.place(at, writer.as_ref().ok(), now)).collect();
-        let has_regular = places
-            .iter()
-            .zip(&self.servers)
-            .any(|(place, it)| place.is_reader && !it.member.backup);
+        let readers = places.iter().zip(&self.servers).filter(|(place, _)| place.is_reader);
+        let best = readers.map(|(_, server)| server.rank()).min();
         for (place, server) in places.iter_mut().zip(&self.servers) {
-            if has_regular && place.is_reader && server.member.backup {
+            if place.is_reader && Some(server.rank()) != best {
                 place.is_reader = false;
-                place.role = "backup".to_owned();
+                place.role = match &server.role {
+                    Some(Role { node: Node::Desynced(why), .. }) => format!("not used: {why}"),
+                    _ => "backup".to_owned(),
+                };
             }
         }
         Layout { writer, places }
@@ -285,12 +322,16 @@ impl Fleet {
             Lag::Unknown => (None, None),
             Lag::Behind { by, caught_up } => (Some(by), Some(caught_up)),
         };
-        let share = server.health.share(now);
-        let place = |is_reader, role: String| Place { is_reader, role, caught_up, lag, share };
+        let is_spared = server.flow.is_slow(now);
+        let share = server.health.share(now) * if is_spared { SPARED_SHARE } else { 1.0 };
+        let paused = server.flow.paused;
+        let place =
+            |is_reader, role: String| Place { is_reader, role, caught_up, lag, share, paused };
         if writer == Some(&at) {
             return place(false, "writer".to_owned());
         }
         match self.may_read(at, lag) {
+            Ok(()) if is_spared => place(true, "reader, slows its cluster".to_owned()),
             Ok(()) => place(true, "reader".to_owned()),
             Err(why) => place(false, format!("not used: {why}")),
         }
@@ -332,6 +373,19 @@ impl Server {
         self.member.group == Group::Auto && !is_node
     }
 
+    fn is_desynced(&self) -> bool {
+        matches!(&self.role, Some(Role { node: Node::Desynced(_), .. }))
+    }
+
+    /// Servers of a higher rank are used while there are none of a lower one.
+    fn rank(&self) -> u8 {
+        match (self.is_desynced(), self.member.backup) {
+            (false, false) => 0,
+            (false, true) => 1,
+            (true, _) => 2,
+        }
+    }
+
     fn why_unusable(&self) -> String {
         let (reason, _) = self.health.reason();
         let state = match (self.health.order(), self.health.state()) {
@@ -341,6 +395,24 @@ impl Server {
             (_, State::Up | State::GoingDown | State::Down) => "down",
         };
         format!("{state}: {reason}")
+    }
+}
+
+impl FlowSeen {
+    fn see(&mut self, flow: Flow, now: Instant) {
+        if let Some((before, at)) = self.last.replace((flow, now)) {
+            let (time, paused) =
+                (now.saturating_duration_since(at), flow.paused.saturating_sub(before.paused));
+            self.paused =
+                Some((paused.as_secs_f64() / time.as_secs_f64().max(1e-9)).clamp(0.0, 1.0));
+            if flow.asked > before.asked {
+                self.slowed = Some(now);
+            }
+        }
+    }
+
+    fn is_slow(&self, now: Instant) -> bool {
+        self.slowed.is_some_and(|at| now.saturating_duration_since(at) < SPARED)
     }
 }
 

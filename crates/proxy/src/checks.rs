@@ -4,6 +4,8 @@
 //! decided by [`engine::checks::desk`]. Invariants: a check ends after `checks.timeout`, whatever the server does; a
 //! refusal that says nothing of the server's health (a wrong password) does not count against it.
 
+mod roles;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -11,8 +13,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::checks::desk::{Deed, Desk, Moving, Subject, first_due, next_due};
-use engine::fleet::position::Position;
-use engine::fleet::{Node, Role};
 use link::login::{Credential, LoggedIn, LoginError};
 use tokio::sync::Notify;
 use wire::auth::Secret;
@@ -217,81 +217,7 @@ async fn question(
             })
         }
         CheckKind::Ping => link.ping().await.map(|()| Finding::Passed),
-        _ => role(link).await,
-    }
-}
-
-/// What MariaDB says of itself without any rights.
-const MARIADB: &str = "SELECT 'read_only', @@global.read_only UNION ALL \
-    SELECT 'written', IFNULL(@@global.gtid_binlog_pos, '') UNION ALL \
-    SELECT 'applied', IFNULL(@@global.gtid_slave_pos, '') UNION ALL \
-    SELECT 'wsrep_on', @@global.wsrep_on";
-
-const MYSQL: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name = 'read_only'";
-
-const GALERA: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_ready', \
-    'wsrep_local_state', 'wsrep_local_state_comment', 'wsrep_cluster_status', \
-    'wsrep_last_committed')";
-
-/// A node of a cluster that cannot work answers nothing but what is asked of its state.
-const NOT_PREPARED: u16 = 1047;
-
-async fn role(link: &mut LoggedIn) -> Result<Finding, LoginError> {
-    let said = match link.rows(if link.is_mariadb { MARIADB } else { MYSQL }).await {
-        Err(LoginError::Refused { code: NOT_PREPARED, message, .. }) => {
-            let node = Node::NotReady(message);
-            let role = Role { read_only: false, position: Position::Unknown, node };
-            return Ok(Finding::Said(role));
-        }
-        said => Said(said?),
-    };
-    let read_only = said.is_on("read_only");
-    if !said.is_on("wsrep_on") {
-        let position = said.position(read_only);
-        return Ok(Finding::Said(Role { read_only, position, node: Node::None }));
-    }
-    let said = Said(link.rows(GALERA).await?);
-    let is = |name: &str, value: &str| said.get(name).is_some_and(|it| it == value);
-    let is_ready = is("wsrep_ready", "ON")
-        && is("wsrep_cluster_status", "Primary")
-        && is("wsrep_local_state", SYNCED);
-    let node = match is_ready {
-        true => Node::Ready,
-        false => Node::NotReady(format!(
-            "its state in the cluster is {}, {}",
-            said.get("wsrep_local_state_comment").unwrap_or_default(),
-            said.get("wsrep_cluster_status").unwrap_or_default()
-        )),
-    };
-    let commit = said.get("wsrep_last_committed").and_then(|it| it.parse().ok());
-    let position = commit.map_or(Position::Unknown, Position::Commit);
-    Ok(Finding::Said(Role { read_only, position, node }))
-}
-
-/// The local state of a node that has all and gives to nobody.
-const SYNCED: &str = "4";
-
-/// Names and values that a server has told.
-struct Said(Vec<(Vec<u8>, Vec<u8>)>);
-
-impl Said {
-    fn get(&self, name: &str) -> Option<String> {
-        let row = self.0.iter().find(|(key, _)| key.eq_ignore_ascii_case(name.as_bytes()))?;
-        Some(String::from_utf8_lossy(&row.1).into_owned())
-    }
-
-    /// A reader has what it has applied. What it has written itself, if anything, says nothing of what it has of
-    /// the writer's; of the writer all counts.
-    fn position(&self, read_only: bool) -> Position {
-        let at = |name| self.get(name).map_or(Position::Unknown, |it| Position::from_gtids(&it));
-        match read_only {
-            true => at("applied"),
-            false => at("written").plus(at("applied")),
-        }
-    }
-
-    fn is_on(&self, name: &str) -> bool {
-        self.get(name).is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("on"))
+        _ => roles::ask(link).await.map(Finding::Said),
     }
 }
 

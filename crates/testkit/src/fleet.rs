@@ -1,7 +1,9 @@
-//! Several real servers that belong together: MariaDB with asynchronous replication by GTID.
+//! Several real servers that belong together: MariaDB with asynchronous replication by GTID, or a cluster ([`galera`]).
 //!
 //! Owns how they are set up, and what an operator would do to them: promote one, have one follow another. Invariants of
 //! [`PrivateServer`] hold: loopback only, free ports, nothing is left behind.
+
+mod galera;
 
 use std::time::{Duration, Instant};
 
@@ -11,6 +13,8 @@ use rustix::process::{Pid, Signal, kill_process};
 /// One server that is written to and others that follow it.
 pub struct Fleet {
     pub servers: Vec<PrivateServer>,
+    /// What nodes of a cluster call.
+    _scripts: Option<tempfile::TempDir>,
 }
 
 /// All servers have this one, since they get one another's accounts.
@@ -34,9 +38,18 @@ impl Fleet {
     /// # Panics
     /// If one of them does not start, or does not follow.
     pub fn replicated(readers: usize) -> Self {
+        Self::replicated_with(readers, &[])
+    }
+
+    /// The same, of servers with more arguments.
+    ///
+    /// # Panics
+    /// If one of them does not start, or does not follow.
+    pub fn replicated_with(readers: usize, arguments: &[&str]) -> Self {
         let server = |number: usize| {
             let read_only = u8::from(number > 1);
-            small()
+            let builder = arguments.iter().fold(small(), |builder, it| builder.argument(*it));
+            builder
                 .argument(format!("--server-id={number}"))
                 .argument("--log-bin=binlog")
                 .argument("--log-slave-updates")
@@ -45,7 +58,7 @@ impl Fleet {
                 .start()
                 .expect("a server starts")
         };
-        let fleet = Self { servers: (1..=readers + 1).map(server).collect() };
+        let fleet = Self { servers: (1..=readers + 1).map(server).collect(), _scripts: None };
         for server in &fleet.servers {
             // Each has made its own accounts, which are the same.
             server.sql("RESET MASTER; SET GLOBAL gtid_slave_pos = ''").expect("begins anew");

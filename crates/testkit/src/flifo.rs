@@ -166,7 +166,11 @@ impl Drop for Flifo {
     }
 }
 
-pub(crate) fn free_port() -> u16 {
+/// A port that nobody has.
+///
+/// # Panics
+/// If there is none.
+pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("an address").port()
 }

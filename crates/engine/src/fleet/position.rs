@@ -5,8 +5,12 @@
 //! server's clock is believed. Invariant: whoever covers a place has everything that was committed before the writer
 //! was asked for it.
 
+pub mod executed;
+
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
+
+use self::executed::Executed;
 
 /// A place in what is replicated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +21,8 @@ pub enum Position {
     Gtid(Vec<(u32, u64)>),
     /// The last commit of a Galera cluster.
     Commit(u64),
+    /// All transactions that were executed, as MySQL writes them.
+    Executed(Executed),
 }
 
 /// More domains than anybody has.
@@ -40,6 +46,11 @@ impl Position {
             }
         }
         Self::Gtid(domains)
+    }
+
+    /// Reads a set of GTIDs as MySQL writes them: `3e11fa47-…:1-5:7,…`. What cannot be read is unknown.
+    pub fn from_executed(text: &str) -> Self {
+        Executed::read(text).map_or(Self::Unknown, Self::Executed)
     }
 
     /// The place that has all that either has.
@@ -67,6 +78,7 @@ impl Position {
                 own.iter().any(|it| it.0 == *domain && it.1 >= *sequence)
             }),
             (Self::Commit(own), Self::Commit(other)) => own >= other,
+            (Self::Executed(own), Self::Executed(other)) => own.covers(other),
             _ => false,
         }
     }

@@ -11,11 +11,21 @@ struct Scene {
 }
 
 fn role(read_only: bool, at: u64) -> Role {
-    Role { read_only, position: Position::Gtid(vec![(0, at)]), node: Node::None }
+    Role {
+        read_only,
+        position: Position::Gtid(vec![(0, at)]),
+        node: Node::None,
+        flow: Flow::default(),
+    }
 }
 
 fn node(at: u64) -> Role {
-    Role { read_only: false, position: Position::Commit(at), node: Node::Ready }
+    Role {
+        read_only: false,
+        position: Position::Commit(at),
+        node: Node::Ready,
+        flow: Flow::default(),
+    }
 }
 
 impl Scene {
@@ -161,6 +171,55 @@ fn in_a_cluster_one_node_writes_and_the_others_are_read_from() {
     assert_eq!(scene.writer(), Ok(1));
     scene.hear(1, node(6)).hear(0, node(6)).hear(2, node(6));
     assert_eq!((scene.writer(), scene.readers()), (Ok(1), vec![0, 2]), "it stays where it is");
+}
+
+#[test]
+fn a_desynced_node_is_used_while_no_other_can_be() {
+    let donor = |at| Role { node: Node::Desynced("it is a donor".to_owned()), ..node(at) };
+    let mut scene = Scene::of(&[AUTO; 3]);
+    scene.hear(0, node(5)).hear(1, node(5)).hear(2, donor(5)).hear(0, node(5));
+    assert_eq!((scene.writer(), scene.readers()), (Ok(0), vec![1]));
+    assert_eq!(scene.roles()[2], "not used: it is a donor");
+    scene.fail(1);
+    assert_eq!((scene.writer(), scene.readers()), (Ok(0), vec![2]), "better than none");
+    scene.fail(0);
+    assert_eq!(scene.writer(), Ok(2), "better than none");
+    // A synced one is better; then it stays there.
+    scene.hear(1, node(6)).hear(1, node(6)).hear(1, node(6));
+    assert_eq!(scene.writer(), Ok(1));
+    scene.hear(2, node(6)).hear(1, donor(6));
+    assert_eq!(scene.writer(), Ok(2));
+    scene.hear(1, node(6)).hear(2, node(6));
+    assert_eq!(scene.writer(), Ok(2));
+    // All that are left are donors: no reason to change.
+    scene.hear(1, donor(7)).hear(2, donor(7));
+    assert_eq!((scene.writer(), scene.readers()), (Ok(2), vec![1]));
+}
+
+#[test]
+fn a_node_that_holds_up_its_cluster_is_spared_for_a_while() {
+    let slow = |at, asked, paused| Role {
+        flow: Flow { asked, paused: Duration::from_millis(paused) },
+        ..node(at)
+    };
+    let mut scene = Scene::of(&[AUTO; 3]);
+    for at in 0..3 {
+        scene.hear(at, slow(5, 7, 1000));
+    }
+    scene.hear(0, node(5));
+    let shares = |scene: &Scene| {
+        let places = scene.fleet.layout(scene.now).places;
+        places.iter().map(|place| place.share).collect::<Vec<_>>()
+    };
+    assert_eq!(shares(&scene), [1.0; 3], "what was counted before says nothing");
+    scene.hear(1, slow(5, 8, 1150));
+    assert_eq!(shares(&scene), [1.0, 0.1, 1.0]);
+    assert_eq!(scene.roles()[1], "reader, slows its cluster");
+    let paused = scene.fleet.layout(scene.now).places[1].paused.unwrap();
+    // 150 ms of the 300 since it was asked before.
+    assert!((paused - 0.5).abs() < 0.01, "{paused}");
+    scene.now += SPARED;
+    assert_eq!((shares(&scene), scene.roles()[1].as_str()), (vec![1.0; 3], "reader"));
 }
 
 #[test]

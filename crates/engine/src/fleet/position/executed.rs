@@ -1,0 +1,131 @@
+//! A set of GTIDs as MySQL writes it: of each origin, which transactions there are.
+//!
+//! Invariants: the intervals of an origin are sorted and have gaps between them; a set has a bound, beyond which it is
+//! not known.
+
+/// What was executed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Executed(Vec<Origin>);
+
+/// Transactions of one origin: a server's or a group's UUID, with a tag behind a colon if there is one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Origin {
+    name: Box<str>,
+    /// First and last, both included.
+    intervals: Vec<(u64, u64)>,
+}
+
+/// More origins than a server gathers in its life, and more gaps than are left for long.
+const INTERVALS_MAX: usize = 4096;
+
+impl Executed {
+    /// `None`: it makes no sense, or is larger than any that is compared.
+    pub fn read(text: &str) -> Option<Self> {
+        let (mut set, mut count) = (Self::default(), 0);
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let mut fields = part.split(':').map(str::trim);
+            let uuid = fields.next().filter(|uuid| uuid.len() == UUID_LEN)?;
+            let mut name = uuid.to_ascii_lowercase();
+            let mut has_any = false;
+            for field in fields {
+                if !field.starts_with(|first: char| first.is_ascii_digit()) {
+                    name = format!("{}:{}", uuid.to_ascii_lowercase(), field.to_ascii_lowercase());
+                    continue;
+                }
+                let (first, last) = field.split_once('-').unwrap_or((field, field));
+                let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+                if first > last || count == INTERVALS_MAX {
+                    return None;
+                }
+                count += 1;
+                has_any = true;
+                set.add(&name, (first, last));
+            }
+            if !has_any {
+                return None;
+            }
+        }
+        set.0.iter_mut().for_each(Origin::tidy);
+        Some(set)
+    }
+
+    fn add(&mut self, name: &str, interval: (u64, u64)) {
+        match self.0.iter_mut().find(|origin| *origin.name == *name) {
+            Some(origin) => origin.intervals.push(interval),
+            None => self.0.push(Origin { name: name.into(), intervals: vec![interval] }),
+        }
+    }
+
+    /// Whether all that is in the other one is in this one.
+    pub fn covers(&self, other: &Self) -> bool {
+        other.0.iter().all(|theirs| {
+            let own = self.0.iter().find(|own| own.name == theirs.name);
+            own.is_some_and(|own| own.covers(theirs))
+        })
+    }
+}
+
+/// Of a UUID with its dashes.
+const UUID_LEN: usize = 36;
+
+impl Origin {
+    fn tidy(&mut self) {
+        self.intervals.sort_unstable();
+        let mut tidy: Vec<(u64, u64)> = Vec::with_capacity(self.intervals.len());
+        for (first, last) in self.intervals.drain(..) {
+            match tidy.last_mut() {
+                Some(before) if first <= before.1.saturating_add(1) => {
+                    before.1 = before.1.max(last)
+                }
+                _ => tidy.push((first, last)),
+            }
+        }
+        self.intervals = tidy;
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        other.intervals.iter().all(|(first, last)| {
+            // The last of ours that begins at or before theirs.
+            let after = self.intervals.partition_point(|own| own.0 <= *first);
+            let own = after.checked_sub(1).and_then(|at| self.intervals.get(at));
+            own.is_some_and(|own| own.1 >= *last)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: &str = "3E11FA47-71CA-11E1-9E33-C80AA9429562";
+    const B: &str = "4e11fa47-71ca-11e1-9e33-c80aa9429562";
+
+    fn set(text: &str) -> Executed {
+        Executed::read(&text.replace("A:", &format!("{A}:")).replace("B:", &format!("{B}:")))
+            .unwrap()
+    }
+
+    #[test]
+    fn sets_are_compared_interval_by_interval() {
+        assert!(set("A:1-5").covers(&set("A:1-5")) && set("A:1-5").covers(&set("")));
+        assert!(!set("A:1-4").covers(&set("A:1-5")) && !set("").covers(&set("A:1")));
+        assert!(set("A:1-9,\nB:1-3").covers(&set("B:2-3,A:4")));
+        assert!(!set("A:1-3:5-9").covers(&set("A:3-5")), "there is a gap");
+        assert!(set("A:5-9:1-3:4").covers(&set("A:1-9")), "there is none");
+        assert!(!set("A:1-9").covers(&set("B:1")));
+        // A tag is an origin of its own.
+        assert!(!set("A:1-9").covers(&set("A:blue:1")));
+        assert!(set("A:1-9:blue:1-2").covers(&set("A:blue:1-2,A:9")));
+        let lower = set("A:1").0[0].name.clone();
+        assert_eq!(*lower, *A.to_ascii_lowercase());
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_not_known() {
+        for text in ["nonsense", A, "x:1-2", &format!("{A}:5-1"), &format!("{A}:1-x")] {
+            assert_eq!(Executed::read(text), None, "{text}");
+        }
+        let many: String = (1..=5000).map(|at| format!(":{}", at * 2)).collect();
+        assert_eq!(Executed::read(&format!("{A}{many}")), None);
+    }
+}

@@ -1,0 +1,115 @@
+//! A link that fails in the ways in which networks do: a port on loopback before another port, which passes bytes on,
+//! or is silent (nothing arrives, nothing is refused), or breaks what goes through it.
+//!
+//! Owns its listener and its connections; knows nothing of what they say. Dropped, it closes all.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// A port in front of another one.
+#[derive(Debug)]
+pub struct Relay {
+    port: u16,
+    state: Arc<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_silent: AtomicBool,
+    is_over: AtomicBool,
+    streams: Mutex<Vec<TcpStream>>,
+}
+
+/// How soon a change is noticed by those who wait for bytes.
+const LOOK: Duration = Duration::from_millis(20);
+
+impl Relay {
+    /// Passes on to this port of 127.0.0.1.
+    ///
+    /// # Panics
+    /// If there is no port.
+    pub fn to(port: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let own = listener.local_addr().expect("an address").port();
+        let state = Arc::new(State::default());
+        let shared = Arc::clone(&state);
+        thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                if shared.is_over.load(Relaxed) {
+                    break;
+                }
+                let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else { continue };
+                shared.join(client, server);
+            }
+        });
+        Self { port: own, state }
+    }
+
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// From now on nothing arrives, and nothing is refused; or all does again, also what was held up.
+    pub fn set_silent(&self, is_silent: bool) {
+        self.state.is_silent.store(is_silent, Relaxed);
+    }
+
+    /// Breaks all connections there are.
+    ///
+    /// # Panics
+    /// If another thread has panicked.
+    pub fn cut(&self) {
+        for stream in self.state.streams.lock().expect("nobody panics").drain(..) {
+            // It may have ended already.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.state.is_over.store(true, Relaxed);
+        self.cut();
+        // Whoever waits for a client learns of the end by this one.
+        let _ = TcpStream::connect(("127.0.0.1", self.port));
+    }
+}
+
+impl State {
+    fn join(self: &Arc<Self>, client: TcpStream, server: TcpStream) {
+        let (Ok(from_client), Ok(from_server)) = (client.try_clone(), server.try_clone()) else {
+            return;
+        };
+        let mut streams = self.streams.lock().expect("nobody panics");
+        streams.extend([client.try_clone(), server.try_clone()].into_iter().flatten());
+        drop(streams);
+        for (from, to) in [(from_client, server), (from_server, client)] {
+            let state = Arc::clone(self);
+            thread::spawn(move || state.pass(from, to));
+        }
+    }
+
+    fn pass(&self, mut from: TcpStream, mut to: TcpStream) {
+        let _ = from.set_read_timeout(Some(LOOK));
+        let mut buffer = [0; 16 << 10];
+        while !self.is_over.load(Relaxed) {
+            if self.is_silent.load(Relaxed) {
+                thread::sleep(LOOK);
+                continue;
+            }
+            match from.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(read) if to.write_all(&buffer[..read]).is_ok() => {}
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                Ok(_) | Err(_) => break,
+            }
+        }
+        let _ = to.shutdown(Shutdown::Both);
+        let _ = from.shutdown(Shutdown::Both);
+    }
+}
