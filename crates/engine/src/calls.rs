@@ -1,4 +1,5 @@
-//! Calls of functions without arguments, replaced in a statement's text by what they would return.
+//! Calls of functions without arguments, and variables of the session, replaced in a statement's text by what they would
+//! return.
 //!
 //! The server names a column by its text. So where a call stands in an item of a select list that has no name of its own,
 //! the item gets one: what its text was.
@@ -18,7 +19,7 @@ pub enum Place {
     Outside,
 }
 
-/// The text with each call `name()` replaced for which there is a value; `None` if there is none.
+/// The text with each call `name()`, and each `@@name`, replaced for which there is a value; `None` if there is none.
 pub fn replace(
     text: &[u8],
     dialect: Dialect,
@@ -142,7 +143,14 @@ impl<'a> Tokens<'a> {
 
     /// The name of the call that begins here, and its last token.
     fn call(&self, at: usize) -> Option<(&'a [u8], usize)> {
-        let Some(Token::Word(name)) = self.token(at) else { return None };
+        let name = match self.token(at)? {
+            Token::Word(name) => name,
+            // With its signs, so that it is not taken for a function.
+            Token::SystemVariable(_) => {
+                return Some((&self.text[self.list[at].start..self.list[at].end], at));
+            }
+            _ => return None,
+        };
         let is_qualified = at > 0 && self.token(at - 1) == Some(Token::Symbol(b'.'));
         let is_call = self.token(at + 1) == Some(Token::Symbol(b'('))
             && self.token(at + 2) == Some(Token::Symbol(b')'));

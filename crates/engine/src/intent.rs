@@ -41,6 +41,8 @@ pub struct Intent {
     /// What it does to the count of rows found.
     pub finds: Finds,
     pub asks_connection_id: bool,
+    /// Asks for the GTID of its session's last write.
+    pub asks_gtid: bool,
     /// Is a `KILL` statement; see [`crate::kill`].
     pub is_kill: bool,
     /// Is the plain start of a transaction and nothing else: it may as well begin with the next statement.
@@ -220,7 +222,8 @@ impl<'a> Reader<'a> {
         }
         let asks = self.found.asks_insert_id
             || self.found.counts != Asked::default()
-            || self.found.messages.are_asked_for();
+            || self.found.messages.are_asked_for()
+            || self.found.asks_gtid;
         let only_reads = self.only_reads && !asks && !self.lexer.saw_executable_comment();
         if only_reads && self.statements == 1 && self.found.pin.is_none() {
             self.found.read = Some(Digest(self.digest));
@@ -549,6 +552,7 @@ impl<'a> Reader<'a> {
         match upper(name, &mut capitals) {
             b"LAST_INSERT_ID" | b"IDENTITY" => self.found.asks_insert_id = true,
             b"WARNING_COUNT" | b"ERROR_COUNT" => self.ask_for_messages(Messages::Counted),
+            b"LAST_GTID" => self.found.asks_gtid = true,
             b"PSEUDO_THREAD_ID" => self.found.pin(Pin::SessionVariable),
             _ => {}
         }

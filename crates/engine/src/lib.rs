@@ -10,6 +10,7 @@ pub mod classes;
 pub mod counts;
 pub mod fleet;
 pub mod gate;
+pub mod gtid;
 pub mod insert_id;
 pub mod intent;
 pub mod kept;

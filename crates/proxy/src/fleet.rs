@@ -51,6 +51,8 @@ struct Seat {
     weight: u32,
     is_reader: AtomicBool,
     is_usable: AtomicBool,
+    /// Its role may be another one by now, and a check is on its way.
+    is_doubted: AtomicBool,
     /// It has all that was committed before this moment, in microseconds since the origin; zero is unknown.
     caught_up: AtomicU64,
     /// Its weight for now, in thousandths.
@@ -85,6 +87,8 @@ pub(crate) struct Watched {
     pub(crate) reason: String,
     pub(crate) role: String,
     pub(crate) lag: Option<Duration>,
+    /// The share of time in which its cluster was held up by flow control.
+    pub(crate) paused: Option<f64>,
     pub(crate) results: Results,
 }
 
@@ -106,6 +110,7 @@ impl Fleet {
             weight: rule.weight,
             is_reader: AtomicBool::new(false),
             is_usable: AtomicBool::new(true),
+            is_doubted: AtomicBool::new(false),
             caught_up: AtomicU64::new(0),
             share: AtomicU32::new(rule.weight * 1000),
         };
@@ -156,6 +161,7 @@ impl Fleet {
     pub(crate) fn take(&self, shared: &Shared, checked: Checked) -> Duration {
         let Checked { server, finding, begun } = checked;
         let now = Instant::now();
+        self.seats[server.0].is_doubted.store(false, Relaxed);
         self.change(shared, |decided| {
             let results = &mut decided.results[server.0];
             results.last = Some(std::time::SystemTime::now());
@@ -188,6 +194,14 @@ impl Fleet {
             wants = decided.fleet.takes_check(server.0);
         });
         if wants {
+            shared.mail_all(|| Mail::CheckNow(server));
+        }
+    }
+
+    /// The writer, of whom it is thought that it is one, says something else: it is asked at once.
+    pub(crate) fn doubt(&self, shared: &Shared, server: ServerId) {
+        let is_writer = self.writer() == Some(server);
+        if is_writer && !self.seats[server.0].is_doubted.swap(true, Relaxed) {
             shared.mail_all(|| Mail::CheckNow(server));
         }
     }
@@ -287,6 +301,7 @@ impl Fleet {
             reason: reason.to_owned(),
             role: place.role.clone(),
             lag: place.lag,
+            paused: place.paused,
             results: decided.results[server.0].clone(),
         }
     }

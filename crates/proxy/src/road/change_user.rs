@@ -201,6 +201,7 @@ fn begin_anew(
         session.keep(Pin::Charset);
     }
     drop(session);
+    client.gtid.take();
     *client.user.borrow_mut() = name;
     client.key.set(Some(key.with_schema(!wanted.schema.is_empty())));
     let peer = client.stream.addresses().map(|(peer, _)| peer);

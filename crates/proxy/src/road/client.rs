@@ -91,6 +91,8 @@ pub(crate) struct Client {
     pub(crate) sets: Cell<Option<Sets>>,
     /// The command in hand may take a schema, or a right to one, from somebody.
     pub(crate) alters: Cell<bool>,
+    /// The command in hand changes nothing that anybody could read, although it is no mere read.
+    pub(crate) is_still: Cell<bool>,
     /// What the command in hand does with the messages of those before it.
     pub(crate) messages: Cell<Messages>,
     /// The messages that the command in hand asks for, if its link does not have them.
@@ -115,6 +117,8 @@ pub(crate) struct Client {
     pub(crate) affected: Cell<Option<i64>>,
     /// What of its counts the link that it has knows, and the statement in hand asks for.
     pub(crate) asks_link: Cell<counts::Asked>,
+    /// The GTID of its last write, as the server has reported it.
+    pub(crate) gtid: RefCell<Box<[u8]>>,
     /// Why it keeps its link, and since when.
     pub(crate) pinned: Cell<Option<Pinned>>,
     /// The command in hand completes the login; its reply has this sequence id.
@@ -182,6 +186,7 @@ impl Client {
             named_class: Cell::new(None),
             sets: Cell::new(None),
             alters: Cell::new(false),
+            is_still: Cell::new(false),
             messages: Cell::default(),
             instead: RefCell::default(),
             shown: RefCell::default(),
@@ -194,6 +199,7 @@ impl Client {
             awaits_insert_id: Cell::new(false),
             affected: Cell::new(None),
             asks_link: Cell::default(),
+            gtid: RefCell::default(),
             pinned: Cell::new(None),
             login_sequence: Cell::new(login.sequence),
             change_of_user: RefCell::default(),

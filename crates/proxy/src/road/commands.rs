@@ -12,7 +12,7 @@ use engine::intent::{Digest, Inserts, Intent, Sets};
 use engine::kept::{Format, Shows};
 use engine::pin::Pin;
 use engine::schemas::may_alter;
-use engine::session::{Diagnostics, Messages};
+use engine::session::Messages;
 use engine::settings::Settings;
 use engine::statements::{BYTES_MAX, Kept as KeptOnLink, STATEMENTS_MAX};
 use engine::variables::Assignment;
@@ -35,6 +35,7 @@ use crate::road::parting;
 use crate::road::past::{self, Found, Past};
 use crate::road::pins::{self, Leaves};
 use crate::road::prepared::{self, InHand};
+use crate::road::route;
 use crate::road::wording;
 use crate::worker::Worker;
 
@@ -189,7 +190,9 @@ fn pooled(
                 Command::InitDb => Messages::Stay,
                 _ => Messages::Unsure,
             };
-            let asks = Asks { finds: Finds::Nothing, messages, ..Asks::default() };
+            // To enter a schema, as at a login, is to write nothing.
+            let is_still = command == Command::InitDb;
+            let asks = Asks { finds: Finds::Nothing, messages, is_still, ..Asks::default() };
             enter(worker, client, packet, upload, asks);
         }
     }
@@ -232,8 +235,12 @@ fn text(
         return enter_kept(worker, client, packet, upload, Pin::Unreadable);
     };
     let dialect = client.session.borrow().dialect();
-    let intent = Intent::read(&payload[text_at..], dialect);
-    if !is_prepare && parting::begin_for(client, intent.messages) {
+    let mut intent = Intent::read(&payload[text_at..], dialect);
+    if is_prepare && intent.asks_gtid {
+        // It is asked when it is executed, of whatever link that has then: it must be the client's own.
+        intent.pin.get_or_insert(Pin::SessionVariable);
+    }
+    if !is_prepare && must_part(worker, client, intent) {
         return hold(worker, client, packet, upload);
     }
     if !is_prepare {
@@ -260,6 +267,11 @@ fn text(
         replaced = wording::with_own_id(client, Some(command), packet);
     }
     let packet = replaced.as_deref_mut().unwrap_or(packet);
+    let mut told = None;
+    if intent.asks_gtid && !is_prepare {
+        told = wording::with_gtid(worker, client, text_at, packet);
+    }
+    let packet = told.as_deref_mut().unwrap_or(packet);
     if intent.is_kill && kill::intercept(worker, client, Some(command), packet) {
         return;
     }
@@ -272,7 +284,7 @@ fn text(
             let text = &packet[HEADER + text_at..];
             Asks { leaves, ..Asks::of(intent, text, dialect, Format::Text) }
         }
-        _ => Asks { messages: Messages::Stay, ..Asks::default() },
+        _ => Asks { messages: Messages::Stay, is_still: true, ..Asks::default() },
     };
     let mut diagnosed = None;
     if asks.messages == Messages::Diagnosed {
@@ -284,6 +296,13 @@ fn text(
     let packet = diagnosed.as_deref_mut().unwrap_or(packet);
     asks.counts_at = Some(text_at).filter(|_| asks.counts != Asked::default());
     enter(worker, client, packet, upload, asks);
+}
+
+/// Whether the link that the client has must be asked for messages before the statement may go anywhere.
+fn must_part(worker: &Rc<Worker>, client: &Rc<Client>, intent: Intent) -> bool {
+    parting::begin_for(client, intent.messages)
+        || !intent.messages.are_asked_for()
+            && route::leave_link(worker, client, intent.read.is_some())
 }
 
 /// The user variables that a text sets, if that is all it does and any link can be told them.
@@ -364,9 +383,9 @@ fn prepared(
         session = client.session.borrow_mut();
     }
     let dialect = session.dialect();
-    if command == Command::StmtExecute && session.diagnostics() == Diagnostics::Marked {
+    if command == Command::StmtExecute && session.can_yield() {
         drop(session);
-        if parting::begin_for(client, intent.messages) {
+        if must_part(worker, client, intent) {
             return hold(worker, client, packet, upload);
         }
         session = client.session.borrow_mut();
@@ -450,6 +469,8 @@ struct Asks {
     sets: Option<Sets>,
     /// It may take a schema, or a right to one, from somebody.
     alters: bool,
+    /// It changes nothing that anybody could read.
+    is_still: bool,
     in_hand: Option<InHand>,
     passing_mode: bool,
     leaves: Leaves,
@@ -468,6 +489,7 @@ impl Asks {
         Self {
             shows,
             alters: intent.read.is_none() && may_alter(text),
+            is_still: false,
             insert_id: intent.asks_insert_id,
             inserts: intent.inserts,
             counts: intent.counts,
@@ -499,6 +521,7 @@ fn enter(
     client.read.set(asks.read.filter(|_| is_plain));
     client.sets.set(asks.sets);
     client.alters.set(asks.alters);
+    client.is_still.set(asks.is_still);
     client.in_hand.set(asks.in_hand);
     client.leaves.set(asks.leaves);
     let asks_insert_id = asks.insert_id
@@ -580,6 +603,7 @@ fn ok(client: &Client) {
 fn reset(worker: &Rc<Worker>, client: &Rc<Client>, packet: &[u8]) {
     let waits = resets::give_up(worker, client);
     client.session.borrow_mut().reset();
+    client.gtid.take();
     if waits { hold(worker, client, packet, None) } else { ok(client) }
 }
 

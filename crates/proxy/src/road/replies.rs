@@ -27,6 +27,7 @@ use crate::road::fixups;
 use crate::road::parting;
 use crate::road::prepared;
 use crate::road::rewrite::{self, Listens};
+use crate::road::route;
 use crate::worker::{Mail, Worker};
 
 /// A reply that has ended, whose last bytes are still to be written to its client.
@@ -272,6 +273,7 @@ fn inspect(
             flight.refused = prepared::refused(&client, flight, packet);
             if flight.purpose.is_clients() {
                 worker.tally.see_error(packet);
+                route::see_refusal(worker, link.server, packet);
                 let reads = flight.purpose != Purpose::Statement || flight.read.is_some();
                 if !reads && may_have_fired(packet) {
                     link.is_doubtful.set(true);
@@ -363,7 +365,7 @@ fn see_ok(
     session.counts.see_affected(affected, link.id);
     let listens = if session.is_told_of_all() { Listens::ToAll } else { Listens::ToUsual };
     drop(session);
-    rewrite::ok(ok, packet, client.capabilities, listens, &worker.scratch)
+    rewrite::ok(ok, packet, client.capabilities, listens, &worker.scratch, &client.gtid)
 }
 
 /// A reply has ended: what follows is started. The answer is what is left to be written.

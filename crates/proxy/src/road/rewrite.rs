@@ -1,4 +1,4 @@
-//! Packets of the server's as clients must see them. Does not learn from them.
+//! Packets of the server's as clients must see them. Learns nothing from them but a GTID that is passed by.
 
 use std::cell::RefCell;
 
@@ -16,13 +16,15 @@ pub(crate) enum Listens {
     ToAll,
 }
 
-/// The OK packet as the client would have got it: without what only Flifo asked the server to report.
+/// The OK packet as the client would have got it: without what only Flifo asked the server to report. The GTID of a
+/// write, if it is reported, is put into `gtid`.
 pub(crate) fn ok(
     ok: &OkPacket<'_>,
     packet: &[u8],
     capabilities: Capabilities,
     listens: Listens,
     scratch: &RefCell<Vec<u8>>,
+    gtid: &RefCell<Box<[u8]>>,
 ) -> Option<Vec<u8>> {
     // MariaDB reports now and then that nothing has changed.
     if ok.changes.is_empty() && !ok.status.has(Status::STATE_CHANGED) {
@@ -30,6 +32,9 @@ pub(crate) fn ok(
     }
     let mut changes = Vec::new();
     for change in Changes::new(ok.changes).flatten() {
+        if let Change::Variable { name: b"last_gtid", value } = change {
+            *gtid.borrow_mut() = value.into();
+        }
         match change {
             Change::Schema(_) => put_change(&mut changes, change),
             Change::Variable { name, .. }

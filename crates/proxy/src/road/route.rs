@@ -1,13 +1,15 @@
 //! Which of several servers a statement goes to, and those that can go to none for a while.
 //!
 //! Owns the choice, and a worker's statements that are held back because their server is being replaced. Where there is
-//! one server, nothing here runs. Invariants: who has a link stays on its server; what is not known for certain to be
-//! a mere read goes to the writer; nobody is held back longer than `routing.hold`.
+//! one server, nothing here runs. Invariants: who must keep its link stays on its server; what is not known for certain
+//! to be a mere read goes to the writer; nobody is held back longer than `routing.hold`.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use wire::frame::HEADER;
 use wire::passage::Passage;
+use wire::response::ErrPacket;
 
 use crate::config::{Freshness, Mode};
 use crate::fault::{Fault, Kind};
@@ -15,6 +17,7 @@ use crate::fleet::Fleet;
 use crate::links::{Flight, Link};
 use crate::road::admit;
 use crate::road::client::{Client, Turn};
+use crate::road::parting;
 use crate::servers::{Local, ServerId};
 use crate::worker::{Mail, Worker};
 
@@ -86,6 +89,35 @@ fn reader(worker: &Worker, fleet: &Fleet, client: &Client) -> Option<ServerId> {
     })
 }
 
+/// A client that keeps its link for nothing but messages, or variables that another link can be told, gives it up if what
+/// it asks now is another server's affair. True: the link is asked for its messages first, and the command must wait.
+pub(crate) fn leave_link(worker: &Rc<Worker>, client: &Rc<Client>, reads: bool) -> bool {
+    let (Some(fleet), Some(link)) = (&worker.shared.fleet, client.link()) else { return false };
+    if !client.session.borrow().can_yield() || may_stay(worker, fleet, client, &link, reads) {
+        return false;
+    }
+    if !client.session.borrow().can_yield_unseen() {
+        parting::begin(client, &link);
+        return true;
+    }
+    admit::yield_link(client, &link);
+    link.release();
+    admit::give_back(worker, &link);
+    false
+}
+
+/// Whether a client's statement may run on the server of the link that it has.
+fn may_stay(worker: &Worker, fleet: &Fleet, client: &Client, link: &Link, reads: bool) -> bool {
+    let server = link.server;
+    let reads = match client.mode.get() {
+        Mode::Writer => false,
+        Mode::Readers => true,
+        Mode::Split => reads,
+    };
+    fleet.writer() == Some(server)
+        || reads && fleet.is_reader(server) && is_fresh(worker, fleet, client, server)
+}
+
 /// Whether a server has all that this client has written.
 fn is_fresh(worker: &Worker, fleet: &Fleet, client: &Client, server: ServerId) -> bool {
     if worker.plan.routing.reads == Freshness::Any || client.mode.get() != Mode::Split {
@@ -100,12 +132,25 @@ fn is_fresh(worker: &Worker, fleet: &Fleet, client: &Client, server: ServerId) -
 
 /// A statement has ended, or may have: what it may have written must be seen by those that follow.
 pub(crate) fn note_write(worker: &Worker, client: &Client) {
-    let is_write = client.read.get().is_none() && client.sets.get().is_none();
+    let is_write =
+        client.read.get().is_none() && client.sets.get().is_none() && !client.is_still.get();
     if worker.shared.fleet.is_some() && is_write && client.mode.get() == Mode::Split {
         // Not the loop's time, which may be from before the write.
         client.wrote.set(Some(Instant::now()));
     }
 }
+
+/// A server has refused a statement. If it did since it is not written to any more, its role is asked for at once.
+pub(crate) fn see_refusal(worker: &Worker, server: ServerId, packet: &[u8]) {
+    let Some(fleet) = &worker.shared.fleet else { return };
+    let error = packet.get(HEADER..).map(ErrPacket::decode);
+    if matches!(error, Some(Ok(error)) if NOT_WRITTEN_TO.contains(&error.code)) {
+        fleet.doubt(&worker.shared, server);
+    }
+}
+
+/// A node that is not prepared; `read_only`, in two ways.
+const NOT_WRITTEN_TO: [u16; 3] = [1047, 1290, 1836];
 
 /// Holds the command back until a server can take it.
 pub(crate) fn strand(

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use engine::calls::{self, Place};
 use engine::counts::Asked;
+use engine::gtid;
 use engine::intent::Intent;
 use engine::kept::Kept;
 use engine::kill::replace_connection_id;
@@ -16,6 +17,7 @@ use wire::frame::{HEADER, put_packet};
 use crate::links::Link;
 use crate::road::client::Client;
 use crate::road::fixups;
+use crate::road::route;
 use crate::worker::Worker;
 
 /// The packet with `CONNECTION_ID()` replaced by the client's own id, if that occurs.
@@ -57,6 +59,23 @@ pub(crate) fn with_counts(
         out
     });
     (packet, left)
+}
+
+/// The packet with the GTID of the client's own last write in the place of the variable that asks for it.
+pub(crate) fn with_gtid(
+    worker: &Worker,
+    client: &Client,
+    text_at: usize,
+    packet: &[u8],
+) -> Option<Vec<u8>> {
+    let greeting = worker.at(route::greeter(worker)).server.facts.greeting();
+    // No other server has such a variable, and it says so.
+    greeting.filter(|greeting| greeting.is_mariadb())?;
+    let (head, text) = packet[HEADER..].split_at(text_at);
+    let text = gtid::put(text, client.session.borrow().dialect(), &client.gtid.borrow())?;
+    let mut out = Vec::with_capacity(packet.len() + 64);
+    put_packet(&mut out, 0, &[head, &text[..]].concat());
+    Some(out)
 }
 
 /// The packet with a `GET DIAGNOSTICS` that no link can answer replaced by what answers it.
