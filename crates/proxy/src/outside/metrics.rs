@@ -20,6 +20,7 @@ impl Outside {
         let mut page = Page::default();
         self.process(&mut page, surveyed);
         self.servers(&mut page, surveyed);
+        self.fleet(&mut page);
         placement::metrics(self, &mut page);
         counters(&mut page, surveyed);
         labelled(&mut page, surveyed);
@@ -107,6 +108,49 @@ impl Outside {
                 ("borrowed", counts.borrowed),
             ] {
                 page.sample(&[("server", &server.name), ("how", how)], count);
+            }
+        }
+    }
+}
+
+impl Outside {
+    /// What checks have found of several servers.
+    fn fleet(&self, page: &mut Page) {
+        let Some(fleet) = &self.shared.fleet else { return };
+        let servers: Vec<_> =
+            self.shared.servers.iter().map(|server| (server, fleet.watched(server.id))).collect();
+        let help = "What a server is used for, by the checks: 1 for what it is.";
+        page.family("flifo_server_role", Family::Gauge, help);
+        for (server, _) in &servers {
+            let is_writer = fleet.writer() == Some(server.id);
+            let is_reader = fleet.is_reader(server.id);
+            for (role, is) in
+                [("writer", is_writer), ("reader", is_reader), ("none", !is_writer && !is_reader)]
+            {
+                let labels = [("server", server.name.as_str()), ("role", role)];
+                page.sample(&labels, u8::from(is));
+            }
+        }
+        let help = "How far a server is behind the writer, if that is known.";
+        page.family("flifo_server_lag_seconds", Family::Gauge, help);
+        for (server, seen) in &servers {
+            if let Some(lag) = seen.lag {
+                page.sample(&[("server", &server.name)], lag.as_secs_f64());
+            }
+        }
+        let help = "Share of the time between two checks in which a cluster waited for a node.";
+        page.family("flifo_server_flow_control_paused_ratio", Family::Gauge, help);
+        for (server, seen) in &servers {
+            if let Some(paused) = seen.paused {
+                page.sample(&[("server", &server.name)], paused);
+            }
+        }
+        page.family("flifo_server_checks_total", Family::Counter, "Checks that have ended.");
+        for (server, seen) in &servers {
+            for (result, count) in
+                [("passed", seen.results.passed), ("failed", seen.results.failed)]
+            {
+                page.sample(&[("server", &server.name), ("result", result)], count);
             }
         }
     }
