@@ -5,6 +5,7 @@
 //! who has not proved the password, or come by a socket that is Flifo's own user's.
 
 mod answers;
+mod prepared;
 
 use std::io;
 use std::rc::Rc;
@@ -19,8 +20,9 @@ use wire::frame::put_packet_with;
 use wire::handshake::{AuthPacket, FirstPacket, Greeting, Login};
 use wire::response::{ErrPacket, Status};
 
+use self::prepared::Prepared;
 use super::Outside;
-use super::resultset::Packets;
+use super::resultset::{Form, Packets};
 use crate::arrive::listener::Listener;
 
 /// Clients at once; one more is told so.
@@ -56,6 +58,7 @@ struct Visitor {
     capabilities: Capabilities,
     rights: Rights,
     id: u32,
+    prepared: Prepared,
 }
 
 /// An error as a client sees it: number, SQLSTATE, message.
@@ -109,14 +112,73 @@ fn begin(outside: &Rc<Outside>, stream: Stream, rights: Rights) {
         };
         let id = outside.next_visitor.get();
         outside.next_visitor.set(id.wrapping_add(1));
-        let mut visitor =
-            Visitor { outside: Rc::clone(&outside), talk, capabilities: CAPABILITIES, rights, id };
-        match tokio::time::timeout(PATIENCE, visitor.log_in()).await {
+        let arrived = tokio::time::timeout(PATIENCE, arrive(&outside, talk, id)).await;
+        let Ok(Some(Arrival { talk, nonce, login })) = arrived else { return };
+        let capabilities = CAPABILITIES & login.capabilities;
+        let (outside, prepared) = (Rc::clone(&outside), Prepared::default());
+        let mut visitor = Visitor { outside, talk, capabilities, rights, id, prepared };
+        match tokio::time::timeout(PATIENCE, visitor.log_in(&nonce, &login)).await {
             Ok(Ok(())) => visitor.converse().await,
-            Ok(Err(NotIn::Refused(refusal))) => visitor.refuse(&refusal).await,
+            Ok(Err(NotIn::Refused(refusal))) => {
+                refuse(&visitor.talk, visitor.capabilities, &refusal).await;
+            }
             Ok(Err(NotIn::Gone)) | Err(_) => {}
         }
     });
+}
+
+/// A client that has said who it is.
+struct Arrival {
+    talk: Talk,
+    nonce: Nonce,
+    login: Login,
+}
+
+/// Greets a client, and goes on in TLS if it wants to, with the certificate that other clients are shown. `None`: it
+/// is gone, or was sent away.
+async fn arrive(outside: &Outside, mut talk: Talk, id: u32) -> Option<Arrival> {
+    let mut random = [0; Nonce::LEN];
+    getrandom::fill(&mut random).ok()?;
+    let nonce = Nonce::from_random(random);
+    let tls = outside.shared.tls.clients.clone();
+    let greeting = Greeting {
+        version: answers::VERSION.as_bytes().to_vec(),
+        connection_id: id,
+        nonce: nonce.as_bytes().to_vec(),
+        capabilities: match &tls {
+            Some(_) => CAPABILITIES | Capabilities::SSL,
+            None => CAPABILITIES,
+        },
+        collation: 45,
+        status: Status::AUTOCOMMIT,
+        plugin: Plugin::NativePassword.name().to_vec(),
+    };
+    let mut payload = Vec::new();
+    greeting.encode(&mut payload);
+    talk.write(&payload).await.ok()?;
+    let mut first = FirstPacket::decode(&talk.read().await.ok()?);
+    if let (Ok(FirstPacket::TlsRequest { .. }), Some(config)) = (&first, tls) {
+        let sequence = talk.sequence();
+        let (stream, unread) = talk.into_parts();
+        let stream = stream.accept_tls(config, &unread).await.ok()?;
+        talk = Talk::resume(stream, Vec::new(), sequence);
+        first = FirstPacket::decode(&talk.read().await.ok()?);
+    }
+    let why = match first {
+        Ok(FirstPacket::Login(login)) => return Some(Arrival { talk, nonce, login }),
+        Ok(FirstPacket::TlsRequest { .. }) => "TLS was asked for, which was not offered".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let refusal = Refusal(1043, b"08S01", format!("Bad handshake: {why}"));
+    refuse(&talk, CAPABILITIES, &refusal).await;
+    None
+}
+
+async fn refuse(talk: &Talk, capabilities: Capabilities, refusal: &Refusal) {
+    let mut packets = Packets::new(talk.sequence(), capabilities);
+    packets.put_refusal(refusal);
+    // It is gone, or will be.
+    let _ = talk.stream().write_all(&packets.bytes).await;
 }
 
 async fn greet_with(talk: &Talk, refusal: &Refusal) {
@@ -128,32 +190,8 @@ async fn greet_with(talk: &Talk, refusal: &Refusal) {
 
 impl Visitor {
     /// Lets a client in.
-    async fn log_in(&mut self) -> Result<(), NotIn> {
-        let mut random = [0; Nonce::LEN];
-        getrandom::fill(&mut random).map_err(|_| NotIn::Gone)?;
-        let nonce = Nonce::from_random(random);
-        let greeting = Greeting {
-            version: answers::VERSION.as_bytes().to_vec(),
-            connection_id: self.id,
-            nonce: nonce.as_bytes().to_vec(),
-            capabilities: CAPABILITIES,
-            collation: 45,
-            status: Status::AUTOCOMMIT,
-            plugin: Plugin::NativePassword.name().to_vec(),
-        };
-        let mut payload = Vec::new();
-        greeting.encode(&mut payload);
-        self.talk.write(&payload).await?;
-        let bad = |why: &dyn std::fmt::Display| {
-            NotIn::Refused(Refusal(1043, b"08S01", format!("Bad handshake: {why}")))
-        };
-        let login = match FirstPacket::decode(&self.talk.read().await?) {
-            Ok(FirstPacket::Login(login)) => login,
-            Ok(FirstPacket::TlsRequest { .. }) => return Err(bad(&"the console offers no TLS")),
-            Err(error) => return Err(bad(&error)),
-        };
-        self.capabilities = CAPABILITIES & login.capabilities;
-        if !self.proves_password(&nonce, &login).await? {
+    async fn log_in(&mut self, nonce: &Nonce, login: &Login) -> Result<(), NotIn> {
+        if !self.proves_password(nonce, login).await? {
             // Guessing is made slow.
             tokio::time::sleep(Duration::from_millis(500)).await;
             let user = String::from_utf8_lossy(&login.user).into_owned();
@@ -203,7 +241,7 @@ impl Visitor {
     }
 
     /// The packets that answer a command. `None`: the client takes its leave.
-    async fn reply(&self, payload: &[u8]) -> Option<Vec<u8>> {
+    async fn reply(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
         let mut packets = Packets::new(1, self.capabilities);
         let (byte, body) = payload.split_first()?;
         match Command::decode(*byte) {
@@ -213,25 +251,38 @@ impl Visitor {
                     packets.put_refusal(&refusal);
                 }
             }
-            Some(Command::Ping | Command::InitDb | Command::ResetConnection) => packets.put_ok(),
+            Some(Command::Ping | Command::InitDb) => packets.put_ok(),
+            Some(Command::ResetConnection) => {
+                self.prepared.clear();
+                packets.put_ok();
+            }
             Some(Command::SetOption) => packets.put_eof(),
             Some(Command::Statistics) => packets.put(b"Flifo's console; HELP lists statements"),
-            Some(Command::StmtPrepare) => packets.put_refusal(&Refusal(
-                1295,
-                b"HY000",
-                "the console prepares no statements; have the driver put values in itself"
-                    .to_owned(),
-            )),
+            Some(Command::StmtPrepare) => {
+                if let Err(refusal) = self.prepared.prepare(body, &mut packets) {
+                    packets.put_refusal(&refusal);
+                }
+            }
+            Some(Command::StmtExecute) => {
+                packets = packets.in_form(Form::Binary);
+                let answered = match self.prepared.execute(payload) {
+                    Ok(text) => self.answer(&text, &mut packets).await,
+                    Err(refusal) => Err(refusal),
+                };
+                if let Err(refusal) = answered {
+                    packets.put_refusal(&refusal);
+                }
+            }
+            Some(Command::StmtReset) => match self.prepared.reset(payload) {
+                Ok(()) => packets.put_ok(),
+                Err(refusal) => packets.put_refusal(&refusal),
+            },
+            // These two have no answer.
+            Some(Command::StmtSendLongData) => self.prepared.take_piece(payload),
+            Some(Command::StmtClose) => self.prepared.close(payload),
             _ => packets.put_refusal(&Refusal(1047, b"08S01", "Unknown command".to_owned())),
         }
         Some(packets.bytes)
-    }
-
-    async fn refuse(&mut self, refusal: &Refusal) {
-        let mut packets = Packets::new(self.talk.sequence(), self.capabilities);
-        packets.put_refusal(refusal);
-        // It is gone, or will be.
-        let _ = self.talk.stream().write_all(&packets.bytes).await;
     }
 }
 

@@ -1,4 +1,4 @@
-//! A table as the rows of a reply in MySQL's text protocol.
+//! A table as the rows of a reply in MySQL's protocol, in its text form or the binary one of prepared statements.
 
 use view::table::{Column, Kind, Table, Value};
 use wire::Capabilities;
@@ -18,11 +18,24 @@ pub(super) struct Packets {
     pub(super) bytes: Vec<u8>,
     sequence: u8,
     capabilities: Capabilities,
+    form: Form,
+}
+
+/// How rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Text,
+    Binary,
 }
 
 impl Packets {
     pub(super) const fn new(sequence: u8, capabilities: Capabilities) -> Self {
-        Self { bytes: Vec::new(), sequence, capabilities }
+        Self { bytes: Vec::new(), sequence, capabilities, form: Form::Text }
+    }
+
+    /// The same, of rows in this form.
+    pub(super) fn in_form(self, form: Form) -> Self {
+        Self { form, ..self }
     }
 
     pub(super) fn put(&mut self, payload: &[u8]) {
@@ -67,18 +80,61 @@ impl Packets {
         if !self.capabilities.has(Capabilities::DEPRECATE_EOF) {
             self.put_eof();
         }
+        let form = self.form;
         for row in rows {
-            self.put_with(|out| {
-                for value in row {
-                    match value {
-                        Value::Null => out.push(NOTHING),
-                        value => out.put_lenenc_bytes(value.to_string().as_bytes()),
-                    }
-                }
+            self.put_with(|out| match form {
+                Form::Text => put_text_row(row, out),
+                Form::Binary => put_binary_row(columns, row, out),
             });
         }
         self.put_eof();
     }
+
+    /// So many parameters of a statement, whatever they are.
+    pub(super) fn put_parameters(&mut self, count: u16) {
+        for _ in 0..count {
+            self.put_with(|out| put_column("?", Kind::Text, out));
+        }
+        if count > 0 && !self.capabilities.has(Capabilities::DEPRECATE_EOF) {
+            self.put_eof();
+        }
+    }
+}
+
+fn put_text_row(row: &[Value], out: &mut Vec<u8>) {
+    for value in row {
+        match value {
+            Value::Null => out.push(NOTHING),
+            value => out.put_lenenc_bytes(value.to_string().as_bytes()),
+        }
+    }
+}
+
+/// A row whose values have the forms of their columns' types.
+fn put_binary_row(columns: &[(&str, Kind)], row: &[Value], out: &mut Vec<u8>) {
+    out.push(0);
+    // The first two bits belong to nobody.
+    let mut nulls = vec![0_u8; (columns.len() + 2).div_ceil(8)];
+    let mut values = Vec::new();
+    for (at, (value, (_, kind))) in row.iter().zip(columns).enumerate() {
+        match (kind, value) {
+            (_, Value::Null) => nulls[(at + 2) / 8] |= 1 << ((at + 2) % 8),
+            (Kind::Count, Value::Count(count)) => values.extend_from_slice(&count.to_le_bytes()),
+            (Kind::Real, Value::Real(real)) => values.extend_from_slice(&real.to_le_bytes()),
+            (Kind::Real, Value::Count(count)) => {
+                values.extend_from_slice(&(*count as f64).to_le_bytes());
+            }
+            (Kind::Count, other) => {
+                // A column of counts that holds anything else says that it knows nothing.
+                debug_assert!(false, "{other:?} in a column of counts");
+                nulls[(at + 2) / 8] |= 1 << ((at + 2) % 8);
+            }
+            (Kind::Real, Value::Text(_)) => nulls[(at + 2) / 8] |= 1 << ((at + 2) % 8),
+            (Kind::Text, value) => values.put_lenenc_bytes(value.to_string().as_bytes()),
+        }
+    }
+    out.extend_from_slice(&nulls);
+    out.extend_from_slice(&values);
 }
 
 /// The definition of a column.
@@ -122,6 +178,16 @@ mod tests {
     use wire::reply::{Follower, Step};
 
     use super::*;
+
+    #[test]
+    fn a_binary_row_has_a_bit_for_what_is_nothing() {
+        let columns = [("a", Kind::Text), ("b", Kind::Count), ("c", Kind::Real), ("d", Kind::Text)];
+        let row = [Value::Null, 7_u32.into(), Value::Real(0.5), "x".into()];
+        let mut out = Vec::new();
+        put_binary_row(&columns, &row, &mut out);
+        let (count, real) = (7_u64.to_le_bytes(), 0.5_f64.to_le_bytes());
+        assert_eq!(out, [&[0, 0b100][..], &count, &real, b"\x01x"].concat());
+    }
 
     #[test]
     fn a_reply_is_one_that_can_be_followed() {
