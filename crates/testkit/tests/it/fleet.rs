@@ -10,11 +10,11 @@ use testkit::client::{Client, Problem};
 use testkit::fleet::{Fleet, wait};
 use testkit::flifo::Flifo;
 
-const CHECKS: &str = "[checks]\ninter = \"100ms\"\nfastinter = \"100ms\"\ndowninter = \"100ms\"\n\
+pub(crate) const CHECKS: &str = "[checks]\ninter = \"100ms\"\nfastinter = \"100ms\"\ndowninter = \"100ms\"\n\
                       timeout = \"500ms\"\n";
 
 /// Flifo in front of a fleet.
-fn flifo(fleet: &Fleet, more: &str) -> Flifo {
+pub(crate) fn flifo(fleet: &Fleet, more: &str) -> Flifo {
     let (user, password) = (PrivateServer::USER, Fleet::password());
     Flifo::start(&format!(
         "workers = 2\n{CHECKS}{more}\n{}[[users]]\nname = \"{user}\"\npassword = \"{password}\"\n",
@@ -22,19 +22,19 @@ fn flifo(fleet: &Fleet, more: &str) -> Flifo {
     ))
 }
 
-fn client(flifo: &Flifo) -> Result<Client, Problem> {
+pub(crate) fn client(flifo: &Flifo) -> Result<Client, Problem> {
     let address = format!("127.0.0.1:{}", flifo.port()).parse().unwrap();
     Client::builder(address, PrivateServer::USER, Fleet::password())
         .schema(PrivateServer::DATABASE)
         .connect()
 }
 
-fn one(client: &mut Client, text: &str) -> Result<String, Problem> {
+pub(crate) fn one(client: &mut Client, text: &str) -> Result<String, Problem> {
     let rows = client.query(text)?;
     Ok(rows.first().and_then(|row| row.first()).cloned().unwrap_or_default())
 }
 
-fn server_id(client: &mut Client) -> String {
+pub(crate) fn server_id(client: &mut Client) -> String {
     one(client, "SELECT @@server_id").unwrap()
 }
 
@@ -77,8 +77,7 @@ fn reads_are_split_and_a_session_reads_what_it_has_written() {
     other.query("COMMIT").unwrap();
     let mut seen = std::collections::BTreeSet::new();
     let mut reader = self::client(&flifo).unwrap();
-    // The login has asked the writer for the schema.
-    thread::sleep(Duration::from_millis(500));
+    // The login has asked the writer for the schema, and has written nothing.
     for _ in 0..20 {
         seen.insert(server_id(&mut reader));
     }
@@ -93,9 +92,8 @@ fn the_writer_is_killed_under_load_and_no_increment_is_lost_or_doubled() {
                         rpl_semi_sync_master_timeout = 60000, \
                         rpl_semi_sync_master_wait_point = AFTER_SYNC";
     let answer = "SET GLOBAL rpl_semi_sync_slave_enabled = 1";
-    for reader in [1, 2] {
-        fleet.servers[reader].sql(&format!("{answer}; STOP SLAVE; START SLAVE")).unwrap();
-    }
+    // Only the one that is to be promoted: else the other may be the one that has it.
+    fleet.servers[1].sql(&format!("{answer}; STOP SLAVE; START SLAVE")).unwrap();
     fleet.servers[0].sql(wait_for_one).unwrap();
     let flifo = flifo(&fleet, "");
     const CLIENTS: u32 = 16;
@@ -170,6 +168,53 @@ fn the_writer_is_killed_under_load_and_no_increment_is_lost_or_doubled() {
         assert_eq!(server_id(&mut checked), "2");
         checked.query("UPDATE sums SET n = n + 1 WHERE client = 0").unwrap();
     }
+}
+
+#[test]
+fn messages_on_a_readers_link_keep_nobody_from_writing() {
+    let fleet = Fleet::replicated(1);
+    let flifo = flifo(&fleet, "[routing]\nmode = \"split\"\n");
+    let mut client = client(&flifo).unwrap();
+    client.query("CREATE TABLE t (id INT PRIMARY KEY)").unwrap();
+    for turn in 0..5 {
+        wait("a read on the reader", || server_id(&mut client) == "2");
+        let row = client.query("SELECT @@server_id, 1 / 0").unwrap();
+        assert_eq!(row[0][0], "2", "it leaves a warning there");
+        if turn % 2 == 0 {
+            let rows = client.query("SHOW WARNINGS").unwrap();
+            assert_eq!(rows[0][1], "1365", "{rows:?}");
+        }
+        client.query(&format!("INSERT INTO t VALUES ({turn})")).unwrap();
+        assert!(client.query(&format!("INSERT INTO t VALUES ({turn})")).is_err());
+        let rows = client.query("SHOW WARNINGS").unwrap();
+        assert_eq!(rows[0][1], "1062", "{rows:?}");
+        assert_eq!(one(&mut client, "SELECT COUNT(*) FROM t").unwrap(), (turn + 1).to_string());
+    }
+}
+
+#[test]
+fn a_client_is_told_the_gtid_of_its_own_last_write() {
+    let fleet = Fleet::replicated(1);
+    let flifo = flifo(&fleet, "");
+    let mut clients = [client(&flifo).unwrap(), client(&flifo).unwrap()];
+    clients[0].query("CREATE TABLE t (id INT PRIMARY KEY)").unwrap();
+    let mut id = 0;
+    for _ in 0..20 {
+        let told = clients.each_mut().map(|client| {
+            id += 1;
+            client.query(&format!("INSERT INTO t VALUES ({id})")).unwrap();
+            fleet.servers[0].sql("SELECT @@global.gtid_binlog_pos").unwrap().trim().to_owned()
+        });
+        for (client, told) in clients.iter_mut().zip(told) {
+            assert_eq!(one(client, "SELECT @@last_gtid").unwrap(), told);
+            assert_eq!(
+                one(client, "SELECT 1 FROM DUAL WHERE @@session.last_gtid <> ''").unwrap(),
+                "1"
+            );
+        }
+    }
+    let mut other = client(&flifo).unwrap();
+    assert_eq!(one(&mut other, "SELECT @@last_gtid").unwrap(), "", "it has written nothing");
 }
 
 #[test]

@@ -1,0 +1,139 @@
+//! MySQL's Group Replication behind Flifo: three members, of which one is the primary until it is killed.
+//!
+//! Where there is no MySQL with that plugin these tests print so and test nothing.
+
+use std::time::{Duration, Instant};
+
+use testkit::client::Client;
+use testkit::flifo::{Flifo, free_port};
+use testkit::mysql::Mysql;
+
+use crate::fleet::CHECKS;
+
+const USER: &str = "app";
+const PASSWORD: &str = "correct-horse";
+const GROUP: &str = "6e7bd2a4-1c1f-4b26-9a3d-0f6d0c1a7b11";
+
+/// Members of a group that has not been started; `None` where that is not to be had.
+fn members() -> Option<Vec<Mysql>> {
+    let ports: Vec<_> = (0..3).map(|_| free_port()).collect();
+    let seeds: Vec<_> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    let seeds = seeds.join(",");
+    let mut members = Vec::new();
+    for (at, port) in ports.into_iter().enumerate() {
+        let arguments = [
+            format!("--server-id={}", at + 1),
+            "--log-bin=binlog".to_owned(),
+            "--gtid-mode=ON".to_owned(),
+            "--enforce-gtid-consistency=ON".to_owned(),
+            "--binlog-checksum=NONE".to_owned(),
+            "--performance-schema=ON".to_owned(),
+            "--report-host=127.0.0.1".to_owned(),
+            "--plugin-load-add=group_replication.so".to_owned(),
+            format!("--loose-group-replication-group-name={GROUP}"),
+            format!("--loose-group-replication-local-address=127.0.0.1:{port}"),
+            format!("--loose-group-replication-group-seeds={seeds}"),
+            "--loose-group-replication-start-on-boot=OFF".to_owned(),
+            "--loose-group-replication-recovery-get-public-key=ON".to_owned(),
+        ];
+        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+        let server = Mysql::start(&arguments)?;
+        let plugin = "SELECT COUNT(*) FROM information_schema.plugins \
+                      WHERE plugin_name = 'group_replication' AND plugin_status = 'ACTIVE'";
+        if server.sql(&[plugin])[0][0] != "1" {
+            eprintln!("NO GROUP REPLICATION: tests of groups pass without having tested");
+            return None;
+        }
+        server.sql(&[
+            "SET sql_log_bin = 0",
+            &format!("CREATE USER {USER}@'%' IDENTIFIED BY '{PASSWORD}'"),
+            &format!("GRANT ALL ON app.* TO {USER}@'%'"),
+            &format!("GRANT SELECT ON performance_schema.* TO {USER}@'%'"),
+            &format!("GRANT REPLICATION SLAVE, BACKUP_ADMIN ON *.* TO {USER}@'%'"),
+            &format!("GRANT GROUP_REPLICATION_STREAM ON *.* TO {USER}@'%'"),
+            "RESET BINARY LOGS AND GTIDS",
+            &format!(
+                "CHANGE REPLICATION SOURCE TO SOURCE_USER = '{USER}', \
+                 SOURCE_PASSWORD = '{PASSWORD}' FOR CHANNEL 'group_replication_recovery'"
+            ),
+        ]);
+        members.push(server);
+    }
+    Some(members)
+}
+
+fn roles(console: &mut Client) -> Vec<String> {
+    let rows = console.query("SHOW SERVERS").unwrap();
+    rows.into_iter().map(|row| row[16].clone()).collect()
+}
+
+fn wait_for_roles(console: &mut Client, are: impl Fn(&[String]) -> bool) -> Vec<String> {
+    let begun = Instant::now();
+    loop {
+        let roles = roles(console);
+        if are(&roles) {
+            return roles;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(90), "{roles:?}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn the_primary_of_a_group_is_written_to_and_the_next_one_when_it_is_gone() {
+    let Some(mut members) = members() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("console.sock");
+    let listed: String = members
+        .iter()
+        .enumerate()
+        .map(|(at, member)| {
+            let (number, port) = (at + 1, member.port());
+            format!("[[servers]]\nname = \"db{number}\"\naddress = \"127.0.0.1:{port}\"\n")
+        })
+        .collect();
+    let flifo = Flifo::start(&format!(
+        "workers = 2\n{CHECKS}[routing]\nmode = \"split\"\nhold = \"60s\"\n\
+         [console]\nlisten = [{socket:?}]\n[http]\nlisten = []\n{listed}\
+         [[users]]\nname = \"{USER}\"\npassword = \"{PASSWORD}\"\n"
+    ));
+    let address = socket.to_str().unwrap().parse().unwrap();
+    let mut console = Client::builder(address, "admin", "").connect().unwrap();
+    // Configured for a group, and in none: what is written there would be nobody else's.
+    let is_offline = |role: &String| role.contains("its state in the group is OFFLINE");
+    wait_for_roles(&mut console, |roles| roles.iter().all(is_offline));
+
+    members[0].sql(&[
+        "SET GLOBAL group_replication_bootstrap_group = ON",
+        "START GROUP_REPLICATION",
+        "SET GLOBAL group_replication_bootstrap_group = OFF",
+        "CREATE DATABASE app",
+        "CREATE TABLE app.t (id INT PRIMARY KEY, v INT)",
+        "INSERT INTO app.t VALUES (1, 0)",
+    ]);
+    wait_for_roles(&mut console, |roles| roles[0] == "writer");
+    members[1].sql(&["START GROUP_REPLICATION"]);
+    members[2].sql(&["START GROUP_REPLICATION"]);
+    wait_for_roles(&mut console, |roles| roles == ["writer", "reader", "reader"]);
+
+    let address = format!("127.0.0.1:{}", flifo.port()).parse().unwrap();
+    let mut client = Client::builder(address, USER, PASSWORD).schema("app").connect().unwrap();
+    let mut on_readers = 0;
+    for turn in 1..=200 {
+        client.query(&format!("UPDATE t SET v = {turn} WHERE id = 1")).unwrap();
+        if turn % 10 == 0 {
+            std::thread::sleep(Duration::from_millis(400));
+        }
+        let row = client.query("SELECT v, @@server_id FROM t WHERE id = 1").unwrap();
+        assert_eq!(row[0][0], turn.to_string(), "a stale read from server {}", row[0][1]);
+        on_readers += u32::from(row[0][1] != "1");
+    }
+    assert!(on_readers >= 5, "{on_readers} reads on readers");
+
+    drop(members.remove(0));
+    client.query("UPDATE t SET v = 1000 WHERE id = 1").unwrap();
+    let roles = wait_for_roles(&mut console, |roles| roles.iter().any(|role| role == "writer"));
+    assert!(roles[0].starts_with("not used: down"), "{roles:?}");
+    let row = client.query("SELECT v FROM t WHERE id = 1 FOR UPDATE").unwrap();
+    assert_eq!(row[0][0], "1000");
+}
