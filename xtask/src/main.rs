@@ -1,5 +1,5 @@
 //! What maintainers run beside `cargo test`: `cargo xtask ci | drivers | sysbench-matrix |
-//! bulk | cost | gate-cost | differ | set-up`.
+//! bulk | cost | gate-cost | differ | servers | set-up`.
 //!
 //! Owns the command line only; each command is a module. Ships nothing. Invariant: whatever was
 //! started is stopped at the end, on an error and on Ctrl-C.
@@ -12,6 +12,7 @@ mod errand;
 mod gate_cost;
 mod matrix;
 mod repository;
+mod servers;
 mod set_up;
 mod ways;
 
@@ -97,6 +98,13 @@ enum Task {
         #[command(flatten)]
         program: Program,
     },
+    /// Shows what is promised of several servers, with real ones.
+    Servers {
+        #[command(subcommand)]
+        part: servers::Part,
+        #[command(flatten)]
+        program: Program,
+    },
     /// Runs little applications of many libraries, and tells which of them share links, and what
     /// that costs.
     SetUp {
@@ -165,6 +173,10 @@ fn run(task: Task) -> Result<()> {
             let plan =
                 drivers::Plan { suites: suite, ways: modes, clients_max, links, noise, flifo };
             drivers::run(&plan, &Interrupt::listen()?)
+        }
+        Task::Servers { part, program } => {
+            let flifo = program.find(&[Way::Pooled])?;
+            servers::run(&part, &flifo, &Interrupt::listen()?)
         }
         Task::SetUp { library, program } => {
             let flifo = program.find(&[Way::Pooled])?;

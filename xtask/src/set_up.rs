@@ -5,7 +5,7 @@
 //! request costs. Invariants: every request is seen to have happened; a library that keeps its links, or for which
 //! Flifo sends statements of its own with each request, fails the command; the document changes only if none does.
 
-mod libraries;
+pub(crate) mod libraries;
 
 use std::fmt::Write;
 use std::fs;

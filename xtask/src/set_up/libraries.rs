@@ -155,9 +155,19 @@ impl Library {
 impl Program {
     pub(crate) fn command(&self, target: &Target<'_>, connections: u32, requests: u32) -> Command {
         let mut command = Command::new(&self.program);
+        command.args(&self.arguments).args([connections.to_string(), requests.to_string()]);
+        self.aimed(command, target)
+    }
+
+    /// Another program of the same language, with the same library.
+    pub(crate) fn with(&self, program: &str, arguments: &[&str], target: &Target<'_>) -> Command {
+        let mut command = Command::new(program);
+        command.args(arguments);
+        self.aimed(command, target)
+    }
+
+    fn aimed(&self, mut command: Command, target: &Target<'_>) -> Command {
         command
-            .args(&self.arguments)
-            .args([connections.to_string(), requests.to_string()])
             .current_dir(&self.folder)
             .env("SUITE_HOST", "127.0.0.1")
             .env("SUITE_PORT", target.port.to_string())

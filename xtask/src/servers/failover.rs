@@ -1,0 +1,194 @@
+//! The writer dies by SIGKILL under sysbench and under clients that keep a ledger; a reader is promoted, or the cluster
+//! goes on by itself. What was acknowledged must be there, and nothing twice.
+//!
+//! A client of the ledger adds one to a number of its own, again and again, and notes what it was told: done, or
+//! perhaps done. The number at the end must lie between both.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use bench::interrupt::Interrupt;
+use testkit::client::{Client, Problem};
+use testkit::fleet::Fleet;
+
+use super::sysbench::{self, Errors, Load};
+use super::{CHECKS, Findings, Kind, Site, client, seconds, seen, wait};
+
+#[derive(clap::Args)]
+pub(crate) struct Extent {
+    #[arg(long, value_enum, default_value = "replication")]
+    kind: Kind,
+    /// Clients of sysbench.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    clients: u32,
+    /// How long sysbench works; the writer is killed after a third of it.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(9..=600))]
+    seconds: u64,
+    /// Clients of the ledger.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=200))]
+    writers: u32,
+}
+
+/// What a client of the ledger has noted.
+#[derive(Default)]
+struct Ledger {
+    sure: u64,
+    unsure: u64,
+    /// What it was told of, other than that something may have been executed.
+    refused: u64,
+    /// From the death of the writer to the first write acknowledged after it.
+    pause: Option<Duration>,
+}
+
+/// What the threads share.
+struct Clock {
+    begun: Instant,
+    is_over: AtomicBool,
+    /// When the writer was killed, in microseconds since the beginning; zero: it lives.
+    killed: AtomicU64,
+}
+
+pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()> {
+    let fleet = match extent.kind {
+        Kind::Replication => replicated()?,
+        Kind::Galera => Fleet::clustered(3).context("there is no Galera on this machine")?,
+    };
+    let mut site = Site::start(fleet, flifo, CHECKS)?;
+    sysbench::prepare(site.fleet.servers[0].port(), interrupt)?;
+    let mut setup = site.client()?;
+    setup.query("CREATE TABLE ledger (client INT PRIMARY KEY, n BIGINT)")?;
+    setup.query("CREATE TABLE probe (id INT PRIMARY KEY, n BIGINT)")?;
+    setup.query("INSERT INTO probe VALUES (1, 0)")?;
+    for number in 0..extent.writers {
+        setup.query(&format!("INSERT INTO ledger VALUES ({number}, 0)"))?;
+    }
+    if extent.kind == Kind::Replication {
+        site.fleet.wait_for(1, 0);
+        site.fleet.wait_for(2, 0);
+    }
+    let clock =
+        Clock { begun: Instant::now(), is_over: AtomicBool::new(false), killed: AtomicU64::new(0) };
+    let load = (extent.clients, extent.seconds);
+    let load = Load::start("oltp_read_write", site.flifo.port(), load, Errors::GoOn)?;
+    let (times, ledgers) = thread::scope(|scope| {
+        let port = site.flifo.port();
+        let clock = &clock;
+        let threads: Vec<_> =
+            (0..extent.writers).map(|it| scope.spawn(move || keep(it, port, clock))).collect();
+        let times = kill(extent, &mut site, clock, interrupt);
+        let counted = load.end(interrupt);
+        clock.is_over.store(true, Relaxed);
+        let ledgers = threads.into_iter().map(|it| it.join().expect("it does not panic"));
+        let ledgers = ledgers.collect::<Result<Vec<_>>>()?;
+        anyhow::Ok(((times?, counted?), ledgers))
+    })?;
+    let ((detection, promotion), counted) = times;
+    let mut found = Findings::default();
+    found.note("sysbench: statements", &counted.queries);
+    found.note("sysbench: errors it went on after", &counted.errors);
+    found.note("sysbench: reconnects", &counted.reconnects);
+    judge(&mut found, &mut setup, &ledgers)?;
+    found.note("the writer is down, by its checks, after", &seconds(detection));
+    found.note("another server can be written to after", &seconds(promotion));
+    let pause = ledgers.iter().filter_map(|ledger| ledger.pause).max().context("no write")?;
+    let bound = detection + promotion + Duration::from_secs(1);
+    let text = format!("at most {}", seconds(bound));
+    found.bound("longest pause of a client that writes", &seconds(pause), &text, pause <= bound);
+    found.print()
+}
+
+/// One writer and two readers; the writer answers when the first reader has what was written: else what dies with it
+/// was acknowledged.
+fn replicated() -> Result<Fleet> {
+    let fleet = Fleet::replicated(2);
+    let answer = "SET GLOBAL rpl_semi_sync_slave_enabled = 1; STOP SLAVE; START SLAVE";
+    fleet.servers[1].sql(answer)?;
+    fleet.servers[0].sql(
+        "SET GLOBAL rpl_semi_sync_master_enabled = 1, rpl_semi_sync_master_timeout = 60000, \
+         rpl_semi_sync_master_wait_point = AFTER_SYNC",
+    )?;
+    Ok(fleet)
+}
+
+/// Adds one, again and again.
+fn keep(number: u32, port: u16, clock: &Clock) -> Result<Ledger> {
+    let mut client = client(port)?;
+    let mut ledger = Ledger::default();
+    let text = format!("UPDATE ledger SET n = n + 1 WHERE client = {number}");
+    while !clock.is_over.load(Relaxed) {
+        let asked = clock.begun.elapsed();
+        match client.query(&text) {
+            Ok(_) => ledger.sure += 1,
+            // Two ways in which servers say that they have undone it.
+            Err(Problem::Refused { code: 1213 | 1205, .. }) => ledger.refused += 1,
+            Err(problem) if problem.to_string().contains("may have been executed") => {
+                ledger.unsure += 1;
+                continue;
+            }
+            Err(problem) => bail!("a client of the ledger was told: {problem}"),
+        }
+        let killed = Duration::from_micros(clock.killed.load(Relaxed));
+        if !killed.is_zero() && asked > killed && ledger.pause.is_none() {
+            ledger.pause = Some(clock.begun.elapsed().saturating_sub(killed));
+        }
+    }
+    Ok(ledger)
+}
+
+/// Kills the writer, and promotes a reader as an operator's script would. Answers with how long it took until the
+/// checks had found it, and until another server could be written to.
+fn kill(
+    extent: &Extent,
+    site: &mut Site,
+    clock: &Clock,
+    interrupt: &Interrupt,
+) -> Result<(Duration, Duration)> {
+    let mut console = site.console()?;
+    interrupt.sleep(Duration::from_secs(extent.seconds / 3))?;
+    site.fleet.servers[0].kill()?;
+    let killed = Instant::now();
+    let at = clock.begun.elapsed().as_micros();
+    clock.killed.store(u64::try_from(at).unwrap_or(u64::MAX), Relaxed);
+    wait("the writer to be found dead", interrupt, || Ok(seen(&mut console, "db1")?.0 == "down"))?;
+    let detection = killed.elapsed();
+    let begun = Instant::now();
+    match extent.kind {
+        Kind::Replication => site.fleet.promote(1, &[]),
+        Kind::Galera => {
+            let text = "UPDATE probe SET n = n + 1 WHERE id = 1";
+            wait("the cluster to go on", interrupt, || {
+                Ok(site.fleet.servers[1].sql(text).is_ok())
+            })?;
+        }
+    }
+    let promotion = begun.elapsed();
+    if extent.kind == Kind::Replication {
+        site.fleet.follow(2, 1);
+    }
+    Ok((detection, promotion))
+}
+
+/// Compares the ledgers with the numbers in the table.
+fn judge(found: &mut Findings, setup: &mut Client, ledgers: &[Ledger]) -> Result<()> {
+    let (mut lost, mut twice, mut sure, mut unsure, mut refused) = (0, 0, 0, 0, 0);
+    for (number, ledger) in ledgers.iter().enumerate() {
+        let rows = setup.query(&format!("SELECT n FROM ledger WHERE client = {number}"))?;
+        let n: u64 = rows.first().and_then(|row| row.first()).context("a number")?.parse()?;
+        lost += ledger.sure.saturating_sub(n);
+        twice += n.saturating_sub(ledger.sure + ledger.unsure);
+        sure += ledger.sure;
+        unsure += ledger.unsure;
+        refused += ledger.refused;
+    }
+    ensure!(sure > 0, "nothing was written");
+    found.note("ledger: increments acknowledged", &sure);
+    found.note("ledger: undone by the server, which said so", &refused);
+    let in_flight = ledgers.iter().all(|ledger| ledger.unsure <= 1);
+    found.bound("ledger: in flight when the writer died", &unsure, "at most one each", in_flight);
+    found.bound("ledger: acknowledged and lost", &lost, "0", lost == 0);
+    found.bound("ledger: run twice", &twice, "0", twice == 0);
+    Ok(())
+}

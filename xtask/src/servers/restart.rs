@@ -1,0 +1,79 @@
+//! All servers are restarted, one after the other, under sysbench: drained first, the writer last, whose place a reader
+//! takes. sysbench ends at the first error, so that its end tells whether there was any.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use bench::interrupt::Interrupt;
+use testkit::client::Client;
+use testkit::fleet::Fleet;
+
+use super::sysbench::{self, Errors, Load};
+use super::{CHECKS, Findings, Kind, Site, seconds, seen, wait};
+
+#[derive(clap::Args)]
+pub(crate) struct Extent {
+    #[arg(long, value_enum, default_value = "replication")]
+    kind: Kind,
+    /// Clients of sysbench.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    clients: u32,
+    /// How long sysbench works; it must be long enough for all servers to be restarted.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(10..=600))]
+    seconds: u64,
+}
+
+pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()> {
+    let fleet = match extent.kind {
+        Kind::Replication => Fleet::replicated(2),
+        Kind::Galera => Fleet::clustered(3).context("there is no Galera on this machine")?,
+    };
+    let more = format!("{CHECKS}[routing]\nmode = \"split\"\n");
+    let mut site = Site::start(fleet, flifo, &more)?;
+    sysbench::prepare(site.fleet.servers[0].port(), interrupt)?;
+    let mut console = site.console()?;
+    let is_writer = |console: &mut Client| Ok(seen(console, "db1")?.2 == "writer");
+    wait("a writer", interrupt, || is_writer(&mut console))?;
+    if extent.kind == Kind::Replication {
+        site.fleet.wait_for(1, 0);
+        site.fleet.wait_for(2, 0);
+    }
+    let load = (extent.clients, extent.seconds);
+    let load = Load::start("oltp_read_write", site.flifo.port(), load, Errors::End)?;
+    let mut found = Findings::default();
+    for at in [1, 2, 0] {
+        let name = format!("db{}", at + 1);
+        console.query(&format!("DRAIN {name}"))?;
+        let links = |console: &mut Client| Ok(seen(console, &name)?.1 == 0);
+        let drained = wait("a server without links", interrupt, || links(&mut console))?;
+        found.note(&format!("{name} is drained after"), &seconds(drained));
+        if at == 0 && extent.kind == Kind::Replication {
+            hand_over(&mut site)?;
+        }
+        site.fleet.servers[at].stop()?;
+        site.fleet.servers[at].start()?;
+        console.query(&format!("ENABLE {name}"))?;
+        let is_back = |console: &mut Client| {
+            let (state, _, role) = seen(console, &name)?;
+            Ok(state == "up" && role == "reader")
+        };
+        let back = wait("a server to be used again", interrupt, || is_back(&mut console))?;
+        found.note(&format!("{name} is used again after"), &seconds(back));
+    }
+    // Had it met an error, it would have failed here.
+    let counted = load.end(interrupt).context("a client has met an error")?;
+    found.note("sysbench: statements", &counted.queries);
+    let errors = counted.errors + counted.reconnects;
+    found.bound("sysbench: errors and reconnects", &errors, "0", errors == 0);
+    found.print()
+}
+
+/// The first reader takes the writer's place.
+fn hand_over(site: &mut Site) -> Result<()> {
+    let servers = &mut site.fleet.servers;
+    servers[0].sql("SET GLOBAL read_only = 1")?;
+    site.fleet.wait_for(1, 0);
+    site.fleet.promote(1, &[2, 0]);
+    site.fleet.servers[0].replace_argument("--read-only", "--read-only=1");
+    Ok(())
+}
