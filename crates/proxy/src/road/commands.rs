@@ -35,7 +35,6 @@ use crate::road::parting;
 use crate::road::past::{self, Found, Past};
 use crate::road::pins::{self, Leaves};
 use crate::road::prepared::{self, InHand};
-use crate::road::route;
 use crate::road::wording;
 use crate::worker::Worker;
 
@@ -237,10 +236,10 @@ fn text(
     let dialect = client.session.borrow().dialect();
     let mut intent = Intent::read(&payload[text_at..], dialect);
     if is_prepare && intent.asks_gtid {
-        // It is asked when it is executed, of whatever link that has then: it must be the client's own.
+        // It is asked of the link that executes it.
         intent.pin.get_or_insert(Pin::SessionVariable);
     }
-    if !is_prepare && must_part(worker, client, intent) {
+    if !is_prepare && parting::is_due(worker, client, intent) {
         return hold(worker, client, packet, upload);
     }
     if !is_prepare {
@@ -267,10 +266,8 @@ fn text(
         replaced = wording::with_own_id(client, Some(command), packet);
     }
     let packet = replaced.as_deref_mut().unwrap_or(packet);
-    let mut told = None;
-    if intent.asks_gtid && !is_prepare {
-        told = wording::with_gtid(worker, client, text_at, packet);
-    }
+    let told = (intent.asks_gtid && !is_prepare).then_some(text_at);
+    let mut told = told.and_then(|at| wording::with_gtid(worker, client, at, packet));
     let packet = told.as_deref_mut().unwrap_or(packet);
     if intent.is_kill && kill::intercept(worker, client, Some(command), packet) {
         return;
@@ -296,13 +293,6 @@ fn text(
     let packet = diagnosed.as_deref_mut().unwrap_or(packet);
     asks.counts_at = Some(text_at).filter(|_| asks.counts != Asked::default());
     enter(worker, client, packet, upload, asks);
-}
-
-/// Whether the link that the client has must be asked for messages before the statement may go anywhere.
-fn must_part(worker: &Rc<Worker>, client: &Rc<Client>, intent: Intent) -> bool {
-    parting::begin_for(client, intent.messages)
-        || !intent.messages.are_asked_for()
-            && route::leave_link(worker, client, intent.read.is_some())
 }
 
 /// The user variables that a text sets, if that is all it does and any link can be told them.
@@ -385,7 +375,7 @@ fn prepared(
     let dialect = session.dialect();
     if command == Command::StmtExecute && session.can_yield() {
         drop(session);
-        if must_part(worker, client, intent) {
+        if parting::is_due(worker, client, intent) {
             return hold(worker, client, packet, upload);
         }
         session = client.session.borrow_mut();

@@ -7,6 +7,7 @@
 
 use std::rc::Rc;
 
+use engine::intent::Intent;
 use engine::kept::{Kept, MESSAGES, NUMBERS, STATES};
 use engine::pin::Pin;
 use engine::session::{Diagnostics, Messages};
@@ -19,6 +20,7 @@ use crate::road::admit;
 use crate::road::client::{Client, Turn};
 use crate::road::commands;
 use crate::road::fixups::{self, FixUp};
+use crate::road::route;
 use crate::worker::{Mail, Worker};
 
 /// The questions, in this order.
@@ -71,10 +73,17 @@ pub(crate) fn is_asked(client: &Client) -> bool {
 }
 
 /// Asks the client's link whether it still has the messages that it was told. False: it was told none.
-pub(crate) fn begin_for(client: &Client, messages: Messages) -> bool {
+fn begin_for(client: &Client, messages: Messages) -> bool {
     let is_marked = client.session.borrow().diagnostics() == Diagnostics::Marked;
     let link = client.link().filter(|_| is_marked && messages.are_asked_for());
     link.inspect(|link| begin(client, link)).is_some()
+}
+
+/// Whether the link that the client has must be asked for messages before the statement may go anywhere. It is asked.
+pub(crate) fn is_due(worker: &Rc<Worker>, client: &Rc<Client>, intent: Intent) -> bool {
+    begin_for(client, intent.messages)
+        || !intent.messages.are_asked_for()
+            && route::leave_link(worker, client, intent.read.is_some())
 }
 
 /// Part of an answer, of which the follower needs no more.
