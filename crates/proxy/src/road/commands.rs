@@ -167,7 +167,7 @@ fn pooled(
         Command::Ping => ok(client),
         Command::ResetConnection => reset(worker, client, packet),
         Command::ChangeUser => client.begin_change_of_user(&packet[HEADER..]),
-        Command::StmtClose => prepared::close(worker, client, named(client, id)),
+        Command::StmtClose => prepared::close(worker, client, prepared::named(client, id)),
         Command::Query | Command::StmtPrepare => text(worker, client, command, packet, upload),
         Command::StmtExecute
         | Command::StmtBulkExecute
@@ -189,7 +189,6 @@ fn pooled(
                 Command::InitDb => Messages::Stay,
                 _ => Messages::Unsure,
             };
-            // To enter a schema, as at a login, is to write nothing.
             let is_still = command == Command::InitDb;
             let asks = Asks { finds: Finds::Nothing, messages, is_still, ..Asks::default() };
             enter(worker, client, packet, upload, asks);
@@ -335,7 +334,7 @@ fn prepared(
     packet: &mut [u8],
     upload: Option<Passage>,
 ) {
-    let id = named(client, statement::id(&packet[HEADER..]).unwrap_or(0));
+    let id = prepared::named(client, statement::id(&packet[HEADER..]).unwrap_or(0));
     statement::set_id(&mut packet[HEADER..], id);
     let mut session = client.session.borrow_mut();
     let Some(statement) = session.statements.get(id) else {
@@ -433,14 +432,6 @@ fn is_refused_spoiled(command: Command, intent: &Intent) -> bool {
 
 fn wrong_piece() -> Fault {
     Fault::relayed(1210, "HY000", "Incorrect arguments to mysqld_stmt_send_long_data")
-}
-
-/// The statement that a client means: MariaDB's clients may mean the one that was prepared last.
-fn named(client: &Client, id: u32) -> u32 {
-    match id {
-        statement::LAST_PREPARED => client.session.borrow().statements.last().unwrap_or(id),
-        id => id,
-    }
 }
 
 /// What a command asks of the link that it gets.

@@ -59,6 +59,14 @@ fn known_max(worker: &Worker, link: &Link) -> usize {
     (server.facts.statements_max() as usize / 2 / links).clamp(1, KNOWN_MAX)
 }
 
+/// The statement that a client means: MariaDB's clients may mean the one that was prepared last.
+pub(crate) fn named(client: &Client, id: u32) -> u32 {
+    match id {
+        statement::LAST_PREPARED => client.session.borrow().statements.last().unwrap_or(id),
+        id => id,
+    }
+}
+
 /// What a client's statement is executed by.
 pub(crate) fn source(client: &Client, prepared: &Prepared) -> Rc<Source> {
     client.instead.borrow().clone().unwrap_or_else(|| Rc::clone(&prepared.source))
