@@ -14,6 +14,7 @@ use wire::lex::{Dialect, Lexer, Token};
 use crate::counts::{Asked, Finds};
 use crate::pin::Pin;
 
+use builtins::is_one_of;
 pub use messages::Messages;
 pub use sets::Sets;
 use sets::{SetReader, bare};
@@ -222,8 +223,7 @@ impl<'a> Reader<'a> {
         }
         let asks = self.found.asks_insert_id
             || self.found.counts != Asked::default()
-            || self.found.messages.are_asked_for()
-            || self.found.asks_gtid;
+            || self.found.messages.are_asked_for();
         let only_reads = self.only_reads && !asks && !self.lexer.saw_executable_comment();
         if only_reads && self.statements == 1 && self.found.pin.is_none() {
             self.found.read = Some(Digest(self.digest));
@@ -552,15 +552,11 @@ impl<'a> Reader<'a> {
         match upper(name, &mut capitals) {
             b"LAST_INSERT_ID" | b"IDENTITY" => self.found.asks_insert_id = true,
             b"WARNING_COUNT" | b"ERROR_COUNT" => self.ask_for_messages(Messages::Counted),
-            b"LAST_GTID" => self.found.asks_gtid = true,
+            b"LAST_GTID" => (self.found.asks_gtid, self.only_reads) = (true, false),
             b"PSEUDO_THREAD_ID" => self.found.pin(Pin::SessionVariable),
             _ => {}
         }
     }
-}
-
-fn is_one_of(word: &[u8], words: &[&str]) -> bool {
-    words.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
 }
 
 /// One step of a fast hash (the multiplier is the golden ratio's, as in Fibonacci hashing).
