@@ -489,10 +489,12 @@ pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight) {
         return parting::answered(worker, link);
     }
     if let Purpose::Found(client) = flight.purpose {
-        return parting::found(worker, link, client, flight);
+        parting::found(worker, link, client, flight);
+        return parting::answered(worker, link);
     }
     if is_done(worker, link, flight) {
-        return;
+        // The command behind it may be one without a reply, and its client gone.
+        return parting::answered(worker, link);
     }
     let why = match &flight.failure {
         Some(packet) => reason(packet),
@@ -507,6 +509,10 @@ pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight) {
     );
     tracing::warn!(link = link.id, purpose = ?flight.purpose, why, "a link did not take a fix-up");
     losses::spoil(worker, link, &fault);
+    if link.flights.borrow().is_empty() {
+        // Behind it was a command without a reply.
+        return link.close();
+    }
     kill::abandon(worker, link);
 }
 

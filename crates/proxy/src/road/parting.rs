@@ -137,8 +137,12 @@ fn hear(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, answers: &Answers
     }
 }
 
-/// A link has answered what it was asked: if nobody has it, it goes back, or closes where that is due.
+/// A link has answered something that it was asked or told. With the last answer it goes back if nobody has it, or
+/// closes where that is due.
 pub(crate) fn answered(worker: &Rc<Worker>, link: &Rc<Link>) {
+    if !link.flights.borrow().is_empty() {
+        return;
+    }
     if link.retires.get() {
         link.close();
     } else if link.is_out.take() {

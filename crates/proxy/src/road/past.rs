@@ -164,7 +164,10 @@ fn find_insert_id(worker: &Rc<Worker>, client: &Rc<Client>, is_asked: bool) -> F
     }
     let gate = &worker.at(link.server).gate;
     let is_idle = link.key.get().and_then(|key| gate.borrow_mut().claim(key, is_it)).is_some();
-    link.is_out.set(is_idle);
+    if is_idle {
+        // Else somebody has it, or it goes back without this question already.
+        link.is_out.set(true);
+    }
     fixups::ask_insert_id(client.id, &link);
     Found::Soon
 }
