@@ -313,9 +313,9 @@ fn begins_or_ends_here(client: &Client, intent: Intent) -> bool {
     let has_link = client.link.borrow().is_some();
     let is_told = |it: &Rc<Settings>| it.get("transaction_read_only") == Some(b"ON");
     // What begins then is told by status flags, of which the server knows best.
-    let reads_only = session.settings.as_ref().is_some_and(is_told);
-    let may_begin = !has_link && !reads_only && (session.is_plain() || session.has_begun());
-    if intent.is_begin && may_begin {
+    let reads_only = || session.settings.as_ref().is_some_and(is_told);
+    let may_begin = !has_link && (session.is_plain() || session.has_begun());
+    if intent.is_begin && may_begin && !reads_only() {
         session.begin();
     } else if intent.is_end && session.has_begun() {
         session.end_begun();
