@@ -11,7 +11,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 demo:
 	@packaging/install-deps.sh demo
 	@cargo build --release --package flifo
-	@$(TARGET)/release/flifo demo $(DEMO)
+	@$(TARGET)/release/flifo demo $(if $(findstring --sysbench,$(DEMO)),,--html $(TARGET)/demo.html) $(DEMO)
 
 test:
 	@packaging/install-deps.sh test

@@ -26,12 +26,12 @@ check_demo() {
     need mariadbd mariadb-server-core
     need mariadb-install-db mariadb-server-core
     need mariadb mariadb-client-core
-    need sysbench sysbench
     need cc 'gcc libc6-dev'
     need cmake 'cmake make'
 }
 
 check_test() {
+    need sysbench sysbench
     need haproxy haproxy
     need php 'php-cli php-mysql'
     if has php && ! php -m | grep -qix mysqli; then

@@ -78,6 +78,9 @@ pub struct Settings {
     pub pacing: Pacing,
     /// Threads of the generator.
     pub threads: u32,
+    /// Workers of a Flifo and threads of a HAProxy that are started; else each one's own default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<u32>,
     pub tables: u32,
     pub rows: u32,
     /// How ids are drawn: special, uniform, gaussian or pareto.

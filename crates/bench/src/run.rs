@@ -291,6 +291,7 @@ fn settings(options: &Options, extent: Extent) -> Settings {
         protocol: options.protocol,
         pacing: options.pacing,
         threads: options.threads,
+        workers: options.workers,
         tables: extent.tables,
         rows: extent.rows,
         distribution: options.distribution.name().to_owned(),

@@ -102,6 +102,28 @@ pub fn paint(text: &str, style: Style, colours: Colours) -> String {
     format!("\x1b[{code}m{text}\x1b[0m")
 }
 
+/// Breaks prose into lines for a terminal.
+pub fn wrap(text: &str) -> String {
+    let mut wrapped = String::new();
+    let mut width = 0;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if 0 < width && LINE_MAX < width + 1 + length {
+            wrapped.push('\n');
+            width = 0;
+        } else if 0 < width {
+            wrapped.push(' ');
+            width += 1;
+        }
+        wrapped.push_str(word);
+        width += length;
+    }
+    wrapped.push('\n');
+    wrapped
+}
+
+const LINE_MAX: usize = 100;
+
 fn line(cells: &[Cell], widths: &[usize], colours: Colours) -> String {
     let mut line = String::new();
     for (index, (cell, width)) in cells.iter().zip(widths).enumerate() {

@@ -193,7 +193,7 @@ fn flifo_config(port: u16, socket: &Path, password: &str, workers: Option<u32>) 
     let user = PrivateServer::USER;
     format!(
         "listen = [\"127.0.0.1:{port}\"]\n{workers}\n\
-         [server]\naddress = {socket:?}\nlimit = {FLIFO_LIMIT}\nlinks_max = {FLIFO_LIMIT}\n\n\
+         [server]\naddress = {socket:?}\n\n\
          [[users]]\nname = {user:?}\npassword = {password:?}\n"
     )
 }
@@ -232,8 +232,6 @@ fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Statements at once, and links, of Flifo in the demo.
-const FLIFO_LIMIT: u32 = 8;
 /// For the checks whether a proxy answers.
 const SPARE_CLIENTS: u32 = 16;
 const START_MAX: Duration = Duration::from_secs(20);
@@ -257,7 +255,7 @@ mod tests {
     fn flifo_is_configured_for_the_private_server() {
         let config = flifo_config(6033, Path::new("/t/m.sock"), "secret", Some(1));
         let want = "listen = [\"127.0.0.1:6033\"]\nworkers = 1\n\n[server]\n\
-                    address = \"/t/m.sock\"\nlimit = 8\nlinks_max = 8\n\n[[users]]\n\
+                    address = \"/t/m.sock\"\n\n[[users]]\n\
                     name = \"sbtest\"\npassword = \"secret\"\n";
         assert_eq!(config, want);
         let own_default = flifo_config(6033, Path::new("/t/m.sock"), "secret", None);

@@ -183,7 +183,7 @@ pub(crate) struct Demo {
     /// Tables.
     #[arg(long, default_value_t = 4)]
     pub(crate) tables: u32,
-    /// Another target beside: socket, haproxy. May be repeated.
+    /// Another target beside: socket, haproxy, relay. May be repeated.
     #[arg(long, value_name = "TARGET")]
     pub(crate) with: Vec<String>,
     /// Workers of Flifo and threads of HAProxy.
@@ -192,8 +192,15 @@ pub(crate) struct Demo {
     /// Print the report as JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Leave the server's folder behind.
+    /// Write a page with charts.
+    #[arg(long, value_name = "FILE", conflicts_with = "sysbench")]
+    pub(crate) html: Option<PathBuf>,
+    /// Have sysbench make the load, for a second opinion. It has a thread for each client, and they
+    /// share the CPUs with the server.
     #[arg(long)]
+    pub(crate) sysbench: bool,
+    /// Leave the server's folder behind.
+    #[arg(long, requires = "sysbench")]
     pub(crate) keep: bool,
 }
 

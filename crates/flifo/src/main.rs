@@ -1,6 +1,7 @@
 //! The `flifo` command: arguments in, exit code out. Exit codes are those of `sysexits.h`.
 
 mod arguments;
+mod demo;
 mod doctor;
 mod lab;
 mod manual;
@@ -15,7 +16,7 @@ use clap::Parser;
 use proxy::config::{self, Overrides, Plan};
 use proxy::discover;
 
-use self::arguments::{Arguments, Command, Demo, Run};
+use self::arguments::{Arguments, Command, Run};
 use self::speak::{complain, print};
 
 const OK: u8 = 0;
@@ -41,7 +42,7 @@ fn main() -> ExitCode {
         Command::CheckConfig { file, json } => check_config(&file, json),
         Command::ConfigReference => show(&config::reference()),
         Command::ConfigSample => show(&config::sample()),
-        Command::Demo(arguments) => demo(arguments),
+        Command::Demo(arguments) => demo::run(arguments),
         Command::Bench(command) => measure::bench(command),
         Command::Lab(command) => lab::run(command),
         Command::Doctor(arguments) => doctor::run(&arguments),
@@ -128,38 +129,6 @@ fn check_config(file: &Path, json: bool) -> u8 {
     }
     print(&text);
     code
-}
-
-fn demo(arguments: Demo) -> u8 {
-    let mut options = bench::demo::Options {
-        seconds: arguments.seconds,
-        rounds: arguments.rounds,
-        clients: arguments.clients,
-        workloads: arguments.workloads,
-        rows: arguments.rows,
-        tables: arguments.tables,
-        workers: arguments.workers,
-        json: arguments.json,
-        keep: arguments.keep,
-        ..bench::demo::Options::default()
-    };
-    for name in arguments.with {
-        match name.parse() {
-            Ok(kind) => options.targets.push(kind),
-            Err(error) => {
-                complain(format_args!("--with {name}: {error}"));
-                return USAGE;
-            }
-        }
-    }
-    match bench::demo::run(&options) {
-        Ok(()) => OK,
-        Err(error) if error.is::<bench::interrupt::Interrupted>() => INTERRUPTED,
-        Err(error) => {
-            complain(format_args!("{error:#}"));
-            UNAVAILABLE
-        }
-    }
 }
 
 fn man(command: Option<&str>) -> u8 {

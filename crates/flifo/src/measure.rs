@@ -15,7 +15,6 @@ use bench::run::{Options, Wrong};
 use bench::table::Colours;
 use bench::targets::Kind;
 use bench::workloads::Shape;
-use bench::workloads::random::Distribution;
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::speak::{complain, print};
@@ -95,6 +94,9 @@ pub(crate) struct Run {
     /// relay.
     #[arg(long, value_delimiter = ',', value_name = "TARGET,…")]
     start: Vec<String>,
+    /// Workers of Flifo and threads of HAProxy, where --start starts them.
+    #[arg(long, value_name = "N")]
+    workers: Option<u32>,
     /// Workloads: sysbench's names, connect[:NAME[*COUNT]], mixed:NAME=WEIGHT+NAME=WEIGHT…,
     /// script:FILE.
     #[arg(
@@ -250,11 +252,16 @@ fn run(arguments: &Run) -> Result<u8> {
     if !to_stdout(json) && !to_stdout(csv.as_ref()) {
         print(&format!("\n{}", terminal::text(&results, colours())));
     }
-    Ok(match results.ending {
+    Ok(ending(&results))
+}
+
+/// The exit status of a run.
+pub(crate) fn ending(results: &Results) -> u8 {
+    match results.ending {
         Ending::Complete => OK,
         Ending::Interrupted => INTERRUPTED,
         Ending::Partial { .. } => UNAVAILABLE,
-    })
+    }
 }
 
 fn compare(old: &Path, new: &Path) -> Result<u8> {
@@ -284,11 +291,11 @@ fn read(path: &Path) -> Result<Results> {
     Ok(results)
 }
 
-fn write_json(path: &Path, results: &Results) -> Result<()> {
+pub(crate) fn write_json(path: &Path, results: &Results) -> Result<()> {
     write(path, &(serde_json::to_string(results)? + "\n"))
 }
 
-fn write(path: &Path, text: &str) -> Result<()> {
+pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
     if path == Path::new(STDOUT) {
         print(text);
         return Ok(());
@@ -301,7 +308,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
     done.with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn colours() -> Colours {
+pub(crate) fn colours() -> Colours {
     let wanted = stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     if wanted { Colours::On } else { Colours::Off }
 }
@@ -315,32 +322,15 @@ impl Place {
             None => (format!("target{}", number + 1), text.clone()),
         };
         Ok(Options {
-            command: std::env::args().collect(),
             targets: self.target.iter().enumerate().map(name).collect(),
-            start: Vec::new(),
-            flifo: std::env::current_exe().unwrap_or_else(|_| "flifo".into()),
-            workloads: vec!["oltp_point_select".into()],
-            shape: Shape::default(),
-            clients: vec![1],
-            idle: 0,
-            rounds: 1,
-            restarts: 1,
-            repeats: 0,
-            seconds: 1.0,
-            warm_up: 0.0,
-            ramp: 0.0,
-            pacing: Pacing::Closed { think_ms: 0.0 },
-            protocol: Protocol::Prepared,
-            threads: 1,
             tables: self.tables,
             rows: self.rows,
-            distribution: Distribution::default(),
             seed: self.seed,
             user: self.user.clone(),
             password: std::env::var("MYSQL_PWD").unwrap_or_default(),
             schema: self.schema.clone(),
             tls: self.tls.parse().map_err(|error| Wrong(format!("--tls: {error}")))?,
-            processes: Vec::new(),
+            ..Options::default()
         })
     }
 }
@@ -365,6 +355,7 @@ impl Run {
         let distribution = self.distribution.parse();
         Ok(Options {
             start: self.start.iter().map(kind).collect::<Result<_, _>>()?,
+            workers: self.workers,
             workloads: self.workloads.clone(),
             shape,
             clients: clients(&self.clients)?,
@@ -420,7 +411,8 @@ fn process(text: &str) -> Result<(Role, u32)> {
     Ok((role, pid.parse().map_err(|_| wrong())?))
 }
 
-const STDOUT: &str = "-";
+/// The name of standard output among files.
+pub(crate) const STDOUT: &str = "-";
 /// Something is worse than it was, or not as it should be.
 const WORSE: u8 = 1;
 

@@ -6,7 +6,7 @@
 use serde::Serialize;
 
 use super::measure::{NOTABLE, Sample};
-use crate::table::{Cell, Colours, Style, Table, paint};
+use crate::table::{Cell, Colours, Style, Table, paint, wrap};
 use crate::targets::Kind;
 
 #[derive(Debug, Serialize)]
@@ -222,26 +222,6 @@ fn grouped(number: f64) -> String {
     text
 }
 
-fn wrap(text: &str) -> String {
-    let mut wrapped = String::new();
-    let mut width = 0;
-    for word in text.split(' ') {
-        let length = word.chars().count();
-        if 0 < width && LINE_MAX < width + 1 + length {
-            wrapped.push('\n');
-            width = 0;
-        } else if 0 < width {
-            wrapped.push(' ');
-            width += 1;
-        }
-        wrapped.push_str(word);
-        width += length;
-    }
-    wrapped.push('\n');
-    wrapped
-}
-
-const LINE_MAX: usize = 100;
 const TITLES: [&str; 10] = [
     "target",
     "stmts/s",

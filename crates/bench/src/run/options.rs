@@ -23,6 +23,8 @@ pub struct Options {
     pub targets: Vec<(String, String)>,
     /// To be started for the run, with a private server.
     pub start: Vec<Kind>,
+    /// Workers of a Flifo and threads of a HAProxy that are started; else each one's own default.
+    pub workers: Option<u32>,
     /// Flifo's own program, for a target that is started.
     pub flifo: std::path::PathBuf,
     pub workloads: Vec<String>,
@@ -58,6 +60,41 @@ pub struct Options {
 #[error("{0}")]
 pub struct Wrong(pub String);
 
+/// A short turn of one client: what is not asked for otherwise.
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            command: std::env::args().collect(),
+            targets: Vec::new(),
+            start: Vec::new(),
+            workers: None,
+            flifo: std::env::current_exe().unwrap_or_else(|_| "flifo".into()),
+            workloads: vec!["oltp_point_select".into()],
+            shape: Shape::default(),
+            clients: vec![1],
+            idle: 0,
+            rounds: 1,
+            restarts: 1,
+            repeats: 0,
+            seconds: 1.0,
+            warm_up: 0.0,
+            ramp: 0.0,
+            pacing: Pacing::Closed { think_ms: 0.0 },
+            protocol: Protocol::Prepared,
+            threads: 1,
+            tables: None,
+            rows: None,
+            distribution: Distribution::default(),
+            seed: 1,
+            user: "sbtest".into(),
+            password: String::new(),
+            schema: "sbtest".into(),
+            tls: Mode::Off,
+            processes: Vec::new(),
+        }
+    }
+}
+
 impl Options {
     /// Judges everything that can be judged without looking around. Returns the workloads.
     pub(super) fn check(&self) -> Result<Vec<Workload>> {
@@ -77,6 +114,7 @@ impl Options {
                        --target anew";
             return Err(Wrong(why.into()).into());
         }
+        number("--workers", f64::from(self.workers.unwrap_or(1)), 1.0, 256.0)?;
         number("--threads", f64::from(self.threads), 1.0, 256.0)?;
         number("--idle", f64::from(self.idle), 0.0, CLIENTS_MAX)?;
         match self.pacing {

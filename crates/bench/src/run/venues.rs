@@ -71,7 +71,8 @@ impl Venues {
         let direct = Address::Unix(server.socket());
         let account = options.account(&direct, server.password())?;
         tables::prepare(&account, &direct, extent, options.seed, interrupt)?;
-        let setup = Setup { flifo: options.flifo.clone(), workers: None, clients_max: most };
+        let setup =
+            Setup { flifo: options.flifo.clone(), workers: options.workers, clients_max: most };
         for kind in &options.start {
             let target = targets::Target::start(*kind, &server, &setup, interrupt)?;
             let address = target.link_address();
@@ -195,5 +196,6 @@ fn role_of(name: &str) -> Role {
     }
 }
 
-/// Connections of a private server beside those of clients.
-const SPARE: u32 = 100;
+/// Connections of a private server beside those of clients: the links of a Flifo at its defaults, which
+/// stay open while others have their turn, and room to look at tables.
+const SPARE: u32 = 300;

@@ -1,0 +1,108 @@
+//! `flifo demo`: its arguments, and who makes the load.
+//!
+//! Measures nothing: with Flifo's own generator it is a `flifo bench run` whose questions are
+//! chosen, and with sysbench it is [`bench::demo`].
+
+use std::path::Path;
+
+use anyhow::Result;
+use bench::figures::terminal;
+use bench::interrupt::{Interrupt, Interrupted};
+use bench::results::{Results, Settings};
+use bench::run::{Options, Wrong};
+use bench::table::wrap;
+use bench::targets::Kind;
+
+use crate::arguments::Demo;
+use crate::measure::{STDOUT, colours, ending, write, write_json};
+use crate::speak::{complain, print};
+use crate::{INTERRUPTED, OK, UNAVAILABLE, USAGE};
+
+/// Carries the command out. Returns the exit status.
+pub(crate) fn run(arguments: Demo) -> u8 {
+    let done = match arguments.sysbench {
+        true => by_sysbench(arguments),
+        false => by_ourselves(arguments),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) if error.is::<Interrupted>() => INTERRUPTED,
+        Err(error) => {
+            complain(format_args!("{error:#}"));
+            if error.is::<Wrong>() { USAGE } else { UNAVAILABLE }
+        }
+    }
+}
+
+fn by_ourselves(arguments: Demo) -> Result<u8> {
+    let options = Options {
+        start: targets(&arguments.with)?,
+        workers: arguments.workers,
+        workloads: arguments.workloads,
+        clients: arguments.clients,
+        rounds: arguments.rounds,
+        seconds: f64::from(arguments.seconds),
+        warm_up: 1.0,
+        tables: Some(arguments.tables),
+        rows: Some(arguments.rows),
+        ..Options::default()
+    };
+    let results = bench::run::run(&options, None, &Interrupt::listen()?, |_| Ok(()))?;
+    if let Some(path) = &arguments.html {
+        write(path, &bench::page::of_bench(&results))?;
+    }
+    if arguments.json {
+        write_json(Path::new(STDOUT), &results)?;
+    } else {
+        print(&format!("\n{}\n{}", terminal::text(&results, colours()), explanation(&results)));
+        if let Some(path) = &arguments.html {
+            print(&format!("\nThe same with charts: {}\n", path.display()));
+        }
+    }
+    Ok(ending(&results))
+}
+
+/// How to read the table, with this run's numbers where there are some.
+fn explanation(results: &Results) -> String {
+    let Settings { seconds, rounds, tables, rows, .. } = &results.settings;
+    let cpus = results.machine.cpus;
+    let text = format!(
+        "How to read it: each number is the median of {rounds} rounds of {seconds} s, in which the \
+         targets took turns; spread is the distance between the slowest and the fastest round. \
+         \"direct\" is the server itself over TCP, and \"vs first\" the quotient of statements a \
+         second with it, with its interval: above 1, the detour gained more than it cost. Proxies \
+         are reached over TCP, reach the server over its Unix socket, and are at their defaults. \
+         µs are CPU time for a statement: of the server, of the proxy, and of the load itself, \
+         which share the {cpus} CPUs of this machine: what one of them uses, the others do not \
+         have. Clients with a machine of their own leave more to the proxy and to the server; \
+         --sysbench takes more from both. The server is private and new, holds {tables} tables of \
+         {rows} rows in memory, and does not wait for the disk at COMMIT."
+    );
+    wrap(&text)
+}
+
+fn targets(others: &[String]) -> Result<Vec<Kind>> {
+    let other = |name: &String| {
+        name.parse::<Kind>().map_err(|error| Wrong(format!("--with {name}: {error}")).into())
+    };
+    let others = others.iter().map(other);
+    [Ok(Kind::Direct), Ok(Kind::Flifo)].into_iter().chain(others).collect()
+}
+
+fn by_sysbench(arguments: Demo) -> Result<u8> {
+    let options = bench::demo::Options {
+        seconds: arguments.seconds,
+        rounds: arguments.rounds,
+        clients: arguments.clients,
+        workloads: arguments.workloads,
+        rows: arguments.rows,
+        tables: arguments.tables,
+        workers: arguments.workers,
+        json: arguments.json,
+        keep: arguments.keep,
+        targets: targets(&arguments.with)?,
+        ..bench::demo::Options::default()
+    };
+    bench::demo::run(&options)?;
+    Ok(OK)
+}
