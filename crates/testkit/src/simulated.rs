@@ -133,6 +133,7 @@ impl Simulated {
             protocol: Protocol::Prepared,
             pacing: Pacing::Closed { think_ms: 0.0 },
             threads: 1,
+            workers: None,
             tables: 4,
             rows: 100_000,
             distribution: "special".into(),
