@@ -13,6 +13,7 @@ pub mod position;
 
 use std::time::{Duration, Instant};
 
+use crate::checks::agent::Report;
 use crate::checks::health::{Health, Order, Others, Rules, Sign, State};
 use crate::fleet::position::{History, Lag, Position};
 
@@ -89,8 +90,14 @@ pub struct Place {
     /// It has all that was committed before this moment, if that is known.
     pub caught_up: Option<Instant>,
     pub lag: Option<Duration>,
-    /// Its share of the load, from 0 to 1.
+    /// How much of its weight counts: less than 1 while its load grows, as much as its agent says.
     pub share: f64,
+    /// How much of its limit it may use, from 0 (one statement) to 1.
+    pub growth: f64,
+    /// It has come up, and must show first that it can bear load.
+    pub is_on_trial: bool,
+    /// Statements at once, if its agent says that.
+    pub limit: Option<u32>,
     /// The share of time, from 0 to 1, in which its cluster was held up by flow control, between two checks.
     pub paused: Option<f64>,
 }
@@ -214,6 +221,18 @@ impl Fleet {
         self.elect();
     }
 
+    /// Takes in what a server's agent says of it. True: something is not as it was.
+    pub fn hear_agent(&mut self, at: usize, report: &Report, now: Instant) -> bool {
+        let changed = self.servers[at].health.hear_agent(report, now);
+        self.elect();
+        changed
+    }
+
+    /// A statement has ended well on a server that is on trial.
+    pub fn tried(&mut self, at: usize, now: Instant) {
+        self.servers[at].health.tried(now);
+    }
+
     fn elect(&mut self) {
         let is_synced = |at: usize| self.may_write(at).is_ok() && !self.servers[at].is_desynced();
         let stays = self.writer.is_some_and(|at| {
@@ -325,8 +344,20 @@ impl Fleet {
         let is_spared = server.flow.is_slow(now);
         let share = server.health.share(now) * if is_spared { SPARED_SHARE } else { 1.0 };
         let paused = server.flow.paused;
-        let place =
-            |is_reader, role: String| Place { is_reader, role, caught_up, lag, share, paused };
+        let health = &server.health;
+        let (growth, is_on_trial) = (health.growth(now), health.is_on_trial());
+        let limit = health.agent().limit;
+        let place = |is_reader, role: String| Place {
+            is_reader,
+            role,
+            caught_up,
+            lag,
+            share,
+            growth,
+            is_on_trial,
+            limit,
+            paused,
+        };
         if writer == Some(&at) {
             return place(false, "writer".to_owned());
         }
@@ -388,11 +419,9 @@ impl Server {
 
     fn why_unusable(&self) -> String {
         let (reason, _) = self.health.reason();
-        let state = match (self.health.order(), self.health.state()) {
-            (Order::Drain, _) => "drain",
-            (Order::Maintenance, _) => "maintenance",
-            (_, State::GoingUp) => "going up",
-            (_, State::Up | State::GoingDown | State::Down) => "down",
+        let state = match self.health.name() {
+            "up" | "going down" => "down",
+            name => name,
         };
         format!("{state}: {reason}")
     }

@@ -4,6 +4,7 @@
 //! decided by [`engine::checks::desk`]. Invariants: a check ends after `checks.timeout`, whatever the server does; a
 //! refusal that says nothing of the server's health (a wrong password) does not count against it.
 
+mod agent;
 mod roles;
 
 use std::cell::RefCell;
@@ -18,7 +19,7 @@ use tokio::sync::Notify;
 use wire::auth::Secret;
 
 use crate::config::{CheckKind, Password, Plan};
-use crate::fleet::{Checked, Finding};
+use crate::fleet::{Asked, Checked, Finding};
 use crate::links::opener::{self, NoLink};
 use crate::servers::{Server, ServerId};
 use crate::worker::{Mail, Worker};
@@ -97,24 +98,20 @@ impl Checks {
 
 async fn check(worker: Rc<Worker>, subject: Arc<Subject>, due: Instant) {
     let (Some(checks), Some(fleet)) = (&worker.checks, &worker.shared.fleet) else { return };
-    let id = ServerId(subject.id as usize);
+    let (id, asked) = fleet.checked(&subject);
     let server = worker.shared.server(id);
     let begun = Instant::now();
-    let is_checked = server.facts.standing() != crate::server::Standing::Maintenance;
-    let mut interval = FIRST * 4;
-    if is_checked {
-        let limit = worker.plan.checks.timeout;
-        let found = tokio::time::timeout(limit, find(&worker, checks, server)).await;
-        let finding = match found {
-            Ok(found) => found,
-            Err(_) => Finding::Failed(format!("no answer within {limit:?} (checks.timeout)")),
-        };
-        if !matches!(finding, Finding::Said(_) | Finding::Passed) {
-            checks.warm.borrow_mut().remove(&subject.id);
+    let interval = match asked {
+        Asked::Agent => {
+            agent::ask(&worker, fleet, server).await;
+            worker.plan.checks.agent_inter
         }
-        let checked = Checked { server: id, finding, begun };
-        interval = fleet.take(&worker.shared, checked);
-    }
+        Asked::Server if fleet.is_checked(id) => {
+            let finding = within_time(&worker, checks, server).await;
+            fleet.take(&worker.shared, Checked { server: id, finding, begun })
+        }
+        Asked::Server => FIRST * 4,
+    };
     let chance = f64::from(getrandom::u32().unwrap_or(0)) / f64::from(u32::MAX);
     let now = Instant::now();
     // A check that took longer than its interval is followed by the next at once.
@@ -124,6 +121,19 @@ async fn check(worker: Rc<Worker>, subject: Arc<Subject>, due: Instant) {
     };
     checks.desk.borrow_mut().done(subject.id, next);
     checks.changed.notify_one();
+}
+
+/// Asks a server, and does not wait for longer than is allowed.
+async fn within_time(worker: &Worker, checks: &Checks, server: &Server) -> Finding {
+    let limit = worker.plan.checks.timeout;
+    let finding = match tokio::time::timeout(limit, find(worker, checks, server)).await {
+        Ok(found) => found,
+        Err(_) => Finding::Failed(format!("no answer within {limit:?} (checks.timeout)")),
+    };
+    if !matches!(finding, Finding::Said(_) | Finding::Passed) {
+        checks.warm.borrow_mut().remove(&(server.id.0 as u64));
+    }
+    finding
 }
 
 /// Asks a server what the plan says.

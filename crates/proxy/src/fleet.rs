@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering:
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use engine::checks::agent::Report;
 use engine::checks::desk::{Loads, Subject};
 use engine::checks::health::{Order, Sign, State};
 use engine::fleet::{self, Bounds, Layout, Member, Role};
@@ -25,7 +26,7 @@ pub(crate) struct Fleet {
     writer: AtomicUsize,
     seats: Box<[Seat]>,
     pub(crate) loads: Arc<Loads>,
-    /// What is checked, in the order of the servers.
+    /// What is checked: the servers in their order, and then, of those that have one, their agents.
     pub(crate) subjects: Vec<Arc<Subject>>,
 }
 
@@ -34,6 +35,8 @@ struct Decided {
     fleet: fleet::Fleet,
     layout: Layout,
     results: Vec<Results>,
+    /// What came of asking agents.
+    heard: Vec<Results>,
 }
 
 /// What the checks of a server have come to.
@@ -57,7 +60,14 @@ struct Seat {
     caught_up: AtomicU64,
     /// Its weight for now, in thousandths.
     share: AtomicU32,
+    /// It has come up, and must show that it can bear load.
+    is_on_trial: AtomicBool,
+    /// Somebody's statement is its trial.
+    is_tried: AtomicBool,
 }
+
+/// A weight is never more than this, in thousandths, whatever an agent says.
+const SHARE_MAX: f64 = 1e6;
 
 /// What a check has found.
 #[derive(Debug)]
@@ -90,6 +100,17 @@ pub(crate) struct Watched {
     /// The share of time in which its cluster was held up by flow control.
     pub(crate) paused: Option<f64>,
     pub(crate) results: Results,
+    /// What its agent has said so far, and what came of asking it.
+    pub(crate) agent: String,
+    pub(crate) heard: Results,
+    /// Its weight for now.
+    pub(crate) weight: f64,
+    /// Checks in a row against its state, and how many it takes to change that.
+    pub(crate) against: (u32, u32),
+    /// Checks pass, and its agent says that it is down.
+    pub(crate) is_by_agent: bool,
+    /// How much of its load it gets, if not all: it has come up lately.
+    pub(crate) growth: Option<f64>,
 }
 
 impl Fleet {
@@ -113,16 +134,23 @@ impl Fleet {
             is_doubted: AtomicBool::new(false),
             caught_up: AtomicU64::new(0),
             share: AtomicU32::new(rule.weight * 1000),
+            is_on_trial: AtomicBool::new(false),
+            is_tried: AtomicBool::new(false),
         };
         let layout = fleet.layout(now);
         let results = vec![Results::default(); members.len()];
+        let heard = results.clone();
+        let count = members.len();
+        let agents = plan.servers.iter().enumerate().filter(|(_, rule)| rule.agent.is_some());
+        let ids = (0..count).chain(agents.map(|(at, _)| count + at));
+        let subjects = ids.map(|id| Subject::new(id as u64)).collect();
         Some(Self {
-            state: Mutex::new(Decided { fleet, layout, results }),
+            state: Mutex::new(Decided { fleet, layout, results, heard }),
             origin: now.checked_sub(Duration::from_secs(1)).unwrap_or(now),
             writer: AtomicUsize::new(0),
             seats: plan.servers.iter().map(seat).collect(),
             loads: Arc::new(Loads::new(workers)),
-            subjects: (0..members.len() as u64).map(Subject::new).collect(),
+            subjects,
         })
     }
 
@@ -137,6 +165,37 @@ impl Fleet {
     /// Whether a server answers, and is not to be left alone.
     pub(crate) fn is_usable(&self, server: ServerId) -> bool {
         self.seats[server.0].is_usable.load(Relaxed)
+    }
+
+    /// What a subject is: a server, or a server's agent.
+    pub(crate) fn checked(&self, subject: &Subject) -> (ServerId, Asked) {
+        let (at, count) = (subject.id as usize, self.seats.len());
+        match at.checked_sub(count) {
+            None => (ServerId(at), Asked::Server),
+            Some(at) => (ServerId(at), Asked::Agent),
+        }
+    }
+
+    /// Whether a server is to be checked.
+    pub(crate) fn is_checked(&self, server: ServerId) -> bool {
+        lock(&self.state).fleet.health(server.0).interval().is_some()
+    }
+
+    /// Whether a server has come up, and must show first that it can bear load.
+    pub(crate) fn is_on_trial(&self, server: ServerId) -> bool {
+        self.seats[server.0].is_on_trial.load(Relaxed)
+    }
+
+    /// Whether a server is on trial, and somebody's statement is under way there.
+    pub(crate) fn is_tried(&self, server: ServerId) -> bool {
+        self.is_on_trial(server) && self.seats[server.0].is_tried.load(Relaxed)
+    }
+
+    /// A statement goes to this server: if it is on trial, this is the one.
+    pub(crate) fn try_on(&self, server: ServerId) {
+        if self.is_on_trial(server) {
+            self.seats[server.0].is_tried.store(true, Relaxed);
+        }
     }
 
     /// Its weight among readers, in thousandths.
@@ -185,6 +244,34 @@ impl Fleet {
         interval.unwrap_or(IN_MAINTENANCE)
     }
 
+    /// A server's agent was asked: what it said, or why there is nothing.
+    pub(crate) fn hear(&self, shared: &Shared, server: ServerId, said: Result<Report, String>) {
+        self.change(shared, |decided| {
+            let heard = &mut decided.heard[server.0];
+            heard.last = Some(std::time::SystemTime::now());
+            heard.error = match &said {
+                Ok(report) => report.problem.clone(),
+                Err(why) => Some(why.clone()),
+            };
+            match heard.error {
+                None => heard.passed += 1,
+                Some(_) => heard.failed += 1,
+            }
+            if let Ok(report) = said {
+                decided.fleet.hear_agent(server.0, &report, Instant::now());
+            }
+        });
+    }
+
+    /// A statement has ended well on a server that is on trial.
+    pub(crate) fn tried(&self, shared: &Shared, server: ServerId) {
+        // Others may tell the same before it is published.
+        if self.seats[server.0].is_on_trial.swap(false, Relaxed) {
+            self.change(shared, |decided| decided.fleet.tried(server.0, Instant::now()));
+            shared.mail_all(|| Mail::Rerouted);
+        }
+    }
+
     /// Traffic has failed in a way that speaks against the server: it is checked at once.
     pub(crate) fn suspect(&self, shared: &Shared, server: ServerId, why: &str) {
         let now = Instant::now();
@@ -223,7 +310,8 @@ impl Fleet {
     fn change(&self, shared: &Shared, change: impl FnOnce(&mut Decided)) {
         let mut decided = lock(&self.state);
         let states = |decided: &Decided| -> Vec<_> {
-            (0..self.seats.len()).map(|at| decided.fleet.health(at).state()).collect()
+            let healths = (0..self.seats.len()).map(|at| decided.fleet.health(at));
+            healths.map(|it| (it.name(), it.state() == State::Down, it.is_usable())).collect()
         };
         let (before, were) = (decided.layout.clone(), states(&decided));
         change(&mut decided);
@@ -232,11 +320,21 @@ impl Fleet {
         decided.layout = layout.clone();
         drop(decided);
         for (at, (was, is)) in were.iter().zip(&are).enumerate() {
+            let ((was, was_down, was_usable), (is, is_down, is_usable)) = (was, is);
             if was != is {
                 self.tell(shared, ServerId(at));
             }
-            if was != is && *is == State::Down {
+            if *is_down && !was_down {
                 shared.mail_all(|| Mail::ServerDown(ServerId(at)));
+            } else if *was_usable && !is_usable {
+                // What runs there may end; what waits goes elsewhere.
+                shared.mail_all(|| Mail::NotWriter(ServerId(at)));
+                shared.mail_all(|| Mail::CloseIdle(ServerId(at)));
+            }
+        }
+        for (place, server) in layout.places.iter().zip(&shared.servers) {
+            if server.guide(place.limit, place.growth) {
+                shared.settle_limit(server);
             }
         }
         if before.writer != layout.writer {
@@ -264,7 +362,11 @@ impl Fleet {
         for (at, (seat, place)) in self.seats.iter().zip(&layout.places).enumerate() {
             let caught_up = place.caught_up.map_or(0, |moment| self.micros(moment));
             seat.caught_up.store(caught_up, Relaxed);
-            seat.share.store((f64::from(seat.weight) * 1000.0 * place.share) as u32, Relaxed);
+            let share = (f64::from(seat.weight) * 1000.0 * place.share).min(SHARE_MAX);
+            seat.share.store(share as u32, Relaxed);
+            if !seat.is_on_trial.swap(place.is_on_trial, Relaxed) {
+                seat.is_tried.store(false, Relaxed);
+            }
             seat.is_usable.store(decided.fleet.health(at).is_usable(), Relaxed);
             seat.is_reader.store(place.is_reader, Relaxed);
         }
@@ -287,22 +389,20 @@ impl Fleet {
         let decided = lock(&self.state);
         let (health, place) = (decided.fleet.health(server.0), &decided.layout.places[server.0]);
         let (reason, since) = health.reason();
-        let state = match (health.order(), health.state()) {
-            (Order::Drain, _) => "drain",
-            (Order::Maintenance, _) => "maintenance",
-            (Order::None, State::Up) => "up",
-            (Order::None, State::GoingDown) => "going down",
-            (Order::None, State::Down) => "down",
-            (Order::None, State::GoingUp) => "going up",
-        };
         Watched {
-            state,
+            state: health.name(),
             since,
             reason: reason.to_owned(),
             role: place.role.clone(),
             lag: place.lag,
             paused: place.paused,
             results: decided.results[server.0].clone(),
+            agent: health.agent().to_string(),
+            heard: decided.heard[server.0].clone(),
+            weight: f64::from(self.seats[server.0].share.load(Relaxed)) / 1000.0,
+            against: health.against(),
+            is_by_agent: health.agent().down.is_some() && health.state() != State::Down,
+            growth: Some(place.growth).filter(|growth| *growth < 1.0),
         }
     }
 
@@ -315,6 +415,13 @@ impl Fleet {
         let each = each.collect::<Vec<_>>().join("; ");
         format!("{} ({each})", why.unwrap_or_else(|| "no server can take it".to_owned()))
     }
+}
+
+/// Who is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Server,
+    Agent,
 }
 
 /// A server that is not checked is looked at again for whether it is.

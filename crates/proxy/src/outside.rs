@@ -10,6 +10,7 @@ mod metrics;
 mod placement;
 mod report;
 mod resultset;
+mod servers;
 mod stats;
 mod survey;
 mod tables;

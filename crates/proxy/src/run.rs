@@ -109,15 +109,15 @@ fn servers(
     workers: usize,
 ) -> Result<Vec<Arc<Server>>, RunError> {
     let own = plan.server.limit;
-    let listed = plan
-        .servers
-        .iter()
-        .filter_map(|rule| Some((rule.name.clone(), rule.address.clone()?, rule.limit.or(own))));
+    let listed = plan.servers.iter().filter_map(|rule| {
+        let (name, agent) = (rule.name.clone(), rule.agent.clone());
+        Some((name, rule.address.clone()?, rule.limit.or(own), agent))
+    });
     let one = address.filter(|_| plan.servers.is_empty());
-    let one = one.map(|address| (plan.server.name.clone(), address, own));
+    let one = one.map(|address| (plan.server.name.clone(), address, own, None));
     let mut servers = Vec::new();
-    for (name, address, limit) in one.into_iter().chain(listed) {
-        let site = Site { name, tls: tls::of_links(plan, &address)?, address, limit };
+    for (name, address, limit, agent) in one.into_iter().chain(listed) {
+        let site = Site { name, tls: tls::of_links(plan, &address)?, address, limit, agent };
         let id = ServerId(servers.len());
         servers.push(Arc::new(Server::new(id, site, plan, workers)));
     }

@@ -38,8 +38,13 @@ pub(crate) struct Server {
     pub(crate) steer: Option<Steer>,
     /// The limit that the configuration sets.
     limit: Option<u32>,
-    /// A limit that was set while Flifo runs; zero is none.
+    /// Limits that were set while Flifo runs, on the console and by the server's agent; zero is none.
     limit_by_hand: AtomicU32,
+    limit_by_agent: AtomicU32,
+    /// How much of its limit may be used, in thousandths: of a server that has just come up, not all.
+    growth: AtomicU32,
+    /// Where somebody tells how it is.
+    pub(crate) agent: Option<Address>,
     /// Pooled links to it.
     pub(crate) links: Arc<Cap>,
     /// How statements share the slots.
@@ -54,11 +59,12 @@ pub(crate) struct Site {
     pub(crate) address: Address,
     pub(crate) limit: Option<u32>,
     pub(crate) tls: Option<LinkTls>,
+    pub(crate) agent: Option<Address>,
 }
 
 impl Server {
     pub(crate) fn new(id: ServerId, site: Site, plan: &Plan, workers: usize) -> Self {
-        let Site { name, address, limit, tls } = site;
+        let Site { name, address, limit, tls, agent } = site;
         let (links_max, rhythm) = (plan.server.links_max, plan.server.rhythm);
         let steer = limit.is_none().then(|| Steer::new(workers, links_max, rhythm));
         let first = limit.or_else(|| steer.as_ref().map(Steer::limit)).unwrap_or(1);
@@ -72,6 +78,9 @@ impl Server {
             steer,
             limit,
             limit_by_hand: AtomicU32::new(0),
+            limit_by_agent: AtomicU32::new(0),
+            growth: AtomicU32::new(WHOLE),
+            agent,
             links: Arc::new(Cap::new(links_max, workers)),
             classes: Arc::new(Classes::new(plan.all_classes(), workers)),
             facts: ServerFacts::default(),
@@ -83,16 +92,44 @@ impl Server {
         Some(self.limit_by_hand.load(Ordering::Relaxed)).filter(|limit| *limit > 0)
     }
 
+    pub(crate) fn limit_by_agent(&self) -> Option<u32> {
+        Some(self.limit_by_agent.load(Ordering::Relaxed)).filter(|limit| *limit > 0)
+    }
+
+    /// The limit that is to be in force.
+    pub(crate) fn wanted_limit(&self) -> u32 {
+        let steered = || self.steer.as_ref().map(Steer::limit);
+        let set = self.limit_by_hand().or_else(|| self.limit_by_agent());
+        let limit = set.or(self.limit).or_else(steered).unwrap_or(1);
+        let growth = self.growth.load(Ordering::Relaxed).min(WHOLE);
+        (u64::from(limit) * u64::from(growth)).div_ceil(WHOLE.into()).max(1) as u32
+    }
+
     /// Sets the limit, or has it be again what it was without that. Answers with what it is now; `wake` gets each
     /// worker that has something to start.
     pub(crate) fn set_limit(&self, limit: Option<u32>, wake: impl FnMut(usize)) -> u32 {
         self.limit_by_hand.store(limit.unwrap_or(0), Ordering::Relaxed);
-        let own = || self.limit.or_else(|| self.steer.as_ref().map(Steer::limit));
-        let limit = limit.or_else(own).unwrap_or(1);
+        self.settle_limit(wake)
+    }
+
+    /// Takes in what checks and the agent have come to. True: the limit is to be another one.
+    pub(crate) fn guide(&self, by_agent: Option<u32>, growth: f64) -> bool {
+        let before = self.wanted_limit();
+        self.limit_by_agent.store(by_agent.unwrap_or(0), Ordering::Relaxed);
+        self.growth.store((growth * f64::from(WHOLE)) as u32, Ordering::Relaxed);
+        self.wanted_limit() != before
+    }
+
+    /// Puts the limit in force that is wanted. `wake` as above.
+    pub(crate) fn settle_limit(&self, wake: impl FnMut(usize)) -> u32 {
+        let limit = self.wanted_limit();
         self.slots.set_limit(limit, wake);
         limit
     }
 }
+
+/// All of a limit.
+const WHOLE: u32 = 1000;
 
 /// What one worker has of a server.
 pub(crate) struct Local {

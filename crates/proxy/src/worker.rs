@@ -207,6 +207,12 @@ impl Shared {
         limit
     }
 
+    /// What is known of a server asks for another limit.
+    pub(crate) fn settle_limit(&self, server: &Server) {
+        server.settle_limit(|worker| self.mail(worker, Mail::SlotFree(server.id)));
+        self.mail_all(|| Mail::SlotFree(server.id));
+    }
+
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
         self.mail_all(|| Mail::Stop);

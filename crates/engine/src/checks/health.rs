@@ -1,11 +1,15 @@
 //! What a server is, from one result of its checks to the next.
 //!
-//! Owns the counting that HAProxy's users know (`rise`, `fall`, `inter`, `fastinter`, `downinter`) and the orders of an
-//! operator. Invariants: every change has a reason and a time; an order outranks every result; evidence from traffic
-//! alone never takes a server down, nor does one sign take down the last one; a server that refuses connections
-//! because it has too many of them is not down.
+//! Owns the counting that HAProxy's users know (`rise`, `fall`, `inter`, `fastinter`, `downinter`), the orders of an
+//! operator and of an agent, and how a server that has come up gets its load back: first a trial, one statement at a
+//! time until one has ended well, and then a share that grows. Invariants: every change has a reason and a time; an
+//! order outranks every result, and an operator's an agent's; evidence from traffic alone takes down only a server on
+//! trial, and nothing takes down the last one by one sign; a trial comes to an end also without traffic; a server that
+//! refuses connections because it has too many of them is not down.
 
 use std::time::{Duration, Instant};
+
+use crate::checks::agent::{Agent, Report};
 
 /// How results are counted, and how often there are any.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,11 +90,14 @@ pub struct Health {
     rules: Rules,
     state: State,
     order: Order,
+    agent: Agent,
     /// Results in a row against the state.
     against: u32,
+    /// Passed checks that are still missing until it is no longer on trial; zero: it is not.
+    trial: u32,
     reason: String,
     since: Instant,
-    /// Since when it has been up after having been down.
+    /// Since when it bears load after having been down.
     risen: Option<Instant>,
     well_until: Option<Instant>,
     wants_check: bool,
@@ -103,7 +110,9 @@ impl Health {
             rules,
             state: State::Up,
             order: Order::None,
+            agent: Agent::default(),
             against: 0,
+            trial: 0,
             reason: "not checked yet".to_owned(),
             since: now,
             risen: None,
@@ -116,8 +125,22 @@ impl Health {
         self.state
     }
 
+    /// The order in force: an operator's, or else the agent's.
     pub const fn order(&self) -> Order {
-        self.order
+        match self.order {
+            Order::None => self.agent.order,
+            order => order,
+        }
+    }
+
+    /// What its agent has said so far.
+    pub const fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
+    /// Whether it must show first that it can bear load.
+    pub fn is_on_trial(&self) -> bool {
+        self.trial > 0 && self.is_usable()
     }
 
     /// Why it is what it is, and since when.
@@ -125,22 +148,60 @@ impl Health {
         (&self.reason, self.since)
     }
 
+    /// What it is, in a word.
+    pub const fn name(&self) -> &'static str {
+        match (self.order(), self.state) {
+            (Order::Drain, _) => "drain",
+            (Order::Maintenance, _) => "maintenance",
+            (Order::None, State::Down) => "down",
+            (Order::None, State::GoingUp) => "going up",
+            (Order::None, _) if self.agent.down.is_some() => "down",
+            (Order::None, _) if matches!(self.agent.percent, Some(0)) => "drain",
+            (Order::None, State::Up) => "up",
+            (Order::None, State::GoingDown) => "going down",
+        }
+    }
+
+    /// Results in a row against its state, and how many it takes to change that.
+    pub const fn against(&self) -> (u32, u32) {
+        match self.state {
+            State::Up | State::GoingDown => (self.against, self.rules.fall),
+            State::Down | State::GoingUp => (self.against, self.rules.rise),
+        }
+    }
+
     /// Whether statements may be sent to it.
     pub fn is_usable(&self) -> bool {
-        self.order == Order::None && matches!(self.state, State::Up | State::GoingDown)
+        let is_up = matches!(self.state, State::Up | State::GoingDown);
+        self.order == Order::None && self.agent.allows() && is_up
     }
 
     pub fn set_order(&mut self, order: Order, reason: &str, now: Instant) {
-        if self.order == order {
-            return;
+        if self.order != order {
+            self.change_orders(|it| it.order = order);
+            self.tell(reason, now);
         }
-        if self.order == Order::Maintenance {
+    }
+
+    /// Takes in what its agent says. True: something is not as it was.
+    pub fn hear_agent(&mut self, report: &Report, now: Instant) -> bool {
+        let mut changed = false;
+        self.change_orders(|it| changed = it.agent.hear(report));
+        if changed {
+            self.tell(&format!("its agent says {}", self.agent), now);
+        }
+        changed
+    }
+
+    fn change_orders(&mut self, change: impl FnOnce(&mut Self)) {
+        let before = self.order();
+        change(self);
+        if before == Order::Maintenance && self.order() != before {
             // What was known before belongs to the past.
             (self.state, self.against) = (State::Down, 0);
+            (self.risen, self.trial) = (None, 0);
             self.wants_check = true;
         }
-        self.order = order;
-        self.tell(reason, now);
     }
 
     /// Takes in what something has shown. True: whether it is usable, or its state, has changed.
@@ -152,20 +213,27 @@ impl Health {
             // It lives: what failed before it failed for another reason, if any.
             Sign::Busy => {}
             Sign::TrafficWell => self.well_until = Some(now + self.rules.inter),
-            Sign::TrafficFailed(reason) => self.suspect(&reason, now),
+            Sign::TrafficFailed(reason) => self.suspect(&reason, others, now),
         }
         self.state != before
     }
 
     fn pass(&mut self, now: Instant) {
         match self.state {
-            State::Up => self.against = 0,
+            State::Up => {
+                self.against = 0;
+                if self.trial == 1 {
+                    self.tried(now);
+                }
+                self.trial = self.trial.saturating_sub(1);
+            }
             State::GoingDown => self.turn(State::Up, "a check has passed", now),
             State::Down | State::GoingUp => {
                 self.against += 1;
                 if self.against >= self.rules.rise {
-                    self.turn(State::Up, &format!("{} checks have passed", self.against), now);
-                    self.risen = Some(now);
+                    let passed = format!("{} checks have passed; on trial", self.against);
+                    self.turn(State::Up, &passed, now);
+                    self.trial = self.rules.rise;
                 } else if self.state == State::Down {
                     let against = self.against;
                     self.turn(State::GoingUp, "a check has passed", now);
@@ -198,13 +266,24 @@ impl Health {
         }
     }
 
+    /// A statement on trial has ended well: from now on its share of the load grows.
+    pub fn tried(&mut self, now: Instant) {
+        if self.trial > 0 {
+            (self.risen, self.trial) = (Some(now), 0);
+            self.explain("its trial went well");
+        }
+    }
+
     /// Traffic has failed: that counts, but the last word is a check's, which is due at once.
-    fn suspect(&mut self, reason: &str, now: Instant) {
+    fn suspect(&mut self, reason: &str, others: Others, now: Instant) {
         self.well_until = None;
         if !matches!(self.state, State::Up | State::GoingDown) {
             return;
         }
         self.wants_check = true;
+        if self.trial > 0 && others == Others::AreUp {
+            return self.turn(State::Down, &format!("on trial: {reason}"), now);
+        }
         let against = (self.against + 1).min(self.rules.fall.saturating_sub(1));
         if against > 0 {
             self.turn(State::GoingDown, reason, now);
@@ -216,22 +295,34 @@ impl Health {
         self.against = 0;
         if self.state != state {
             self.since = now;
-            self.risen = None;
+        }
+        if matches!(state, State::Down | State::GoingUp) {
+            (self.risen, self.trial) = (None, 0);
         }
         self.state = state;
-        reason.clone_into(&mut self.reason);
+        self.explain(reason);
     }
 
     fn tell(&mut self, reason: &str, now: Instant) {
         if self.reason != reason {
-            reason.clone_into(&mut self.reason);
             self.since = now;
+        }
+        self.explain(reason);
+    }
+
+    fn explain(&mut self, reason: &str) {
+        match self.order {
+            // What checks find is not why it is not used.
+            Order::None if self.state == State::Up && !self.agent.allows() => {
+                self.reason = format!("its agent says {}", self.agent);
+            }
+            _ => reason.clone_into(&mut self.reason),
         }
     }
 
     /// How long until its next check. `None`: it is not checked.
     pub fn interval(&self) -> Option<Duration> {
-        match (self.order, self.state) {
+        match (self.order(), self.state) {
             (Order::Maintenance, _) => None,
             (_, State::Up) => Some(self.rules.inter),
             (_, State::Down) => Some(self.rules.downinter),
@@ -249,15 +340,21 @@ impl Health {
         std::mem::replace(&mut self.wants_check, false)
     }
 
-    /// Its share of the load, from 0 to 1: that of one that has just come up grows.
+    /// Its share of its weight: as its agent says, and while it grows, less.
     pub fn share(&self, now: Instant) -> f64 {
-        if !self.is_usable() {
-            return 0.0;
+        match self.is_usable() {
+            true => self.agent.share() * self.growth(now).max(FIRST_SHARE),
+            false => 0.0,
         }
+    }
+
+    /// How much of its limit it may use, from 0 (one statement) to 1 (all of it).
+    pub fn growth(&self, now: Instant) -> f64 {
         match self.risen {
+            _ if self.trial > 0 => 0.0,
             Some(risen) if !self.rules.slow_start.is_zero() => {
                 let age = now.saturating_duration_since(risen).as_secs_f64();
-                (age / self.rules.slow_start.as_secs_f64()).clamp(FIRST_SHARE, 1.0)
+                (age / self.rules.slow_start.as_secs_f64()).min(1.0)
             }
             _ => 1.0,
         }
@@ -384,7 +481,88 @@ mod tests {
         assert_eq!(health.share(now), 0.0);
         health.see(Sign::Passed, Others::AreUp, now);
         health.see(Sign::Passed, Others::AreUp, now);
-        let shares = [0, 5, 10, 60].map(|age| health.share(now + Duration::from_secs(age)));
-        assert_eq!(shares, [0.1, 0.5, 1.0, 1.0]);
+        let later = now + Duration::from_secs(60);
+        assert_eq!((health.share(later), health.growth(later)), (0.1, 0.0), "it is on trial");
+        health.tried(now);
+        let shares = |health: &Health| {
+            [0, 5, 10, 60].map(|age| health.share(now + Duration::from_secs(age)))
+        };
+        assert_eq!(shares(&health), [0.1, 0.5, 1.0, 1.0]);
+        // A check that fails once does not end it.
+        health.see(failed(), Others::AreUp, now);
+        health.see(Sign::Passed, Others::AreUp, now);
+        assert_eq!(shares(&health), [0.1, 0.5, 1.0, 1.0]);
+    }
+
+    /// A server that was down, and has just come up.
+    fn risen(rules: Rules) -> Health {
+        let now = Instant::now();
+        let mut health = Health::new(rules, now);
+        for sign in [failed(), failed(), failed(), Sign::Passed, Sign::Passed] {
+            health.see(sign, Others::AreUp, now);
+        }
+        assert!(health.is_usable());
+        health
+    }
+
+    #[test]
+    fn who_comes_up_is_on_trial_and_one_failure_ends_that() {
+        let now = Instant::now();
+        assert!(!after(&[Sign::Passed], Others::AreUp).is_on_trial(), "at the start nobody is");
+        let risen = risen(Rules::default());
+        assert!(risen.is_on_trial());
+        let lost = || Sign::TrafficFailed("a link was lost".to_owned());
+        let mut fails = risen.clone();
+        assert!(fails.see(lost(), Others::AreUp, now));
+        assert_eq!((fails.state(), fails.reason().0), (State::Down, "on trial: a link was lost"));
+        assert!(fails.takes_check() && !fails.is_on_trial());
+        // The last one is not taken down by one sign.
+        let mut last = risen.clone();
+        last.see(lost(), Others::AreDown, now);
+        assert!(last.is_usable() && last.is_on_trial());
+        let mut passes = risen.clone();
+        passes.tried(now);
+        assert!(!passes.is_on_trial() && passes.growth(now) >= 1.0);
+        passes.see(lost(), Others::AreUp, now);
+        assert_eq!(passes.state(), State::GoingDown);
+        // Nobody asks anything of it: as many checks again will do.
+        let mut idle = risen;
+        idle.see(Sign::Passed, Others::AreUp, now);
+        assert!(idle.is_on_trial());
+        idle.see(Sign::Passed, Others::AreUp, now);
+        assert!(!idle.is_on_trial() && idle.risen == Some(now));
+    }
+
+    #[test]
+    fn an_agent_is_heard_and_an_operator_outranks_it() {
+        let now = Instant::now();
+        let mut health = after(&[Sign::Passed], Others::AreUp);
+        let hear = |health: &mut Health, line: &str| {
+            let report = crate::checks::agent::read(line.as_bytes()).expect("a line");
+            health.hear_agent(&report, now)
+        };
+        assert!(!hear(&mut health, "up\n") && health.is_usable());
+        assert!(hear(&mut health, "up 50%\n"));
+        assert_eq!((health.share(now), health.reason().0), (0.5, "its agent says up, 50%"));
+        hear(&mut health, "stopped # backup\n");
+        assert!(!health.is_usable() && health.state() == State::Up, "checks pass, it is not used");
+        // Only the agent takes back what it has said.
+        health.see(Sign::Passed, Others::AreUp, now);
+        health.set_order(Order::None, "vouched for", now);
+        assert!(!health.is_usable());
+        hear(&mut health, "up 100% drain\n");
+        assert_eq!((health.is_usable(), health.order()), (false, Order::Drain));
+        hear(&mut health, "ready\n");
+        assert!(health.is_usable());
+        // What an operator has ordered, it does not take back.
+        health.set_order(Order::Drain, "moving house", now);
+        hear(&mut health, "up ready 100%\n");
+        assert_eq!((health.is_usable(), health.order()), (false, Order::Drain));
+        health.set_order(Order::None, "done", now);
+        // Whoever was not checked for a while is checked first.
+        hear(&mut health, "maint\n");
+        assert_eq!((health.interval(), health.is_usable()), (None, false));
+        hear(&mut health, "ready\n");
+        assert!(!health.is_usable() && health.takes_check());
     }
 }

@@ -55,6 +55,20 @@ pub(super) fn server(text: &str) -> Result<Option<link::Address>, String> {
     Ok(Some(address))
 }
 
+/// Where an agent is: there is no port that all have.
+pub(super) fn agent(text: &str) -> Result<link::Address, String> {
+    let needs_port = "an agent needs its port: write \"host:port\", or \"/path/of.sock\"";
+    let has_port = text.rsplit_once(':').is_some_and(|(host, port)| {
+        let is_whole = !host.contains(':') || host.ends_with(']');
+        is_whole && port.parse::<u16>().is_ok()
+    });
+    match server(text)? {
+        Some(address @ link::Address::Unix(_)) => Ok(address),
+        Some(address) if has_port => Ok(address),
+        _ => Err(needs_port.to_owned()),
+    }
+}
+
 pub(super) const AUTO: &str = "auto";
 
 pub(super) const NETWORK: &str = "a network: \"10.0.0.0/8\", \"fd00::/8\", or one IP address";
@@ -159,6 +173,16 @@ mod tests {
         assert!(server("db1:x").is_err());
         let error = server("mysql://root:secret@db1:3306").expect_err("is a URL");
         assert!(error.contains("[[users]]") && !error.contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn an_agent_has_a_port_of_its_own() {
+        for text in ["db1:9999", "[::1]:9999", "/run/agent.sock"] {
+            assert_eq!(agent(text).map(|it| it.to_string()).as_deref(), Ok(text));
+        }
+        for text in ["db1", "::1", "auto", "db1:", "db1:0", "mysql://db1:9999"] {
+            assert!(agent(text).is_err(), "{text}");
+        }
     }
 
     #[test]

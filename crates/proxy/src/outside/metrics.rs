@@ -88,6 +88,15 @@ impl Outside {
     }
 
     fn servers(&self, page: &mut Page, surveyed: &Surveyed) {
+        let help = "Whether the server can be used, as far as is known.";
+        page.family("flifo_server_up", Family::Gauge, help);
+        for server in &self.shared.servers {
+            let is_up = match &self.shared.fleet {
+                Some(fleet) => fleet.is_usable(server.id),
+                None => server.facts.state().name == "up",
+            };
+            page.sample(&[("server", &server.name)], u8::from(is_up));
+        }
         for (name, help, of) in GAUGES {
             page.family(name, Family::Gauge, help);
             for server in &self.shared.servers {
@@ -145,6 +154,11 @@ impl Outside {
                 page.sample(&[("server", &server.name)], paused);
             }
         }
+        let help = "A server's weight for now: less while it grows after it has come up, as its agent says.";
+        page.family("flifo_server_weight", Family::Gauge, help);
+        for (server, seen) in &servers {
+            page.sample(&[("server", &server.name)], seen.weight);
+        }
         page.family("flifo_server_checks_total", Family::Counter, "Checks that have ended.");
         for (server, seen) in &servers {
             for (result, count) in
@@ -193,10 +207,7 @@ fn turns(page: &mut Page, surveyed: &Surveyed) {
 type Gauge = (&'static str, &'static str, fn(&Server, &GateReport) -> u64);
 
 /// What is told of each server.
-const GAUGES: [Gauge; 8] = [
-    ("flifo_server_up", "Whether the server can be used, as far as is known.", |server, _| {
-        (server.facts.state().name == "up").into()
-    }),
+const GAUGES: [Gauge; 7] = [
     ("flifo_slots_limit", "Statements that may run at once.", |it, _| it.slots.limit().into()),
     ("flifo_slots_held", "Statements that run.", |it, _| it.slots.held().into()),
     (

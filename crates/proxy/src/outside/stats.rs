@@ -64,8 +64,6 @@ impl Outside {
                 .with("connect", total(surveyed, "links_opened"))
                 .with("qtime", mean(surveyed, |report| &report.waited))
                 .with("rtime", mean(surveyed, |report| &report.run))
-                .with("act", servers.len() as u64)
-                .with("bck", 0_u32)
                 .with("weight", 1_u32)
                 .with("iid", 2_u32)
                 .with("req_tot", statements)
@@ -75,20 +73,26 @@ impl Outside {
             let (state, seen) = (shared.state_of(server), server.facts.evidence());
             let row = behind(Row::new(FRONTEND, About::Server, &server.name), &[server])
                 .with("status", status(shared, server))
+                .with("act", 1_u32)
                 .with("lastchg", state.since.elapsed().as_secs())
                 .with("chkfail", seen.failed)
                 .with("last_chk", seen.error)
                 .with("srv_icur", surveyed.at(server.id).links_idle)
                 .with("addr", server.address.to_string())
                 .with("sid", server.id.0 as u64 + 1);
-            rows.push(row);
+            rows.push(self.checked(row, server));
         }
         let all: Vec<&Server> = shared.servers.iter().map(|server| &**server).collect();
-        let is_served =
-            all.iter().any(|server| matches!(status(shared, server), "UP" | "no check"));
+        let is_served = all.iter().any(|server| {
+            let status = status(shared, server);
+            status == "no check" || status.starts_with("UP")
+        });
         let changed =
             all.iter().map(|server| shared.state_of(server).since.elapsed().as_secs()).min();
+        let backups = shared.plan.servers.iter().filter(|rule| rule.backup).count();
         let backend = behind(Row::new(FRONTEND, About::Backend, ""), &all)
+            .with("act", (all.len() - backups) as u64)
+            .with("bck", backups as u64)
             .with("status", if is_served { "UP" } else { "DOWN" })
             .with("lastchg", changed.unwrap_or_default())
             .with("sid", 0_u32);
@@ -97,13 +101,48 @@ impl Outside {
     }
 }
 
-fn status(shared: &Shared, server: &Server) -> &'static str {
-    match (shared.state_of(server).name, server.facts.standing()) {
-        (_, Standing::Paused | Standing::Drain) => "DRAIN",
-        (_, Standing::Maintenance) => "MAINT",
-        ("up", _) => "UP",
-        ("down", _) => "DOWN",
-        _ => "no check",
+impl Outside {
+    /// What checks say of one of several servers.
+    fn checked(&self, row: Row, server: &Server) -> Row {
+        let shared = &self.shared;
+        let Some(fleet) = &shared.fleet else { return row.with("bck", 0_u32) };
+        let seen = fleet.watched(server.id);
+        let rules = &shared.plan.checks.rules;
+        let is_backup = shared.plan.servers[server.id.0].backup;
+        let row = row
+            .with("act", u32::from(!is_backup))
+            .with("bck", u32::from(is_backup))
+            .with("weight", seen.weight.round() as u64)
+            .with("chkfail", seen.results.failed)
+            .with("last_chk", seen.results.error)
+            .with("check_rise", rules.rise)
+            .with("check_fall", rules.fall)
+            .with("throttle", seen.growth.map(|growth| (growth * 100.0) as u64));
+        match &server.agent {
+            Some(_) => row.with("last_agt", seen.heard.error.unwrap_or(seen.agent)),
+            None => row,
+        }
+    }
+}
+
+/// As HAProxy says it, with checks in a row out of how many where the state is about to change.
+fn status(shared: &Shared, server: &Server) -> String {
+    match server.facts.standing() {
+        Standing::Paused | Standing::Drain => return "DRAIN".to_owned(),
+        Standing::Maintenance => return "MAINT".to_owned(),
+        Standing::Up => {}
+    }
+    let watched = shared.fleet.as_ref().map(|fleet| fleet.watched(server.id));
+    let (so_many, of) = watched.as_ref().map_or((0, 0), |seen| seen.against);
+    match shared.state_of(server).name {
+        "up" => "UP".to_owned(),
+        "going down" => format!("UP {}/{of}", of.saturating_sub(so_many)),
+        "down" if watched.is_some_and(|seen| seen.is_by_agent) => "DOWN (agent)".to_owned(),
+        "down" => "DOWN".to_owned(),
+        "going up" => format!("DOWN {so_many}/{of}"),
+        "drain" => "DRAIN".to_owned(),
+        "maintenance" => "MAINT".to_owned(),
+        _ => "no check".to_owned(),
     }
 }
 

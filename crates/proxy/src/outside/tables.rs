@@ -14,6 +14,7 @@ use view::table::{Column, Table, Value, count, real, text};
 use super::Outside;
 use super::placement;
 use super::report::{Pool, Want};
+use super::servers;
 use super::survey::Surveyed;
 use crate::config;
 use crate::fault::Kind;
@@ -51,27 +52,8 @@ pub(super) static SHOWN: [Shown; 13] = [
         name: "SERVERS",
         help: "servers, their states, and how much of them is in use",
         want: NUMBERS,
-        columns: &[
-            text("name"),
-            text("address"),
-            text("state"),
-            real("state_seconds"),
-            text("reason"),
-            text("version"),
-            count("limit"),
-            text("limit_from"),
-            count("running"),
-            count("waiting"),
-            count("parked"),
-            count("links"),
-            count("links_max"),
-            count("links_idle"),
-            count("statements"),
-            count("errors"),
-            text("role"),
-            real("lag_seconds"),
-        ],
-        fill: servers,
+        columns: servers::SERVERS,
+        fill: servers::fill,
     },
     Shown {
         name: "POOLS",
@@ -179,16 +161,8 @@ pub(super) static SHOWN: [Shown; 13] = [
         name: "CHECKS",
         help: "what is known of the servers' health, and from what",
         want: NUMBERS,
-        columns: &[
-            text("server"),
-            text("kind"),
-            text("result"),
-            text("reason"),
-            count("passed"),
-            count("failed"),
-            text("last"),
-        ],
-        fill: checks,
+        columns: servers::CHECKS,
+        fill: servers::fill_checks,
     },
     Shown {
         name: "STATS",
@@ -300,45 +274,6 @@ impl Pool {
 pub(super) fn server_errors(surveyed: &Surveyed) -> u64 {
     let errors = surveyed.reports.iter().flat_map(|report| &report.errors);
     errors.map(|error| error.count).sum()
-}
-
-fn servers(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
-    let shared = &outside.shared;
-    for server in &shared.servers {
-        let (state, gate) = (shared.state_of(server), surveyed.at(server.id));
-        let watched = shared.fleet.as_ref().map(|fleet| fleet.watched(server.id));
-        let lag = watched.as_ref().and_then(|it| it.lag).map(|lag| lag.as_secs_f64());
-        let version =
-            server.facts.greeting().map(|it| String::from_utf8_lossy(&it.version).into_owned());
-        let limit_from = match (server.limit_by_hand(), &server.steer) {
-            (Some(_), _) => "console",
-            (None, Some(_)) => "auto",
-            (None, None) => "configuration",
-        };
-        // What is only counted for all of them together is told where that is one.
-        let is_one = shared.servers.len() == 1;
-        let statements = if is_one { total(surveyed, "statements") } else { gate.ended };
-        table.add([
-            server.name.clone().into(),
-            server.address.to_string().into(),
-            state.name.into(),
-            state.since.elapsed().as_secs_f64().into(),
-            state.reason.into(),
-            version.into(),
-            server.slots.limit().into(),
-            limit_from.into(),
-            server.slots.held().into(),
-            gate.waiting.into(),
-            server.slots.parked().into(),
-            server.links.held().into(),
-            server.links.limit().into(),
-            gate.links_idle.into(),
-            statements.into(),
-            is_one.then(|| server_errors(surveyed)).into(),
-            watched.map(|it| it.role).into(),
-            lag.into(),
-        ]);
-    }
 }
 
 fn pools(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
@@ -467,34 +402,6 @@ fn pins(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
     }
 }
 
-fn checks(outside: &Outside, _: &Surveyed, table: &mut Table) {
-    for server in &outside.shared.servers {
-        let seen = server.facts.evidence();
-        table.add([
-            server.name.clone().into(),
-            "connections".into(),
-            seen.result().into(),
-            seen.error.into(),
-            seen.passed.into(),
-            seen.failed.into(),
-            seen.last.map(clock).into(),
-        ]);
-        let Some(fleet) = &outside.shared.fleet else { continue };
-        let results = fleet.watched(server.id).results;
-        let is_good = results.error.is_none();
-        let result = results.last.map(|_| if is_good { "passed" } else { "failed" });
-        table.add([
-            server.name.clone().into(),
-            "checks".into(),
-            result.into(),
-            results.error.into(),
-            results.passed.into(),
-            results.failed.into(),
-            results.last.map(clock).into(),
-        ]);
-    }
-}
-
 fn stats(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
     let Some(first) = surveyed.reports.first() else { return };
     for (name, _) in &first.counters {
@@ -594,7 +501,7 @@ fn millis(time: Duration) -> f64 {
 }
 
 /// Seconds since 1970, as a text that no client takes for local time.
-fn clock(time: SystemTime) -> String {
+pub(super) fn clock(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{:.3}", since.as_secs_f64())
 }

@@ -37,7 +37,10 @@ pub(crate) fn enter(
         && client.link.borrow().is_none()
     {
         match route::choose(worker, fleet, client) {
-            Some(server) => client.server.set(server),
+            Some(server) => {
+                fleet.try_on(server);
+                client.server.set(server);
+            }
             None => return route::strand(worker, client, packet, upload),
         }
     }
@@ -400,7 +403,7 @@ fn suits(client: &Client, link: &Link) -> bool {
 /// A statement is over: its link goes back unless the client must keep it, its slot goes to the next.
 pub(crate) fn over(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, slot: bool) {
     worker.counters.statements.add(1);
-    route::note_write(worker, client);
+    route::note_end(worker, client, link.server);
     let freed;
     if client.session.borrow().can_yield_unseen() && lacks_links(worker, link.server) {
         yield_link(client, link);

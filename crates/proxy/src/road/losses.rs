@@ -32,6 +32,10 @@ pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
         && !flights.is_empty()
     {
         fleet.suspect(&worker.shared, link.server, "a link was lost");
+        if !fleet.is_usable(link.server) {
+            // Else the next in line would be lost as well.
+            route::leave_line(worker, local);
+        }
     }
     for flight in flights {
         match flight.client.clone() {

@@ -31,15 +31,20 @@ pub(crate) struct Stranded {
 
 /// Where a client's next statement goes. `None`: nowhere, for now.
 pub(crate) fn choose(worker: &Worker, fleet: &Fleet, client: &Client) -> Option<ServerId> {
-    let reads = match client.mode.get() {
-        Mode::Writer => false,
-        Mode::Readers => true,
-        Mode::Split => client.read.get().is_some(),
-    };
+    let reads = wants_reader(client);
     let avoided = client.avoids.get();
     let reader = reads.then(|| reader(worker, fleet, client)).flatten();
     let writer = || fleet.writer().filter(|it| reads || avoided != Some(*it));
     reader.or_else(writer)
+}
+
+/// Whether a client's statement in hand may go to a reader.
+fn wants_reader(client: &Client) -> bool {
+    match client.mode.get() {
+        Mode::Writer => false,
+        Mode::Readers => true,
+        Mode::Split => client.read.get().is_some(),
+    }
 }
 
 /// Where a carried client logs in, which stays there. It is waited for.
@@ -83,7 +88,11 @@ fn reader(worker: &Worker, fleet: &Fleet, client: &Client) -> Option<ServerId> {
             && client.avoids.get() != Some(*server)
             && is_fresh(worker, fleet, client, *server)
     };
-    order.filter(may).min_by_key(|server| {
+    // One on trial gets the next statement, and no other one meanwhile.
+    order.filter(|server| may(server) && !fleet.is_tried(*server)).min_by_key(|server| {
+        if fleet.is_on_trial(*server) {
+            return 0;
+        }
         let load = u64::from(worker.at(*server).server.slots.held()) + 1;
         load * 1_000_000 / u64::from(fleet.share(*server))
     })
@@ -127,6 +136,14 @@ fn is_fresh(worker: &Worker, fleet: &Fleet, client: &Client, server: ServerId) -
     match fleet.has_all_of(server, wrote) {
         Some(has) => has,
         None => crate::clock::now().saturating_duration_since(wrote) > worker.plan.routing.stay,
+    }
+}
+
+/// A statement has been answered.
+pub(crate) fn note_end(worker: &Worker, client: &Client, server: ServerId) {
+    note_write(worker, client);
+    if let Some(fleet) = worker.shared.fleet.as_ref().filter(|fleet| fleet.is_on_trial(server)) {
+        fleet.tried(&worker.shared, server);
     }
 }
 
@@ -213,9 +230,13 @@ pub(crate) fn release(worker: &Rc<Worker>) {
 }
 
 fn refuse(worker: &Rc<Worker>, fleet: &Fleet, client: &Rc<Client>) {
+    let group = match wants_reader(client) {
+        true => "readers",
+        false => "writer",
+    };
     let message = format!(
-        "Flifo did not run this statement: no server could take it within {:.1} s (routing.hold): \
-         {}. It is safe to try again",
+        "Flifo did not run this statement: no server of group {group:?} could take it within \
+         {:.1} s (routing.hold): {}. It is safe to try again",
         worker.plan.routing.hold.as_secs_f64(),
         fleet.why_not(&worker.shared)
     );

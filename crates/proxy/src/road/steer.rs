@@ -75,7 +75,7 @@ fn set(worker: &Rc<Worker>, server: &Server, steer: &Steer) {
     let line = is_waiting.then(|| server.slots.held());
     let mut auto = lock(&steer.auto);
     let before = auto.trace().last().map(|it| it.at);
-    let limit = auto.tick(now(), seen, line);
+    auto.tick(now(), seen, line);
     if let Some(step) = auto.trace().last().filter(|it| Some(it.at) != before) {
         tracing::debug!(
             why = ?step.why,
@@ -88,12 +88,8 @@ fn set(worker: &Rc<Worker>, server: &Server, steer: &Steer) {
         );
     }
     drop(auto);
-    let slots = &server.slots;
-    if server.limit_by_hand().is_some() {
-        return;
-    }
-    if limit != slots.limit() {
-        slots.set_limit(limit, |other| worker.shared.mail(other, Mail::SlotFree(server.id)));
+    if server.wanted_limit() != server.slots.limit() {
+        server.settle_limit(|other| worker.shared.mail(other, Mail::SlotFree(server.id)));
         admit::pump(worker, server.id);
     }
 }

@@ -15,6 +15,7 @@ mod differ;
 mod doctor;
 mod fleet;
 mod fleet_faults;
+mod fleet_signs;
 mod group;
 mod hostile_clients;
 mod hostile_commands;

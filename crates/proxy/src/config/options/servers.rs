@@ -98,6 +98,26 @@ pub(in crate::config) static SERVERS: Section<ServerRule> = Section {
             elsewhere: &[("HAProxy", "maxconn")],
             since: FIRST,
         },
+        Row {
+            name: "agent",
+            form: Form::Text {
+                allowed: "an address with its port: \"host:port\", or \"/path/of.sock\"",
+                show: |rule| rule.agent.as_ref().map(ToString::to_string),
+                set: |rule, text| {
+                    rule.agent = Some(address::agent(text)?);
+                    Ok(())
+                },
+            },
+            example: Some("\"10.0.0.11:9999\""),
+            doc: "Where somebody tells in one line how the server is, in the words of HAProxy's \
+                  agent-check: \"up\", \"down\", \"stopped\" or \"fail\", with a reason behind '#'; \
+                  \"drain\", \"maint\", \"ready\"; \"75%\" of its weight, of which 0 is as \"drain\"; \
+                  \"maxconn:30\" statements at once, of which 0 is again the limit that it had. \
+                  What is not said stays as it was, and whoever cannot be reached has said \
+                  nothing.",
+            elsewhere: &[("HAProxy", "agent-check, agent-addr, agent-port")],
+            since: FIRST,
+        },
     ],
 };
 
@@ -238,13 +258,27 @@ pub(in crate::config) static CHECKS: Section<Plan> = Section {
             since: FIRST,
         },
         Row {
+            name: "agent_inter",
+            form: Form::Duration {
+                range: SHORT..=HOUR,
+                place: |plan| &mut plan.checks.agent_inter,
+            },
+            example: None,
+            doc: "Time between two questions to a server's agent; see `agent` of `[[servers]]`.",
+            elsewhere: &[("HAProxy", "agent-inter")],
+            since: FIRST,
+        },
+        Row {
             name: "slow_start",
             form: Form::Duration {
                 range: Duration::ZERO..=HOUR,
                 place: |plan| &mut plan.checks.rules.slow_start,
             },
             example: None,
-            doc: "For so long, the share of reads of a server that has come up grows to the whole.",
+            doc: "For so long, the share of reads of a server that has come up grows to the whole, \
+                  and so do the statements that it may run at once. Before that it is on trial: \
+                  one statement at a time until one has ended well, or `rise` more checks have \
+                  passed.",
             elsewhere: &[("HAProxy", "slowstart")],
             since: FIRST,
         },

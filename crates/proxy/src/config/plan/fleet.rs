@@ -17,6 +17,8 @@ pub struct ServerRule {
     pub backup: bool,
     /// By default, that of all servers.
     pub limit: Option<u32>,
+    /// Where somebody tells how it is.
+    pub agent: Option<link::Address>,
 }
 
 impl Default for ServerRule {
@@ -28,6 +30,7 @@ impl Default for ServerRule {
             weight: 100,
             backup: false,
             limit: None,
+            agent: None,
         }
     }
 }
@@ -42,6 +45,8 @@ pub struct Checks {
     pub expect: Option<String>,
     pub rules: Rules,
     pub timeout: Duration,
+    /// How often agents are asked.
+    pub agent_inter: Duration,
     /// Checks that run in a worker at once.
     pub at_once: u32,
 }
@@ -56,6 +61,7 @@ impl Default for Checks {
             expect: None,
             rules: Rules { inter: second, downinter: second, ..Rules::default() },
             timeout: second,
+            agent_inter: second * 2,
             at_once: 32,
         }
     }

@@ -1,0 +1,37 @@
+//! Asks a server's agent how the server is: connects, reads one line, and tells the fleet.
+//!
+//! Owns how much is read and for how long; what the line means is [`engine::checks::agent`]'s to say. Whoever cannot be
+//! reached has said nothing: that does not count against the server.
+
+use engine::checks::agent::{self, LINE_MAX, Report};
+
+use crate::fleet::Fleet;
+use crate::servers::Server;
+use crate::worker::Worker;
+
+/// Asks, and does not wait for longer than `checks.timeout`.
+pub(super) async fn ask(worker: &Worker, fleet: &Fleet, server: &Server) {
+    let limit = worker.plan.checks.timeout;
+    let said = match tokio::time::timeout(limit, listen(server)).await {
+        Ok(said) => said,
+        Err(_) => Err(format!("no line within {limit:?} (checks.timeout)")),
+    };
+    fleet.hear(&worker.shared, server.id, said);
+}
+
+async fn listen(server: &Server) -> Result<Report, String> {
+    let Some(address) = &server.agent else { return Err("it has none".to_owned()) };
+    let stream = link::dial::dial(address)
+        .await
+        .map_err(|error| format!("it cannot be reached: {error}"))?;
+    let mut line = Vec::new();
+    let mut buffer = [0; LINE_MAX];
+    while line.len() <= LINE_MAX && !line.iter().any(|byte| matches!(byte, b'\r' | b'\n')) {
+        match stream.read_some(&mut buffer).await {
+            Ok(0) => break,
+            Ok(read) => line.extend_from_slice(&buffer[..read]),
+            Err(error) => return Err(format!("it broke off: {error}")),
+        }
+    }
+    agent::read(&line)
+}
