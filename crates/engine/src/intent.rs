@@ -6,6 +6,8 @@
 //! Reads each statement once, front to back, without allocating.
 
 mod builtins;
+mod ends;
+mod inserts;
 mod messages;
 mod sets;
 
@@ -15,6 +17,8 @@ use crate::counts::{Asked, Finds};
 use crate::pin::Pin;
 
 use builtins::is_one_of;
+pub use ends::Ends;
+pub use inserts::Inserts;
 pub use messages::Messages;
 pub use sets::Sets;
 use sets::{SetReader, bare};
@@ -32,6 +36,8 @@ pub struct Intent {
     pub is_beyond_reset: bool,
     /// Ends the transaction (`COMMIT`, `ROLLBACK`): never made to wait.
     pub ends_transaction: bool,
+    /// What becomes of its transaction, should nobody answer.
+    pub ends: Ends,
     /// Ends the connection with the transaction (`COMMIT RELEASE`).
     pub releases: bool,
     /// Asks for the last insert id of its session.
@@ -62,29 +68,6 @@ pub struct Intent {
     pub digest: Digest,
     /// Is a `SET` statement that does nothing but set variables which other links can be told as well.
     pub sets: Option<Sets>,
-}
-
-/// Whether a statement may give its session another last insert id.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Inserts {
-    #[default]
-    No,
-    /// Reported, if it succeeds.
-    Reported,
-    /// Of several rows that fail together, the first one's number stays; and rows that are returned, or loaded, come
-    /// without a report.
-    Unreported,
-}
-
-impl Inserts {
-    /// Whether a number may have been made of which the reply tells nothing.
-    pub const fn is_unreported(self, failed: bool) -> bool {
-        match self {
-            Self::No => false,
-            Self::Reported => failed,
-            Self::Unreported => true,
-        }
-    }
 }
 
 /// Stands for all statements that differ from one another only in literals and white space.
@@ -161,6 +144,7 @@ struct Reader<'a> {
     qualified: bool,
     /// Nothing but a `SELECT` has been seen so far.
     only_reads: bool,
+    ends: Ends,
     digest: u64,
     after_literal: bool,
     selects: Selects,
@@ -187,6 +171,7 @@ impl<'a> Reader<'a> {
             depth: 0,
             qualified: false,
             only_reads: false,
+            ends: Ends::default(),
             digest: 0,
             after_literal: false,
             selects: Selects::No,
@@ -212,9 +197,10 @@ impl<'a> Reader<'a> {
             previous = token;
         }
         self.found.digest = Digest(self.digest);
-        self.found.is_begin &= self.statements == 1 && !self.lexer.saw_executable_comment();
-        self.found.is_end &= self.statements == 1 && !self.lexer.saw_executable_comment();
-        self.found.releases &= self.statements == 1 && !self.lexer.saw_executable_comment();
+        let is_plain = self.statements == 1 && !self.lexer.saw_executable_comment();
+        self.found.is_begin &= is_plain;
+        self.found.is_end &= is_plain;
+        self.found.releases &= is_plain;
         self.end_set();
         self.finish_set();
         if self.set.is_some() && self.found.pin.is_some() {
@@ -224,11 +210,10 @@ impl<'a> Reader<'a> {
         let asks = self.found.asks_insert_id
             || self.found.counts != Asked::default()
             || self.found.messages.are_asked_for();
-        let only_reads = self.only_reads && !asks && !self.lexer.saw_executable_comment();
-        if only_reads && self.statements == 1 && self.found.pin.is_none() {
+        if is_plain && self.only_reads && !asks && self.found.pin.is_none() {
             self.found.read = Some(Digest(self.digest));
         }
-        let is_plain = self.statements == 1 && !self.lexer.saw_executable_comment();
+        self.found.ends = if is_plain { self.ends.judged(&self.found) } else { Ends::Perhaps };
         self.found.finds = match (is_plain, self.selects) {
             (true, Selects::No) if self.found.is_begin || self.found.is_end => Finds::Nothing,
             (true, Selects::No) if self.found.sets.is_some() || self.is_use => Finds::Nothing,
@@ -295,7 +280,9 @@ impl<'a> Reader<'a> {
         self.statements += 1;
         self.verb = Verb::Other;
         let mut name = [0; LONGEST];
-        let (verb, pin) = match upper(word, &mut name) {
+        let name = upper(word, &mut name);
+        self.ends = Ends::of(name);
+        let (verb, pin) = match name {
             b"SELECT" | b"WITH" | b"VALUES" | b"TABLE" | b"DO" | b"USE" | b"DESCRIBE" | b"DESC"
             | b"EXPLAIN" | b"HELP" | b"SAVEPOINT" | b"RELEASE" | b"OPTIMIZE" | b"CHECK"
             | b"REPAIR" | b"CHECKSUM" | b"PURGE" | b"SHUTDOWN" => (Verb::Other, None),

@@ -1,6 +1,8 @@
 //! A pooled client's session: what its next statement needs from a link, and whether it may give
 //! its link back.
 
+mod transaction;
+
 use std::rc::Rc;
 
 use wire::lex::Dialect;
@@ -17,6 +19,7 @@ use crate::pin::Pin;
 use crate::settings::{Interned, Settings};
 use crate::statements::Statements;
 use crate::variables::Variables;
+pub use transaction::{Loss, Reached, Verdict};
 
 /// What is known of one client's session.
 #[derive(Debug, Default)]
@@ -36,6 +39,8 @@ pub struct Session {
     status: Status,
     /// The status flags of a session that has done nothing yet.
     fresh: Status,
+    /// Its link was lost with a transaction, and its client has not been told.
+    has_lost_transaction: bool,
     /// The next transaction has characteristics of its own, or one is open that was begun by name.
     characteristics: bool,
     /// A statement failed where transactions begin by themselves, and the server does not say whether one did.
@@ -194,28 +199,6 @@ impl Session {
         self.has_passing_mode = has_passing_mode;
     }
 
-    /// A transaction begins. The server is told with the next statement.
-    pub const fn begin(&mut self) {
-        self.begun = true;
-        self.status = Status(self.status.0 | Status::IN_TRANSACTION.0);
-    }
-
-    /// Whether the server has still to be told that a transaction has begun.
-    pub const fn has_begun(&self) -> bool {
-        self.begun
-    }
-
-    /// The server is told now.
-    pub const fn tell_begin(&mut self) {
-        self.begun = false;
-    }
-
-    /// A transaction that the server was never told of has ended.
-    pub const fn end_begun(&mut self) {
-        self.begun = false;
-        self.status = self.status.without(Status::IN_TRANSACTION);
-    }
-
     /// A statement has ended, with so many warnings, or in an error.
     pub fn see_messages(&mut self, warnings: u16, failed: bool, messages: Messages) {
         self.diagnostics = match (messages, self.diagnostics) {
@@ -236,8 +219,10 @@ impl Session {
         !self.holds_link() && self.status.has(Status::AUTOCOMMIT)
     }
 
+    /// What its client is told: a transaction is open for as long as it has not heard that it is lost.
     pub const fn status(&self) -> Status {
-        self.status
+        let believed = if self.has_lost_transaction { Status::IN_TRANSACTION.0 } else { 0 };
+        Status(self.status.0 | believed)
     }
 
     /// How the server reads this session's statements.

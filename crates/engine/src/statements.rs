@@ -179,6 +179,14 @@ impl Statements {
         (self.last, self.kept, self.bytes) = (None, 0, 0);
     }
 
+    /// Their link is gone, with all that it kept of them.
+    pub fn leave_link(&mut self) {
+        for prepared in self.open.values_mut() {
+            (prepared.own, prepared.kept) = (None, Kept::default());
+        }
+        self.kept = 0;
+    }
+
     pub fn len(&self) -> usize {
         self.open.len()
     }

@@ -19,6 +19,7 @@ pub(crate) enum Kind {
     ServerUnreachable,
     ServerRefused,
     LinkLost,
+    TransactionLost,
     NotAsMeant,
     WaitedTooLong,
     LoginWaitedTooLong,
@@ -42,7 +43,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 28] = [
+    pub(crate) const ALL: [Self; 29] = [
         Self::TooManyClients,
         Self::UserLimit,
         Self::BadHandshake,
@@ -51,6 +52,7 @@ impl Kind {
         Self::ServerUnreachable,
         Self::ServerRefused,
         Self::LinkLost,
+        Self::TransactionLost,
         Self::NotAsMeant,
         Self::WaitedTooLong,
         Self::LoginWaitedTooLong,
@@ -83,6 +85,8 @@ impl Kind {
             Self::TlsRequired => (3159, b"HY000"),
             Self::ServerUnreachable => (1429, b"HY000"),
             Self::LinkLost | Self::NotAsMeant => (1430, b"HY000"),
+            // A deadlock's: whoever gets it runs the whole transaction again.
+            Self::TransactionLost => (1213, b"40001"),
             Self::WaitedTooLong => (1637, b"HY000"),
             Self::OutOfOrder => (1156, b"08S01"),
             Self::Malformed => (1835, b"HY000"),
@@ -114,6 +118,7 @@ impl Kind {
             Self::ServerUnreachable => "server_unreachable",
             Self::ServerRefused => "server_refused",
             Self::LinkLost => "link_lost",
+            Self::TransactionLost => "transaction_lost",
             Self::NotAsMeant => "not_as_meant",
             Self::WaitedTooLong => "waited_too_long",
             Self::LoginWaitedTooLong => "login_waited_too_long",

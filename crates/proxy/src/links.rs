@@ -209,6 +209,8 @@ pub(crate) struct Link {
     /// A statement failed on it that may have fired triggers, and an error tells nothing of what they have set: undone
     /// before it is put back.
     pub(crate) is_doubtful: Cell<bool>,
+    /// The server has said that it ends the connection.
+    pub(crate) has_said_farewell: Cell<bool>,
     /// It was put back meanwhile, and is free once the `KILL` has been answered.
     pub(crate) parked: Cell<bool>,
     /// It is closed as soon as it has said what it alone knows.
@@ -256,6 +258,7 @@ impl Link {
             being_killed: Cell::new(false),
             soiled: Cell::new(false),
             is_doubtful: Cell::new(false),
+            has_said_farewell: Cell::new(false),
             parked: Cell::new(false),
             retires: Cell::new(false),
             is_out: Cell::new(false),

@@ -5,6 +5,7 @@
 
 pub(crate) mod admit;
 pub(crate) mod ahead;
+pub(crate) mod asks;
 pub(crate) mod change_user;
 pub(crate) mod client;
 pub(crate) mod commands;
@@ -20,6 +21,7 @@ pub(crate) mod replies;
 pub(crate) mod rewrite;
 pub(crate) mod route;
 pub(crate) mod steer;
+pub(crate) mod undone;
 pub(crate) mod waits;
 pub(crate) mod wording;
 

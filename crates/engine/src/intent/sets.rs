@@ -22,6 +22,8 @@ pub struct Sets {
     /// It asks for reports on other variables than a link's server must report: behind it, the link's reports must be
     /// asked for again, and all that it may have set without a report.
     pub tracks: bool,
+    /// It may end the transaction that it runs in (`autocommit`), or does what no rollback undoes (`GLOBAL`).
+    pub is_beyond_transaction: bool,
     /// How many assignments it has.
     pub count: u8,
 }
@@ -160,6 +162,8 @@ impl SetReader {
     /// A variable whose new value the server reports, if it is the session's.
     fn variable(&mut self, scope: Scope, name: &[u8]) -> Option<Pin> {
         self.count(Step::Operator);
+        self.sets.is_beyond_transaction |=
+            scope == Scope::Global || name.eq_ignore_ascii_case(b"autocommit");
         if scope == Scope::Global {
             return None;
         }

@@ -413,3 +413,57 @@ fn any_of_several_reasons_may_be_beyond_a_reset() {
     }
     assert!(read("SET @a = 1; CALL p()").calls && read("SELECT @a := f()").calls);
 }
+
+#[test]
+fn what_may_commit_is_told_from_what_cannot() {
+    for text in [
+        "SELECT 1",
+        "(SELECT 1)",
+        "insert into t values (1)",
+        "UPDATE t SET a = f(1)",
+        "DELETE FROM t",
+        "REPLACE t VALUES (1)",
+        "WITH c AS (SELECT 1) SELECT * FROM c",
+        "SHOW TABLES",
+        "USE db",
+        "SAVEPOINT a",
+        "RELEASE SAVEPOINT a",
+        "ROLLBACK TO a",
+        "ROLLBACK AND CHAIN",
+        "SET NAMES utf8mb4",
+        "SET sql_mode = ''",
+        "SELECT 1;",
+    ] {
+        assert_eq!(read(text).ends, Ends::Never, "{text}");
+    }
+    for text in ["ROLLBACK", "rollback work", " /* x */ ROLLBACK;"] {
+        assert_eq!(read(text).ends, Ends::Undone, "{text}");
+    }
+    for text in [
+        "",
+        "COMMIT",
+        "BEGIN",
+        "START TRANSACTION",
+        "SET autocommit = 1",
+        "SET @@session.AUTOCOMMIT = 1",
+        "SET NAMES utf8mb4, autocommit = 1",
+        "SET GLOBAL max_connections = 5",
+        "SET PASSWORD = PASSWORD('x')",
+        "SET STATEMENT max_statement_time = 1 FOR COMMIT",
+        "CREATE TABLE t (a INT)",
+        "ALTER TABLE t ADD b INT",
+        "TRUNCATE t",
+        "LOCK TABLES t WRITE",
+        "ANALYZE TABLE t",
+        "LOAD DATA INFILE 'x' INTO TABLE t",
+        "CALL p()",
+        "XA END 'a'",
+        "UPDATE t SET a = 1; COMMIT",
+        "ROLLBACK; COMMIT",
+        "/*! COMMIT */",
+        "SELECT 1 /*! ; COMMIT */",
+        "GRANT ALL ON t TO a",
+    ] {
+        assert_eq!(read(text).ends, Ends::Perhaps, "{text}");
+    }
+}

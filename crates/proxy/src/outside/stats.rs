@@ -43,6 +43,7 @@ impl Outside {
             .with("status", if shared.is_stopping() { "STOP" } else { "OPEN" })
             .with("iid", 1_u32)
             .with("sid", 0_u32);
+        let lost = fault(Kind::LinkLost) + fault(Kind::TransactionLost);
         let behind = |row: Row, servers: &[&Server]| {
             let again = surveyed.reports.iter().flat_map(|report| &report.sent_again);
             let sent_again: u64 = again.sum();
@@ -58,7 +59,7 @@ impl Outside {
                 .with("slim", sum(|server| server.slots.limit()))
                 .with("stot", statements)
                 .with("econ", total(surveyed, "links_failed"))
-                .with("eresp", fault(Kind::LinkLost) + fault(Kind::NonsenseFromServer))
+                .with("eresp", lost + fault(Kind::NonsenseFromServer))
                 .with("wredis", sent_again)
                 .with("hrsp_other", server_errors(surveyed))
                 .with("connect", total(surveyed, "links_opened"))

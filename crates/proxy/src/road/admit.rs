@@ -414,7 +414,7 @@ pub(crate) fn over(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, slot: 
         link.release();
         let key = key.with_schema(link.state.borrow().schema.is_some());
         rekey(worker, link, key);
-        client.key.set(Some(key.with_schema(client.session.borrow().schema.is_some())));
+        client.rekey();
         if slot && ahead::promote(worker, link) {
             return;
         }
@@ -472,6 +472,8 @@ pub(crate) fn yield_link(client: &Client, link: &Link) {
         link.soiled.set(true);
     }
     session.yield_link();
+    drop(session);
+    client.rekey();
 }
 
 /// Puts a link back that nobody has any more, and nothing is left on.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use engine::classes::ClassId;
 use engine::counts::{self, Finds};
 use engine::gate::Waiting;
-use engine::intent::{Digest, Inserts, Sets};
+use engine::intent::{Digest, Ends, Inserts, Sets};
 use engine::session::{Messages, Session};
 use engine::statements::Source;
 use engine::variables::Assignment;
@@ -113,6 +113,8 @@ pub(crate) struct Client {
     pub(crate) awaits_link: Cell<bool>,
     /// The server ends the connection with the statement in hand.
     pub(crate) releases: Cell<bool>,
+    /// What becomes of its transaction, should nobody answer the statement in hand.
+    pub(crate) ends: Cell<Ends>,
     /// What `ROW_COUNT()` must be when the statement in hand begins, if its link has to be told.
     pub(crate) affected: Cell<Option<i64>>,
     /// What of its counts the link that it has knows, and the statement in hand asks for.
@@ -196,6 +198,7 @@ impl Client {
             again: Cell::new(0),
             awaits_link: Cell::new(false),
             releases: Cell::new(false),
+            ends: Cell::default(),
             awaits_insert_id: Cell::new(false),
             affected: Cell::new(None),
             asks_link: Cell::default(),
@@ -216,6 +219,12 @@ impl Client {
 
     pub(crate) const fn is_pooled(&self) -> bool {
         self.key.get().is_some()
+    }
+
+    /// Its session has a schema now, or has none any more: links that have one serve no client that has none.
+    pub(crate) fn rekey(&self) {
+        let has_schema = self.session.borrow().schema.is_some();
+        self.key.set(self.key.get().map(|key| key.with_schema(has_schema)));
     }
 
     pub(crate) fn link(&self) -> Option<Rc<Link>> {

@@ -8,17 +8,15 @@ use std::rc::Rc;
 use engine::classes::ClassId;
 use engine::counts::{Asked, Finds};
 use engine::insert_id::InsertId;
-use engine::intent::{Digest, Inserts, Intent, Sets};
-use engine::kept::{Format, Shows};
+use engine::intent::{Ends, Inserts, Intent, Sets};
+use engine::kept::Format;
 use engine::pin::Pin;
-use engine::schemas::may_alter;
 use engine::session::Messages;
 use engine::settings::Settings;
 use engine::statements::{BYTES_MAX, Kept as KeptOnLink, STATEMENTS_MAX};
 use engine::variables::Assignment;
 use wire::command::{Command, Shape, query_text_at};
 use wire::frame::{HEADER, put_packet_with};
-use wire::lex::Dialect;
 use wire::passage::Passage;
 use wire::response::{OK, OkPacket};
 use wire::statement::{self, Execute};
@@ -28,6 +26,7 @@ use crate::fault::{Fault, Kind};
 use crate::links::resets;
 use crate::outbox;
 use crate::road::admit;
+use crate::road::asks::Asks;
 use crate::road::change_user;
 use crate::road::client::{Client, Turn};
 use crate::road::kill;
@@ -35,6 +34,7 @@ use crate::road::parting;
 use crate::road::past::{self, Found, Past};
 use crate::road::pins::{self, Leaves};
 use crate::road::prepared::{self, InHand};
+use crate::road::undone;
 use crate::road::wording;
 use crate::worker::Worker;
 
@@ -160,6 +160,11 @@ fn pooled(
         let message = format!("Malformed packet: {} is never this long", command.name());
         return refuse(worker, client, upload, &Fault::new(Kind::Malformed, message));
     }
+    if client.session.borrow().has_lost_transaction()
+        && undone::answer(worker, client, command, packet, upload)
+    {
+        return;
+    }
     let id = statement::id(&packet[HEADER..]).unwrap_or(0);
     client.assigns.borrow_mut().clear();
     match command {
@@ -190,7 +195,8 @@ fn pooled(
                 _ => Messages::Unsure,
             };
             let is_still = command == Command::InitDb;
-            let asks = Asks { finds: Finds::Nothing, messages, is_still, ..Asks::default() };
+            let ends = if is_still { Ends::Never } else { Ends::Perhaps };
+            let asks = Asks { finds: Finds::Nothing, messages, is_still, ends, ..Asks::default() };
             enter(worker, client, packet, upload, asks);
         }
     }
@@ -252,7 +258,7 @@ fn text(
         *client.assigns.borrow_mut() = assigns;
         // What else the server reports of it is that something has changed.
         let (sets, messages) = (Some(Sets::default()), Messages::Stay);
-        let asks = Asks { sets, messages, ..Asks::default() };
+        let asks = Asks { sets, messages, ends: Ends::Never, ..Asks::default() };
         return enter(worker, client, packet, upload, asks);
     }
     // A text that is prepared is judged as well: what it will leave behind is the same.
@@ -280,7 +286,10 @@ fn text(
             let text = &packet[HEADER + text_at..];
             Asks { leaves, ..Asks::of(intent, text, dialect, Format::Text) }
         }
-        _ => Asks { messages: Messages::Stay, is_still: true, ..Asks::default() },
+        _ => {
+            let (messages, is_still, ends) = (Messages::Stay, true, Ends::Never);
+            Asks { messages, is_still, ends, ..Asks::default() }
+        }
     };
     let mut diagnosed = None;
     if asks.messages == Messages::Diagnosed {
@@ -434,61 +443,6 @@ fn wrong_piece() -> Fault {
     Fault::relayed(1210, "HY000", "Incorrect arguments to mysqld_stmt_send_long_data")
 }
 
-/// What a command asks of the link that it gets.
-#[derive(Clone, Copy, Default)]
-struct Asks {
-    insert_id: bool,
-    inserts: Inserts,
-    counts: Asked,
-    /// Where a text begins in which counts may stand in the place of calls.
-    counts_at: Option<usize>,
-    finds: Finds,
-    messages: Messages,
-    shows: Option<(Shows, Format)>,
-    kind: Option<Digest>,
-    read: Option<Digest>,
-    sets: Option<Sets>,
-    /// It may take a schema, or a right to one, from somebody.
-    alters: bool,
-    /// It changes nothing that anybody could read.
-    is_still: bool,
-    in_hand: Option<InHand>,
-    passing_mode: bool,
-    leaves: Leaves,
-    /// It must not wait if its client holds a link.
-    urgent: bool,
-    /// The connection ends with it.
-    releases: bool,
-}
-
-impl Asks {
-    fn of(intent: Intent, text: &[u8], dialect: Dialect, format: Format) -> Self {
-        let shows = match intent.messages {
-            Messages::Shown => Shows::read(text, dialect).map(|shows| (shows, format)),
-            _ => None,
-        };
-        Self {
-            shows,
-            alters: intent.read.is_none() && may_alter(text),
-            is_still: false,
-            insert_id: intent.asks_insert_id,
-            inserts: intent.inserts,
-            counts: intent.counts,
-            counts_at: None,
-            finds: intent.finds,
-            messages: intent.messages,
-            kind: Some(intent.digest),
-            read: intent.read,
-            sets: intent.sets,
-            in_hand: None,
-            passing_mode: intent.passing_mode,
-            leaves: Leaves::Nothing,
-            urgent: intent.ends_transaction,
-            releases: intent.releases,
-        }
-    }
-}
-
 fn enter(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
@@ -514,6 +468,7 @@ fn enter(
     client.instead.take();
     client.messages.set(asks.messages);
     client.releases.set(asks.releases);
+    client.ends.set(asks.ends);
     client.asks_insert_id.set(asks_insert_id);
     client.inserts.set(asks.inserts);
     client.finds.set(asks.finds);
@@ -563,13 +518,18 @@ fn enter_kept(
 }
 
 /// Answers with an error without asking the server.
-fn refuse(worker: &Rc<Worker>, client: &Rc<Client>, upload: Option<Passage>, fault: &Fault) {
+pub(crate) fn refuse(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    upload: Option<Passage>,
+    fault: &Fault,
+) {
     client.upload.set(upload);
     admit::refuse(worker, client, fault);
 }
 
 /// Answers OK without asking the server.
-fn ok(client: &Client) {
+pub(crate) fn ok(client: &Client) {
     let status = client.session.borrow().status();
     client.session.borrow_mut().counts.answer(0);
     let packet = OkPacket { status, ..OkPacket::EMPTY };

@@ -7,6 +7,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use engine::intent::Ends;
 use engine::kill::{Kill, Scope};
 use wire::capability::Capabilities;
 use wire::command::{Command, query_text_at};
@@ -66,6 +67,7 @@ pub(crate) fn intercept(
     *client.held.borrow_mut() = worker.buffers.keep(packet);
     client.set_turn(Turn::Preparation);
     client.read.set(None);
+    client.ends.set(Ends::Perhaps);
     let order = Order {
         victim,
         scope,

@@ -2,13 +2,20 @@
 
 use std::rc::Rc;
 
+use engine::session::{Loss, Reached, Verdict};
+use wire::frame::HEADER;
+use wire::response::ERR;
+
 use crate::fault::{Fault, Kind};
 use crate::links::resets;
 use crate::links::{Flight, Link, Purpose};
 use crate::road::admit;
 use crate::road::ahead;
-use crate::road::client::Client;
+use crate::road::client::{Client, Turn};
+use crate::road::commands;
+use crate::road::parting;
 use crate::road::route;
+use crate::road::undone;
 use crate::worker::{Mail, Worker};
 
 /// The link is gone: those whose statements it carried are told, and its place is free.
@@ -27,7 +34,7 @@ pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
             worker.shared.mail(other, Mail::LinkFree(link.server));
         }
     }
-    let (mut unanswered, mut elsewhere) = (Vec::new(), Vec::new());
+    let (mut unanswered, mut elsewhere, mut told) = (Vec::new(), Vec::new(), None);
     if let Some(fleet) = &worker.shared.fleet
         && !flights.is_empty()
     {
@@ -49,21 +56,19 @@ pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
             }
             // What it was told is true, but what it has set is not known.
             Some(client) if matches!(flight.purpose, Purpose::Probe(_)) => client.close(),
-            Some(client) => tell_lost(worker, &client, link, &flight),
-            None => {}
+            Some(client) => {
+                told = Some(client.id);
+                tell_lost(worker, &client, link, &flight);
+            }
+            None => give_up_asking(worker, &flight),
         }
     }
     admit::leave(worker, link.server, link.slot.take());
     ahead::send_again(worker, unanswered, ahead::Why::Lost);
     if let Some(client) = holder {
         client.link.take();
-        let session = client.session.borrow();
-        let lost_state = session.holds_link();
-        let pin = session.pin();
-        drop(session);
-        if !client.is_pooled() || lost_state {
-            tracing::debug!(client = client.id, ?pin, "a link was lost that its client held");
-            client.close();
+        if told != Some(client.id) {
+            let_go_on(worker, &client);
         }
     }
     worker.links.borrow_mut().remove(&link.id);
@@ -73,17 +78,102 @@ pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
     admit::pump(worker, link.server);
 }
 
-/// Tells a client that its statement's link was lost, if it can still be told.
+/// Whether the server answers that it ends the connection: with its end (`ER_SERVER_SHUTDOWN`), or by an order
+/// (`ER_CONNECTION_KILLED`). What the answer was to has failed with the link; the client's own connection goes on, and
+/// must not be told that it ends.
+pub(crate) fn is_farewell(link: &Link, flight: &Flight, bytes: &[u8]) -> bool {
+    let [ERR, low, high, ..] = *bytes.get(HEADER..).unwrap_or_default() else { return false };
+    matches!(u16::from_le_bytes([low, high]), 1053 | 1927)
+        && link.key.get().is_some()
+        && !flight.follower.has_begun()
+}
+
+/// Tells a client that its statement's link was lost, if it can still be told, and what became of the statement. It
+/// goes on, unless the link had what cannot be had again.
 fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, link: &Link, flight: &Flight) {
+    let was_sent = flight.purpose.is_clients() || client.turn.get() != Turn::Preparation;
+    let reached = match was_sent {
+        false => Reached::Nothing,
+        true if link.has_said_farewell.get() => Reached::Farewell,
+        true => Reached::Server,
+    };
+    let session = client.session.borrow();
+    let can_go_on = client.is_pooled() && session.loss() != Loss::State;
+    let verdict = match can_go_on {
+        true => session.verdict(client.ends.get(), reached),
+        false => Verdict::Unknown,
+    };
+    drop(session);
+    client.link.take();
+    if can_go_on {
+        let mut session = client.session.borrow_mut();
+        session.leave_lost_link();
+        if matches!(flight.purpose, Purpose::Prepare(_)) {
+            session.statements.forget_last();
+        }
+        drop(session);
+        client.rekey();
+    }
+    let fault = match verdict {
+        Verdict::Done if !flight.follower.has_begun() && client.upload.get().is_none() => {
+            worker.buffers.forget(client.held.take());
+            return commands::ok(client);
+        }
+        Verdict::Done | Verdict::RolledBack => undone::fault(worker, link.server),
+        Verdict::Unknown => {
+            route::note_write(worker, client);
+            may_have_run(worker, link)
+        }
+    };
+    worker.count_fault(fault.kind);
+    if client.is_pooled() {
+        parting::keep_fault(client, &fault);
+        client.session.borrow_mut().counts.answer(-1);
+    }
+    end_reply(worker, client, link, flight, &fault);
+    if !can_go_on {
+        client.close();
+    }
+}
+
+fn may_have_run(worker: &Worker, link: &Link) -> Fault {
     let message = format!(
         "Flifo lost its link to the server at {} before the answer ended. The statement may have \
          been executed",
         worker.at(link.server).server.address
     );
-    let fault = Fault::new(Kind::LinkLost, message);
-    route::note_write(worker, client);
-    worker.count_fault(fault.kind);
-    end_reply(worker, client, link, flight, &fault);
+    Fault::new(Kind::LinkLost, message)
+}
+
+/// A client had the link, and nothing of its ran there. It goes on, unless the link had what cannot be had again.
+fn let_go_on(worker: &Rc<Worker>, client: &Rc<Client>) {
+    let session = client.session.borrow();
+    let (loss, pin) = (session.loss(), session.pin());
+    drop(session);
+    if !client.is_pooled() || loss == Loss::State {
+        tracing::debug!(client = client.id, ?pin, "a link was lost that its client held");
+        return client.close();
+    }
+    client.session.borrow_mut().lose_link();
+    client.rekey();
+    let waits = match client.turn.get() {
+        Turn::Line => true,
+        Turn::Preparation => client.awaits_link.get(),
+        Turn::Client | Turn::Server => false,
+    };
+    if waits {
+        // Its command is read again as if it came now.
+        client.set_turn(Turn::Preparation);
+        client.awaits_link.set(true);
+        worker.shared.mail(worker.index, Mail::Resume(client.id));
+    }
+}
+
+/// Whoever waits for an answer that will not come goes on without it.
+fn give_up_asking(worker: &Worker, flight: &Flight) {
+    if let Purpose::Found(client) = flight.purpose {
+        worker.shared.mail(worker.index, Mail::Resume(client));
+    }
 }
 
 /// Ends a link in the middle of what it does, for a reason that its client is told in the reply's place.

@@ -123,7 +123,8 @@ pub(crate) fn resume(worker: &Rc<Worker>, client: &Rc<Client>) {
     if client.turn.get() != Turn::Preparation {
         return;
     }
-    if client.awaits_link.replace(false) {
+    // Who has lost a transaction meanwhile hears of that.
+    if client.awaits_link.replace(false) || client.session.borrow().has_lost_transaction() {
         return parting::resume(worker, client);
     }
     if client.asks_insert_id.get() && client.session.borrow().insert_id == InsertId::Lost {

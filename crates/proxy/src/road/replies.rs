@@ -24,6 +24,7 @@ use crate::road::admit;
 use crate::road::ahead;
 use crate::road::client::Client;
 use crate::road::fixups;
+use crate::road::losses;
 use crate::road::parting;
 use crate::road::prepared;
 use crate::road::rewrite::{self, Listens};
@@ -113,6 +114,10 @@ fn follow(
             drop(flights);
             return out_of_turn(link, &bytes[at..len]);
         };
+        if losses::is_farewell(link, flight, &bytes[at..len]) {
+            link.has_said_farewell.set(true);
+            return false;
+        }
         match flight.follower.advance(&mut bytes[..len], at) {
             Ok(Step::More { from: to }) => {
                 parting::listen(flight, &bytes[from..to]);

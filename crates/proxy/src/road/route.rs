@@ -293,7 +293,7 @@ pub(crate) fn may_go_elsewhere(worker: &Worker, link: &Link, flight: &Flight) ->
         && client.avoids.get().is_none()
         && client.upload.get().is_none()
         && !client.held.borrow().is_empty()
-        && !client.session.borrow().holds_link()
+        && !client.session.borrow().is_bound()
 }
 
 /// Sends such a statement elsewhere, not from within whatever is going on now.

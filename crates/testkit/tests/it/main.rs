@@ -24,6 +24,7 @@ mod legs;
 mod life;
 mod limits;
 mod login_schema;
+mod lost_links;
 mod mysql;
 mod outside;
 mod pages;

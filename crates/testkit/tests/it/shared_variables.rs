@@ -68,6 +68,20 @@ fn a_reset_of_the_session_forgets_them() {
 }
 
 #[test]
+fn a_client_without_a_schema_is_in_nobodys() {
+    let shared = Shared::start("variables_no_schema");
+    let mut client = shared.client();
+    ok(&mut client, "CREATE DATABASE variables_no_schema_more");
+    ok(&mut client, "USE variables_no_schema_more");
+    ok(&mut client, "SET @a=1");
+    ok(&mut client, "DROP DATABASE variables_no_schema_more");
+    // Somebody else takes the link, and enters another schema.
+    let mut other = shared.client();
+    assert_eq!(ok(&mut other, "SELECT DATABASE()"), "variables_no_schema");
+    assert_eq!(ok(&mut client, "SELECT DATABASE()"), "NULL");
+}
+
+#[test]
 fn what_is_not_plain_or_too_much_keeps_the_link() {
     for (number, text) in [
         "SET @a=NOW()".to_owned(),

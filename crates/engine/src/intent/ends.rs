@@ -1,0 +1,41 @@
+//! Whether a statement may end the transaction that it runs in: what must be known when nobody answers any more.
+//!
+//! Only what certainly does not is named. Whatever is not known to be harmless may have committed, as most statements
+//! do that define something or see to tables.
+
+use super::Intent;
+
+/// What becomes of the transaction that a statement runs in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ends {
+    /// It goes on, or nothing of it is kept.
+    Never,
+    /// It is rolled back, and that is all that was asked for.
+    Undone,
+    /// It may be committed.
+    #[default]
+    Perhaps,
+}
+
+impl Ends {
+    /// What the statement does that begins with this word, in capitals.
+    pub(super) fn of(word: &[u8]) -> Self {
+        match word {
+            b"ROLLBACK" => Self::Undone,
+            b"SELECT" | b"WITH" | b"VALUES" | b"TABLE" | b"DO" | b"INSERT" | b"REPLACE"
+            | b"UPDATE" | b"DELETE" | b"SHOW" | b"DESCRIBE" | b"DESC" | b"EXPLAIN" | b"HELP"
+            | b"USE" | b"SAVEPOINT" | b"RELEASE" => Self::Never,
+            _ => Self::Perhaps,
+        }
+    }
+
+    /// The same when all of the text has been read, which is one statement for certain.
+    pub(super) fn judged(self, found: &Intent) -> Self {
+        match (self, found.sets) {
+            (_, Some(sets)) if !sets.is_beyond_transaction => Self::Never,
+            // To a savepoint, or to begin another one.
+            (Self::Undone, _) if !found.is_end => Self::Never,
+            _ => self,
+        }
+    }
+}

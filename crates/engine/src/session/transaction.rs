@@ -1,0 +1,259 @@
+//! A session's transaction where the server is not asked: it begins with its first statement only, and it may be lost with
+//! its link.
+//!
+//! A server rolls back what a connection had open that ends. So of a transaction nothing is left, and the client can go
+//! on outside of it, once it has been told; of what else the server alone kept, nobody knows. Invariants: no client
+//! hears that something was rolled back that may have been committed; none goes on without hearing of its transaction.
+
+use wire::response::Status;
+
+use super::{Diagnostics, Session};
+use crate::intent::Ends;
+
+/// What goes with the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// What another link can be told, or what is only asked for.
+    Nothing,
+    /// An open transaction, and nothing else.
+    Transaction,
+    /// What cannot be had again.
+    State,
+}
+
+/// How far a statement has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// It was not sent.
+    Nothing,
+    /// It was sent.
+    Server,
+    /// It was sent, and the server has answered that it ends the connection instead.
+    Farewell,
+}
+
+/// What a client is told of its statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Its transaction was rolled back, and nothing of it is kept.
+    RolledBack,
+    /// It has asked for nothing else.
+    Done,
+    /// Nobody knows.
+    Unknown,
+}
+
+impl Session {
+    /// A transaction begins. The server is told with the next statement.
+    pub const fn begin(&mut self) {
+        self.begun = true;
+        self.status = Status(self.status.0 | Status::IN_TRANSACTION.0);
+    }
+
+    /// Whether the server has still to be told that a transaction has begun.
+    pub const fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// The server is told now.
+    pub const fn tell_begin(&mut self) {
+        self.begun = false;
+    }
+
+    /// A transaction that the server was never told of has ended.
+    pub const fn end_begun(&mut self) {
+        self.begun = false;
+        self.status = self.status.without(Status::IN_TRANSACTION);
+    }
+
+    /// What is lost with the link that this session has.
+    pub fn loss(&self) -> Loss {
+        if self.pin.is_some() || self.statements.keep_link() {
+            Loss::State
+        } else if self.is_in_told_transaction() {
+            Loss::Transaction
+        } else if self.characteristics {
+            // Of a transaction that has not begun: it would begin without them.
+            Loss::State
+        } else {
+            Loss::Nothing
+        }
+    }
+
+    /// What becomes of the statement in hand when the link is lost.
+    pub fn verdict(&self, ends: Ends, reached: Reached) -> Verdict {
+        let is_open = self.in_transaction() || !self.status.has(Status::AUTOCOMMIT);
+        match (ends, reached) {
+            (Ends::Undone, _) => Verdict::Done,
+            (_, Reached::Nothing) | (Ends::Never, Reached::Server) if is_open => {
+                Verdict::RolledBack
+            }
+            // It was a transaction of its own.
+            (Ends::Never, Reached::Farewell) => Verdict::RolledBack,
+            _ => Verdict::Unknown,
+        }
+    }
+
+    /// Whether a statement that was not sent must not go to another link than the one it was meant for.
+    pub fn is_bound(&self) -> bool {
+        self.loss() != Loss::Nothing || self.keeps_for_now()
+    }
+
+    /// The link is lost, and the client has been told what became of its transaction.
+    pub fn leave_lost_link(&mut self) {
+        self.forget_transaction();
+        self.part();
+    }
+
+    /// The link is lost. Of its transaction the client hears with its next command, and believes in it till then.
+    pub fn lose_link(&mut self) {
+        let has_lost = self.is_in_told_transaction();
+        if has_lost {
+            self.forget_transaction();
+            self.has_lost_transaction = true;
+        }
+        self.part();
+    }
+
+    /// Whether the client believes in a transaction that is gone.
+    pub const fn has_lost_transaction(&self) -> bool {
+        self.has_lost_transaction
+    }
+
+    /// The client has heard of it.
+    pub const fn hear_of_loss(&mut self) {
+        self.has_lost_transaction = false;
+    }
+
+    /// Whether a transaction is open of which the server knows.
+    const fn is_in_told_transaction(&self) -> bool {
+        self.in_transaction() && !self.begun
+    }
+
+    fn part(&mut self) {
+        if self.diagnostics == Diagnostics::Marked {
+            self.lose_mark();
+        }
+        self.yield_link();
+        self.statements.leave_link();
+    }
+
+    fn forget_transaction(&mut self) {
+        let status = self.status.without(Status::IN_TRANSACTION);
+        self.status = status.without(Status::IN_READONLY_TRANSACTION);
+        (self.begun, self.may_be_in_transaction, self.characteristics) = (false, false, false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pin::Pin;
+    use crate::statements::Kept;
+
+    const OPEN: Status = Status(Status::AUTOCOMMIT.0 | Status::IN_TRANSACTION.0);
+
+    fn session(status: Status) -> Session {
+        Session::new(None, status)
+    }
+
+    #[test]
+    fn only_a_transaction_can_be_lost_alone() {
+        assert_eq!(session(Status::AUTOCOMMIT).loss(), Loss::Nothing);
+        assert_eq!(session(OPEN).loss(), Loss::Transaction);
+        let mut begun = session(Status::AUTOCOMMIT);
+        begun.begin();
+        assert_eq!(begun.loss(), Loss::Nothing, "the server knows nothing of it");
+        begun.tell_begin();
+        assert_eq!(begun.loss(), Loss::Transaction);
+        for pin in Pin::ALL {
+            let mut pinned = session(OPEN);
+            pinned.keep(pin);
+            assert_eq!(pinned.loss(), Loss::State, "{pin:?}");
+        }
+        let mut next = session(Status::AUTOCOMMIT);
+        next.characteristics = true;
+        assert_eq!(next.loss(), Loss::State, "the next one would begin without them");
+        next.see_status(OPEN);
+        assert_eq!(next.loss(), Loss::Transaction);
+        let mut unsure = session(Status(0));
+        assert_eq!(unsure.loss(), Loss::Nothing);
+        unsure.see_error();
+        assert_eq!(unsure.loss(), Loss::Transaction);
+    }
+
+    #[test]
+    fn what_the_server_keeps_of_a_statement_is_lost_for_good() {
+        let mut session = session(OPEN);
+        let source = crate::statements::Source {
+            schema: None,
+            text: b"SELECT ?"[..].into(),
+            settings: std::rc::Rc::default(),
+        };
+        let id = session.statements.add(source.into(), 1, crate::intent::Intent::default());
+        let id = id.expect("there is room");
+        session.statements.keep(id, Kept { long_data: true, cursor: false });
+        assert_eq!(session.loss(), Loss::State);
+        session.statements.keep(id, Kept::default());
+        let own = crate::statements::OnLink::new(7);
+        session.statements.get(id).expect("it is there").own = Some(own);
+        assert_eq!(session.loss(), Loss::Transaction);
+        session.leave_lost_link();
+        assert!(session.statements.get(id).expect("it stays").own.is_none());
+    }
+
+    #[test]
+    fn nothing_is_called_undone_that_may_be_committed() {
+        use {Ends::*, Verdict::*};
+        let (plain, open, manual) = (Status::AUTOCOMMIT, OPEN, Status(0));
+        for (status, ends, reached, verdict) in [
+            (open, Never, Reached::Server, RolledBack),
+            (open, Never, Reached::Farewell, RolledBack),
+            (open, Never, Reached::Nothing, RolledBack),
+            (open, Perhaps, Reached::Server, Unknown),
+            (open, Perhaps, Reached::Farewell, Unknown),
+            // A COMMIT that was not sent has committed nothing.
+            (open, Perhaps, Reached::Nothing, RolledBack),
+            (open, Undone, Reached::Server, Done),
+            (open, Undone, Reached::Nothing, Done),
+            // Without autocommit, any statement begins one.
+            (manual, Never, Reached::Server, RolledBack),
+            (manual, Perhaps, Reached::Server, Unknown),
+            (plain, Never, Reached::Server, Unknown),
+            (plain, Never, Reached::Farewell, RolledBack),
+            (plain, Perhaps, Reached::Farewell, Unknown),
+            (plain, Never, Reached::Nothing, Unknown),
+        ] {
+            let found = session(status).verdict(ends, reached);
+            assert_eq!(found, verdict, "{status:?} {ends:?} {reached:?}");
+        }
+    }
+
+    #[test]
+    fn a_client_believes_in_its_transaction_until_it_has_heard() {
+        let read_only = Status(OPEN.0 | Status::IN_READONLY_TRANSACTION.0);
+        let mut session = session(read_only);
+        session.lose_link();
+        assert!(session.has_lost_transaction() && !session.holds_link());
+        assert_eq!(session.status(), OPEN, "a driver that saw none would send no COMMIT");
+        session.hear_of_loss();
+        assert_eq!(session.status(), Status::AUTOCOMMIT);
+        assert!(!session.has_lost_transaction() && !session.in_transaction());
+        session.see_status(OPEN);
+        session.leave_lost_link();
+        assert!(!session.has_lost_transaction() && session.status() == Status::AUTOCOMMIT);
+        session.see_status(OPEN);
+        session.lose_link();
+        session.reset();
+        assert!(!session.has_lost_transaction(), "a reset ends the transaction as well");
+    }
+
+    #[test]
+    fn one_that_the_server_was_not_told_of_stays() {
+        let mut session = session(Status::AUTOCOMMIT);
+        session.begin();
+        session.lose_link();
+        assert!(session.has_begun() && session.in_transaction() && !session.is_bound());
+        assert!(!session.has_lost_transaction());
+    }
+}

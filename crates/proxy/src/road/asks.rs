@@ -1,0 +1,69 @@
+//! What a command asks of the link that it gets, and what it does to it, as far as its text tells.
+
+use engine::counts::{Asked, Finds};
+use engine::intent::{Digest, Ends, Inserts, Intent, Sets};
+use engine::kept::{Format, Shows};
+use engine::schemas::may_alter;
+use engine::session::Messages;
+use wire::lex::Dialect;
+
+use crate::road::pins::Leaves;
+use crate::road::prepared::InHand;
+
+/// What a command asks of the link that it gets.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Asks {
+    pub(crate) insert_id: bool,
+    pub(crate) inserts: Inserts,
+    pub(crate) counts: Asked,
+    /// Where a text begins in which counts may stand in the place of calls.
+    pub(crate) counts_at: Option<usize>,
+    pub(crate) finds: Finds,
+    pub(crate) messages: Messages,
+    pub(crate) shows: Option<(Shows, Format)>,
+    pub(crate) kind: Option<Digest>,
+    pub(crate) read: Option<Digest>,
+    pub(crate) sets: Option<Sets>,
+    /// It may take a schema, or a right to one, from somebody.
+    pub(crate) alters: bool,
+    /// It changes nothing that anybody could read.
+    pub(crate) is_still: bool,
+    pub(crate) in_hand: Option<InHand>,
+    pub(crate) passing_mode: bool,
+    pub(crate) leaves: Leaves,
+    /// It must not wait if its client holds a link.
+    pub(crate) urgent: bool,
+    /// The connection ends with it.
+    pub(crate) releases: bool,
+    /// What becomes of its transaction, should nobody answer.
+    pub(crate) ends: Ends,
+}
+
+impl Asks {
+    pub(crate) fn of(intent: Intent, text: &[u8], dialect: Dialect, format: Format) -> Self {
+        let shows = match intent.messages {
+            Messages::Shown => Shows::read(text, dialect).map(|shows| (shows, format)),
+            _ => None,
+        };
+        Self {
+            shows,
+            alters: intent.read.is_none() && may_alter(text),
+            is_still: false,
+            insert_id: intent.asks_insert_id,
+            inserts: intent.inserts,
+            counts: intent.counts,
+            counts_at: None,
+            finds: intent.finds,
+            messages: intent.messages,
+            kind: Some(intent.digest),
+            read: intent.read,
+            sets: intent.sets,
+            in_hand: None,
+            passing_mode: intent.passing_mode,
+            leaves: Leaves::Nothing,
+            urgent: intent.ends_transaction,
+            releases: intent.releases,
+            ends: intent.ends,
+        }
+    }
+}

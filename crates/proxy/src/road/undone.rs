@@ -1,0 +1,78 @@
+//! A transaction that was lost with its link: what its client is told.
+//!
+//! The number is a deadlock's, SQLSTATE 40001, which drivers and frameworks answer by running the whole transaction
+//! again. Invariant: whoever believes in a transaction that is gone hears of it before any statement of its runs.
+
+use std::rc::Rc;
+
+use engine::intent::{Ends, Intent};
+use wire::command::{Command, query_text_at};
+use wire::frame::HEADER;
+use wire::passage::Passage;
+use wire::statement;
+
+use crate::fault::{Fault, Kind};
+use crate::road::client::Client;
+use crate::road::commands;
+use crate::road::prepared;
+use crate::servers::ServerId;
+use crate::worker::Worker;
+
+/// What a client is told whose transaction was open on a link to this server.
+pub(crate) fn fault(worker: &Worker, server: ServerId) -> Fault {
+    let message = format!(
+        "Flifo lost its link to the server at {}, which rolls back what was open on it: nothing of this transaction is \
+         kept. Run it again from its beginning",
+        worker.at(server).server.address
+    );
+    Fault::new(Kind::TransactionLost, message)
+}
+
+/// Answers the next command of a client whose transaction was lost while it ran nothing. False: the command needs no
+/// server and asks for nothing of the transaction, and is handled as ever.
+pub(crate) fn answer(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    command: Command,
+    packet: &[u8],
+    upload: Option<Passage>,
+) -> bool {
+    match command {
+        Command::Quit
+        | Command::Ping
+        | Command::ResetConnection
+        | Command::ChangeUser
+        | Command::StmtClose
+        | Command::StmtReset => return false,
+        // There is no reply to it, and the execute behind it must not run without it.
+        Command::StmtSendLongData => client.close(),
+        _ if upload.is_none() && is_rollback(client, command, packet) => {
+            client.session.borrow_mut().hear_of_loss();
+            commands::ok(client);
+        }
+        _ => {
+            client.session.borrow_mut().hear_of_loss();
+            commands::refuse(worker, client, upload, &fault(worker, client.server.get()));
+        }
+    }
+    true
+}
+
+/// Whether all that is asked for is what has happened already.
+fn is_rollback(client: &Client, command: Command, packet: &[u8]) -> bool {
+    let payload = &packet[HEADER..];
+    let ends = match command {
+        Command::Query => {
+            let dialect = client.session.borrow().dialect();
+            let text_at = query_text_at(payload, client.capabilities);
+            text_at.map(|at| Intent::read(&payload[at..], dialect).ends)
+        }
+        Command::StmtExecute => {
+            let id = prepared::named(client, statement::id(payload).unwrap_or(0));
+            let mut session = client.session.borrow_mut();
+            session.statements.get(id).map(|statement| statement.intent.ends)
+        }
+        _ => None,
+    };
+    ends == Some(Ends::Undone)
+}
