@@ -26,7 +26,7 @@ use testkit::flifo::Flifo;
 
 #[derive(Subcommand)]
 pub(crate) enum Part {
-    /// Kills the writer under load: what was acknowledged must be there, once.
+    /// Kills or freezes the writer under load: what was acknowledged must be there, once.
     Failover(failover::Extent),
     /// Restarts all servers, one after the other, under load: nobody may notice.
     Restart(restart::Extent),
@@ -68,6 +68,9 @@ struct Site {
 /// Checks as somebody has them who wants failures to be found soon.
 const CHECKS: &str = "[checks]\ninter = \"200ms\"\nfastinter = \"100ms\"\ndowninter = \"200ms\"\n\
                       timeout = \"500ms\"\n";
+
+/// Within `fall` × `timeout` of these and one `inter`, a server that is silent is found.
+const FOUND_MAX: Duration = Duration::from_millis(3 * 500 + 200);
 
 impl Site {
     fn start(fleet: Fleet, flifo: &Path, more: &str) -> Result<Self> {

@@ -1,8 +1,10 @@
-//! The writer dies by SIGKILL under sysbench and under clients that keep a ledger; a reader is promoted, or the cluster
-//! goes on by itself. What was acknowledged must be there, and nothing twice.
+//! The writer dies by SIGKILL, or freezes, under sysbench and under clients that keep a ledger; a reader is promoted, or
+//! the cluster goes on by itself. What was acknowledged must be there, and nothing twice, and nobody may notice who had
+//! nothing in flight.
 //!
 //! A client of the ledger adds one to a number of its own, again and again, and notes what it was told: done, or
-//! perhaps done. The number at the end must lie between both.
+//! perhaps done. The number at the end must lie between both. sysbench runs transactions; it goes on after the errors
+//! that a transaction in flight may get, and would end at any other, or reconnect.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -11,25 +13,38 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use bench::interrupt::Interrupt;
+use clap::ValueEnum;
+use rustix::process::Signal;
 use testkit::client::{Client, Problem};
 use testkit::fleet::Fleet;
 
 use super::sysbench::{self, Errors, Load};
-use super::{CHECKS, Findings, Kind, Site, client, seconds, seen, wait};
+use super::{CHECKS, FOUND_MAX, Findings, Kind, Site, client, seconds, seen, wait};
 
 #[derive(clap::Args)]
 pub(crate) struct Extent {
     #[arg(long, value_enum, default_value = "replication")]
     kind: Kind,
+    /// What befalls the writer.
+    #[arg(long, value_enum, default_value = "kill")]
+    by: Fate,
     /// Clients of sysbench.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1000))]
     clients: u32,
-    /// How long sysbench works; the writer is killed after a third of it.
+    /// How long sysbench works; the writer fails after a third of it.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(9..=600))]
     seconds: u64,
     /// Clients of the ledger.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=200))]
     writers: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Fate {
+    /// SIGKILL.
+    Kill,
+    /// SIGSTOP: nothing is refused, and nothing answered.
+    Freeze,
 }
 
 /// What a client of the ledger has noted.
@@ -47,7 +62,7 @@ struct Ledger {
 struct Clock {
     begun: Instant,
     is_over: AtomicBool,
-    /// When the writer was killed, in microseconds since the beginning; zero: it lives.
+    /// When the writer failed, in microseconds since the beginning; zero: it lives.
     killed: AtomicU64,
 }
 
@@ -88,16 +103,58 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
     let ((detection, promotion), counted) = times;
     let mut found = Findings::default();
     found.note("sysbench: statements", &counted.queries);
-    found.note("sysbench: errors it went on after", &counted.errors);
-    found.note("sysbench: reconnects", &counted.reconnects);
+    found.note("sysbench: errors it went on after, deadlocks included", &counted.errors);
+    let reconnects = counted.reconnects;
+    found.bound("sysbench: reconnects", &reconnects, "0", reconnects == 0);
+    judge_errors(&mut found, &site, extent.clients + extent.writers)?;
+    if extent.by == Fate::Freeze {
+        thaw(&mut found, &site, interrupt)?;
+    }
     judge(&mut found, &mut setup, &ledgers)?;
-    found.note("the writer is down, by its checks, after", &seconds(detection));
+    let text = format!("at most {}", seconds(FOUND_MAX));
+    let what = "the writer is down, by its checks, after";
+    found.bound(what, &seconds(detection), &text, detection <= FOUND_MAX);
     found.note("another server can be written to after", &seconds(promotion));
     let pause = ledgers.iter().filter_map(|ledger| ledger.pause).max().context("no write")?;
     let bound = detection + promotion + Duration::from_secs(1);
     let text = format!("at most {}", seconds(bound));
     found.bound("longest pause of a client that writes", &seconds(pause), &text, pause <= bound);
     found.print()
+}
+
+/// Clients hear of a server's death only if they had something in flight, and once.
+fn judge_errors(found: &mut Findings, site: &Site, clients: u32) -> Result<()> {
+    let (mut in_flight, mut others) = (0, Vec::new());
+    for row in site.console()?.query("SHOW ERRORS")? {
+        let [source, name, code, _, count, ..] = &row[..] else { bail!("SHOW ERRORS: {row:?}") };
+        match (&source[..], &name[..]) {
+            ("flifo", "transaction_lost" | "link_lost") => in_flight += count.parse::<u64>()?,
+            ("flifo", _) => others.push(format!("{name}: {count}")),
+            _ => found.note(&format!("errors of the servers: {code}"), count),
+        }
+    }
+    let text = format!("at most {clients}, one each");
+    found.bound(
+        "clients that had a statement or transaction in flight",
+        &in_flight,
+        &text,
+        in_flight <= u64::from(clients),
+    );
+    let shown = if others.is_empty() { "0".to_owned() } else { others.join("; ") };
+    found.bound("errors of Flifo's for any other reason", &shown, "0", others.is_empty());
+    Ok(())
+}
+
+/// A writer that comes back still believes that it is one.
+fn thaw(found: &mut Findings, site: &Site, interrupt: &Interrupt) -> Result<()> {
+    site.fleet.signal(0, Signal::CONT);
+    let mut console = site.console()?;
+    wait("the old writer to answer", interrupt, || Ok(seen(&mut console, "db1")?.0 != "down"))?;
+    // Long enough for whoever would write to it.
+    interrupt.sleep(Duration::from_secs(1))?;
+    let role = seen(&mut console, "db1")?.2;
+    found.bound("the old writer, when it has thawed", &role, "not the writer", role != "writer");
+    Ok(())
 }
 
 /// One writer and two readers; the writer answers when the first reader has what was written: else what dies with it
@@ -138,7 +195,7 @@ fn keep(number: u32, port: u16, clock: &Clock) -> Result<Ledger> {
     Ok(ledger)
 }
 
-/// Kills the writer, and promotes a reader as an operator's script would. Answers with how long it took until the
+/// Kills the writer, or freezes it, and promotes a reader as an operator's script would. Answers with how long it took until the
 /// checks had found it, and until another server could be written to.
 fn kill(
     extent: &Extent,
@@ -148,7 +205,10 @@ fn kill(
 ) -> Result<(Duration, Duration)> {
     let mut console = site.console()?;
     interrupt.sleep(Duration::from_secs(extent.seconds / 3))?;
-    site.fleet.servers[0].kill()?;
+    match extent.by {
+        Fate::Kill => site.fleet.servers[0].kill()?,
+        Fate::Freeze => site.fleet.signal(0, Signal::STOP),
+    }
     let killed = Instant::now();
     let at = clock.begun.elapsed().as_micros();
     clock.killed.store(u64::try_from(at).unwrap_or(u64::MAX), Relaxed);
