@@ -11,6 +11,7 @@ pub(crate) mod client;
 pub(crate) mod commands;
 pub(crate) mod fixups;
 pub(crate) mod kill;
+pub(crate) mod late;
 pub(crate) mod launch;
 pub(crate) mod losses;
 pub(crate) mod parting;

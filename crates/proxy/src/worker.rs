@@ -37,6 +37,7 @@ use crate::road::admit;
 use crate::road::ahead;
 use crate::road::client::Client;
 use crate::road::kill;
+use crate::road::late;
 use crate::road::past;
 use crate::road::pins;
 use crate::road::replies::Settled;
@@ -512,7 +513,7 @@ fn open_mail(worker: &Rc<Worker>, mail: Mail) {
 /// Looks at what has an age; at all of it if `all` is true.
 fn tick(worker: &Rc<Worker>, all: bool) {
     crate::clock::tick();
-    admit::expire(worker);
+    late::expire(worker);
     route::release(worker);
     if worker.plan.server.pipeline > 1 {
         ahead::look_after(worker);

@@ -4,10 +4,10 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use engine::gate::{Ask, Full, Refusal, Slot, Start, Waiting, Want};
+use engine::gate::{Ask, Full, Slot, Start, Waiting, Want};
 use wire::passage::Passage;
 
-use crate::fault::{Fault, Kind};
+use crate::fault::Fault;
 use crate::links::Link;
 use crate::links::keys::KeyId;
 use crate::links::opener;
@@ -15,11 +15,11 @@ use crate::links::resets;
 use crate::road::ahead;
 use crate::road::client::{Client, Turn};
 use crate::road::fixups;
+use crate::road::late;
 use crate::road::launch;
 use crate::road::parting;
 use crate::road::route;
-use crate::server::Standing;
-use crate::servers::{Local, Server, ServerId};
+use crate::servers::{Local, ServerId};
 use crate::worker::{Mail, Worker};
 
 /// Starts the command now, or puts its client in line.
@@ -116,7 +116,7 @@ fn wait(
         }
         Err((_, refusal)) => {
             let server = &worker.at(client.server.get()).server;
-            refuse(worker, client, &not_run(server, &refusal));
+            refuse(worker, client, &late::not_run(server, &refusal));
             false
         }
     }
@@ -524,45 +524,6 @@ pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, link: &Rc<Link>) {
     } else {
         local.gate.borrow_mut().put(key, Rc::clone(link), now);
     }
-}
-
-/// Refuses those who have waited too long. Nothing of their statements has reached the server.
-pub(crate) fn expire(worker: &Rc<Worker>) {
-    worker.servers.iter().for_each(|local| expire_at(worker, local));
-}
-
-fn expire_at(worker: &Rc<Worker>, local: &Local) {
-    let wait_max = match local.server.facts.standing() {
-        Standing::Maintenance => Some(Duration::ZERO),
-        _ => worker.plan.limits.wait,
-    };
-    loop {
-        let now = crate::clock::now();
-        let late = local.gate.borrow_mut().expire_waiter(now, wait_max);
-        let Some((client, refusal)) = late else { return };
-        let fault = not_run(&local.server, &refusal);
-        refuse_held(worker, &client, &fault);
-    }
-}
-
-/// What a client is told that is not served.
-fn not_run(server: &Server, refusal: &Refusal) -> Fault {
-    let (slots, links) = (&server.slots, &server.links);
-    let standing = server.facts.standing();
-    let why = match standing {
-        Standing::Up => "",
-        _ => ", by an order on Flifo's console",
-    };
-    let message = format!(
-        "Flifo did not run this statement: {refusal}; the server is {}{why}; \
-         {} of {} slots and {} of {} links in use. It is safe to try again",
-        standing.name(),
-        slots.held(),
-        slots.limit(),
-        links.held(),
-        links.limit(),
-    );
-    Fault::new(Kind::WaitedTooLong, message)
 }
 
 /// Answers the command that a client has on hold with an error.
