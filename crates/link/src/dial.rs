@@ -1,6 +1,7 @@
 //! Connects to a server's address.
 
 use std::io;
+use std::net::SocketAddr;
 
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpStream, UnixStream};
@@ -18,6 +19,13 @@ pub async fn dial(address: &Address) -> io::Result<Stream> {
             Ok(stream.into())
         }
     }
+}
+
+/// Connects to the first of these that accepts. The caller bounds the time.
+pub async fn dial_any(addresses: &[SocketAddr]) -> io::Result<Stream> {
+    let stream = TcpStream::connect(addresses).await?;
+    tune(&stream)?;
+    Ok(stream.into())
 }
 
 /// Small packets go out at once, and a peer that has vanished is noticed.

@@ -28,8 +28,8 @@ use crate::worker::{Mail, Worker};
 pub(crate) struct Checks {
     desk: RefCell<Desk>,
     changed: Notify,
-    /// Links on which servers are asked, kept from one check to the next.
-    warm: RefCell<HashMap<u64, LoggedIn>>,
+    /// Links on which servers are asked, kept from one check to the next, and where the server was then.
+    warm: RefCell<HashMap<u64, (u32, LoggedIn)>>,
 }
 
 /// A check's time varies by this share of its interval, so that many do not come at once.
@@ -141,7 +141,7 @@ async fn find(worker: &Worker, checks: &Checks, server: &Server) -> Finding {
     let plan = &worker.plan.checks;
     let account = account(&worker.plan);
     match (plan.kind, account) {
-        (CheckKind::Connect, _) => match link::dial::dial(&server.address).await {
+        (CheckKind::Connect, _) => match server.place.dial().await {
             Ok(_) => Finding::Passed,
             Err(error) => Finding::Failed(format!("it cannot be reached: {error}")),
         },
@@ -177,7 +177,10 @@ async fn ask(
     (user, password): (&str, &Secret),
 ) -> Result<Finding, NoLink> {
     let id = server.id.0 as u64;
+    let version = server.place.version();
     let warm = checks.warm.borrow_mut().remove(&id);
+    // Where the server was, it is not asked any more.
+    let warm = warm.filter(|(then, _)| *then == version).map(|(_, link)| link);
     let is_warm = warm.is_some();
     let mut link = match warm {
         Some(link) => link,
@@ -190,7 +193,7 @@ async fn ask(
         found = question(&worker.plan, kind, &mut link).await;
     }
     let found = found?;
-    checks.warm.borrow_mut().insert(id, link);
+    checks.warm.borrow_mut().insert(id, (version, link));
     Ok(found)
 }
 

@@ -14,6 +14,7 @@ mod fault;
 mod fleet;
 mod links;
 pub mod logs;
+mod names;
 mod outbox;
 mod outside;
 pub mod placement;

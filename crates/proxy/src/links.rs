@@ -4,6 +4,7 @@
 //! is done by whoever has it at hand: a client's task, or the task of a link that has just become free.
 
 pub(crate) mod keys;
+pub(crate) mod moves;
 pub(crate) mod opener;
 pub(crate) mod resets;
 
@@ -213,6 +214,8 @@ pub(crate) struct Link {
     pub(crate) has_said_farewell: Cell<bool>,
     /// It was put back meanwhile, and is free once the `KILL` has been answered.
     pub(crate) parked: Cell<bool>,
+    /// Its server has moved: it is closed when it is put back.
+    pub(crate) is_left_behind: Cell<bool>,
     /// It is closed as soon as it has said what it alone knows.
     pub(crate) retires: Cell<bool>,
     /// Nobody has it, and it goes back to the pool when it has answered what it is asked.
@@ -260,6 +263,7 @@ impl Link {
             is_doubtful: Cell::new(false),
             has_said_farewell: Cell::new(false),
             parked: Cell::new(false),
+            is_left_behind: Cell::new(false),
             retires: Cell::new(false),
             is_out: Cell::new(false),
             parting: RefCell::default(),

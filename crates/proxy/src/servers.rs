@@ -19,6 +19,7 @@ use link::login::LinkTls;
 use crate::config::Plan;
 use crate::links::Link;
 use crate::links::keys::KeyId;
+use crate::names::Place;
 use crate::road::client::Client;
 use crate::road::steer::Steer;
 use crate::server::ServerFacts;
@@ -32,6 +33,8 @@ pub(crate) struct Server {
     pub(crate) id: ServerId,
     pub(crate) name: String,
     pub(crate) address: Address,
+    /// Where that is now.
+    pub(crate) place: Place,
     /// Statements at once in the server.
     pub(crate) slots: Arc<Slots>,
     /// What sets the limit, if nobody has.
@@ -44,7 +47,7 @@ pub(crate) struct Server {
     /// How much of its limit may be used, in thousandths: of a server that has just come up, not all.
     growth: AtomicU32,
     /// Where somebody tells how it is.
-    pub(crate) agent: Option<Address>,
+    pub(crate) agent: Option<Place>,
     /// Pooled links to it.
     pub(crate) links: Arc<Cap>,
     /// How statements share the slots.
@@ -73,6 +76,7 @@ impl Server {
         Self {
             id,
             name,
+            place: Place::new(address.clone()),
             address,
             slots: Arc::new(slots),
             steer,
@@ -80,7 +84,7 @@ impl Server {
             limit_by_hand: AtomicU32::new(0),
             limit_by_agent: AtomicU32::new(0),
             growth: AtomicU32::new(WHOLE),
-            agent,
+            agent: agent.map(Place::new),
             links: Arc::new(Cap::new(links_max, workers)),
             classes: Arc::new(Classes::new(plan.all_classes(), workers)),
             facts: ServerFacts::default(),
@@ -137,6 +141,8 @@ pub(crate) struct Local {
     pub(crate) gate: RefCell<Gate<KeyId, Rc<Client>, Rc<Link>>>,
     /// Somebody, here or in another worker, has no link at all and waits for the place of one of ours.
     pub(crate) owes_link: Cell<bool>,
+    /// Where the server was when its links were looked at last; see [`crate::links::moves`].
+    pub(crate) place_version: Cell<u32>,
     /// The server is being asked how many statements wait for locks.
     pub(crate) is_watched: Cell<bool>,
 }
@@ -149,6 +155,7 @@ impl Local {
             server: Arc::clone(server),
             gate: RefCell::new(Gate::new(worker, slots, links, classes)),
             owes_link: Cell::new(false),
+            place_version: Cell::new(0),
             is_watched: Cell::new(false),
         }
     }

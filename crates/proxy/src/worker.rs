@@ -1,6 +1,6 @@
 //! A worker: one thread, one event loop, and all that it owns. Nothing of it is shared but through [`Shared`] and mail.
 
-mod ages;
+pub(crate) mod ages;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -31,6 +31,7 @@ use crate::fault::Kind;
 use crate::fleet::Fleet;
 use crate::links::Link;
 use crate::links::keys::{KeyId, Keys};
+use crate::links::moves;
 use crate::outside;
 use crate::placement;
 use crate::road::admit;
@@ -520,6 +521,7 @@ fn tick(worker: &Rc<Worker>, all: bool) {
     }
     if all {
         crate::turns::look();
+        worker.servers.iter().for_each(|local| moves::look(worker, local));
     }
     if all || worker.is_stopping() {
         ages::expire_clients(worker);

@@ -49,7 +49,36 @@ impl Flifo {
         Self::begin(program(), rest, folder, full)
     }
 
+    /// Starts the proxy where names are looked up in this file alone; `None` where that is not to be had.
+    ///
+    /// # Panics
+    /// If it does not greet in time; with what it logged.
+    pub fn start_with_hosts(hosts: &Path, rest: &str) -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let log = File::create(folder.path().join("log")).expect("a log");
+        let switch = folder.path().join("nsswitch.conf");
+        std::fs::write(&switch, "hosts: files\n").expect("it is written");
+        // In a name space of its own, other files are in these places.
+        let script = "mount --bind \"$0\" /etc/hosts && mount --bind \"$1\" /etc/nsswitch.conf && \
+                      shift && exec \"$@\"";
+        let own = |rest: &[&Path]| {
+            let mut command = Command::new("unshare");
+            command.args(["--map-root-user", "--mount", "sh", "-c", script]);
+            command.arg(hosts).arg(&switch).args(rest);
+            command
+        };
+        let can = own(&[Path::new("true")]).stderr(Stdio::null()).status();
+        if !can.is_ok_and(|status| status.success()) {
+            return None;
+        }
+        Some(Self::begin_as(own(&[program()]), rest, folder, log))
+    }
+
     fn begin(program: &Path, rest: &str, folder: tempfile::TempDir, log: File) -> Self {
+        Self::begin_as(Command::new(program), rest, folder, log)
+    }
+
+    fn begin_as(mut command: Command, rest: &str, folder: tempfile::TempDir, log: File) -> Self {
         let port = free_port();
         let config = folder.path().join("flifo.toml");
         let socket = folder.path().join(SOCKET);
@@ -60,7 +89,6 @@ impl Flifo {
         };
         let text = format!("listen = [\"127.0.0.1:{port}\", {socket:?}]\n{rest}{outside}");
         std::fs::write(&config, text).expect("the configuration is written");
-        let mut command = Command::new(program);
         command.args(["run", "--config"]).arg(&config);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         // Forked by a thread that lives on: the child dies with this process, not with this test.

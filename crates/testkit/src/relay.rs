@@ -4,7 +4,7 @@
 //! Owns its listener and its connections; knows nothing of what they say. Dropped, it closes all.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// A port in front of another one.
 #[derive(Debug)]
 pub struct Relay {
-    port: u16,
+    address: SocketAddr,
     state: Arc<State>,
 }
 
@@ -33,8 +33,16 @@ impl Relay {
     /// # Panics
     /// If there is no port.
     pub fn to(port: u16) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let own = listener.local_addr().expect("an address").port();
+        Self::at(SocketAddr::from(([127, 0, 0, 1], 0)), port)
+    }
+
+    /// The same, at an address of this machine's.
+    ///
+    /// # Panics
+    /// If somebody has it.
+    pub fn at(address: SocketAddr, port: u16) -> Self {
+        let listener = TcpListener::bind(address).expect("a free port");
+        let address = listener.local_addr().expect("an address");
         let state = Arc::new(State::default());
         let shared = Arc::clone(&state);
         thread::spawn(move || {
@@ -46,11 +54,11 @@ impl Relay {
                 shared.join(client, server);
             }
         });
-        Self { port: own, state }
+        Self { address, state }
     }
 
     pub const fn port(&self) -> u16 {
-        self.port
+        self.address.port()
     }
 
     /// From now on nothing arrives, and nothing is refused; or all does again, also what was held up.
@@ -75,7 +83,7 @@ impl Drop for Relay {
         self.state.is_over.store(true, Relaxed);
         self.cut();
         // Whoever waits for a client learns of the end by this one.
-        let _ = TcpStream::connect(("127.0.0.1", self.port));
+        let _ = TcpStream::connect(self.address);
     }
 }
 

@@ -20,10 +20,8 @@ pub(super) async fn ask(worker: &Worker, fleet: &Fleet, server: &Server) {
 }
 
 async fn listen(server: &Server) -> Result<Report, String> {
-    let Some(address) = &server.agent else { return Err("it has none".to_owned()) };
-    let stream = link::dial::dial(address)
-        .await
-        .map_err(|error| format!("it cannot be reached: {error}"))?;
+    let Some(agent) = &server.agent else { return Err("it has none".to_owned()) };
+    let stream = agent.dial().await.map_err(|error| format!("it cannot be reached: {error}"))?;
     let mut line = Vec::new();
     let mut buffer = [0; LINE_MAX];
     while line.len() <= LINE_MAX && !line.iter().any(|byte| matches!(byte, b'\r' | b'\n')) {

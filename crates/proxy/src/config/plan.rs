@@ -90,6 +90,8 @@ pub struct Server {
     pub accounts_user: Option<String>,
     /// How often.
     pub accounts_period: Duration,
+    /// How often a server's name is resolved again.
+    pub resolve: Duration,
 }
 
 /// TLS as clients see it.
@@ -344,6 +346,7 @@ impl Default for Server {
             send_proxy: false,
             accounts_user: None,
             accounts_period: Duration::from_secs(30),
+            resolve: Duration::from_secs(10),
         }
     }
 }

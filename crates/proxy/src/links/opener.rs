@@ -11,6 +11,7 @@ use wire::Capabilities;
 
 use crate::fault::{Fault, Kind};
 use crate::links::keys::{Key, KeyId};
+use crate::links::moves;
 use crate::links::{self, Link};
 use crate::road::admit;
 use crate::road::route;
@@ -98,7 +99,7 @@ pub(crate) async fn greeted(
 ) -> Result<Greeted, NoLink> {
     let limit = worker.plan.limits.connect;
     let connect = async {
-        let stream = link::dial::dial(&server.address).await.map_err(NoLink::Unreachable)?;
+        let stream = server.place.dial().await.map_err(NoLink::Unreachable)?;
         crate::arrive::proxy_protocol::send(worker, &stream, client)
             .await
             .map_err(NoLink::Unreachable)?;
@@ -122,6 +123,7 @@ pub(crate) fn open(worker: &Rc<Worker>, server: ServerId, key: KeyId) {
         let opened = pooled(&worker, &local.server, key).await;
         match opened {
             Ok(link) => {
+                link.is_left_behind.set(moves::is_left_behind(&local.server, &link));
                 local.gate.borrow_mut().opened(key);
                 worker.counters.links_opened.add(1);
                 worker.add_link(&link);

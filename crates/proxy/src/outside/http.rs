@@ -240,8 +240,7 @@ impl Outside {
                 continue;
             }
             let greet = async {
-                let stream =
-                    link::dial::dial(&server.address).await.map_err(|it| it.to_string())?;
+                let stream = server.place.dial().await.map_err(|it| it.to_string())?;
                 link::login::greet(stream).await.map_err(|error| error.to_string())
             };
             let greeted = match tokio::time::timeout(GREETING, greet).await {

@@ -32,6 +32,7 @@ pub(super) const SERVERS: &[Column] = &[
     real("lag_seconds"),
     real("weight"),
     text("agent"),
+    text("resolved"),
 ];
 
 pub(super) fn fill(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
@@ -43,6 +44,10 @@ pub(super) fn fill(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
         let weight = watched.as_ref().map(|it| it.weight);
         let agent = watched.as_ref().filter(|_| server.agent.is_some());
         let agent = agent.map(|it| it.agent.clone());
+        let resolved = server.place.looked().map(|(addresses, _)| {
+            let texts: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+            texts.join(", ")
+        });
         let version =
             server.facts.greeting().map(|it| String::from_utf8_lossy(&it.version).into_owned());
         // What is only counted for all of them together is told where that is one.
@@ -69,6 +74,7 @@ pub(super) fn fill(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
             lag.into(),
             weight.into(),
             agent.into(),
+            resolved.into(),
         ]);
     }
 }
@@ -130,6 +136,17 @@ fn all_seen(outside: &Outside, server: &Server) -> Vec<Seen> {
         failed: evidence.failed,
         last: evidence.last,
     }];
+    if let Some((_, looked)) = server.place.looked() {
+        let result = if looked.error.is_none() { "passed" } else { "failed" };
+        all.push(Seen {
+            kind: "name",
+            result: looked.last.map(|_| result),
+            reason: looked.error,
+            passed: looked.passed,
+            failed: looked.failed,
+            last: looked.last,
+        });
+    }
     let Some(fleet) = &outside.shared.fleet else { return all };
     let watched = fleet.watched(server.id);
     let asked = [("checks", watched.results), ("agent", watched.heard)];

@@ -36,11 +36,8 @@ pub(crate) fn enter(
         && client.is_pooled()
         && client.link.borrow().is_none()
     {
-        match route::choose(worker, fleet, client) {
-            Some(server) => {
-                fleet.try_on(server);
-                client.server.set(server);
-            }
+        match route::take(worker, fleet, client) {
+            Some(server) => client.server.set(server),
             None => return route::strand(worker, client, packet, upload),
         }
     }
@@ -513,7 +510,8 @@ pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, link: &Rc<Link>) {
         return resets::begin(worker, link);
     }
     let (now, local) = (crate::clock::now(), worker.at(link.server));
-    let is_old = worker.plan.limits.link_age.is_some_and(|age| now - link.opened >= age);
+    let is_aged = worker.plan.limits.link_age.is_some_and(|age| now - link.opened >= age);
+    let is_old = is_aged || link.is_left_behind.get();
     // Those who were in line when Flifo was told to stop are still served.
     let is_left = worker.shared.fleet.as_ref().is_some_and(|fleet| !fleet.is_usable(link.server));
     let is_spare = is_left && local.gate.borrow().waiting() == 0

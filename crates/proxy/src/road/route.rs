@@ -29,8 +29,13 @@ pub(crate) struct Stranded {
     until: Instant,
 }
 
-/// Where a client's next statement goes. `None`: nowhere, for now.
-pub(crate) fn choose(worker: &Worker, fleet: &Fleet, client: &Client) -> Option<ServerId> {
+/// Where a client's next statement goes, for which it is sent there now. `None`: nowhere, for now.
+pub(crate) fn take(worker: &Worker, fleet: &Fleet, client: &Client) -> Option<ServerId> {
+    choose(worker, fleet, client).inspect(|server| fleet.try_on(*server))
+}
+
+/// Where it would go.
+fn choose(worker: &Worker, fleet: &Fleet, client: &Client) -> Option<ServerId> {
     let reads = wants_reader(client);
     let avoided = client.avoids.get();
     let reader = reads.then(|| reader(worker, fleet, client)).flatten();

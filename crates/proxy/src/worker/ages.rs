@@ -85,7 +85,7 @@ fn end_client(worker: &Worker, client: &Client, fault: &Fault) {
 }
 
 /// Closes the links that have been idle for so long.
-pub(super) fn close_idle_for(worker: &Worker, local: &Local, age: Duration) {
+pub(crate) fn close_idle_for(worker: &Worker, local: &Local, age: Duration) {
     let now = crate::clock::now();
     loop {
         let idle = local.gate.borrow_mut().expire_link(now, age);

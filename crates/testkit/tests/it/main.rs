@@ -26,6 +26,7 @@ mod limits;
 mod login_schema;
 mod lost_links;
 mod mysql;
+mod names;
 mod outside;
 mod pages;
 mod parking;

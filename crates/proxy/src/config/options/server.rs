@@ -277,5 +277,19 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             elsewhere: &[],
             since: FIRST,
         },
+        Row {
+            name: "resolve",
+            form: Form::Duration {
+                range: Duration::from_millis(100)..=Duration::from_hours(1),
+                place: |plan| &mut plan.server.resolve,
+            },
+            example: None,
+            doc: "How often the name of a server is resolved again, if it is addressed by one. It \
+                  is also resolved when no connection can be opened, at most once a second. New \
+                  links go to the new address; those to the old one are closed as they become \
+                  free. A name that cannot be resolved keeps its last known address.",
+            elsewhere: &[("HAProxy", "resolvers, hold valid")],
+            since: FIRST,
+        },
     ],
 };
