@@ -67,6 +67,9 @@ pub(crate) struct Flight {
     pub(crate) failed: bool,
     /// The error is one that can be helped.
     pub(crate) refused: Option<Refused>,
+    /// The number of the packet in which the server has said, in the reply's place or behind its beginning, that it
+    /// ends the connection. The client does not get that packet.
+    pub(crate) farewell: Option<u8>,
     /// Rows of the client's own that go into the reply.
     pub(crate) shown: Option<Shown>,
     /// What answers a question of Flifo's own.
@@ -80,6 +83,11 @@ pub(crate) struct Flight {
 pub(crate) type Shown = Rc<[Vec<u8>]>;
 
 impl Flight {
+    /// Whether something of the reply has come.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.follower.has_begun() && self.farewell != Some(1)
+    }
+
     /// Counts what the reply says that the statement has changed.
     pub(crate) fn count(&mut self, ok: &OkPacket<'_>) {
         if self.purpose.is_clients() {

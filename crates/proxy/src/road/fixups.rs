@@ -320,6 +320,7 @@ pub(crate) fn send(link: &Link, fix_up: FixUp) {
         warnings: 0,
         failed: false,
         refused: None,
+        farewell: None,
         shown: None,
         said: Vec::new(),
         failure: None,

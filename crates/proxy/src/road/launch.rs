@@ -355,6 +355,7 @@ fn fly(client: &Rc<Client>, link: &Link, shape: Shape, purpose: Purpose) {
         warnings: 0,
         failed: false,
         refused: None,
+        farewell: None,
         shown: client.shown.borrow().clone().filter(|_| is_statement),
         said: Vec::new(),
         failure: None,

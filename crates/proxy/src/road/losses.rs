@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use engine::session::{Loss, Reached, Verdict};
 use wire::frame::HEADER;
-use wire::response::ERR;
+use wire::response::ErrPacket;
 
 use crate::fault::{Fault, Kind};
 use crate::links::resets;
@@ -78,15 +78,15 @@ pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
     admit::pump(worker, link.server);
 }
 
-/// Whether the server answers that it ends the connection: with its end (`ER_SERVER_SHUTDOWN`), or by an order
-/// (`ER_CONNECTION_KILLED`). What the answer was to has failed with the link; the client's own connection goes on, and
+/// Whether the server answers that it ends the connection: with its end (`ER_SERVER_SHUTDOWN`), by an order
+/// (`ER_CONNECTION_KILLED`), or since nothing came for long (`ER_CLIENT_INTERACTION_TIMEOUT`). What the answer was to has failed with the link; the client's own connection goes on, and
 /// must not be told that it ends.
-pub(crate) fn is_farewell(link: &Link, flight: &Flight, bytes: &[u8]) -> bool {
-    let [ERR, low, high, ..] = *bytes.get(HEADER..).unwrap_or_default() else { return false };
-    matches!(u16::from_le_bytes([low, high]), 1053 | 1927)
-        && link.key.get().is_some()
-        && !flight.follower.has_begun()
+pub(crate) fn is_farewell(link: &Link, packet: &[u8]) -> bool {
+    let error = packet.get(HEADER..).map(ErrPacket::decode);
+    link.key.get().is_some() && matches!(error, Some(Ok(error)) if FAREWELLS.contains(&error.code))
 }
+
+const FAREWELLS: [u16; 3] = [1053, 1927, 4031];
 
 /// Tells a client that its statement's link was lost, if it can still be told, and what became of the statement. It
 /// goes on, unless the link had what cannot be had again.
@@ -98,7 +98,9 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, link: &Link, flight: &Fli
         true => Reached::Server,
     };
     let session = client.session.borrow();
-    let can_go_on = client.is_pooled() && session.loss() != Loss::State;
+    let is_login = matches!(flight.purpose, Purpose::LoginSchema(..));
+    let can_go_on = client.is_pooled() && session.loss() != Loss::State && !is_login;
+    let was_open = session.in_transaction();
     let verdict = match can_go_on {
         true => session.verdict(client.ends.get(), reached),
         false => Verdict::Unknown,
@@ -115,14 +117,14 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, link: &Link, flight: &Fli
         client.rekey();
     }
     let fault = match verdict {
-        Verdict::Done if !flight.follower.has_begun() && client.upload.get().is_none() => {
+        Verdict::Done if !flight.is_answered() && client.upload.get().is_none() => {
             worker.buffers.forget(client.held.take());
             return commands::ok(client);
         }
         Verdict::Done | Verdict::RolledBack => undone::fault(worker, link.server),
         Verdict::Unknown => {
             route::note_write(worker, client);
-            may_have_run(worker, link)
+            may_have_run(worker, link, was_open)
         }
     };
     worker.count_fault(fault.kind);
@@ -136,10 +138,16 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, link: &Link, flight: &Fli
     }
 }
 
-fn may_have_run(worker: &Worker, link: &Link) -> Fault {
+fn may_have_run(worker: &Worker, link: &Link, was_open: bool) -> Fault {
+    let transaction = match was_open {
+        true => {
+            ", and the transaction that was open is over: nobody knows whether it was committed"
+        }
+        false => "",
+    };
     let message = format!(
         "Flifo lost its link to the server at {} before the answer ended. The statement may have \
-         been executed",
+         been executed{transaction}",
         worker.at(link.server).server.address
     );
     Fault::new(Kind::LinkLost, message)
@@ -209,13 +217,17 @@ fn end_reply(worker: &Worker, client: &Client, link: &Link, flight: &Flight, fau
         // In the middle of a packet nothing can be said.
         return client.close();
     }
-    let sequence = if started { flight.follower.next_sequence() } else { 1 };
     let shift = client.login_sequence.take().map_or(0, |sequence| sequence - 1);
+    let sequence = match flight.farewell {
+        Some(sequence) => sequence,
+        None if started => flight.follower.next_sequence().wrapping_add(shift),
+        None => shift.wrapping_add(1),
+    };
     let unsent = link.carry.take();
     drop(unsent);
     let was_uploading = client.upload.take().is_some();
     worker.buffers.forget(client.held.take());
-    client.write_last(&fault.packet(sequence.wrapping_add(shift)));
+    client.write_last(&fault.packet(sequence));
     if was_uploading {
         // The rest of what it uploads would be taken for commands.
         client.close();

@@ -114,10 +114,6 @@ fn follow(
             drop(flights);
             return out_of_turn(link, &bytes[at..len]);
         };
-        if losses::is_farewell(link, flight, &bytes[at..len]) {
-            link.has_said_farewell.set(true);
-            return false;
-        }
         match flight.follower.advance(&mut bytes[..len], at) {
             Ok(Step::More { from: to }) => {
                 parting::listen(flight, &bytes[from..to]);
@@ -128,6 +124,14 @@ fn follow(
                 }
                 *link.carry.borrow_mut() = bytes[to..len].to_vec();
                 return true;
+            }
+            Ok(Step::Packet { kind: Packet::Err, start, end })
+                if losses::is_farewell(link, &bytes[start..end]) =>
+            {
+                flight.farewell = bytes.get(start + HEADER - 1).copied();
+                let client = flight.listener();
+                drop(flights);
+                return part(link, client.as_deref(), &bytes[from..start]);
             }
             Ok(Step::Packet { kind, start, end }) => {
                 if flight.shown.is_some() && flight.follower.is_done() && kind != Packet::Err {
@@ -187,6 +191,15 @@ fn follow(
     }
     settled.extend(finish_ended(worker, link, from..len));
     true
+}
+
+/// The server ends the connection. Its last words are not the client's, who gets what came before them.
+fn part(link: &Link, client: Option<&Client>, before: &[u8]) -> bool {
+    if let Some(client) = client {
+        client.write(before);
+    }
+    link.has_said_farewell.set(true);
+    false
 }
 
 /// Ends the reply in flight if its last byte has been followed; `tail` is what its client has not got yet.

@@ -290,7 +290,7 @@ pub(crate) fn may_go_elsewhere(worker: &Worker, link: &Link, flight: &Flight) ->
     };
     let was_sent = flight.purpose.is_clients();
     let is_harmless = match was_sent {
-        true => flight.read.is_some() && !flight.follower.has_begun(),
+        true => flight.read.is_some() && !flight.is_answered(),
         false => client.turn.get() == Turn::Preparation,
     };
     is_harmless

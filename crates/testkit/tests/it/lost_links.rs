@@ -437,18 +437,22 @@ fn outside_of_a_transaction_a_client_goes_on() {
 
 #[test]
 fn a_servers_last_words_are_not_the_clients() {
-    // It shuts down; the connection is killed.
-    for code in [1053, 1927] {
+    // It shuts down; the connection is killed; it has been idle for too long.
+    for code in [1053, 1927, 4031] {
         let scene = Scene::pooled("links_max = 1");
         scene.server.answer(move |command| match command {
             b"\x03COMMIT" | b"\x03UPDATE t" => Reply::Err(code, "bye"),
+            b"\x03SELECT half" => {
+                let rows = Reply::Rows { rows: vec![b"a".to_vec()], more: true };
+                Reply::All(vec![rows, Reply::Err(code, "bye")])
+            }
             b"\x03BEGIN" | b"\x03INSERT INTO t" => {
                 Reply::Status(Status(Status::AUTOCOMMIT.0 | Status::IN_TRANSACTION.0))
             }
             _ => honest(command),
         });
         let mut client = scene.client();
-        for (text, told) in [("UPDATE t", AGAIN), ("COMMIT", PERHAPS)] {
+        for (text, told) in [("UPDATE t", AGAIN), ("COMMIT", PERHAPS), ("SELECT half", AGAIN)] {
             for begin in ["BEGIN", "SELECT 1"] {
                 ok(&mut client, begin);
                 if begin == "BEGIN" {
