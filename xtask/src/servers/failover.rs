@@ -6,6 +6,7 @@
 //! perhaps done. The number at the end must lie between both. sysbench runs transactions; it goes on after the errors
 //! that a transaction in flight may get, and would end at any other, or reconnect.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -86,6 +87,8 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
     }
     let clock =
         Clock { begun: Instant::now(), is_over: AtomicBool::new(false), killed: AtomicU64::new(0) };
+    // Whoever waited for Flifo to listen has not logged in.
+    let before = errors(&site)?;
     let load = (extent.clients, extent.seconds);
     let load = Load::start("oltp_read_write", site.flifo.port(), load, Errors::GoOn)?;
     let (times, ledgers) = thread::scope(|scope| {
@@ -106,7 +109,7 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
     found.note("sysbench: errors it went on after, deadlocks included", &counted.errors);
     let reconnects = counted.reconnects;
     found.bound("sysbench: reconnects", &reconnects, "0", reconnects == 0);
-    judge_errors(&mut found, &site, extent.clients + extent.writers)?;
+    judge_errors(&mut found, &site, &before, extent.clients + extent.writers)?;
     if extent.by == Fate::Freeze {
         thaw(&mut found, &site, interrupt)?;
     }
@@ -122,24 +125,38 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
     found.print()
 }
 
-/// Clients hear of a server's death only if they had something in flight, and once.
-fn judge_errors(found: &mut Findings, site: &Site, clients: u32) -> Result<()> {
-    let (mut in_flight, mut others) = (0, Vec::new());
-    for row in site.console()?.query("SHOW ERRORS")? {
+/// Errors that clients were told so far, by whose they are and their name or number.
+fn errors(site: &Site) -> Result<BTreeMap<(String, String), u64>> {
+    let rows = site.console()?.query("SHOW ERRORS")?;
+    let read = |row: Vec<String>| {
         let [source, name, code, _, count, ..] = &row[..] else { bail!("SHOW ERRORS: {row:?}") };
-        match (&source[..], &name[..]) {
-            ("flifo", "transaction_lost" | "link_lost") => in_flight += count.parse::<u64>()?,
-            ("flifo", _) => others.push(format!("{name}: {count}")),
-            _ => found.note(&format!("errors of the servers: {code}"), count),
+        let name = if source == "flifo" { name } else { code };
+        Ok(((source.clone(), name.clone()), count.parse()?))
+    };
+    rows.into_iter().map(read).collect()
+}
+
+/// Clients hear of a server's death only if they had something in flight, and once.
+fn judge_errors(
+    found: &mut Findings,
+    site: &Site,
+    before: &BTreeMap<(String, String), u64>,
+    clients: u32,
+) -> Result<()> {
+    let (mut in_flight, mut others) = (0, Vec::new());
+    for (key, count) in errors(site)? {
+        let count = count - before.get(&key).unwrap_or(&0);
+        match (&key.0[..], &key.1[..]) {
+            _ if count == 0 => {}
+            ("flifo", "transaction_lost" | "link_lost") => in_flight += count,
+            ("flifo", name) => others.push(format!("{name}: {count}")),
+            (_, code) => found.note(&format!("errors of the servers: {code}"), &count),
         }
     }
     let text = format!("at most {clients}, one each");
-    found.bound(
-        "clients that had a statement or transaction in flight",
-        &in_flight,
-        &text,
-        in_flight <= u64::from(clients),
-    );
+    let is_once = in_flight <= u64::from(clients);
+    let what = "clients that had a statement or transaction in flight";
+    found.bound(what, &in_flight, &text, is_once);
     let shown = if others.is_empty() { "0".to_owned() } else { others.join("; ") };
     found.bound("errors of Flifo's for any other reason", &shown, "0", others.is_empty());
     Ok(())

@@ -1,5 +1,6 @@
 //! All servers are restarted, one after the other, under sysbench: drained first, the writer last, whose place a reader
-//! takes. sysbench ends at the first error, so that its end tells whether there was any.
+//! takes. One sysbench runs transactions, on the writer; another one reads outside of transactions, on readers. Each ends
+//! at the first error, so that its end tells whether there was any.
 
 use std::path::Path;
 
@@ -15,9 +16,12 @@ use super::{CHECKS, Findings, Kind, Site, seconds, seen, wait};
 pub(crate) struct Extent {
     #[arg(long, value_enum, default_value = "replication")]
     kind: Kind,
-    /// Clients of sysbench.
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// Clients that run transactions.
+    #[arg(long, default_value_t = 48, value_parser = clap::value_parser!(u32).range(1..=1000))]
     clients: u32,
+    /// Clients that read outside of transactions.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    readers: u32,
     /// How long sysbench works; it must be long enough for all servers to be restarted.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(10..=600))]
     seconds: u64,
@@ -38,11 +42,16 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
         site.fleet.wait_for(1, 0);
         site.fleet.wait_for(2, 0);
     }
-    let load = (extent.clients, extent.seconds);
-    let load = Load::start("oltp_read_write", site.flifo.port(), load, Errors::End)?;
+    let start = |workload: &str, clients: u32| {
+        Load::start(workload, site.flifo.port(), (clients, extent.seconds), Errors::End)
+    };
+    let reads = start("oltp_point_select", extent.readers)?;
+    let writes = start("oltp_read_write", extent.clients)?;
     let mut found = Findings::default();
     for at in [1, 2, 0] {
         let name = format!("db{}", at + 1);
+        let is_used = |console: &mut Client| Ok(seen(console, &name)?.1 > 0);
+        wait("load on a server", interrupt, || is_used(&mut console))?;
         console.query(&format!("DRAIN {name}"))?;
         let links = |console: &mut Client| Ok(seen(console, &name)?.1 == 0);
         let drained = wait("a server without links", interrupt, || links(&mut console))?;
@@ -61,10 +70,13 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
         found.note(&format!("{name} is used again after"), &seconds(back));
     }
     // Had it met an error, it would have failed here.
-    let counted = load.end(interrupt).context("a client has met an error")?;
-    found.note("sysbench: statements", &counted.queries);
-    found.note("sysbench: deadlocks", &counted.errors);
-    let reconnects = counted.reconnects;
+    let mut reconnects = 0;
+    for (load, what) in [(writes, "in transactions"), (reads, "outside of transactions")] {
+        let counted = load.end(interrupt).context("a client has met an error")?;
+        found.note(&format!("sysbench: statements {what}"), &counted.queries);
+        found.note(&format!("sysbench: deadlocks {what}"), &counted.errors);
+        reconnects += counted.reconnects;
+    }
     found.bound("sysbench: other errors, and reconnects", &reconnects, "0", reconnects == 0);
     found.print()
 }

@@ -54,8 +54,8 @@ impl Load {
         let mut command = command(workload, port)?;
         command.arg(format!("--threads={clients}")).arg(format!("--time={seconds}"));
         match errors {
-            // Not the loss of the connection: sysbench 1.0 connects anew, goes on with statements that it has prepared
-            // on the old connection, and crashes, directly as well.
+            // Not the loss of the connection: sysbench 1.0 with MariaDB's library connects anew with a handle that it
+            // has closed, and does not survive it, directly as well.
             Errors::GoOn => command.arg("--mysql-ignore-errors=1213,1430,1020,1205"),
             Errors::End => command.arg("--mysql-ignore-errors=1213"),
         };
