@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::checks::desk::Moving;
 use engine::classes::{ClassId, Classes};
@@ -257,6 +257,8 @@ pub(crate) struct Worker {
     pub(crate) stranded: RefCell<Vec<Stranded>>,
     /// Where the next look for a reader begins.
     pub(crate) next_reader: Cell<usize>,
+    /// When clients are looked at again for their age.
+    pub(crate) clients_due: Cell<Instant>,
     next_client: Cell<u32>,
     next_link: Cell<u64>,
 }
@@ -291,6 +293,7 @@ impl Worker {
             checks: shared.fleet.as_ref().map(|fleet| Checks::new(index, &shared.plan, fleet)),
             stranded: RefCell::default(),
             next_reader: Cell::new(0),
+            clients_due: Cell::new(crate::clock::now()),
             next_client: Cell::new(0),
             next_link: Cell::new(1),
             shared,

@@ -3,7 +3,7 @@
 //! Looks at them when the worker's clock says so; what an end means for a client is said where it is ended.
 
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::kill::Scope;
 
@@ -16,29 +16,27 @@ use crate::road::losses;
 use crate::servers::Local;
 use crate::worker::Worker;
 
+/// Ends those who are too old. Ten thousand who wait are not looked at each second: only when one of those that were
+/// seen can be too old, or one that has come, or turned, since then.
 pub(super) fn expire_clients(worker: &Rc<Worker>) {
     let now = crate::clock::now();
+    if now < worker.clients_due.get() && !worker.is_stopping() {
+        return;
+    }
     let limits = &worker.plan.limits;
-    let clients: Vec<_> = worker
-        .clients
-        .borrow()
-        .values()
-        .filter(|client| {
-            if client.is_draining() {
-                return limits.write_stall.is_some_and(|max| client.stalled_for(now) >= max);
-            }
-            let age = now.saturating_duration_since(client.turned.get());
-            let max = match client.turn.get() {
-                Turn::Client if worker.is_stopping() => Some(Duration::ZERO),
-                Turn::Client => limits.idle_client,
-                Turn::Server => limits.statement,
-                Turn::Line | Turn::Preparation => None,
-            };
-            max.is_some_and(|max| age >= max)
-        })
-        .cloned()
-        .collect();
-    for client in clients {
+    let all = [limits.write_stall, limits.idle_client, limits.statement];
+    let mut next = all.into_iter().flatten().min().unwrap_or(LOOK_MAX);
+    let mut old = Vec::new();
+    for client in worker.clients.borrow().values() {
+        let (age, max) = age(worker, client, now);
+        match max.map(|max| max.saturating_sub(age)) {
+            None => {}
+            Some(Duration::ZERO) => old.push(Rc::clone(client)),
+            Some(left) => next = next.min(left),
+        }
+    }
+    worker.clients_due.set(now + next.min(LOOK_MAX));
+    for client in old {
         if client.is_draining() {
             tracing::info!(client = client.id, "ended: it does not read its reply");
             client.abort();
@@ -53,6 +51,24 @@ pub(super) fn expire_clients(worker: &Rc<Worker>) {
         }
     }
 }
+
+/// For how long a client has done what it does, and for how long it may.
+fn age(worker: &Worker, client: &Client, now: Instant) -> (Duration, Option<Duration>) {
+    let limits = &worker.plan.limits;
+    if client.is_draining() {
+        return (client.stalled_for(now), limits.write_stall);
+    }
+    let max = match client.turn.get() {
+        Turn::Client if worker.is_stopping() => Some(Duration::ZERO),
+        Turn::Client => limits.idle_client,
+        Turn::Server => limits.statement,
+        Turn::Line | Turn::Preparation => None,
+    };
+    (now.saturating_duration_since(client.turned.get()), max)
+}
+
+/// Who has no limits is looked at nevertheless, now and then.
+const LOOK_MAX: Duration = Duration::from_mins(1);
 
 /// A statement runs too long: it is killed where Flifo knows how to log in, else its link is closed.
 fn expire_statement(worker: &Rc<Worker>, client: &Rc<Client>) {
