@@ -1,6 +1,7 @@
 //! What a worker counts. Each worker has cells of its own, so counting costs an addition.
 
 use std::cell::Cell;
+use std::rc::Rc;
 
 use engine::pin::Pin;
 
@@ -25,7 +26,7 @@ impl Counter {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     /// Commands whose replies have ended.
-    pub(crate) statements: Counter,
+    pub(crate) statements: Rc<Counter>,
     /// Commands that could not start at once.
     pub(crate) waits: Counter,
     /// Slots left because a statement seemed to wait for something in the server.
@@ -58,7 +59,7 @@ impl Counters {
     /// Those that stand for themselves, by name.
     pub(crate) fn plain(&self) -> Vec<(&'static str, u64)> {
         let plain = [
-            ("statements", &self.statements),
+            ("statements", &*self.statements),
             ("waits", &self.waits),
             ("parked", &self.parked),
             ("held_up", &self.held_up),

@@ -271,17 +271,18 @@ const SLOW_TICKS: u32 = 10;
 
 impl Worker {
     pub(crate) fn new(index: usize, shared: Arc<Shared>) -> Self {
+        let counters = Counters::default();
         Self {
             index,
             plan: Arc::clone(&shared.plan),
             servers: shared.servers.iter().map(|server| Local::new(index, server)).collect(),
-            logins: Logins::own(),
+            logins: Logins::own(&counters.statements),
             carried_logins: Logins::new(shared.plan.logins_max, shared.mailboxes.len()),
             keys: RefCell::default(),
             clients: RefCell::default(),
             links: RefCell::default(),
             buffers: Buffers::default(),
-            counters: Counters::default(),
+            counters,
             tally: Tally::new(shared.plan.console.digests),
             pace: RefCell::default(),
             interned: RefCell::default(),

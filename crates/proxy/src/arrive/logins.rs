@@ -15,10 +15,13 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use engine::arrivals::Arrivals;
 use link::Stream;
 use tokio::sync::oneshot;
+
+use crate::counters::Counter;
 
 /// The places of one worker, and who waits for one.
 #[derive(Debug)]
@@ -28,6 +31,17 @@ pub(crate) struct Logins {
     again: Line,
     /// Those who have just come.
     new: Line,
+    pace: Option<Pace>,
+}
+
+/// How fast newcomers may begin beside those who work.
+#[derive(Debug)]
+struct Pace {
+    arrivals: RefCell<Arrivals>,
+    /// What those who are in have had answered.
+    statements: Rc<Counter>,
+    /// Somebody looks again when the next may begin.
+    is_awaited: Cell<bool>,
 }
 
 type Line = RefCell<VecDeque<oneshot::Sender<Place>>>;
@@ -57,21 +71,25 @@ const OWN_PLACES: u32 = 2;
 
 impl Logins {
     /// Those that Flifo decides itself. A place is taken for about a turn of the loop, so this is how many begin in
-    /// each, beside the statements of those who are in.
-    pub(crate) fn own() -> Rc<Self> {
-        Self::new(OWN_PLACES, 1)
+    /// each, beside the statements of those who are in, as long as [`engine::arrivals`] lets them.
+    pub(crate) fn own(statements: &Rc<Counter>) -> Rc<Self> {
+        let arrivals = RefCell::new(Arrivals::new(Instant::now()));
+        let is_awaited = Cell::new(false);
+        let pace = Pace { arrivals, statements: Rc::clone(statements), is_awaited };
+        let (again, new) = (Line::default(), Line::default());
+        Rc::new(Self { free: Cell::new(OWN_PLACES), again, new, pace: Some(pace) })
     }
 
     /// One worker's part of `places`, which are for all workers together.
     pub(crate) fn new(places: u32, workers: usize) -> Rc<Self> {
         let workers = u32::try_from(workers).unwrap_or(u32::MAX).max(1);
         let free = Cell::new(places.div_ceil(workers).max(1));
-        Rc::new(Self { free, again: Line::default(), new: Line::default() })
+        Rc::new(Self { free, again: Line::default(), new: Line::default(), pace: None })
     }
 
     /// Whether a newcomer would have to wait.
-    pub(crate) const fn is_full(&self) -> bool {
-        self.free.get() == 0
+    pub(crate) fn is_full(&self) -> bool {
+        self.free.get() == 0 || self.pace.as_ref().is_some_and(|pace| pace.is_awaited.get())
     }
 
     /// Waits for a place, for so long at most, and only while the client is there.
@@ -80,7 +98,9 @@ impl Logins {
         limit: Duration,
         client: &Stream,
     ) -> Result<Pass, NoPass> {
-        if let Some(place) = self.take() {
+        if self.may_begin()
+            && let Some(place) = self.take()
+        {
             return Ok(self.pass(place));
         }
         let place = tokio::select! {
@@ -90,13 +110,10 @@ impl Logins {
             () = tokio::time::sleep(limit) => Err(NoPass::Late { others: 0 }),
         };
         place.map_err(|why| {
-            // All may wait for equally long: who has left in front stands no longer in the way.
-            let mut line = self.new.borrow_mut();
-            while line.front().is_some_and(oneshot::Sender::is_closed) {
-                line.pop_front();
-            }
+            self.forget_leavers();
             match why {
                 NoPass::Late { .. } => {
+                    let line = self.new.borrow();
                     let others = line.iter().filter(|other| !other.is_closed()).count();
                     NoPass::Late { others }
                 }
@@ -131,8 +148,52 @@ impl Logins {
         receiver.await.expect("a line lives as long as who stands in it, and only gives places")
     }
 
-    fn next(&self) -> Option<oneshot::Sender<Place>> {
-        self.again.borrow_mut().pop_front().or_else(|| self.new.borrow_mut().pop_front())
+    /// Whether the next newcomer may begin now. If not, it is looked again when one may.
+    fn may_begin(self: &Rc<Self>) -> bool {
+        let Some(pace) = &self.pace else { return true };
+        if self.free.get() == 0 || pace.is_awaited.get() {
+            return false;
+        }
+        let now = crate::clock::now();
+        let Err(wait) = pace.arrivals.borrow_mut().admit(now, pace.statements.get()) else {
+            return true;
+        };
+        pace.is_awaited.set(true);
+        let logins = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            tokio::time::sleep(wait).await;
+            crate::clock::tick();
+            if let Some(pace) = &logins.pace {
+                pace.is_awaited.set(false);
+            }
+            logins.go_on();
+        });
+        false
+    }
+
+    /// Lets those begin who may by now.
+    fn go_on(self: &Rc<Self>) {
+        loop {
+            self.forget_leavers();
+            if self.new.borrow().is_empty() || !self.may_begin() {
+                return;
+            }
+            let Some(place) = self.take() else { return };
+            let next = self.new.borrow_mut().pop_front();
+            if let Some(Err(mut refused)) = next.map(|next| next.send(place)) {
+                // It has left after all.
+                refused.0 = None;
+                self.free.set(self.free.get() + 1);
+            }
+        }
+    }
+
+    /// All may wait for equally long: who has left in front stands no longer in the way.
+    fn forget_leavers(&self) {
+        let mut line = self.new.borrow_mut();
+        while line.front().is_some_and(oneshot::Sender::is_closed) {
+            line.pop_front();
+        }
     }
 }
 
@@ -140,13 +201,15 @@ impl Drop for Place {
     fn drop(&mut self) {
         // One that was refused by somebody who has left is empty, and goes to the next in the loop.
         let Some(logins) = self.0.take() else { return };
-        while let Some(next) = logins.next() {
+        loop {
+            let Some(next) = logins.again.borrow_mut().pop_front() else { break };
             match next.send(Self(Some(Rc::clone(&logins)))) {
                 Ok(()) => return,
                 Err(mut refused) => refused.0 = None,
             }
         }
         logins.free.set(logins.free.get() + 1);
+        logins.go_on();
     }
 }
 
@@ -192,7 +255,8 @@ mod tests {
 
     fn run<T>(test: impl Future<Output = T>) -> T {
         let builder = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        builder.expect("a runtime").block_on(test)
+        let runtime = builder.expect("a runtime");
+        tokio::task::LocalSet::new().block_on(&runtime, test)
     }
 
     /// A stream, and its other end.
@@ -273,6 +337,38 @@ mod tests {
             tokio::join!(silent, others);
             assert_eq!(*order.borrow(), ["first", "silent", "second"]);
             assert_eq!(logins.free.get(), 1);
+        });
+    }
+
+    #[test]
+    fn beside_busy_clients_newcomers_begin_one_after_the_other() {
+        run(async {
+            let statements = Rc::new(Counter::default());
+            let logins = Logins::own(&statements);
+            let (stream, _other) = pair();
+            // Long enough for the pace to have counted something.
+            tokio::time::sleep(Duration::from_millis(60)).await;
+            statements.add(100_000);
+            crate::clock::tick();
+            let order = RefCell::new(Vec::new());
+            let come = async |name: u32| {
+                drop(logins.enter(LONG, &stream).await.unwrap());
+                order.borrow_mut().push(name);
+            };
+            let begun = Instant::now();
+            let mut crowd: Vec<_> = (0..60).map(|name| Box::pin(come(name))).collect();
+            // One leaves while it waits, and nobody behind it does for that.
+            let leaver = crowd.remove(40);
+            let leaver = tokio::time::timeout(Duration::from_millis(5), leaver);
+            let all = poll_fn(|context| {
+                crowd.retain_mut(|one| one.as_mut().poll(context).is_pending());
+                if crowd.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+            });
+            tokio::join!(all, leaver).1.unwrap_err();
+            assert!(begun.elapsed() >= Duration::from_millis(20), "{:?}", begun.elapsed());
+            let in_order: Vec<_> = (0..60).filter(|name| *name != 40).collect();
+            assert_eq!(*order.borrow(), in_order);
+            assert_eq!((waiting(&logins), logins.free.get()), (0, OWN_PLACES));
         });
     }
 
