@@ -137,7 +137,7 @@ pub(crate) fn pid(address: &Address) -> Seen<u32> {
             _ => return hidden(),
         },
         (Address::Tcp { port, .. }, Peer::Tcp(peer)) if is_here(peer.ip(), &stream) => {
-            match sys::sockets::listener(*port) {
+            match sys::sockets::listener(*port, |_| true) {
                 Some(pid) => pid,
                 None => return Seen::Denied(format!("who listens on port {port}")),
             }

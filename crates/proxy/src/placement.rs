@@ -379,7 +379,7 @@ async fn server_pid(address: &Address) -> Option<u32> {
             // Only an address of this machine can be bound.
             let is_here =
                 found.ok()?.ok()?.any(|it| std::net::UdpSocket::bind((it.ip(), 0)).is_ok());
-            if is_here { sys::sockets::listener(*port) } else { None }
+            if is_here { sys::sockets::listener(*port, is_server) } else { None }
         }
     }
 }

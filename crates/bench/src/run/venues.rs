@@ -161,7 +161,7 @@ fn visit(name: &str, shown: &str, account: &Account, address: &Address) -> Resul
             Peer::Unix { pid, .. } => pid.and_then(|pid| u32::try_from(pid).ok()),
             Peer::Tcp(_) => connection.stream().addresses().and_then(|(peer, own)| {
                 let is_here = peer.ip() == own.ip();
-                if is_here { sys::sockets::listener(peer.port()) } else { None }
+                if is_here { sys::sockets::listener(peer.port(), |_| true) } else { None }
             }),
             Peer::Gone => None,
         };
