@@ -96,6 +96,11 @@ impl Kept {
         Box::new(Self { messages: vec![message], warnings: 1, errors: 1, charset: charset.into() })
     }
 
+    /// Its session wants no messages (`max_error_count = 0`), and has them counted nevertheless.
+    pub fn keep_numbers_only(&mut self) {
+        self.messages.clear();
+    }
+
     pub const fn is_empty(&self) -> bool {
         self.warnings == 0
     }

@@ -46,6 +46,9 @@ pub(crate) struct Answers {
 /// What messages are written in.
 pub(crate) const CHARSET: &str = "character_set_results";
 
+/// How many of them a session keeps; it counts the others.
+const ROOM: &str = "max_error_count";
+
 /// More than this is not read of an answer.
 const ANSWER_MAX: usize = 64 << 10;
 
@@ -215,8 +218,12 @@ pub(crate) fn is_asked_elsewhere(worker: &Worker, client: &Client) -> bool {
 pub(crate) fn keep_fault(client: &Client, fault: &Fault) {
     let (code, state) = fault.code();
     let mut session = client.session.borrow_mut();
-    let charset = session.settings.as_ref().and_then(|settings| settings.get(CHARSET));
-    let kept = Kept::error(code, state, fault.message.as_bytes(), charset.unwrap_or_default());
+    let setting = |name| session.settings.as_ref().and_then(|settings| settings.get(name));
+    let charset = setting(CHARSET).unwrap_or_default();
+    let mut kept = Kept::error(code, state, fault.message.as_bytes(), charset);
+    if setting(ROOM) == Some(b"0") {
+        kept.keep_numbers_only();
+    }
     session.keep_messages(kept);
 }
 

@@ -98,8 +98,8 @@ pub(crate) fn without_schema(source: &Source) -> Option<Vec<u8>> {
     let is_open = source.schema.is_none();
     calls::replace(&source.text, source.dialect(), |name, place| {
         let asks = name.eq_ignore_ascii_case(b"DATABASE") || name.eq_ignore_ascii_case(b"SCHEMA");
-        // Of the type that the function has.
-        let null = || "CAST(NULL AS CHAR(64) CHARACTER SET utf8mb3)".to_owned();
+        // Of the type that the function has, which has more decimals than a cast.
+        let null = || "CONCAT(CAST(NULL AS CHAR(64) CHARACTER SET utf8mb3))".to_owned();
         (is_open && asks && place != Place::Within).then(null)
     })
 }
