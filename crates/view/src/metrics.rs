@@ -83,26 +83,25 @@ impl Page {
     }
 }
 
-/// What is wrong with a page, by the rules of the format and of naming.
+/// What is wrong with a page, by the rules of the format, and by those of naming that `promtool check metrics` knows.
 pub fn faults(page: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut families: Vec<(&str, &str)> = Vec::new();
     let mut seen = std::collections::HashSet::new();
+    let mut helped = "";
     for line in page.lines() {
-        if let Some(rest) = line.strip_prefix("# TYPE ") {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').unwrap_or((rest, ""));
+            helped = if help.is_empty() { "" } else { name };
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
             let (name, kind) = rest.split_once(' ').unwrap_or((rest, ""));
             if families.iter().any(|(other, _)| *other == name) {
                 wrong.push(format!("{name} is begun twice"));
             }
-            if name.ends_with("_total") != (kind == "counter") {
-                wrong.push(format!("{name}: counters end in _total, and nothing else does"));
+            if helped != name {
+                wrong.push(format!("{name} has no help ahead of its type"));
             }
-            if ["_ms", "_millis", "_micros", "_us", "_kb", "_count", "_sum", "_bucket"]
-                .iter()
-                .any(|end| name.ends_with(end))
-            {
-                wrong.push(format!("{name}: base units, and no reserved endings"));
-            }
+            wrong.extend(misnamed(name, kind).map(|why| format!("{name}: {why}")));
             families.push((name, kind));
         } else if !line.starts_with('#') {
             let end = line.find(['{', ' ']).unwrap_or(line.len());
@@ -119,10 +118,53 @@ pub fn faults(page: &str) -> Vec<String> {
             if !seen.insert(series) {
                 wrong.push(format!("{series} is there twice"));
             }
+            let labels = series.split_once('{').map_or("", |(_, labels)| labels);
+            if *kind != "histogram" && (labels.starts_with("le=") || labels.contains(",le=")) {
+                wrong.push(format!("{series}: \"le\" is for histograms"));
+            }
         }
     }
     wrong
 }
+
+/// What is wrong with the name of a family of this kind.
+fn misnamed(name: &str, kind: &str) -> impl Iterator<Item = &'static str> {
+    let words = || name.split('_');
+    let has = |of: &[&str]| words().any(|word| of.contains(&word));
+    let is_snake = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit();
+    let is_counter = kind == "counter";
+    let ends = ["_count", "_sum", "_bucket"];
+    [
+        (name.ends_with("_total") != is_counter, "counters end in _total, and nothing else does"),
+        (ends.iter().any(|end| name.ends_with(end)), "an ending that histograms have"),
+        (!name.chars().all(|it| it == '_' || is_snake(it)), "not in small letters, digits and _"),
+        (has(&["gauge", "counter", "histogram", "summary"]), "its type in its name"),
+        (has(&ABBREVIATED), "a unit that is abbreviated"),
+        (has(&NOT_BASE), "not in base units, which are seconds and bytes"),
+    ]
+    .into_iter()
+    .filter_map(|(is_wrong, why)| is_wrong.then_some(why))
+}
+
+const ABBREVIATED: [&str; 16] = [
+    "s", "ms", "us", "ns", "sec", "b", "kb", "mb", "gb", "tb", "pb", "m", "h", "d", "millis",
+    "micros",
+];
+
+const NOT_BASE: [&str; 12] = [
+    "milliseconds",
+    "microseconds",
+    "nanoseconds",
+    "minutes",
+    "hours",
+    "days",
+    "weeks",
+    "kilobytes",
+    "megabytes",
+    "gigabytes",
+    "bits",
+    "percent",
+];
 
 #[cfg(test)]
 mod tests {
@@ -162,14 +204,38 @@ mod tests {
 
     #[test]
     fn what_is_against_the_rules_is_found() {
-        let of = |page: &str| faults(page).len();
-        assert_eq!(of("# TYPE a_total gauge\n"), 1);
-        assert_eq!(of("# TYPE a counter\na 1\n"), 1);
-        assert_eq!(of("# TYPE a_ms gauge\n"), 1);
-        assert_eq!(of("# TYPE a gauge\nb 1\n"), 1);
-        assert_eq!(of("# TYPE a gauge\na x\n"), 1);
-        assert_eq!(of("# TYPE a gauge\na 1\na 2\n"), 1);
-        assert_eq!(of("# TYPE a gauge\n# TYPE a gauge\n"), 1);
-        assert_eq!(of("a 1\n"), 1);
+        let of = |page: &str| {
+            let helped = page.lines().map(|line| match line.strip_prefix("# TYPE ") {
+                Some(rest) => {
+                    let name = rest.split(' ').next().unwrap_or_default();
+                    format!("# HELP {name} Helps.\n{line}\n")
+                }
+                None => format!("{line}\n"),
+            });
+            faults(&helped.collect::<String>()).len()
+        };
+        for page in [
+            "# TYPE a_total gauge\n",
+            "# TYPE a counter\na 1\n",
+            "# TYPE a_ms gauge\n",
+            "# TYPE a_ms_b gauge\n",
+            "# TYPE a_milliseconds_total counter\n",
+            "# TYPE a_count gauge\n",
+            "# TYPE aB gauge\n",
+            "# TYPE a:b gauge\n",
+            "# TYPE a_gauge gauge\n",
+            "# TYPE a gauge\nb 1\n",
+            "# TYPE a gauge\na x\n",
+            "# TYPE a gauge\na 1\na 2\n",
+            "# TYPE a gauge\na{le=\"1\"} 1\n",
+            "# TYPE a gauge\na{b=\"1\",le=\"1\"} 1\n",
+            "# TYPE a gauge\n# TYPE a gauge\n",
+            "a 1\n",
+        ] {
+            assert_eq!(of(page), 1, "{page}");
+        }
+        assert_eq!(of("# TYPE a gauge\na{file=\"1\"} 1\n"), 0);
+        assert_eq!(faults("# TYPE a gauge\na 1\n").len(), 1, "nobody says what it is");
+        assert_eq!(faults("# HELP a \n# TYPE a gauge\na 1\n").len(), 1);
     }
 }

@@ -3,10 +3,13 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bench::programs::MARIADB;
+use link::tls::{ForLinks, Mode};
 use testkit::client::{Client, Problem};
 use testkit::fake_server::{Brand, FakeServer};
 use testkit::reply::{Flag, Reply, honest};
@@ -342,6 +345,51 @@ fn hostile_visitors_of_the_console_are_sent_away() {
     let mut console = watched.console();
     let long = format!("SHOW CLIENTS WHERE user = '{}'", "x".repeat(70_000));
     assert!(console.query(&long).is_err());
+    watched.scene.end_with_links(6);
+}
+
+/// Makes a certificate that is its own authority, for this machine.
+fn certificate(folder: &Path, name: &str) -> (PathBuf, PathBuf) {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (cert, key) = (folder.join(format!("{name}.pem")), folder.join(format!("{name}-key.pem")));
+    std::fs::write(&cert, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    (cert, key)
+}
+
+#[test]
+fn the_console_speaks_tls_with_clients_who_look_at_certificates() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cert, key) = certificate(folder.path(), "flifo");
+    let (other, _) = certificate(folder.path(), "other");
+    let watched = Watched::start_with(
+        &format!("[tls]\ncert = {cert:?}\nkey = {key:?}\n"),
+        "password = \"s3cret\"",
+        "",
+    );
+    let asked = "SHOW SERVERS WHERE name = 'main'; PAUSE; RESUME";
+    let mariadb = |ca: &Path, password: &str| {
+        let mut client = Command::new(MARIADB.find().unwrap());
+        client.args(["--no-defaults", "--batch", "--protocol=tcp", "--host=localhost"]);
+        client.args(["--ssl", "--ssl-verify-server-cert", "--user=admin"]);
+        client.arg(format!("--ssl-ca={}", ca.display()));
+        client.arg(format!("--port={}", watched.console)).arg(format!("--password={password}"));
+        let output = client.args(["--execute", asked]).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.success(), text(&output.stdout), text(&output.stderr))
+    };
+    let (is_well, said, error) = mariadb(&cert, "s3cret");
+    assert!(is_well && said.contains("\nmain\t127.0.0.1:"), "{said} {error}");
+    let (is_well, _, error) = mariadb(&other, "s3cret");
+    assert!(!is_well && error.to_lowercase().contains("certificate"), "{error}");
+    let (is_well, _, error) = mariadb(&cert, "guess");
+    assert!(!is_well && error.contains("1045"), "{error}");
+    for (ca, is_trusted) in [(&cert, true), (&other, false)] {
+        let address = format!("127.0.0.1:{}", watched.console).parse().unwrap();
+        let tls = ForLinks { mode: Mode::VerifyFull, ca: Some(ca.clone()), identity: None };
+        let client = Client::builder(address, "admin", "s3cret").tls_with(&tls).connect();
+        assert_eq!(client.is_ok_and(|mut it| it.query("SHOW WORKERS").is_ok()), is_trusted);
+    }
     watched.scene.end_with_links(6);
 }
 
