@@ -533,12 +533,17 @@ pub(crate) fn refuse_held(worker: &Rc<Worker>, client: &Client, fault: &Fault) {
 
 /// Gives the client's link back, if it has one that it need not keep.
 pub(crate) fn let_go(worker: &Rc<Worker>, client: &Client) {
-    if let Some(link) = client.link().filter(|link| link.flights.borrow().is_empty())
-        && client.is_pooled()
-        && !client.session.borrow().holds_link()
-    {
+    let Some(link) = client.link() else { return };
+    if !client.is_pooled() || client.session.borrow().holds_link() {
+        return;
+    }
+    if link.flights.borrow().is_empty() {
         link.release();
         give_back(worker, &link);
+    } else if link.flights.borrow().iter().all(|flight| flight.client.is_none()) {
+        // It has still to say something, to nobody: then it goes back by itself.
+        link.release();
+        link.is_out.set(true);
     }
 }
 

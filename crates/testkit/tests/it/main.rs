@@ -42,6 +42,7 @@ mod shared_messages;
 mod shared_past;
 mod shared_pins;
 mod shared_prepared;
+mod shared_questions;
 mod shared_settings;
 mod shared_variables;
 mod slow_readers;

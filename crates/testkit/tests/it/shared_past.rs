@@ -199,7 +199,7 @@ fn an_insert_id_is_known_while_its_link_is_to_be_killed() {
 }
 
 /// An OK with a number that was made, and these changes.
-fn inserted(list: &[Change<'_>]) -> Reply {
+pub(crate) fn inserted(list: &[Change<'_>]) -> Reply {
     let mut changes = Vec::new();
     list.iter().for_each(|change| put_change(&mut changes, *change));
     let status = Status(Status::AUTOCOMMIT.0 | Status::STATE_CHANGED.0);

@@ -1,0 +1,119 @@
+//! Links that are asked or told something, and are lost, or not needed any more, before they have answered: nobody waits
+//! for an answer that will not come, and nobody keeps a link that he does not need.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use testkit::fake_client::{Answer, FakeClient, Refusal};
+use testkit::flifo::Flifo;
+use testkit::relay::Relay;
+use testkit::reply::{Flag, Reply, honest};
+use testkit::scene::{Scene, row, wait_for};
+
+use crate::shared::{USER, server};
+use crate::shared_past::inserted;
+
+const ONE_LINK: &str = "links_max = 1\n[limits]\nwait = \"2s\"\n";
+
+/// Who asks this, and what he has been told; in a thread, since it may last.
+fn ask(mut client: FakeClient, text: &'static str) -> JoinHandle<(Answer, FakeClient)> {
+    thread::spawn(move || {
+        let answer = client.query(text);
+        (answer, client)
+    })
+}
+
+/// One client's link is asked for what it knows of another one, who then waits for that; and the link is lost.
+fn loses_the_link_that_is_asked(learn: &'static str, other: &'static str, question: &'static str) {
+    let scene = Scene::pooled(ONE_LINK);
+    let raised = Flag::default();
+    let gate = Arc::clone(&raised);
+    scene.server.answer(move |command| match &command[1..] {
+        b"INSERT INTO t VALUES (1)" => inserted(&[]),
+        // What the link is asked is not answered before it is lost.
+        b"SET last_insert_id=LAST_INSERT_ID()" | b"SELECT FOUND_ROWS()" => Reply::Ok.when(&gate),
+        _ => honest(command),
+    });
+    let (mut one, two) = (scene.client(), scene.client());
+    one.query(learn).unwrap();
+    let before =
+        scene.server.received(b"LAST_INSERT_ID()") + scene.server.received(b"FOUND_ROWS()");
+    let two = ask(two, other);
+    wait_for("the question", || {
+        let asked = scene.server.received(b"LAST_INSERT_ID()");
+        asked + scene.server.received(b"FOUND_ROWS()") > before
+    });
+    let one = ask(one, question);
+    thread::sleep(Duration::from_millis(100));
+    assert!(!one.is_finished(), "it waits for what the link will say");
+    scene.server.hang_up();
+    raised.store(true, Relaxed);
+    let begun = Instant::now();
+    let (answer, mut one) = one.join().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    let Err(Refusal::Error { message, .. }) = answer else { panic!("{answer:?}") };
+    assert!(message.contains("cannot answer this any more"), "{message}");
+    let (answer, mut two) = two.join().unwrap();
+    assert!(answer.is_err(), "its statement was lost with the link: {answer:?}");
+    scene.server.answer(honest);
+    for client in [&mut one, &mut two] {
+        assert_eq!(client.query("SELECT more"), row("more"));
+    }
+    drop((one, two));
+    scene.end();
+}
+
+#[test]
+fn who_waits_for_rows_found_is_told_when_the_link_that_knows_is_lost() {
+    loses_the_link_that_is_asked(
+        "SELECT b FROM t LIMIT 1",
+        "SELECT c FROM t LIMIT 1",
+        "SELECT FOUND_ROWS()",
+    );
+}
+
+#[test]
+fn who_waits_for_an_insert_id_is_told_when_the_link_that_knows_is_lost() {
+    loses_the_link_that_is_asked(
+        "INSERT INTO t VALUES (1)",
+        "INSERT INTO t VALUES (2)",
+        "SELECT LAST_INSERT_ID()",
+    );
+}
+
+/// A piece of a parameter has no answer, and what the link was told ahead of it has. Before that has come, the client
+/// closes its statement, and needs its link no more.
+#[test]
+fn a_link_that_is_told_something_still_goes_back_when_its_client_closes_its_statement() {
+    let (server, relay) = (server(), Relay::to(server().port()));
+    let (port, password) = (relay.port(), server.password());
+    let flifo = Flifo::start(&format!(
+        "workers = 1\n[server]\naddress = \"127.0.0.1:{port}\"\n{ONE_LINK}[[users]]\n\
+         name = \"{USER}\"\npassword = \"{password}\"\n"
+    ));
+    let login = || FakeClient::login(flifo.port(), USER, password).unwrap();
+    let (mut one, mut other) = (login(), login());
+    one.query("SET div_precision_increment = 7").unwrap();
+    // The link has been told both clients' settings once, so that they go ahead unanswered.
+    for _ in 0..2 {
+        assert_eq!(one.query("SELECT 1 / 3"), row("0.3333333"));
+        assert_eq!(other.query("SELECT 1 / 3"), row("0.3333"));
+    }
+    for _ in 0..3 {
+        let id = one.prepare("SELECT ?").unwrap().to_le_bytes();
+        assert_eq!(other.query("SELECT 1 / 3"), row("0.3333"));
+        relay.set_silent(true);
+        thread::sleep(Duration::from_millis(100));
+        one.send_packet(0, &[&[0x18], &id[..], &[0, 0], b"dog"].concat());
+        one.send_packet(0, &[&[0x19], &id[..]].concat());
+        thread::sleep(Duration::from_millis(100));
+        relay.set_silent(false);
+        assert_eq!(other.query("SELECT 2 / 3"), row("0.6667"), "it gets the link");
+        assert_eq!(one.query("SELECT 2 / 3"), row("0.6666667"));
+    }
+    drop((one, other));
+    let (ended, log) = flifo.stop();
+    assert!(ended.success() && !log.contains("panicked"), "{log}");
+}
