@@ -316,6 +316,12 @@ impl Fleet {
         let (before, were) = (decided.layout.clone(), states(&decided));
         change(&mut decided);
         let (layout, are) = (decided.fleet.layout(Instant::now()), states(&decided));
+        // A server that comes up is not to be found before its limit is what it should be on trial.
+        for (place, server) in layout.places.iter().zip(&shared.servers) {
+            if server.guide(place.limit, place.growth) {
+                shared.settle_limit(server);
+            }
+        }
         self.publish(&decided, &layout);
         decided.layout = layout.clone();
         drop(decided);
@@ -330,11 +336,6 @@ impl Fleet {
                 // What runs there may end; what waits goes elsewhere.
                 shared.mail_all(|| Mail::NotWriter(ServerId(at)));
                 shared.mail_all(|| Mail::CloseIdle(ServerId(at)));
-            }
-        }
-        for (place, server) in layout.places.iter().zip(&shared.servers) {
-            if server.guide(place.limit, place.growth) {
-                shared.settle_limit(server);
             }
         }
         if before.writer != layout.writer {
@@ -402,7 +403,7 @@ impl Fleet {
             weight: f64::from(self.seats[server.0].share.load(Relaxed)) / 1000.0,
             against: health.against(),
             is_by_agent: health.agent().down.is_some() && health.state() != State::Down,
-            growth: Some(place.growth).filter(|growth| *growth < 1.0),
+            growth: Some(place.growth).filter(|growth| *growth < 1.0 && health.is_usable()),
         }
     }
 

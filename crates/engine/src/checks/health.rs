@@ -351,7 +351,8 @@ impl Health {
     /// How much of its limit it may use, from 0 (one statement) to 1 (all of it).
     pub fn growth(&self, now: Instant) -> f64 {
         match self.risen {
-            _ if self.trial > 0 => 0.0,
+            // Were it all of it while it is down, those in line would start before they can be taken out of it.
+            _ if self.trial > 0 || matches!(self.state, State::Down | State::GoingUp) => 0.0,
             Some(risen) if !self.rules.slow_start.is_zero() => {
                 let age = now.saturating_duration_since(risen).as_secs_f64();
                 (age / self.rules.slow_start.as_secs_f64()).min(1.0)

@@ -1,8 +1,9 @@
 //! What servers and those beside them tell, and what is made of it: agents, servers that come back and are not well,
 //! checks that are answered too late, and no server at all. In front of servers that are fakes.
 
-use std::io::Write;
-use std::net::TcpListener;
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use testkit::client::Client;
 use testkit::fake_client::FakeClient;
 use testkit::fake_server::{Entry, FakeServer};
-use testkit::flifo::Flifo;
+use testkit::flifo::{Flifo, free_port};
 use testkit::reply::{Reply, honest};
 use testkit::scene::{PASSWORD, USER, row, user, wait_for};
 
@@ -22,6 +23,7 @@ use crate::fleet_faults::Over;
 struct Group {
     servers: Vec<FakeServer>,
     flifo: Flifo,
+    http: u16,
     console: PathBuf,
     _folder: tempfile::TempDir,
 }
@@ -46,14 +48,26 @@ impl Group {
                 )
             })
             .collect();
-        let outside = format!("[console]\nlisten = [{console:?}]\n[http]\nlisten = []\n");
+        let http = free_port();
+        let outside =
+            format!("[console]\nlisten = [{console:?}]\n[http]\nlisten = \"127.0.0.1:{http}\"\n");
         let flifo = Flifo::start(&format!("{top}\n{rest}\n{outside}{entries}{}", user("")));
-        Self { servers, flifo, console, _folder: folder }
+        Self { servers, flifo, http, console, _folder: folder }
     }
 
     fn console(&self) -> Client {
         let address = self.console.to_str().unwrap().parse().unwrap();
         Client::builder(address, "admin", "").connect().unwrap()
+    }
+
+    fn get(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.http)).unwrap();
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
     }
 
     fn client(&self) -> FakeClient {
@@ -307,6 +321,47 @@ fn a_server_that_comes_back_and_is_not_well_costs_a_statement_and_no_client_noti
     });
 }
 
+/// The same of the writer, for which everybody waits: one of them hears that his statement may have been executed.
+#[test]
+fn a_writer_that_comes_back_and_is_not_well_costs_a_statement_and_the_others_wait() {
+    let group = Group::start(
+        fakes(2),
+        "workers = 2",
+        &format!("[checks]\nkind = \"handshake\"\n{QUICK}[routing]\nhold = \"20s\""),
+        &[],
+    );
+    let (mut console, sick) = (group.console(), &group.servers[0]);
+    let mut clients: Vec<_> = (0..12).map(|_| group.client()).collect();
+    for client in &mut clients {
+        assert_eq!(client.query("UPDATE first"), Ok(vec![]));
+    }
+    sick.enter(Entry::Cut(0));
+    sick.hang_up();
+    wait_for("it to be down", || of(&mut console, "db1", "state") == "down");
+    sick.answer(|_| Reply::Close);
+    let answers: Vec<_> = clients
+        .into_iter()
+        .map(|mut client| thread::spawn(move || client.query("UPDATE second")))
+        .collect();
+    let up = UP.replace("db2", "db1");
+    let risen = || group.flifo.log().matches(&up).count();
+    thread::sleep(Duration::from_millis(200));
+    sick.enter(Entry::Well);
+    wait_for("it to come up three times", || risen() >= 3);
+    sick.enter(Entry::Cut(0));
+    wait_for("it to be down", || of(&mut console, "db1", "state") == "down");
+    let (lost, times) = (sick.received(b"UPDATE second"), risen());
+    sick.answer(honest);
+    sick.enter(Entry::Well);
+    let (well, failed): (Vec<_>, Vec<_>) =
+        answers.into_iter().map(|it| it.join().unwrap()).partition(Result::is_ok);
+    // Two workers may have the same thought at the same moment.
+    assert!(lost > 0 && lost <= 2 * times, "{lost} statements lost, {times} times up");
+    assert_eq!(failed.len(), lost);
+    assert_eq!(sick.received(b"UPDATE second"), lost + well.len(), "none ran twice");
+    assert!(failed.iter().all(|it| format!("{it:?}").contains("may have been executed")));
+}
+
 #[test]
 fn the_load_of_a_server_that_comes_back_grows() {
     let group = Group::start(
@@ -437,4 +492,79 @@ fn who_names_a_server_that_does_not_exist_is_told_which_ones_do() {
     }
     assert!(console.query("DRAIN").unwrap_err().to_string().contains("name one of the servers"));
     assert_eq!(console.query("SHOW SERVERS WHERE name = 'db3'").unwrap().len(), 0);
+}
+
+/// What the CSV page says of a server, by column.
+fn csv(group: &Group, server: &str) -> HashMap<String, String> {
+    let page = group.get("/stats;csv");
+    let mut lines = page.lines().map(|line| {
+        // What stands between quotes may have commas in it.
+        let parts = line.split('"').enumerate();
+        let whole = parts
+            .map(|(at, part)| if at % 2 == 1 { part.replace(',', ";") } else { part.to_owned() });
+        whole.collect::<String>().split(',').map(str::to_owned).collect::<Vec<_>>().into_iter()
+    });
+    let mut columns: Vec<_> = lines.next().unwrap().collect();
+    columns[0] = columns[0].trim_start_matches("# ").to_owned();
+    let row = lines.map(Iterator::collect::<Vec<_>>).find(|row| row[1] == server).unwrap();
+    assert_eq!(columns.len(), row.len(), "{page}");
+    columns.into_iter().zip(row).collect()
+}
+
+#[test]
+fn pages_of_several_servers_say_what_haproxys_and_prometheus_readers_expect() {
+    let agent = Agent::start();
+    let group = Group::start(
+        fakes(3),
+        "workers = 2",
+        &format!("{AGENTS}{QUICK}rise = 40\nfall = 40\n"),
+        &[String::new(), agent.listed(), "backup = \"yes\"\n".to_owned()],
+    );
+    let mut console = group.console();
+    let wait = |server: &str, column: &str, want: &str| {
+        let what = format!("{column} of {server} to be {want}");
+        wait_for(&what, || csv(&group, server)[column].starts_with(want));
+    };
+    wait("db1", "status", "UP");
+    wait("db2", "last_agt", "up");
+    let row = csv(&group, "db2");
+    let columns = ["type", "act", "bck", "weight", "check_rise", "check_fall", "throttle"];
+    assert_eq!(columns.map(|it| row[it].as_str()), ["2", "1", "0", "100", "40", "40", ""]);
+    assert_eq!(
+        (csv(&group, "db3")["act"].as_str(), csv(&group, "db3")["bck"].as_str()),
+        ("0", "1")
+    );
+    let backend = csv(&group, "BACKEND");
+    assert_eq!(["act", "bck", "status"].map(|it| backend[it].as_str()), ["2", "1", "UP"]);
+    agent.says("up 25%\n");
+    wait("db2", "weight", "25");
+    agent.says("stopped # tonight\n");
+    wait("db2", "status", "DOWN (agent)");
+    wait("db2", "last_agt", "stopped: tonight");
+    agent.says("up drain\n");
+    wait("db2", "status", "DRAIN");
+    agent.says("maint\n");
+    wait("db2", "status", "MAINT");
+    console.query("DRAIN db3").unwrap();
+    wait("db3", "status", "DRAIN");
+    // What is going down is served still, and says how far it has come.
+    group.servers[0].enter(Entry::Cut(0));
+    wait("db1", "status", "UP 3");
+    assert_eq!(csv(&group, "BACKEND")["status"], "UP");
+    wait("db1", "status", "DOWN");
+    assert_ne!(csv(&group, "db1")["last_chk"], "");
+    assert_eq!(csv(&group, "BACKEND")["status"], "DOWN");
+    group.servers[0].enter(Entry::Well);
+    wait("db1", "status", "DOWN 2");
+    wait("db1", "status", "UP");
+    let metrics = group.get("/metrics");
+    assert_eq!(view::metrics::faults(&metrics), Vec::<String>::new());
+    for line in [
+        "flifo_server_up{server=\"db1\"} 1",
+        "flifo_server_up{server=\"db2\"} 0",
+        "flifo_server_up{server=\"db3\"} 0",
+        "flifo_server_role{server=\"db1\",role=\"writer\"} 1",
+    ] {
+        assert!(metrics.lines().any(|it| it == line), "{line}\n{metrics}");
+    }
 }
