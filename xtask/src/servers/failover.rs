@@ -241,11 +241,9 @@ fn kill(
             })?;
         }
     }
-    let promotion = begun.elapsed();
-    if extent.kind == Kind::Replication {
-        site.fleet.follow(2, 1);
-    }
-    Ok((detection, promotion))
+    // The other reader may have received what the promoted one has not, and no client was told of: it would have to be
+    // set up anew, as the old writer.
+    Ok((detection, begun.elapsed()))
 }
 
 /// Compares the ledgers with the numbers in the table.
