@@ -67,6 +67,15 @@ struct Clock {
     killed: AtomicU64,
 }
 
+/// Says that it is over when it is dropped.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()> {
     let fleet = match extent.kind {
         Kind::Replication => replicated()?,
@@ -96,9 +105,11 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
         let clock = &clock;
         let threads: Vec<_> =
             (0..extent.writers).map(|it| scope.spawn(move || keep(it, port, clock))).collect();
+        // Should anything panic, they end as well, and do not keep it from being told.
+        let over = Over(&clock.is_over);
         let times = kill(extent, &mut site, clock, interrupt);
         let counted = load.end(interrupt);
-        clock.is_over.store(true, Relaxed);
+        drop(over);
         let ledgers = threads.into_iter().map(|it| it.join().expect("it does not panic"));
         let ledgers = ledgers.collect::<Result<Vec<_>>>()?;
         anyhow::Ok(((times?, counted?), ledgers))
