@@ -271,10 +271,15 @@ impl Placement {
             Leg::Again => {
                 let proof = trial.proof();
                 self.told.push(Told::Proof(remedy, proof));
+                let longer = trial.longer();
                 self.state = State::Watching;
                 match proof {
                     Proof::Helped { .. } => {
                         return self.order(Order::Apply(remedy), After::Keep);
+                    }
+                    Proof::Hidden { .. } => {
+                        self.state = State::Trying(longer);
+                        return None;
                     }
                     Proof::Useless { .. } => self.bar(remedy, now + BARRED),
                     Proof::Unsteady => self.bar(remedy, now + UNSURE),

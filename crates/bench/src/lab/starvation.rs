@@ -93,7 +93,7 @@ impl Default for Starvation {
             rounds: 3,
             turn: Duration::from_secs(3),
             clients: 100,
-            settle: Duration::from_secs(55),
+            settle: Duration::from_secs(90),
         }
     }
 }
@@ -267,7 +267,10 @@ impl Said {
     fn read(log: &str) -> Self {
         let mut said =
             Self { refused: log.contains("placement is not possible"), ..Self::default() };
-        for line in log.lines().filter(|line| line.contains("placement has tried")) {
+        // What is not clear yet is tried again.
+        let is_clear =
+            |line: &&str| line.contains("placement has tried") && !line.contains("Hidden");
+        for line in log.lines().filter(is_clear) {
             let remedy =
                 ["batch", "priority", "private core"].into_iter().find(|it| line.contains(it));
             let Some(remedy) = remedy.map(str::to_owned) else { continue };

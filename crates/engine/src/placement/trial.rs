@@ -1,8 +1,8 @@
 //! One remedy on trial: before, with, before again; and what the three say.
 //!
 //! Invariants: a leg begins with a look that is thrown away, for it holds the change; a remedy has helped only if it is
-//! better than both legs without it, by more than looks without it differ among themselves; a load that changed
-//! meanwhile proves nothing.
+//! better than both legs without it, by more than looks without it differ among themselves; a gain that these hide is
+//! looked for with twice as many, and then twice as many again; a load that changed meanwhile proves nothing.
 
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ pub(super) enum Leg {
 pub(super) struct Trial {
     pub(super) remedy: Remedy,
     pub(super) leg: Leg,
+    /// Looks in a leg.
+    looks: usize,
     skip: u32,
     legs: [Vec<Seen>; 3],
 }
@@ -44,13 +46,23 @@ pub enum Proof {
         rate: f64,
         p99: f64,
     },
+    /// Perhaps it has helped: by less than looks at the same thing differ. There will be more of them.
+    Hidden {
+        rate: f64,
+        p99: f64,
+    },
     /// The load was not the same before and after.
     Unsteady,
 }
 
 impl Trial {
     pub(super) fn new(remedy: Remedy) -> Self {
-        Self { remedy, leg: Leg::Before, skip: 0, legs: Default::default() }
+        Self { remedy, leg: Leg::Before, looks: LOOKS, skip: 0, legs: Default::default() }
+    }
+
+    /// The same with more looks. The first is not thrown away: since the last one, nothing has been changed.
+    pub(super) fn longer(&self) -> Self {
+        Self { looks: 2 * self.looks, ..Self::new(self.remedy) }
     }
 
     /// Takes a look. Says whether the leg has had all it needs.
@@ -61,7 +73,7 @@ impl Trial {
         }
         let leg = &mut self.legs[self.leg as usize];
         leg.push(Seen { rate: look.rate, p99: look.p99, ran: look.ran });
-        LOOKS <= leg.len()
+        self.looks <= leg.len()
     }
 
     pub(super) fn go_on(&mut self, leg: Leg) {
@@ -76,7 +88,9 @@ impl Trial {
         if one <= 0.0 || two <= 0.0 || UNSTEADY < (two / one - 1.0).abs() {
             return Proof::Unsteady;
         }
-        let noise = noise(&[before, again].concat(), RATE_NOISE);
+        // Middles of more looks differ less than looks do.
+        let scale = (LOOKS as f64 / self.looks as f64).sqrt();
+        let noise = (noise(&[before, again].concat()) * scale).max(RATE_NOISE);
         let rate = median(&with) / one.max(two);
         let p99s = |leg: usize| {
             let known = self.legs[leg].iter().filter_map(|seen| seen.p99);
@@ -87,24 +101,27 @@ impl Trial {
         let are_known = [one, two, median(&with)].into_iter().all(|it| it > 0.0);
         // Better than the better of the two.
         let p99 = if are_known { median(&with) / one.min(two) } else { 1.0 };
-        let p99_noise = self::noise(&[before, again].concat(), P99_NOISE);
+        let p99_noise = self::noise(&[before, again].concat()).max(P99_NOISE);
         let is_faster = 1.0 + noise < rate && p99 < P99_MAX;
         let is_calmer = p99 < 1.0 - p99_noise && 1.0 - noise < rate;
         let ran = median(&self.legs[1].iter().map(|seen| seen.ran).collect::<Vec<_>>());
         let is_filled = self.remedy != Remedy::PrivateCore || FILLED < ran;
-        match (is_faster || is_calmer) && is_filled {
-            true => Proof::Helped { rate, p99 },
-            false => Proof::Useless { rate, p99 },
+        let may_be_faster = 1.0 + RATE_NOISE < rate && p99 < P99_MAX && self.looks < LOOKS_MAX;
+        match (is_faster || is_calmer, may_be_faster) {
+            _ if !is_filled => Proof::Useless { rate, p99 },
+            (true, _) => Proof::Helped { rate, p99 },
+            (false, true) => Proof::Hidden { rate, p99 },
+            (false, false) => Proof::Useless { rate, p99 },
         }
     }
 }
 
-/// How much looks at the same thing differ from their middle, as a share; at least what nobody would call a gain.
-fn noise(values: &[f64], least: f64) -> f64 {
+/// How much looks at the same thing differ from their middle, as a share.
+fn noise(values: &[f64]) -> f64 {
     let middle = median(values);
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = values.iter().copied().fold(0.0, f64::max);
-    if middle <= 0.0 { least } else { ((high - low) / 2.0 / middle).max(least) }
+    if middle <= 0.0 { 0.0 } else { (high - low) / 2.0 / middle }
 }
 
 fn median(values: &[f64]) -> f64 {
@@ -117,11 +134,13 @@ fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// Looks in a leg, and those before them that hold the change.
+/// Looks in a leg at first and at last, and those before them that hold the change.
 const LOOKS: usize = 4;
+const LOOKS_MAX: usize = 16;
 const SKIPPED: u32 = 1;
 /// A load whose rate differs by so much before and after has changed by itself.
 const UNSTEADY: f64 = 0.15;
+/// Nobody would call less a gain.
 const RATE_NOISE: f64 = 0.03;
 /// Tails are told in classes that are an eighth wide or more.
 const P99_NOISE: f64 = 0.25;
