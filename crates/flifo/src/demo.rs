@@ -7,31 +7,23 @@ use std::path::Path;
 
 use anyhow::Result;
 use bench::figures::terminal;
-use bench::interrupt::{Interrupt, Interrupted};
+use bench::interrupt::Interrupt;
 use bench::results::{Results, Settings};
 use bench::run::{Options, Wrong};
 use bench::table::wrap;
 use bench::targets::Kind;
 
+use crate::OK;
 use crate::arguments::Demo;
-use crate::measure::{STDOUT, colours, ending, write, write_json};
-use crate::speak::{complain, print};
-use crate::{INTERRUPTED, OK, UNAVAILABLE, USAGE};
+use crate::measure::{STDOUT, colours, ending, status, write, write_json};
+use crate::speak::print;
 
 /// Carries the command out. Returns the exit status.
 pub(crate) fn run(arguments: Demo) -> u8 {
-    let done = match arguments.sysbench {
+    status(match arguments.sysbench {
         true => by_sysbench(arguments),
         false => by_ourselves(arguments),
-    };
-    match done {
-        Ok(code) => code,
-        Err(error) if error.is::<Interrupted>() => INTERRUPTED,
-        Err(error) => {
-            complain(format_args!("{error:#}"));
-            if error.is::<Wrong>() { USAGE } else { UNAVAILABLE }
-        }
-    }
+    })
 }
 
 fn by_ourselves(arguments: Demo) -> Result<u8> {

@@ -205,6 +205,11 @@ pub(crate) fn bench(command: Bench) -> u8 {
             OK
         }),
     };
+    status(done)
+}
+
+/// The exit status of what was done, or could not be, which is told.
+pub(crate) fn status(done: Result<u8>) -> u8 {
     match done {
         Ok(code) => code,
         Err(error) if error.is::<Interrupted>() => INTERRUPTED,
