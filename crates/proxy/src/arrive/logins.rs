@@ -6,8 +6,8 @@
 //! So a thousand clients that say nothing hold up nobody, and a thousand that come at once do not take the worker
 //! from those who are in.
 //!
-//! Invariants: never more places are taken than there are; a place that is given back goes to who is next, and is
-//! not lost if that one has left; nobody waits for longer than he may.
+//! Invariants: never more places are taken than there are; a place that is given back goes to who is next, a newcomer
+//! as soon as the pace lets him begin, and is not lost if that one has left; nobody waits for longer than he may.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
