@@ -79,8 +79,8 @@ pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
 }
 
 /// Whether the server answers that it ends the connection: with its end (`ER_SERVER_SHUTDOWN`), by an order
-/// (`ER_CONNECTION_KILLED`), or since nothing came for long (`ER_CLIENT_INTERACTION_TIMEOUT`). What the answer was to has failed with the link; the client's own connection goes on, and
-/// must not be told that it ends.
+/// (`ER_CONNECTION_KILLED`), or since nothing came for long (`ER_CLIENT_INTERACTION_TIMEOUT`). What the answer was to
+/// has failed with the link; the client's own connection goes on, and must not be told that it ends.
 pub(crate) fn is_farewell(link: &Link, packet: &[u8]) -> bool {
     let error = packet.get(HEADER..).map(ErrPacket::decode);
     link.key.get().is_some() && matches!(error, Some(Ok(error)) if FAREWELLS.contains(&error.code))
