@@ -96,6 +96,9 @@ pub struct LoggedIn {
     pub capabilities: Capabilities,
     pub status: Status,
     pub is_mariadb: bool,
+    /// The server has taken a proof of the password by `caching_sha2_password`. On a Unix socket it may let in who it
+    /// believes to know, without one.
+    pub has_proved_sha2: bool,
 }
 
 /// Who logs in, and how.
@@ -185,6 +188,7 @@ impl Greeted {
         let mut payload = Vec::new();
         login.encode(&mut payload);
         talk.write(&payload).await?;
+        let mut has_proved_sha2 = false;
         loop {
             let payload = talk.read().await?;
             match AuthPacket::decode(&payload)? {
@@ -196,10 +200,12 @@ impl Greeted {
                         capabilities: login.capabilities,
                         status: ok.status,
                         is_mariadb: greeting.is_mariadb(),
+                        has_proved_sha2,
                     });
                 }
                 AuthPacket::Err => return Err(LoginError::refused(&payload)),
                 AuthPacket::Switch { plugin: name, data } => {
+                    has_proved_sha2 = false;
                     plugin = Plugin::from_name(name);
                     let next = match plugin {
                         // Its data is no nonce.
@@ -217,13 +223,16 @@ impl Greeted {
                     let answer = respond(request.credential, &plugin, &next, talk.stream())?;
                     talk.write(&answer).await?;
                 }
-                AuthPacket::More(&[caching_sha2::FAST_OK]) => {}
+                AuthPacket::More(&[caching_sha2::FAST_OK]) => {
+                    has_proved_sha2 = plugin == Plugin::CachingSha2;
+                }
                 AuthPacket::More(&[caching_sha2::FULL]) => {
                     let Credential::Password(password) = request.credential else {
                         return Err(LoginError::Plugin(plugin));
                     };
                     let nonce = nonce.ok_or(Malformed::new("nonce"))?;
                     prove_fully(&mut talk, password.as_bytes(), &nonce).await?;
+                    has_proved_sha2 = plugin == Plugin::CachingSha2;
                 }
                 AuthPacket::More(_) => return Err(LoginError::Plugin(plugin)),
             }
@@ -235,6 +244,12 @@ impl LoggedIn {
     /// Asks for a sign of life.
     pub async fn ping(&mut self) -> Result<(), LoginError> {
         self.command(&[Command::Ping as u8]).await
+    }
+
+    /// Says that it leaves. A server that is gone need not hear it.
+    pub async fn quit(mut self) {
+        self.talk.set_sequence(0);
+        let _ = self.talk.write(&[Command::Quit as u8]).await;
     }
 
     /// Runs a statement that answers OK; for what a link is told before it is used.

@@ -1,10 +1,11 @@
 //! How a client arrives: from its socket to a session that may speak.
 //!
 //! Reads in the order of a login: [`listener`], [`proxy_protocol`], [`logins`], [`login`]; then [`prove`] where Flifo
-//! knows the user, or [`carry`] where only the server does. Ends where [`crate::road`] begins.
+//! knows the user, or [`carry`] where only the server does ([`learnt`] is what Flifo comes to know by it). Ends where [`crate::road`] begins.
 
 pub(crate) mod accounts;
 pub(crate) mod carry;
+pub(crate) mod learnt;
 pub(crate) mod listener;
 pub(crate) mod login;
 pub(crate) mod login_schema;

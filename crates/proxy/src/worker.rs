@@ -373,6 +373,11 @@ impl Worker {
 
     pub(crate) fn remove_client(&self, client: &Client) {
         self.clients.borrow_mut().remove(&client.id);
+        self.give_back_place(client);
+    }
+
+    /// The client is none of its user's any more.
+    pub(crate) fn give_back_place(&self, client: &Client) {
         if let Some(key) = client.key.get() {
             self.user_of(key, |user| user.clients.give_back());
         } else if let Some(cap) = self.shared.users.carried(&client.user.borrow()) {

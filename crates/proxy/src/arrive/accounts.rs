@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use wire::auth::{Plugin, Secret, native, sha_crypt};
 
+use crate::arrive::learnt;
 use crate::arrive::users::User;
 use crate::config::Password;
 use crate::links::opener::{self, NoLink};
@@ -71,7 +72,7 @@ pub(crate) async fn find(worker: &Worker, name: &[u8]) -> Option<Arc<User>> {
     let users = &worker.shared.users;
     if let Some(user) = users.get(name) {
         if !user.is_found() {
-            return Some(user);
+            return learnt::is_right(worker, name, &user).await.then_some(user);
         }
         // After a period without a look, a password may be an old one.
         read(worker, worker.plan.server.accounts_period * 2).await;
@@ -115,6 +116,10 @@ pub(crate) fn tell_carried(worker: &Worker, name: &[u8]) {
         Some(why) => why.to_string(),
         None if is_configured(worker) => {
             "the server's table of accounts does not name it".to_owned()
+        }
+        None if learnt::may_learn(worker, name) => {
+            "no client has said its password, which is learnt where the server asks for it"
+                .to_owned()
         }
         None => "nobody has told Flifo its password".to_owned(),
     };

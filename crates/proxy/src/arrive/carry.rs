@@ -4,7 +4,7 @@
 //! Client and server speak with each other; Flifo passes their packets on. It steps in only where
 //! the two legs are not equally secure: caching_sha2_password sends the password itself where
 //! nobody can read along, and under a public key elsewhere, so Flifo decrypts on the one leg or
-//! encrypts on the other.
+//! encrypts on the other. What it hears there, and the server takes, is [`crate::arrive::learnt`].
 
 use std::borrow::Borrow;
 use std::rc::Rc;
@@ -17,13 +17,16 @@ use wire::auth::{Nonce, Plugin, Secret, caching_sha2};
 use wire::handshake::{AuthPacket, Login};
 use wire::response::{OkPacket, Status};
 
+use crate::arrive::learnt;
 use crate::arrive::login::{Newcomer, NoLogin, tell, too_many_of_user};
 use crate::arrive::logins::Pass;
 use crate::arrive::namesake;
-use crate::arrive::prove::receive_password;
+use crate::arrive::prove::{asks_for_key, receive_password, take_password};
+use crate::arrive::users::Reserved;
 use crate::config::Mode;
 use crate::fault::{Fault, Kind};
 use crate::links::opener;
+use crate::links::resets;
 use crate::links::{self, Link};
 use crate::road::client::{self, Client};
 use crate::road::route;
@@ -100,7 +103,7 @@ pub(crate) async fn log_in(
 }
 
 /// Makes the client another user, on a new link: a password cannot be asked for on a link in use
-/// where it must not go on as it came. The client has heard how it ended.
+/// where it must not go on as it came, or that is shared. The client has heard how it ended.
 pub(crate) async fn change_user(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
@@ -108,7 +111,22 @@ pub(crate) async fn change_user(
 ) -> Result<(), NoLogin> {
     let pass = worker.carried_logins.enter_again().await;
     let mut talk = Talk::resume(&client.stream, client.take_more(), 1);
+    let cap = worker.shared.users.carried(&login.user);
+    let place = match cap.map(|cap| cap.reserve().ok_or(cap)).transpose() {
+        Ok(place) => place,
+        Err(cap) => {
+            let fault = too_many_of_user(&login.user, "clients_max or links_max", cap);
+            return Err(tell_on(&mut talk, fault).await);
+        }
+    };
     let peer = client.stream.peer_address();
+    if client.is_pooled() {
+        // What it leaves behind is gone before it hears that it is somebody else.
+        let link = client.link.take();
+        link.iter().for_each(|link| resets::clean(worker, client, link));
+        client.session.borrow_mut().reset();
+        client.server.set(route::home(worker, client.mode.get()).await);
+    }
     let at = worker.shared.server(client.server.get());
     let server = match opener::greeted(worker, at, peer).await {
         Ok(greeted) => greeted,
@@ -122,6 +140,11 @@ pub(crate) async fn change_user(
         link.holder.take();
         link.close();
     }
+    worker.give_back_place(client);
+    place.into_iter().for_each(Reserved::keep);
+    client.forget_command();
+    client.key.set(None);
+    client.mode.set(Mode::Writer);
     carried.link.hold_for(client);
     *client.session.borrow_mut() = Session::new(None, carried.status);
     *client.user.borrow_mut() = login.user.as_slice().into();
@@ -186,7 +209,7 @@ async fn carry<S: Borrow<Stream>>(
         let fault = opener::NoLink::from(LoginError::from(error)).fault(at);
         return Err(tell_on(&mut client, fault).await);
     }
-    let plugin = Plugin::from_name(&greeting.plugin);
+    let plugin = Plugin::from_name(request.plugin.as_deref().unwrap_or(&greeting.plugin));
     let nonce = greeting.nonce.clone();
     let mut relay = Relay {
         worker,
@@ -197,8 +220,13 @@ async fn carry<S: Borrow<Stream>>(
         client,
         server,
         has_asked: !(by_socket && is_mute),
+        may_learn: learnt::may_learn(worker, &login.user),
+        said: None,
     };
     let ok = relay.run().await?;
+    if let Some(password) = relay.said.take() {
+        learnt::learn(worker, &login.user, &password);
+    }
     let capabilities = request.capabilities;
     let status = OkPacket::decode(&ok, capabilities).map(|ok| ok.status).unwrap_or_default();
     let (server, unread) = relay.server.into_parts();
@@ -250,6 +278,10 @@ struct Relay<'a, S> {
     nonce: Vec<u8>,
     /// The server has asked the client for something, or need not.
     has_asked: bool,
+    /// The password may be kept, if it is said.
+    may_learn: bool,
+    /// The password, if it is the last that the client has said.
+    said: Option<Secret>,
 }
 
 impl<S: Borrow<Stream>> Relay<'_, S> {
@@ -264,6 +296,9 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
                 Ok(packet) => packet,
                 Err(error) => return Err(self.server_left(&error.to_string()).await),
             };
+            if !matches!(packet, AuthPacket::Ok) {
+                self.said = None;
+            }
             match packet {
                 AuthPacket::Ok if !self.has_asked => return Err(self.let_in_unasked().await),
                 AuthPacket::Ok => {
@@ -303,22 +338,49 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
 
     /// The server wants the password: as it is on a secure leg, under a public key on a plain one.
     async fn pass_password(&mut self) -> Result<(), NoLogin> {
+        let is_secure = self.client.stream().is_secure();
+        let may_learn = self.may_learn && self.plugin == Plugin::CachingSha2;
+        if is_secure != self.server.stream().is_secure() {
+            // Flifo is the RSA end of one leg.
+            let nonce = self.nonce().await?;
+            let password = receive_password(self.worker, &mut self.client, &nonce, self.pass).await;
+            return self.prove(password, &nonce, may_learn).await;
+        }
         // On two equal legs the client asks for the key or sends the password, and the server
         // answers.
-        if self.client.stream().is_secure() == self.server.stream().is_secure() {
+        if !may_learn {
             return self.pass_answer().await;
         }
-        // Else Flifo is the RSA end of one.
-        let nonce = self.nonce().await?;
-        let password =
-            match receive_password(self.worker, &mut self.client, &nonce, self.pass).await {
-                Err(NoLogin::Fault(fault)) => return Err(self.refuse(fault).await),
-                password => password?,
-            };
-        match prove_fully(&mut self.server, password.as_bytes(), &nonce).await {
-            Ok(()) => Ok(()),
-            Err(error) => Err(self.server_left(&error.to_string()).await),
+        // Who asks for a key has none that it trusts more: it is given Flifo's.
+        let sent = Secret::from(self.pass.lend(self.client.read()).await?);
+        if asks_for_key(&sent) {
+            let nonce = self.nonce().await?;
+            let (client, pass) = (&mut self.client, self.pass);
+            let password = take_password(self.worker, client, &sent, &nonce, pass).await;
+            return self.prove(password, &nonce, may_learn).await;
         }
+        // Else it is encrypted for the server alone.
+        self.said = caching_sha2::clear(&sent).filter(|_| is_secure);
+        self.server.write(sent.as_bytes()).await?;
+        Ok(())
+    }
+
+    /// Proves to the server what the client has told.
+    async fn prove(
+        &mut self,
+        password: Result<Secret, NoLogin>,
+        nonce: &Nonce,
+        may_learn: bool,
+    ) -> Result<(), NoLogin> {
+        let password = match password {
+            Err(NoLogin::Fault(fault)) => return Err(self.refuse(fault).await),
+            password => password?,
+        };
+        if let Err(error) = prove_fully(&mut self.server, password.as_bytes(), nonce).await {
+            return Err(self.server_left(&error.to_string()).await);
+        }
+        self.said = Some(password).filter(|_| may_learn);
+        Ok(())
     }
 
     async fn nonce(&mut self) -> Result<Nonce, NoLogin> {

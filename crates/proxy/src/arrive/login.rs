@@ -1,7 +1,8 @@
 //! From an accepted socket to a client that is logged in: PROXY header, greeting, TLS, and who it is.
 //!
 //! Where Flifo knows no user at all, every client is carried, and it is shown the server's own greeting, number and
-//! all. Else Flifo greets it itself and decides by the user's name: known users are pooled, others carried.
+//! all. Else Flifo greets it itself and decides by the user's name: known users are pooled, others carried. Whoever has
+//! been shown the server's greeting is carried, whatever Flifo has learnt meanwhile.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -84,6 +85,14 @@ pub(crate) struct Newcomer {
     pub(crate) server: ServerId,
 }
 
+/// Whose words a client is greeted with. Decided once for each login: users may be learnt and forgotten during it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Greeter {
+    /// The server's: nobody is pooled.
+    Server,
+    Flifo,
+}
+
 /// Begins to log a client in.
 pub(crate) fn begin(worker: &Rc<Worker>, accepted: Accepted) {
     let worker = Rc::clone(worker);
@@ -107,9 +116,9 @@ async fn admit(worker: &Rc<Worker>, accepted: Accepted) -> Option<Rc<Client>> {
     };
     let limit = worker.plan.limits.login;
     // Where nobody else can come, the server is asked before the client.
-    let logins = match worker.shared.users.is_empty() {
-        true => &worker.carried_logins,
-        false => &worker.logins,
+    let (greeter, logins) = match worker.shared.users.is_empty() {
+        true => (Greeter::Server, &worker.carried_logins),
+        false => (Greeter::Flifo, &worker.logins),
     };
     if logins.is_full() {
         worker.counters.logins_waited.add(1);
@@ -124,7 +133,8 @@ async fn admit(worker: &Rc<Worker>, accepted: Accepted) -> Option<Rc<Client>> {
             return None;
         }
     };
-    match tokio::time::timeout(limit, log_in(worker, stream, listen, pass)).await {
+    let newcomer = Newcomer::new(stream, listen);
+    match tokio::time::timeout(limit, log_in(worker, newcomer, greeter, pass)).await {
         Ok(Ok((login, schema))) => Some(enter(worker, login, schema)),
         Ok(Err(NoLogin::Fault(fault))) => {
             worker.count_fault(fault.kind);
@@ -178,24 +188,23 @@ fn too_late(worker: &Worker, others: usize) -> Fault {
 /// Logs in. Answers with the client, and with the schema that is still to be checked.
 async fn log_in(
     worker: &Rc<Worker>,
-    stream: Stream,
-    listen: usize,
+    mut newcomer: Newcomer,
+    greeter: Greeter,
     mut pass: Pass,
 ) -> Result<(client::Login, Option<Vec<u8>>), NoLogin> {
-    let mut newcomer = Newcomer::new(stream, listen);
     if worker.is_stopping() {
         return Err(greet_with(newcomer, Fault::new(Kind::Stopping, "Flifo is stopping")).await);
     }
     newcomer = pass.lend(crate::arrive::proxy_protocol::receive(worker, newcomer)).await?;
-    newcomer.server = match worker.shared.users.is_empty() {
-        true => route::home(worker, Mode::Writer).await,
-        false => route::greeter(worker),
+    newcomer.server = match greeter {
+        Greeter::Server => route::home(worker, Mode::Writer).await,
+        Greeter::Flifo => route::greeter(worker),
     };
-    let greeting = greeting(worker, &newcomer);
-    let greeting = match worker.shared.users.is_empty() {
-        true => greeting.await,
+    let greeting = greeting(worker, &newcomer, greeter);
+    let greeting = match greeter {
+        Greeter::Server => greeting.await,
         // Only where the server has never been met is it waited for here.
-        false => pass.lend(greeting).await,
+        Greeter::Flifo => pass.lend(greeting).await,
     };
     let (greeting, server) = match greeting {
         Ok(greeting) => greeting,
@@ -206,13 +215,17 @@ async fn log_in(
     greeting.encode(&mut payload);
     newcomer.talk.write(&payload).await?;
     let (newcomer, login) = read_login(worker, newcomer, &pass).await?;
-    match accounts::find(worker, &login.user).await {
+    let user = match greeter {
+        Greeter::Server => None,
+        Greeter::Flifo => pass.lend(accounts::find(worker, &login.user)).await,
+    };
+    match user.filter(|user| has_room(worker, &login, user)) {
         Some(user) => pool(worker, newcomer, &greeting, login, &user, &pass).await,
         None => {
             accounts::tell_carried(worker, &login.user);
-            let greeted_by = match worker.shared.users.is_empty() {
-                true => carry::GreetedBy::Server,
-                false => {
+            let greeted_by = match greeter {
+                Greeter::Server => carry::GreetedBy::Server,
+                Greeter::Flifo => {
                     drop(pass);
                     pass = worker.carried_logins.enter_again().await;
                     carry::GreetedBy::Flifo { id: greeting.connection_id }
@@ -227,9 +240,10 @@ async fn log_in(
 async fn greeting(
     worker: &Rc<Worker>,
     newcomer: &Newcomer,
+    greeter: Greeter,
 ) -> Result<(Greeting, Option<Greeted>), Fault> {
     let tls = worker.shared.tls.clients.is_some() && !newcomer.talk.stream().is_tls();
-    let pooled = !worker.shared.users.is_empty();
+    let pooled = greeter == Greeter::Flifo;
     let home = worker.shared.server(newcomer.server);
     let (mut greeting, server) = match home.facts.greeting().filter(|_| pooled) {
         Some(greeting) => (greeting, None),
@@ -307,18 +321,18 @@ async fn pool(
         Err(NoLogin::Fault(fault)) => return Err(tell(newcomer, fault).await),
         proved => proved?,
     };
-    if !proved.is_right {
+    let Some(user) = &proved.user else {
         let fault = denied(&login, &newcomer, proved.has_password);
         // Guessing is made slow, and costs the server nothing.
         pass.lend(tokio::time::sleep(Duration::from_millis(100))).await;
         return Err(tell(newcomer, fault).await);
-    }
+    };
     let Some(reserved) = user.clients.reserve() else {
         let fault = too_many_of_user(&login.user, "clients_max", &user.clients);
         return Err(tell(newcomer, fault).await);
     };
-    let name: Rc<[u8]> = login.user.as_slice().into();
-    let key = Key::new(Rc::clone(&name), login.capabilities, login.collation);
+    let key = key_of(&login, user);
+    let name = Rc::clone(&key.user);
     let Some(key) = worker.keys.borrow_mut().id(key) else {
         let fault = Fault::new(
             Kind::BadHandshake,
@@ -359,6 +373,16 @@ async fn pool(
     Ok((client, login.schema))
 }
 
+/// What links of this user must have in common with its client.
+fn key_of(login: &Login, user: &User) -> Key {
+    Key::new(login.user.as_slice().into(), login.capabilities, login.collation).of_era(user.era())
+}
+
+/// Whether the client can be pooled, as far as Flifo's own bounds go. Who need not be pooled is carried instead.
+fn has_room(worker: &Worker, login: &Login, user: &User) -> bool {
+    user.trust().is_none() || worker.keys.borrow().has_room_for(&key_of(login, user))
+}
+
 /// A user has as many clients, or links, as it may.
 pub(crate) fn too_many_of_user(name: &[u8], bound: &str, cap: &Cap) -> Fault {
     let message = format!(
@@ -377,7 +401,8 @@ pub(crate) const fn has_hidden_quotes(collation: u8) -> bool {
 
 /// What a client gave as proof of a password.
 struct Proved {
-    is_right: bool,
+    /// Whose it is, if it is right.
+    user: Option<Arc<User>>,
     /// It had a password to prove at all.
     has_password: bool,
 }
@@ -388,7 +413,7 @@ async fn prove(
     newcomer: &mut Newcomer,
     greeting: &Greeting,
     login: &Login,
-    user: &User,
+    user: &Arc<User>,
     pass: &Pass,
 ) -> Result<Proved, NoLogin> {
     let mut plugin = match &login.plugin {
@@ -416,8 +441,9 @@ async fn prove(
     }
     let has_password = !response.is_empty();
     let answer = Answer { plugin, nonce, response };
-    let is_right = prove::prove(worker, &mut newcomer.talk, user, &answer, pass).await?;
-    Ok(Proved { is_right, has_password })
+    let talk = &mut newcomer.talk;
+    let user = prove::prove(worker, talk, &login.user, user, &answer, pass).await?;
+    Ok(Proved { user, has_password })
 }
 
 fn denied(login: &Login, newcomer: &Newcomer, has_password: bool) -> Fault {

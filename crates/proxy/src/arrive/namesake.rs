@@ -59,12 +59,17 @@ fn warning(uid: u32, name: &str, owns_socket: bool) -> Option<String> {
     ))
 }
 
+/// Says whether this is the name of the user that Flifo runs as.
+pub(crate) fn is_own(user: &[u8]) -> bool {
+    OWN.1.as_deref() == Some(user)
+}
+
 /// Says whether the server could take Flifo for this user, and the client is somebody else.
 pub(crate) fn is_named(user: &[u8], client: &Stream, server: &Stream) -> bool {
-    let (uid, name) = &*OWN;
+    let (uid, _) = &*OWN;
     let is_unix = server.is_secure() && !server.is_tls();
     let is_same = matches!(client.peer(), Peer::Unix { uid: client, .. } if client == *uid);
-    is_unix && !is_same && name.as_deref() == Some(user)
+    is_unix && !is_same && is_own(user)
 }
 
 /// Says whether the server lets Flifo in as this user without the password.

@@ -1,16 +1,18 @@
 //! How a client proves its password to Flifo itself, from its first answer on.
 //!
-//! Speaks with the client; what is right is [`crate::arrive::users`]' to say, and who proves what to the
+//! Speaks with the client; what is right is [`crate::arrive::users`]' to say, or the server's, and who proves what to the
 //! server is the links' and [`crate::arrive::carry`]'s. Invariant: nobody is asked for the password itself
 //! but under Flifo's RSA key, or where nobody can read along.
 
 use std::borrow::Borrow;
+use std::sync::Arc;
 
 use link::{Stream, Talk};
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2};
 use wire::handshake::AuthPacket;
 
 use crate::arrive::accounts;
+use crate::arrive::learnt;
 use crate::arrive::login::NoLogin;
 use crate::arrive::logins::Pass;
 use crate::arrive::users::{User, Verdict};
@@ -25,14 +27,16 @@ pub(crate) struct Answer {
     pub(crate) response: Vec<u8>,
 }
 
-/// Whether the client proves the user's password. A fault is still to be told.
+/// The user whose password the client proves, if it does: this one, or who has his name by now. A fault is still to be
+/// told.
 pub(crate) async fn prove<S: Borrow<Stream>>(
     worker: &Worker,
     talk: &mut Talk<S>,
-    user: &User,
+    name: &[u8],
+    user: &Arc<User>,
     answer: &Answer,
     pass: &Pass,
-) -> Result<bool, NoLogin> {
+) -> Result<Option<Arc<User>>, NoLogin> {
     let Answer { plugin, nonce, response } = answer;
     let mut verdict = user.check(plugin, nonce, response);
     if verdict == Verdict::Wrong && accounts::is_renewed(worker, user).await {
@@ -40,18 +44,22 @@ pub(crate) async fn prove<S: Borrow<Stream>>(
             if user.can_check(plugin) { user.check(plugin, nonce, response) } else { verdict };
     }
     match verdict {
-        Verdict::Wrong => Ok(false),
+        Verdict::Wrong => Ok(None),
         Verdict::Right => {
             if *plugin == Plugin::CachingSha2 && !response.is_empty() {
                 write_more(talk, &[caching_sha2::FAST_OK]).await?;
             }
-            Ok(true)
+            Ok(Some(Arc::clone(user)))
         }
         Verdict::Unknown => {
             write_more(talk, &[caching_sha2::FULL]).await?;
             let password = receive_password(worker, talk, nonce, pass).await?;
+            if user.trust().is_some() {
+                return Ok(pass.lend(learnt::prove(worker, name, user, &password)).await?);
+            }
             // In another thread, and one of a user's at a time.
-            Ok(pass.lend(user.check_itself(password)).await)
+            let is_right = pass.lend(user.check_itself(password)).await;
+            Ok(is_right.then(|| Arc::clone(user)))
         }
     }
 }
@@ -66,13 +74,24 @@ pub(crate) async fn receive_password<S: Borrow<Stream>>(
     pass: &Pass,
 ) -> Result<Secret, NoLogin> {
     let sent = Secret::from(pass.lend(talk.read()).await?);
+    take_password(worker, talk, &sent, nonce, pass).await
+}
+
+/// The same for a client that has sent the first of it.
+pub(crate) async fn take_password<S: Borrow<Stream>>(
+    worker: &Worker,
+    talk: &mut Talk<S>,
+    sent: &Secret,
+    nonce: &Nonce,
+    pass: &Pass,
+) -> Result<Secret, NoLogin> {
     // Some clients trust no Unix socket.
-    let password = if sent.as_bytes() == [caching_sha2::REQUEST_PUBLIC_KEY] {
+    let password = if asks_for_key(sent) {
         let key = worker.shared.rsa.end().await.map_err(|error| bad(&error))?;
         write_more(talk, key.public_pem().as_bytes()).await?;
         key.decrypt(&pass.lend(talk.read()).await?, nonce)
     } else if talk.stream().is_secure() {
-        caching_sha2::clear(&sent)
+        caching_sha2::clear(sent)
     } else {
         return Err(bad(
             "the client encrypted its password with a key that is not Flifo's; connect in TLS, or \
@@ -80,6 +99,11 @@ pub(crate) async fn receive_password<S: Borrow<Stream>>(
         ));
     };
     password.ok_or_else(|| bad("what the client sent hides no password"))
+}
+
+/// Whether a client that was asked for the password wants the public key first.
+pub(crate) fn asks_for_key(sent: &Secret) -> bool {
+    sent.as_bytes() == [caching_sha2::REQUEST_PUBLIC_KEY]
 }
 
 async fn write_more<S: Borrow<Stream>>(talk: &mut Talk<S>, data: &[u8]) -> Result<(), NoLogin> {

@@ -1,4 +1,5 @@
-//! The users whose passwords Flifo knows, from its configuration or from the server ([`crate::arrive::accounts`]): checks what a client proves, and gives what a link needs to log in.
+//! The users whose passwords Flifo knows, from its configuration, from the server ([`crate::arrive::accounts`]) or from a
+//! client ([`crate::arrive::learnt`]): checks what a client proves, and gives what a link needs to log in.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -7,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use link::login::Credential;
 use wire::auth::{Nonce, Plugin, Secret, native, sha_crypt};
 
+use crate::arrive::learnt::{Learnt, Trust};
 use crate::config::{Password, Pins, Routines};
 
 /// All users of the configuration, by their names.
@@ -17,6 +19,8 @@ pub(crate) struct Users {
     carried: HashMap<Vec<u8>, Cap>,
     /// Those that the server's table of accounts has told of. None is ever removed: its clients may still be there.
     found: RwLock<HashMap<Vec<u8>, Arc<User>>>,
+    /// Those whose password a client has said, of whom neither of the two knows.
+    learnt: Learnt,
 }
 
 /// One user whose clients are pooled.
@@ -28,14 +32,23 @@ pub(crate) struct User {
     generation: AtomicU32,
     /// What Flifo asks clients to prove the password with, if the proof allows a choice.
     plugin: Plugin,
-    /// The server's table of accounts has told of it.
-    is_found: bool,
+    source: Source,
     pub(crate) clients: Cap,
     pub(crate) links: Cap,
     /// Somebody waits who has none of these links: the next one that is free is closed.
     pub(crate) link_wanted: AtomicBool,
     pub(crate) routines: Routines,
     pub(crate) pins: Pins,
+}
+
+/// Who has told the password.
+#[derive(Debug)]
+enum Source {
+    Configuration,
+    /// The server's table of accounts.
+    Table,
+    /// A client, in a login that was carried.
+    Client(Trust),
 }
 
 /// A number that a user may have at once, over all workers.
@@ -72,6 +85,10 @@ impl Cap {
 
     pub(crate) const fn max(&self) -> Option<u32> {
         self.max
+    }
+
+    fn is_used(&self) -> bool {
+        self.used.load(Relaxed) > 0
     }
 }
 
@@ -173,7 +190,7 @@ impl User {
             proof: Mutex::new(Some(Arc::new(proof))),
             generation: AtomicU32::new(0),
             plugin,
-            is_found: false,
+            source: Source::Configuration,
             clients: Cap::default(),
             links: Cap::default(),
             link_wanted: AtomicBool::new(false),
@@ -195,11 +212,46 @@ impl User {
     /// A user of the server's table, with what is stored there.
     fn found(password: &Password) -> Self {
         let plugin = password.plugin().unwrap_or(Plugin::NativePassword);
-        Self { is_found: true, ..Self::new(Proof::of(password), plugin) }
+        Self { source: Source::Table, ..Self::new(Proof::of(password), plugin) }
     }
 
     pub(crate) const fn is_found(&self) -> bool {
-        self.is_found
+        matches!(self.source, Source::Table)
+    }
+
+    /// A user whose password a client has said to the server.
+    pub(crate) fn learnt(password: Secret, trust: Trust) -> Self {
+        let source = Source::Client(trust);
+        Self { source, ..Self::new(Proof::Password(password), Plugin::CachingSha2) }
+    }
+
+    /// How far its password is believed, if a client has said it.
+    pub(crate) const fn trust(&self) -> Option<&Trust> {
+        match &self.source {
+            Source::Client(trust) => Some(trust),
+            Source::Configuration | Source::Table => None,
+        }
+    }
+
+    /// Tells it from other users of its name, before it and after, whose links are not its own: a learnt user that
+    /// is forgotten may have been dropped, and made anew with other rights.
+    pub(crate) fn era(&self) -> u32 {
+        self.trust().map_or(0, Trust::era)
+    }
+
+    /// Its password is known no longer.
+    pub(crate) fn wipe(&self) {
+        self.renew(None);
+    }
+
+    /// Whether this is its password, where that is known itself.
+    pub(crate) fn is_password(&self, password: &Secret) -> bool {
+        matches!(self.proof().as_deref(), Some(Proof::Password(known)) if known == password)
+    }
+
+    /// Whether clients or links of it are there.
+    pub(crate) fn is_used(&self) -> bool {
+        self.clients.is_used() || self.links.is_used()
     }
 
     /// Tells whether the password is still the same.
@@ -234,6 +286,10 @@ impl User {
 
     /// Whether an answer made by this plugin can be checked, whatever plugin was asked for.
     pub(crate) fn can_check(&self, plugin: &Plugin) -> bool {
+        if self.trust().is_some() {
+            // What the server would ask for.
+            return *plugin == Plugin::CachingSha2;
+        }
         match self.proof().as_deref() {
             Some(Proof::Native { .. }) => matches!(plugin, Plugin::NativePassword),
             Some(Proof::CachingSha2 { .. }) => matches!(plugin, Plugin::CachingSha2),
@@ -245,6 +301,14 @@ impl User {
 
     /// Checks a client's answer.
     pub(crate) fn check(&self, plugin: &Plugin, nonce: &Nonce, response: &[u8]) -> Verdict {
+        match self.check_known(plugin, nonce, response) {
+            // It may have been changed on the server, which is asked, as by any client whose answer it does not know.
+            Verdict::Wrong if self.trust().is_some() && !response.is_empty() => Verdict::Unknown,
+            verdict => verdict,
+        }
+    }
+
+    fn check_known(&self, plugin: &Plugin, nonce: &Nonce, response: &[u8]) -> Verdict {
         let Some(proof) = self.proof() else { return Verdict::Wrong };
         match &*proof {
             Proof::Password(password) => check(password, plugin, nonce, response),
@@ -331,7 +395,24 @@ impl Users {
             return Some(Arc::clone(user));
         }
         let found = self.found.read().unwrap_or_else(PoisonError::into_inner);
-        found.get(name).filter(|user| user.proof().is_some()).cloned()
+        let found = found.get(name).filter(|user| user.proof().is_some()).cloned();
+        found.or_else(|| self.learnt.get(name))
+    }
+
+    /// The user of this name and password, which a client has said to the server and the server has taken. `None`:
+    /// it is known otherwise, or there are too many.
+    pub(crate) fn learn(&self, name: &[u8], password: &Secret) -> Option<Arc<User>> {
+        if self.is_configured(name) { None } else { self.learnt.add(name, password) }
+    }
+
+    /// Whether the configuration names the user, as pooled or carried.
+    pub(crate) fn is_configured(&self, name: &[u8]) -> bool {
+        self.known.contains_key(name) || self.is_carried(name)
+    }
+
+    /// The server does not take this user's password. False: that was known.
+    pub(crate) fn forget(&self, name: &[u8], user: &Arc<User>) -> bool {
+        self.learnt.remove(name, user)
     }
 
     /// The server's table of accounts names these, and no others.
@@ -358,9 +439,9 @@ impl Users {
         self.carried.get(name)
     }
 
-    /// Whether no clients are pooled.
+    /// Whether no clients are pooled, as far as is known now: another worker may be learning of one.
     pub(crate) fn is_empty(&self) -> bool {
-        self.known.is_empty()
+        self.known.is_empty() && self.learnt.is_empty()
     }
 }
 

@@ -53,6 +53,15 @@ pub(super) fn contradictions(reading: &mut Reading<'_>) {
 /// Who reads the server's table of accounts logs in for that.
 fn accounts(reading: &mut Reading<'_>) {
     let Reading { plan, written, report, .. } = reading;
+    let ignored = match &plan.server {
+        server if !server.learn_passwords => None,
+        server if server.accounts_user.is_some() => Some("server.accounts_user reads all accounts"),
+        server if server.send_proxy => {
+            Some("server.send_proxy lets the server tell accounts apart")
+        }
+        _ => None,
+    };
+    ignored.into_iter().for_each(|why| no_effect(report, written, "server.learn_passwords", why));
     let Some(name) = &plan.server.accounts_user else { return };
     let user = plan.users.iter().find(|user| user.name == *name);
     let logs_in = |user: &User| {

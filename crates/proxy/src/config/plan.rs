@@ -88,8 +88,10 @@ pub struct Server {
     pub send_proxy: bool,
     /// The user who reads other users' hashes from the server's table of accounts.
     pub accounts_user: Option<String>,
-    /// How often.
+    /// How often; and how often it is asked whether a learnt password is right still.
     pub accounts_period: Duration,
+    /// Whether users are pooled whose clients have said their password in a login that was carried.
+    pub learn_passwords: bool,
     /// How often a server's name is resolved again.
     pub resolve: Duration,
 }
@@ -346,6 +348,7 @@ impl Default for Server {
             send_proxy: false,
             accounts_user: None,
             accounts_period: Duration::from_secs(30),
+            learn_passwords: true,
             resolve: Duration::from_secs(10),
         }
     }

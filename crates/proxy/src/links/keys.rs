@@ -30,6 +30,8 @@ pub(crate) struct Key {
     pub(crate) capabilities: Capabilities,
     /// The character set that the login asks for.
     pub(crate) collation: u8,
+    /// Which of the users who have had this name one after the other: see [`User::era`].
+    pub(crate) era: u32,
 }
 
 /// Capabilities that a link has whether its client has them or not: Flifo makes up the difference, or they concern
@@ -58,7 +60,12 @@ const INDIFFERENT: Capabilities = Capabilities(
 
 impl Key {
     pub(crate) fn new(user: Rc<[u8]>, capabilities: Capabilities, collation: u8) -> Self {
-        Self { user, capabilities: capabilities.without(INDIFFERENT), collation }
+        Self { user, capabilities: capabilities.without(INDIFFERENT), collation, era: 0 }
+    }
+
+    /// The same for a user of this era.
+    pub(crate) fn of_era(self, era: u32) -> Self {
+        Self { era, ..self }
     }
 }
 
@@ -86,6 +93,11 @@ impl Keys {
         self.keys.push((Rc::clone(&key), None));
         self.ids.insert(key, id);
         Some(id)
+    }
+
+    /// Whether there is an id for this key.
+    pub(crate) fn has_room_for(&self, key: &Key) -> bool {
+        self.keys.len() < KEYS_MAX || self.ids.contains_key(key)
     }
 
     pub(crate) fn get(&self, id: KeyId) -> Rc<Key> {
@@ -116,6 +128,8 @@ mod tests {
         let plain = keys.id(key(Capabilities::PROTOCOL_41));
         assert_eq!(keys.id(key(Capabilities::PROTOCOL_41 | Capabilities::SSL)), plain);
         assert_ne!(keys.id(key(Capabilities::FOUND_ROWS)), plain);
+        let again = keys.id(key(Capabilities::PROTOCOL_41).of_era(1));
+        assert_ne!(again, plain, "the user is another one by now");
         let plain = plain.unwrap();
         assert_ne!(plain.with_schema(true), plain);
         assert_eq!(plain.with_schema(true).with_schema(false), plain);
@@ -132,5 +146,7 @@ mod tests {
             }
         }
         assert_eq!(keys.keys.len(), KEYS_MAX);
+        let known = Key::new(b"x"[..].into(), Capabilities(0), 0);
+        assert!(keys.has_room_for(&known) && !keys.has_room_for(&known.of_era(1)));
     }
 }

@@ -9,6 +9,7 @@ use engine::settings::Settings;
 use link::login::{Credential, Greeted, LoggedIn, LoginError, Request};
 use wire::Capabilities;
 
+use crate::arrive::learnt;
 use crate::fault::{Fault, Kind};
 use crate::links::keys::{Key, KeyId};
 use crate::links::moves;
@@ -27,8 +28,13 @@ pub(crate) enum NoLink {
     Late(&'static str, Duration),
     #[error("{0}")]
     Login(#[from] LoginError),
-    #[error("no password is known for it yet: only its hash, and no client has proved it")]
+    #[error(
+        "no password is known for the user: the one that was known is right no longer, or only its hash is known, and \
+         no client has proved it yet"
+    )]
     NoCredential,
+    #[error("it lets the user in without a proof of the password by caching_sha2_password")]
+    NoProof,
     #[error("it does not report changes of session state; set the user's mode to \"carried\"")]
     NoTracking,
 }
@@ -143,6 +149,7 @@ fn failed(worker: &Rc<Worker>, local: &Local, key: KeyId, error: &NoLink) {
     worker.user_of(key, |user| user.links.give_back());
     let user = String::from_utf8_lossy(&worker.keys.borrow().get(key).user).into_owned();
     tracing::warn!(server = %server.address, user, %error, "no link");
+    learnt::link_refused(worker, server.id, key, error);
     if error.is_distress() {
         local.gate.borrow_mut().alarm();
     }
@@ -201,9 +208,15 @@ pub(crate) async fn log_in(
     key: KeyId,
 ) -> Result<LoggedIn, NoLink> {
     let credential = worker.user_of(key, |user| user.credential()).ok_or(NoLink::NoCredential)?;
+    let must_prove = worker.user_of(key, |user| user.trust().is_some());
     let key: Rc<Key> = worker.keys.borrow().get(key);
     let capabilities = key.capabilities | POOLED;
-    log_in_as(worker, server, &key.user, &credential, capabilities, key.collation).await
+    let logged_in =
+        log_in_as(worker, server, &key.user, &credential, capabilities, key.collation).await?;
+    if must_prove && !logged_in.has_proved_sha2 {
+        return Err(NoLink::NoProof);
+    }
+    Ok(logged_in)
 }
 
 /// Logs in as somebody.

@@ -3,9 +3,11 @@
 //!
 //! A carried client's is relayed to its server like any other command where both its legs are
 //! secure or plain; where they are not, it logs in anew on another link, for only a login knows
-//! what to do with a password between them.
+//! what to do with a password between them. So does a pooled client that changes to a user whose
+//! clients are carried: it is a carried one from then on.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use engine::pin::Pin;
 use link::{Stream, Talk};
@@ -21,6 +23,7 @@ use crate::arrive::carry;
 use crate::arrive::login::{NoLogin, has_hidden_quotes};
 use crate::arrive::login_schema;
 use crate::arrive::prove::{self, Answer};
+use crate::arrive::users::User;
 use crate::fault::{Fault, Kind};
 use crate::links::Link;
 use crate::links::keys::Key;
@@ -54,11 +57,19 @@ fn read(payload: &[u8]) -> Result<Wanted, wire::Malformed> {
 
 /// Serves the command. A client that fails is ended, as MySQL does.
 pub(crate) async fn run(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
-    if client.is_pooled() {
+    if client.is_pooled() && !is_of_carried(worker, payload).await {
         pooled(worker, client, payload).await
     } else {
         carried(worker, client, payload).await
     }
+}
+
+/// Whether the command names a user whose clients are carried.
+async fn is_of_carried(worker: &Rc<Worker>, payload: &[u8]) -> bool {
+    let Ok(wanted) = read(payload) else { return false };
+    let find = accounts::find(worker, &wanted.user);
+    let found = tokio::time::timeout(worker.plan.limits.login, find).await;
+    matches!(found, Ok(None))
 }
 
 /// Whether a carried client's command must come here: its password would go from one kind of leg to
@@ -118,7 +129,7 @@ async fn pooled(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
     let (_, more) = talk.into_parts();
     client.keep_more(&more, false);
     let changed = match proved {
-        Ok(Ok(wanted)) => begin_anew(worker, client, &wanted, sequence),
+        Ok(Ok((wanted, user))) => begin_anew(worker, client, &wanted, &user, sequence),
         Ok(Err(fault)) => Err(fault),
         Err(_) => {
             let message = "The change of user took longer than limits.login";
@@ -132,16 +143,19 @@ async fn pooled(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
     }
 }
 
-async fn prove(worker: &Worker, talk: &mut Talk<&Stream>, payload: &[u8]) -> Result<Wanted, Fault> {
+/// What the client wants, and as whom.
+async fn prove(
+    worker: &Worker,
+    talk: &mut Talk<&Stream>,
+    payload: &[u8],
+) -> Result<(Wanted, Arc<User>), Fault> {
     let pass = worker.logins.enter_again().await;
     let broken = |error: String| Fault::new(Kind::BadHandshake, error);
     let mut wanted = read(payload).map_err(|error| broken(error.to_string()))?;
     let name = String::from_utf8_lossy(&wanted.user).into_owned();
     let Some(user) = accounts::find(worker, &wanted.user).await else {
-        let message = format!(
-            "Access denied for user '{name}': Flifo does not know its password, and a client that shares links \
-             can change only to a user whose password Flifo knows"
-        );
+        let message =
+            format!("Access denied for user '{name}': it was dropped or changed just now");
         return Err(Fault::new(Kind::AccessDenied, message));
     };
     if !user.can_check(&wanted.plugin) {
@@ -158,9 +172,9 @@ async fn prove(worker: &Worker, talk: &mut Talk<&Stream>, payload: &[u8]) -> Res
         response.clear();
     }
     let answer = Answer { plugin: wanted.plugin.clone(), nonce, response };
-    match prove::prove(worker, talk, &user, &answer, &pass).await {
-        Ok(true) => Ok(wanted),
-        Ok(false) => {
+    match prove::prove(worker, talk, &wanted.user, &user, &answer, &pass).await {
+        Ok(Some(user)) => Ok((wanted, user)),
+        Ok(None) => {
             let message = format!("Access denied for user '{name}' (using password: YES) by Flifo");
             Err(Fault::new(Kind::AccessDenied, message))
         }
@@ -175,17 +189,21 @@ fn begin_anew(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
     wanted: &Wanted,
+    user: &Arc<User>,
     sequence: u8,
 ) -> Result<(), Fault> {
     let name: Rc<[u8]> = wanted.user.as_slice().into();
     let key = Key::new(Rc::clone(&name), client.capabilities, wanted.collation);
+    let key = key.of_era(user.era());
     let Some(key) = worker.keys.borrow_mut().id(key) else {
         return Err(Fault::new(Kind::BadHandshake, "Flifo has met too many different users"));
     };
-    let Some(user) = worker.shared.users.get(&wanted.user) else {
-        return Err(Fault::new(Kind::AccessDenied, "Access denied: the user was dropped just now"));
-    };
-    worker.keys.borrow_mut().own(key, &user);
+    let known = worker.shared.users.get(&wanted.user);
+    if !known.is_some_and(|known| Arc::ptr_eq(&known, user)) {
+        let message = "Access denied: the user was dropped or changed just now";
+        return Err(Fault::new(Kind::AccessDenied, message));
+    }
+    worker.keys.borrow_mut().own(key, user);
     let waits = resets::give_up(worker, client);
     if let Some(old) = client.key.take() {
         worker.user_of(old, |user| user.clients.give_back());

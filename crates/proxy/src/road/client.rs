@@ -317,6 +317,29 @@ impl Client {
         self.wake();
     }
 
+    /// Forgets what was in hand: what a carried client asks for is known to the server alone.
+    pub(crate) fn forget_command(&self) {
+        self.kind.set(None);
+        self.read.set(None);
+        self.sets.set(None);
+        self.alters.set(false);
+        self.is_still.set(false);
+        self.in_hand.set(None);
+        self.leaves.set(Leaves::default());
+        self.messages.set(Messages::default());
+        self.releases.set(false);
+        self.ends.set(Ends::default());
+        self.asks_insert_id.set(false);
+        self.inserts.set(Inserts::No);
+        self.finds.set(Finds::default());
+        self.affected.set(None);
+        self.asks_link.set(counts::Asked::default());
+        self.shown.take();
+        self.instead.take();
+        self.assigns.take();
+        self.gtid.take();
+    }
+
     pub(crate) fn wake(&self) {
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();

@@ -1,5 +1,6 @@
 //! Logins against a real MySQL: each plugin over each pair of secure and plain legs, carried and
-//! pooled, remembered by the server or not; and the accounts that MySQL refuses.
+//! pooled, remembered by the server or not; and the accounts that MySQL refuses. Nothing is learnt
+//! of those who are carried: see `learnt.rs`.
 //!
 //! Where no MySQL is to be had these tests print so and test nothing. One server is shared by all
 //! of them; who needs it to forget passwords holds it alone.
@@ -85,7 +86,9 @@ impl Out {
             Self::Tls => (tcp, "required"),
             Self::Socket => (socket.display().to_string(), "preferred"),
         };
-        Flifo::start(&format!("[server]\naddress = {address:?}\ntls = {tls:?}\n{rest}"))
+        // What is learnt of a password is another matter.
+        let learn = "learn_passwords = \"off\"";
+        Flifo::start(&format!("[server]\naddress = {address:?}\ntls = {tls:?}\n{learn}\n{rest}"))
     }
 }
 

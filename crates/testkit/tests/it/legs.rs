@@ -11,7 +11,10 @@ use wire::auth::Plugin;
 const PASSWORD: &str = "correct horse";
 
 fn flifo(server: &Asking, tls: &str, rest: &str) -> Flifo {
-    Flifo::start(&format!("[server]\naddress = \"{}\"\ntls = {tls:?}\n{rest}", server.address))
+    // What is learnt of a password is another matter.
+    let learn = "learn_passwords = \"off\"";
+    let address = &server.address;
+    Flifo::start(&format!("[server]\naddress = \"{address}\"\ntls = {tls:?}\n{learn}\n{rest}"))
 }
 
 /// Plain, in TLS, and over a Unix socket.

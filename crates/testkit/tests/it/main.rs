@@ -20,6 +20,7 @@ mod group;
 mod hostile_clients;
 mod hostile_commands;
 mod hostile_servers;
+mod learnt;
 mod legs;
 mod life;
 mod limits;

@@ -30,7 +30,7 @@ fn server() -> Option<&'static Mysql> {
 
 /// A proxy whose clients are carried, and one whose clients share four links.
 fn proxies(server: &Mysql) -> [(&'static str, Flifo); 2] {
-    let carried = format!("[server]\naddress = {:?}\n", server.socket());
+    let carried = format!("[server]\naddress = {:?}\nlearn_passwords = \"off\"\n", server.socket());
     let pooled = format!(
         "{carried}limit = 4\nlinks_max = 8\n[[users]]\nname = {USER:?}\npassword = {PASSWORD:?}\n"
     );

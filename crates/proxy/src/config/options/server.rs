@@ -273,7 +273,27 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             example: None,
             doc: "How often that table is read. It is also read when a login fails or its user is \
                   not known, at most once a second. An old password, or a user who was dropped, \
-                  is let in for no longer than this.",
+                  is let in for no longer than this. So is one that was learnt \
+                  (`server.learn_passwords`).",
+            elsewhere: &[],
+            since: FIRST,
+        },
+        Row {
+            name: "learn_passwords",
+            form: Form::Choice(&Named {
+                values: &[("on", true), ("off", false)],
+                place: |plan: &mut Plan| &mut plan.server.learn_passwords,
+            }),
+            example: None,
+            doc: "Whether Flifo keeps the password of a user that nobody has configured when a \
+                  client says it, and pools the user's clients from then on. Servers ask for the \
+                  password itself at the first login by caching_sha2_password since they were \
+                  started or the password was changed. What they have accepted is confirmed by a \
+                  login of Flifo's own, then once in `server.accounts_period`, and when a client \
+                  proves another password; what they refuse is forgotten, and the user's clients \
+                  are carried again. Passwords are kept in memory only. Without effect where \
+                  `server.accounts_user` reads all accounts, and with `server.send_proxy`, by \
+                  which the server may tell accounts apart.",
             elsewhere: &[],
             since: FIRST,
         },
