@@ -1,7 +1,8 @@
 //! `cargo xtask gate-cost`: how many of a statement's instructions are the gate's, where it does not bind.
 //!
 //! Runs Flifo under callgrind, with fewer clients than the limit, and reads what it has counted: time plays no part, so
-//! another load on the machine does not disturb it. Only the promise that it prints fails it.
+//! another load on the machine does not disturb it. To hand out links is told apart: somebody must do so without a gate,
+//! too. Only the promise that it prints fails it.
 
 use std::collections::HashMap;
 use std::fs;
@@ -39,14 +40,15 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
     control(proxy.pid(), "-d")?;
     let counted = newest(&dump)?;
     drop(proxy);
-    let Share { gate, all } = read(&fs::read_to_string(&counted)?);
+    let Share { gate, links, all } = read(&fs::read_to_string(&counted)?);
     ensure!(gate > 0 && gate < all, "callgrind has counted {gate} of {all} instructions");
     let statements = f64::from(CLIENTS * extent.statements);
-    let (gate, all) = (gate as f64 / statements, all as f64 / statements);
+    let each = |sum: u64| sum as f64 / statements;
+    let (gate, links, all) = (each(gate), each(links), each(all));
     let ratio = all / (all - gate);
     println!(
-        "{all:.0} instructions a statement, {gate:.0} of them the gate's: with it {ratio:.4} of \
-         what it would be without (at most {RATIO_MAX})"
+        "{all:.0} instructions a statement; {links:.0} of them hand out links, and {gate:.0} are \
+         the gate's: with it {ratio:.4} of what it would be without (at most {RATIO_MAX})"
     );
     ensure!(ratio <= RATIO_MAX, "a gate that does not bind costs more than promised");
     Ok(())
@@ -113,15 +115,26 @@ fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// Instructions: the gate's, with what it calls, and all.
+/// Instructions: the gate's and those that hand out links, with what they call, and all.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Share {
     gate: u64,
+    links: u64,
     all: u64,
 }
 
-/// Reads what callgrind has counted. A line belongs to the gate if its function does, or the file that it was inlined
-/// from; what such a line calls elsewhere counts as well.
+impl Share {
+    fn add(&mut self, whose: Whose, cost: u64) {
+        match whose {
+            Whose::Gates => self.gate += cost,
+            Whose::Links => self.links += cost,
+            Whose::Others => {}
+        }
+    }
+}
+
+/// Reads what callgrind has counted. A line belongs to the file that it was inlined from, or else to its function; what
+/// it calls of others counts as its own.
 fn read(text: &str) -> Share {
     let mut names = Names::default();
     let mut share = Share::default();
@@ -137,13 +150,13 @@ fn read(text: &str) -> Share {
             Some(_) => {}
             None => {
                 let Some(cost) = cost(line) else { continue };
-                let is_gates = function == Whose::Gates || file == Whose::Gates;
+                let whose = if file == Whose::Others { function } else { file };
                 if !std::mem::take(&mut is_call) {
                     share.all += cost;
-                    share.gate += if is_gates { cost } else { 0 };
-                } else if is_gates && callee == Whose::Others {
-                    // What a gate's own function costs is counted where its lines stand.
-                    share.gate += cost;
+                    share.add(whose, cost);
+                } else if callee == Whose::Others {
+                    // What a function of theirs costs is counted where its lines stand.
+                    share.add(whose, cost);
                 }
             }
         }
@@ -160,7 +173,19 @@ fn cost(line: &str) -> Option<u64> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whose {
     Gates,
+    /// Hand out links.
+    Links,
     Others,
+}
+
+impl Whose {
+    fn of(is_in: impl Fn(&&str) -> bool) -> Self {
+        match (LINKS.iter().any(&is_in), GATE.iter().any(&is_in)) {
+            (true, _) => Self::Links,
+            (_, true) => Self::Gates,
+            _ => Self::Others,
+        }
+    }
 }
 
 /// A name stands behind its number once, and later the number stands alone.
@@ -172,39 +197,43 @@ struct Names {
 
 impl Names {
     fn function(&mut self, name: &str) -> Whose {
-        let is_gates =
-            |name: &str| PARTS.iter().any(|part| name.contains(&format!("engine::{part}::")));
-        Self::look_up(&mut self.functions, name, is_gates)
+        Self::look_up(&mut self.functions, name, |name| {
+            let is_in =
+                |part: &&str| name.contains(&format!("engine::{}::", part.replace('/', "::")));
+            if name.contains(CHOICE) { Whose::Links } else { Whose::of(is_in) }
+        })
     }
 
     fn file(&mut self, name: &str) -> Whose {
-        let is_gates = |name: &str| {
+        Self::look_up(&mut self.files, name, |name| {
+            let path = name.split("engine/src/").nth(1).unwrap_or_default();
             let is_in = |part: &&str| {
-                let path = name.split("engine/src/").nth(1).unwrap_or_default();
                 path.strip_prefix(*part).is_some_and(|rest| rest.starts_with(['.', '/']))
             };
-            PARTS.iter().any(is_in)
-        };
-        Self::look_up(&mut self.files, name, is_gates)
+            Whose::of(is_in)
+        })
     }
 
     fn look_up(
         known: &mut HashMap<String, Whose>,
         name: &str,
-        is_gates: impl Fn(&str) -> bool,
+        whose: impl Fn(&str) -> Whose,
     ) -> Whose {
         let (number, full) = name.split_once(' ').unwrap_or((name, ""));
         if full.is_empty() {
             return known.get(number).copied().unwrap_or(Whose::Others);
         }
-        let whose = if is_gates(full) { Whose::Gates } else { Whose::Others };
+        let whose = whose(full);
         known.insert(number.to_owned(), whose);
         whose
     }
 }
 
-/// Modules of the engine that are the gate.
-const PARTS: [&str; 8] = ["gate", "slots", "classes", "line", "parked", "cap", "pool", "overload"];
+/// Modules of the engine that hand out links, and the function that says which suits.
+const LINKS: &[&str] = &["gate/keys", "gate/links", "pool"];
+const CHOICE: &str = "road::admit::suits";
+/// Those that are the gate.
+const GATE: &[&str] = &["gate", "slots", "classes", "line", "parked", "cap", "overload"];
 
 /// Fewer than the limit.
 const CLIENTS: u32 = 8;
@@ -224,12 +253,16 @@ mod tests {
                     10 100\n\
                     fi=(2) /b/crates/engine/src/gate.rs\n+1 7\n\
                     cfi=(3) /rust/hash.rs\ncfn=(2) hash::get\ncalls=3 5\n+2 20\n\
+                    fi=(5) /b/crates/engine/src/gate/keys.rs\n+1 9\n\
                     fe=(1)\n* 1000\n\
                     cfi=(2)\ncfn=(3) engine::gate::Gate<K,W,L>::best\ncalls=1 9\n-1 50\n\
                     fl=(2)\nfn=(3)\n9 40\n\
+                    cfi=(1)\ncfn=(5) proxy::road::admit::suits\ncalls=1 9\n-1 6\n\
+                    fl=(1)\nfn=(5)\n9 6\n\
                     fl=(3)\nfn=(2)\n5 20\n5 3\n\
                     fl=(4) /b/crates/engine/src/gateway.rs\nfn=(4) engine::gateway::x\n1 1\n\
                     totals: 9\n";
-        assert_eq!(read(text), Share { gate: 7 + 20 + 40, all: 100 + 7 + 1000 + 40 + 23 + 1 });
+        let all = 100 + 7 + 9 + 1000 + 40 + 6 + 23 + 1;
+        assert_eq!(read(text), Share { gate: 7 + 20 + 40, links: 9 + 6, all });
     }
 }

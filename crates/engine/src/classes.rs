@@ -123,6 +123,8 @@ const COMMENT_MAX: usize = 256;
 pub(crate) struct Shares {
     classes: Arc<Classes>,
     accounts: Box<[Account]>,
+    /// How many wait, of all classes.
+    waiting: usize,
     /// The charge of whoever was served last: who comes back from away starts here.
     served: f64,
 }
@@ -161,7 +163,7 @@ pub(crate) struct Rank {
 impl Shares {
     pub(crate) fn new(classes: Arc<Classes>) -> Self {
         let accounts = vec![Account::default(); classes.len()].into();
-        Self { classes, accounts, served: 0.0 }
+        Self { classes, accounts, waiting: 0, served: 0.0 }
     }
 
     pub(crate) fn plan(&self, id: ClassId) -> &Class {
@@ -173,8 +175,8 @@ impl Shares {
     }
 
     /// How many wait, of all classes.
-    pub(crate) fn all_waiting(&self) -> usize {
-        self.accounts.iter().map(|account| account.waiting as usize).sum()
+    pub(crate) const fn all_waiting(&self) -> usize {
+        self.waiting
     }
 
     /// Whether all are alike.
@@ -190,10 +192,12 @@ impl Shares {
         }
         account.waiting += 1;
         account.counts.waited += 1;
+        self.waiting += 1;
     }
 
     pub(crate) fn leaves(&mut self, id: ClassId) {
         let account = &mut self.accounts[self.classes.index(id)];
+        self.waiting -= usize::from(account.waiting > 0);
         account.waiting = account.waiting.saturating_sub(1);
         if account.waiting == 0 {
             account.overload = Overload::default();
@@ -207,23 +211,25 @@ impl Shares {
 
     /// Counts one that starts within the maximum. False: another worker was quicker.
     pub(crate) fn try_start(&mut self, id: ClassId) -> bool {
-        if self.classes.cap(id).is_some_and(|cap| !cap.try_take()) {
+        let at = self.classes.index(id);
+        if self.classes.caps[at].as_ref().is_some_and(|cap| !cap.try_take()) {
             return false;
         }
-        self.started(id);
+        self.started(at);
         true
     }
 
     /// Counts one that must not wait, whatever the maximum says.
     pub(crate) fn force_start(&mut self, id: ClassId) {
-        if let Some(cap) = self.classes.cap(id) {
+        let at = self.classes.index(id);
+        if let Some(cap) = &self.classes.caps[at] {
             cap.force();
         }
-        self.started(id);
+        self.started(at);
     }
 
-    fn started(&mut self, id: ClassId) {
-        let account = &mut self.accounts[self.classes.index(id)];
+    fn started(&mut self, at: usize) {
+        let account = &mut self.accounts[at];
         account.running += 1;
         account.counts.started += 1;
         self.served = self.served.max(account.charge);
@@ -231,15 +237,16 @@ impl Shares {
 
     /// One has ended, after so long in the server. The answer is another worker that waits for its class's maximum.
     pub(crate) fn ended(&mut self, worker: usize, id: ClassId, took: Duration) -> Option<usize> {
-        let weight = f64::from(self.plan(id).weight.max(1));
-        let account = &mut self.accounts[self.classes.index(id)];
+        let at = self.classes.index(id);
+        let weight = f64::from(self.classes.plans[at].weight.max(1));
+        let account = &mut self.accounts[at];
         account.running = account.running.saturating_sub(1);
         let micros = micros(took);
         account.counts.busy = account.counts.busy.saturating_add(micros);
         let took = micros as f64;
         account.charge += took / weight;
         account.mean += (took - account.mean) / MEAN_OF;
-        self.classes.cap(id).and_then(|cap| cap.give_back(worker))
+        self.classes.caps[at].as_ref().and_then(|cap| cap.give_back(worker))
     }
 
     /// Tells the other workers how many of a class with a maximum wait here.

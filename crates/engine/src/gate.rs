@@ -178,7 +178,8 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
 
     /// A client that holds a link wants to start.
     pub fn enter_own(&mut self, ask: Ask, now: Instant) -> Option<Slot> {
-        let is_first = self.again.is_empty() && self.in_line(&self.own) == 0;
+        let is_first =
+            self.shares.all_waiting() == 0 || self.again.is_empty() && self.in_line(&self.own) == 0;
         self.enter_with(is_first, ask, now)
     }
 
@@ -208,14 +209,14 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         suits: impl Fn(&L) -> bool,
     ) -> Option<(L, Slot)> {
         let keyed = self.keys.get(key).filter(|keyed| !keyed.idle.is_empty())?;
-        let is_first = self.in_line(&keyed.lines) == 0;
+        let is_first = keyed.is_quiet() || self.in_line(&keyed.lines) == 0;
         let slot = self.enter_with(is_first, ask, now)?;
-        let link = self.keys.change(key, |keyed| keyed.idle.take(suits))??;
+        let link = self.keys.take_idle(key, suits)?;
         Some((link, slot))
     }
 
     fn enter_with(&mut self, is_first: bool, ask: Ask, now: Instant) -> Option<Slot> {
-        let may_start = self.bulkheads.may_start(ask.digest, self.part_of_slots())
+        let may_start = self.bulkheads.may_start(ask.digest, || self.part_of_slots())
             && self.shares.may_start(ask.class);
         if !may_start {
             return None;
@@ -292,8 +293,10 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     pub fn next(&mut self, now: Instant, suits: impl Fn(&W, &L) -> bool) -> Option<Start<W, L>> {
         loop {
             let is_granted = self.slots.claim(self.worker);
+            let is_wanted = self.shares.all_waiting() > 0;
             let is_free = || self.slots.held() < self.slots.limit();
-            let may_take = is_granted || is_free() && self.has_ready() && self.slots.try_take();
+            let may_take =
+                is_granted || is_wanted && is_free() && self.has_ready() && self.slots.try_take();
             if !may_take {
                 return None;
             }

@@ -59,10 +59,11 @@ impl Bulkheads {
         self.parked
     }
 
-    /// Whether one more of this kind may start, beside `slots` for this worker's statements.
-    pub fn may_start(&self, digest: Option<Digest>, slots: u32) -> bool {
+    /// Whether one more of this kind may start. `slots`: how many there are for this worker's statements; it is asked
+    /// for only where it matters.
+    pub fn may_start(&self, digest: Option<Digest>, slots: impl FnOnce() -> u32) -> bool {
         let Some(kind) = digest.map(|digest| &self.kinds[place(digest)]) else { return true };
-        kind.parked < CLOSES || kind.running < (slots / PART).max(1)
+        kind.parked < CLOSES || kind.running < (slots() / PART).max(1)
     }
 
     /// Whether this kind is not held back at all.
@@ -150,18 +151,18 @@ mod tests {
             bulkheads.started(HOT);
         }
         (0..2).for_each(|_| bulkheads.park(HOT));
-        assert!(bulkheads.may_start(HOT, 8));
+        assert!(bulkheads.may_start(HOT, || 8));
         bulkheads.park(HOT);
         assert_eq!(bulkheads.parked(), 3);
         // Two run, of eight slots: that is all.
-        assert!(!bulkheads.may_start(HOT, 8));
-        assert!(bulkheads.may_start(HOT, 12) && bulkheads.may_start(OTHER, 8));
-        assert!(bulkheads.may_start(None, 8));
+        assert!(!bulkheads.may_start(HOT, || 8));
+        assert!(bulkheads.may_start(HOT, || 12) && bulkheads.may_start(OTHER, || 8));
+        assert!(bulkheads.may_start(None, || 8));
         bulkheads.ended(HOT, MS);
-        assert!(bulkheads.may_start(HOT, 8));
+        assert!(bulkheads.may_start(HOT, || 8));
         bulkheads.started(HOT);
         bulkheads.unpark(HOT);
-        assert!(bulkheads.may_start(HOT, 8));
+        assert!(bulkheads.may_start(HOT, || 8));
     }
 
     #[test]
@@ -171,7 +172,7 @@ mod tests {
             bulkheads.started(HOT);
             bulkheads.park(HOT);
         });
-        assert!(bulkheads.may_start(HOT, 1));
+        assert!(bulkheads.may_start(HOT, || 1));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Owns the lines and the pools of all keys, and what must be known of them all without a look at each: a gate may
 //! have thousands of keys with somebody in line, and choosing among them must not take longer for it.
 //!
-//! Invariants: a key is changed by [`Keys::change`] and [`Keys::change_new`] only, which bring the lists up to date;
+//! Invariants: a key is changed by functions of [`Keys`] only, which bring the lists up to date;
 //! so a key is in a list if, and only if, its lines and its pool say so.
 
 use std::collections::{BTreeSet, HashMap};
@@ -133,6 +133,11 @@ impl<W, L> Keyed<W, L> {
         self.waiting().saturating_sub(self.idle.len() + self.opening)
     }
 
+    /// Whether nobody waits, in line or set aside.
+    pub(super) const fn is_quiet(&self) -> bool {
+        self.listed.is_quiet
+    }
+
     fn head(&self, class: usize) -> Head {
         let line = &self.lines[class];
         let since = line.head_since();
@@ -168,6 +173,23 @@ impl<K: Copy + Ord + Hash, W, L> Keys<K, W, L> {
         let answer = change(keyed);
         self.lists.update(key, keyed);
         Some(answer)
+    }
+
+    /// Takes an idle link of this key; one that `suits` is preferred.
+    pub(super) fn take_idle(&mut self, key: K, suits: impl Fn(&L) -> bool) -> Option<L> {
+        let keyed = self.keys.get_mut(&key)?;
+        let link = keyed.idle.take(suits);
+        self.lists.update_idle(key, keyed);
+        link
+    }
+
+    /// Puts a link back. Returns whether anybody of its key waits.
+    pub(super) fn put_idle(&mut self, key: K, link: L, now: Instant) -> bool {
+        let classes = self.lists.classes.len();
+        let keyed = self.keys.entry(key).or_insert_with(|| Keyed::new(classes));
+        keyed.idle.put(link, now);
+        self.lists.update_idle(key, keyed);
+        !keyed.is_quiet()
     }
 
     /// Changes a key, which is made if need be.
@@ -231,15 +253,23 @@ impl<K: Copy + Ord + Hash, W, L> Keys<K, W, L> {
 impl<K: Copy + Ord> Lists<K> {
     /// Brings a key's entries up to date.
     fn update<W, L>(&mut self, key: K, keyed: &mut Keyed<W, L>) {
+        let was_quiet = keyed.listed.is_quiet;
+        keyed.listed.is_quiet = keyed.all_waiting() == 0;
+        let is_other = !was_quiet && keyed.listed.is_quiet;
+        self.update_idle(key, keyed);
+        if is_other {
+            self.update_lines(key, keyed);
+        }
+    }
+
+    /// The same, where only the pool has changed. Mostly nobody waits, and nothing but the pool need be looked at.
+    fn update_idle<W, L>(&mut self, key: K, keyed: &mut Keyed<W, L>) {
         let has_idle = !keyed.idle.is_empty();
         if std::mem::replace(&mut keyed.listed.has_idle, has_idle) != has_idle {
             enlist(&mut self.idle, key, has_idle);
         }
-        // Mostly nobody waits, and nobody did.
-        let is_quiet = keyed.all_waiting() == 0;
-        if !(is_quiet && std::mem::replace(&mut keyed.listed.is_quiet, is_quiet)) {
+        if !keyed.listed.is_quiet {
             self.update_lines(key, keyed);
-            keyed.listed.is_quiet = is_quiet;
         }
     }
 

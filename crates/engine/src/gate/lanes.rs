@@ -71,7 +71,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
             let keyed = keyed.map(|(since, key)| (since, Lane::Key(key, class)));
             let (since, lane) = own.into_iter().chain(keyed).min_by_key(|(since, _)| *since)?;
             let digest = self.first_of(lane)?.ask.digest;
-            if self.bulkheads.may_start(digest, part) {
+            if self.bulkheads.may_start(digest, || part) {
                 return Some((since, lane));
             }
             let order = self.order(lane);
@@ -173,7 +173,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     pub(super) fn bring_back(&mut self, digest: Option<Digest>) {
         // Mostly nobody waits, so nobody was set aside.
         let is_quiet = self.shares.all_waiting() == 0 || digest.is_none();
-        if is_quiet || !self.bulkheads.may_start(digest, self.part_of_slots()) {
+        if is_quiet || !self.bulkheads.may_start(digest, || self.part_of_slots()) {
             return;
         }
         // One if the kind is still held back, for it has room for one; all if it is not.

@@ -44,12 +44,8 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
 
     /// Puts a link back that anyone of its key may use. Call [`Self::next`] afterwards.
     pub fn put(&mut self, key: K, link: L, now: Instant) {
-        let waiting = self.keys.change_new(key, |keyed| {
-            keyed.idle.put(link, now);
-            keyed.waiting()
-        });
         // Where nobody waits, nothing has become possible.
-        if waiting > 0 {
+        if self.keys.put_idle(key, link, now) {
             self.publish();
         }
     }
