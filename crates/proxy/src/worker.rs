@@ -32,6 +32,7 @@ use crate::fleet::Fleet;
 use crate::links::Link;
 use crate::links::keys::{KeyId, Keys};
 use crate::links::moves;
+use crate::links::supply;
 use crate::outside;
 use crate::placement;
 use crate::road::admit;
@@ -466,20 +467,20 @@ fn open_mail(worker: &Rc<Worker>, mail: Mail) {
         Mail::Accepted(accepted) => login::begin(worker, accepted),
         Mail::SlotFree(server) | Mail::LinkFree(server) => admit::pump(worker, server),
         Mail::LinkOfUserWanted(user) => {
-            admit::close_idle_of(worker, &user);
+            supply::close_idle_of(worker, &user);
         }
         Mail::LinkWanted(server) => {
             let (now, local) = (crate::clock::now(), worker.at(server));
             let idle = local.gate.borrow_mut().expire_link(now, Duration::ZERO);
             match idle {
-                Some(link) => admit::retire(worker, &link),
+                Some(link) => supply::retire(worker, &link),
                 // All are in use: the next one that is put back is closed.
                 None => {
                     local.owes_link.set(local.server.links.other_waiting(worker.index).is_some())
                 }
             }
         }
-        Mail::SpareLinksWanted(server, count) => admit::close_spare(worker, server, count),
+        Mail::SpareLinksWanted(server, count) => supply::close_spare(worker, server, count),
         Mail::Kill(order) => kill::obey(worker, &order),
         Mail::Resume(client) => {
             let client = worker.clients.borrow().get(&client).cloned();
@@ -543,7 +544,7 @@ fn tick(worker: &Rc<Worker>, all: bool) {
     // A waiter never depends on one wake-up alone.
     for local in &worker.servers {
         if local.gate.borrow().waiting() > 0 {
-            admit::take_back_idle(worker, local.server.id);
+            supply::take_back_idle(worker, local.server.id);
             admit::pump(worker, local.server.id);
         }
     }

@@ -12,8 +12,8 @@ use wire::command::Command;
 use wire::response::OkPacket;
 
 use crate::links::opener::TRACK;
+use crate::links::supply;
 use crate::links::{Link, Purpose};
-use crate::road::admit;
 use crate::road::client::Client;
 use crate::road::fixups::{self, FixUp};
 use crate::road::parting;
@@ -76,7 +76,7 @@ pub(crate) fn clean(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>) {
     drop(session);
     link.is_out.set(is_asked);
     if !is_asked {
-        admit::give_back(worker, link);
+        supply::give_back(worker, link);
     }
 }
 

@@ -1,20 +1,16 @@
 //! Through the gate and out of it: who starts now, who waits, who follows.
 
 use std::rc::Rc;
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
-use engine::gate::{Ask, Full, Slot, Start, Waiting, Want};
+use engine::gate::{Ask, Full, Slot, Start, Waiting};
 use wire::passage::Passage;
 
 use crate::fault::Fault;
 use crate::links::Link;
 use crate::links::keys::KeyId;
-use crate::links::opener;
-use crate::links::resets;
+use crate::links::supply;
 use crate::road::ahead;
 use crate::road::client::{Client, Turn};
-use crate::road::fixups;
 use crate::road::late;
 use crate::road::launch;
 use crate::road::parting;
@@ -82,7 +78,7 @@ pub(crate) fn enter_here(
             drop(gate);
             if wait(worker, client, packet, waiting) {
                 start_ready(worker, local);
-                provide_links(worker, local, key);
+                supply::provide(worker, local, key);
             }
         }
         // A carried client whose link is gone is being closed.
@@ -235,7 +231,7 @@ pub(crate) fn pump(worker: &Rc<Worker>, server: ServerId) {
     start_ready(worker, local);
     let keys: Vec<_> = local.gate.borrow().keys_waiting().collect();
     for key in keys {
-        provide_links(worker, local, key);
+        supply::provide(worker, local, key);
     }
 }
 
@@ -251,111 +247,6 @@ fn start_ready(worker: &Rc<Worker>, local: &Local) {
     }
     while let Some(other) = local.gate.borrow_mut().next_wake() {
         worker.shared.mail(other, Mail::SlotFree(local.server.id));
-    }
-}
-
-/// Sees to it that those of this key who wait for a link get one, as far as the cap allows.
-fn provide_links(worker: &Rc<Worker>, local: &Local, key: KeyId) {
-    loop {
-        if worker.user_of(key, |user| user.links.is_full()) {
-            ask_for_place(worker, local, key);
-            break;
-        }
-        let want = local.gate.borrow_mut().want(key, crate::clock::now());
-        match want {
-            Want::Nothing => break,
-            Want::Open if take_place(worker, key) => opener::open(worker, local.server.id, key),
-            // Another worker was quicker.
-            Want::Open => break do_without(worker, local, key),
-            Want::Close(link) => {
-                // Its place under the cap is free once its task has ended; that pumps again.
-                retire(worker, &link);
-                break;
-            }
-            Want::Ask => {
-                // Whichever is free first, here or elsewhere.
-                local.owes_link.set(true);
-                let server = local.server.id;
-                worker.shared.mail_others(worker.index, || Mail::LinkWanted(server));
-                break;
-            }
-            Want::AskSpare(count) => {
-                let others = (worker.shared.worker_count() - 1).max(1);
-                let wanted = || Mail::SpareLinksWanted(local.server.id, count.div_ceil(others));
-                worker.shared.mail_others(worker.index, wanted);
-                break;
-            }
-        }
-    }
-}
-
-/// Counts one more link of this key's user, if there may be one.
-fn take_place(worker: &Worker, key: KeyId) -> bool {
-    worker.user_of(key, |user| {
-        user.link_wanted.store(false, Relaxed);
-        user.links.try_take()
-    })
-}
-
-/// The place for a link that was to be opened is given back.
-fn do_without(worker: &Worker, local: &Local, key: KeyId) {
-    let mut gate = local.gate.borrow_mut();
-    gate.opened(key);
-    let other = gate.closed(key, |_| false);
-    drop(gate);
-    if let Some(other) = other {
-        worker.shared.mail(other, Mail::LinkFree(local.server.id));
-    }
-}
-
-/// The user has as many links as it may. Where none of them serves this key here, one of the others must go.
-fn ask_for_place(worker: &Rc<Worker>, local: &Local, key: KeyId) {
-    if local.gate.borrow().has_links(key) {
-        return;
-    }
-    let name = Rc::clone(&worker.keys.borrow().get(key).user);
-    if !close_idle_of(worker, &name) {
-        worker.user_of(key, |user| user.link_wanted.store(true, Relaxed));
-        let wanted = || Mail::LinkOfUserWanted(Box::from(&name[..]));
-        worker.shared.mail_others(worker.index, wanted);
-    }
-}
-
-/// Closes an idle link of this user, if there is one here.
-pub(crate) fn close_idle_of(worker: &Worker, name: &[u8]) -> bool {
-    let keys = worker.keys.borrow();
-    let is_one = |key| *keys.get(key).user == *name;
-    let now = crate::clock::now();
-    let mut locals = worker.servers.iter();
-    let idle = locals.find_map(|local| local.gate.borrow_mut().take_idle(is_one, now));
-    if let Some(link) = &idle {
-        retire(worker, link);
-    }
-    idle.is_some()
-}
-
-/// Closes links that nobody here misses, so many at most: their places are for another worker.
-pub(crate) fn close_spare(worker: &Worker, server: ServerId, count: usize) {
-    let now = crate::clock::now();
-    let spare = || worker.at(server).gate.borrow_mut().spare_link(now);
-    for link in std::iter::from_fn(spare).take(count) {
-        retire(worker, &link);
-    }
-}
-
-/// Closes a link that nobody uses. What it alone knows of a client, it is asked before.
-pub(crate) fn retire(worker: &Worker, link: &Link) {
-    let inserter = link.state.borrow().inserter;
-    let knows = |client: &u32| {
-        let clients = worker.clients.borrow();
-        clients.get(client).is_some_and(|it| it.session.borrow().insert_id.is_on(link.id))
-    };
-    match inserter.filter(knows) {
-        Some(client) if !link.is_closing() => {
-            link.retires.set(true);
-            fixups::ask_insert_id(client, link);
-        }
-        _ => link.close(),
     }
 }
 
@@ -402,22 +293,22 @@ pub(crate) fn over(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, slot: 
     worker.counters.statements.add(1);
     route::note_end(worker, client, link.server);
     let freed;
-    if client.session.borrow().can_yield_unseen() && lacks_links(worker, link.server) {
-        yield_link(client, link);
+    if client.session.borrow().can_yield_unseen() && supply::lacks_links(worker, link.server) {
+        supply::yield_link(client, link);
     }
     if let Some(key) = link.key.get()
         && !client.session.borrow().holds_link()
     {
         link.release();
         let key = key.with_schema(link.state.borrow().schema.is_some());
-        rekey(worker, link, key);
+        supply::rekey(worker, link, key);
         client.rekey();
         if slot && ahead::promote(worker, link) {
             return;
         }
         // Taken before the link is put back, where the next one may find it at once.
         freed = link.slot.take();
-        put(worker, key, link);
+        supply::put(worker, key, link);
     } else {
         freed = link.slot.take();
         if client.is_pooled() {
@@ -426,101 +317,6 @@ pub(crate) fn over(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, slot: 
     }
     if slot {
         leave(worker, link.server, freed);
-    }
-}
-
-/// Somebody waits: links that are kept for nothing but messages, which nobody may ever ask for, go back. Looks at
-/// the links, not at the clients, of whom thousands may wait.
-pub(crate) fn take_back_idle(worker: &Rc<Worker>, server: ServerId) {
-    let yields = |link: &&Rc<Link>| {
-        let holder = link.holder.borrow();
-        let client = holder.as_ref().filter(|client| client.turn.get() == Turn::Client);
-        let is_asked = link.parting.borrow().is_some();
-        let is_one = link.server == server && link.key.get().is_some() && !is_asked;
-        is_one && client.is_some_and(|it| it.session.borrow().can_yield())
-    };
-    let links: Vec<_> = worker.links.borrow().values().filter(yields).cloned().collect();
-    for link in links {
-        let Some(client) = link.holder.borrow().clone() else { continue };
-        // The one before it may have served this one's client.
-        if client.turn.get() != Turn::Client || !client.session.borrow().can_yield() {
-            continue;
-        }
-        if !client.session.borrow().can_yield_unseen() {
-            parting::begin(&client, &link);
-        } else {
-            yield_link(&client, &link);
-            link.release();
-            give_back(worker, &link);
-        }
-    }
-}
-
-/// Whether somebody waits, and no more links may be opened.
-fn lacks_links(worker: &Worker, server: ServerId) -> bool {
-    let local = worker.at(server);
-    local.gate.borrow().waiting() > 0 && local.server.links.held() >= worker.plan.server.links_max
-}
-
-/// The client can do without this link. Its user variables are told to the next one, and nobody else may read them.
-pub(crate) fn yield_link(client: &Client, link: &Link) {
-    let mut session = client.session.borrow_mut();
-    if session.variables.are_on_link() {
-        link.soiled.set(true);
-    }
-    session.yield_link();
-    drop(session);
-    client.rekey();
-}
-
-/// Puts a link back that nobody has any more, and nothing is left on.
-pub(crate) fn give_back(worker: &Rc<Worker>, link: &Rc<Link>) {
-    let Some(key) = link.key.get() else { return link.close() };
-    let key = key.with_schema(link.state.borrow().schema.is_some());
-    rekey(worker, link, key);
-    put(worker, key, link);
-    pump(worker, link.server);
-}
-
-/// A statement may have given the link a schema, or taken it away.
-fn rekey(worker: &Worker, link: &Link, key: KeyId) {
-    if let Some(old) = link.key.replace(Some(key)) {
-        worker.at(link.server).gate.borrow_mut().rekey(old, key);
-    }
-}
-
-/// Before a link is given up for others who have none, it serves its own for so long: where there are more keys than
-/// links, they take turns, and do not spend all their time with logins.
-const TENURE: Duration = Duration::from_millis(100);
-
-/// Whether somebody who has no link at all waits for the place of one like this.
-fn is_owed(worker: &Worker, local: &Local, key: KeyId) -> bool {
-    local.owes_link.take()
-        || worker.user_of(key, |user| {
-            user.link_wanted.load(Relaxed) && user.link_wanted.swap(false, Relaxed)
-        })
-}
-
-/// Puts a link back, or closes it if it is too old.
-pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, link: &Rc<Link>) {
-    if link.being_killed.get() {
-        return link.parked.set(true);
-    }
-    if link.soiled.get() || link.is_doubtful.get() {
-        return resets::begin(worker, link);
-    }
-    let (now, local) = (crate::clock::now(), worker.at(link.server));
-    let is_aged = worker.plan.limits.link_age.is_some_and(|age| now - link.opened >= age);
-    let is_old = is_aged || link.is_left_behind.get();
-    // Those who were in line when Flifo was told to stop are still served.
-    let is_left = worker.shared.fleet.as_ref().is_some_and(|fleet| !fleet.is_usable(link.server));
-    let is_spare = is_left && local.gate.borrow().waiting() == 0
-        || worker.is_stopping() && local.gate.borrow().waiting() == 0;
-    let is_owed = now - link.opened >= TENURE && is_owed(worker, local, key);
-    if is_old || is_spare || is_owed || link.is_closing() {
-        retire(worker, link);
-    } else {
-        local.gate.borrow_mut().put(key, Rc::clone(link), now);
     }
 }
 
@@ -539,7 +335,7 @@ pub(crate) fn let_go(worker: &Rc<Worker>, client: &Client) {
     }
     if link.flights.borrow().is_empty() {
         link.release();
-        give_back(worker, &link);
+        supply::give_back(worker, &link);
     } else if link.flights.borrow().iter().all(|flight| flight.client.is_none()) {
         // It has still to say something, to nobody: then it goes back by itself.
         link.release();

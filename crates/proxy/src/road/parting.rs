@@ -15,8 +15,8 @@ use wire::command::Command;
 use wire::rows;
 
 use crate::fault::Fault;
+use crate::links::supply;
 use crate::links::{Flight, Link, Purpose};
-use crate::road::admit;
 use crate::road::client::{Client, Turn};
 use crate::road::commands;
 use crate::road::fixups::{self, FixUp};
@@ -131,7 +131,7 @@ fn hear(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, answers: &Answers
     }
     // A client that was asked for its own sake may keep the link for another reason.
     if client.session.borrow().can_do_without() {
-        admit::yield_link(client, link);
+        supply::yield_link(client, link);
         link.release();
         link.is_out.set(true);
     }
@@ -149,7 +149,7 @@ pub(crate) fn answered(worker: &Rc<Worker>, link: &Rc<Link>) {
     if link.retires.get() {
         link.close();
     } else if link.is_out.take() {
-        admit::give_back(worker, link);
+        supply::give_back(worker, link);
     }
 }
 

@@ -19,6 +19,7 @@ use crate::arrive::login_schema;
 use crate::buffers::BUFFER;
 use crate::fault::{Fault, Kind};
 use crate::links::resets;
+use crate::links::supply;
 use crate::links::{Flight, Link, Purpose};
 use crate::road::admit;
 use crate::road::ahead;
@@ -544,7 +545,7 @@ fn finish_unheard(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight) {
     // Its slot, unless it ran behind a client that keeps the link.
     if flight.slot && !ahead::promote(worker, link) {
         let slot = link.slot.take();
-        admit::put(worker, key, link);
+        supply::put(worker, key, link);
         admit::leave(worker, link.server, slot);
     }
 }

@@ -14,6 +14,7 @@ use wire::response::ErrPacket;
 use crate::config::{Freshness, Mode};
 use crate::fault::{Fault, Kind};
 use crate::fleet::Fleet;
+use crate::links::supply;
 use crate::links::{Flight, Link};
 use crate::road::admit;
 use crate::road::client::{Client, Turn};
@@ -114,9 +115,9 @@ pub(crate) fn leave_link(worker: &Rc<Worker>, client: &Rc<Client>, reads: bool) 
         parting::begin(client, &link);
         return true;
     }
-    admit::yield_link(client, &link);
+    supply::yield_link(client, &link);
     link.release();
-    admit::give_back(worker, &link);
+    supply::give_back(worker, &link);
     false
 }
 

@@ -9,7 +9,7 @@ use engine::kill::Scope;
 
 use crate::fault::{Fault, Kind};
 use crate::links::Purpose;
-use crate::road::admit;
+use crate::links::supply;
 use crate::road::client::{Client, Turn};
 use crate::road::kill;
 use crate::road::losses;
@@ -106,7 +106,7 @@ pub(crate) fn close_idle_for(worker: &Worker, local: &Local, age: Duration) {
     loop {
         let idle = local.gate.borrow_mut().expire_link(now, age);
         match idle {
-            Some(link) => admit::retire(worker, &link),
+            Some(link) => supply::retire(worker, &link),
             None => break,
         }
     }
