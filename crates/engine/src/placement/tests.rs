@@ -167,6 +167,24 @@ fn what_does_not_help_is_undone_and_the_next_is_tried_and_none_again() {
 }
 
 #[test]
+fn what_plainly_harms_is_undone_after_one_look() {
+    let harm_of = |gain: fn(Remedy) -> f64| {
+        let (mut machine, mut placement) =
+            (Machine::new(1, 0.1, gain), Placement::new(Policy::Auto));
+        let mut seconds = 0;
+        for _ in 0..60 {
+            seconds += u32::from(machine.applied.contains(&Remedy::Batch));
+            machine.step(&mut placement);
+        }
+        assert!(machine.applied.is_empty(), "{:?}", machine.applied);
+        seconds
+    };
+    // The first look behind the change does not count.
+    assert_eq!(harm_of(|_| 0.5), 2);
+    assert_eq!(harm_of(|_| 0.9), 5);
+}
+
+#[test]
 fn one_remedy_is_added_to_another_while_there_is_starvation() {
     let mut machine = Machine::new(1, 0.0, |_| 1.10);
     machine.look.ran = 0.7;

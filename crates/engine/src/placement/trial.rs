@@ -2,7 +2,8 @@
 //!
 //! Invariants: a leg begins with a look that is thrown away, for it holds the change; a remedy has helped only if it is
 //! better than both legs without it, by more than looks without it differ among themselves; a gain that these hide is
-//! looked for with twice as many, and then twice as many again; a load that changed meanwhile proves nothing.
+//! looked for with twice as many, and then twice as many again; a load that changed meanwhile proves nothing; what
+//! plainly harms is not looked at twice.
 
 use std::time::Duration;
 
@@ -73,7 +74,13 @@ impl Trial {
         }
         let leg = &mut self.legs[self.leg as usize];
         leg.push(Seen { rate: look.rate, p99: look.p99, ran: look.ran });
-        self.looks <= leg.len()
+        self.looks <= leg.len() || self.leg == Leg::With && self.harms(look)
+    }
+
+    /// Whether a look with the remedy is far below the lowest one without it.
+    fn harms(&self, look: &Look) -> bool {
+        let before = self.legs[Leg::Before as usize].iter().map(|seen| seen.rate);
+        look.rate < HARM * before.fold(f64::INFINITY, f64::min)
     }
 
     pub(super) fn go_on(&mut self, leg: Leg) {
@@ -140,6 +147,8 @@ const LOOKS_MAX: usize = 16;
 const SKIPPED: u32 = 1;
 /// A load whose rate differs by so much before and after has changed by itself.
 const UNSTEADY: f64 = 0.15;
+/// Less than this part of the lowest look before is no scatter, but harm.
+const HARM: f64 = 0.7;
 /// Nobody would call less a gain.
 const RATE_NOISE: f64 = 0.03;
 /// Tails are told in classes that are an eighth wide or more.
