@@ -1,5 +1,5 @@
 //! What maintainers run beside `cargo test`: `cargo xtask ci | drivers | sysbench-matrix |
-//! bulk | cost | gate-cost | differ | servers | set-up`.
+//! bulk | cost | gate-cost | turn-cost | differ | servers | set-up`.
 //!
 //! Owns the command line only; each command is a module. Ships nothing. Invariant: whatever was
 //! started is stopped at the end, on an error and on Ctrl-C.
@@ -14,6 +14,7 @@ mod matrix;
 mod repository;
 mod servers;
 mod set_up;
+mod turn_cost;
 mod ways;
 
 use std::path::PathBuf;
@@ -67,6 +68,13 @@ enum Task {
     GateCost {
         #[command(flatten)]
         extent: gate_cost::Extent,
+        #[command(flatten)]
+        program: Program,
+    },
+    /// Measures what part of a statement's CPU goes into watching the worker's loop.
+    TurnCost {
+        #[command(flatten)]
+        extent: turn_cost::Extent,
         #[command(flatten)]
         program: Program,
     },
@@ -163,6 +171,10 @@ fn run(task: Task) -> Result<()> {
         Task::GateCost { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;
             gate_cost::run(&extent, &flifo, &Interrupt::listen()?)
+        }
+        Task::TurnCost { extent, program } => {
+            let flifo = program.find(&[Way::Pooled])?;
+            turn_cost::run(&extent, &flifo, &Interrupt::listen()?)
         }
         Task::Differ { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;

@@ -60,8 +60,9 @@ pub struct Turns {
 }
 
 /// In a shorter turn nothing was stolen that would be noticed.
-const LONG: Duration = Duration::from_micros(200);
-const TURNS_MAX: u32 = 16;
+pub const LONG: Duration = Duration::from_micros(200);
+/// Behind so many turns the thread's clock is read in any case.
+pub const TURNS_MAX: u32 = 16;
 /// Less than this is a cache that was cold, or an interrupt.
 const NOTABLE: Duration = Duration::from_micros(500);
 

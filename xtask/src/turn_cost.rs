@@ -1,0 +1,225 @@
+//! `cargo xtask turn-cost`: what part of a statement's CPU a worker spends on watching its own loop.
+//!
+//! To compare two builds would need hours, since the part is far smaller than what loads scatter. So it is put together
+//! from what can be measured closely: what the clocks and the account of one turn cost, on a CPU clock; and how many
+//! turns, and how much CPU, the worker itself counts for its statements. Bounds from above are taken where a count is
+//! missing.
+
+use std::cell::RefCell;
+use std::hint::black_box;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use bench::interrupt::Interrupt;
+use bench::private_server::PrivateServer;
+use bench::table::{Cell, Colours, Table};
+use engine::turns::{LONG, TURNS_MAX, Turns};
+use sys::threads::own_cpu_time;
+use testkit::fake_client::FakeClient;
+use testkit::flifo::{Flifo, free_port};
+
+#[derive(clap::Args)]
+pub(crate) struct Extent {
+    /// How long each number of clients asks, in seconds.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=60))]
+    seconds: u64,
+    /// Numbers of clients.
+    #[arg(long, value_delimiter = ',', default_value = "1,8,64")]
+    clients: Vec<u16>,
+}
+
+/// Of the CPU of a statement.
+const SHARE_MAX: f64 = 0.01;
+
+pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()> {
+    let price = Price::measure();
+    println!(
+        "a turn: {:.1} ns for two clocks and the account; a socket that was ready: {:.1} ns; the \
+         thread's own clock: {:.0} ns",
+        price.turn, price.ready, price.own_clock
+    );
+    let server = PrivateServer::start_default()?;
+    let (user, password, http) = (PrivateServer::USER, server.password(), free_port());
+    let flifo = Flifo::start_program(
+        flifo,
+        &format!(
+            "workers = 1\n[server]\naddress = {:?}\n[placement]\npolicy = \"off\"\n[console]\n\
+             listen = []\n[http]\nlisten = \"127.0.0.1:{http}\"\n[[users]]\nname = {user:?}\n\
+             password = {password:?}\n",
+            server.socket().display().to_string()
+        ),
+    );
+    let columns =
+        ["clients", "statements/s", "turns a statement", "CPU, us", "watching, ns", "share, %"];
+    let mut table = Table::new(&columns);
+    let mut worst = 0.0_f64;
+    for &clients in &extent.clients {
+        let before = Counted::read(http, interrupt)?;
+        work(extent, clients, flifo.port(), password)?;
+        let counted = Counted::read(http, interrupt)?.since(&before);
+        ensure!(counted.statements > 0.0, "no statement was answered");
+        let watching = price.of(&counted);
+        let share = watching / counted.ran;
+        worst = worst.max(share);
+        let each = |sum: f64| sum / counted.statements;
+        table.row(vec![
+            Cell::plain(clients.to_string()),
+            Cell::plain(format!("{:.0}", counted.statements / extent.seconds as f64)),
+            Cell::plain(format!("{:.2}", each(counted.turns))),
+            Cell::plain(format!("{:.2}", each(counted.ran) * 1e6)),
+            Cell::plain(format!("{:.0}", each(watching) * 1e9)),
+            Cell::plain(format!("{:.2}", share * 100.0)),
+        ]);
+    }
+    print!("{}", table.render(Colours::Off));
+    let (worst, most) = (worst * 100.0, SHARE_MAX * 100.0);
+    ensure!(worst <= most, "to watch the loop takes {worst:.2} % of the CPU, more than {most} %");
+    Ok(())
+}
+
+/// In nanoseconds of CPU.
+struct Price {
+    /// Two clocks and the account of a turn: one of the clocks, the loop would read anyway.
+    turn: f64,
+    ready: f64,
+    /// A read of the thread's own CPU clock, which is a system call.
+    own_clock: f64,
+}
+
+thread_local! {
+    /// As the worker has it.
+    static TURNS: RefCell<Turns> = RefCell::default();
+}
+
+impl Price {
+    fn measure() -> Self {
+        let turn = || {
+            let now = Instant::now();
+            TURNS.with_borrow_mut(|turns| turns.wake(now));
+            let now = Instant::now();
+            TURNS.with_borrow_mut(|turns| turns.rest(now, || Duration::ZERO));
+        };
+        let ready = || TURNS.with_borrow_mut(Turns::see_ready);
+        Self {
+            turn: nanos(turn),
+            ready: nanos(ready),
+            own_clock: nanos(|| _ = black_box(own_cpu_time())),
+        }
+    }
+
+    /// Seconds of CPU. The thread's clock is read behind every so many turns, and behind each long one: there are no
+    /// more of those than fit into the length of all turns.
+    fn of(&self, counted: &Counted) -> f64 {
+        let own_clocks = counted.turns / f64::from(TURNS_MAX) + counted.busy / LONG.as_secs_f64();
+        let own_clocks = own_clocks.min(counted.turns);
+        (counted.turns * self.turn + counted.ready * self.ready + own_clocks * self.own_clock) / 1e9
+    }
+}
+
+/// What one call costs: the median of several long series, in CPU time, so that others on the machine do not count.
+fn nanos(call: impl Fn()) -> f64 {
+    const CALLS: u32 = 1_000_000;
+    let series = || {
+        let begun = own_cpu_time();
+        (0..CALLS).for_each(|_| call());
+        (own_cpu_time() - begun).as_nanos() as f64 / f64::from(CALLS)
+    };
+    let mut costs: Vec<f64> = (0..9).map(|_| series()).collect();
+    costs.sort_by(f64::total_cmp);
+    costs[costs.len() / 2]
+}
+
+/// What the only worker has counted; times in seconds.
+#[derive(Debug, PartialEq)]
+struct Counted {
+    statements: f64,
+    turns: f64,
+    busy: f64,
+    ready: f64,
+    ran: f64,
+}
+
+impl Counted {
+    /// Waits until the kernel's account, at which the worker looks once a second, holds all that has been done.
+    fn read(http: u16, interrupt: &Interrupt) -> Result<Self> {
+        interrupt.sleep(Duration::from_millis(2500))?;
+        let mut stream = TcpStream::connect(("127.0.0.1", http))?;
+        let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        stream.write_all(request.as_bytes())?;
+        let mut page = String::new();
+        stream.read_to_string(&mut page)?;
+        Self::of(&page)
+    }
+
+    fn of(page: &str) -> Result<Self> {
+        let find = |name: &str| {
+            let is_it = |line: &&str| {
+                line.strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', '{']))
+            };
+            let line =
+                page.lines().find(is_it).with_context(|| format!("/metrics has no {name}"))?;
+            let value = line.rsplit(' ').next().unwrap_or_default();
+            value.parse::<f64>().with_context(|| format!("{line} is no number"))
+        };
+        Ok(Self {
+            statements: find("flifo_statements_total")?,
+            turns: find("flifo_worker_turns_total")?,
+            busy: find("flifo_worker_turn_seconds_total")?,
+            ready: find("flifo_worker_ready_total")?,
+            ran: find("flifo_worker_run_seconds_total")?,
+        })
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            statements: self.statements - before.statements,
+            turns: self.turns - before.turns,
+            busy: self.busy - before.busy,
+            ready: self.ready - before.ready,
+            ran: self.ran - before.ran,
+        }
+    }
+}
+
+/// Clients that log in and ask, one statement after the other.
+fn work(extent: &Extent, clients: u16, port: u16, password: &str) -> Result<()> {
+    let end = Instant::now() + Duration::from_secs(extent.seconds);
+    let ask = || -> Result<()> {
+        let mut client = FakeClient::login(port, PrivateServer::USER, password)
+            .map_err(|refusal| anyhow::anyhow!("a client cannot log in: {refusal:?}"))?;
+        while Instant::now() < end {
+            let answer = client.query("SELECT 1");
+            ensure!(answer.is_ok(), "a statement fails: {answer:?}");
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..clients).map(|_| scope.spawn(ask)).collect();
+        clients.into_iter().try_for_each(|client| client.join().expect("does not panic"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_read_and_the_dearest_case_is_taken() {
+        let page = "# HELP flifo_statements_total x\nflifo_statements_total 10\n\
+                    flifo_worker_turns_total{worker=\"0\"} 32\n\
+                    flifo_worker_turn_seconds_total{worker=\"0\"} 0.002\n\
+                    flifo_worker_ready_total{worker=\"0\"} 64\n\
+                    flifo_worker_run_seconds_total{worker=\"0\"} 0.001\n";
+        let counted = Counted::of(page).unwrap();
+        assert!(Counted::of("flifo_statements_totals 1\n").is_err());
+        let price = Price { turn: 50.0, ready: 1.0, own_clock: 300.0 };
+        // Two by the count of turns, and at most ten long ones.
+        let nanos = 32.0 * 50.0 + 64.0 + 12.0 * 300.0;
+        assert!((price.of(&counted) * 1e9 - nanos).abs() < 1e-3);
+        assert_eq!(counted.since(&counted).turns, 0.0);
+    }
+}
