@@ -164,12 +164,20 @@ async fn arrive(outside: &Outside, mut talk: Talk, id: u32) -> Option<Arrival> {
         talk = Talk::resume(stream, Vec::new(), sequence);
         first = FirstPacket::decode(&talk.read().await.ok()?);
     }
-    let why = match first {
+    let bad = |why: String| Refusal(1043, b"08S01", format!("Bad handshake: {why}"));
+    let must_be_secure = outside.shared.tls.clients_required;
+    let refusal = match first {
+        Ok(FirstPacket::Login(_)) if must_be_secure && !talk.stream().is_secure() => {
+            let message = "Connections using insecure transport are prohibited: Flifo's tls.mode is \
+                \"required\", also for its console. Use TLS, or a Unix socket in console.listen";
+            Refusal(3159, b"HY000", message.to_owned())
+        }
         Ok(FirstPacket::Login(login)) => return Some(Arrival { talk, nonce, login }),
-        Ok(FirstPacket::TlsRequest { .. }) => "TLS was asked for, which was not offered".to_owned(),
-        Err(error) => error.to_string(),
+        Ok(FirstPacket::TlsRequest { .. }) => {
+            bad("TLS was asked for, which was not offered".into())
+        }
+        Err(error) => bad(error.to_string()),
     };
-    let refusal = Refusal(1043, b"08S01", format!("Bad handshake: {why}"));
     refuse(&talk, CAPABILITIES, &refusal).await;
     None
 }

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bench::programs::MARIADB;
+use link::Address;
 use link::tls::{ForLinks, Mode};
 use testkit::client::{Client, Problem};
 use testkit::fake_server::{Brand, FakeServer};
@@ -391,6 +392,30 @@ fn the_console_speaks_tls_with_clients_who_look_at_certificates() {
         assert_eq!(client.is_ok_and(|mut it| it.query("SHOW WORKERS").is_ok()), is_trusted);
     }
     watched.scene.end_with_links(6);
+}
+
+#[test]
+fn where_clients_must_use_tls_so_must_those_of_the_console() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cert, key) = certificate(folder.path(), "flifo");
+    let (console, socket) = (free_port(), folder.path().join("console.sock"));
+    let rest = format!(
+        "[server]\naddress = \"127.0.0.1:{}\"\n[console]\nlisten = [\"127.0.0.1:{console}\", \
+         {socket:?}]\n[http]\nlisten = []\n[tls]\nmode = \"required\"\ncert = {cert:?}\nkey = {key:?}\n{}",
+        free_port(),
+        user("")
+    );
+    let flifo = testkit::flifo::Flifo::start(&rest);
+    let address: Address = format!("127.0.0.1:{console}").parse().unwrap();
+    let visitor = |address: &Address| Client::builder(address.clone(), "anybody", "");
+    let error = visitor(&address).connect().unwrap_err();
+    assert!(matches!(error, Problem::Refused { code: 3159, .. }), "{error:?}");
+    let tls = ForLinks { mode: Mode::VerifyFull, ca: Some(cert), identity: None };
+    for visitor in [visitor(&address).tls_with(&tls), visitor(&Address::Unix(socket))] {
+        assert!(visitor.connect().unwrap().query("SHOW WORKERS").is_ok());
+    }
+    let (ended, log) = flifo.stop();
+    assert!(ended.success(), "{log}");
 }
 
 #[test]
