@@ -22,6 +22,8 @@ pub enum Scope {
 pub struct Kill {
     pub scope: Scope,
     pub id: u32,
+    /// It says `HARD` or `SOFT`, which only MariaDB knows.
+    pub has_manner: bool,
     /// Where the number stands in the text.
     pub id_at: (usize, usize),
 }
@@ -33,24 +35,24 @@ impl Kill {
         if !lexer.next()?.is_word("KILL") {
             return None;
         }
-        let mut scope = Scope::Connection;
-        loop {
-            match lexer.next()? {
-                word if word.is_word("HARD") || word.is_word("SOFT") => {}
-                word if word.is_word("CONNECTION") => scope = Scope::Connection,
-                word if word.is_word("QUERY") => scope = Scope::Query,
-                Token::Number(digits) => {
-                    let id = std::str::from_utf8(digits).ok()?.parse().ok()?;
-                    let id_at = lexer.span();
-                    let ends = match lexer.next() {
-                        None => true,
-                        Some(token) => token == Token::Symbol(b';') && lexer.next().is_none(),
-                    };
-                    return ends.then_some(Self { scope, id, id_at });
-                }
-                _ => return None,
-            }
+        let mut token = lexer.next()?;
+        let has_manner = token.is_word("HARD") || token.is_word("SOFT");
+        if has_manner {
+            token = lexer.next()?;
         }
+        let is_query = token.is_word("QUERY");
+        if is_query || token.is_word("CONNECTION") {
+            token = lexer.next()?;
+        }
+        let Token::Number(digits) = token else { return None };
+        let id = std::str::from_utf8(digits).ok()?.parse().ok()?;
+        let id_at = lexer.span();
+        let ends = match lexer.next() {
+            None => true,
+            Some(token) => token == Token::Symbol(b';') && lexer.next().is_none(),
+        };
+        let scope = if is_query { Scope::Query } else { Scope::Connection };
+        ends.then_some(Self { scope, id, has_manner, id_at })
     }
 
     pub const fn names_client(&self) -> bool {
@@ -72,13 +74,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_manner_of_a_kill_is_seen() {
+        let has_manner = |text: &str| Kill::read(text.as_bytes()).map(|kill| kill.has_manner);
+        assert_eq!(has_manner("KILL SOFT CONNECTION 5"), Some(true));
+        assert_eq!(has_manner("KILL CONNECTION 5"), Some(false));
+    }
+
+    #[test]
     fn kills_are_read() {
         let read = |text: &str| Kill::read(text.as_bytes()).map(|kill| (kill.scope, kill.id));
         assert_eq!(read("KILL 5"), Some((Scope::Connection, 5)));
         assert_eq!(read("kill hard query 1073741824;"), Some((Scope::Query, 1 << 30)));
         assert_eq!(read("KILL /* x */ CONNECTION 7"), Some((Scope::Connection, 7)));
-        for text in ["KILL USER bob", "KILL QUERY ID 5", "KILL 5; SELECT 1", "KILL -1", "KILL", "X"]
-        {
+        for text in [
+            "KILL QUERY HARD 5",
+            "KILL QUERY QUERY 5",
+            "KILL USER bob",
+            "KILL QUERY ID 5",
+            "KILL 5; SELECT 1",
+            "KILL -1",
+            "KILL",
+            "X",
+        ] {
             assert_eq!(read(text), None, "{text}");
         }
     }

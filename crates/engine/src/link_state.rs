@@ -23,6 +23,9 @@ pub struct LinkState {
     settings: Rc<Settings>,
     /// What the settings were when the session began.
     fresh: Rc<Settings>,
+    /// What they are when a session was reset. MariaDB leaves the character set as it was at the login; MySQL takes
+    /// the server's own.
+    renewed: Rc<Settings>,
     /// The client that used it last, for what only the last link of a client can answer.
     pub last_client: u32,
     /// The client that has inserted something last, or was given its last insert id here.
@@ -36,7 +39,14 @@ pub struct LinkState {
 impl LinkState {
     /// A session that has just begun, with these settings.
     pub fn new(id: u64, fresh: Rc<Settings>) -> Self {
-        Self { id, settings: Rc::clone(&fresh), fresh, ..Self::default() }
+        let (settings, renewed) = (Rc::clone(&fresh), Rc::clone(&fresh));
+        Self { id, settings, fresh, renewed, ..Self::default() }
+    }
+
+    /// The same on a server where a session that was reset has others.
+    #[must_use]
+    pub fn renewed_as(self, renewed: Rc<Settings>) -> Self {
+        Self { renewed, ..self }
     }
 
     /// The session was reset, and has reported all variables that it was asked for. False: not all of them.
@@ -87,7 +97,8 @@ impl LinkState {
 
     /// The settings that a client's statement must run under. A client that has run nothing yet takes a new session's.
     pub fn wanted<'a>(&'a self, session: &'a Session) -> &'a Rc<Settings> {
-        session.settings.as_ref().unwrap_or(&self.fresh)
+        let new = if session.was_reset { &self.renewed } else { &self.fresh };
+        session.settings.as_ref().unwrap_or(new)
     }
 
     /// Learns what an OK packet reports. The answer is why a change cannot be told to another link, if there is one

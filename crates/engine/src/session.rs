@@ -483,6 +483,18 @@ mod tests {
     }
 
     #[test]
+    fn a_session_that_was_reset_may_have_other_settings_than_a_new_one() {
+        let mut pair = Pair::new();
+        let rows = [(&b"sql_mode"[..], &b"ANSI"[..]), (b"collation_connection", b"b_ci")];
+        let renewed = pair.interned.intern(Settings::from_rows(rows.into_iter()));
+        pair.link = pair.link.renewed_as(Rc::clone(&renewed));
+        assert!(pair.link.suits(&pair.session));
+        pair.session.reset();
+        assert!(Rc::ptr_eq(pair.link.wanted(&pair.session), &renewed));
+        assert!(!pair.link.suits(&pair.session), "a new session is not like one that was reset");
+    }
+
+    #[test]
     fn other_changes_pin_once() {
         let charset = Change::Variable { name: b"character_set_connection", value: b"latin1" };
         for (list, pin) in [

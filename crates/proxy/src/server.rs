@@ -111,6 +111,16 @@ impl ServerFacts {
         lock(&self.greeting).clone()
     }
 
+    /// Whether it has said that it is MariaDB.
+    pub(crate) fn is_mariadb(&self) -> bool {
+        lock(&self.greeting).as_ref().is_some_and(Greeting::is_mariadb)
+    }
+
+    /// Whether it has said that it is MySQL.
+    pub(crate) fn is_mysql(&self) -> bool {
+        lock(&self.greeting).as_ref().is_some_and(|greeting| !greeting.is_mariadb())
+    }
+
     pub(crate) fn statements_max(&self) -> u32 {
         self.statements_max.load(Ordering::Relaxed)
     }

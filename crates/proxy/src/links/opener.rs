@@ -13,6 +13,7 @@ use crate::arrive::learnt;
 use crate::fault::{Fault, Kind};
 use crate::links::keys::{Key, KeyId};
 use crate::links::moves;
+use crate::links::supply;
 use crate::links::{self, Link};
 use crate::road::admit;
 use crate::road::route;
@@ -94,6 +95,10 @@ pub(crate) const POOLED: Capabilities = Capabilities(
 pub(crate) const TRACK: &str = "SET SESSION session_track_system_variables='*', session_track_schema=ON, \
     session_track_state_change=ON, session_track_transaction_info='CHARACTERISTICS'";
 
+/// What a session of MySQL's has anew when it is reset: the server's own, in the place of the login's.
+const RENEWED: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN \
+    ('character_set_client','character_set_results','collation_connection')";
+
 /// The variable that bounds the server's prepared statements.
 const STATEMENTS_MAX: &str = "max_prepared_stmt_count";
 
@@ -133,7 +138,7 @@ pub(crate) fn open(worker: &Rc<Worker>, server: ServerId, key: KeyId) {
                 local.gate.borrow_mut().opened(key);
                 worker.counters.links_opened.add(1);
                 worker.add_link(&link);
-                admit::put(&worker, key, &link);
+                supply::put(&worker, key, &link);
                 tokio::task::spawn_local(links::serve(Rc::clone(&worker), link));
             }
             Err(error) => failed(&worker, local, key, &error),
@@ -180,24 +185,30 @@ async fn pooled(worker: &Worker, server: &Server, key: KeyId) -> Result<Rc<Link>
     let limit = worker.plan.limits.connect;
     let ask = async {
         logged_in.run(TRACK).await?;
-        logged_in
-            .rows(&format!("{} OR Variable_name='{STATEMENTS_MAX}'", Settings::question()))
-            .await
+        let question = format!("{} OR Variable_name='{STATEMENTS_MAX}'", Settings::question());
+        let rows = logged_in.rows(&question).await?;
+        let renewed =
+            if logged_in.is_mariadb { Vec::new() } else { logged_in.rows(RENEWED).await? };
+        Ok::<_, NoLink>((rows, renewed))
     };
-    let rows = tokio::time::timeout(limit, ask).await;
-    let rows = rows.map_err(|_| NoLink::Late("limits.connect", limit))??;
+    let answers = tokio::time::timeout(limit, ask).await;
+    let (rows, renewed) = answers.map_err(|_| NoLink::Late("limits.connect", limit))??;
     let rows = || rows.iter().map(|(name, value)| (&name[..], &value[..]));
+    let renewed = || renewed.iter().map(|(name, value)| (&name[..], &value[..]));
     if let Some((_, max)) = rows().find(|(name, _)| *name == STATEMENTS_MAX.as_bytes())
         && let Some(max) = std::str::from_utf8(max).ok().and_then(|max| max.parse().ok())
     {
         server.facts.learn_statements_max(max);
     }
-    let fresh = worker.interned.borrow_mut().intern(Settings::from_rows(rows()));
+    let intern = |settings| worker.interned.borrow_mut().intern(settings);
+    let fresh = intern(Settings::from_rows(rows()));
+    // Of two values for a name, the first counts.
+    let renewed = intern(Settings::from_rows(renewed().chain(rows())));
     let LoggedIn { talk, thread_id, capabilities, .. } = logged_in;
     let (stream, _) = talk.into_parts();
     let id = worker.new_link_id();
     let link = Link::new(id, server.id, thread_id, stream, capabilities, Some(key));
-    link.state.replace(LinkState::new(id, fresh));
+    link.state.replace(LinkState::new(id, fresh).renewed_as(renewed));
     Ok(Rc::new(link))
 }
 

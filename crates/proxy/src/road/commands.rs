@@ -174,6 +174,9 @@ fn pooled(
         Command::ChangeUser => client.begin_change_of_user(&packet[HEADER..]),
         Command::StmtClose => prepared::close(worker, client, prepared::named(client, id)),
         Command::Query | Command::StmtPrepare => text(worker, client, command, packet, upload),
+        Command::StmtBulkExecute if worker.at(client.server.get()).server.facts.is_mysql() => {
+            refuse(worker, client, upload, &Fault::new(Kind::UnknownCommand, "Unknown command"));
+        }
         Command::StmtExecute
         | Command::StmtBulkExecute
         | Command::StmtSendLongData

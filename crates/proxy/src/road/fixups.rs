@@ -151,10 +151,7 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
     }
     let is_entered_anew = state.schema != session.schema || !state.was_reset;
     // MySQL lets hardly anybody set it.
-    let may_be_set = || {
-        let greeting = worker.at(link.server).server.facts.greeting();
-        greeting.is_some_and(|greeting| greeting.is_mariadb())
-    };
+    let may_be_set = || worker.at(link.server).server.facts.is_mariadb();
     if session.was_reset && session.schema.is_some() && is_entered_anew && may_be_set() {
         told.push(FixUp::query(Purpose::SchemaReset, SCHEMA_RESET));
     }

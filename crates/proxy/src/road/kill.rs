@@ -17,6 +17,7 @@ use wire::response::{OK, OkPacket};
 use crate::fault::{Fault, Kind};
 use crate::links::Link;
 use crate::links::opener;
+use crate::links::supply;
 use crate::road::admit;
 use crate::road::ahead;
 use crate::road::client::{Client, Turn};
@@ -63,7 +64,7 @@ pub(crate) fn intercept(
     command: Option<Command>,
     packet: &[u8],
 ) -> bool {
-    let Some((scope, victim)) = read(client, command, packet) else { return false };
+    let Some((scope, victim)) = read(worker, client, command, packet) else { return false };
     *client.held.borrow_mut() = worker.buffers.keep(packet);
     client.set_turn(Turn::Preparation);
     client.read.set(None);
@@ -88,11 +89,20 @@ pub(crate) fn intercept_prepared(worker: &Rc<Worker>, client: &Rc<Client>, text:
     intercept(worker, client, Some(Command::Query), &packet)
 }
 
-fn read(client: &Client, command: Option<Command>, packet: &[u8]) -> Option<(Scope, u32)> {
+fn read(
+    worker: &Worker,
+    client: &Client,
+    command: Option<Command>,
+    packet: &[u8],
+) -> Option<(Scope, u32)> {
     let payload = &packet[HEADER..];
     let (scope, id) = match command? {
         Command::Query => {
             let kill = Kill::read(&payload[query_text_at(payload, client.capabilities)?..])?;
+            // MySQL has an error to say.
+            if kill.has_manner && worker.at(client.server.get()).server.facts.is_mysql() {
+                return None;
+            }
             (kill.scope, kill.id)
         }
         Command::ProcessKill => {
@@ -200,10 +210,7 @@ pub(crate) fn answered(worker: &Rc<Worker>, answer: Answer) {
 
 /// A client has killed itself, and hears of it in the server's own words.
 fn kill_itself(worker: &Rc<Worker>, client: &Client, scope: Scope) {
-    let is_mariadb = || {
-        let greeting = worker.at(client.server.get()).server.facts.greeting();
-        greeting.is_some_and(|greeting| greeting.is_mariadb())
-    };
+    let is_mariadb = || worker.at(client.server.get()).server.facts.is_mariadb();
     let fault = if scope == Scope::Connection && is_mariadb() {
         Fault::relayed(1927, "70100", "Connection was killed")
     } else {
@@ -264,7 +271,7 @@ pub(crate) fn kill_on(worker: &Rc<Worker>, link: &Rc<Link>, scope: Scope) {
         worker.counters.killing.set(worker.counters.killing.get() - 1);
         link.being_killed.set(false);
         if let (true, Some(key)) = (link.parked.take(), link.key.get()) {
-            admit::put(&worker, key, &link);
+            supply::put(&worker, key, &link);
             admit::pump(&worker, link.server);
         }
     });

@@ -97,9 +97,8 @@ pub(crate) fn put_counts(client: &Client, asked: Asked) -> bool {
 /// What the server says of a statement that was never prepared.
 pub(crate) fn unknown(worker: &Worker, client: &Client, command: Command, id: u32) -> Fault {
     let server = &worker.at(client.server.get()).server;
-    let is_mysql = server.facts.greeting().is_some_and(|greeting| !greeting.is_mariadb());
     let place = match command {
-        _ if is_mysql => "mysql_stmt_precheck".to_owned(),
+        _ if server.facts.is_mysql() => "mysql_stmt_precheck".to_owned(),
         Command::StmtBulkExecute => format!("mysqld_{}", Command::StmtExecute.name()),
         command => format!("mysqld_{}", command.name()),
     };
@@ -169,8 +168,11 @@ pub(crate) fn see_status(client: &Client, status: Status) {
 pub(crate) fn over(worker: &Worker, client: &Client, link: &Link, flight: &Flight) {
     worker.buffers.forget(client.held.take());
     let mut session = client.session.borrow_mut();
-    if let (Purpose::Prepare(_), true) = (&flight.purpose, flight.failed) {
-        session.statements.forget_last();
+    if let Purpose::Prepare(_) = flight.purpose {
+        // MySQL's clients cannot mean the last one.
+        if flight.failed || worker.at(link.server).server.facts.is_mysql() {
+            session.statements.forget_last();
+        }
     }
     let Some(in_hand) = client.in_hand.take() else { return };
     let Some(prepared) = session.statements.get(in_hand.id) else { return };

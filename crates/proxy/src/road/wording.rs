@@ -68,9 +68,10 @@ pub(crate) fn with_gtid(
     text_at: usize,
     packet: &[u8],
 ) -> Option<Vec<u8>> {
-    let greeting = worker.at(route::greeter(worker)).server.facts.greeting();
     // No other server has such a variable, and it says so.
-    greeting.filter(|greeting| greeting.is_mariadb())?;
+    if !worker.at(route::greeter(worker)).server.facts.is_mariadb() {
+        return None;
+    }
     let (head, text) = packet[HEADER..].split_at(text_at);
     let text = gtid::put(text, client.session.borrow().dialect(), &client.gtid.borrow())?;
     let mut out = Vec::with_capacity(packet.len() + 64);
