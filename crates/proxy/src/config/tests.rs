@@ -255,6 +255,20 @@ fn who_reads_the_servers_accounts_must_be_able_to_log_in() {
 }
 
 #[test]
+fn nothing_is_learnt_where_the_server_tells_all_or_may_tell_accounts_apart() {
+    let warned = |server: &str| {
+        let users = "[[users]]\nname = \"app\"\npassword = \"x\"";
+        let text = format!("[server]\nlearn_passwords = \"on\"\n{server}\n{users}");
+        let (_, warnings) = parse(&text, "f").expect(server);
+        let is_it = |it: &&Problem| it.option.as_deref() == Some("server.learn_passwords");
+        warnings.iter().filter(is_it).count()
+    };
+    assert_eq!(warned(""), 0);
+    assert_eq!(warned("accounts_user = \"app\""), 1);
+    assert_eq!(warned("send_proxy = \"v2\""), 1);
+}
+
+#[test]
 fn every_option_is_described() {
     fn check<T>(section: &options::Section<T>, target: &mut T) {
         for row in section.rows {

@@ -333,6 +333,27 @@ fn a_wrong_password_is_denied_in_the_servers_words_and_nothing_is_forgotten() {
 }
 
 #[test]
+fn who_proves_his_password_in_another_way_by_now_is_carried() {
+    let Some(server) = mysql() else { return };
+    if !server.has_native() {
+        return eprintln!("MySQL 9 has no mysql_native_password");
+    }
+    create(server, "otherwise", PASSWORD);
+    let proxy = Proxy::to(server, "accounts_period = \"1s\"");
+    assert!(proxy.serves("otherwise", PASSWORD));
+    proxy.wait_for("otherwise");
+    let with = format!("IDENTIFIED WITH mysql_native_password BY '{PASSWORD}'");
+    server.sql(&[&format!("ALTER USER otherwise@'%' {with}")]);
+    thread::sleep(Duration::from_secs(1));
+    for _ in 0..2 {
+        assert!(proxy.serves("otherwise", PASSWORD));
+    }
+    let (carried, pooled, log) = proxy.end();
+    assert_eq!((carried, pooled), (3, 0), "{log}");
+    assert!(log.contains("are carried again"), "{log}");
+}
+
+#[test]
 fn who_can_only_change_his_password_is_not_pooled() {
     let Some(server) = mysql() else { return };
     create(server, "expired", PASSWORD);
