@@ -1,6 +1,8 @@
 //! What a server hears of a password, by each plugin over each pair of secure and plain legs:
 //! enough to log in, and never the password itself on a leg that others can read.
 
+use std::time::{Duration, Instant};
+
 use link::Address;
 use testkit::asking::{Asking, Heard};
 use testkit::client::{Builder, Client, Problem};
@@ -85,6 +87,34 @@ fn a_full_change_of_user_reaches_the_server_over_unequal_legs() {
             let is_full = matches!(heard[..], [.., Heard::Clear(_) | Heard::Encrypted(Some(_))]);
             assert!(is_full, "{case}: {heard:?}");
             client.query("DO 1").unwrap_or_else(|error| panic!("{case}: {error}"));
+        }
+    }
+}
+
+#[test]
+fn who_becomes_a_carried_user_counts_as_one_of_its_clients() {
+    let server = Asking::start(&Plugin::CachingSha2);
+    let bounded = "[[users]]\nname = \"other\"\nmode = \"carried\"\nclients_max = 1\n";
+    for rest in ["", POOLED] {
+        let flifo = flifo(&server, "off", &[bounded, rest].concat());
+        let log_in = || {
+            let [_, (_, client), _] = clients(&flifo);
+            client.connect().unwrap_or_else(|error| panic!("{rest}: {error}"))
+        };
+        let change =
+            |client: &mut Client| client.change_user("other", PASSWORD, &Plugin::CachingSha2);
+        for _ in 0..3 {
+            let mut one = log_in();
+            change(&mut one).unwrap_or_else(|error| panic!("{rest}: {error}"));
+            one.query("DO 1").unwrap_or_else(|error| panic!("{rest}: {error}"));
+            let refused = change(&mut log_in()).unwrap_err();
+            assert!(matches!(refused, Problem::Refused { code: 1226, .. }), "{rest}: {refused}");
+            drop(one);
+            // It is gone when Flifo has seen that.
+            let begun = Instant::now();
+            while change(&mut log_in()).is_err() {
+                assert!(begun.elapsed() < Duration::from_secs(5), "{rest}");
+            }
         }
     }
 }
