@@ -114,6 +114,9 @@ enum Treatment {
     Inspect(Kind),
 }
 
+/// The shortest answer to a preparation: a zero, the statement's id, two counts.
+const PREPARED_MIN: usize = 9;
+
 impl Follower {
     /// Starts to follow the reply to a command of this shape on a link with these capabilities.
     pub fn new(shape: Shape, capabilities: Capabilities) -> Self {
@@ -318,6 +321,8 @@ impl Follower {
                 Inspect(if self.deprecates_eof() { Kind::Ok } else { Kind::Eof })
             }
             (Phase::Fields, _) => Pass(Phase::Fields),
+            // MySQL 8.0.15 says so to who may not run what is to be prepared: nothing has been.
+            (Phase::Prepare, OK) if len < PREPARED_MIN => Inspect(Kind::Ok),
             (Phase::Prepare, _) => Inspect(Kind::Prepared),
             (Phase::Parameters { left, columns }, _) => {
                 Pass(self.after_parameter(left - 1, columns))

@@ -16,6 +16,10 @@ pub(crate) struct KeyId(u32);
 impl KeyId {
     const HAS_SCHEMA: u32 = 1;
 
+    pub(crate) const fn has_schema(self) -> bool {
+        self.0 & Self::HAS_SCHEMA != 0
+    }
+
     /// The same key, with or without a schema.
     pub(crate) const fn with_schema(self, has_schema: bool) -> Self {
         Self(self.0 & !Self::HAS_SCHEMA | has_schema as u32)

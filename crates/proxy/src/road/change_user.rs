@@ -193,7 +193,7 @@ fn begin_anew(
     sequence: u8,
 ) -> Result<(), Fault> {
     let name: Rc<[u8]> = wanted.user.as_slice().into();
-    let key = Key::new(Rc::clone(&name), client.capabilities, wanted.collation);
+    let key = Key::new(Rc::clone(&name), client.capabilities_now(), wanted.collation);
     let key = key.of_era(user.era());
     let Some(key) = worker.keys.borrow_mut().id(key) else {
         return Err(Fault::new(Kind::BadHandshake, "Flifo has met too many different users"));

@@ -123,6 +123,8 @@ pub(crate) struct Client {
     pub(crate) gtid: RefCell<Box<[u8]>>,
     /// Why it keeps its link, and since when.
     pub(crate) pinned: Cell<Option<Pinned>>,
+    /// Whether a text may hold several statements, if the client has said so since its login (`COM_SET_OPTION`).
+    pub(crate) several: Cell<Option<bool>>,
     /// The command in hand completes the login; its reply has this sequence id.
     pub(crate) login_sequence: Cell<Option<u8>>,
     /// What proves a change of user, until the client's task deals with it.
@@ -204,6 +206,7 @@ impl Client {
             asks_link: Cell::default(),
             gtid: RefCell::default(),
             pinned: Cell::new(None),
+            several: Cell::default(),
             login_sequence: Cell::new(login.sequence),
             change_of_user: RefCell::default(),
             turned: Cell::new(crate::clock::now()),
@@ -225,6 +228,15 @@ impl Client {
     pub(crate) fn rekey(&self) {
         let has_schema = self.session.borrow().schema.is_some();
         self.key.set(self.key.get().map(|key| key.with_schema(has_schema)));
+    }
+
+    /// What the client's protocol is by now: it may have changed its mind on texts of several statements.
+    pub(crate) fn capabilities_now(&self) -> Capabilities {
+        match self.several.get() {
+            None => self.capabilities,
+            Some(true) => self.capabilities | Capabilities::MULTI_STATEMENTS,
+            Some(false) => self.capabilities.without(Capabilities::MULTI_STATEMENTS),
+        }
     }
 
     pub(crate) fn link(&self) -> Option<Rc<Link>> {

@@ -23,6 +23,7 @@ use wire::statement::{self, Execute};
 
 use crate::arrive::namesake;
 use crate::fault::{Fault, Kind};
+use crate::links::keys::Key;
 use crate::links::resets;
 use crate::outbox;
 use crate::road::admit;
@@ -187,7 +188,15 @@ fn pooled(
                 enter(worker, client, packet, upload, Asks::default());
             }
         }
-        Command::SetOption => enter_kept(worker, client, packet, upload, Pin::Option),
+        Command::SetOption => {
+            match packet.get(HEADER + 1..) {
+                Some([0, 0, ..]) => client.several.set(Some(true)),
+                Some([1, 0, ..]) => client.several.set(Some(false)),
+                // The server refuses it.
+                _ => {}
+            }
+            enter_kept(worker, client, packet, upload, Pin::Option);
+        }
         Command::BinlogDump
         | Command::BinlogDumpGtid
         | Command::TableDump
@@ -548,7 +557,21 @@ fn reset(worker: &Rc<Worker>, client: &Rc<Client>, packet: &[u8]) {
     let waits = resets::give_up(worker, client);
     client.session.borrow_mut().reset();
     client.gtid.take();
+    keep_option(worker, client);
     if waits { hold(worker, client, packet, None) } else { ok(client) }
+}
+
+/// What a client has said of texts of several statements outlives its session: its next links are opened so.
+fn keep_option(worker: &Worker, client: &Client) {
+    let (Some(_), Some(old)) = (client.several.get(), client.key.get()) else { return };
+    let mut keys = worker.keys.borrow_mut();
+    let Key { user, collation, era, .. } = &*keys.get(old);
+    let key = Key::new(Rc::clone(user), client.capabilities_now(), *collation).of_era(*era);
+    let owner = keys.user(old).cloned();
+    if let (Some(key), Some(owner)) = (keys.id(key), owner) {
+        keys.own(key, &owner);
+        client.key.set(Some(key.with_schema(old.has_schema())));
+    }
 }
 
 impl Client {

@@ -363,6 +363,9 @@ fn see_ok(
         }
         return None;
     }
+    // MySQL counts the warnings of whatever has run on the link before; a session that begins has none.
+    let is_login = matches!(flight.purpose, Purpose::LoginSchema(..));
+    let ok = &OkPacket { warnings: if is_login { 0 } else { ok.warnings }, ..*ok };
     // Of several results, a later one need not clear what an earlier one has left.
     flight.warnings = flight.warnings.max(ok.warnings);
     prepared::see_status(client, ok.status);

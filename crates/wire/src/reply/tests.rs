@@ -129,6 +129,7 @@ fn prepared_statements() {
     check(Shape::Prepared, OLD, old, &[Kind::Prepared, Kind::Eof, Kind::Eof]);
     check(Shape::Prepared, NEW, &[BOTH, COLUMN, COLUMN, COLUMN], &[Kind::Prepared]);
     check(Shape::Prepared, OLD, &[NOTHING], &[Kind::Prepared]);
+    check(Shape::Prepared, OLD, &[OK_PACKET], &[Kind::Ok]);
     check(Shape::Prepared, NEW, &[COLUMNS, COLUMN], &[Kind::Prepared]);
     check(Shape::Prepared, NEW, &[ERR_PACKET], &[Kind::Err]);
 }
