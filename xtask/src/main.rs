@@ -11,6 +11,7 @@ mod drivers;
 mod errand;
 mod gate_cost;
 mod matrix;
+mod price;
 mod repository;
 mod servers;
 mod set_up;
@@ -64,7 +65,7 @@ enum Task {
         #[command(flatten)]
         program: Program,
     },
-    /// Counts the instructions of a gate that does not bind, with valgrind.
+    /// Counts the instructions of a gate that does not bind, with valgrind, and weighs its CPU.
     GateCost {
         #[command(flatten)]
         extent: gate_cost::Extent,

@@ -22,6 +22,8 @@ use sys::threads::own_cpu_time;
 use testkit::fake_client::FakeClient;
 use testkit::flifo::{Flifo, free_port};
 
+use crate::price::nanos;
+
 #[derive(clap::Args)]
 pub(crate) struct Extent {
     /// How long each number of clients asks, in seconds.
@@ -118,19 +120,6 @@ impl Price {
         let own_clocks = own_clocks.min(counted.turns);
         (counted.turns * self.turn + counted.ready * self.ready + own_clocks * self.own_clock) / 1e9
     }
-}
-
-/// What one call costs: the median of several long series, in CPU time, so that others on the machine do not count.
-fn nanos(call: impl Fn()) -> f64 {
-    const CALLS: u32 = 1_000_000;
-    let series = || {
-        let begun = own_cpu_time();
-        (0..CALLS).for_each(|_| call());
-        (own_cpu_time() - begun).as_nanos() as f64 / f64::from(CALLS)
-    };
-    let mut costs: Vec<f64> = (0..9).map(|_| series()).collect();
-    costs.sort_by(f64::total_cmp);
-    costs[costs.len() / 2]
 }
 
 /// What the only worker has counted; times in seconds.

@@ -141,8 +141,15 @@ impl Found<'_> {
         let auto = self.spread(sort, Limit::Auto, |it| it.rate)?;
         let found =
             self.found(sort).map_or_else(String::new, |it| format!(", around {}", number(it)));
+        let chosen = self.against_chosen(sort).map_or_else(String::new, |it| {
+            let Spread { median, low, high, .. } = it;
+            format!(
+                " Of the limit that did best in the other rounds it does {median:.2} ({low:.2} to \
+                 {high:.2})."
+            )
+        });
         Some(format!(
-            "{}: `auto` does {:.2} of the best fixed limit ({:.2} to {:.2}), which is {best}{found}. \
+            "{}: `auto` does {:.2} of the best fixed limit ({:.2} to {:.2}), which is {best}{found}.{chosen} \
              Why it moved or did not: {}.",
             sort.label(),
             auto.median / best_rate,
@@ -150,6 +157,31 @@ impl Found<'_> {
             auto.high / best_rate,
             self.reasons(sort)
         ))
+    }
+
+    /// `auto` beside the fixed limit that somebody would have chosen who has seen all rounds but this one. The best of
+    /// eight in the same rounds is also the luckiest of eight.
+    fn against_chosen(&self, sort: Sort) -> Option<Spread> {
+        let rates = |limit: Limit| -> Vec<f64> {
+            let ours = self.samples.iter().filter(|it| it.sort == sort && it.limit == limit);
+            ours.map(|it| it.rate).collect()
+        };
+        let fixed = self.limits(sort).into_iter().filter(|it| *it != Limit::Auto);
+        let (fixed, auto): (Vec<_>, _) = (fixed.map(rates).collect(), rates(Limit::Auto));
+        let rounds = fixed.iter().map(Vec::len).min()?.min(auto.len());
+        if rounds < ROUNDS_MIN {
+            return None;
+        }
+        let in_others = |rates: &[f64], round: usize| {
+            let others = rates[..rounds].iter().enumerate().filter(|(at, _)| *at != round);
+            Spread::of(others.map(|(_, rate)| *rate)).map_or(0.0, |it| it.median)
+        };
+        let ratio = |round: usize| {
+            let rank = |rates: &&Vec<f64>| in_others(rates, round);
+            let chosen = fixed.iter().max_by(|one, two| rank(one).total_cmp(&rank(two)))?;
+            Some(auto[round] / chosen[round])
+        };
+        Spread::of((0..rounds).filter_map(ratio))
     }
 
     /// How often each reason was given.
@@ -205,6 +237,9 @@ impl Found<'_> {
     }
 }
 
+/// Fewer rounds tell nothing of what is luck.
+const ROUNDS_MIN: usize = 3;
+
 #[cfg(test)]
 mod tests {
     use super::super::Decision;
@@ -243,6 +278,22 @@ mod tests {
             _ => 0,
         });
         assert_eq!(lines.collect::<Vec<_>>(), [2, 1]);
+    }
+
+    #[test]
+    fn the_luckiest_of_many_limits_is_not_the_measure() {
+        // Each fixed limit is lucky in one round, and none is better than another.
+        let lucky = |at: usize, round: usize| if at == round { 300.0 } else { 200.0 };
+        let samples: Vec<_> = (0..3)
+            .flat_map(|round| {
+                let fixed = [1, 8, 64].into_iter().enumerate();
+                let fixed = fixed.map(move |(at, it)| sample(Limit::Fixed(it), lucky(at, round)));
+                fixed.chain([sample(Limit::Auto, 200.0)])
+            })
+            .collect();
+        let text = of(&samples).reading.join(" ");
+        assert!(text.contains("best in the other rounds it does 1.00 (1.00 to 1.00)"), "{text}");
+        assert!(!of(&samples[..8]).reading.join(" ").contains("other rounds"));
     }
 
     #[test]
