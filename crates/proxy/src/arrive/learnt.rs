@@ -55,6 +55,8 @@ struct Belief {
     is_confirmed: bool,
     /// Not to be asked again before.
     until: Option<Instant>,
+    /// When it was asked last.
+    asked: Option<Instant>,
 }
 
 /// What the server says of a password.
@@ -69,7 +71,10 @@ enum Word {
 /// When the server is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
+    /// After a period.
     Due,
+    /// Unless it was just now.
+    Soon,
     Now,
 }
 
@@ -79,7 +84,7 @@ const USERS_MAX: usize = 1000;
 /// No server has longer names.
 const NAME_MAX: usize = 128;
 
-/// A server that did not answer is not asked again sooner.
+/// A server that did not answer is not asked again sooner, nor one that has answered, for a client's mistake.
 const SOON: Duration = Duration::from_secs(1);
 
 /// The collation of the question, utf8mb4_general_ci. Names are ASCII.
@@ -158,6 +163,13 @@ pub(crate) async fn prove(
     }
 }
 
+/// A client of a learnt user has proved another password than the one that is known, and cannot be asked for it: it has
+/// encrypted it for the server alone, or says nothing where others could read along. If the server does not take the
+/// known one any more, such clients are carried from the next one on.
+pub(crate) async fn doubt(worker: &Worker, name: &[u8], user: &Arc<User>) {
+    confirm(worker, name, user, When::Soon).await;
+}
+
 /// A link of this key was refused by this server at its login.
 pub(crate) fn link_refused(worker: &Worker, server: ServerId, key: KeyId, error: &NoLink) {
     let user = worker.keys.borrow().user(key).cloned();
@@ -176,7 +188,12 @@ async fn confirm(worker: &Worker, name: &[u8], user: &Arc<User>, when: When) -> 
     // Somebody else may have found out meanwhile.
     let Some(Credential::Password(password)) = user.credential() else { return Word::Wrong };
     let belief = trust.belief();
-    if when == When::Due && belief.until.is_some_and(|until| Instant::now() < until) {
+    let is_early = match when {
+        When::Due => belief.until.is_some_and(|until| Instant::now() < until),
+        When::Soon => belief.asked.is_some_and(|asked| asked.elapsed() < SOON),
+        When::Now => false,
+    };
+    if is_early {
         return if belief.is_confirmed { Word::Right } else { Word::None };
     }
     match ask(worker, name, &password).await {
@@ -290,20 +307,22 @@ impl Trust {
     }
 
     fn is_believed(&self) -> bool {
-        let Belief { is_confirmed, until } = self.belief();
+        let Belief { is_confirmed, until, .. } = self.belief();
         is_confirmed && until.is_some_and(|until| Instant::now() < until)
     }
 
     /// The server has taken the password. True: for the first time.
     fn confirm(&self, period: Duration) -> bool {
-        let until = Instant::now().checked_add(period);
-        let before = std::mem::replace(&mut *self.lock(), Belief { is_confirmed: true, until });
-        !before.is_confirmed
+        let now = Instant::now();
+        let (until, asked) = (now.checked_add(period), Some(now));
+        let belief = Belief { is_confirmed: true, until, asked };
+        !std::mem::replace(&mut *self.lock(), belief).is_confirmed
     }
 
     /// The server has said nothing.
     fn postpone(&self) {
-        self.lock().until = Instant::now().checked_add(SOON);
+        let (now, mut belief) = (Instant::now(), self.lock());
+        (belief.until, belief.asked) = (now.checked_add(SOON), Some(now));
     }
 }
 
@@ -415,7 +434,7 @@ mod tests {
         assert!(learnt.add(b"one more", &secret("x")).is_none());
         // One is not believed any more and has clients, another one has none.
         for user in &all[7..9] {
-            *trust(user).lock() = Belief { is_confirmed: true, until: None };
+            trust(user).confirm(Duration::ZERO);
         }
         assert!(all[7].clients.try_take());
         let more = learnt.add(b"one more", &secret("x")).unwrap();

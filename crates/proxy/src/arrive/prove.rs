@@ -53,7 +53,13 @@ pub(crate) async fn prove<S: Borrow<Stream>>(
         }
         Verdict::Unknown => {
             write_more(talk, &[caching_sha2::FULL]).await?;
-            let password = receive_password(worker, talk, nonce, pass).await?;
+            let password = match receive_password(worker, talk, nonce, pass).await {
+                Ok(password) => password,
+                Err(error) => {
+                    pass.lend(learnt::doubt(worker, name, user)).await;
+                    return Err(error);
+                }
+            };
             if user.trust().is_some() {
                 return Ok(pass.lend(learnt::prove(worker, name, user, &password)).await?);
             }

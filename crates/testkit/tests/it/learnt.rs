@@ -394,6 +394,29 @@ fn a_client_with_the_servers_key_is_carried() {
 }
 
 #[test]
+fn a_client_with_the_servers_key_is_not_kept_out_by_an_old_password() {
+    let Some(server) = mysql() else { return };
+    create(server, "pinned_new", PASSWORD);
+    let key = std::fs::read_to_string(server.folder().join("data/public_key.pem"));
+    let key = key.expect("the server's key");
+    let tcp = format!("address = \"127.0.0.1:{}\"\ntls = \"off\"", server.port());
+    let proxy = Proxy::start(&format!("{tcp}\naccounts_period = \"1h\""));
+    assert!(proxy.serves("pinned_new", PASSWORD));
+    proxy.wait_for("pinned_new");
+    alter(server, "pinned_new", "battery staple");
+    // Its mistake would not be worth a question so soon.
+    thread::sleep(Duration::from_secs(1));
+    let log_in =
+        || proxy.client(Leg::Plain, "pinned_new", "battery staple").with_key(&key).connect();
+    // What it says is for the server alone; but Flifo has a look at what it knows itself.
+    let refused = log_in().unwrap_err();
+    assert!(matches!(refused, Problem::Refused { code: 1043, .. }), "{refused}");
+    assert!(is_who_it_says(&mut log_in().expect("a login"), "pinned_new"));
+    let (carried, pooled, log) = proxy.end();
+    assert_eq!((carried, pooled), (2, 0), "{log}");
+}
+
+#[test]
 fn a_pooled_client_may_become_somebody_whom_nobody_knows() {
     let Some(server) = mysql() else { return };
     for user in ["changer", "changed_to"] {
