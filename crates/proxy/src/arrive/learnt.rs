@@ -149,6 +149,13 @@ pub(crate) async fn prove(
         return Ok(Some(Arc::clone(user)));
     }
     if let Err(error) = ask(worker, name, password).await {
+        // It may be right, of an account that is not what it was: whose plugin is another one, or that may only change
+        // its password. Then its clients are to be carried.
+        let is_wrong =
+            matches!(error, NoLink::Login(LoginError::Refused { code: ACCESS_DENIED, .. }));
+        if is_refusal(&error) && !is_wrong {
+            confirm(worker, name, user, When::Soon).await;
+        }
         return Err(error.fault(asked(worker)));
     }
     match confirm(worker, name, user, When::Now).await {
@@ -281,7 +288,10 @@ fn is_refusal(error: &NoLink) -> bool {
 
 /// Access denied for any reason that lies in the account: its host, its plugin, its password, which may have expired, a
 /// lock.
-const REFUSALS: [u16; 10] = [1045, 1130, 1251, 1524, 1698, 1820, 1862, 3118, 3955, 4151];
+const REFUSALS: [u16; 10] = [ACCESS_DENIED, 1130, 1251, 1524, 1698, 1820, 1862, 3118, 3955, 4151];
+
+/// `ER_ACCESS_DENIED_ERROR`: the password is wrong, or there is no such user.
+const ACCESS_DENIED: u16 = 1045;
 
 fn changes() -> Fault {
     let message = "Access denied by Flifo: the user's password is changing, and the server does not \

@@ -354,6 +354,26 @@ fn who_proves_his_password_in_another_way_by_now_is_carried() {
 }
 
 #[test]
+fn who_proves_a_new_password_in_another_way_is_carried_as_well() {
+    let Some(server) = mysql() else { return };
+    if !server.has_native() {
+        return eprintln!("MySQL 9 has no mysql_native_password");
+    }
+    create(server, "both_ways", PASSWORD);
+    let proxy = Proxy::to(server, "accounts_period = \"1h\"");
+    assert!(proxy.serves("both_ways", PASSWORD));
+    proxy.wait_for("both_ways");
+    let with = "IDENTIFIED WITH mysql_native_password BY 'battery staple'";
+    server.sql(&[&format!("ALTER USER both_ways@'%' {with}")]);
+    thread::sleep(Duration::from_secs(1));
+    let refused = proxy.log_in("both_ways", "battery staple").unwrap_err();
+    assert!(refused.to_string().contains("without a proof"), "{refused}");
+    assert!(proxy.serves("both_ways", "battery staple"));
+    let (carried, pooled, log) = proxy.end();
+    assert_eq!((carried, pooled), (2, 0), "{log}");
+}
+
+#[test]
 fn who_can_only_change_his_password_is_not_pooled() {
     let Some(server) = mysql() else { return };
     create(server, "expired", PASSWORD);
