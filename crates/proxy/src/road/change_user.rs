@@ -88,7 +88,7 @@ async fn carried(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
             return client.close();
         }
     };
-    let login = wanted.into_login(worker, client.capabilities);
+    let login = wanted.into_login(worker, client.capabilities_now());
     let change = carry::change_user(worker, client, &login);
     match tokio::time::timeout(worker.plan.limits.login, change).await {
         Ok(Ok(())) => return,
