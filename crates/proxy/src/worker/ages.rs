@@ -93,8 +93,11 @@ pub(super) fn stop_client(worker: &Worker, client: &Client) {
     }
 }
 
-/// Ends a client whose turn it is, telling why.
+/// Ends a client whose turn it is, telling why: once, though its task may not have run since it was told.
 fn end_client(worker: &Worker, client: &Client, fault: &Fault) {
+    if client.is_closing() {
+        return;
+    }
     worker.count_fault(fault.kind);
     client.write(&fault.packet(0));
     client.close();

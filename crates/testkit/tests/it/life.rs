@@ -34,7 +34,7 @@ fn asked_to_stop_it_lets_statements_and_transactions_finish() {
         scene.flifo.ask_to_stop();
         // Who does nothing is told, and ended.
         assert_eq!(idle.read_payload().unwrap_err().code(), 1053);
-        assert!(idle.is_closed());
+        assert_eq!(idle.read_payload(), Err(Refusal::Closed), "told once");
         // Who comes now is refused, by an error or by nobody listening.
         wait_for("new clients to be refused", || {
             match TcpStream::connect(("127.0.0.1", scene.flifo.port())) {
