@@ -538,7 +538,7 @@ impl<'a> Reader<'a> {
         let mut capitals = [0; LONGEST];
         match upper(name, &mut capitals) {
             b"LAST_INSERT_ID" | b"IDENTITY" => self.found.asks_insert_id = true,
-            b"WARNING_COUNT" | b"ERROR_COUNT" => self.ask_for_messages(Messages::Counted),
+            b"WARNING_COUNT" | b"ERROR_COUNT" => self.ask_for_messages(Messages::Spent),
             b"LAST_GTID" => (self.found.asks_gtid, self.only_reads) = (true, false),
             b"PSEUDO_THREAD_ID" => self.found.pin(Pin::SessionVariable),
             _ => {}

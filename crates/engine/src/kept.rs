@@ -15,6 +15,24 @@ pub const BYTES_MAX: usize = 16 << 10;
 /// Another link is told so many warnings at most.
 const COUNT_MAX: u64 = u16::MAX as u64;
 
+/// Whose messages they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    MariaDb,
+    MySql,
+}
+
+impl Server {
+    /// Another link is told so many errors at most: one by a statement. MySQL has commands that add one more and clear
+    /// nothing.
+    const fn errors_max(self) -> u64 {
+        match self {
+            Self::MariaDb => 1,
+            Self::MySql => 32,
+        }
+    }
+}
+
 /// One row of `SHOW WARNINGS`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
@@ -32,6 +50,21 @@ impl Message {
         Some(Self { level: level[..].into(), code, text: text[..].into(), state: None })
     }
 
+    /// An error, as its packet or Flifo has it.
+    pub fn error(code: u16, state: [u8; 5], text: &[u8]) -> Self {
+        Self::new(*b"Error", code, Some(state), text)
+    }
+
+    /// A warning that the server would have left.
+    pub fn warning(code: u16, text: &[u8]) -> Self {
+        Self::new(*b"Warning", code, None, text)
+    }
+
+    fn new<const N: usize>(level: [u8; N], code: u16, state: Option<[u8; 5]>, text: &[u8]) -> Self {
+        let text = text.get(..text.len().min(BYTES_MAX / 2)).unwrap_or_default().into();
+        Self { level: level.into(), code: code.into(), text, state: state.map(|state| (state, 0)) }
+    }
+
     fn is_error(&self) -> bool {
         *self.level == *b"Error"
     }
@@ -42,7 +75,7 @@ impl Message {
 }
 
 /// The messages of one session.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     messages: Vec<Message>,
     /// How many there have been, of which the server may have kept less.
@@ -76,6 +109,7 @@ impl Kept {
         messages: &[Row],
         states: &[Row],
         charset: &[u8],
+        server: Server,
     ) -> Option<Box<Self>> {
         let mut messages: Vec<_> = messages.iter().map(Message::read).collect::<Option<_>>()?;
         let states = states.first().and_then(|row| row.first()?.as_deref());
@@ -83,17 +117,52 @@ impl Kept {
             message.state = read_state(state);
         }
         let bytes: usize = messages.iter().map(Message::bytes).sum();
-        let can_be_told = errors <= 1 && errors <= warnings && warnings <= COUNT_MAX;
+        let can_be_told =
+            errors <= server.errors_max() && errors <= warnings && warnings <= COUNT_MAX;
         let kept = Self { messages, warnings, errors, charset: charset.into() };
         (bytes <= BYTES_MAX && can_be_told).then(|| Box::new(kept))
     }
 
     /// An error that no server has sent.
     pub fn error(code: u16, state: [u8; 5], text: &[u8], charset: &[u8]) -> Box<Self> {
-        let text = text.get(..text.len().min(BYTES_MAX / 2)).unwrap_or_default().into();
-        let (level, state) = ((*b"Error").into(), Some((state, 0)));
-        let message = Message { level, code: code.into(), text, state };
+        let message = Message::error(code, state, text);
         Box::new(Self { messages: vec![message], warnings: 1, errors: 1, charset: charset.into() })
+    }
+
+    /// Puts one message behind those that are here, which are no more than `room`. False: there is no room for it, or
+    /// no other link could be told of it.
+    pub fn add(&mut self, message: Message, room: usize, charset: &[u8]) -> bool {
+        let more = Self {
+            warnings: 1,
+            errors: u64::from(message.is_error()),
+            messages: if self.messages.len() < room { vec![message] } else { Vec::new() },
+            charset: charset.into(),
+        };
+        self.join(more)
+    }
+
+    /// Puts others behind these. False: there is no room for them.
+    pub fn join(&mut self, mut others: Self) -> bool {
+        if self.is_empty() {
+            self.charset = others.charset;
+        } else if self.charset != others.charset && !others.is_ascii() {
+            return false;
+        }
+        self.messages.append(&mut others.messages);
+        self.warnings = self.warnings.saturating_add(others.warnings);
+        self.errors = self.errors.saturating_add(others.errors);
+        let bytes: usize = self.messages.iter().map(Message::bytes).sum();
+        bytes <= BYTES_MAX
+            && self.errors <= Server::MySql.errors_max()
+            && self.warnings <= COUNT_MAX
+    }
+
+    pub const fn errors(&self) -> u64 {
+        self.errors
+    }
+
+    fn is_ascii(&self) -> bool {
+        self.messages.iter().all(|message| message.text.is_ascii())
     }
 
     /// Its session wants no messages (`max_error_count = 0`), and has them counted nevertheless.
@@ -118,21 +187,21 @@ impl Kept {
         affected: i64,
         text: &[u8],
         dialect: Dialect,
+        server: Server,
     ) -> Option<Vec<u8>> {
-        get::rewrite(kept, affected, text, dialect)
+        get::rewrite(kept, affected, text, dialect, server)
     }
 
     /// The rows that a statement asks for, as packets hold them. `None`: they have another character set by now.
     pub fn rows(&self, shows: Shows, format: Format, charset: &[u8]) -> Option<Vec<Vec<u8>>> {
-        let is_ascii = self.messages.iter().all(|message| message.text.is_ascii());
-        if *self.charset != *charset && !is_ascii {
+        if *self.charset != *charset && !self.is_ascii() {
             return None;
         }
         let wanted = self.messages.iter().filter(|it| !shows.errors_only || it.is_error());
         Some(wanted.skip(shows.skip).take(shows.take).map(|it| format.row(it)).collect())
     }
 
-    /// A statement that leaves as many warnings and errors on a link.
+    /// A statement that leaves as many warnings on a link, and one error if there are any.
     pub fn set_up(&self) -> String {
         // Each of these makes one, and is evaluated each time.
         let warnings = format!("BENCHMARK({}, 'x' + 0)", self.warnings - self.errors);
@@ -146,12 +215,17 @@ impl Kept {
 }
 
 /// A string in the character set of the server's own words, whatever the connection's is.
-fn literal(text: &[u8]) -> String {
-    if text.is_empty() {
-        return "_utf8mb3 ''".to_owned();
-    }
+fn literal(text: &[u8], server: Server) -> Option<String> {
     let hex: String = text.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("_utf8mb3 0x{hex}")
+    let digits = if text.is_empty() { "''".to_owned() } else { format!("0x{hex}") };
+    match server {
+        Server::MariaDb => Some(format!("_utf8mb3 {digits}")),
+        // Who names that character set is warned, so it is had from a function of the server's.
+        Server::MySql if text.is_ascii() => {
+            Some(format!("REPLACE(USER(), USER(), _ascii {digits})"))
+        }
+        Server::MySql => None,
+    }
 }
 
 fn split(states: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -251,7 +325,7 @@ mod tests {
     fn two() -> Box<Kept> {
         let rows = [row(&["Note", "1051", "Unknown table"]), row(&["Error", "1064", "Syntax"])];
         let states = [row(&["42S020 420001 "])];
-        Kept::read((2, 1), &rows, &states, b"utf8mb4").expect("room")
+        Kept::read((2, 1), &rows, &states, b"utf8mb4", Server::MariaDb).expect("room")
     }
 
     fn shows(text: &str) -> Option<Shows> {
@@ -293,23 +367,27 @@ mod tests {
         assert_eq!(two().set_up(), "DO BENCHMARK(1, 'x' + 0), (SELECT 1 UNION SELECT 2)");
         let error = Kept::error(1, *b"HY000", b"", b"");
         assert_eq!(error.set_up(), "DO (SELECT 1 UNION SELECT 2)");
-        let many = Kept::read((70, 0), &[], &[], b"").unwrap();
+        let many = Kept::read((70, 0), &[], &[], b"", Server::MariaDb).unwrap();
         assert_eq!(many.set_up(), "DO BENCHMARK(70, 'x' + 0)");
     }
 
     #[test]
     fn there_is_an_end_to_what_is_kept() {
         let long = "x".repeat(BYTES_MAX);
-        assert!(Kept::read((1, 1), &[row(&["Error", "1", &long])], &[], b"").is_none());
-        assert!(Kept::read((2, 2), &[], &[], b"").is_none(), "two errors cannot be told");
-        assert!(Kept::read((1, 0), &[row(&["Error", "x", ""])], &[], b"").is_none());
+        assert!(
+            Kept::read((1, 1), &[row(&["Error", "1", &long])], &[], b"", Server::MariaDb).is_none()
+        );
+        assert!(Kept::read((2, 2), &[], &[], b"", Server::MariaDb).is_none(), "two cannot be told");
+        assert!(
+            Kept::read((1, 0), &[row(&["Error", "x", ""])], &[], b"", Server::MariaDb).is_none()
+        );
     }
 
     #[test]
     fn diagnostics_become_literals() {
         let kept = two();
         let get = |text: &str| {
-            Kept::get(Some(&kept), 7, text.as_bytes(), Dialect::default())
+            Kept::get(Some(&kept), 7, text.as_bytes(), Dialect::default(), Server::MariaDb)
                 .map(|text| String::from_utf8(text).unwrap())
         };
         assert_eq!(
@@ -332,7 +410,12 @@ mod tests {
         ] {
             assert_eq!(get(text), None, "{text}");
         }
-        let none = Kept::get(None, -1, b"GET DIAGNOSTICS @n = NUMBER", Dialect::default());
+        let (text, dialect) = (b"GET DIAGNOSTICS @n = NUMBER", Dialect::default());
+        let none = Kept::get(None, -1, text, dialect, Server::MySql);
         assert_eq!(none.as_deref(), Some(&b"SET @n = CAST(0 AS UNSIGNED)"[..]));
+        let text = b"GET DIAGNOSTICS CONDITION 2 @m = MESSAGE_TEXT";
+        let mysql = Kept::get(Some(&kept), 0, text, dialect, Server::MySql);
+        let want = b"SET @m = REPLACE(USER(), USER(), _ascii 0x53796e746178)";
+        assert_eq!(mysql.as_deref(), Some(&want[..]));
     }
 }

@@ -1,6 +1,7 @@
 //! A pooled client's session: what its next statement needs from a link, and whether it may give
 //! its link back.
 
+mod messages;
 mod transaction;
 
 use std::rc::Rc;
@@ -19,6 +20,8 @@ use crate::pin::Pin;
 use crate::settings::{Interned, Settings};
 use crate::statements::Statements;
 use crate::variables::Variables;
+pub use messages::Diagnostics;
+use messages::Told;
 pub use transaction::{Loss, Reached, Verdict};
 
 /// What is known of one client's session.
@@ -49,8 +52,10 @@ pub struct Session {
     begun: bool,
     /// Its link has messages of its statements, or had them until somebody else needed it.
     diagnostics: Diagnostics,
-    /// The messages, if they are kept here.
+    /// The messages that are kept here: all of them, or those that stand before the ones on the link.
     kept: Option<Box<Kept>>,
+    /// How many messages the last statement has left; see [`Session::told`].
+    told: Told,
     pin: Option<Pin>,
     /// It has done what no reset undoes.
     is_beyond_reset: bool,
@@ -58,22 +63,6 @@ pub struct Session {
     may_lock: bool,
     /// The statement that runs has a `sql_mode` of its own.
     has_passing_mode: bool,
-}
-
-/// Where the errors and warnings of a session's last statements are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Diagnostics {
-    /// There are none.
-    #[default]
-    None,
-    /// On the link, which is kept for them.
-    OnLink,
-    /// Here: their link was given to somebody who had waited for it, or Flifo has answered itself.
-    Kept,
-    /// Here, unless the link has none any more: it was told as many before a statement that may have cleared them.
-    Marked,
-    /// With a link that was lost.
-    Lost,
 }
 
 impl Session {
@@ -137,49 +126,16 @@ impl Session {
         self.can_yield() && !self.has_messages_on_link()
     }
 
-    /// The messages are these, whatever a link has.
-    pub fn keep_messages(&mut self, kept: Box<Kept>) {
-        self.diagnostics = if kept.is_empty() { Diagnostics::None } else { Diagnostics::Kept };
-        self.kept = Some(kept).filter(|kept| !kept.is_empty());
-    }
-
-    /// The link has said whether it still has what it was told.
-    pub fn resolve_messages(&mut self, warnings: u64) {
-        let kept = self.kept.take().filter(|_| warnings > 0);
-        self.diagnostics = if kept.is_some() { Diagnostics::Kept } else { Diagnostics::None };
-        self.kept = kept;
-    }
-
-    /// The link has not said whether it still has what it was told.
-    pub fn lose_mark(&mut self) {
-        if self.diagnostics == Diagnostics::Marked {
-            (self.diagnostics, self.kept) = (Diagnostics::Lost, None);
-        }
-    }
-
-    /// The messages, if they are kept here.
-    pub fn kept(&self) -> Option<&Kept> {
-        self.kept.as_deref().filter(|_| self.diagnostics == Diagnostics::Kept)
-    }
-
     /// The link was taken back.
     pub fn yield_link(&mut self) {
         if self.has_messages_on_link() {
-            self.diagnostics = Diagnostics::Lost;
+            self.lose_messages();
         }
         self.variables.leave();
     }
 
     fn keeps_for_now(&self) -> bool {
         self.has_messages_on_link() || self.variables.are_on_link()
-    }
-
-    const fn has_messages_on_link(&self) -> bool {
-        matches!(self.diagnostics, Diagnostics::OnLink | Diagnostics::Marked)
-    }
-
-    pub const fn diagnostics(&self) -> Diagnostics {
-        self.diagnostics
     }
 
     const fn keeps_for_good(&self) -> bool {
@@ -197,21 +153,6 @@ impl Session {
     /// A statement is to be run. What its replies tell of a `sql_mode` that ends with it is not the session's.
     pub const fn enter(&mut self, has_passing_mode: bool) {
         self.has_passing_mode = has_passing_mode;
-    }
-
-    /// A statement has ended, with so many warnings, or in an error.
-    pub fn see_messages(&mut self, warnings: u16, failed: bool, messages: Messages) {
-        self.diagnostics = match (messages, self.diagnostics) {
-            // What it shows is counted by some servers as its own.
-            (Messages::Shown, before) if !failed => before,
-            _ if failed || warnings > 0 => Diagnostics::OnLink,
-            (Messages::Go, _) => Diagnostics::None,
-            (Messages::Unsure, Diagnostics::Kept) => Diagnostics::Marked,
-            (_, before) => before,
-        };
-        if !matches!(self.diagnostics, Diagnostics::Kept | Diagnostics::Marked) {
-            self.kept = None;
-        }
     }
 
     /// Whether a statement of this session begins and ends with nothing around it: no transaction, nothing kept.
@@ -520,40 +461,6 @@ mod tests {
         let mut pair = Pair::new();
         assert_eq!(pair.see(2, &[counter]), None);
         assert_eq!(pair.see(2, &[counter, UNKNOWN]), Some(Pin::SessionVariable));
-    }
-
-    #[test]
-    fn messages_keep_the_link_until_a_statement_clears_them() {
-        let mut session = Session::default();
-        session.see_messages(0, false, Messages::Go);
-        assert!(!session.holds_link());
-        for (warnings, failed) in [(1, false), (0, true)] {
-            session.see_messages(warnings, failed, Messages::Stay);
-            session.see_messages(0, false, Messages::Stay);
-            session.see_messages(0, false, Messages::Shown);
-            assert!(session.holds_link() && session.can_yield());
-            session.see_messages(0, false, Messages::Go);
-            assert!(!session.holds_link());
-        }
-        session.see_messages(1, false, Messages::Go);
-        session.yield_link();
-        assert!(!session.holds_link() && session.diagnostics() == Diagnostics::Lost);
-        for (messages, after) in [
-            (Messages::Stay, Diagnostics::Kept),
-            (Messages::Shown, Diagnostics::Kept),
-            (Messages::Unsure, Diagnostics::Marked),
-            (Messages::Go, Diagnostics::None),
-        ] {
-            session.keep_messages(Kept::error(1064, *b"42000", b"Syntax", b"utf8mb4"));
-            assert!(session.kept().is_some() && !session.holds_link());
-            session.see_messages(0, false, messages);
-            assert_eq!(session.diagnostics(), after);
-            assert_eq!(session.kept().is_some(), after == Diagnostics::Kept);
-            assert_eq!(session.holds_link(), after == Diagnostics::Marked);
-        }
-        session.see_messages(1, false, Messages::Go);
-        session.keep(Pin::UserVariable);
-        assert!(!session.can_yield(), "more than messages would be lost");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use std::time::Instant;
 
 use engine::gate::Slot;
 use engine::intent::{Digest, Inserts, Sets};
+use engine::kept::Message;
 use engine::link_state::LinkState;
 use engine::session::Messages;
 use engine::settings::Settings;
@@ -62,8 +63,14 @@ pub(crate) struct Flight {
     pub(crate) messages: Messages,
     /// Rows that it has changed.
     pub(crate) affected: u64,
-    /// How many warnings its reply has counted.
+    /// How many warnings its reply has counted, where it has counted the most.
     pub(crate) warnings: u16,
+    /// How many its last packet has counted.
+    pub(crate) last: u16,
+    /// How many it is to tell, if not those of the link.
+    pub(crate) carried: Option<u16>,
+    /// Its error, if that goes behind messages which the link does not have.
+    pub(crate) added: Option<Message>,
     /// The reply has an error in it.
     pub(crate) failed: bool,
     /// The error is one that can be helped.

@@ -3,6 +3,7 @@
 //! Then read on in the order in which a statement travels: [`client`], [`commands`], [`admit`], [`fixups`], [`launch`],
 //! [`crate::links`], [`replies`].
 
+pub(crate) mod added;
 pub(crate) mod admit;
 pub(crate) mod ahead;
 pub(crate) mod asks;

@@ -12,6 +12,8 @@ use wire::handshake::Greeting;
 #[derive(Debug)]
 pub(crate) struct ServerFacts {
     greeting: Mutex<Option<Greeting>>,
+    /// Who it has said it is: every statement asks for that, and takes no lock.
+    brand: AtomicU8,
     /// How many prepared statements it allows all its connections together.
     statements_max: AtomicU32,
     standing: AtomicU8,
@@ -23,12 +25,17 @@ impl Default for ServerFacts {
         // What servers allow by default.
         Self {
             greeting: Mutex::default(),
+            brand: AtomicU8::default(),
             statements_max: AtomicU32::new(16_382),
             standing: AtomicU8::default(),
             evidence: Mutex::default(),
         }
     }
 }
+
+/// Values of `brand`; zero before anybody has said anything.
+const MARIADB: u8 = 1;
+const MYSQL: u8 = 2;
 
 /// What connecting to the server has shown.
 #[derive(Clone, Debug, Default)]
@@ -105,6 +112,8 @@ impl Standing {
 impl ServerFacts {
     pub(crate) fn learn(&self, greeting: &Greeting) {
         *lock(&self.greeting) = Some(greeting.clone());
+        let brand = if greeting.is_mariadb() { MARIADB } else { MYSQL };
+        self.brand.store(brand, Ordering::Relaxed);
     }
 
     pub(crate) fn greeting(&self) -> Option<Greeting> {
@@ -113,12 +122,12 @@ impl ServerFacts {
 
     /// Whether it has said that it is MariaDB.
     pub(crate) fn is_mariadb(&self) -> bool {
-        lock(&self.greeting).as_ref().is_some_and(Greeting::is_mariadb)
+        self.brand.load(Ordering::Relaxed) == MARIADB
     }
 
     /// Whether it has said that it is MySQL.
     pub(crate) fn is_mysql(&self) -> bool {
-        lock(&self.greeting).as_ref().is_some_and(|greeting| !greeting.is_mariadb())
+        self.brand.load(Ordering::Relaxed) == MYSQL
     }
 
     pub(crate) fn statements_max(&self) -> u32 {

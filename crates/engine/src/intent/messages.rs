@@ -18,13 +18,35 @@ pub enum Messages {
     Shown,
     /// It asks how many there are.
     Counted,
+    /// It asks how many there are by a variable, which MySQL takes for a statement like any other.
+    Spent,
     /// It asks for them in another way.
     Diagnosed,
+    /// They stay, and if it fails its error is behind them.
+    Added,
+    /// They stay, and behind them is what its reply does not show.
+    Noted,
 }
 
 impl Messages {
     pub const fn are_asked_for(self) -> bool {
-        matches!(self, Self::Shown | Self::Counted | Self::Diagnosed)
+        matches!(self, Self::Shown | Self::Counted | Self::Spent | Self::Diagnosed)
+    }
+
+    /// The same at a MySQL server: whatever is a statement clears them, unless it is there to ask for them.
+    pub const fn on_mysql(self) -> Self {
+        match self {
+            Self::Stay | Self::Unsure => Self::Go,
+            asked => asked,
+        }
+    }
+
+    /// The same at a MariaDB server.
+    pub const fn on_mariadb(self) -> Self {
+        match self {
+            Self::Spent => Self::Counted,
+            other => other,
+        }
     }
 }
 

@@ -198,7 +198,7 @@ fn the_past_is_asked_for_by_name() {
         ("SHOW WARNINGS", Messages::Shown),
         ("SHOW ERRORS LIMIT 1", Messages::Shown),
         ("SHOW COUNT(*) ERRORS", Messages::Counted),
-        ("SELECT @@warning_count, @@session.error_count", Messages::Counted),
+        ("SELECT @@warning_count, @@session.error_count", Messages::Spent),
         ("SELECT @@warning_count FROM t", Messages::Go),
         ("INSERT INTO t VALUES (@@warning_count)", Messages::Go),
         ("SELECT 1; SHOW WARNINGS", Messages::Diagnosed),

@@ -2,7 +2,7 @@
 
 use wire::lex::{Dialect, Lexer, Token};
 
-use super::{Kept, Message, literal};
+use super::{Kept, Message, Server, literal};
 
 /// What the statement asks about.
 enum About<'a> {
@@ -15,6 +15,7 @@ pub(super) fn rewrite(
     affected: i64,
     text: &[u8],
     dialect: Dialect,
+    server: Server,
 ) -> Option<Vec<u8>> {
     let mut lexer = Lexer::new(text, dialect);
     let mut next = || lexer.next().map(|token| (token, lexer.span()));
@@ -45,7 +46,7 @@ pub(super) fn rewrite(
         };
         out.extend_from_slice(&text[start..end]);
         out.extend_from_slice(b" = ");
-        out.extend_from_slice(about.value(item)?.as_bytes());
+        out.extend_from_slice(about.value(item, server)?.as_bytes());
         match next() {
             None => break,
             Some((Token::Symbol(b','), _)) => out.extend_from_slice(b", "),
@@ -58,16 +59,22 @@ pub(super) fn rewrite(
 }
 
 impl About<'_> {
-    fn value(&self, item: &[u8]) -> Option<String> {
+    fn value(&self, item: &[u8], server: Server) -> Option<String> {
         let is = |name: &str| item.eq_ignore_ascii_case(name.as_bytes());
         let unsigned = |number: u64| format!("CAST({number} AS UNSIGNED)");
         Some(match self {
             Self::Statement { number, .. } if is("NUMBER") => unsigned(*number as u64),
             Self::Statement { affected, .. } if is("ROW_COUNT") => affected.to_string(),
             Self::Condition(_, message) if is("MYSQL_ERRNO") => unsigned(message.code.into()),
-            Self::Condition(_, message) if is("RETURNED_SQLSTATE") => literal(&message.state?.0),
-            Self::Condition(_, message) if is("ROW_NUMBER") => unsigned(message.state?.1),
-            Self::Condition(kept, message) if is("MESSAGE_TEXT") => literal(kept.words(message)?),
+            Self::Condition(_, message) if is("RETURNED_SQLSTATE") => {
+                literal(&message.state?.0, server)?
+            }
+            Self::Condition(_, message) if is("ROW_NUMBER") && server == Server::MariaDb => {
+                unsigned(message.state?.1)
+            }
+            Self::Condition(kept, message) if is("MESSAGE_TEXT") => {
+                literal(kept.words(message)?, server)?
+            }
             _ => return None,
         })
     }

@@ -143,7 +143,7 @@ pub(crate) fn take_back_idle(worker: &Rc<Worker>, server: ServerId) {
             continue;
         }
         if !client.session.borrow().can_yield_unseen() {
-            parting::begin(&client, &link);
+            parting::begin(worker, &client, &link);
         } else {
             yield_link(&client, &link);
             link.release();

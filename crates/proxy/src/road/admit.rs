@@ -9,6 +9,7 @@ use crate::fault::Fault;
 use crate::links::Link;
 use crate::links::keys::KeyId;
 use crate::links::supply;
+use crate::road::added;
 use crate::road::ahead;
 use crate::road::client::{Client, Turn};
 use crate::road::late;
@@ -346,7 +347,7 @@ pub(crate) fn let_go(worker: &Rc<Worker>, client: &Client) {
 /// Answers the command in hand with an error.
 pub(crate) fn refuse(worker: &Rc<Worker>, client: &Client, fault: &Fault) {
     // The last message is this one, of which no server knows.
-    parting::keep_fault(client, fault);
+    added::keep_fault(worker, client, fault);
     // A link that it was given to ask for the past is of no use now.
     let_go(worker, client);
     worker.count_fault(fault.kind);

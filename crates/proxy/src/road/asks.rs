@@ -20,6 +20,8 @@ pub(crate) struct Asks {
     pub(crate) counts_at: Option<usize>,
     pub(crate) finds: Finds,
     pub(crate) messages: Messages,
+    /// Its OK tells this number of messages, whatever the link has.
+    pub(crate) carried: Option<u16>,
     pub(crate) shows: Option<(Shows, Format)>,
     pub(crate) kind: Option<Digest>,
     pub(crate) read: Option<Digest>,
@@ -55,6 +57,7 @@ impl Asks {
             counts_at: None,
             finds: intent.finds,
             messages: intent.messages,
+            carried: None,
             kind: Some(intent.digest),
             read: intent.read,
             sets: intent.sets,

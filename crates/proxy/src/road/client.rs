@@ -95,6 +95,10 @@ pub(crate) struct Client {
     pub(crate) is_still: Cell<bool>,
     /// What the command in hand does with the messages of those before it.
     pub(crate) messages: Cell<Messages>,
+    /// The command in hand adds to them: its link is asked for them first.
+    pub(crate) adds: Cell<bool>,
+    /// How many of them its OK tells, if not those of the link.
+    pub(crate) carried: Cell<Option<u16>>,
     /// The messages that the command in hand asks for, if its link does not have them.
     pub(crate) shown: RefCell<Option<Shown>>,
     /// The user variables that the command in hand sets, if that is all it does.
@@ -192,6 +196,8 @@ impl Client {
             alters: Cell::new(false),
             is_still: Cell::new(false),
             messages: Cell::default(),
+            adds: Cell::new(false),
+            carried: Cell::new(None),
             instead: RefCell::default(),
             shown: RefCell::default(),
             assigns: RefCell::default(),
@@ -339,6 +345,7 @@ impl Client {
         self.in_hand.set(None);
         self.leaves.set(Leaves::default());
         self.messages.set(Messages::default());
+        self.carried.set(None);
         self.releases.set(false);
         self.ends.set(Ends::default());
         self.asks_insert_id.set(false);

@@ -26,6 +26,7 @@ use crate::fault::{Fault, Kind};
 use crate::links::keys::Key;
 use crate::links::resets;
 use crate::outbox;
+use crate::road::added;
 use crate::road::admit;
 use crate::road::asks::Asks;
 use crate::road::change_user;
@@ -56,16 +57,19 @@ pub(crate) fn handle(
     let command = Command::decode(byte);
     client.named_class.set(class_named(worker, client, command, packet));
     client.asked.set(None);
+    client.messages.set(Messages::default());
     if client.is_pooled() {
         match command {
             Some(command) => pooled(worker, client, command, packet, upload),
-            None => {
-                refuse(worker, client, upload, &Fault::new(Kind::UnknownCommand, "Unknown command"))
-            }
+            None => added::refuse(worker, client, packet, upload, &unknown()),
         }
     } else {
         carried(worker, client, command, packet, upload);
     }
+}
+
+fn unknown() -> Fault {
+    Fault::new(Kind::UnknownCommand, "Unknown command")
 }
 
 /// Keeps the command until the client's link, or the one that it had, has answered.
@@ -170,22 +174,26 @@ fn pooled(
     client.assigns.borrow_mut().clear();
     match command {
         Command::Quit => client.close(),
-        Command::Ping => ok(client),
+        Command::Ping => added::ping(worker, client, packet),
         Command::ResetConnection => reset(worker, client, packet),
         Command::ChangeUser => client.begin_change_of_user(&packet[HEADER..]),
         Command::StmtClose => prepared::close(worker, client, prepared::named(client, id)),
         Command::Query | Command::StmtPrepare => text(worker, client, command, packet, upload),
-        Command::StmtBulkExecute if worker.at(client.server.get()).server.facts.is_mysql() => {
-            refuse(worker, client, upload, &Fault::new(Kind::UnknownCommand, "Unknown command"));
+        Command::StmtBulkExecute if added::is_mysql(worker, client) => {
+            added::refuse(worker, client, packet, upload, &unknown());
         }
         Command::StmtExecute
         | Command::StmtBulkExecute
         | Command::StmtSendLongData
         | Command::StmtReset
         | Command::StmtFetch => prepared(worker, client, command, packet, upload),
+        Command::ProcessKill if added::must_ask_for_kill(worker, client) => {
+            hold(worker, client, packet, upload);
+        }
         Command::ProcessKill => {
             if !kill::intercept(worker, client, Some(command), packet) {
-                enter(worker, client, packet, upload, Asks::default());
+                let asks = added::asks(worker, client, command);
+                enter(worker, client, packet, upload, asks);
             }
         }
         Command::SetOption => {
@@ -202,13 +210,10 @@ fn pooled(
         | Command::TableDump
         | Command::RegisterReplica => enter_kept(worker, client, packet, upload, Pin::Replication),
         _ => {
-            let messages = match command {
-                Command::InitDb => Messages::Stay,
-                _ => Messages::Unsure,
-            };
             let is_still = command == Command::InitDb;
             let ends = if is_still { Ends::Never } else { Ends::Perhaps };
-            let asks = Asks { finds: Finds::Nothing, messages, is_still, ends, ..Asks::default() };
+            let asks = added::asks(worker, client, command);
+            let asks = Asks { finds: Finds::Nothing, is_still, ends, ..asks };
             enter(worker, client, packet, upload, asks);
         }
     }
@@ -290,6 +295,7 @@ fn text(
         return;
     }
     if command == Command::Query && begins_or_ends_here(client, intent) {
+        added::clear(worker, client);
         return ok(client);
     }
     // A preparation asks for nothing yet.
@@ -305,10 +311,10 @@ fn text(
     };
     let mut diagnosed = None;
     if asks.messages == Messages::Diagnosed {
-        diagnosed = wording::with_diagnostics(client, text_at, packet);
+        diagnosed = wording::with_diagnostics(worker, client, text_at, packet);
     }
     if diagnosed.is_some() {
-        (asks.messages, asks.counts) = (Messages::Stay, Asked::default());
+        (asks.messages, asks.counts) = (Messages::Added, Asked::default());
     }
     let packet = diagnosed.as_deref_mut().unwrap_or(packet);
     asks.counts_at = Some(text_at).filter(|_| asks.counts != Asked::default());
@@ -357,6 +363,7 @@ fn prepared(
 ) {
     let id = prepared::named(client, statement::id(&packet[HEADER..]).unwrap_or(0));
     statement::set_id(&mut packet[HEADER..], id);
+    let mut asks = added::asks(worker, client, command);
     let mut session = client.session.borrow_mut();
     let Some(statement) = session.statements.get(id) else {
         drop(session);
@@ -365,7 +372,7 @@ fn prepared(
             return client.upload_silently(upload);
         }
         let fault = prepared::unknown(worker, client, command, id);
-        return refuse(worker, client, upload, &fault);
+        return added::refuse(worker, client, packet, upload, &fault);
     };
     let piece_of = statement::parameter_of_piece(&packet[HEADER..]);
     if command == Command::StmtSendLongData && piece_of.is_none_or(|it| it >= statement.parameters)
@@ -378,9 +385,10 @@ fn prepared(
     if command == Command::StmtReset {
         statement.is_spoiled = false;
     }
-    if statement.is_spoiled && is_refused_spoiled(command, &statement.intent) {
+    if statement.is_spoiled && prepared::is_refused_spoiled(command, &statement.intent) {
         drop(session);
-        return refuse(worker, client, upload, &wrong_piece());
+        let fault = prepared::wrong_piece(added::is_mysql(worker, client));
+        return added::refuse(worker, client, packet, upload, &fault);
     }
     let (kept, intent) = (statement.kept(), statement.intent);
     let source = Rc::clone(&statement.source);
@@ -400,16 +408,16 @@ fn prepared(
         }
         session = client.session.borrow_mut();
     }
-    let mut asks = Asks::default();
     match command {
         Command::StmtReset if !kept.any() => {
+            session.tell(0);
             drop(session);
             return ok(client);
         }
         Command::StmtFetch if !kept.cursor => {
             drop(session);
-            let message = format!("The statement ({id}) has no open cursor");
-            return refuse(worker, client, upload, &Fault::new(Kind::NoCursor, message));
+            let fault = prepared::no_cursor(added::is_mysql(worker, client), id);
+            return added::refuse(worker, client, packet, upload, &fault);
         }
         Command::StmtExecute | Command::StmtBulkExecute => {
             drop(session);
@@ -424,8 +432,10 @@ fn prepared(
                 Ok(leaves) => {
                     let of = Asks::of(intent, &source.text, dialect, Format::Binary);
                     asks = Asks { leaves, ..of };
-                    if let Some(mut query) = wording::diagnoses(client, intent, &source.text) {
-                        (asks.messages, asks.counts) = (Messages::Stay, Asked::default());
+                    if let Some(mut query) =
+                        wording::diagnoses(worker, client, intent, &source.text)
+                    {
+                        (asks.messages, asks.counts) = (Messages::Added, Asked::default());
                         return enter(worker, client, &mut query, None, asks);
                     }
                 }
@@ -443,19 +453,7 @@ fn prepared(
     enter(worker, client, packet, upload, asks);
 }
 
-/// Whether a statement of which a parameter was sent that it does not have is refused for that: in bulk, others than
-/// those that change rows are refused for being sent so.
-fn is_refused_spoiled(command: Command, intent: &Intent) -> bool {
-    let changes = intent.inserts != Inserts::No
-        || intent.messages == Messages::Go && intent.finds == Finds::Unknown;
-    command == Command::StmtExecute || command == Command::StmtBulkExecute && changes
-}
-
-fn wrong_piece() -> Fault {
-    Fault::relayed(1210, "HY000", "Incorrect arguments to mysqld_stmt_send_long_data")
-}
-
-fn enter(
+pub(crate) fn enter(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
     packet: &mut [u8],
@@ -478,7 +476,8 @@ fn enter(
     client.avoids.set(None);
     client.stranded.set(None);
     client.instead.take();
-    client.messages.set(asks.messages);
+    client.messages.set(added::at_server(worker, client, asks.messages));
+    client.carried.set(asks.carried);
     client.releases.set(asks.releases);
     client.ends.set(asks.ends);
     client.asks_insert_id.set(asks_insert_id);
@@ -490,7 +489,7 @@ fn enter(
     }
     let packet = counted.as_deref_mut().unwrap_or(packet);
     let past = Past {
-        messages: asks.messages,
+        messages: client.messages.get(),
         shows: asks.shows,
         counts: asks.counts,
         insert_id: asks_insert_id,
@@ -522,8 +521,11 @@ fn enter_kept(
     match pins::keep(worker, client, pin, None) {
         Ok(_) => {
             let alters = pin == Pin::Unreadable;
-            let finds = if pin == Pin::Option { Finds::Nothing } else { Finds::default() };
-            enter(worker, client, packet, upload, Asks { alters, finds, ..Asks::default() });
+            let (finds, asks) = match pin {
+                Pin::Option => (Finds::Nothing, added::asks(worker, client, Command::SetOption)),
+                _ => (Finds::default(), Asks::default()),
+            };
+            enter(worker, client, packet, upload, Asks { alters, finds, ..asks });
         }
         Err(fault) => refuse(worker, client, upload, &fault),
     }
@@ -542,9 +544,14 @@ pub(crate) fn refuse(
 
 /// Answers OK without asking the server.
 pub(crate) fn ok(client: &Client) {
+    ok_telling(client, 0);
+}
+
+/// The same, with so many messages of before.
+pub(crate) fn ok_telling(client: &Client, warnings: u16) {
     let status = client.session.borrow().status();
     client.session.borrow_mut().counts.answer(0);
-    let packet = OkPacket { status, ..OkPacket::EMPTY };
+    let packet = OkPacket { status, warnings, ..OkPacket::EMPTY };
     let sequence = client.login_sequence.take().unwrap_or(1);
     outbox::in_spare(|out| {
         put_packet_with(out, sequence, |out| packet.encode(OK, client.capabilities, out));

@@ -167,6 +167,7 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
     }
     if let Some(kept) = set_up {
         told.push(FixUp::own_query(Purpose::Messages, kept.set_up()));
+        told.extend((1..kept.errors()).map(|_| one_more_error()));
     }
     if let Some(affected) = affected {
         let text = if affected < 0 { ROWS } else { NOTHING };
@@ -197,8 +198,8 @@ pub(crate) fn counts_anew(worker: &Worker, client: &Client, link: &Link) -> Opti
 /// Whether the link must have no messages before the command in hand, and may have some.
 fn needs_clear(client: &Client, session: &Session, state: &LinkState) -> bool {
     let needs_none = match (client.messages.get(), session.diagnostics()) {
-        (asked, Diagnostics::None) => asked.are_asked_for(),
-        (Messages::Shown, Diagnostics::Kept) => true,
+        (asked, Diagnostics::None) => asked.are_asked_for() || asked == Messages::Noted,
+        (Messages::Shown | Messages::Noted, Diagnostics::Kept) => true,
         _ => false,
     };
     needs_none && !session.counts.is_clean(state.id)
@@ -206,8 +207,15 @@ fn needs_clear(client: &Client, session: &Session, state: &LinkState) -> bool {
 
 /// The messages that the link must have as many of: the server knows whether they stay.
 fn set_up<'a>(client: &Client, session: &'a Session) -> Option<&'a Kept> {
-    let tells = matches!(client.messages.get(), Messages::Counted | Messages::Unsure);
+    let counts = |it| matches!(it, Messages::Counted | Messages::Spent | Messages::Unsure);
+    let tells = counts(client.messages.get());
     session.kept().filter(|_| tells)
+}
+
+/// Leaves one more error on a MySQL link, and clears nothing: no statement has this number.
+const fn one_more_error() -> FixUp {
+    let (purpose, command) = (Purpose::Messages, Command::StmtReset);
+    FixUp { purpose, command, body: Cow::Borrowed(&[0; 4]) }
 }
 
 /// What tells the link a client's user variables, under the settings that they were set in.
@@ -315,6 +323,9 @@ pub(crate) fn send(link: &Link, fix_up: FixUp) {
         messages: Messages::Stay,
         affected: 0,
         warnings: 0,
+        last: 0,
+        carried: None,
+        added: None,
         failed: false,
         refused: None,
         farewell: None,

@@ -18,6 +18,7 @@ use crate::fault::{Fault, Kind};
 use crate::links::Link;
 use crate::links::opener;
 use crate::links::supply;
+use crate::road::added;
 use crate::road::admit;
 use crate::road::ahead;
 use crate::road::client::{Client, Turn};
@@ -178,18 +179,24 @@ pub(crate) fn answered(worker: &Rc<Worker>, answer: Answer) {
     if killer.turn.get() != Turn::Preparation {
         return;
     }
+    let command = killer.held.borrow().get(HEADER).copied().and_then(Command::decode);
     match answer.outcome {
         Outcome::Done => {
+            let told = added::note_kill(worker, &killer, command);
             worker.buffers.forget(killer.held.take());
             let mut payload = Vec::new();
             let status = killer.session.borrow().status();
             killer.session.borrow_mut().counts.answer(0);
-            OkPacket { status, ..OkPacket::EMPTY }.encode(OK, killer.capabilities, &mut payload);
+            let ok = OkPacket { status, warnings: told, ..OkPacket::EMPTY };
+            ok.encode(OK, killer.capabilities, &mut payload);
             let mut out = Vec::new();
             put_packet(&mut out, 1, &payload);
             killer.write_last(&out);
         }
-        Outcome::Refused(fault) => admit::refuse_held(worker, &killer, &fault),
+        Outcome::Refused(fault) => {
+            added::note_kill(worker, &killer, command);
+            admit::refuse_held(worker, &killer, &fault);
+        }
         Outcome::Itself(scope) => kill_itself(worker, &killer, scope),
         Outcome::AtServer(server, id) => {
             if killer.link().is_some_and(|link| link.server != server) {

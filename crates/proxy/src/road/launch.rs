@@ -16,6 +16,7 @@ use wire::statement::{self, Execute};
 
 use crate::fault::{Fault, Kind};
 use crate::links::{Flight, Link, Purpose};
+use crate::road::added;
 use crate::road::admit;
 use crate::road::client::{Client, Turn};
 use crate::road::fixups::{self, FixUp, Lack};
@@ -110,14 +111,20 @@ pub(crate) fn launch_ahead(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<L
 
 /// What this link must be told before this command of this client.
 fn lack(worker: &Worker, client: &Client, link: &Link, command: Command, packet: &[u8]) -> Lack {
-    match lacks_statement(client, link, command, packet) {
+    match lacks_statement(worker, client, link, command, packet) {
         Some(fix_up) => Lack::Answered(fix_up),
         None => fixups::lacks(worker, client, link, command),
     }
 }
 
 /// The statement that is to be executed may not be prepared on this link, or not for this client alone.
-fn lacks_statement(client: &Client, link: &Link, command: Command, packet: &[u8]) -> Option<FixUp> {
+fn lacks_statement(
+    worker: &Worker,
+    client: &Client,
+    link: &Link,
+    command: Command,
+    packet: &[u8],
+) -> Option<FixUp> {
     let payload = &packet[HEADER..];
     let id = statement::id(payload)?;
     let mut session = client.session.borrow_mut();
@@ -152,7 +159,8 @@ fn lacks_statement(client: &Client, link: &Link, command: Command, packet: &[u8]
     };
     settings.or_else(schema).or_else(|| {
         let is_in_one = link.state.borrow().schema.is_some();
-        let told = is_in_one.then(|| wording::without_schema(&source)).flatten();
+        let is_mysql = added::is_mysql(worker, client);
+        let told = is_in_one.then(|| wording::without_schema(&source, is_mysql)).flatten();
         let body = told.unwrap_or_else(|| source.text.to_vec()).into();
         Some(FixUp { purpose, command: Command::StmtPrepare, body })
     })
@@ -353,6 +361,9 @@ fn fly(client: &Rc<Client>, link: &Link, shape: Shape, purpose: Purpose) {
         messages: client.messages.get(),
         affected: 0,
         warnings: 0,
+        last: 0,
+        carried: client.carried.get().filter(|_| is_statement),
+        added: None,
         failed: false,
         refused: None,
         farewell: None,

@@ -9,11 +9,11 @@ use wire::response::ErrPacket;
 use crate::fault::{Fault, Kind};
 use crate::links::resets;
 use crate::links::{Flight, Link, Purpose};
+use crate::road::added;
 use crate::road::admit;
 use crate::road::ahead;
 use crate::road::client::{Client, Turn};
 use crate::road::commands;
-use crate::road::parting;
 use crate::road::route;
 use crate::road::undone;
 use crate::worker::{Mail, Worker};
@@ -129,7 +129,7 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, link: &Link, flight: &Fli
     };
     worker.count_fault(fault.kind);
     if client.is_pooled() {
-        parting::keep_fault(client, &fault);
+        added::keep_fault(worker, client, &fault);
         client.session.borrow_mut().counts.answer(-1);
     }
     end_reply(worker, client, link, flight, &fault);

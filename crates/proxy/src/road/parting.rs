@@ -17,13 +17,13 @@ use wire::rows;
 use crate::fault::Fault;
 use crate::links::supply;
 use crate::links::{Flight, Link, Purpose};
+use crate::road::added;
 use crate::road::client::{Client, Turn};
 use crate::road::commands;
 use crate::road::fixups::{self, FixUp};
 use crate::road::route;
 use crate::worker::{Mail, Worker};
 
-/// The questions, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Question {
     Numbers,
@@ -49,20 +49,28 @@ pub(crate) const CHARSET: &str = "character_set_results";
 /// How many of them a session keeps; it counts the others.
 const ROOM: &str = "max_error_count";
 
+/// The questions, in this order: the first one still finds the rows that its client has found.
+const MARIADB: &[(Question, &str)] =
+    &[(Question::Numbers, NUMBERS), (Question::Messages, MESSAGES), (Question::States, STATES)];
+
+/// MySQL has no messages any more when it has been asked for the numbers, and `SHOW` finds no rows there.
+const MYSQL: &[(Question, &str)] = &[(Question::Messages, MESSAGES), (Question::Numbers, NUMBERS)];
+
+fn questions(worker: &Worker, link: &Link) -> &'static [(Question, &'static str)] {
+    let is_mysql = worker.at(link.server).server.facts.is_mysql();
+    if is_mysql { MYSQL } else { MARIADB }
+}
+
 /// More than this is not read of an answer.
 const ANSWER_MAX: usize = 64 << 10;
 
 /// Asks a link on which nothing runs, and whose client has nothing on it but messages.
-pub(crate) fn begin(client: &Client, link: &Link) {
+pub(crate) fn begin(worker: &Worker, client: &Client, link: &Link) {
     let tells_found = client.session.borrow().counts.are_found_on(link.id);
     link.parting.replace(Some(Answers { tells_found, ..Answers::default() }));
     link.in_one_write(|| {
-        for (question, text) in [
-            (Question::Numbers, NUMBERS),
-            (Question::Messages, MESSAGES),
-            (Question::States, STATES),
-        ] {
-            let (purpose, command) = (Purpose::Parting(question), Command::Query);
+        for (question, text) in questions(worker, link) {
+            let (purpose, command) = (Purpose::Parting(*question), Command::Query);
             fixups::send(link, FixUp { purpose, command, body: text.as_bytes().into() });
         }
     });
@@ -75,16 +83,17 @@ pub(crate) fn is_asked(client: &Client) -> bool {
     client.is_pooled() && client.link().is_some_and(|link| link.parting.borrow().is_some())
 }
 
-/// Asks the client's link whether it still has the messages that it was told. False: it was told none.
-fn begin_for(client: &Client, messages: Messages) -> bool {
-    let is_marked = client.session.borrow().diagnostics() == Diagnostics::Marked;
-    let link = client.link().filter(|_| is_marked && messages.are_asked_for());
-    link.inspect(|link| begin(client, link)).is_some()
+/// Asks the client's link whether it still has the messages that it was told, or which it has behind those that are kept
+/// here. False: there is no doubt.
+fn begin_for(worker: &Worker, client: &Client, messages: Messages) -> bool {
+    let in_doubt = client.session.borrow().are_messages_in_doubt();
+    let link = client.link().filter(|_| in_doubt && messages.are_asked_for());
+    link.inspect(|link| begin(worker, client, link)).is_some()
 }
 
 /// Whether the link that the client has must be asked for messages before the statement may go anywhere. It is asked.
 pub(crate) fn is_due(worker: &Rc<Worker>, client: &Rc<Client>, intent: Intent) -> bool {
-    begin_for(client, intent.messages)
+    begin_for(worker, client, intent.messages)
         || !intent.messages.are_asked_for()
             && route::leave_link(worker, client, intent.read.is_some())
 }
@@ -110,7 +119,7 @@ pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight, ques
             Question::States => answers.states = rows,
         }
     }
-    if question != Question::States {
+    if questions(worker, link).last().is_none_or(|(last, _)| *last != question) {
         return;
     }
     let (answers, holder) = (link.parting.take(), link.holder.borrow().clone());
@@ -123,8 +132,13 @@ pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight, ques
 
 /// The client's link has answered.
 fn hear(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, answers: &Answers) {
-    match learn(client, link, answers) {
+    let adds = client.adds.take();
+    match learn(worker, client, link, answers) {
         Learnt::All => {}
+        // What else there is to be known could not be put behind them.
+        _ if adds || client.session.borrow().are_messages_in_doubt() => {
+            client.session.borrow_mut().lose_messages();
+        }
         // Who asks for them is refused. To keep the link would have others wait for a client that may never ask.
         Learnt::Nothing => client.session.borrow_mut().lose_mark(),
         Learnt::TooMuch => worker.pin(client, Pin::Diagnostics),
@@ -162,7 +176,7 @@ enum Learnt {
     TooMuch,
 }
 
-fn learn(client: &Client, link: &Link, answers: &Answers) -> Learnt {
+fn learn(worker: &Worker, client: &Client, link: &Link, answers: &Answers) -> Learnt {
     let number = |at: usize| -> Option<u64> {
         let value = answers.numbers.first()?.get(at)?.as_deref()?;
         std::str::from_utf8(value).ok()?.parse().ok()
@@ -174,14 +188,16 @@ fn learn(client: &Client, link: &Link, answers: &Answers) -> Learnt {
     let (Some(warnings), Some(errors), false) = (number(1), number(2), answers.failed) else {
         return Learnt::Nothing;
     };
+    session.hear_told(warnings);
+    let server = added::server(worker, client);
     match session.diagnostics() {
         Diagnostics::Marked => session.resolve_messages(warnings),
         Diagnostics::OnLink => {
             let state = link.state.borrow();
             let charset = state.settings().get(CHARSET).unwrap_or_default();
             let numbers = (warnings, errors);
-            match Kept::read(numbers, &answers.messages, &answers.states, charset) {
-                Some(kept) => session.keep_messages(kept),
+            match Kept::read(numbers, &answers.messages, &answers.states, charset, server) {
+                Some(kept) => session.hear_messages(kept),
                 None => return Learnt::TooMuch,
             }
         }

@@ -7,9 +7,10 @@
 
 use std::rc::Rc;
 
-use engine::counts::Asked;
-use engine::intent::Intent;
+use engine::counts::{Asked, Finds};
+use engine::intent::{Inserts, Intent};
 use engine::pin::Pin;
+use engine::session::Messages;
 use engine::statements::{KNOWN_MAX, Kept, OnLink, Prepared, Source};
 use wire::command::Command;
 use wire::frame::{HEADER, put_packet_with};
@@ -106,6 +107,25 @@ pub(crate) fn unknown(worker: &Worker, client: &Client, command: Command, id: u3
     Fault::new(Kind::UnknownStatement, message)
 }
 
+/// Whether a statement of which a parameter was sent that it does not have is refused for that: in bulk, others than
+/// those that change rows are refused for being sent so.
+pub(crate) fn is_refused_spoiled(command: Command, intent: &Intent) -> bool {
+    let changes = intent.inserts != Inserts::No
+        || intent.messages == Messages::Go && intent.finds == Finds::Unknown;
+    command == Command::StmtExecute || command == Command::StmtBulkExecute && changes
+}
+
+/// What the server says of a statement that has no rows left, or never had any in a cursor.
+pub(crate) fn no_cursor(is_mysql: bool, id: u32) -> Fault {
+    let dot = if is_mysql { "." } else { "" };
+    Fault::new(Kind::NoCursor, format!("The statement ({id}) has no open cursor{dot}"))
+}
+
+pub(crate) fn wrong_piece(is_mysql: bool) -> Fault {
+    let place = if is_mysql { "mysql_stmt_precheck" } else { "mysqld_stmt_send_long_data" };
+    Fault::relayed(1210, "HY000", &format!("Incorrect arguments to {place}"))
+}
+
 /// Learns from the answer to a preparation, and puts the client's id in the server's place.
 pub(crate) fn see(
     worker: &Worker,
@@ -119,6 +139,7 @@ pub(crate) fn see(
     let parameters = payload.get(7..9).map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
     let mut session = client.session.borrow_mut();
     flight.warnings = payload.get(10..12).map_or(0, |it| u16::from_le_bytes([it[0], it[1]]));
+    flight.last = flight.warnings;
     match &flight.purpose {
         Purpose::Prepare(source) => {
             let intent = Intent::read(&source.text, session.dialect());

@@ -21,6 +21,7 @@ use crate::fault::{Fault, Kind};
 use crate::links::resets;
 use crate::links::supply;
 use crate::links::{Flight, Link, Purpose};
+use crate::road::added;
 use crate::road::admit;
 use crate::road::ahead;
 use crate::road::client::Client;
@@ -246,6 +247,7 @@ fn inspect(
         see_unheard(worker, link, flight, kind, packet);
         return at.end;
     };
+    added::put_told(flight, kind, packet);
     match kind {
         Packet::Ok => {
             if let Ok(ok) = OkPacket::decode(&packet[HEADER..], link.capabilities) {
@@ -278,6 +280,7 @@ fn inspect(
         Packet::Eof => {
             if let Ok(eof) = EofPacket::decode(&packet[HEADER..]) {
                 flight.warnings = flight.warnings.max(eof.warnings);
+                flight.last = eof.warnings;
                 let mut session = client.session.borrow_mut();
                 session.see_status(eof.status);
                 if flight.purpose == Purpose::Statement {
@@ -290,6 +293,7 @@ fn inspect(
         Packet::Err => {
             flight.failed = true;
             flight.refused = prepared::refused(&client, flight, packet);
+            flight.added = added::added(worker, &client, flight, packet);
             if flight.purpose.is_clients() {
                 worker.tally.see_error(packet);
                 route::see_refusal(worker, link.server, packet);
@@ -368,6 +372,7 @@ fn see_ok(
     let ok = &OkPacket { warnings: if is_login { 0 } else { ok.warnings }, ..*ok };
     // Of several results, a later one need not clear what an earlier one has left.
     flight.warnings = flight.warnings.max(ok.warnings);
+    flight.last = ok.warnings;
     prepared::see_status(client, ok.status);
     if let Some(collation) = &flight.collation {
         state.set(b"collation_connection", collation, &mut interned);
@@ -394,7 +399,7 @@ fn see_ok(
 fn finish(
     worker: &Rc<Worker>,
     link: &Rc<Link>,
-    flight: Flight,
+    mut flight: Flight,
     tail: Range<usize>,
 ) -> Option<Settled> {
     if let Some(digest) = flight.read {
@@ -458,12 +463,15 @@ fn finish(
             if !flight.failed && !assigns.is_empty() {
                 session.variables.set(assigns, link.state.borrow().settings());
             }
-            session.see_messages(flight.warnings, flight.failed, flight.messages);
+            drop(session);
+            added::see(&client, &mut flight);
+            let mut session = client.session.borrow_mut();
             match session.diagnostics() {
                 Diagnostics::None if flight.messages == Messages::Go => {
                     session.counts.see_clean(link.id)
                 }
                 Diagnostics::OnLink => session.counts.see_messages(link.id),
+                _ if flight.failed => session.counts.see_messages(link.id),
                 _ => {}
             }
         }

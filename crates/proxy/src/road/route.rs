@@ -112,7 +112,7 @@ pub(crate) fn leave_link(worker: &Rc<Worker>, client: &Rc<Client>, reads: bool) 
         return false;
     }
     if !client.session.borrow().can_yield_unseen() {
-        parting::begin(client, &link);
+        parting::begin(worker, client, &link);
         return true;
     }
     supply::yield_link(client, &link);

@@ -15,6 +15,7 @@ use wire::command::{Command, query_text_at};
 use wire::frame::{HEADER, put_packet};
 
 use crate::links::Link;
+use crate::road::added;
 use crate::road::client::Client;
 use crate::road::fixups;
 use crate::road::route;
@@ -80,14 +81,19 @@ pub(crate) fn with_gtid(
 }
 
 /// The packet with a `GET DIAGNOSTICS` that no link can answer replaced by what answers it.
-pub(crate) fn with_diagnostics(client: &Client, text_at: usize, packet: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn with_diagnostics(
+    worker: &Worker,
+    client: &Client,
+    text_at: usize,
+    packet: &[u8],
+) -> Option<Vec<u8>> {
     let (head, text) = packet[HEADER..].split_at(text_at);
     let session = client.session.borrow();
     if session.diagnostics() == Diagnostics::OnLink {
         return None;
     }
     let (affected, dialect) = (session.counts.affected(), session.dialect());
-    let text = Kept::get(session.kept(), affected, text, dialect)?;
+    let text = Kept::get(session.kept(), affected, text, dialect, added::server(worker, client))?;
     let mut out = Vec::with_capacity(packet.len() + text.len());
     put_packet(&mut out, 0, &[head, &text[..]].concat());
     Some(out)
@@ -95,22 +101,28 @@ pub(crate) fn with_diagnostics(client: &Client, text_at: usize, packet: &[u8]) -
 
 /// What a text that was prepared in no schema says of its schema, for a link that is in one: links cannot be told to be
 /// in none.
-pub(crate) fn without_schema(source: &Source) -> Option<Vec<u8>> {
+pub(crate) fn without_schema(source: &Source, is_mysql: bool) -> Option<Vec<u8>> {
     let is_open = source.schema.is_none();
     calls::replace(&source.text, source.dialect(), |name, place| {
         let asks = name.eq_ignore_ascii_case(b"DATABASE") || name.eq_ignore_ascii_case(b"SCHEMA");
         // Of the type that the function has, which has more decimals than a cast.
-        let null = || "CONCAT(CAST(NULL AS CHAR(64) CHARACTER SET utf8mb3))".to_owned();
+        let length = if is_mysql { 34 } else { 64 };
+        let null = || format!("CONCAT(CAST(NULL AS CHAR({length}) CHARACTER SET utf8mb3))");
         (is_open && asks && place != Place::Within).then(null)
     })
 }
 
 /// The same for a `GET DIAGNOSTICS` that was prepared with this text: a query, which is answered alike.
-pub(crate) fn diagnoses(client: &Client, intent: Intent, text: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn diagnoses(
+    worker: &Worker,
+    client: &Client,
+    intent: Intent,
+    text: &[u8],
+) -> Option<Vec<u8>> {
     if intent.messages != Messages::Diagnosed {
         return None;
     }
     let mut query = Vec::new();
     put_packet(&mut query, 0, &[&[Command::Query as u8], text].concat());
-    with_diagnostics(client, 1, &query)
+    with_diagnostics(worker, client, 1, &query)
 }

@@ -1,0 +1,285 @@
+//! A session's messages (errors and warnings of its last statements): where they are, and how many the last statement
+//! has left.
+//!
+//! MariaDB keeps them until a statement uses a table; MySQL, until anything is a statement. MySQL has commands besides
+//! that clear none: what fails of those adds its error to what is there, and their OK tells the last statement's count
+//! again.
+
+use super::Session;
+use crate::intent::Messages;
+use crate::kept::{Kept, Message};
+
+/// Where the errors and warnings of a session's last statements are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Diagnostics {
+    /// There are none.
+    #[default]
+    None,
+    /// On the link, which is kept for them.
+    OnLink,
+    /// Here: their link was given to somebody who had waited for it, or Flifo has answered itself.
+    Kept,
+    /// Here, unless the link has none any more: it was told as many before a statement that may have cleared them.
+    Marked,
+    /// With a link that was lost.
+    Lost,
+}
+
+/// How many messages the last statement has left, as MySQL tells it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    Known(u16),
+    /// It has failed: its packet does not say how many warnings came before the error.
+    OnLink,
+}
+
+impl Default for Told {
+    fn default() -> Self {
+        Self::Known(0)
+    }
+}
+
+impl Session {
+    /// The messages are these, whatever a link has.
+    pub fn keep_messages(&mut self, kept: Box<Kept>) {
+        self.diagnostics = if kept.is_empty() { Diagnostics::None } else { Diagnostics::Kept };
+        self.kept = Some(kept).filter(|kept| !kept.is_empty());
+    }
+
+    /// The link has said which messages it has. Those that are kept here already stand before them.
+    pub fn hear_messages(&mut self, said: Box<Kept>) {
+        match self.kept.take() {
+            None => self.keep_messages(said),
+            Some(mut head) => match head.join(*said) {
+                true => self.keep_messages(head),
+                false => self.diagnostics = Diagnostics::Lost,
+            },
+        }
+    }
+
+    /// An error, or a warning, stands behind the messages of before, of which no link has any.
+    pub fn add_message(&mut self, message: Message, room: usize, charset: &[u8]) {
+        match self.diagnostics {
+            Diagnostics::None | Diagnostics::Kept => {
+                let mut kept = self.kept.take().unwrap_or_default();
+                match kept.add(message, room, charset) {
+                    true => self.keep_messages(kept),
+                    false => self.diagnostics = Diagnostics::Lost,
+                }
+            }
+            Diagnostics::OnLink | Diagnostics::Marked => self.lose_messages(),
+            Diagnostics::Lost => {}
+        }
+    }
+
+    /// The link has said whether it still has what it was told.
+    pub fn resolve_messages(&mut self, warnings: u64) {
+        let kept = self.kept.take().filter(|_| warnings > 0);
+        self.diagnostics = if kept.is_some() { Diagnostics::Kept } else { Diagnostics::None };
+        self.kept = kept;
+    }
+
+    /// The link has not said whether it still has what it was told.
+    pub fn lose_mark(&mut self) {
+        if self.diagnostics == Diagnostics::Marked {
+            self.lose_messages();
+        }
+    }
+
+    /// Nobody knows them any more.
+    pub fn lose_messages(&mut self) {
+        (self.diagnostics, self.kept) = (Diagnostics::Lost, None);
+    }
+
+    /// The messages, if they are kept here.
+    pub fn kept(&self) -> Option<&Kept> {
+        self.kept.as_deref().filter(|_| self.diagnostics == Diagnostics::Kept)
+    }
+
+    pub(super) const fn has_messages_on_link(&self) -> bool {
+        matches!(self.diagnostics, Diagnostics::OnLink | Diagnostics::Marked)
+    }
+
+    /// Whether the link must be asked before anybody can tell which messages there are.
+    pub const fn are_messages_in_doubt(&self) -> bool {
+        match self.diagnostics {
+            Diagnostics::Marked => true,
+            Diagnostics::OnLink => self.kept.is_some(),
+            _ => false,
+        }
+    }
+
+    pub const fn diagnostics(&self) -> Diagnostics {
+        self.diagnostics
+    }
+
+    /// A statement has ended, with so many warnings, or in an error.
+    pub fn see_messages(&mut self, warnings: u16, failed: bool, messages: Messages) {
+        let before = self.diagnostics;
+        self.diagnostics = match (messages, before) {
+            // What it shows is counted by some servers as its own.
+            (Messages::Shown, _) if !failed => before,
+            (Messages::Added, _) if !failed => before,
+            (Messages::Added | Messages::Noted, Diagnostics::Lost) => before,
+            (Messages::Noted, _) => Diagnostics::OnLink,
+            _ if failed || warnings > 0 => Diagnostics::OnLink,
+            (Messages::Go | Messages::Spent, _) => Diagnostics::None,
+            (Messages::Unsure, Diagnostics::Kept) => Diagnostics::Marked,
+            _ => before,
+        };
+        let adds = match messages {
+            Messages::Noted => true,
+            Messages::Added => before == Diagnostics::OnLink,
+            _ => false,
+        };
+        let stays = match self.diagnostics {
+            Diagnostics::Kept | Diagnostics::Marked => true,
+            Diagnostics::OnLink => adds,
+            Diagnostics::None | Diagnostics::Lost => false,
+        };
+        if !stays {
+            self.kept = None;
+        }
+    }
+
+    /// How many messages MySQL says that the last statement has left, where it is asked by a command that leaves none.
+    /// `None`: only the link knows.
+    pub const fn told(&self) -> Option<u16> {
+        match self.told {
+            Told::Known(count) => Some(count),
+            Told::OnLink => None,
+        }
+    }
+
+    pub const fn tell(&mut self, count: u16) {
+        self.told = Told::Known(count);
+    }
+
+    /// A command has added so many.
+    pub const fn tell_more(&mut self, more: u16) {
+        if let Told::Known(count) = self.told {
+            self.told = Told::Known(count.saturating_add(more));
+        }
+    }
+
+    /// The link has said how many it has.
+    pub fn hear_told(&mut self, warnings: u64) {
+        if self.told == Told::OnLink {
+            self.tell(u16::try_from(warnings).unwrap_or(u16::MAX));
+        }
+    }
+
+    /// A statement has ended, and the last packet of its reply counts so many warnings. `carried`: what it has told
+    /// again.
+    pub const fn see_told(
+        &mut self,
+        last: u16,
+        failed: bool,
+        messages: Messages,
+        carried: Option<u16>,
+    ) {
+        self.told = match (failed, messages, carried) {
+            (true, Messages::Added | Messages::Noted, Some(count)) => {
+                Told::Known(count.saturating_add(1))
+            }
+            (true, _, _) => Told::OnLink,
+            (false, _, _) => Told::Known(last),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pin::Pin;
+
+    fn syntax() -> Box<Kept> {
+        Kept::error(1064, *b"42000", b"Syntax", b"utf8mb4")
+    }
+
+    fn unknown() -> Message {
+        Message::error(1243, *b"HY000", b"Unknown")
+    }
+
+    #[test]
+    fn messages_keep_the_link_until_a_statement_clears_them() {
+        let mut session = Session::default();
+        session.see_messages(0, false, Messages::Go);
+        assert!(!session.holds_link());
+        for (warnings, failed) in [(1, false), (0, true)] {
+            session.see_messages(warnings, failed, Messages::Stay);
+            session.see_messages(0, false, Messages::Stay);
+            session.see_messages(0, false, Messages::Shown);
+            assert!(session.holds_link() && session.can_yield());
+            session.see_messages(0, false, Messages::Go);
+            assert!(!session.holds_link());
+        }
+        session.see_messages(1, false, Messages::Go);
+        session.yield_link();
+        assert!(!session.holds_link() && session.diagnostics() == Diagnostics::Lost);
+        for (messages, after) in [
+            (Messages::Stay, Diagnostics::Kept),
+            (Messages::Shown, Diagnostics::Kept),
+            (Messages::Unsure, Diagnostics::Marked),
+            (Messages::Go, Diagnostics::None),
+            (Messages::Counted, Diagnostics::Kept),
+            (Messages::Spent, Diagnostics::None),
+            (Messages::Added, Diagnostics::Kept),
+        ] {
+            session.keep_messages(syntax());
+            assert!(session.kept().is_some() && !session.holds_link());
+            session.see_messages(0, false, messages);
+            assert_eq!(session.diagnostics(), after);
+            assert_eq!(session.kept().is_some(), after == Diagnostics::Kept);
+            assert_eq!(session.holds_link(), after == Diagnostics::Marked);
+        }
+        session.see_messages(1, false, Messages::Go);
+        session.keep(Pin::UserVariable);
+        assert!(!session.can_yield(), "more than messages would be lost");
+    }
+
+    #[test]
+    fn what_clears_nothing_adds_its_error() {
+        let mut session = Session::default();
+        session.add_message(unknown(), 64, b"utf8mb4");
+        session.add_message(unknown(), 64, b"utf8mb4");
+        assert_eq!(session.kept().map(Kept::errors), Some(2));
+        session.see_messages(0, false, Messages::Go);
+        assert_eq!(session.diagnostics(), Diagnostics::None);
+        // What the link has must be heard first.
+        session.see_messages(2, false, Messages::Go);
+        session.add_message(unknown(), 64, b"utf8mb4");
+        assert_eq!(session.diagnostics(), Diagnostics::Lost);
+    }
+
+    #[test]
+    fn what_a_link_adds_stands_behind_what_is_kept() {
+        let mut session = Session::default();
+        session.keep_messages(syntax());
+        session.see_messages(0, false, Messages::Noted);
+        assert!(session.are_messages_in_doubt() && session.holds_link());
+        session.see_messages(0, true, Messages::Added);
+        assert!(session.are_messages_in_doubt());
+        session.hear_messages(Kept::error(1146, *b"42S02", b"No table", b"utf8mb4"));
+        assert_eq!(session.kept().map(Kept::errors), Some(2));
+        session.see_messages(0, false, Messages::Noted);
+        session.see_messages(0, true, Messages::Go);
+        assert!(!session.are_messages_in_doubt(), "these are its own only");
+    }
+
+    #[test]
+    fn a_count_is_told_again_until_a_statement_has_another() {
+        let mut session = Session::default();
+        session.see_told(2, false, Messages::Go, None);
+        session.see_told(2, false, Messages::Added, Some(2));
+        assert_eq!(session.told(), Some(2));
+        session.see_told(0, true, Messages::Added, Some(2));
+        assert_eq!(session.told(), Some(3));
+        session.see_told(0, true, Messages::Go, None);
+        session.tell_more(1);
+        assert_eq!(session.told(), None);
+        session.hear_told(4);
+        session.hear_told(5);
+        assert_eq!(session.told(), Some(4));
+    }
+}

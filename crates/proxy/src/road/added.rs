@@ -1,0 +1,240 @@
+//! Commands that are no statements, at a MySQL server: they clear no messages. What fails of them adds its error to those
+//! that are there, and their OK tells again how many the last statement has left.
+//!
+//! MariaDB's leave the messages alone as well, and tell nothing. Invariant: what a client is told of messages is its own
+//! statements', never what a link remembers of another client.
+
+use std::rc::Rc;
+
+use engine::counts::Finds;
+use engine::intent::Ends;
+use engine::kept::{Message, Server};
+use engine::session::{Diagnostics, Messages};
+use wire::command::Command;
+use wire::frame::HEADER;
+use wire::passage::Passage;
+use wire::reply::Kind as Packet;
+use wire::response::ErrPacket;
+
+use crate::fault::{Fault, Kind};
+use crate::links::Flight;
+use crate::road::admit;
+use crate::road::asks::Asks;
+use crate::road::client::Client;
+use crate::road::commands;
+use crate::road::parting;
+use crate::worker::Worker;
+
+/// How many messages a session keeps; it counts the others.
+const ROOM: &str = "max_error_count";
+
+/// What the server warns of when a connection is killed by a command (`ER_WARN_DEPRECATED_SYNTAX`).
+const KILL_IS_OLD: (u16, &[u8]) = (
+    1287,
+    b"'COM_PROCESS_KILL' is deprecated and will be removed in a future release. Please use KILL \
+      CONNECTION/QUERY statement instead",
+);
+
+pub(crate) fn is_mysql(worker: &Worker, client: &Client) -> bool {
+    worker.at(client.server.get()).server.facts.is_mysql()
+}
+
+/// Whose messages the client's are.
+pub(crate) fn server(worker: &Worker, client: &Client) -> Server {
+    if is_mysql(worker, client) { Server::MySql } else { Server::MariaDb }
+}
+
+/// What the command in hand does with messages, at the server that its client is at.
+pub(crate) fn at_server(worker: &Worker, client: &Client, messages: Messages) -> Messages {
+    match is_mysql(worker, client) {
+        true => messages.on_mysql(),
+        false => messages.on_mariadb(),
+    }
+}
+
+/// What a command without a text asks of its link.
+pub(crate) fn asks(worker: &Worker, client: &Client, command: Command) -> Asks {
+    let told = client.session.borrow().told();
+    let (messages, carried) = match command {
+        _ if !is_mysql(worker, client) => match command {
+            Command::InitDb => (Messages::Stay, None),
+            _ => (Messages::Unsure, None),
+        },
+        // It warns that it is old, but counts anew.
+        Command::FieldList => (Messages::Noted, Some(0)),
+        // It warns of the same.
+        Command::ProcessKill => (Messages::Noted, told.map(|told| told.saturating_add(1))),
+        // These count anew.
+        Command::StmtExecute | Command::StmtReset | Command::StmtFetch => (Messages::Added, None),
+        _ => (Messages::Added, told),
+    };
+    Asks { messages, carried, ..Asks::default() }
+}
+
+/// Answers whether the server lives. MySQL tells with that how many messages there were.
+pub(crate) fn ping(worker: &Rc<Worker>, client: &Rc<Client>, packet: &mut [u8]) {
+    if !is_mysql(worker, client) {
+        return commands::ok(client);
+    }
+    let told = client.session.borrow().told();
+    match told {
+        // It has failed, and its link knows the rest.
+        None if client.link.borrow().is_some() => {
+            let messages = Messages::Added;
+            let asks = Asks {
+                messages,
+                finds: Finds::Nothing,
+                is_still: true,
+                ends: Ends::Never,
+                ..Asks::default()
+            };
+            commands::enter(worker, client, packet, None, asks);
+        }
+        told => commands::ok_telling(client, told.unwrap_or(1)),
+    }
+}
+
+/// Refuses a command in the server's place that clears no messages at MySQL.
+pub(crate) fn refuse(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    packet: &[u8],
+    upload: Option<Passage>,
+    fault: &Fault,
+) {
+    if is_mysql(worker, client) {
+        if must_ask(worker, client) {
+            return commands::hold(worker, client, packet, upload);
+        }
+        client.messages.set(Messages::Added);
+    }
+    commands::refuse(worker, client, upload, fault);
+}
+
+/// Whether the link must be asked first that has the messages behind which a kill puts its warning.
+pub(crate) fn must_ask_for_kill(worker: &Worker, client: &Client) -> bool {
+    is_mysql(worker, client) && must_ask(worker, client)
+}
+
+/// Whether the link has messages that must be known here before more of them are added. It is asked.
+pub(crate) fn must_ask(worker: &Worker, client: &Client) -> bool {
+    let link = match client.session.borrow().diagnostics() {
+        Diagnostics::OnLink | Diagnostics::Marked => client.link(),
+        _ => None,
+    };
+    client.adds.set(link.is_some());
+    link.inspect(|link| parting::begin(worker, client, link)).is_some()
+}
+
+/// The client's last message is this error, of which no server knows.
+pub(crate) fn keep_fault(worker: &Worker, client: &Client, fault: &Fault) {
+    let (code, state) = fault.code();
+    if !is_mysql(worker, client) {
+        return parting::keep_fault(client, fault);
+    }
+    let mut session = client.session.borrow_mut();
+    if client.messages.get() != Messages::Added {
+        drop(session);
+        parting::keep_fault(client, fault);
+        return client.session.borrow_mut().tell(1);
+    }
+    match fault.kind {
+        Kind::UnknownCommand | Kind::UnknownThread | Kind::NotOwner => session.tell_more(1),
+        _ => session.tell(1),
+    }
+    drop(session);
+    add(client, Message::error(code, state, fault.message.as_bytes()));
+}
+
+fn add(client: &Client, message: Message) {
+    let mut session = client.session.borrow_mut();
+    let settings = session.settings.clone();
+    let setting = |name| settings.as_ref().and_then(|settings| settings.get(name));
+    let room = setting(ROOM).and_then(|room| std::str::from_utf8(room).ok()?.parse().ok());
+    let charset = setting(parting::CHARSET).unwrap_or_default();
+    session.add_message(message, room.unwrap_or(usize::MAX), charset);
+}
+
+/// A client has killed another one by a command, or has tried to.
+/// Returns how many messages it is told.
+pub(crate) fn note_kill(worker: &Rc<Worker>, client: &Client, command: Option<Command>) -> u16 {
+    if command != Some(Command::ProcessKill) || !is_mysql(worker, client) {
+        clear(worker, client);
+        return 0;
+    }
+    client.messages.set(Messages::Added);
+    add(client, Message::warning(KILL_IS_OLD.0, KILL_IS_OLD.1));
+    let mut session = client.session.borrow_mut();
+    session.tell_more(1);
+    session.told().unwrap_or(1)
+}
+
+/// Flifo has answered a statement itself, which at MySQL has cleared the messages.
+pub(crate) fn clear(worker: &Rc<Worker>, client: &Client) {
+    if is_mysql(worker, client) {
+        let mut session = client.session.borrow_mut();
+        session.see_messages(0, false, Messages::Go);
+        session.tell(0);
+        drop(session);
+        // They may have been all that its link was kept for.
+        admit::let_go(worker, client);
+    }
+}
+
+/// The server has counted messages in this packet of a reply, which are those of whoever has used the link before. Puts
+/// the client's own there.
+pub(crate) fn put_told(flight: &Flight, kind: Packet, packet: &mut [u8]) {
+    let Some(told) = flight.carried else { return };
+    let payload = packet.get_mut(HEADER..).unwrap_or_default();
+    let at = match kind {
+        Packet::Eof => 1,
+        // Nothing is affected by such a command, and nothing inserted.
+        Packet::Ok if payload.get(1..3) == Some(&[0, 0]) => 5,
+        _ => return,
+    };
+    if let Some(counted) = payload.get_mut(at..at + 2) {
+        counted.copy_from_slice(&told.to_le_bytes());
+    }
+}
+
+/// A client's command has failed: its error, if it stands behind messages of which the link has none.
+pub(crate) fn added(
+    worker: &Worker,
+    client: &Client,
+    flight: &Flight,
+    packet: &[u8],
+) -> Option<Message> {
+    const MALFORMED: u16 = 1835;
+    const WRONG_ARGUMENTS: u16 = 1210;
+    let error = ErrPacket::decode(packet.get(HEADER..)?).ok()?;
+    // It has not come to a statement's beginning.
+    let is_early = matches!(error.code, MALFORMED | WRONG_ARGUMENTS)
+        && packet.get(HEADER - 1) == Some(&1)
+        && client.in_hand.get().is_some();
+    let adds = flight.messages == Messages::Added || is_early;
+    let is_elsewhere =
+        !matches!(client.session.borrow().diagnostics(), Diagnostics::OnLink | Diagnostics::Marked);
+    (adds && is_elsewhere && is_mysql(worker, client))
+        .then(|| Message::error(error.code, error.sqlstate, error.message))
+}
+
+/// A client's command has ended, as far as messages are concerned.
+pub(crate) fn see(client: &Client, flight: &mut Flight) {
+    let told = {
+        let mut session = client.session.borrow_mut();
+        let told = session.told();
+        session.see_told(flight.last, flight.failed, flight.messages, flight.carried);
+        told
+    };
+    let Some(message) = flight.added.take() else {
+        let mut session = client.session.borrow_mut();
+        return session.see_messages(flight.warnings, flight.failed, flight.messages);
+    };
+    match (flight.messages, flight.carried) {
+        (Messages::Added, Some(_)) => {}
+        (Messages::Added, None) => client.session.borrow_mut().tell(1),
+        // It has not come to its statement, and has cleared nothing.
+        _ => client.session.borrow_mut().tell(told.unwrap_or(0).saturating_add(1)),
+    }
+    add(client, message);
+}
