@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use super::kinds::{PROBES, TOPICS, Topic, UNSETTLED, When};
+use super::kinds::{PROBES, TOPICS, Topic, UNSETTLED, UNSTEADY_ON_MYSQL, When};
 use super::program::{
     Abilities, Action, Brand, How, Pace, Plan, Program, Slot, Step, USERS, replace,
 };
@@ -136,6 +136,7 @@ struct Writer {
     connected: bool,
     others: Vec<usize>,
     all: bool,
+    brand: Brand,
     victim: Option<usize>,
 }
 
@@ -160,6 +161,7 @@ impl Writer {
             left: 0,
             connected: false,
             all: style.all,
+            brand: style.brand,
             others: (0..users.len()).filter(is_mate).collect(),
             victim: None,
         }
@@ -189,7 +191,7 @@ impl Writer {
             }
             random.pick(self.topic.kinds)
         };
-        if !self.all && is_unsettled(kind) {
+        if !self.all && is_unsettled(kind) || self.brand == Brand::MySql && is_unsteady(kind) {
             return;
         }
         let slot = 1 + random.below(3);
@@ -269,6 +271,10 @@ impl Writer {
 
 fn is_unsettled(kind: &str) -> bool {
     UNSETTLED.iter().any(|(words, _)| kind.contains(words))
+}
+
+fn is_unsteady(kind: &str) -> bool {
+    UNSTEADY_ON_MYSQL.iter().any(|(words, _)| kind.contains(words))
 }
 
 /// Topics whose kinds take no lock and open no transaction.

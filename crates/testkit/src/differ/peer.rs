@@ -15,7 +15,10 @@
 //!    without them, and MariaDB sets it now and then, a statement late.
 //! 6. The flag 0x0400 (other columns than when the statement was prepared): Flifo prepares statements anew, on other
 //!    links and after changes, and a server that has just prepared one finds nothing changed. The columns are there.
-//! 7. How a killed connection ends: with error 1927 (MariaDB), with an end of the stream, or with a reset.
+//! 7. The flags 0x1000 and 0x0008 (a routine's parameters, and more behind them) of the EOF packet behind the row of
+//!    parameters: MySQL has them in the one behind the definitions only, which is masked already, and Flifo, which cannot
+//!    know them there, in this one. See the manual's list of what differs.
+//! 8. How a killed connection ends: with error 1927 (MariaDB), with an end of the stream, or with a reset.
 
 use std::collections::HashMap;
 use std::io;

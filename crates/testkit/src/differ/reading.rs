@@ -132,15 +132,23 @@ impl Packets {
                 self.read(into)?;
             }
         }
-        if !abilities.no_eof {
-            let eof = end(&self.read(into)?, false)?;
-            if eof.0.has(Status::CURSOR_EXISTS) {
-                return Ok(Some(eof));
-            }
-            // See the masks in `peer`.
-            forget_flags(into);
+        if abilities.no_eof {
+            return self.read_rows(abilities, into);
         }
-        self.read_rows(abilities, into)
+        let eof = end(&self.read(into)?, false)?;
+        if eof.0.has(Status::CURSOR_EXISTS) {
+            return Ok(Some(eof));
+        }
+        // See the masks in `peer`.
+        forget_flags(into);
+        let Some(End(last)) = self.read_rows(abilities, into)? else { return Ok(None) };
+        let has_parameters = [eof.0, last].into_iter().any(|it| it.has(OUT_PARAMETERS));
+        if has_parameters && let Some(packet) = into.last_mut() {
+            let flags = last.without(OUT_PARAMETERS).without(Status::MORE_RESULTS);
+            packet.payload[3..5].copy_from_slice(&flags.0.to_le_bytes());
+        }
+        let more = if has_parameters { Status::MORE_RESULTS.0 } else { 0 };
+        Ok(Some(End(Status(last.0 | more))))
     }
 
     fn read_rows(
@@ -196,6 +204,9 @@ impl Packets {
         Ok(())
     }
 }
+
+/// The row holds what a routine has given back.
+const OUT_PARAMETERS: Status = Status(0x1000);
 
 /// A prepared statement has other columns than before.
 const METADATA_CHANGED: u16 = 0x0400;

@@ -166,6 +166,12 @@ impl Server {
                 self.sql(&format!("GRANT BACKUP_ADMIN ON *.* TO {user}@'%'"));
             }
         }
+        if self.brand() == Brand::MySql {
+            // Where it has no error texts in a language, the first in its life to ask for that is refused.
+            for locale in ["de_DE", "ja_JP"] {
+                let _ = self.admin.query(&format!("SET lc_time_names = '{locale}'"));
+            }
+        }
         self.sql("CREATE ROLE differ");
         self.sql("GRANT SELECT ON mysql.* TO differ");
         self.sql("GRANT differ TO f0@'%', f1@'%', f2@'%'");
