@@ -1,5 +1,5 @@
 //! What maintainers run beside `cargo test`: `cargo xtask ci | drivers | sysbench-matrix |
-//! bulk | cost | gate-cost | turn-cost | differ | servers | set-up`.
+//! bulk | cost | gate-cost | turn-cost | differ | rules | servers | set-up`.
 //!
 //! Owns the command line only; each command is a module. Ships nothing. Invariant: whatever was
 //! started is stopped at the end, on an error and on Ctrl-C.
@@ -13,6 +13,7 @@ mod gate_cost;
 mod matrix;
 mod price;
 mod repository;
+mod rules;
 mod servers;
 mod set_up;
 mod turn_cost;
@@ -86,6 +87,12 @@ enum Task {
         extent: differ::Extent,
         #[command(flatten)]
         program: Program,
+    },
+    /// Builds Flifo without one of the rules that keep links apart at a time, and expects the tests
+    /// that are named for it to fail.
+    Rules {
+        #[command(flatten)]
+        extent: rules::Extent,
     },
     /// Runs drivers' test suites directly and through Flifo, and compares them test by test.
     Drivers {
@@ -181,6 +188,7 @@ fn run(task: Task) -> Result<()> {
             let flifo = program.find(&[Way::Pooled])?;
             differ::run(&extent, flifo, &Interrupt::listen()?)
         }
+        Task::Rules { extent } => rules::run(&extent, &Interrupt::listen()?),
         Task::Drivers { suite, modes, clients_max, links, noise, program } => {
             let flifo = program.find(&modes)?;
             let plan =

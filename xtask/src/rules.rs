@@ -1,0 +1,242 @@
+//! `cargo xtask rules`: whether the tests that are named for a rule fail when Flifo is built without it.
+//!
+//! Owns a copy of the repository under the target folder, in which one rule at a time is taken out; which they are stands
+//! in `rules.toml`. Invariants: the tests pass before anything is taken out; each rule is put back before the next goes; a
+//! program that does not build proves nothing, and fails the command.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use bench::interrupt::Interrupt;
+use bench::progress::Progress;
+use serde::Deserialize;
+
+use crate::repository;
+
+#[derive(clap::Args)]
+pub(crate) struct Extent {
+    /// Only rules whose names contain this.
+    #[arg(long, default_value = "")]
+    only: String,
+}
+
+pub(crate) fn run(extent: &Extent, interrupt: &Interrupt) -> Result<()> {
+    let mut rules = read()?;
+    rules.retain(|rule| rule.name.contains(&extent.only));
+    ensure!(!rules.is_empty(), "there is no rule whose name contains {:?}", extent.only);
+    let copy = Copy::make()?;
+    let tests = copy.build_tests()?;
+    let mut progress = Progress::begin("rules", rules.len() as u64 + 1);
+    let all: Vec<&str> = rules.iter().flat_map(Rule::tests).collect();
+    copy.build_flifo().context("Flifo as it is")?;
+    let failed = copy.failed(&tests, &all)?;
+    ensure!(failed.is_empty(), "these fail although no rule is missing: {}", failed.join(", "));
+    progress.step(&format!("all {} tests pass with all rules", all.len()));
+    let mut missed = 0;
+    for rule in &rules {
+        interrupt.check()?;
+        let failed = copy.without(rule, &tests)?;
+        let passed: Vec<_> =
+            rule.tests().filter(|test| !failed.iter().any(|it| it == test)).collect();
+        missed += passed.len();
+        progress.step(&match passed.is_empty() {
+            true => format!("without \"{}\", {} fail as they should", rule.name, failed.join(", ")),
+            false => format!("WITHOUT \"{}\", STILL PASS: {}", rule.name, passed.join(", ")),
+        });
+    }
+    ensure!(missed == 0, "{missed} tests do not see that their rule is missing");
+    println!("each of {} rules is missed by every test that is named with it", rules.len());
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Table {
+    rule: Vec<Rule>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rule {
+    name: String,
+    tests: Vec<String>,
+    edit: Vec<Edit>,
+}
+
+/// What takes a rule out.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Edit {
+    /// Under `crates/`.
+    file: String,
+    cut: String,
+    put: String,
+}
+
+impl Rule {
+    fn tests(&self) -> impl Iterator<Item = &str> {
+        self.tests.iter().map(String::as_str)
+    }
+
+    /// The files without the rule, by their paths in the repository.
+    fn edited(&self, root: &Path) -> Result<BTreeMap<PathBuf, String>> {
+        let mut files = BTreeMap::new();
+        for Edit { file, cut, put } in &self.edit {
+            let path = Path::new("crates").join(file);
+            let before = match files.remove(&path) {
+                Some(text) => text,
+                None => fs::read_to_string(root.join(&path)).with_context(|| file.clone())?,
+            };
+            let count = before.matches(cut.as_str()).count();
+            ensure!(
+                count == 1,
+                "{}: what is to be cut stands {count} times in {file}: {cut}",
+                self.name
+            );
+            files.insert(path, before.replacen(cut.as_str(), put, 1));
+        }
+        Ok(files)
+    }
+}
+
+fn read() -> Result<Vec<Rule>> {
+    let table: Table = toml::from_str(include_str!("../rules.toml")).context("rules.toml")?;
+    Ok(table.rule)
+}
+
+/// The repository as it is now, and where it is built.
+struct Copy {
+    source: PathBuf,
+    target: PathBuf,
+}
+
+impl Copy {
+    /// Only what differs is written: what was built of the rest stays good.
+    fn make() -> Result<Self> {
+        let folder = repository::target().join("rules");
+        let copy = Self { source: folder.join("source"), target: folder.join("target") };
+        let mut list = Command::new("git");
+        list.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+        let output = list.current_dir(repository::root()).output().context("git does not run")?;
+        ensure!(output.status.success(), "git does not list the files of this repository");
+        let names = String::from_utf8(output.stdout).context("a file's name is not UTF-8")?;
+        for name in names.split_terminator('\0') {
+            // One that was removed and not committed is still listed.
+            if let Ok(text) = fs::read(repository::root().join(name)) {
+                copy.put(Path::new(name), &text)?;
+            }
+        }
+        Ok(copy)
+    }
+
+    fn put(&self, name: &Path, text: &[u8]) -> Result<()> {
+        let path = self.source.join(name);
+        if fs::read(&path).is_ok_and(|before| before == text) {
+            return Ok(());
+        }
+        let folder = path.parent().context("it lies in a folder")?;
+        fs::create_dir_all(folder)
+            .and_then(|()| fs::write(&path, text))
+            .with_context(|| path.display().to_string())
+    }
+
+    /// Builds Flifo without the rule and returns which of its tests fail.
+    fn without(&self, rule: &Rule, tests: &Path) -> Result<Vec<String>> {
+        let edited = rule.edited(&repository::root())?;
+        for (name, text) in &edited {
+            self.put(name, text.as_bytes())?;
+        }
+        let failed = self
+            .build_flifo()
+            .with_context(|| format!("what is left does not build without \"{}\"", rule.name))
+            .and_then(|()| self.failed(tests, &rule.tests().collect::<Vec<_>>()));
+        for name in edited.keys() {
+            self.put(name, &fs::read(repository::root().join(name))?)?;
+        }
+        failed
+    }
+
+    fn build_flifo(&self) -> Result<()> {
+        let mut build = self.cargo();
+        let output = build.args(["build", "--quiet", "--package", "flifo"]).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
+        Ok(())
+    }
+
+    /// Builds the tests, which know nothing of the rules, once. Returns their program.
+    fn build_tests(&self) -> Result<PathBuf> {
+        let mut build = self.cargo();
+        build.args(["test", "--no-run", "--package", "testkit", "--test", "it"]);
+        build.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
+        let output = build.output()?;
+        ensure!(output.status.success(), "the tests do not build");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let messages = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+        let mut programs = messages.filter_map(|it: serde_json::Value| {
+            (it["target"]["name"] == "it").then(|| it["executable"].as_str().map(PathBuf::from))?
+        });
+        programs.next_back().context("cargo does not say where the tests are")
+    }
+
+    fn cargo(&self) -> Command {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.current_dir(&self.source).env("CARGO_TARGET_DIR", &self.target);
+        cargo
+    }
+
+    /// Runs these tests with the Flifo that was built last.
+    fn failed(&self, program: &Path, tests: &[&str]) -> Result<Vec<String>> {
+        let mut command = Command::new(program);
+        // Who runs them builds Flifo if need be, in the workspace that this folder is in.
+        command.current_dir(self.source.join("crates/testkit")).arg("--exact").args(tests);
+        let output = command.output().context("the tests do not run")?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let (mut failed, mut seen) = (Vec::new(), 0);
+        for line in text.lines() {
+            let Some((name, how)) =
+                line.strip_prefix("test ").and_then(|it| it.split_once(" ... "))
+            else {
+                continue;
+            };
+            seen += 1;
+            match how {
+                "ok" => {}
+                "FAILED" => failed.push(name.to_owned()),
+                other => bail!("{name} was neither passed nor failed, but {other}"),
+            }
+        }
+        let mut wanted = tests.to_vec();
+        wanted.sort_unstable();
+        wanted.dedup();
+        ensure!(seen == wanted.len(), "{seen} tests ran, not {}:\n{text}", wanted.len());
+        Ok(failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_stands_where_the_table_says() {
+        let rules = read().expect("reads");
+        assert!(rules.len() > 20);
+        for rule in &rules {
+            let edited = rule.edited(&repository::root()).expect("each cut is there");
+            assert!(!edited.is_empty() && !rule.tests.is_empty(), "{}", rule.name);
+        }
+    }
+
+    #[test]
+    fn every_test_of_the_table_is_there() {
+        let folder = repository::root().join("crates/testkit/tests/it");
+        for test in read().expect("reads").iter().flat_map(Rule::tests) {
+            let (file, name) = test.split_once("::").expect("file::test");
+            let text =
+                fs::read_to_string(folder.join(format!("{file}.rs"))).expect("a file of tests");
+            assert!(text.contains(&format!("fn {name}()")), "{test}");
+        }
+    }
+}
