@@ -80,6 +80,11 @@ impl Interrupt {
         &self.changes
     }
 
+    /// As a signal would.
+    pub(crate) fn raise(&self) {
+        self.asked.store(true, Ordering::Relaxed);
+    }
+
     pub fn check(&self) -> Result<()> {
         if self.asked.load(Ordering::Relaxed) { Err(Interrupted.into()) } else { Ok(()) }
     }

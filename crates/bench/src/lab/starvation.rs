@@ -9,7 +9,7 @@ mod finding;
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
@@ -26,7 +26,7 @@ pub(super) struct Starvation {
     rounds: u32,
     turn: Duration,
     clients: u32,
-    /// How long `auto` may try remedies before it is measured.
+    /// How long `auto` may try remedies before it is measured, at most.
     settle: Duration,
 }
 
@@ -58,6 +58,8 @@ pub(super) struct Sample {
     turn: Turn,
     /// What Flifo's placement has said.
     said: Said,
+    /// Nothing was on trial any more.
+    has_settled: bool,
 }
 
 /// What is read from Flifo's log.
@@ -86,6 +88,22 @@ impl Starvation {
     }
 }
 
+impl Starvation {
+    /// Keeps `auto` under load until it has tried what it wants to try. Says whether it has.
+    fn settle(&self, way: &Way, load: Load<'_>, lab: &Lab) -> Result<bool> {
+        let load = Load { warm_up: Duration::ZERO, length: self.settle, ..load };
+        let (mut last, mut since) = (None, Instant::now());
+        let has_settled = || {
+            let now = Said::of_trials(&way.log());
+            if now != last {
+                (last, since) = (now, Instant::now());
+            }
+            !Said::is_trying(last.as_deref()) && since.elapsed() > SILENCE
+        };
+        way.occupy(load, has_settled, &lab.interrupt)
+    }
+}
+
 impl Default for Starvation {
     fn default() -> Self {
         Self {
@@ -93,7 +111,7 @@ impl Default for Starvation {
             rounds: 3,
             turn: Duration::from_secs(3),
             clients: 100,
-            settle: Duration::from_secs(90),
+            settle: Duration::from_secs(240),
         }
     }
 }
@@ -105,7 +123,7 @@ impl Experiment for Starvation {
 
     fn about(&self) -> About {
         let turns = Remedy::ALL.len() as f64 * (self.turn + WARM_UP + CONNECT).as_secs_f64();
-        let round = turns + self.settle.as_secs_f64();
+        let round = turns + SETTLES;
         let cases = self.cases.len() as f64;
         About {
             name: "starvation",
@@ -147,17 +165,18 @@ impl Experiment for Starvation {
                 let remedy = Remedy::ALL[(at + round as usize) % Remedy::ALL.len()];
                 let setup = remedy.setup(self.clients);
                 let way = Way::flifo(NAME, &stage.server, setup, lab)?;
-                let warm_up = if remedy == Remedy::Auto { self.settle } else { WARM_UP };
                 let load = Load {
                     workload: &stage.workload,
                     extent: EXTENT,
                     clients: self.clients,
-                    warm_up,
+                    warm_up: WARM_UP,
                     length: self.turn,
                     seed: u64::from(round) + 1,
                 };
+                let has_settled = remedy != Remedy::Auto || self.settle(&way, load, lab)?;
                 let turn = way.turn(load, &lab.interrupt)?;
-                samples.push(Sample { case: *case, remedy, turn, said: Said::read(&way.log()) });
+                let said = Said::read(&way.log());
+                samples.push(Sample { case: *case, remedy, turn, said, has_settled });
             }
         }
         Ok(samples)
@@ -264,12 +283,22 @@ impl Remedy {
 }
 
 impl Said {
+    /// What was told last of trials.
+    fn of_trials(log: &str) -> Option<String> {
+        let is_told = |line: &&str| TRIES.iter().any(|told| line.contains(told));
+        log.lines().rfind(is_told).map(str::to_owned)
+    }
+
+    /// Whether a remedy is on trial, if this was told last.
+    fn is_trying(last: Option<&str>) -> bool {
+        last.is_some_and(|line| line.contains(TRIES[0]) || line.contains(UNCLEAR))
+    }
+
     fn read(log: &str) -> Self {
         let mut said =
             Self { refused: log.contains("placement is not possible"), ..Self::default() };
         // What is not clear yet is tried again.
-        let is_clear =
-            |line: &&str| line.contains("placement has tried") && !line.contains("Hidden");
+        let is_clear = |line: &&str| line.contains(TRIES[1]) && !line.contains(UNCLEAR);
         for line in log.lines().filter(is_clear) {
             let remedy =
                 ["batch", "priority", "private core"].into_iter().find(|it| line.contains(it));
@@ -283,6 +312,13 @@ impl Said {
     }
 }
 
+/// How the log tells that a trial begins and ends, and of an end that it goes on.
+const TRIES: [&str; 2] = ["placement tries", "placement has tried"];
+const UNCLEAR: &str = "Hidden";
+/// Who is starved and has something left to try begins sooner.
+const SILENCE: Duration = Duration::from_secs(10);
+/// What `auto` needs, more or less, in seconds.
+const SETTLES: f64 = 100.0;
 const GROUPS: &str = "/proc/sys/kernel/sched_autogroup_enabled";
 const NAME: &str = "flifo";
 /// Statements at once for each CPU, where Flifo caps them.
@@ -327,6 +363,11 @@ mod tests {
             refused: false,
         };
         assert_eq!(Said::read(log), want);
+        let is_trying = |log: &str| Said::is_trying(Said::of_trials(log).as_deref());
+        assert!(!is_trying("") && !is_trying(log));
+        let more = log.to_owned() + "{\"message\":\"placement tries\"}\n{\"message\":\"more\"}\n";
+        assert!(is_trying(&more));
+        assert!(is_trying(&log.replace("Helped", UNCLEAR)));
     }
 
     #[test]

@@ -7,9 +7,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use link::Address;
 use link::login::Credential;
 use sys::account::{CpuTime, Switches, stat, switches};
@@ -183,7 +184,7 @@ impl Way {
         match &outcome.ended {
             Ended::Whole => {}
             Ended::Interrupted => interrupt.check()?,
-            Ended::Dead(why) => anyhow::bail!("{why}"),
+            Ended::Dead(why) => bail!("{why}"),
         }
         let recorder = &outcome.recorder;
         ensure!(recorder.statements > 0, "not one statement was answered in {:?}", load.length);
@@ -202,6 +203,35 @@ impl Way {
             idle: costs.idle(),
             delay: costs.delay().div_duration_f64(outcome.length),
         })
+    }
+
+    /// Puts a load on it without measuring it, until it is enough, at most for the load's length. Says whether it was.
+    pub(super) fn occupy(
+        &self,
+        load: Load<'_>,
+        mut is_enough: impl FnMut() -> bool,
+        interrupt: &Interrupt,
+    ) -> Result<bool> {
+        let order = Arc::new(self.order(load));
+        let stop = Interrupt::never();
+        let (ended, was_enough) = thread::scope(|scope| {
+            let work = scope.spawn(|| Ok(load::run(&order, &stop, |_| Ok(()))?.ended));
+            let mut was_enough = false;
+            while !work.is_finished() {
+                was_enough = was_enough || is_enough();
+                if was_enough || interrupt.check().is_err() {
+                    stop.raise();
+                }
+                thread::sleep(POLL);
+            }
+            let ended: Result<Ended> = work.join().unwrap_or_else(|_| bail!("a load panicked"));
+            (ended, was_enough)
+        });
+        interrupt.check()?;
+        match ended? {
+            Ended::Whole | Ended::Interrupted => Ok(was_enough),
+            Ended::Dead(why) => bail!("{why}"),
+        }
     }
 
     fn order(&self, load: Load<'_>) -> Order {
@@ -406,5 +436,6 @@ fn all_switches(pids: &[u32]) -> Result<Switches> {
 }
 
 const SEED: u64 = 1;
+const POLL: Duration = Duration::from_millis(100);
 /// For checks whether a proxy answers.
 const SPARE_CLIENTS: u32 = 64;

@@ -20,6 +20,12 @@ pub(super) fn of(samples: &[Sample]) -> Finding {
     if !refused.is_empty() {
         notes.push(format!("Not permitted or not possible here: {}.", refused.join(", ")));
     }
+    let unsettled = samples.iter().filter(|it| !it.has_settled).count();
+    if unsettled > 0 {
+        notes.push(format!(
+            "In {unsettled} turns `auto` was still trying remedies when it was measured."
+        ));
+    }
     if !samples.is_empty() {
         notes.push(
             "Clients, proxy and server share this machine's CPUs; the note's clients had a machine of their own."
@@ -213,7 +219,13 @@ mod tests {
             delay: 0.4,
         };
         let helped = if remedy == Remedy::Auto { vec!["batch".to_owned()] } else { Vec::new() };
-        Sample { case: Case::Heavy, remedy, turn, said: Said { helped, ..Said::default() } }
+        Sample {
+            case: Case::Heavy,
+            remedy,
+            turn,
+            said: Said { helped, ..Said::default() },
+            has_settled: true,
+        }
     }
 
     #[test]
