@@ -92,6 +92,13 @@ impl Counts {
         self.clean = self.clean.filter(|on| *on != link);
     }
 
+    /// Behind this client's statement, the link has run something of Flifo's that affects no rows.
+    pub fn see_none_affected(&mut self, link: u64) {
+        if self.affected != 0 {
+            self.affected_on = self.affected_on.filter(|on| *on != link);
+        }
+    }
+
     /// A statement has cleared the messages on this link, and has left none.
     pub const fn see_clean(&mut self, link: u64) {
         self.clean = Some(link);
@@ -216,6 +223,19 @@ mod tests {
         counts.answer(12);
         let put_in = put(&counts, "INSERT INTO t VALUES (ROW_COUNT() + 1)", AFFECTED, Some(7));
         assert_eq!(put_in, (Some(text.to_owned()), Asked::default()));
+    }
+
+    #[test]
+    fn what_goes_behind_a_statement_is_counted_by_its_link() {
+        let mut counts = Counts::default();
+        counts.see_affected(0, 7);
+        counts.see_none_affected(7);
+        assert!(counts.are_on(AFFECTED, 7), "it is the same");
+        counts.see_affected(-1, 7);
+        counts.see_none_affected(8);
+        assert!(counts.are_on(AFFECTED, 7), "another link");
+        counts.see_none_affected(7);
+        assert!(!counts.are_on(AFFECTED, 7) && counts.affected() == -1);
     }
 
     #[test]

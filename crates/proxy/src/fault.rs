@@ -178,6 +178,7 @@ impl Fault {
             || matches!(
                 self.kind,
                 Kind::UnknownStatement
+                    | Kind::UnknownCommand
                     | Kind::NoCursor
                     | Kind::UnknownThread
                     | Kind::NotOwner

@@ -11,7 +11,7 @@ use engine::insert_id::InsertId;
 use engine::intent::{Ends, Inserts, Intent, Sets};
 use engine::kept::Format;
 use engine::pin::Pin;
-use engine::session::Messages;
+use engine::session::{Diagnostics, Messages};
 use engine::settings::Settings;
 use engine::statements::{BYTES_MAX, Kept as KeptOnLink, STATEMENTS_MAX};
 use engine::variables::Assignment;
@@ -401,7 +401,9 @@ fn prepared(
         session = client.session.borrow_mut();
     }
     let dialect = session.dialect();
-    if command == Command::StmtExecute && session.can_yield() {
+    // A link that is kept for good may have been told messages, too.
+    let is_marked = session.diagnostics() == Diagnostics::Marked;
+    if command == Command::StmtExecute && (is_marked || session.can_yield()) {
         drop(session);
         if parting::is_due(worker, client, intent) {
             return hold(worker, client, packet, upload);

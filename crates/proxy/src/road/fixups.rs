@@ -405,7 +405,11 @@ pub(crate) fn finish_probe(
 ) -> Settled {
     let sets = client.sets.get().unwrap_or_default();
     link.state.borrow_mut().see_collates(sets.collates, &mut worker.interned.borrow_mut());
-    client.session.borrow_mut().see_settings(&link.state.borrow());
+    {
+        let mut session = client.session.borrow_mut();
+        session.see_settings(&link.state.borrow());
+        session.counts.see_none_affected(link.id);
+    }
     if flight.failed {
         worker.pin(&client, Pin::Set);
     } else if let Purpose::Probe(Some(text)) = &flight.purpose
