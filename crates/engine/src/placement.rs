@@ -262,7 +262,7 @@ impl Placement {
         let remedy = trial.remedy;
         match trial.leg {
             // Whoever starved only for a moment needs nothing.
-            Leg::Before if !self.is_starved => {
+            Leg::Before if !(self.is_starved && trial.is_warranted()) => {
                 self.state = State::Watching;
                 None
             }

@@ -315,8 +315,8 @@ impl Said {
 /// How the log tells that a trial begins and ends, and of an end that it goes on.
 const TRIES: [&str; 2] = ["placement tries", "placement has tried"];
 const UNCLEAR: &str = "Hidden";
-/// Who is starved and has something left to try begins sooner.
-const SILENCE: Duration = Duration::from_secs(10);
+/// Who is starved and has something left to try begins sooner, as a rule.
+const SILENCE: Duration = Duration::from_secs(30);
 /// What `auto` needs, more or less, in seconds.
 const SETTLES: f64 = 100.0;
 const GROUPS: &str = "/proc/sys/kernel/sched_autogroup_enabled";

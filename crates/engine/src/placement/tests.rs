@@ -53,6 +53,19 @@ fn the_signature_has_sharp_bounds() {
 }
 
 #[test]
+fn who_starves_now_and_then_is_left_alone() {
+    let mut placement = Placement::new(Policy::Auto);
+    let mut machine = Machine::new(1, 0.0, |_| 2.0);
+    for idle in [0.14, 0.14, 0.0, 0.0, 0.0].into_iter().cycle().take(500) {
+        machine.look.idle = idle;
+        machine.step(&mut placement);
+    }
+    let seen = placement.told();
+    assert!(seen.iter().any(|told| matches!(told, Told::Tries(_))), "it looks closer: {seen:?}");
+    assert_eq!(machine.orders, []);
+}
+
+#[test]
 fn two_looks_are_one_of_both_lengths() {
     let one = Look { length: SECOND, ran: 0.2, idle: 0.3, rate: 10.0, ..starved() };
     let two = Look { length: 3 * SECOND, ran: 0.6, idle: 0.1, rate: 50.0, ..starved() };

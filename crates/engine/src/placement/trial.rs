@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::{Look, Remedy};
+use super::{Look, Remedy, Verdict};
 
 /// What was seen in a look that counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,6 +33,8 @@ pub(super) struct Trial {
     looks: usize,
     skip: u32,
     legs: [Vec<Seen>; 3],
+    /// All looks of the first leg as one.
+    before: Option<Look>,
 }
 
 /// What a trial has shown.
@@ -58,7 +60,8 @@ pub enum Proof {
 
 impl Trial {
     pub(super) fn new(remedy: Remedy) -> Self {
-        Self { remedy, leg: Leg::Before, looks: LOOKS, skip: 0, legs: Default::default() }
+        let legs = Default::default();
+        Self { remedy, leg: Leg::Before, looks: LOOKS, skip: 0, legs, before: None }
     }
 
     /// The same with more looks. The first is not thrown away: since the last one, nothing has been changed.
@@ -72,9 +75,18 @@ impl Trial {
             self.skip -= 1;
             return false;
         }
+        if self.leg == Leg::Before {
+            self.before = Some(self.before.map_or(*look, |before| look.with(&before)));
+        }
         let leg = &mut self.legs[self.leg as usize];
         leg.push(Seen { rate: look.rate, p99: look.p99, ran: look.ran });
         self.looks <= leg.len() || self.leg == Leg::With && self.harms(look)
+    }
+
+    /// Whether there was starvation all through the first leg. Where CPUs idle now and then there is little to gain, and
+    /// scatter decides.
+    pub(super) fn is_warranted(&self) -> bool {
+        self.before.is_some_and(|look| Verdict::of(&look).is_starved())
     }
 
     /// Whether a look with the remedy is far below the lowest one without it.
