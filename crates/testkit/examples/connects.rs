@@ -112,7 +112,7 @@ fn turn(server: &PrivateServer, flifo: u32, port: u16, round: u64) -> Turn {
         pacing: Pacing::Closed { think_ms: 0.0 },
         clients: CLIENTS,
         idle: 0,
-        threads: 1,
+        threads: 2,
         tables: 1,
         rows: 1,
         distribution: Distribution::Uniform,
