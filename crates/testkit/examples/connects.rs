@@ -4,7 +4,8 @@
 //! MariaDB and a Flifo of one worker. The three take turns. The last is one thread that knows nobody and checks nothing:
 //! it sends the server's greeting, an OK and the server's own answer to that statement. No proxy of one thread can do less
 //! for a connection, so what it gains over the server is the most that can be gained here: the rest is the kernel's, for
-//! connections, and the clients'. The exit status is 1 if Flifo does not keep what it promises of the server.
+//! connections, and the clients', who are two threads, or as many as the argument says. The exit status is 1 if Flifo
+//! does not keep what it promises of the server.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -45,13 +46,14 @@ fn main() -> ExitCode {
          [[users]]\nname = {name:?}\npassword = {password:?}\n",
         server.socket().display().to_string()
     ));
+    let threads = std::env::args().nth(1).map_or(2, |it| it.parse().expect("a number of threads"));
     let ports = [server.port(), flifo.port(), answer(&server)];
     let mut turns: [Vec<Turn>; 3] = Default::default();
     for round in 0..ROUNDS {
         // Each round begins with another one.
         for at in 0..ports.len() {
             let way = (at + round as usize) % ports.len();
-            turns[way].push(turn(&server, flifo.pid(), ports[way], round));
+            turns[way].push(turn(&server, flifo.pid(), ports[way], (threads, round)));
         }
     }
     let direct = &turns[0];
@@ -97,7 +99,7 @@ struct Turn {
     opened: u64,
 }
 
-fn turn(server: &PrivateServer, flifo: u32, port: u16, round: u64) -> Turn {
+fn turn(server: &PrivateServer, flifo: u32, port: u16, (threads, round): (u32, u64)) -> Turn {
     let workload = Workload::of_statements("connects", &[STATEMENT], Some(1));
     let order = Arc::new(Order {
         address: Address::Tcp { host: "127.0.0.1".into(), port },
@@ -112,7 +114,7 @@ fn turn(server: &PrivateServer, flifo: u32, port: u16, round: u64) -> Turn {
         pacing: Pacing::Closed { think_ms: 0.0 },
         clients: CLIENTS,
         idle: 0,
-        threads: 2,
+        threads,
         tables: 1,
         rows: 1,
         distribution: Distribution::Uniform,
