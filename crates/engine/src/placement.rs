@@ -77,6 +77,8 @@ pub enum Told {
     /// The verdict is another one than before.
     Verdict(Verdict),
     Tries(Remedy),
+    /// It is not tried after all: there was starvation for moments only.
+    Moments(Remedy),
     Proof(Remedy, Proof),
     /// It is undone, to be examined anew or because the workers no longer fill their CPUs.
     Anew(Remedy),
@@ -263,6 +265,7 @@ impl Placement {
         match trial.leg {
             // Whoever starved only for a moment needs nothing.
             Leg::Before if !(self.is_starved && trial.is_warranted()) => {
+                self.told.push(Told::Moments(remedy));
                 self.state = State::Watching;
                 None
             }

@@ -356,6 +356,12 @@ fn tell(told: Told) {
             tracing::info!(verdict = verdict.name(), means = verdict.means(), "placement");
         }
         Told::Tries(remedy) => tracing::info!(remedy = remedy.name(), "placement tries"),
+        Told::Moments(remedy) => {
+            tracing::info!(
+                remedy = remedy.name(),
+                "placement does not try: starved for moments only"
+            );
+        }
         Told::Proof(remedy, proof) => {
             tracing::info!(remedy = remedy.name(), ?proof, "placement has tried");
         }

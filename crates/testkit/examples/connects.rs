@@ -134,7 +134,7 @@ fn turn(server: &PrivateServer, flifo: u32, port: u16, (threads, round): (u32, u
     });
     let recorder = outcome.expect("a turn of load").recorder;
     assert!(recorder.errors().is_empty(), "{:?}", recorder.errors());
-    let [begin, end] = seen.try_into().ok().expect("a beginning and an end");
+    let [begin, end] = seen.try_into().expect("a beginning and an end");
     let count = recorder.statements as f64;
     let each = |used: Duration| used.as_secs_f64() * 1e6 / count;
     let CpuTimes { busy, idle, steal } = end.2.since(begin.2);

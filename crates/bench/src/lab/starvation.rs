@@ -312,8 +312,8 @@ impl Said {
     }
 }
 
-/// How the log tells that a trial begins and ends, and of an end that it goes on.
-const TRIES: [&str; 2] = ["placement tries", "placement has tried"];
+/// How the log tells that a trial begins, and ends in one of two ways; and of an end that it goes on.
+const TRIES: [&str; 3] = ["placement tries", "placement has tried", "placement does not try"];
 const UNCLEAR: &str = "Hidden";
 /// Who is starved and has something left to try begins sooner, as a rule.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -367,6 +367,7 @@ mod tests {
         assert!(!is_trying("") && !is_trying(log));
         let more = log.to_owned() + "{\"message\":\"placement tries\"}\n{\"message\":\"more\"}\n";
         assert!(is_trying(&more));
+        assert!(!is_trying(&(more + "{\"message\":\"placement does not try: why\"}\n")));
         assert!(is_trying(&log.replace("Helped", UNCLEAR)));
     }
 
