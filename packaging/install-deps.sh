@@ -19,6 +19,9 @@ main() {
     if [ -n "$missing" ]; then
         install
     fi
+    if [ "$wanted" = test ]; then
+        check_plugin
+    fi
     check_cargo
 }
 
@@ -52,6 +55,26 @@ check_test() {
     need_file /usr/lib/galera/libgalera_smm.so galera-4
     # An allocator that `flifo lab run pagefaults` compares with.
     need_library libjemalloc.so.2 libjemalloc2
+}
+
+# The package with the server's plugins would bring a service and accounts, so it is unpacked, and only this one is kept,
+# where the tests look for it.
+check_plugin() {
+    plugin=usr/lib/mysql/plugin/auth_ed25519.so
+    folder=${CARGO_TARGET_DIR:-target}/plugins
+    if [ -e "/$plugin" ] || [ -e "$folder/${plugin##*/}" ]; then
+        return
+    fi
+    has apt-get && has dpkg-deb || fail "/$plugin is missing, and there is no apt-get to fetch it"
+    echo "Fetching ${plugin##*/}" >&2
+    mkdir -p "$folder"
+    fetched=$(mktemp -d)
+    as_root apt-get update >/dev/null 2>&1 || true
+    package=$(names mariadb-server)
+    (cd "$fetched" && apt-get download "$package" >/dev/null 2>&1) || fail "cannot fetch $package"
+    dpkg-deb --fsys-tarfile "$fetched"/*.deb | tar -x -C "$fetched" "./$plugin"
+    mv "$fetched/$plugin" "$folder/"
+    rm -r "$fetched"
 }
 
 check_cargo() {

@@ -38,7 +38,12 @@ fn site() -> &'static Site {
         let folder = Folder::create().expect("a folder");
         make_certificates(folder.path());
         let file = |name: &str| folder.path().join(name).display().to_string();
-        let server = PrivateServer::builder()
+        let plugins = plugins();
+        let in_folder = plugins.map(|it| format!("--plugin-dir={}", it.display()));
+        let server = in_folder
+            .into_iter()
+            .fold(PrivateServer::builder(), |it, argument| it.argument(argument));
+        let server = server
             .argument("--plugin-load-add=auth_ed25519")
             .argument(format!("--ssl-ca={}", file("ca.pem")))
             .argument(format!("--ssl-cert={}", file("server.pem")))
@@ -58,6 +63,13 @@ fn site() -> &'static Site {
             .expect("accounts");
         Site { server, folder }
     })
+}
+
+/// Where `packaging/install-deps.sh` has put the plugin, if the server has none of its own.
+fn plugins() -> Option<PathBuf> {
+    let test = std::env::current_exe().expect("a path");
+    let folder = test.ancestors().nth(3).expect("target/PROFILE/deps/TEST").join("plugins");
+    folder.join("auth_ed25519.so").exists().then_some(folder)
 }
 
 /// An authority, and from it one certificate for the server and one for Flifo.
