@@ -38,11 +38,10 @@ fn site() -> &'static Site {
         let folder = Folder::create().expect("a folder");
         make_certificates(folder.path());
         let file = |name: &str| folder.path().join(name).display().to_string();
-        let plugins = plugins();
-        let in_folder = plugins.map(|it| format!("--plugin-dir={}", it.display()));
-        let server = in_folder
-            .into_iter()
-            .fold(PrivateServer::builder(), |it, argument| it.argument(argument));
+        let mut server = PrivateServer::builder();
+        if let Some(folder) = plugins() {
+            server = server.argument(format!("--plugin-dir={}", folder.display()));
+        }
         let server = server
             .argument("--plugin-load-add=auth_ed25519")
             .argument(format!("--ssl-ca={}", file("ca.pem")))
