@@ -7,6 +7,7 @@
 use wire::lex::{Dialect, Lexer, Token};
 
 use crate::calls::{self, Place};
+use crate::intent::LooksUp;
 
 /// What a statement does to `FOUND_ROWS()`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +26,8 @@ pub enum Finds {
 /// The counts of one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
-    affected: i64,
+    /// `None`: its link alone knows.
+    affected: Option<i64>,
     /// The link that counts the same; none if Flifo has answered itself.
     affected_on: Option<u64>,
     found: Option<u64>,
@@ -36,9 +38,16 @@ pub struct Counts {
 
 impl Default for Counts {
     fn default() -> Self {
-        Self { affected: 0, affected_on: None, found: Some(0), found_on: None, clean: None }
+        Self { affected: Some(0), affected_on: None, found: Some(0), found_on: None, clean: None }
     }
 }
+
+/// What a statement fails with that cannot find what it looks up: no such table, no such schema, a view that is not
+/// valid any more, no such thread or none that can be explained.
+const LOOKED_UP: [u16; 5] = [1146, 1049, 1356, 1094, 1933];
+
+/// What a statement fails with at any time: deadlock, lock wait, `KILL`, shutdown, a limit of time.
+const ANY_TIME: [u16; 5] = [1205, 1213, 1317, 1927, 1969];
 
 /// Which counts a statement asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,13 +59,25 @@ pub struct Asked {
 impl Counts {
     /// A reply has told how many rows were affected; −1 if it is rows, or an error.
     pub const fn see_affected(&mut self, affected: i64, link: u64) {
-        self.affected = affected;
+        self.affected = Some(affected);
         self.affected_on = Some(link);
+    }
+
+    /// A statement has failed, with this error. `looks_up`: what the text says of it, on a server where that matters.
+    pub fn see_failed(&mut self, code: u16, looks_up: LooksUp, link: u64) {
+        match looks_up {
+            LooksUp::Yes if LOOKED_UP.contains(&code) => {}
+            LooksUp::Perhaps if LOOKED_UP.contains(&code) => self.affected = None,
+            LooksUp::Yes | LooksUp::Perhaps if ANY_TIME.contains(&code) => self.affected = None,
+            _ => return self.see_affected(-1, link),
+        }
+        // If it has stayed, then the link has it only if it had it before.
+        self.affected_on = self.affected_on.filter(|on| *on == link);
     }
 
     /// Flifo has answered in the server's place.
     pub const fn answer(&mut self, affected: i64) {
-        self.affected = affected;
+        self.affected = Some(affected);
         self.affected_on = None;
     }
 
@@ -92,9 +113,9 @@ impl Counts {
         self.clean = self.clean.filter(|on| *on != link);
     }
 
-    /// Behind this client's statement, the link has run something of Flifo's that affects no rows.
+    /// Before or behind this client's statement, the link has run something of Flifo's that affects no rows.
     pub fn see_none_affected(&mut self, link: u64) {
-        if self.affected != 0 {
+        if self.affected != Some(0) {
             self.affected_on = self.affected_on.filter(|on| *on != link);
         }
     }
@@ -113,7 +134,7 @@ impl Counts {
         self.clean == Some(link)
     }
 
-    pub const fn affected(&self) -> i64 {
+    pub const fn affected(&self) -> Option<i64> {
         self.affected
     }
 
@@ -141,7 +162,7 @@ impl Counts {
             let number = match () {
                 () if affected && name.eq_ignore_ascii_case(b"ROW_COUNT") => {
                     left.affected = false;
-                    Some(self.affected)
+                    self.affected
                 }
                 () if found && name.eq_ignore_ascii_case(b"FOUND_ROWS") => {
                     left.found = false;
@@ -235,7 +256,31 @@ mod tests {
         counts.see_none_affected(8);
         assert!(counts.are_on(AFFECTED, 7), "another link");
         counts.see_none_affected(7);
-        assert!(!counts.are_on(AFFECTED, 7) && counts.affected() == -1);
+        assert!(!counts.are_on(AFFECTED, 7) && counts.affected() == Some(-1));
+    }
+
+    #[test]
+    fn what_fails_while_it_looks_up_counts_nothing() {
+        let mut counts = Counts::default();
+        counts.see_affected(3, 7);
+        for (code, looks_up, affected) in [
+            (1146, LooksUp::Yes, Some(3)),
+            (1142, LooksUp::Yes, Some(-1)),
+            (1146, LooksUp::No, Some(-1)),
+            (1146, LooksUp::Perhaps, None),
+            (1317, LooksUp::Yes, None),
+        ] {
+            let mut same = counts;
+            same.see_failed(code, looks_up, 7);
+            assert_eq!(same.affected(), affected, "{code}");
+            assert!(same.are_on(AFFECTED, 7), "{code}");
+            let mut other = counts;
+            other.see_failed(code, looks_up, 8);
+            assert_eq!(other.affected(), affected, "{code}");
+            assert_eq!(other.are_on(AFFECTED, 8), affected == Some(-1), "{code}");
+            let unknown = put(&other, "SELECT ROW_COUNT()", AFFECTED, Some(8)).0.is_none();
+            assert_eq!(unknown, affected != Some(3), "{code}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@
 mod builtins;
 mod ends;
 mod inserts;
+mod looks;
 mod messages;
 mod sets;
 
@@ -19,6 +20,8 @@ use crate::pin::Pin;
 use builtins::is_one_of;
 pub use ends::Ends;
 pub use inserts::Inserts;
+use looks::LooksReader;
+pub use looks::LooksUp;
 pub use messages::Messages;
 pub use sets::Sets;
 use sets::{SetReader, bare};
@@ -47,6 +50,8 @@ pub struct Intent {
     pub counts: Asked,
     /// What it does to the count of rows found.
     pub finds: Finds,
+    /// What becomes of the count of rows affected if it fails.
+    pub looks_up: LooksUp,
     pub asks_connection_id: bool,
     /// Asks for the GTID of its session's last write.
     pub asks_gtid: bool,
@@ -159,6 +164,7 @@ struct Reader<'a> {
     limits: bool,
     /// How far a `SET` statement has been read.
     set: Option<SetReader>,
+    looks_up: LooksReader,
 }
 
 impl<'a> Reader<'a> {
@@ -182,6 +188,7 @@ impl<'a> Reader<'a> {
             shows_messages: false,
             limits: false,
             set: None,
+            looks_up: LooksReader::default(),
         }
     }
 
@@ -214,6 +221,7 @@ impl<'a> Reader<'a> {
             self.found.read = Some(Digest(self.digest));
         }
         self.found.ends = if is_plain { self.ends.judged(&self.found) } else { Ends::Perhaps };
+        self.found.looks_up = self.looks_up.end(!self.lexer.saw_executable_comment());
         self.found.finds = match (is_plain, self.selects) {
             (true, Selects::No) if self.found.is_begin || self.found.is_end => Finds::Nothing,
             (true, Selects::No) if self.found.sets.is_some() || self.is_use => Finds::Nothing,
@@ -282,6 +290,7 @@ impl<'a> Reader<'a> {
         let mut name = [0; LONGEST];
         let name = upper(word, &mut name);
         self.ends = Ends::of(name);
+        self.looks_up.begin(name);
         let (verb, pin) = match name {
             b"SELECT" | b"WITH" | b"VALUES" | b"TABLE" | b"DO" | b"USE" | b"DESCRIBE" | b"DESC"
             | b"EXPLAIN" | b"HELP" | b"SAVEPOINT" | b"RELEASE" | b"OPTIMIZE" | b"CHECK"
@@ -359,6 +368,7 @@ impl<'a> Reader<'a> {
     }
 
     fn go_on(&mut self, previous: Token<'a>, token: Token<'a>) {
+        self.looks_up.go_on(token);
         if let (Verb::Set, Some(set)) = (self.verb, &mut self.set)
             && token != Token::Symbol(b';')
         {

@@ -82,7 +82,7 @@ pub(crate) struct Flight {
     pub(crate) shown: Option<Shown>,
     /// What answers a question of Flifo's own.
     pub(crate) said: Vec<u8>,
-    /// The error that answers a command of Flifo's own.
+    /// The error that it has ended in, as a packet.
     pub(crate) failure: Option<Box<[u8]>>,
     pub(crate) since: Instant,
 }

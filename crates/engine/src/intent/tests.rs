@@ -467,3 +467,31 @@ fn what_may_commit_is_told_from_what_cannot() {
         assert_eq!(read(text).ends, Ends::Perhaps, "{text}");
     }
 }
+
+#[test]
+fn what_shows_may_fail_while_it_looks_up() {
+    for text in [
+        "SHOW INDEX FROM absent",
+        "show full tables from absent",
+        "DESC absent",
+        "DESCRIBE `select` a",
+        "EXPLAIN absent",
+        "EXPLAIN FOR 7",
+        "SHOW TABLES; SHOW INDEX FROM absent",
+    ] {
+        assert_eq!(read(text).looks_up, LooksUp::Yes, "{text}");
+    }
+    for text in ["DO 1; SHOW INDEX FROM absent", "CALL p()", "SHOW INDEX /*! FROM */ absent"] {
+        assert_eq!(read(text).looks_up, LooksUp::Perhaps, "{text}");
+    }
+    for text in [
+        "SHOW CREATE TABLE absent",
+        "EXPLAIN SELECT 1",
+        "DESC (SELECT 1)",
+        "EXPLAIN FORMAT=JSON SELECT 1",
+        "SELECT 1 FROM absent",
+        "SET @a = 'SHOW'",
+    ] {
+        assert_eq!(read(text).looks_up, LooksUp::No, "{text}");
+    }
+}

@@ -90,10 +90,13 @@ fn may_lead(worker: &Worker, link: &Link) -> bool {
     let pace = worker.pace.borrow();
     let is_young =
         flights.front().is_some_and(|front| crate::clock::now() - front.since < pace.long());
-    // What is to be asked behind a statement must be asked before others'.
-    let tells_found = |client: &Rc<Client>| client.finds.get() != Finds::Anew;
+    // What is to be asked behind a statement must be asked before others': how many rows it has found, whether it has
+    // cleared the messages that the link was told.
+    let is_known = |client: &Rc<Client>| {
+        client.finds.get() != Finds::Anew && client.session.borrow().kept().is_none()
+    };
     let are_short = flights.iter().all(|flight| {
-        flight.client.as_ref().is_some_and(tells_found)
+        flight.client.as_ref().is_some_and(is_known)
             && flight.read.is_some_and(|digest| pace.is_short(digest))
     });
     is_young && are_short && !link.being_killed.get() && !link.is_closing()

@@ -1,7 +1,7 @@
 //! What a command asks of the link that it gets, and what it does to it, as far as its text tells.
 
 use engine::counts::{Asked, Finds};
-use engine::intent::{Digest, Ends, Inserts, Intent, Sets};
+use engine::intent::{Digest, Ends, Inserts, Intent, LooksUp, Sets};
 use engine::kept::{Format, Shows};
 use engine::schemas::may_alter;
 use engine::session::Messages;
@@ -19,6 +19,7 @@ pub(crate) struct Asks {
     /// Where a text begins in which counts may stand in the place of calls.
     pub(crate) counts_at: Option<usize>,
     pub(crate) finds: Finds,
+    pub(crate) looks_up: LooksUp,
     pub(crate) messages: Messages,
     /// Its OK tells this number of messages, whatever the link has.
     pub(crate) carried: Option<u16>,
@@ -56,6 +57,7 @@ impl Asks {
             counts: intent.counts,
             counts_at: None,
             finds: intent.finds,
+            looks_up: intent.looks_up,
             messages: intent.messages,
             carried: None,
             kind: Some(intent.digest),

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use engine::classes::ClassId;
 use engine::counts::{self, Finds};
 use engine::gate::Waiting;
-use engine::intent::{Digest, Ends, Inserts, Sets};
+use engine::intent::{Digest, Ends, Inserts, LooksUp, Sets};
 use engine::session::{Messages, Session};
 use engine::statements::Source;
 use engine::variables::Assignment;
@@ -80,6 +80,8 @@ pub(crate) struct Client {
     pub(crate) asks_insert_id: Cell<bool>,
     pub(crate) inserts: Cell<Inserts>,
     pub(crate) finds: Cell<Finds>,
+    /// What becomes of the count of rows affected if it fails.
+    pub(crate) looks_up: Cell<LooksUp>,
     /// What kind of statement the command in hand is, if that is known.
     pub(crate) kind: Cell<Option<Digest>>,
     /// The same, if all it does is to read. See [`crate::road::ahead`].
@@ -189,6 +191,7 @@ impl Client {
             inserts: Cell::new(Inserts::No),
             kind: Cell::new(None),
             finds: Cell::default(),
+            looks_up: Cell::default(),
             read: Cell::new(None),
             class: Cell::new(login.class),
             named_class: Cell::new(None),
@@ -351,6 +354,7 @@ impl Client {
         self.asks_insert_id.set(false);
         self.inserts.set(Inserts::No);
         self.finds.set(Finds::default());
+        self.looks_up.take();
         self.affected.set(None);
         self.asks_link.set(counts::Asked::default());
         self.shown.take();

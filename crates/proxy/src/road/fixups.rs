@@ -117,13 +117,14 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
     let finder = must_ask_found(worker, client, &state);
     let needs_more =
         finder.is_some() || needs_insert_id || needs_clear || set_up.is_some() || asked.is_some();
+    let suits = state.suits(&session);
     // What goes ahead affects no rows, or is rows.
     let affected = client.affected.get().or_else(|| {
-        let is_lost = needs_more && client.asks_link.get().affected;
-        is_lost.then_some(session.counts.affected())
+        let is_lost = (needs_more || !suits) && client.asks_link.get().affected;
+        if is_lost { session.counts.affected() } else { None }
     });
     let needs_more = needs_more || affected.is_some();
-    if state.suits(&session) && !needs_more {
+    if suits && !needs_more {
         return Lack::Nothing;
     }
     let mut told = FixUps::new();
@@ -189,7 +190,8 @@ pub(crate) fn counts_anew(worker: &Worker, client: &Client, link: &Link) -> Opti
     let is_elsewhere = !own.is_on(state.id) && !state.insert_id.is(own);
     let finds =
         needs_clear(client, &session, &state) || must_ask_found(worker, client, &state).is_some();
-    let affects = needs_own && (is_unsure || is_elsewhere)
+    let affects = !state.suits(&session)
+        || needs_own && (is_unsure || is_elsewhere)
         || set_up(client, &session).is_some()
         || must_ask(worker, client, own, &state).is_some();
     (finds || affects).then_some(finds)
@@ -298,13 +300,22 @@ pub(crate) fn send_for(client: &Client, link: &Link, fix_up: FixUp) {
     match fix_up.purpose {
         Purpose::Begin => client.session.borrow_mut().tell_begin(),
         Purpose::Found(_) => link.state.borrow_mut().finder = None,
-        // These count rows of their own.
-        Purpose::Clear | Purpose::Messages | Purpose::Nothing => {
-            client.session.borrow_mut().counts.lose(link.id)
-        }
         _ => {}
     }
+    see_ahead(client, link, &fix_up.purpose);
     send(link, fix_up);
+}
+
+/// Before a client's statement, its link is told or asked this, and counts that.
+pub(crate) fn see_ahead(client: &Client, link: &Link, purpose: &Purpose) {
+    let counts = &mut client.session.borrow_mut().counts;
+    match purpose {
+        // These are rows of their own, or messages.
+        Purpose::Found(_) | Purpose::Clear | Purpose::Messages | Purpose::Nothing => {
+            counts.lose(link.id)
+        }
+        _ => counts.see_none_affected(link.id),
+    }
 }
 
 /// Sends what goes ahead of a statement, or behind it. Its reply is nobody's.
@@ -509,10 +520,10 @@ pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight) {
         // The command behind it may be one without a reply, and its client gone.
         return parting::answered(worker, link);
     }
-    let why = match &flight.failure {
-        Some(packet) => reason(packet),
-        None => "it reports something else".to_owned(),
-    };
+    let why = flight.error().map_or_else(
+        || "it reports something else".to_owned(),
+        |error| format!("{} (error {})", String::from_utf8_lossy(error.message), error.code),
+    );
     let fault = Fault::new(
         Kind::NotAsMeant,
         format!(
@@ -531,15 +542,5 @@ pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight) {
 
 /// Whether the server has not run it, because it was killed (`ER_QUERY_INTERRUPTED`).
 fn was_interrupted(flight: &Flight) -> bool {
-    let error = flight.failure.as_deref().and_then(|packet| packet.get(wire::frame::HEADER..));
-    error.is_some_and(|it| wire::response::ErrPacket::decode(it).is_ok_and(|it| it.code == 1317))
-}
-
-/// What the server's error packet says.
-fn reason(packet: &[u8]) -> String {
-    let payload = packet.get(wire::frame::HEADER..).unwrap_or_default();
-    wire::response::ErrPacket::decode(payload).map_or_else(
-        |error| error.to_string(),
-        |error| format!("{} (error {})", String::from_utf8_lossy(error.message), error.code),
-    )
+    flight.error().is_some_and(|error| error.code == 1317)
 }

@@ -59,10 +59,11 @@ pub(crate) fn launch(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>, 
                 *client.held.borrow_mut() = worker.buffers.keep(packet);
             }
             let affected = client.session.borrow().counts.affected();
-            if client.asks_link.get().affected && affected <= 0 {
+            if client.asks_link.get().affected && affected.is_some_and(|it| it <= 0) {
                 // The link counts this now.
-                client.affected.set(Some(affected));
+                client.affected.set(affected);
             }
+            fixups::see_ahead(client, link, &purpose);
             client.set_turn(Turn::Preparation);
             fly(client, link, command.shape(), purpose);
             fixups::send_bytes(link, command, &body);

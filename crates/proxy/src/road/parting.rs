@@ -233,10 +233,15 @@ pub(crate) fn is_asked_elsewhere(worker: &Worker, client: &Client) -> bool {
 /// The client's last message is this error, of which no server knows.
 pub(crate) fn keep_fault(client: &Client, fault: &Fault) {
     let (code, state) = fault.code();
+    keep_error(client, code, state, fault.message.as_bytes());
+}
+
+/// The client's last message is this error, whatever its link has.
+pub(crate) fn keep_error(client: &Client, code: u16, state: [u8; 5], message: &[u8]) {
     let mut session = client.session.borrow_mut();
     let setting = |name| session.settings.as_ref().and_then(|settings| settings.get(name));
     let charset = setting(CHARSET).unwrap_or_default();
-    let mut kept = Kept::error(code, state, fault.message.as_bytes(), charset);
+    let mut kept = Kept::error(code, state, message, charset);
     if setting(ROOM) == Some(b"0") {
         kept.keep_numbers_only();
     }

@@ -14,6 +14,7 @@ use engine::session::{Diagnostics, Messages};
 
 use crate::fault::{Fault, Kind};
 use crate::links::{Flight, Link, Purpose};
+use crate::road::added;
 use crate::road::admit;
 use crate::road::client::{Client, Turn};
 use crate::road::fixups;
@@ -95,6 +96,7 @@ fn find_counts(worker: &Rc<Worker>, client: &Rc<Client>, asked: Asked) -> bool {
         return true;
     }
     let counts = client.session.borrow().counts;
+    let can_be_told = matches!(counts.affected(), Some(-1 | 0));
     let has_them = |link: &Rc<Link>| counts.are_on(asked, link.id);
     let is_it = |link: &Rc<Link>| link.state.borrow().last_client == client.id && has_them(link);
     let is_here = match client.link() {
@@ -106,16 +108,16 @@ fn find_counts(worker: &Rc<Worker>, client: &Rc<Client>, asked: Asked) -> bool {
         && client.link().is_none_or(|link| match fixups::counts_anew(worker, client, &link) {
             None => true,
             Some(finds) => {
-                let is_rows = asked.affected && counts.affected() < 0;
-                !(asked.found && (finds || is_rows) || asked.affected && counts.affected() > 0)
+                let is_rows = asked.affected && counts.affected() != Some(0);
+                !(asked.found && (finds || is_rows) || asked.affected && !can_be_told)
             }
         });
     client.asks_link.set(if is_here { asked } else { Asked::default() });
-    let can_be_told = !asked.found && matches!(counts.affected(), -1 | 0);
-    if !is_here && can_be_told {
-        client.affected.set(Some(counts.affected()));
+    let is_told = !is_here && !asked.found && can_be_told;
+    if is_told {
+        client.affected.set(counts.affected());
     }
-    is_here || can_be_told
+    is_here || is_told
 }
 
 /// A client whose command was held until its last insert id is known goes on.
@@ -135,6 +137,49 @@ pub(crate) fn resume(worker: &Rc<Worker>, client: &Rc<Client>) {
     let urgent = client.session.borrow().may_hold_locks();
     admit::enter(worker, client, &mut held, upload, urgent);
     worker.buffers.forget(held);
+}
+
+/// A client's statement has failed: what it counts.
+pub(crate) fn see_failed(client: &Client, link: &Link, flight: &Flight) {
+    let code = flight.error().map_or(0, |error| error.code);
+    client.session.borrow_mut().counts.see_failed(code, client.looks_up.get(), link.id);
+}
+
+/// A client's statement has ended, with others on its link behind it already. What the link alone knew of it is known no
+/// more, except for an error: that has come in a packet.
+pub(crate) fn see_behind(worker: &Worker, client: &Client, link: &Link, flight: &Flight) {
+    let (mut reads, mut asks) = (false, false);
+    for behind in &*link.flights.borrow() {
+        reads |= behind.read.is_some();
+        asks |= matches!(behind.purpose, Purpose::Capture(_));
+    }
+    if !reads && !asks {
+        return;
+    }
+    let mut session = client.session.borrow_mut();
+    match reads {
+        true => session.counts.lose(link.id),
+        false => session.counts.see_none_affected(link.id),
+    }
+    let clears = reads || added::is_mysql(worker, client);
+    if !clears || !matches!(session.diagnostics(), Diagnostics::OnLink | Diagnostics::Marked) {
+        return;
+    }
+    drop(session);
+    // What fails later may have had warnings before.
+    match flight.error().filter(|error| is_before_any_row(error.code)) {
+        Some(error) => parting::keep_error(client, error.code, error.sqlstate, error.message),
+        None => client.session.borrow_mut().lose_messages(),
+    }
+}
+
+/// Whether a statement fails like this before it has come to any row: names or rights were amiss.
+pub(crate) fn is_before_any_row(code: u16) -> bool {
+    const BEFORE_ANY_ROW: [u16; 19] = [
+        1044, 1046, 1049, 1050, 1051, 1054, 1064, 1065, 1094, 1095, 1136, 1142, 1143, 1146, 1193,
+        1210, 1231, 1243, 1305,
+    ];
+    BEFORE_ANY_ROW.contains(&code)
 }
 
 fn find_insert_id(worker: &Rc<Worker>, client: &Rc<Client>, is_asked: bool) -> Found {

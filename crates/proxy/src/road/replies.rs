@@ -6,6 +6,7 @@
 use std::io;
 use std::ops::Range;
 use std::rc::Rc;
+use std::time::Duration;
 
 use engine::intent::Sets;
 use engine::pin::Pin;
@@ -28,6 +29,7 @@ use crate::road::client::Client;
 use crate::road::fixups;
 use crate::road::losses;
 use crate::road::parting;
+use crate::road::past;
 use crate::road::prepared;
 use crate::road::rewrite::{self, Listens};
 use crate::road::route;
@@ -294,6 +296,7 @@ fn inspect(
             flight.failed = true;
             flight.refused = prepared::refused(&client, flight, packet);
             flight.added = added::added(worker, &client, flight, packet);
+            flight.failure = Some(packet.into());
             if flight.purpose.is_clients() {
                 worker.tally.see_error(packet);
                 route::see_refusal(worker, link.server, packet);
@@ -301,8 +304,6 @@ fn inspect(
                 if !reads && may_have_fired(packet) {
                     link.is_doubtful.set(true);
                 }
-            } else {
-                flight.failure = Some(packet.into());
             }
         }
         Packet::Prepared if client.is_pooled() => {
@@ -403,7 +404,10 @@ fn finish(
     tail: Range<usize>,
 ) -> Option<Settled> {
     if let Some(digest) = flight.read {
-        worker.pace.borrow_mut().learn(digest, crate::clock::now() - flight.since);
+        let took = crate::clock::now() - flight.since;
+        // What leaves messages keeps those behind it waiting, or loses what the link knows of it.
+        let leaves = flight.failed || flight.warnings > 0;
+        worker.pace.borrow_mut().learn(digest, if leaves { Duration::MAX } else { took });
     }
     if flight.alters {
         worker.shared.alterations.add();
@@ -447,7 +451,7 @@ fn finish(
             prepared::over(worker, &client, link, &flight);
             if flight.failed {
                 see_error(worker, &client, flight.sets);
-                client.session.borrow_mut().counts.see_affected(-1, link.id);
+                past::see_failed(&client, link, &flight);
             }
             let mut session = client.session.borrow_mut();
             if flight.purpose == Purpose::Statement {
@@ -474,6 +478,8 @@ fn finish(
                 _ if flight.failed => session.counts.see_messages(link.id),
                 _ => {}
             }
+            drop(session);
+            past::see_behind(worker, &client, link, &flight);
         }
         if fixups::waits_for_probe(link, &client, flight.slot) {
             return Some(Settled { client, tail, then: Then::More });
@@ -524,14 +530,10 @@ fn finish(
     None
 }
 
-/// Whether a statement may have fired triggers before it failed like this: not if names or rights were amiss.
+/// Whether a statement may have fired triggers before it failed like this.
 fn may_have_fired(packet: &[u8]) -> bool {
-    const BEFORE_ANY_ROW: [u16; 19] = [
-        1044, 1046, 1049, 1050, 1051, 1054, 1064, 1065, 1094, 1095, 1136, 1142, 1143, 1146, 1193,
-        1210, 1231, 1243, 1305,
-    ];
     let error = packet.get(HEADER..).map(ErrPacket::decode);
-    !matches!(error, Some(Ok(error)) if BEFORE_ANY_ROW.contains(&error.code))
+    !matches!(error, Some(Ok(error)) if past::is_before_any_row(error.code))
 }
 
 /// A client's statement has failed.
@@ -562,6 +564,11 @@ fn finish_unheard(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight) {
 }
 
 impl Flight {
+    /// The error that it has ended in.
+    pub(crate) fn error(&self) -> Option<ErrPacket<'_>> {
+        ErrPacket::decode(self.failure.as_deref()?.get(HEADER..)?).ok()
+    }
+
     pub(crate) fn is_of(&self, client: &Client) -> bool {
         self.client.as_ref().is_some_and(|other| other.id == client.id)
     }

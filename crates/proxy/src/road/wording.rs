@@ -92,7 +92,7 @@ pub(crate) fn with_diagnostics(
     if session.diagnostics() == Diagnostics::OnLink {
         return None;
     }
-    let (affected, dialect) = (session.counts.affected(), session.dialect());
+    let (affected, dialect) = (session.counts.affected()?, session.dialect());
     let text = Kept::get(session.kept(), affected, text, dialect, added::server(worker, client))?;
     let mut out = Vec::with_capacity(packet.len() + text.len());
     put_packet(&mut out, 0, &[head, &text[..]].concat());

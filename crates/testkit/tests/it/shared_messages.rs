@@ -1,6 +1,9 @@
 //! Messages of clients whose link has gone to somebody else: they are told what they would be told on a connection of
 //! their own, in the text protocol and in that of prepared statements.
 
+use std::thread;
+use std::time::Duration;
+
 use testkit::client::Client;
 use testkit::fake_client::FakeClient;
 
@@ -175,4 +178,66 @@ fn what_any_of_several_results_warned_of_is_kept() {
     });
     assert_eq!(asked[0], [b"1"], "the second one uses no table");
     assert_eq!(asked[0], asked[1]);
+}
+
+/// Lets clients ask at once, one behind the other on the only link; the first one asks more as soon as it has an answer.
+fn in_a_row(
+    shared: &Shared,
+    first: &[&str],
+    others: &str,
+) -> Vec<Result<Vec<Vec<String>>, String>> {
+    let (mut holder, mut one) = (shared.client(), shared.client());
+    ok(&mut holder, "BEGIN");
+    ok(&mut holder, "UPDATE t SET b = 1 WHERE a = 0");
+    thread::scope(|scope| {
+        let asks = || {
+            thread::sleep(Duration::from_millis(30));
+            let mut other = shared.client();
+            scope.spawn(move || ok(&mut other, others))
+        };
+        let answers =
+            scope.spawn(move || first.iter().map(|text| answer(&mut one, text)).collect());
+        let asked: Vec<_> = (0..3).map(|_| asks()).collect();
+        thread::sleep(Duration::from_millis(30));
+        ok(&mut holder, "COMMIT");
+        for other in asked {
+            assert_eq!(other.join().expect("an answer"), "7");
+        }
+        answers.join().expect("answers")
+    })
+}
+
+#[test]
+fn those_who_run_behind_a_statement_do_not_take_its_messages() {
+    let shared = shared("messages_behind");
+    let (mut direct, mut client) = (shared.direct(), shared.client());
+    ok(&mut direct, "CREATE TABLE gone (a INT)");
+    let others = "SELECT b FROM t WHERE b = 7 LIMIT 1";
+    let learn = |client: &mut Client| {
+        for _ in 0..40 {
+            ok(client, "SELECT b FROM t WHERE b = 0 LIMIT 1");
+            ok(client, "SELECT a + 0 FROM gone");
+            ok(client, "SELECT '1' + 0 FROM t LIMIT 1");
+        }
+    };
+    ok(&mut direct, "INSERT INTO t (b) VALUES (7), (0)");
+    learn(&mut client);
+    ok(&mut direct, "DROP TABLE gone");
+    let texts = ["SELECT a + 0 FROM gone", "SHOW WARNINGS", "SELECT FOUND_ROWS(), ROW_COUNT()"];
+    let expected: Vec<_> = texts.iter().map(|text| answer(&mut direct, text)).collect();
+    let told = in_a_row(&shared, &texts, others);
+    assert_eq!(told[..2], expected[..2], "the error was in its packet");
+    assert_eq!(told[2], Ok(vec![vec!["0".to_owned(), "-1".to_owned()]]));
+    // What a warning said is gone. Nobody is told that there was none.
+    let texts = ["SELECT 'x' + 0 FROM t LIMIT 1", "SHOW COUNT(*) WARNINGS"];
+    let told = in_a_row(&shared, &texts, others);
+    assert!(told[0].is_ok());
+    let refused = told[1].as_ref().expect_err("a refusal");
+    assert!(refused.contains("not known any more"), "{refused}");
+    // Where it is known to happen, nobody goes behind it.
+    let mut told = Vec::new();
+    (0..4).for_each(|_| told = in_a_row(&shared, &texts, others));
+    assert_eq!(told[1], Ok(vec![vec!["1".to_owned()]]));
+    let count = shared.end();
+    assert!(count("written_ahead") >= 6 && count("sent_again.kept") == 0);
 }

@@ -292,3 +292,36 @@ fn what_a_reset_does_not_undo_costs_the_link() {
     let counted = shared.end();
     assert_eq!((counted("links_opened"), counted("links_reset")), (5, 0));
 }
+
+#[test]
+fn what_fails_while_it_looks_something_up_leaves_the_count() {
+    let (shared, mut one, mut other) = pair("past_looked_up");
+    let mut direct = shared.direct();
+    let fail = |client: &mut Client, text: &str| match client.query(text) {
+        Err(error) => error.to_string(),
+        Ok(rows) => panic!("{text}: {rows:?}"),
+    };
+    for text in [
+        "SHOW INDEX FROM absent",
+        "SHOW FULL COLUMNS FROM absent",
+        "DESCRIBE absent",
+        "SHOW TABLES FROM absent",
+        "SHOW TRIGGERS FROM absent",
+        "SHOW EXPLAIN FOR 999999999",
+        "SHOW CREATE TABLE absent",
+        "EXPLAIN SELECT * FROM absent",
+        "SHOW TABLES WHERE absent",
+        "SELECT * FROM absent",
+    ] {
+        for before in ["DO 1", "SELECT 1", "INSERT INTO t (b) VALUES (1), (2), (3)"] {
+            ok(&mut direct, before);
+            ok(&mut one, before);
+            let settings = "SET div_precision_increment = 5";
+            ok(&mut other, settings);
+            assert_eq!(fail(&mut one, text), fail(&mut direct, text));
+            ok(&mut other, "UPDATE t SET b = b + 1");
+            let asked = "SELECT ROW_COUNT()";
+            assert_eq!(ok(&mut one, asked), ok(&mut direct, asked), "{text} behind {before}");
+        }
+    }
+}

@@ -50,6 +50,10 @@ pub(super) const TOPICS: &[Topic] = &[
             "SET @a = 1 ;; SELECT ROW_COUNT()",
             "SHOW TABLES ;; SELECT FOUND_ROWS()",
             "SELECT * FROM absent ;; SELECT ROW_COUNT()",
+            "SHOW {INDEX FROM absent|COLUMNS FROM absent|TABLES FROM absent|CREATE TABLE absent} ;; \
+             SELECT ROW_COUNT()",
+            "{DO 1|SELECT 1|UPDATE t SET b = b} ;; {DESC absent|SHOW TRIGGERS FROM absent|SHOW \
+             TABLES WHERE absent} ;; SELECT ROW_COUNT(), FOUND_ROWS()",
             "INSERT INTO m (a) SELECT ROW_COUNT()",
             "INSERT INTO w (c) VALUES ('abc') ;; INSERT INTO m (a) VALUES (ROW_COUNT())",
             ":prepare {p} UPDATE t SET b = ? WHERE id < 3 ;; :execute {p} text:{w} ;; \
