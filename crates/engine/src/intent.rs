@@ -46,6 +46,8 @@ pub struct Intent {
     /// Asks for the last insert id of its session.
     pub asks_insert_id: bool,
     pub inserts: Inserts,
+    /// May fire triggers.
+    pub fires: bool,
     /// The counts of rows that it asks for.
     pub counts: Asked,
     /// What it does to the count of rows found.
@@ -291,6 +293,7 @@ impl<'a> Reader<'a> {
         let name = upper(word, &mut name);
         self.ends = Ends::of(name);
         self.looks_up.begin(name);
+        self.found.fires |= inserts::may_fire(name);
         let (verb, pin) = match name {
             b"SELECT" | b"WITH" | b"VALUES" | b"TABLE" | b"DO" | b"USE" | b"DESCRIBE" | b"DESC"
             | b"EXPLAIN" | b"HELP" | b"SAVEPOINT" | b"RELEASE" | b"OPTIMIZE" | b"CHECK"

@@ -33,6 +33,8 @@ pub enum Pin {
     Call,
     /// A function that is not built in may do anything.
     Function,
+    /// A trigger may do anything.
+    Trigger,
     /// `XA` transactions.
     Xa,
     /// A cursor was opened by a prepared statement.
@@ -52,7 +54,7 @@ pub enum Pin {
 }
 
 impl Pin {
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::SessionVariable,
         Self::Set,
         Self::UserVariable,
@@ -68,6 +70,7 @@ impl Pin {
         Self::Diagnostics,
         Self::Call,
         Self::Function,
+        Self::Trigger,
         Self::Xa,
         Self::Cursor,
         Self::LongData,
@@ -86,6 +89,7 @@ impl Pin {
             Self::TextPrepare
                 | Self::Call
                 | Self::Function
+                | Self::Trigger
                 | Self::Xa
                 | Self::Option
                 | Self::Unreadable
@@ -117,6 +121,7 @@ impl Pin {
             Self::Diagnostics => "diagnostics",
             Self::Call => "call",
             Self::Function => "function",
+            Self::Trigger => "trigger",
             Self::Xa => "xa",
             Self::Cursor => "cursor",
             Self::LongData => "long_data",

@@ -27,7 +27,7 @@ pub(crate) use self::plan::Comer;
 pub use self::plan::{
     CheckKind, Checks, ClassRule, ClientTls, ClientTlsMode, Console, Freshness, Http, Limits,
     Listen, LogFormat, LogLevel, Logs, Mode, Network, Parking, Password, Pins, Plan, ProxyProtocol,
-    RouteRule, Routines, Routing, Server, ServerRule, User,
+    RouteRule, Routing, Server, ServerRule, Unseen, User,
 };
 pub use self::problem::{Place, Position, Problem, Severity, Warning};
 pub(crate) use self::reference::shown;

@@ -144,7 +144,11 @@ fn users(plan: &Plan) -> Users {
         };
         users.add(
             user.name.as_bytes(),
-            known.bounded(user.clients_max, user.links_max).ruled(user.routines, user.pins),
+            known.bounded(user.clients_max, user.links_max).ruled(
+                user.routines,
+                user.triggers,
+                user.pins,
+            ),
         );
     }
     users

@@ -1,4 +1,4 @@
-//! What a statement may do to the last insert id of its session.
+//! What a statement that writes may do beside that: to the last insert id of its session, and by triggers.
 
 /// Whether a statement may give its session another last insert id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,4 +21,10 @@ impl Inserts {
             Self::Unreported => true,
         }
     }
+}
+
+/// Whether a statement that begins with this word, in capitals, may fire triggers. What it analyses, `ANALYZE` runs; what
+/// stands behind `WITH` may change rows.
+pub(super) fn may_fire(word: &[u8]) -> bool {
+    matches!(word, b"INSERT" | b"REPLACE" | b"UPDATE" | b"DELETE" | b"LOAD" | b"ANALYZE" | b"WITH")
 }

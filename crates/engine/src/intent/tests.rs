@@ -495,3 +495,19 @@ fn what_shows_may_fail_while_it_looks_up() {
         assert_eq!(read(text).looks_up, LooksUp::No, "{text}");
     }
 }
+
+#[test]
+fn what_writes_may_fire_triggers() {
+    for text in [
+        "INSERT INTO t VALUES (1)",
+        "DO 1; delete from t",
+        "SET STATEMENT max_statement_time = 1 FOR UPDATE t SET a = 1",
+        "/*!50000 REPLACE */ INTO t VALUES (1)",
+        "LOAD DATA INFILE 'x' INTO TABLE t",
+    ] {
+        assert!(read(text).fires, "{text}");
+    }
+    for text in ["SELECT 1 FROM t FOR UPDATE", "TRUNCATE t", "SET @a = 'UPDATE'", "SHOW TABLES"] {
+        assert!(!read(text).fires, "{text}");
+    }
+}

@@ -9,7 +9,7 @@ use link::login::Credential;
 use wire::auth::{Nonce, Plugin, Secret, native, sha_crypt};
 
 use crate::arrive::learnt::{Learnt, Trust};
-use crate::config::{Password, Pins, Routines};
+use crate::config::{Password, Pins, Unseen};
 
 /// All users of the configuration, by their names.
 #[derive(Debug, Default)]
@@ -37,7 +37,8 @@ pub(crate) struct User {
     pub(crate) links: Cap,
     /// Somebody waits who has none of these links: the next one that is free is closed.
     pub(crate) link_wanted: AtomicBool,
-    pub(crate) routines: Routines,
+    pub(crate) routines: Unseen,
+    pub(crate) triggers: Unseen,
     pub(crate) pins: Pins,
 }
 
@@ -194,7 +195,8 @@ impl User {
             clients: Cap::default(),
             links: Cap::default(),
             link_wanted: AtomicBool::new(false),
-            routines: Routines::default(),
+            routines: Unseen::Pin,
+            triggers: Unseen::Trust,
             pins: Pins::default(),
         }
     }
@@ -205,8 +207,8 @@ impl User {
     }
 
     /// Says what its statements may do to links.
-    pub(crate) fn ruled(self, routines: Routines, pins: Pins) -> Self {
-        Self { routines, pins, ..self }
+    pub(crate) fn ruled(self, routines: Unseen, triggers: Unseen, pins: Pins) -> Self {
+        Self { routines, triggers, pins, ..self }
     }
 
     /// A user of the server's table, with what is stored there.

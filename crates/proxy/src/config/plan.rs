@@ -251,15 +251,15 @@ pub struct User {
     pub pooled: bool,
     pub clients_max: Option<u32>,
     pub links_max: Option<u32>,
-    pub routines: Routines,
+    pub routines: Unseen,
+    pub triggers: Unseen,
     pub pins: Pins,
 }
 
-/// What becomes of a link behind a routine, which may have done anything to it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Routines {
+/// What becomes of a link behind what is in no statement's text, and may have done anything to it: routines, triggers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unseen {
     /// It stays with its client.
-    #[default]
     Pin,
     /// What the server reports is all there is.
     Trust,
@@ -405,7 +405,8 @@ impl Default for User {
             pooled: true,
             clients_max: None,
             links_max: None,
-            routines: Routines::default(),
+            routines: Unseen::Pin,
+            triggers: Unseen::Trust,
             pins: Pins::default(),
         }
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use engine::intent::{Digest, Intent};
 use engine::pin::Pin;
 
-use crate::config::{Pins, Routines};
+use crate::config::{Pins, Unseen};
 use crate::fault::{Fault, Kind};
 use crate::road::client::Client;
 use crate::worker::Worker;
@@ -23,14 +23,14 @@ pub(crate) struct Pinned {
 }
 
 /// What a statement leaves on its link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Leaves {
     /// Nothing that is not known.
     #[default]
     Nothing,
     /// What the server reports, and what a routine may have inserted.
     Reported,
-    /// Whatever a routine has done, to be undone before anybody else has the link.
+    /// Whatever a routine or a trigger has done, to be undone before anybody else has the link.
     Anything,
 }
 
@@ -42,19 +42,30 @@ pub(crate) fn judge(
     intent: Intent,
     text: &[u8],
 ) -> Result<Leaves, Fault> {
-    let Some(pin) = intent.pin else { return Ok(Leaves::Nothing) };
-    let routines = client.key.get().map(|key| worker.user_of(key, |user| user.routines));
-    let are_harmless = matches!(routines, Some(Routines::Trust | Routines::Reset));
+    if intent.pin.is_none() && !intent.fires {
+        return Ok(Leaves::Nothing);
+    }
+    let of_user = |key| worker.user_of(key, |user| Some((user.routines, user.triggers)));
+    let of_user = client.key.get().and_then(of_user);
+    let (routines, triggers) = of_user.unwrap_or((Unseen::Pin, Unseen::Trust));
+    let triggers = if intent.fires { triggers } else { Unseen::Trust };
     let is_kept = client.session.borrow().pin().is_some();
-    if !is_kept && are_harmless && intent.besides_routines.is_none() {
-        let trusts = routines == Some(Routines::Trust);
-        return Ok(if trusts { Leaves::Reported } else { Leaves::Anything });
+    let fired = match triggers {
+        Unseen::Reset if !is_kept => Leaves::Anything,
+        _ => Leaves::Nothing,
+    };
+    let pin = intent.pin.or_else(|| (triggers == Unseen::Pin).then_some(Pin::Trigger));
+    let Some(pin) = pin else { return Ok(fired) };
+    let are_harmless = routines != Unseen::Pin;
+    if !is_kept && are_harmless && intent.besides_routines.is_none() && triggers != Unseen::Pin {
+        let trusts = routines == Unseen::Trust;
+        return Ok(if trusts { fired.max(Leaves::Reported) } else { Leaves::Anything });
     }
     if !is_kept {
         keep(worker, client, pin, Some(text))?;
     }
     // Also where the link is kept already, for something that a reset would undo.
-    if intent.is_beyond_reset || intent.calls && !are_harmless {
+    if intent.is_beyond_reset || intent.calls && !are_harmless || triggers == Unseen::Pin {
         client.session.borrow_mut().go_beyond_reset();
     }
     Ok(Leaves::Nothing)

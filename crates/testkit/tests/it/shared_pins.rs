@@ -74,6 +74,61 @@ fn a_link_is_reset_behind_a_routine() {
     assert!(counted("links_reset") >= 2);
 }
 
+/// What triggers do that no server reports.
+const LITTERING: [(&str, &str); 3] = [
+    ("SELECT 7 INTO @unseen", "SELECT @unseen IS NULL"),
+    ("DO @unseen := 7", "SELECT @unseen IS NULL"),
+    (
+        "DO GET_LOCK(CONCAT(DATABASE(), 'unseen'), 0)",
+        "SELECT IS_FREE_LOCK(CONCAT(DATABASE(), 'unseen'))",
+    ),
+];
+
+fn with_trigger(schema: &str, body: &str, user: &str) -> Shared {
+    let shared = start(schema, user);
+    let mut direct = shared.direct();
+    ok(&mut direct, &format!("CREATE TRIGGER r BEFORE INSERT ON t FOR EACH ROW {body}"));
+    shared
+}
+
+#[test]
+fn a_link_is_reset_behind_what_may_fire_a_trigger() {
+    for (number, (body, is_clean)) in LITTERING.iter().enumerate() {
+        let shared = with_trigger(&format!("pins_fired_{number}"), body, "triggers = \"reset\"");
+        let (mut client, mut other) = (shared.client(), shared.client());
+        ok(&mut client, "SET time_zone = '+07:00'");
+        ok(&mut client, "INSERT INTO t (b) VALUES (1)");
+        assert!(shared.is_free(), "{body}");
+        assert_eq!(ok(&mut other, is_clean), "1", "{body}");
+        drop(other);
+        assert_eq!(ok(&mut client, "SELECT @@time_zone, LAST_INSERT_ID()"), "+07:00 1");
+        ok(&mut client, "BEGIN");
+        ok(&mut client, "INSERT INTO t (b) VALUES (2)");
+        assert!(!shared.is_free(), "a transaction is open");
+        ok(&mut client, "COMMIT");
+        assert!(shared.is_free());
+        assert_eq!(ok(&mut shared.client(), is_clean), "1", "{body}");
+        drop(client);
+        assert!(shared.end()("links_reset") >= 2);
+    }
+}
+
+#[test]
+fn what_may_fire_a_trigger_keeps_the_link_where_it_shall() {
+    for (number, (body, is_clean)) in LITTERING.iter().enumerate() {
+        let shared = with_trigger(&format!("pins_kept_{number}"), body, "triggers = \"pin\"");
+        let mut client = shared.client();
+        ok(&mut client, "SELECT b FROM t");
+        assert!(shared.is_free());
+        ok(&mut client, "INSERT INTO t (b) VALUES (1)");
+        assert!(!shared.is_free(), "{body}");
+        assert_eq!(ok(&mut client, is_clean), "0", "{body}");
+        drop(client);
+        assert_eq!(ok(&mut shared.client(), is_clean), "1", "{body}");
+        assert_eq!(shared.end()("pins.trigger"), 1);
+    }
+}
+
 #[test]
 fn a_user_that_may_not_pin_is_told_why() {
     let shared = start("pins_refuse", "pins = \"refuse\"");

@@ -4,7 +4,7 @@ use wire::auth::{Plugin, Secret, native, sha_crypt};
 
 use super::{FIRST, Row, Section, paths};
 use crate::config::form::{Form, Named};
-use crate::config::plan::{Password, Pins, Routines, User};
+use crate::config::plan::{Password, Pins, Unseen, User};
 
 pub(in crate::config) static USERS: Section<User> = Section {
     name: "users",
@@ -142,11 +142,7 @@ pub(in crate::config) static USERS: Section<User> = Section {
         Row {
             name: "routines",
             form: Form::Choice(&Named {
-                values: &[
-                    ("pin", Routines::Pin),
-                    ("trust", Routines::Trust),
-                    ("reset", Routines::Reset),
-                ],
+                values: &[("pin", Unseen::Pin), ("trust", Unseen::Trust), ("reset", Unseen::Reset)],
                 place: |user: &mut User| &mut user.routines,
             }),
             example: None,
@@ -156,6 +152,24 @@ pub(in crate::config) static USERS: Section<User> = Section {
                   reports, and is right where routines set no user variables in expressions, and \
                   leave no locks and no temporary tables made from a SELECT. \"reset\" undoes \
                   whatever was left before anybody has the link again, also for the client itself.",
+            elsewhere: &[],
+            since: FIRST,
+        },
+        Row {
+            name: "triggers",
+            form: Form::Choice(&Named {
+                values: &[("trust", Unseen::Trust), ("reset", Unseen::Reset), ("pin", Unseen::Pin)],
+                place: |user: &mut User| &mut user.triggers,
+            }),
+            example: None,
+            doc: "What becomes of a link behind a statement that may fire triggers (INSERT, REPLACE, \
+                  UPDATE, DELETE, LOAD). \"trust\" believes what the server reports, and is right \
+                  where no trigger takes a lock by name (GET_LOCK) or sets a user variable otherwise \
+                  than by SET. \"reset\" undoes whatever was left before anybody has the link again, \
+                  also for the client itself, at the cost of one more round trip between the server \
+                  and Flifo. \"pin\" keeps the link with its client. To look for such triggers: \
+                  SELECT trigger_schema, trigger_name FROM information_schema.triggers WHERE \
+                  action_statement RLIKE '@[[:alnum:]_]|GET_LOCK'.",
             elsewhere: &[],
             since: FIRST,
         },
