@@ -6,26 +6,22 @@
 //! the promise that it prints fails it.
 
 use std::collections::HashMap;
-use std::fs;
 use std::hint::black_box;
-use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use bench::interrupt::Interrupt;
 use bench::private_server::PrivateServer;
-use bench::process::Running;
 use engine::cap::Cap;
 use engine::classes::{Class, Classes};
 use engine::gate::{Ask, Gate};
 use engine::intent::Digest;
 use engine::slots::Slots;
-use testkit::fake_client::FakeClient;
 
+use crate::callgrind::{Proxy, Watched};
 use crate::price;
 
 #[derive(clap::Args)]
@@ -51,19 +47,11 @@ fn count(
     server: &PrivateServer,
     interrupt: &Interrupt,
 ) -> Result<f64> {
-    let dump = server.folder().join("callgrind.out");
-    let mut command = Command::new("valgrind");
-    command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", dump.display()));
-    command.arg(flifo);
-    let (proxy, port) = start(command, server, interrupt)
-        .context("Flifo cannot be run under valgrind (package valgrind)")?;
-    work(port, server, WARM_UP)?;
-    control(proxy.pid(), "-z")?;
-    work(port, server, extent.statements)?;
-    control(proxy.pid(), "-d")?;
-    let counted = newest(&dump)?;
-    drop(proxy);
-    let Share { gate, links, all } = read(&fs::read_to_string(&counted)?);
+    let watched = Watched::start(flifo, server, LIMIT, interrupt)?;
+    work(&watched.proxy, WARM_UP)?;
+    let counted = watched.count(|| work(&watched.proxy, extent.statements))?;
+    drop(watched);
+    let Share { gate, links, all } = read(&counted);
     ensure!(gate > 0 && gate < all, "callgrind has counted {gate} of {all} instructions");
     let statements = f64::from(CLIENTS * extent.statements);
     let each = |sum: u64| sum as f64 / statements;
@@ -79,11 +67,11 @@ fn count(
 
 /// CPU a statement, the kernel's work for it included, as a multiple of that without a gate.
 fn weigh(flifo: &Path, server: &PrivateServer, interrupt: &Interrupt) -> Result<f64> {
-    let (proxy, port) = start(Command::new(flifo), server, interrupt)?;
-    work(port, server, WARM_UP)?;
+    let proxy = Proxy::start(Command::new(flifo), server, LIMIT, interrupt)?;
+    work(&proxy, WARM_UP)?;
     let cpu = || anyhow::Ok(sys::account::stat(proxy.pid())?.cpu.total());
     let before = cpu()?;
-    work(port, server, WEIGHED)?;
+    work(&proxy, WEIGHED)?;
     let used = cpu()?.saturating_sub(before);
     let all = used.as_secs_f64() * 1e9 / f64::from(CLIENTS * WEIGHED);
     let gate = price::nanos(passage());
@@ -115,74 +103,15 @@ fn passage() -> impl FnMut() {
     }
 }
 
-/// Runs Flifo by this command, to which its arguments are added.
-fn start(
-    mut command: Command,
-    server: &PrivateServer,
-    interrupt: &Interrupt,
-) -> Result<(Running, u16)> {
-    let (user, password, port) = (PrivateServer::USER, server.password(), free_port()?);
-    let config = server.folder().join("flifo.toml");
-    let socket = server.socket().display().to_string();
-    let text = format!(
-        "listen = [\"127.0.0.1:{port}\"]\nworkers = 1\n[server]\naddress = {socket:?}\nlimit = 64\n\
-         [placement]\npolicy = \"off\"\n[console]\nlisten = []\n[http]\nlisten = []\n\
-         [[users]]\nname = {user:?}\npassword = {password:?}\n"
-    );
-    fs::write(&config, text)?;
-    command.args(["run", "--config"]).arg(config);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut proxy = Running::start("Flifo", command)?;
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        let ended = proxy.ended()?;
-        ensure!(ended.is_none(), "Flifo ended while it started ({ended:?})");
-        interrupt.sleep(Duration::from_millis(50))?;
-    }
-    Ok((proxy, port))
-}
-
 /// Fewer clients than the limit ask, each so often.
-fn work(port: u16, server: &PrivateServer, statements: u32) -> Result<()> {
-    let password = server.password();
-    let ask = || -> Result<()> {
-        let mut client = FakeClient::login(port, PrivateServer::USER, password)
-            .map_err(|refusal| anyhow::anyhow!("a client cannot log in: {refusal:?}"))?;
+fn work(proxy: &Proxy, statements: u32) -> Result<()> {
+    proxy.work(CLIENTS, |client| {
         for number in 0..statements {
             let answer = client.query(&format!("SELECT {number}"));
             ensure!(answer.is_ok(), "a statement fails: {answer:?}");
         }
         Ok(())
-    };
-    thread::scope(|scope| {
-        let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(ask)).collect();
-        clients.into_iter().try_for_each(|client| client.join().expect("does not panic"))
     })
-}
-
-fn control(pid: u32, what: &str) -> Result<()> {
-    let status = Command::new("callgrind_control")
-        .args([what, &pid.to_string()])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .context("callgrind_control cannot be run (package valgrind)")?;
-    ensure!(status.success(), "callgrind_control {what} failed ({status})");
-    Ok(())
-}
-
-/// The file of the dump, which has a number behind its name.
-fn newest(dump: &Path) -> Result<PathBuf> {
-    let numbered = dump.with_added_extension("1");
-    let begun = Instant::now();
-    while fs::metadata(&numbered).map_or(true, |file| file.len() == 0) {
-        ensure!(begun.elapsed() < PATIENCE, "callgrind has written no {}", numbered.display());
-        thread::sleep(Duration::from_millis(100));
-    }
-    Ok(numbered)
-}
-
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 /// Instructions: the gate's and those that hand out links, with what they call, and all.
@@ -305,12 +234,12 @@ const CHOICE: &str = "road::admit::suits";
 /// Those that are the gate.
 const GATE: &[&str] = &["gate", "slots", "classes", "line", "parked", "cap", "overload"];
 
+const LIMIT: u32 = 64;
 /// Fewer than the limit.
 const CLIENTS: u32 = 8;
 const WARM_UP: u32 = 200;
 /// Statements of each client whose CPU is weighed.
 const WEIGHED: u32 = 20_000;
-const PATIENCE: Duration = Duration::from_secs(30);
 /// What is promised.
 const RATIO_MAX: f64 = 1.02;
 

@@ -1,10 +1,12 @@
 //! What maintainers run beside `cargo test`: `cargo xtask ci | drivers | sysbench-matrix |
-//! bulk | cost | gate-cost | turn-cost | differ | rules | servers | set-up`.
+//! bulk | cost | allocations | gate-cost | turn-cost | differ | rules | servers | set-up`.
 //!
 //! Owns the command line only; each command is a module. Ships nothing. Invariant: whatever was
 //! started is stopped at the end, on an error and on Ctrl-C.
 
+mod allocations;
 mod bulk;
+mod callgrind;
 mod cost;
 mod differ;
 mod drivers;
@@ -63,6 +65,13 @@ enum Task {
     Cost {
         #[command(flatten)]
         extent: cost::Extent,
+        #[command(flatten)]
+        program: Program,
+    },
+    /// Counts with valgrind how often a statement makes Flifo ask for memory.
+    Allocations {
+        #[command(flatten)]
+        extent: allocations::Extent,
         #[command(flatten)]
         program: Program,
     },
@@ -175,6 +184,10 @@ fn run(task: Task) -> Result<()> {
         Task::Cost { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;
             cost::run(&extent, flifo, &Interrupt::listen()?)
+        }
+        Task::Allocations { extent, program } => {
+            let flifo = program.find(&[Way::Pooled])?;
+            allocations::run(&extent, &flifo, &Interrupt::listen()?)
         }
         Task::GateCost { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;

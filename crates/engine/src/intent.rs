@@ -11,6 +11,7 @@ mod inserts;
 mod looks;
 mod messages;
 mod sets;
+mod words;
 
 use wire::lex::{Dialect, Lexer, Token};
 
@@ -474,9 +475,8 @@ impl<'a> Reader<'a> {
             Verb::End if !is_one_of(word, &["WORK"]) => self.found.is_end = false,
             _ => {}
         }
-        // Most words are names; only those that begin like a word that matters are compared.
         self.qualified = previous == Token::Symbol(b'.');
-        if previous == Token::Symbol(b'.') {
+        if self.qualified || !words::may_matter(word) {
             return;
         }
         let mut name = [0; LONGEST];

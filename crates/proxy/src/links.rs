@@ -82,6 +82,8 @@ pub(crate) struct Flight {
     pub(crate) shown: Option<Shown>,
     /// What answers a question of Flifo's own.
     pub(crate) said: Vec<u8>,
+    /// The same, where it is a number that came in one piece.
+    pub(crate) number: Option<u64>,
     /// The error that it has ended in, as a packet.
     pub(crate) failure: Option<Box<[u8]>>,
     pub(crate) since: Instant,

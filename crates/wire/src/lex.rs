@@ -272,10 +272,21 @@ impl<'a> Iterator for Lexer<'a> {
     }
 }
 
-/// Letters, digits, `_`, `$` and everything beyond ASCII belong to names.
 const fn is_word_byte(byte: u8) -> bool {
-    matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'$' | 0x80..=0xff)
+    IN_WORDS[byte as usize]
 }
+
+/// Letters, digits, `_`, `$` and everything beyond ASCII belong to names. A table, as each byte of a statement is looked up.
+static IN_WORDS: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < table.len() {
+        let is_ascii = (byte as u8).is_ascii_alphanumeric() || byte == b'_' as usize;
+        table[byte] = is_ascii || byte == b'$' as usize || byte >= 0x80;
+        byte += 1;
+    }
+    table
+};
 
 fn is_number(body: &[u8]) -> bool {
     match body {

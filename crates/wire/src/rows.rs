@@ -28,6 +28,15 @@ pub fn read(reply: &[u8]) -> Option<Vec<Row>> {
     rows.is_empty().then_some(rows)
 }
 
+/// The first value of the first row, if that is a number; takes no memory.
+pub fn number(reply: &[u8]) -> Option<u64> {
+    let mut packets = Packets(reply);
+    let columns = usize::from(*packets.next()?.first()?);
+    let mut rows = packets.skip(columns).skip_while(|packet| packet.first() == Some(&EOF));
+    let value = Reader::new(rows.next()?).lenenc_bytes("number").ok()?;
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
 fn read_row(packet: &[u8], columns: usize) -> Option<Row> {
     const NULL: u8 = 0xfb;
     let mut reader = Reader::new(packet);
@@ -73,6 +82,15 @@ mod tests {
         assert_eq!(read(&reply(&[b"\x02", b"c", b"c", ok])), Some(Vec::new()));
         assert_eq!(read(&reply(&[b"\x02", b"c", b"c", a])), None, "cut off");
         assert_eq!(read(&reply(&[b"\xff\x01\x02"])), None, "an error");
+        for packets in [&[b"\x01", b"c", eof, b"\x0242", eof][..], &[b"\x01", b"c", b"\x0242", ok]]
+        {
+            assert_eq!(number(&reply(packets)), Some(42));
+        }
+        for packets in
+            [&[b"\x01", b"c", eof, eof][..], &[b"\x01", b"c", a], &[b"\xff\x01\x02"], &[]]
+        {
+            assert_eq!(number(&reply(packets)), None, "{packets:?}");
+        }
         assert_eq!(read(&reply(&[b"\0\0\0"])), None, "no rows");
         assert_eq!(read(&reply(&[b"\x02", b"c", b"c", b"\x09a", ok])), None);
     }

@@ -47,7 +47,14 @@ impl LooksReader {
     }
 
     /// It goes on with this.
+    #[inline]
     pub(super) fn go_on(&mut self, token: Token<'_>) {
+        if self.begun.is_some() {
+            self.read_second(token);
+        }
+    }
+
+    fn read_second(&mut self, token: Token<'_>) {
         const EXPLAINED: &[&str] = &[
             "SELECT",
             "WITH",

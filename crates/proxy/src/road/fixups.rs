@@ -342,6 +342,7 @@ pub(crate) fn send(link: &Link, fix_up: FixUp) {
         farewell: None,
         shown: None,
         said: Vec::new(),
+        number: None,
         failure: None,
         since: crate::clock::now(),
     });

@@ -370,6 +370,7 @@ fn fly(client: &Rc<Client>, link: &Link, shape: Shape, purpose: Purpose) {
         farewell: None,
         shown: client.shown.borrow().clone().filter(|_| is_statement),
         said: Vec::new(),
+        number: None,
         failure: None,
         since: crate::clock::now(),
     });

@@ -100,7 +100,12 @@ pub(crate) fn is_due(worker: &Rc<Worker>, client: &Rc<Client>, intent: Intent) -
 
 /// Part of an answer, of which the follower needs no more.
 pub(crate) fn listen(flight: &mut Flight, bytes: &[u8]) {
-    if let Purpose::Parting(_) | Purpose::Found(_) = flight.purpose {
+    let is_whole = flight.said.is_empty() && flight.follower.is_done();
+    if let Purpose::Found(_) = flight.purpose
+        && is_whole
+    {
+        flight.number = rows::number(bytes);
+    } else if let Purpose::Parting(_) | Purpose::Found(_) = flight.purpose {
         flight.said.extend_from_slice(bytes);
         // Cut off, it cannot be read.
         flight.said.truncate(ANSWER_MAX);
@@ -208,10 +213,7 @@ fn learn(worker: &Worker, client: &Client, link: &Link, answers: &Answers) -> Le
 
 /// A link has said how many rows a client has found.
 pub(crate) fn found(worker: &Worker, link: &Link, client: u32, flight: &Flight) {
-    let rows = rows::read(&flight.said).and_then(|rows| {
-        let value = rows.first()?.first()?.as_deref()?;
-        std::str::from_utf8(value).ok()?.parse().ok()
-    });
+    let rows = flight.number.or_else(|| rows::number(&flight.said));
     let Some(client) = worker.clients.borrow().get(&client).cloned() else { return };
     let mut session = client.session.borrow_mut();
     if let Some(rows) = rows.filter(|_| session.counts.are_found_on(link.id)) {

@@ -168,16 +168,16 @@ fn follow(
                 (from, at) = (here, here);
             }
             Ok(Step::End { at: end }) => {
-                let mut flight = flights.pop_front();
+                let flight = flights.pop_front();
                 let is_last = flights.is_empty();
                 drop(flights);
                 if is_last && end < len && link.key.get().is_some() {
                     // What comes behind the answer would be taken for that to the next client's statement.
                     link.close();
                 }
-                if let Some(mut flight) = flight.take() {
+                if let Some(mut flight) = flight {
                     parting::listen(&mut flight, &bytes[from..end]);
-                    settled.extend(finish(worker, link, flight, from..end));
+                    settled.extend(finish(worker, link, &mut flight, from..end));
                 }
                 (from, at) = (end, end);
             }
@@ -210,9 +210,9 @@ fn part(link: &Link, client: Option<&Client>, before: &[u8]) -> bool {
 fn finish_ended(worker: &Rc<Worker>, link: &Rc<Link>, tail: Range<usize>) -> Option<Settled> {
     let mut flights = link.flights.borrow_mut();
     let ended = flights.front().is_some_and(|flight| flight.follower.is_done());
-    let flight = if ended { flights.pop_front() } else { None };
+    let mut flight = if ended { flights.pop_front() } else { None };
     drop(flights);
-    finish(worker, link, flight?, tail)
+    finish(worker, link, flight.as_mut()?, tail)
 }
 
 /// Puts the client's own rows into a reply whose last packet begins at `end`; it has been passed on up to `from`.
@@ -400,7 +400,7 @@ fn see_ok(
 fn finish(
     worker: &Rc<Worker>,
     link: &Rc<Link>,
-    mut flight: Flight,
+    flight: &mut Flight,
     tail: Range<usize>,
 ) -> Option<Settled> {
     if let Some(digest) = flight.read {
@@ -414,13 +414,13 @@ fn finish(
     }
     let Some(client) = flight.client.clone() else {
         if flight.purpose.is_fix_up() {
-            fixups::finish(worker, link, &flight);
+            fixups::finish(worker, link, flight);
         } else if let Purpose::Parting(question) = flight.purpose {
-            parting::finish(worker, link, &flight, question);
+            parting::finish(worker, link, flight, question);
         } else if let Purpose::Reset(step) = flight.purpose {
             resets::finish(worker, link, step, flight.failed);
         } else {
-            finish_unheard(worker, link, &flight);
+            finish_unheard(worker, link, flight);
         }
         return None;
     };
@@ -430,16 +430,16 @@ fn finish(
         return None;
     }
     if let Purpose::Probe(_) = flight.purpose {
-        return Some(fixups::finish_probe(worker, link, client, &flight));
+        return Some(fixups::finish_probe(worker, link, client, flight));
     }
     if let Some(refused) = flight.refused
-        && prepared::retry(worker, &client, link, &flight, refused)
+        && prepared::retry(worker, &client, link, flight, refused)
     {
         return None;
     }
     if flight.purpose.is_clients() {
         let is_login = matches!(flight.purpose, Purpose::LoginSchema(..));
-        worker.tally.answer(&client, &flight);
+        worker.tally.answer(&client, flight);
         if is_login {
             client.login_sequence.set(None);
         }
@@ -448,10 +448,10 @@ fn finish(
         }
         let was_uploading = client.upload.take().is_some_and(|upload| !upload.is_done());
         if client.is_pooled() {
-            prepared::over(worker, &client, link, &flight);
+            prepared::over(worker, &client, link, flight);
             if flight.failed {
                 see_error(worker, &client, flight.sets);
-                past::see_failed(&client, link, &flight);
+                past::see_failed(&client, link, flight);
             }
             let mut session = client.session.borrow_mut();
             if flight.purpose == Purpose::Statement {
@@ -468,7 +468,7 @@ fn finish(
                 session.variables.set(assigns, link.state.borrow().settings());
             }
             drop(session);
-            added::see(&client, &mut flight);
+            added::see(&client, flight);
             let mut session = client.session.borrow_mut();
             match session.diagnostics() {
                 Diagnostics::None if flight.messages == Messages::Go => {
@@ -479,7 +479,7 @@ fn finish(
                 _ => {}
             }
             drop(session);
-            past::see_behind(worker, &client, link, &flight);
+            past::see_behind(worker, &client, link, flight);
         }
         if fixups::waits_for_probe(link, &client, flight.slot) {
             return Some(Settled { client, tail, then: Then::More });
@@ -490,15 +490,15 @@ fn finish(
         let close = if flight.failed { is_login || was_uploading } else { client.releases.get() };
         return Some(Settled { client, tail, then: if close { Then::Close } else { Then::Turn } });
     }
-    let is_done = fixups::is_done(worker, link, &flight);
+    let is_done = fixups::is_done(worker, link, flight);
     if is_done && flight.purpose == Purpose::Variables {
         client.session.borrow_mut().variables.are_told();
     }
     let is_long_data = prepared::is_long_data(&client);
     if !is_done {
-        prepared::over(worker, &client, link, &flight);
+        prepared::over(worker, &client, link, flight);
     }
-    match flight.failure {
+    match flight.failure.take() {
         Some(_) if is_long_data => {
             // Nobody awaits an answer; the execute that follows gets one.
             let is_torn = client.upload.take().is_some();
