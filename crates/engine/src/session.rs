@@ -59,6 +59,8 @@ pub struct Session {
     pin: Option<Pin>,
     /// It has done what no reset undoes.
     is_beyond_reset: bool,
+    /// It has chosen a role, which on MariaDB outlives its resets.
+    has_role: bool,
     /// It may hold locks without a transaction: of tables, by name, of an XA branch.
     may_lock: bool,
     /// The statement that runs has a `sql_mode` of its own.
@@ -79,11 +81,16 @@ impl Session {
     pub const fn keep(&mut self, pin: Pin) -> bool {
         self.is_beyond_reset |= !pin.ends_with_reset();
         self.may_lock |= pin.may_lock();
+        self.has_role |= matches!(pin, Pin::Role);
         let is_new = self.pin.is_none();
         if is_new {
             self.pin = Some(pin);
         }
         is_new
+    }
+
+    pub const fn has_role(&self) -> bool {
+        self.has_role
     }
 
     /// It does what no reset undoes, whatever else it is pinned for.

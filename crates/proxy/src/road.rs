@@ -6,6 +6,7 @@
 pub(crate) mod added;
 pub(crate) mod admit;
 pub(crate) mod ahead;
+pub(crate) mod anew;
 pub(crate) mod asks;
 pub(crate) mod change_user;
 pub(crate) mod client;

@@ -2,7 +2,7 @@
 //!
 //! `COM_RESET_CONNECTION` also ends session tracking, silently: it is asked for again, and the variables' values with
 //! it. A link that does not answer as it should is closed; so is one on which a client has done what a reset does not
-//! undo (a role, an option of the connection, whatever a routine may have done).
+//! undo (an option of the connection, whatever a routine may have done; a role, unless the client itself begins anew).
 
 use std::rc::Rc;
 
@@ -18,7 +18,7 @@ use crate::road::client::Client;
 use crate::road::fixups::{self, FixUp};
 use crate::road::parting;
 use crate::road::pins;
-use crate::worker::Worker;
+use crate::worker::{Mail, Worker};
 
 /// What a link is told, one after the other in one write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +52,21 @@ pub(crate) fn give_up(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
     reset.map(|flight| flight.client = Some(Rc::clone(client))).is_some()
 }
 
+/// The session of a client that has chosen a role begins anew on its own link: on MariaDB the role stays, and no other
+/// link could be told which one it is. True: it does; when the link has answered, the client goes on.
+pub(crate) fn keep(worker: &Worker, client: &Client) -> bool {
+    let Some(link) = client.link().filter(|_| client.session.borrow().has_role()) else {
+        return false;
+    };
+    let is_idle = link.flights.borrow().is_empty() && !link.is_closing();
+    let may_begin = is_idle && link.key.get().is_some() && !link.being_killed.get();
+    if !may_begin || !worker.at(link.server).server.facts.is_mariadb() {
+        return false;
+    }
+    begin(worker, &link);
+    true
+}
+
 /// Makes a link that this client had, on which none of its statements runs, one for everybody; or closes it. A link that
 /// is being asked for something answers first.
 pub(crate) fn clean(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>) {
@@ -80,7 +95,7 @@ pub(crate) fn clean(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>) {
     }
 }
 
-/// Has a link that nobody has begin anew. It is put back when it has.
+/// Has a link begin anew. If nobody has it, it is put back when it has.
 pub(crate) fn begin(worker: &Worker, link: &Rc<Link>) {
     link.soiled.set(false);
     link.is_doubtful.set(false);
@@ -126,6 +141,9 @@ pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, step: Step, failed: b
         link.close();
     } else if step == Step::Ask && !link.is_closing() {
         worker.counters.links_reset.add(1);
+        if let Some(client) = &*link.holder.borrow() {
+            return worker.shared.mail(worker.index, Mail::Resume(client.id));
+        }
         link.is_out.set(true);
         parting::answered(worker, link);
     }
@@ -137,7 +155,7 @@ pub(crate) fn forget(worker: &Worker, link: &Link) {
         if client.session.borrow().insert_id.is_on(link.id) {
             client.session.borrow_mut().insert_id = InsertId::Lost;
             if client.awaits_insert_id.replace(false) {
-                worker.shared.mail(worker.index, crate::worker::Mail::Resume(client.id));
+                worker.shared.mail(worker.index, Mail::Resume(client.id));
             }
         }
     }

@@ -80,6 +80,8 @@ pub(crate) struct Client {
     pub(crate) asks_insert_id: Cell<bool>,
     pub(crate) inserts: Cell<Inserts>,
     pub(crate) finds: Cell<Finds>,
+    /// Its session is beginning anew on the link that it keeps.
+    pub(crate) is_reset: Cell<bool>,
     /// What becomes of the count of rows affected if it fails.
     pub(crate) looks_up: Cell<LooksUp>,
     /// What kind of statement the command in hand is, if that is known.
@@ -191,6 +193,7 @@ impl Client {
             inserts: Cell::new(Inserts::No),
             kind: Cell::new(None),
             finds: Cell::default(),
+            is_reset: Cell::default(),
             looks_up: Cell::default(),
             read: Cell::new(None),
             class: Cell::new(login.class),

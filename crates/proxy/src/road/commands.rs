@@ -23,11 +23,10 @@ use wire::statement::{self, Execute};
 
 use crate::arrive::namesake;
 use crate::fault::{Fault, Kind};
-use crate::links::keys::Key;
-use crate::links::resets;
 use crate::outbox;
 use crate::road::added;
 use crate::road::admit;
+use crate::road::anew;
 use crate::road::asks::Asks;
 use crate::road::change_user;
 use crate::road::client::{Client, Turn};
@@ -175,7 +174,7 @@ fn pooled(
     match command {
         Command::Quit => client.close(),
         Command::Ping => added::ping(worker, client, packet),
-        Command::ResetConnection => reset(worker, client, packet),
+        Command::ResetConnection => anew::reset(worker, client, packet),
         Command::ChangeUser => client.begin_change_of_user(&packet[HEADER..]),
         Command::StmtClose => prepared::close(worker, client, prepared::named(client, id)),
         Command::Query | Command::StmtPrepare => text(worker, client, command, packet, upload),
@@ -560,28 +559,6 @@ pub(crate) fn ok_telling(client: &Client, warnings: u16) {
         put_packet_with(out, sequence, |out| packet.encode(OK, client.capabilities, out));
         client.write_last(out);
     });
-}
-
-/// Others must not see what was undone when the client hears that it was.
-fn reset(worker: &Rc<Worker>, client: &Rc<Client>, packet: &[u8]) {
-    let waits = resets::give_up(worker, client);
-    client.session.borrow_mut().reset();
-    client.gtid.take();
-    keep_option(worker, client);
-    if waits { hold(worker, client, packet, None) } else { ok(client) }
-}
-
-/// What a client has said of texts of several statements outlives its session: its next links are opened so.
-fn keep_option(worker: &Worker, client: &Client) {
-    let (Some(_), Some(old)) = (client.several.get(), client.key.get()) else { return };
-    let mut keys = worker.keys.borrow_mut();
-    let Key { user, collation, era, .. } = &*keys.get(old);
-    let key = Key::new(Rc::clone(user), client.capabilities_now(), *collation).of_era(*era);
-    let owner = keys.user(old).cloned();
-    if let (Some(key), Some(owner)) = (keys.id(key), owner) {
-        keys.own(key, &owner);
-        client.key.set(Some(key.with_schema(old.has_schema())));
-    }
 }
 
 impl Client {

@@ -61,7 +61,7 @@ pub(crate) fn judge(
         let trusts = routines == Unseen::Trust;
         return Ok(if trusts { fired.max(Leaves::Reported) } else { Leaves::Anything });
     }
-    if !is_kept {
+    if !is_kept || pin == Pin::Role {
         keep(worker, client, pin, Some(text))?;
     }
     // Also where the link is kept already, for something that a reset would undo.

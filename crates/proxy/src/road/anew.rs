@@ -1,0 +1,46 @@
+//! Sessions that begin anew on their client's word, with its connection going on.
+//!
+//! Invariant: what the client is told to be undone is undone for others as well by then, and what a reset leaves at the
+//! server stays with its client: its schema, what it has said of texts of several statements, a role.
+
+use std::rc::Rc;
+
+use engine::pin::Pin;
+
+use crate::links::keys::Key;
+use crate::links::resets;
+use crate::road::client::Client;
+use crate::road::commands;
+use crate::worker::Worker;
+
+/// `COM_RESET_CONNECTION`. Others must not see what was undone when the client hears that it was.
+pub(crate) fn reset(worker: &Rc<Worker>, client: &Rc<Client>, packet: &[u8]) {
+    if client.is_reset.take() {
+        return commands::ok(client);
+    }
+    let keeps = resets::keep(worker, client);
+    client.is_reset.set(keeps);
+    let waits = keeps || resets::give_up(worker, client);
+    let mut session = client.session.borrow_mut();
+    session.reset();
+    if keeps {
+        session.keep(Pin::Role);
+    }
+    drop(session);
+    client.gtid.take();
+    keep_option(worker, client);
+    if waits { commands::hold(worker, client, packet, None) } else { commands::ok(client) }
+}
+
+/// What a client has said of texts of several statements outlives its session: its next links are opened so.
+fn keep_option(worker: &Worker, client: &Client) {
+    let (Some(_), Some(old)) = (client.several.get(), client.key.get()) else { return };
+    let mut keys = worker.keys.borrow_mut();
+    let Key { user, collation, era, .. } = &*keys.get(old);
+    let key = Key::new(Rc::clone(user), client.capabilities_now(), *collation).of_era(*era);
+    let owner = keys.user(old).cloned();
+    if let (Some(key), Some(owner)) = (keys.id(key), owner) {
+        keys.own(key, &owner);
+        client.key.set(Some(key.with_schema(old.has_schema())));
+    }
+}
