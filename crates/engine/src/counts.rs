@@ -63,6 +63,12 @@ impl Counts {
         self.affected_on = Some(link);
     }
 
+    /// A reply has told how many rows all executions of a statement have affected, and the last one's count is asked for.
+    pub const fn see_several(&mut self, link: u64) {
+        self.affected = None;
+        self.affected_on = Some(link);
+    }
+
     /// A statement has failed, with this error. `looks_up`: what the text says of it, on a server where that matters.
     pub fn see_failed(&mut self, code: u16, looks_up: LooksUp, link: u64) {
         match looks_up {

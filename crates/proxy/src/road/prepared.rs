@@ -95,6 +95,13 @@ pub(crate) fn put_counts(client: &Client, asked: Asked) -> bool {
     true
 }
 
+/// Whether one statement was executed for several rows of parameters, each of which counts for itself: inserts are done,
+/// and counted, as one.
+pub(crate) fn is_repeated(client: &Client, flight: &Flight) -> bool {
+    let is_bulk = |it: InHand| it.command == Command::StmtBulkExecute;
+    flight.inserts == Inserts::No && client.in_hand.get().is_some_and(is_bulk)
+}
+
 /// What the server says of a statement that was never prepared.
 pub(crate) fn unknown(worker: &Worker, client: &Client, command: Command, id: u32) -> Fault {
     let server = &worker.at(client.server.get()).server;

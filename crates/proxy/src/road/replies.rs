@@ -390,7 +390,10 @@ fn see_ok(
     let is_end_of_rows = packet[HEADER] == EOF;
     let affected = if is_end_of_rows { -1 } else { ok.affected_rows as i64 };
     let mut session = client.session.borrow_mut();
-    session.counts.see_affected(affected, link.id);
+    match prepared::is_repeated(client, flight) {
+        true => session.counts.see_several(link.id),
+        false => session.counts.see_affected(affected, link.id),
+    }
     let listens = if session.is_told_of_all() { Listens::ToAll } else { Listens::ToUsual };
     drop(session);
     rewrite::ok(ok, packet, client.capabilities, listens, &worker.scratch, &client.gtid)
