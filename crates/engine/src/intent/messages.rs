@@ -33,6 +33,11 @@ impl Messages {
         matches!(self, Self::Shown | Self::Counted | Self::Spent | Self::Diagnosed)
     }
 
+    /// The same when it is only prepared, for which the server opens its tables.
+    pub const fn prepared(self) -> Self {
+        if self.are_asked_for() { Self::Stay } else { self }
+    }
+
     /// The same at a MySQL server: whatever is a statement clears them, unless it is there to ask for them.
     pub const fn on_mysql(self) -> Self {
         match self {

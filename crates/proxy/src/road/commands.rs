@@ -304,7 +304,7 @@ fn text(
             Asks { leaves, ..Asks::of(intent, text, dialect, Format::Text) }
         }
         _ => {
-            let (messages, is_still, ends) = (Messages::Stay, true, Ends::Never);
+            let (messages, is_still, ends) = (intent.messages.prepared(), true, Ends::Never);
             Asks { messages, is_still, ends, ..Asks::default() }
         }
     };

@@ -241,3 +241,30 @@ fn those_who_run_behind_a_statement_do_not_take_its_messages() {
     let count = shared.end();
     assert!(count("written_ahead") >= 6 && count("sent_again.kept") == 0);
 }
+
+#[test]
+fn to_prepare_what_uses_a_table_clears_messages() {
+    let shared = shared("messages_of_prepares");
+    let asked = |port, text: &str| {
+        let mut client = FakeClient::login(port, USER, server().password()).expect("a login");
+        client.query("USE messages_of_prepares").expect("the schema");
+        assert!(client.query("SELECT nothing").is_err());
+        disturb(&shared);
+        let _ = client.prepare(text);
+        disturb(&shared);
+        client.query("SHOW WARNINGS").expect("rows")
+    };
+    for (text, shown) in [
+        ("SELECT 1", true),
+        ("SHOW WARNINGS", true),
+        ("SELECT * FROM t", false),
+        ("UPDATE t SET b = 1", false),
+        ("SHOW CREATE TABLE t", false),
+        ("EXPLAIN SELECT * FROM t", false),
+        ("SELECT * FROM absent", true),
+    ] {
+        let direct = asked(server().port(), text);
+        assert_eq!(direct.is_empty(), !shown, "{text}: {direct:?}");
+        assert_eq!(asked(shared.flifo.port(), text), direct, "{text}");
+    }
+}
