@@ -11,7 +11,7 @@ use wire::tracker::{Change, Changes};
 use crate::insert_id::OnLink;
 use crate::pin::Pin;
 use crate::session::Session;
-use crate::settings::{Collates, Interned, Settings};
+use crate::settings::{Collates, Interned, Settings, forbids};
 
 #[derive(Debug, Default)]
 pub struct LinkState {
@@ -26,6 +26,8 @@ pub struct LinkState {
     /// What they are when a session was reset. MariaDB leaves the character set as it was at the login; MySQL takes
     /// the server's own.
     renewed: Rc<Settings>,
+    /// What the client that keeps it has done to collations since the connection's was asked for.
+    unasked: Collates,
     /// The client that used it last, for what only the last link of a client can answer.
     pub last_client: u32,
     /// The client that has inserted something last, or was given its last insert id here.
@@ -49,7 +51,8 @@ impl LinkState {
         Self { renewed, ..self }
     }
 
-    /// The session was reset, and has reported all variables that it was asked for. False: not all of them.
+    /// The session was reset, and has reported all variables that it was asked for: character sets are as they were at
+    /// first if it was not asked for them. False: some are missing.
     pub fn renew(&mut self, ok: &OkPacket<'_>, interned: &mut Interned) -> bool {
         let changes = || Changes::new(ok.changes).flatten();
         let variables = changes().filter_map(|change| match change {
@@ -57,10 +60,15 @@ impl LinkState {
             _ => None,
         });
         let settings = Settings::from_rows(variables);
+        if settings.unchanged() != self.fresh.unchanged() {
+            return false;
+        }
+        let settings = settings.or(&self.renewed);
         if settings.all() != self.fresh.all() {
             return false;
         }
         self.settings = interned.intern(settings);
+        self.unasked = Collates::default();
         self.was_reset = true;
         self.last_client = 0;
         self.inserter = None;
@@ -128,6 +136,22 @@ impl LinkState {
         }
     }
 
+    /// The same, where the connection's collation was not asked for behind the statement.
+    pub fn see_collates_unasked(&mut self, collates: Collates) {
+        self.unasked = self.unasked.then(collates);
+    }
+
+    /// The connection's collation has become another one, without the character sets'.
+    pub fn see_connection_apart(&mut self) {
+        self.unasked = self.unasked.apart();
+    }
+
+    /// The server has said what the connection's collation is.
+    pub fn see_mode(&mut self, interned: &mut Interned) {
+        let unasked = std::mem::take(&mut self.unasked);
+        self.see_collates(unasked, interned);
+    }
+
     /// The server has accepted a fix-up that tells it these settings, and has reported what it reports.
     pub fn see_fix_up(&mut self, told: &Settings, interned: &mut Interned) {
         if let Some(settings) = self.settings.after_fix_up(told) {
@@ -148,7 +172,7 @@ impl LinkState {
         match self.settings.after(name, value) {
             Ok(Some(settings)) => {
                 self.settings = interned.intern(settings);
-                None
+                forbids(name, value)
             }
             Ok(None) => None,
             Err(pin) => Some(pin),

@@ -219,6 +219,8 @@ impl Session {
             self.insert_id = link.see_insert(client, Some(ok.insert_id), self.insert_id);
         }
         let mut reason = link.see(ok, interned);
+        let is_kept = self.pin().is_some();
+        let follow = sets.is_some_and(|sets| sets.collates.follow_connection());
         if sets.is_some_and(|sets| sets.tracks) {
             // What it has set is asked for behind it, as it may have ended the reports.
             self.told_of_all = true;
@@ -228,10 +230,18 @@ impl Session {
         for change in Changes::new(ok.changes) {
             match change {
                 Ok(Change::Schema(_)) => schema_changed = true,
+                Ok(Change::Variable { name: b"collation_connection", .. })
+                    if is_kept && !follow =>
+                {
+                    link.see_connection_apart();
+                }
                 // The collation that comes with it is not reported: it must have been asked for.
                 Ok(Change::Variable { name: b"character_set_connection", .. }) => {
                     if sets.is_none_or(|sets| sets.unreported.is_empty()) {
                         reason = reason.or(Some(Pin::SessionVariable));
+                    }
+                    if is_kept && !follow {
+                        link.see_connection_apart();
                     }
                 }
                 Ok(Change::TransactionCharacteristics(text)) => {
@@ -253,8 +263,10 @@ impl Session {
                 Ok(Change::Other(_)) | Err(_) => reason = reason.or(Some(Pin::State)),
             }
         }
-        if let Some(sets) = sets {
-            link.see_collates(sets.collates, interned);
+        match sets {
+            Some(sets) if is_kept => link.see_collates_unasked(sets.collates),
+            Some(sets) => link.see_collates(sets.collates, interned),
+            None => {}
         }
         if schema_changed {
             self.schema.clone_from(&link.schema);

@@ -8,15 +8,15 @@
 //! `character_set_connection` is never kept, as `collation_connection` implies it.
 
 mod collations;
+mod interned;
 
-use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
-use std::rc::Rc;
 
 use crate::pin::Pin;
 
 use collations::Collations;
 pub use collations::{Becomes, Collates};
+pub use interned::Interned;
 
 /// How a value is written in a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,7 +194,7 @@ impl Settings {
     }
 
     /// The settings after the server has reported this change. `None`: nothing has changed. An error is why the
-    /// change cannot be told to another link.
+    /// change cannot be told to another link; [`forbids`] knows what should not be.
     pub fn after(&self, name: &[u8], value: &[u8]) -> Result<Option<Self>, Pin> {
         // The second is a result, not a setting: a server with a binary log reports it behind each write.
         if name == b"character_set_connection" || name == b"last_gtid" {
@@ -208,15 +208,30 @@ impl Settings {
         if *old.value == *value {
             return Ok(None);
         }
-        if let Some(pin) = forbids(old.name, value) {
-            return Err(pin);
-        }
         if !is_plain(variable.form, value) {
             return Err(Pin::SessionVariable);
         }
         let mut after = self.clone();
         after.values[usize::from(at)] = Some(Value { name: old.name, value: value.into() });
+        after.collations.leave(usize::from(at));
         Ok(Some(after))
+    }
+
+    /// These, as far as they do not tell how the server reads a statement: for that it is `other`.
+    #[must_use]
+    pub fn in_mode_of(&self, other: &Self) -> Self {
+        let mut mixed = Self { collations: other.collations.clone(), ..self.clone() };
+        // Results have the names of what clients send.
+        for name in MODE.into_iter().chain(["character_set_results"]) {
+            let at = Setting::named(name.as_bytes()).map(|Setting(at)| usize::from(at));
+            if let Some(at) = at
+                && let (Some(value), Some(theirs)) =
+                    (mixed.values.get_mut(at), other.values.get(at))
+            {
+                value.clone_from(theirs);
+            }
+        }
+        mixed
     }
 
     /// The statement that makes a session with `other` settings one with these.
@@ -266,6 +281,16 @@ impl Settings {
         Some(text)
     }
 
+    /// The statement that has the server report what it has of those that may be set unseen and tell how it reads a
+    /// statement. It takes nothing from character sets, which have their own collation once they are set.
+    pub fn ask_mode(&self) -> Option<String> {
+        let mut asked = Several::default();
+        for name in ["sql_mode", "collation_connection"] {
+            asked.add(Setting::named(name.as_bytes())?);
+        }
+        self.probe(asked)
+    }
+
     /// All variables that the server has.
     pub fn all(&self) -> Several {
         let mut all = Several::default();
@@ -275,6 +300,25 @@ impl Settings {
             }
         }
         all
+    }
+
+    /// Those that are not changed by being set to what they are: a character set would have its own collation then.
+    pub fn unchanged(&self) -> Several {
+        Several(self.all().0 & !(1 << CLIENT | 1 << RESULTS))
+    }
+
+    /// Those that are missing are as in `other`.
+    #[must_use]
+    pub fn or(mut self, other: &Self) -> Self {
+        if self.set(CLIENT).is_none() && self.set(RESULTS).is_none() {
+            self.collations = other.collations.clone();
+        }
+        for (value, other) in self.values.iter_mut().zip(&other.values) {
+            if value.is_none() {
+                value.clone_from(other);
+            }
+        }
+        self
     }
 
     /// Settings with the same mode read a statement alike.
@@ -295,19 +339,19 @@ fn separate(text: &mut String) {
     }
 }
 
-/// Values that make a session unlike others in ways that a statement's text does not show.
-fn forbids(name: &str, value: &[u8]) -> Option<Pin> {
+/// Values that make a session unlike others in ways that a statement's text does not show: why its client keeps it.
+pub fn forbids(name: &[u8], value: &[u8]) -> Option<Pin> {
     match name {
         // The letters of these may hide quotes and backslashes.
-        "character_set_client"
+        b"character_set_client"
             if matches!(value, b"big5" | b"sjis" | b"gbk" | b"cp932" | b"gb18030") =>
         {
             Some(Pin::Charset)
         }
         // A comparison with NULL then reads the last insert id. COMMIT then begins or ends more than it says.
-        "completion_type" if value != b"NO_CHAIN" => Some(Pin::State),
-        "sql_auto_is_null" if value != b"OFF" => Some(Pin::InsertId),
-        "wait_timeout" | "interactive_timeout" => {
+        b"completion_type" if value != b"NO_CHAIN" => Some(Pin::State),
+        b"sql_auto_is_null" if value != b"OFF" => Some(Pin::InsertId),
+        b"wait_timeout" | b"interactive_timeout" => {
             let seconds = std::str::from_utf8(value).ok().and_then(|text| text.parse::<u64>().ok());
             seconds.is_none_or(|seconds| seconds < SHORTEST_WAIT).then_some(Pin::SessionVariable)
         }
@@ -324,94 +368,6 @@ fn is_plain(form: Form, value: &[u8]) -> bool {
             Form::Number => !value.is_empty() && value.iter().all(is_digit),
             Form::Text | Form::CharacterSet => value.iter().all(is_safe),
         }
-}
-
-/// Settings that a worker has met, each kept once.
-#[derive(Debug, Default)]
-pub struct Interned {
-    known: HashSet<Rc<Settings>>,
-    /// What `SET NAMES` and its kin made of the connection's collation, by their text and the settings before.
-    collations: HashMap<Box<[u8]>, Rc<[u8]>>,
-    modes: HashMap<Vec<u8>, u32>,
-    last_mode: u32,
-    /// Fix-ups that the server has accepted.
-    accepted: HashSet<Box<str>>,
-}
-
-/// From so many on, those that nobody has are looked for and dropped.
-const CROWD: usize = 1024;
-
-/// As many texts are remembered.
-const TEXTS_MAX: usize = 256;
-
-impl Interned {
-    pub fn intern(&mut self, mut settings: Settings) -> Rc<Settings> {
-        if let Some(known) = self.known.get(&settings) {
-            return Rc::clone(known);
-        }
-        if self.known.len() >= CROWD {
-            self.known.retain(|known| Rc::strong_count(known) > 1);
-        }
-        settings.mode = self.mode(&settings);
-        let settings = Rc::new(settings);
-        self.known.insert(Rc::clone(&settings));
-        settings
-    }
-
-    pub fn len(&self) -> usize {
-        self.known.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.known.is_empty()
-    }
-
-    /// Remembers which collation a text that names nothing but literals has led to.
-    pub fn learn_collation(&mut self, text: &[u8], collation: &[u8]) {
-        if self.collations.len() >= TEXTS_MAX {
-            self.collations.clear();
-        }
-        self.collations.insert(text.into(), collation.into());
-    }
-
-    pub fn collation(&self, text: &[u8]) -> Option<Rc<[u8]>> {
-        self.collations.get(text).cloned()
-    }
-
-    /// Whether the server has accepted this fix-up before.
-    pub fn is_accepted(&self, fix_up: &str) -> bool {
-        self.accepted.contains(fix_up)
-    }
-
-    pub fn accept(&mut self, fix_up: &str) {
-        if self.accepted.len() >= TEXTS_MAX {
-            self.accepted.clear();
-        }
-        if !self.accepted.contains(fix_up) {
-            self.accepted.insert(fix_up.into());
-        }
-    }
-
-    /// It was refused after all.
-    pub fn doubt(&mut self, fix_up: &str) {
-        self.accepted.remove(fix_up);
-    }
-
-    fn mode(&mut self, settings: &Settings) -> u32 {
-        let mut values = Vec::new();
-        for name in MODE {
-            values.extend_from_slice(settings.get(name).unwrap_or_default());
-            values.push(0);
-        }
-        if self.modes.len() >= CROWD {
-            // Numbers are not used again: at worst, statements are prepared twice.
-            self.modes.clear();
-        }
-        *self.modes.entry(values).or_insert_with(|| {
-            self.last_mode = self.last_mode.wrapping_add(1);
-            self.last_mode
-        })
-    }
 }
 
 #[cfg(test)]
@@ -455,6 +411,15 @@ mod tests {
     }
 
     #[test]
+    fn a_statement_is_read_in_the_mode_of_others_settings() {
+        let (own, other) = (after(&some(), "wait_timeout", "900"), after(&some(), "sql_mode", ""));
+        let other = after(&other, "character_set_client", "latin1");
+        let mixed = own.in_mode_of(&other);
+        assert_eq!(mixed.fix_up(&own), "SET character_set_client='latin1',sql_mode=''");
+        assert_eq!(own.fix_up(&mixed), own.fix_up(&after(&other, "wait_timeout", "900")));
+    }
+
+    #[test]
     fn what_cannot_be_told_is_a_pin() {
         for (name, value, pin) in [
             ("timestamp", "5.000000", Pin::SessionVariable),
@@ -463,11 +428,17 @@ mod tests {
             ("sql_mode", "a'b", Pin::SessionVariable),
             ("sql_mode", "a\\", Pin::SessionVariable),
             ("wait_timeout", "1 OR 1", Pin::SessionVariable),
-            ("wait_timeout", "5", Pin::SessionVariable),
-            ("sql_auto_is_null", "ON", Pin::InsertId),
-            ("character_set_client", "gbk", Pin::Charset),
         ] {
             assert_eq!(some().after(name.as_bytes(), value.as_bytes()), Err(pin), "{name}={value}");
+        }
+        for (name, value, pin) in [
+            ("wait_timeout", "5", Some(Pin::SessionVariable)),
+            ("wait_timeout", "900", None),
+            ("completion_type", "CHAIN", Some(Pin::State)),
+            ("sql_auto_is_null", "ON", Some(Pin::InsertId)),
+            ("character_set_client", "gbk", Some(Pin::Charset)),
+        ] {
+            assert_eq!(forbids(name.as_bytes(), value.as_bytes()), pin, "{name}={value}");
         }
         let long = vec![b'x'; VALUE_MAX + 1];
         assert_eq!(some().after(b"sql_mode", &long), Err(Pin::SessionVariable));
@@ -493,50 +464,11 @@ mod tests {
     }
 
     #[test]
-    fn equal_settings_are_one() {
-        let mut interned = Interned::default();
-        let one = interned.intern(some());
-        assert!(Rc::ptr_eq(&one, &interned.intern(some())));
-        drop(one);
-        for number in 600..600 + CROWD + 5 {
-            interned.intern(after(&some(), "wait_timeout", &number.to_string()));
-        }
-        assert!(interned.len() <= CROWD);
-    }
-
-    #[test]
-    fn the_mode_is_what_a_statement_is_read_by() {
-        let mut interned = Interned::default();
-        let old = interned.intern(some());
-        let slower = interned.intern(after(&old, "wait_timeout", "900"));
-        let other = interned.intern(after(&old, "sql_mode", "ANSI_QUOTES"));
-        assert_eq!(slower.mode(), old.mode());
-        assert_ne!(other.mode(), old.mode());
-        assert_eq!(interned.intern(some()).mode(), old.mode());
-    }
-
-    #[test]
-    fn only_so_many_texts_are_remembered() {
-        let mut interned = Interned::default();
-        for number in 0..=TEXTS_MAX {
-            interned.learn_collation(format!("SET NAMES {number}").as_bytes(), b"x");
-            interned.accept(&number.to_string());
-        }
-        let last = TEXTS_MAX.to_string();
-        assert_eq!(
-            interned.collation(format!("SET NAMES {last}").as_bytes()).as_deref(),
-            Some(&b"x"[..])
-        );
-        assert!(interned.is_accepted(&last) && !interned.is_accepted("0"));
-        interned.doubt(&last);
-        assert!(!interned.is_accepted(&last));
-    }
-
-    #[test]
     fn the_table_fits_its_numbers() {
         assert!(KNOWN.len() <= 64);
         assert_eq!(Setting::named(b"collation_connection"), Some(Setting::COLLATION));
-        let names: HashSet<_> = KNOWN.iter().flat_map(|variable| variable.names).collect();
+        let names: std::collections::HashSet<_> =
+            KNOWN.iter().flat_map(|variable| variable.names).collect();
         assert_eq!(names.len(), KNOWN.iter().map(|variable| variable.names.len()).sum::<usize>());
     }
 }

@@ -15,11 +15,19 @@ use crate::settings::Settings;
 /// The plain user variables of one session.
 #[derive(Debug, Default)]
 pub struct Variables {
-    values: BTreeMap<Box<[u8]>, Box<[u8]>>,
+    values: BTreeMap<Box<[u8]>, Value>,
     bytes: usize,
     /// What strings among them were read by.
     settings: Option<Rc<Settings>>,
     on_link: bool,
+}
+
+/// What a variable was set to.
+#[derive(Debug)]
+struct Value {
+    /// As written; where it is NULL now, what it was before: that gives a NULL its type.
+    literal: Box<[u8]>,
+    is_null: bool,
 }
 
 /// A variable and the literal that it was set to, as written.
@@ -47,12 +55,18 @@ impl Variables {
 
     /// They were set on the link that the session has.
     pub fn set(&mut self, assignments: Vec<Assignment>, settings: &Rc<Settings>) {
-        for assignment in assignments {
-            self.bytes += assignment.bytes();
-            let Assignment { name, value } = assignment;
+        for Assignment { name, value } in assignments {
+            let is_null = value.eq_ignore_ascii_case(b"NULL");
+            if let Some(old) = self.values.get_mut(&name)
+                && is_null
+            {
+                old.is_null = true;
+                continue;
+            }
+            self.bytes += name.len() + value.len();
             let name_len = name.len();
-            if let Some(old) = self.values.insert(name, value) {
-                self.bytes -= name_len + old.len();
+            if let Some(old) = self.values.insert(name, Value { literal: value, is_null }) {
+                self.bytes -= name_len + old.literal.len();
             }
         }
         self.settings = Some(Rc::clone(settings));
@@ -86,12 +100,18 @@ impl Variables {
             return None;
         }
         let mut text = b"SET ".to_vec();
-        for (name, value) in &self.values {
+        let mut tell = |name: &[u8], value: &[u8]| {
             text.push(b'@');
             text.extend_from_slice(name);
             text.push(b'=');
             text.extend_from_slice(value);
             text.push(b',');
+        };
+        for (name, Value { literal, is_null }) in &self.values {
+            tell(name, literal);
+            if *is_null && !literal.eq_ignore_ascii_case(b"NULL") {
+                tell(name, b"NULL");
+            }
         }
         text.pop();
         Some(text)
@@ -184,6 +204,23 @@ mod tests {
         ] {
             let mut variables = Variables::default();
             variables.set(read(text).expect(text), &Rc::default());
+            assert_eq!(fix_up(&variables), told);
+        }
+    }
+
+    #[test]
+    fn a_null_has_the_type_of_what_was_before() {
+        for (texts, told) in [
+            (&["SET @a='x'", "SET @a=null"][..], "SET @a='x',@a=NULL"),
+            (&["SET @a='x', @a=NULL, @a=NULL"], "SET @a='x',@a=NULL"),
+            (&["SET @a=NULL", "SET @a=NULL"], "SET @a=NULL"),
+            (&["SET @a=NULL", "SET @a=5"], "SET @a=5"),
+            (&["SET @a='x'", "SET @a=NULL", "SET @a=5", "SET @a=NULL"], "SET @a=5,@a=NULL"),
+        ] {
+            let mut variables = Variables::default();
+            for text in texts {
+                variables.set(read(text).expect(text), &Rc::default());
+            }
             assert_eq!(fix_up(&variables), told);
         }
     }

@@ -125,6 +125,8 @@ pub(crate) enum Purpose {
     Settings(Rc<Settings>, Rc<str>),
     /// The server is asked behind a statement what it has set. The effect of this text is remembered.
     Probe(Option<Box<[u8]>>),
+    /// The link is asked in what mode its client has put it, before it leaves that.
+    Mode,
     /// The link prepares a shared statement before it is executed.
     Shared(Rc<engine::statements::Source>),
     /// The link prepares a statement for this client alone; its id there.
@@ -167,6 +169,7 @@ impl Purpose {
                 | Self::SchemaReset
                 | Self::Settings(..)
                 | Self::Variables
+                | Self::Mode
                 | Self::Shared(_)
                 | Self::Own(_)
                 | Self::Capture(_)

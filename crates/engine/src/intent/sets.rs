@@ -19,6 +19,8 @@ pub struct Sets {
     pub is_names: bool,
     /// What it does to the collations of character sets.
     pub collates: Collates,
+    /// It says which collation comes with a character set.
+    pub names_collation: bool,
     /// It asks for reports on other variables than a link's server must report: behind it, the link's reports must be
     /// asked for again, and all that it may have set without a report.
     pub tracks: bool,
@@ -91,7 +93,9 @@ impl SetReader {
                 Token::Symbol(b',') if self.depth == 0 => {
                     (self.step, self.names_only) = (Step::Target(Scope::None), false);
                 }
-                Token::Word(word) if !word.eq_ignore_ascii_case(b"DEFAULT") => {}
+                Token::Word(word) if !word.eq_ignore_ascii_case(b"DEFAULT") => {
+                    self.sets.names_collation |= word.eq_ignore_ascii_case(b"COLLATE");
+                }
                 Token::String(_) => {}
                 _ => self.names_only = false,
             },

@@ -317,7 +317,9 @@ fn a_client_may_ask_for_reports() {
     let text = "SET sql_mode=CONCAT(@@sql_mode,',ANSI'),session_track_system_variables = \
         CONCAT(@@global.session_track_system_variables,',tx_isolation'),NAMES utf8mb4";
     let sets = read(text).sets.expect("is nothing else");
-    assert!(sets.tracks && sets.count == 3);
+    assert!(sets.tracks && sets.count == 3 && !sets.names_collation);
+    let sets = read(&format!("{text} COLLATE utf8mb4_bin")).sets.expect("is nothing else");
+    assert!(sets.tracks && sets.names_collation);
     assert!(read("SET @@Session_Track_System_Variables=''").sets.is_some_and(|sets| sets.tracks));
     assert!(read("SET GLOBAL session_track_system_variables=''").sets.is_some_and(|it| !it.tracks));
     check("SET session_track_schema=OFF", Some(Pin::Set));

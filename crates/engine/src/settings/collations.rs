@@ -29,6 +29,20 @@ impl Collates {
         Self { client: becomes, results: becomes }
     }
 
+    /// What both statements have done, this one's first.
+    #[must_use]
+    pub fn then(self, later: Self) -> Self {
+        let then = |old, new| if new == Becomes::Unchanged { old } else { new };
+        Self { client: then(self.client, later.client), results: then(self.results, later.results) }
+    }
+
+    /// The connection's is another one now, and what it was is not known: none is better than a wrong one.
+    #[must_use]
+    pub fn apart(self) -> Self {
+        let own = |it| if it == Becomes::AsConnection { Becomes::Own } else { it };
+        Self { client: own(self.client), results: own(self.results) }
+    }
+
     /// Whether one of them becomes what the connection's is.
     pub fn follow_connection(self) -> bool {
         [self.client, self.results].contains(&Becomes::AsConnection)
@@ -46,6 +60,15 @@ impl Collations {
     /// A session begins with one collation for everything.
     pub(super) fn at_first(connection: &[u8]) -> Self {
         Self { client: connection.into(), results: connection.into() }
+    }
+
+    /// This variable has changed: a character set comes with its own, unless the statement says otherwise.
+    pub(super) fn leave(&mut self, at: usize) {
+        match at {
+            CLIENT => self.client = Box::default(),
+            RESULTS => self.results = Box::default(),
+            _ => {}
+        }
     }
 
     /// That of the character set which this variable shows.
@@ -96,7 +119,7 @@ impl Settings {
         }
     }
 
-    fn set(&self, at: usize) -> Option<&[u8]> {
+    pub(super) fn set(&self, at: usize) -> Option<&[u8]> {
         self.values.get(at)?.as_ref().map(|value| &*value.value)
     }
 }
@@ -135,6 +158,16 @@ mod tests {
     }
 
     #[test]
+    fn of_two_statements_the_later_counts() {
+        let results = Collates { results: Becomes::Own, ..Collates::default() };
+        assert_eq!(NAMES.then(Collates::default()), NAMES);
+        assert_eq!(results.then(NAMES), NAMES);
+        let client = Becomes::AsConnection;
+        assert_eq!(NAMES.then(results), Collates { client, results: Becomes::Own });
+        assert_eq!(NAMES.then(Collates::default()).apart(), Collates::both(Becomes::Own));
+    }
+
+    #[test]
     fn one_of_them_may_be_its_character_sets_own() {
         let fresh = fresh();
         let named = after(&fresh, "collation_connection", "b_ci").after_collates(NAMES).unwrap();
@@ -162,7 +195,7 @@ mod tests {
         let named = after(&fresh, "collation_connection", "b_ci").after_collates(NAMES).unwrap();
         let none = after(&named, "character_set_results", "");
         let own = Collates { client: Becomes::Unchanged, results: Becomes::Own };
-        let none = none.after_collates(own).unwrap();
+        assert_eq!(none.after_collates(own), None, "it has come with its own");
         let text = "SET NAMES 'utf8mb4' COLLATE 'b_ci',character_set_results=NULL,\
                     collation_connection='b_ci'";
         assert_eq!(none.fix_up(&fresh), text);

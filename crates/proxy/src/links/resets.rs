@@ -100,7 +100,10 @@ pub(crate) fn begin(worker: &Worker, link: &Rc<Link>) {
     link.soiled.set(false);
     link.is_doubtful.set(false);
     let fresh = Rc::clone(link.state.borrow().fresh());
-    let Some(ask) = fresh.probe(fresh.all()).filter(|_| !fresh.all().is_empty()) else {
+    // MariaDB leaves the character sets as they were at the login.
+    let is_mariadb = worker.at(link.server).server.facts.is_mariadb();
+    let asked = if is_mariadb { fresh.unchanged() } else { fresh.all() };
+    let Some(ask) = fresh.probe(asked).filter(|_| !asked.is_empty()) else {
         // A link of which nothing is known cannot be checked.
         return link.close();
     };

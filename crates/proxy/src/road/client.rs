@@ -105,6 +105,8 @@ pub(crate) struct Client {
     pub(crate) carried: Cell<Option<u16>>,
     /// The messages that the command in hand asks for, if its link does not have them.
     pub(crate) shown: RefCell<Option<Shown>>,
+    /// The link that it keeps has said in what mode it is, and nothing was sent since.
+    pub(crate) told_mode: Cell<bool>,
     /// The user variables that the command in hand sets, if that is all it does.
     pub(crate) assigns: RefCell<Vec<Assignment>>,
     /// What the prepared statement in hand is executed by, if its own text would not tell it what it asks for.
@@ -194,6 +196,7 @@ impl Client {
             kind: Cell::new(None),
             finds: Cell::default(),
             is_reset: Cell::default(),
+            told_mode: Cell::default(),
             looks_up: Cell::default(),
             read: Cell::new(None),
             class: Cell::new(login.class),

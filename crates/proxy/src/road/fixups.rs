@@ -19,7 +19,7 @@ use engine::kept::Kept;
 use engine::link_state::LinkState;
 use engine::pin::Pin;
 use engine::session::{Diagnostics, Messages, Session};
-use engine::settings::Settings;
+use engine::settings::{Collates, Settings};
 use engine::variables::Variables;
 use smallvec::SmallVec;
 use wire::command::Command;
@@ -288,6 +288,31 @@ pub(crate) fn settings(link: &Link, wanted: &Rc<Settings>) -> Option<FixUp> {
     Some(FixUp::own_query(purpose, text))
 }
 
+/// What puts a link in this mode to prepare a statement. What a client that keeps it has set, and no report has told of,
+/// is asked for first: the link is told it again behind the preparation.
+pub(crate) fn mode(
+    worker: &Worker,
+    client: &Client,
+    session: &Session,
+    link: &Link,
+    wanted: &Rc<Settings>,
+) -> Option<FixUp> {
+    let is_alike = || link.state.borrow().settings().mode() == wanted.mode();
+    if session.pin().is_none() {
+        return if is_alike() { None } else { settings(link, wanted) };
+    }
+    if !client.told_mode.get()
+        && let Some(question) = link.state.borrow().settings().ask_mode()
+    {
+        return Some(FixUp::own_query(Purpose::Mode, question));
+    }
+    if is_alike() {
+        return None;
+    }
+    let mixed = link.state.borrow().settings().in_mode_of(wanted);
+    settings(link, &worker.interned.borrow_mut().intern(mixed))
+}
+
 fn is_accepted(worker: &Worker, fix_up: &FixUp) -> bool {
     match &fix_up.purpose {
         Purpose::Settings(_, text) => worker.interned.borrow().is_accepted(text),
@@ -381,8 +406,11 @@ pub(crate) fn probe(
     let state = link.state.borrow();
     let settings = state.settings();
     let probe = if sets.tracks {
-        // Some of it may have been set behind the end of the reports.
-        let all = settings.probe(settings.all());
+        // Some of it may have been set behind the end of the reports. Character sets that are asked for have their own
+        // collation then.
+        let has_sets = sets.collates != Collates::default();
+        let asked = if has_sets { settings.all() } else { settings.unchanged() };
+        let all = settings.probe(asked).filter(|_| !sets.names_collation);
         all.and_then(|text| Some(format!("{REPORT}, {}", text.strip_prefix("SET ")?)))
     } else {
         settings.probe(sets.unreported)

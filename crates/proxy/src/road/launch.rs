@@ -152,13 +152,12 @@ fn lacks_statement(
         Purpose::Shared(Rc::clone(&source))
     };
     // The text means what it meant in the schema and the mode in which the client prepared it.
-    let is_alike = link.state.borrow().settings().mode() == source.settings.mode();
-    let settings = if is_alike { None } else { fixups::settings(link, &source.settings) };
+    let mode = fixups::mode(worker, client, &session, link, &source.settings);
     let schema = || match &source.schema {
         Some(schema) => fixups::schema(link, Some(schema)),
         None => fixups::no_schema(link),
     };
-    settings.or_else(schema).or_else(|| {
+    mode.or_else(schema).or_else(|| {
         let is_in_one = link.state.borrow().schema.is_some();
         let is_mysql = added::is_mysql(worker, client);
         let told = is_in_one.then(|| wording::without_schema(&source, is_mysql)).flatten();
@@ -176,6 +175,7 @@ fn send_pooled(
     packet: &mut [u8],
 ) {
     client.affected.set(None);
+    client.told_mode.set(false);
     if client.leaves.get() == Leaves::Anything {
         link.soiled.set(true);
     }

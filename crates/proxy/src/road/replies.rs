@@ -494,8 +494,16 @@ fn finish(
         return Some(Settled { client, tail, then: if close { Then::Close } else { Then::Turn } });
     }
     let is_done = fixups::is_done(worker, link, flight);
-    if is_done && flight.purpose == Purpose::Variables {
-        client.session.borrow_mut().variables.are_told();
+    if is_done {
+        match flight.purpose {
+            Purpose::Variables => client.session.borrow_mut().variables.are_told(),
+            Purpose::Mode => {
+                link.state.borrow_mut().see_mode(&mut worker.interned.borrow_mut());
+                client.session.borrow_mut().see_settings(&link.state.borrow());
+                client.told_mode.set(true);
+            }
+            _ => {}
+        }
     }
     let is_long_data = prepared::is_long_data(&client);
     if !is_done {
