@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use engine::counts::Finds;
-use engine::intent::{Ends, LooksUp};
+use engine::intent::Ends;
 use engine::kept::{Message, Server};
 use engine::session::{Diagnostics, Messages};
 use wire::command::Command;
@@ -50,11 +50,6 @@ pub(crate) fn at_server(worker: &Worker, client: &Client, messages: Messages) ->
         true => messages.on_mysql(),
         false => messages.on_mariadb(),
     }
-}
-
-/// What a statement that fails may have failed at, where that matters: MySQL counts all failures alike.
-pub(crate) fn looks_up(worker: &Worker, client: &Client, looks_up: LooksUp) -> LooksUp {
-    if is_mysql(worker, client) { LooksUp::No } else { looks_up }
 }
 
 /// What a command without a text asks of its link.

@@ -484,7 +484,7 @@ pub(crate) fn enter(
     client.asks_insert_id.set(asks_insert_id);
     client.inserts.set(asks.inserts);
     client.finds.set(asks.finds);
-    client.looks_up.set(added::looks_up(worker, client, asks.looks_up));
+    client.looks_up.set(asks.looks_up);
     let mut counted = None;
     if let Some(text_at) = asks.counts_at {
         (counted, asks.counts) = wording::with_counts(worker, client, text_at, packet, asks.counts);

@@ -31,6 +31,7 @@ use wire::tracker::{Change, Changes};
 use crate::fault::{Fault, Kind};
 use crate::links::{Flight, Link, Purpose};
 use crate::outbox;
+use crate::road::added;
 use crate::road::admit;
 use crate::road::client::Client;
 use crate::road::kill;
@@ -62,8 +63,12 @@ const CAPTURE: &str = "SET last_insert_id=LAST_INSERT_ID()";
 /// How many rows the last statement has found that has found some.
 const FOUND: &str = "SELECT FOUND_ROWS()";
 
-/// Uses a table, if one of its own making: else MariaDB keeps the messages of statements before it.
-const CLEAR: &str = "DO (SELECT 1 FROM (SELECT 1) flifo)";
+/// Uses a table, else MariaDB keeps the messages of statements before it; and one that is no engine's, else it refuses
+/// between the end of a global transaction and its commit.
+const CLEAR: &str = "DO (SELECT 1 FROM information_schema.CHARACTER_SETS LIMIT 0)";
+
+/// MySQL keeps none.
+const CLEAR_ON_MYSQL: &str = NOTHING;
 
 /// What `COM_RESET_CONNECTION` makes of the collation that has come with the schema.
 const SCHEMA_RESET: &str = "SET collation_database=@@global.collation_database";
@@ -164,7 +169,8 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
         told.push(FixUp::own_query(purpose, format!("SET last_insert_id={id}")));
     }
     if needs_clear {
-        told.push(FixUp::query(Purpose::Clear, CLEAR));
+        let is_mysql = added::is_mysql(worker, client);
+        told.push(FixUp::query(Purpose::Clear, if is_mysql { CLEAR_ON_MYSQL } else { CLEAR }));
     }
     if let Some(kept) = set_up {
         told.push(FixUp::own_query(Purpose::Messages, kept.set_up()));

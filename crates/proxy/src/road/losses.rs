@@ -163,6 +163,8 @@ fn let_go_on(worker: &Rc<Worker>, client: &Rc<Client>) {
         return client.close();
     }
     client.session.borrow_mut().lose_link();
+    // Should it have been beginning anew there.
+    client.is_reset.set(false);
     client.rekey();
     let waits = match client.turn.get() {
         Turn::Line => true,

@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use engine::counts::Asked;
 use engine::insert_id::InsertId;
+use engine::intent::LooksUp;
 use engine::kept::{Format, Shows};
 use engine::session::{Diagnostics, Messages};
 
@@ -140,9 +141,12 @@ pub(crate) fn resume(worker: &Rc<Worker>, client: &Rc<Client>) {
 }
 
 /// A client's statement has failed: what it counts.
-pub(crate) fn see_failed(client: &Client, link: &Link, flight: &Flight) {
+pub(crate) fn see_failed(worker: &Worker, client: &Client, link: &Link, flight: &Flight) {
     let code = flight.error().map_or(0, |error| error.code);
-    client.session.borrow_mut().counts.see_failed(code, client.looks_up.get(), link.id);
+    // MySQL counts all failures alike.
+    let is_mysql = added::is_mysql(worker, client);
+    let looks_up = if is_mysql { LooksUp::No } else { client.looks_up.get() };
+    client.session.borrow_mut().counts.see_failed(code, looks_up, link.id);
 }
 
 /// A client's statement has ended, with others on its link behind it already. What the link alone knew of it is known no

@@ -416,7 +416,8 @@ fn finish(
         worker.shared.alterations.add();
     }
     let Some(client) = flight.client.clone() else {
-        if flight.purpose.is_fix_up() {
+        // With a slot it was a client's, who has left.
+        if flight.purpose.is_fix_up() && !flight.slot {
             fixups::finish(worker, link, flight);
         } else if let Purpose::Parting(question) = flight.purpose {
             parting::finish(worker, link, flight, question);
@@ -454,7 +455,7 @@ fn finish(
             prepared::over(worker, &client, link, flight);
             if flight.failed {
                 see_error(worker, &client, flight.sets);
-                past::see_failed(&client, link, flight);
+                past::see_failed(worker, &client, link, flight);
             }
             let mut session = client.session.borrow_mut();
             if flight.purpose == Purpose::Statement {

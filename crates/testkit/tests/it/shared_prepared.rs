@@ -94,6 +94,29 @@ fn execute_text(id: u32, text: &[u8], types: bool) -> Vec<u8> {
     about(0x17, id, &rest)
 }
 
+#[test]
+fn the_collation_of_a_login_outlives_a_reset() {
+    const UNICODE: u8 = 224;
+    let shared = Shared::start("prepared_collation");
+    for port in [server().port(), shared.flifo.port()] {
+        let mut client = FakeClient::connect(port);
+        let greeting = client.read_greeting().expect("a greeting");
+        let mut login = FakeClient::login_payload(&greeting, USER, server().password());
+        // Behind capabilities and the longest packet.
+        login[8] = UNICODE;
+        client.send_packet(1, &login);
+        client.read_answer().expect("a login");
+        for _ in 0..2 {
+            let id = client.prepare("SELECT COLLATION(?)").expect("prepared");
+            let answer = client.command(&execute_text(id, b"a", true));
+            assert_eq!(answer, value("utf8mb4_unicode_ci"), "port {port}");
+            // What a lock leaves there is gone with a reset.
+            client.query("SELECT GET_LOCK('prepared_collation', 0)").expect("a lock");
+            client.command(&[0x1f]).expect("a reset");
+        }
+    }
+}
+
 /// A piece of the only parameter.
 fn piece(id: u32, text: &[u8]) -> Vec<u8> {
     about(0x18, id, &[b"\0\0", text].concat())
