@@ -107,6 +107,16 @@ impl Counts {
         self.found.is_none() && self.found_on == Some(link)
     }
 
+    /// Whether only this client's link knows how many rows were affected.
+    pub const fn are_affected_on_link(&self) -> bool {
+        self.affected.is_none() && self.affected_on.is_some()
+    }
+
+    /// The link that alone knew has said how many rows were affected.
+    pub const fn tell_affected(&mut self, affected: i64) {
+        self.affected = Some(affected);
+    }
+
     /// The link that alone knew has said how many rows were found.
     pub const fn tell_found(&mut self, rows: u64) {
         self.found = Some(rows);

@@ -86,7 +86,7 @@ pub struct Kept {
 }
 
 /// Asks for the numbers that [`Kept::read`] wants, and for the rows found, which asking changes.
-pub const NUMBERS: &str = "SELECT FOUND_ROWS(), @@warning_count, @@error_count";
+pub const NUMBERS: &str = "SELECT FOUND_ROWS(), @@warning_count, @@error_count, ROW_COUNT()";
 
 pub const MESSAGES: &str = "SHOW WARNINGS";
 

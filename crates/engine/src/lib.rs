@@ -19,6 +19,7 @@ pub mod kill;
 pub mod limit;
 pub mod line;
 pub mod link_state;
+pub mod numbers;
 pub mod overload;
 pub mod pace;
 pub mod parked;

@@ -130,7 +130,7 @@ impl Session {
 
     /// Whether the link can be taken back, and nothing is lost.
     pub fn can_yield_unseen(&self) -> bool {
-        self.can_yield() && !self.has_messages_on_link()
+        self.can_yield() && !self.is_told_by_link()
     }
 
     /// The link was taken back.
@@ -142,7 +142,12 @@ impl Session {
     }
 
     fn keeps_for_now(&self) -> bool {
-        self.has_messages_on_link() || self.variables.are_on_link()
+        self.is_told_by_link() || self.variables.are_on_link()
+    }
+
+    /// Whether the link is asked before somebody else uses it.
+    fn is_told_by_link(&self) -> bool {
+        self.has_messages_on_link() || self.counts.are_affected_on_link()
     }
 
     const fn keeps_for_good(&self) -> bool {
@@ -346,7 +351,7 @@ mod tests {
         let mut session = Session::default();
         let source = || {
             let (schema, text) = (None, b"DO 1"[..].into());
-            Rc::new(crate::statements::Source { schema, text, settings: Rc::default() })
+            Rc::new(crate::statements::Source::new(schema, text, Rc::default()))
         };
         let before = session.statements.add(source(), 0, Intent::default()).unwrap();
         session.reset();

@@ -4,13 +4,14 @@
 //! What the server keeps for one of them from one command to the next ([`Kept`]) holds its client's link, no longer.
 //! Two clients share a preparation only if the text, the schema and the mode that it was prepared in are the same.
 
-use std::collections::HashMap;
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::rc::Rc;
+use std::sync::OnceLock;
 
 use wire::lex::Dialect;
 
 use crate::intent::Intent;
+use crate::numbers::NumberMap;
 use crate::settings::Settings;
 
 /// What a preparation is shared by: two that are equal mean the same.
@@ -20,9 +21,17 @@ pub struct Source {
     pub text: Box<[u8]>,
     /// What it was prepared under; of these, only the mode tells sources apart.
     pub settings: Rc<Settings>,
+    /// Of the text: it is looked for with each execute. A hash that clients cannot foresee.
+    hash: u64,
 }
 
 impl Source {
+    pub fn new(schema: Option<Rc<[u8]>>, text: Box<[u8]>, settings: Rc<Settings>) -> Self {
+        static SECRET: OnceLock<RandomState> = OnceLock::new();
+        let hash = SECRET.get_or_init(RandomState::new).hash_one(&text);
+        Self { schema, text, settings, hash }
+    }
+
     /// How the server has read the text.
     pub fn dialect(&self) -> Dialect {
         let modes = self.settings.get("sql_mode").unwrap_or_default();
@@ -33,9 +42,11 @@ impl Source {
 
 impl PartialEq for Source {
     fn eq(&self, other: &Self) -> bool {
-        self.settings.mode() == other.settings.mode()
-            && self.text == other.text
-            && self.schema == other.schema
+        // A client that executes again has the very same one.
+        std::ptr::eq(self, other)
+            || self.settings.mode() == other.settings.mode()
+                && self.text == other.text
+                && self.schema == other.schema
     }
 }
 
@@ -43,7 +54,7 @@ impl Eq for Source {}
 
 impl Hash for Source {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.text.hash(state);
+        state.write_u64(self.hash);
     }
 }
 
@@ -85,7 +96,7 @@ pub struct Statements {
     given: u32,
     /// The statement that was prepared last, if that succeeded.
     last: Option<u32>,
-    open: HashMap<u32, Prepared>,
+    open: NumberMap<u32, Prepared>,
     /// For how many of them the server keeps something.
     kept: usize,
     /// What they keep, as [`Prepared::bytes`] counts it.
@@ -215,7 +226,7 @@ impl OnLink {
 /// The statements that a link has prepared for all.
 #[derive(Debug, Default)]
 pub struct Known {
-    statements: HashMap<Rc<Source>, OnLink>,
+    statements: NumberMap<Rc<Source>, OnLink>,
     uses: u64,
 }
 
@@ -282,7 +293,7 @@ mod tests {
 
     fn source(text: &str) -> Rc<Source> {
         let settings = Rc::default();
-        Rc::new(Source { schema: None, text: text.as_bytes().into(), settings })
+        Rc::new(Source::new(None, text.as_bytes().into(), settings))
     }
 
     #[test]
@@ -388,11 +399,11 @@ mod tests {
         let mut known = Known::default();
         assert!(known.add(source("a"), 1, KNOWN_MAX).is_empty());
         let (schema, text) = (Some(b"x"[..].into()), b"a"[..].into());
-        let elsewhere = Rc::new(Source { schema, text, settings: Rc::default() });
+        let elsewhere = Rc::new(Source::new(schema, text, Rc::default()));
         assert!(known.get(&elsewhere).is_none());
         let rows = [(&b"sql_mode"[..], &b"ANSI_QUOTES"[..])];
         let settings = Interned::default().intern(Settings::from_rows(rows.into_iter()));
-        let otherwise = Rc::new(Source { schema: None, text: b"a"[..].into(), settings });
+        let otherwise = Rc::new(Source::new(None, b"a"[..].into(), settings));
         assert!(known.get(&otherwise).is_none());
     }
 }

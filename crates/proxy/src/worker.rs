@@ -2,8 +2,8 @@
 
 pub(crate) mod ages;
 
+use engine::numbers::NumberMap;
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -237,8 +237,8 @@ pub(crate) struct Worker {
     pub(crate) logins: Rc<Logins>,
     pub(crate) carried_logins: Rc<Logins>,
     pub(crate) keys: RefCell<Keys>,
-    pub(crate) clients: RefCell<HashMap<u32, Rc<Client>>>,
-    pub(crate) links: RefCell<HashMap<u64, Rc<Link>>>,
+    pub(crate) clients: RefCell<NumberMap<u32, Rc<Client>>>,
+    pub(crate) links: RefCell<NumberMap<u64, Rc<Link>>>,
     pub(crate) buffers: Buffers,
     pub(crate) counters: Counters,
     pub(crate) tally: Tally,

@@ -6,13 +6,14 @@
 //! Invariants: a key is changed by functions of [`Keys`] only, which bring the lists up to date;
 //! so a key is in a list if, and only if, its lines and its pool say so.
 
-use std::collections::{BTreeSet, HashMap};
-use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::collections::BTreeSet;
+use std::hash::Hash;
 use std::time::Instant;
 
 use super::Candidates;
 use super::lanes::Waiter;
 use crate::line::Line;
+use crate::numbers::NumberMap;
 use crate::pool::Pool;
 
 /// What there is of one key.
@@ -50,37 +51,10 @@ struct Head {
     ready: usize,
 }
 
-/// Hashes what nobody outside can choose: keys are numbers of Flifo's own.
-#[derive(Default)]
-struct OwnNumber(u64);
-
-impl Hasher for OwnNumber {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
-    }
-
-    fn write_u8(&mut self, number: u8) {
-        self.write_u64(number.into());
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.write_u64(number.into());
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        // Spreads into the high bits, of which the table looks at seven.
-        self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x517c_c1b7_2722_0a95);
-    }
-}
-
 /// All keys.
 #[derive(Debug)]
 pub(super) struct Keys<K, W, L> {
-    keys: HashMap<K, Keyed<W, L>, BuildHasherDefault<OwnNumber>>,
+    keys: NumberMap<K, Keyed<W, L>>,
     lists: Lists<K>,
 }
 
@@ -156,7 +130,7 @@ impl<K: Copy + Ord + Hash, W, L> Keys<K, W, L> {
             aside: BTreeSet::new(),
             idle: BTreeSet::new(),
         };
-        Self { keys: HashMap::default(), lists }
+        Self { keys: NumberMap::default(), lists }
     }
 
     pub(super) fn get(&self, key: K) -> Option<&Keyed<W, L>> {

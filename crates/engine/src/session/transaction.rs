@@ -185,11 +185,8 @@ mod tests {
     #[test]
     fn what_the_server_keeps_of_a_statement_is_lost_for_good() {
         let mut session = session(OPEN);
-        let source = crate::statements::Source {
-            schema: None,
-            text: b"SELECT ?"[..].into(),
-            settings: std::rc::Rc::default(),
-        };
+        let text = b"SELECT ?"[..].into();
+        let source = crate::statements::Source::new(None, text, std::rc::Rc::default());
         let id = session.statements.add(source.into(), 1, crate::intent::Intent::default());
         let id = id.expect("there is room");
         session.statements.keep(id, Kept { long_data: true, cursor: false });

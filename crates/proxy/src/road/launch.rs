@@ -190,7 +190,7 @@ fn send_pooled(
             let schema = client.session.borrow().schema.clone();
             let text = packet[HEADER + 1..].into();
             let settings = Rc::clone(link.state.borrow().wanted(&client.session.borrow()));
-            Purpose::Prepare(Rc::new(Source { schema, text, settings }))
+            Purpose::Prepare(Rc::new(Source::new(schema, text, settings)))
         }
         Command::InitDb if client.login_sequence.get().is_some() => {
             Purpose::LoginSchema(packet[HEADER + 1..].into(), worker.shared.alterations.now())

@@ -41,6 +41,8 @@ pub(crate) struct Answers {
     failed: bool,
     /// How many rows its client has found is known to the link alone.
     tells_found: bool,
+    /// The same of those affected.
+    tells_affected: bool,
 }
 
 /// What messages are written in.
@@ -66,8 +68,10 @@ const ANSWER_MAX: usize = 64 << 10;
 
 /// Asks a link on which nothing runs, and whose client has nothing on it but messages.
 pub(crate) fn begin(worker: &Worker, client: &Client, link: &Link) {
-    let tells_found = client.session.borrow().counts.are_found_on(link.id);
-    link.parting.replace(Some(Answers { tells_found, ..Answers::default() }));
+    let counts = client.session.borrow().counts;
+    let tells_found = counts.are_found_on(link.id);
+    let tells_affected = counts.are_affected_on_link();
+    link.parting.replace(Some(Answers { tells_found, tells_affected, ..Answers::default() }));
     link.in_one_write(|| {
         for (question, text) in questions(worker, link) {
             let (purpose, command) = (Purpose::Parting(*question), Command::Query);
@@ -182,13 +186,15 @@ enum Learnt {
 }
 
 fn learn(worker: &Worker, client: &Client, link: &Link, answers: &Answers) -> Learnt {
-    let number = |at: usize| -> Option<u64> {
-        let value = answers.numbers.first()?.get(at)?.as_deref()?;
-        std::str::from_utf8(value).ok()?.parse().ok()
-    };
+    let text = |at: usize| std::str::from_utf8(answers.numbers.first()?.get(at)?.as_deref()?).ok();
+    let number = |at: usize| -> Option<u64> { text(at)?.parse().ok() };
     let mut session = client.session.borrow_mut();
     if let Some(found) = number(0).filter(|_| answers.tells_found) {
         session.counts.tell_found(found);
+    }
+    let affected = text(3).and_then(|affected| affected.parse().ok());
+    if let Some(affected) = affected.filter(|_| answers.tells_affected) {
+        session.counts.tell_affected(affected);
     }
     let (Some(warnings), Some(errors), false) = (number(1), number(2), answers.failed) else {
         return Learnt::Nothing;

@@ -91,7 +91,7 @@ pub(crate) fn put_counts(client: &Client, asked: Asked) -> bool {
         _ => return false,
     };
     let (schema, settings) = (of.schema.clone(), Rc::clone(&of.settings));
-    *client.instead.borrow_mut() = Some(Rc::new(Source { schema, text, settings }));
+    *client.instead.borrow_mut() = Some(Rc::new(Source::new(schema, text, settings)));
     true
 }
 
