@@ -82,8 +82,8 @@ pub(crate) struct Flight {
     pub(crate) shown: Option<Shown>,
     /// What answers a question of Flifo's own.
     pub(crate) said: Vec<u8>,
-    /// The same, where it is a number that came in one piece.
-    pub(crate) number: Option<u64>,
+    /// The same, where it is one number or two that came in one piece.
+    pub(crate) numbers: [Option<u64>; 2],
     /// The error that it has ended in, as a packet.
     pub(crate) failure: Option<Box<[u8]>>,
     pub(crate) since: Instant,
@@ -135,8 +135,9 @@ pub(crate) enum Purpose {
     InsertId(u32, u64),
     /// The link is asked for this client's last insert id, before somebody else changes it.
     Capture(u32),
-    /// The link is asked how many rows this client has found, before somebody else finds some.
-    Found(u32),
+    /// The link is asked how many rows this client has found, before somebody else finds some; and with that for the
+    /// last insert id of this one.
+    Found { finder: u32, inserter: Option<u32> },
     /// The link is told its client's user variables.
     Variables,
     /// The link forgets the messages of other clients' statements.
@@ -173,7 +174,7 @@ impl Purpose {
                 | Self::Shared(_)
                 | Self::Own(_)
                 | Self::Capture(_)
-                | Self::Found(_)
+                | Self::Found { .. }
                 | Self::Clear
                 | Self::Messages
                 | Self::Nothing
@@ -193,7 +194,7 @@ impl Purpose {
                 | Self::Settings(..)
                 | Self::InsertId(..)
                 | Self::Capture(_)
-                | Self::Found(_)
+                | Self::Found { .. }
                 | Self::Clear
                 | Self::Messages
                 | Self::Nothing

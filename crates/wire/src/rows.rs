@@ -28,13 +28,17 @@ pub fn read(reply: &[u8]) -> Option<Vec<Row>> {
     rows.is_empty().then_some(rows)
 }
 
-/// The first value of the first row, if that is a number; takes no memory.
-pub fn number(reply: &[u8]) -> Option<u64> {
+/// The first two values of the first row, as far as these are numbers; takes no memory.
+pub fn numbers(reply: &[u8]) -> [Option<u64>; 2] {
     let mut packets = Packets(reply);
-    let columns = usize::from(*packets.next()?.first()?);
-    let mut rows = packets.skip(columns).skip_while(|packet| packet.first() == Some(&EOF));
-    let value = Reader::new(rows.next()?).lenenc_bytes("number").ok()?;
-    std::str::from_utf8(value).ok()?.parse().ok()
+    let columns = packets.next().and_then(|packet| packet.first().copied()).unwrap_or(0);
+    let row = packets.skip(columns.into()).find(|packet| packet.first() != Some(&EOF));
+    let mut reader = Reader::new(row.unwrap_or_default());
+    let mut number = || {
+        let value = reader.lenenc_bytes("number").ok()?;
+        std::str::from_utf8(value).ok()?.parse().ok()
+    };
+    [number(), number()]
 }
 
 fn read_row(packet: &[u8], columns: usize) -> Option<Row> {
@@ -84,12 +88,14 @@ mod tests {
         assert_eq!(read(&reply(&[b"\xff\x01\x02"])), None, "an error");
         for packets in [&[b"\x01", b"c", eof, b"\x0242", eof][..], &[b"\x01", b"c", b"\x0242", ok]]
         {
-            assert_eq!(number(&reply(packets)), Some(42));
+            assert_eq!(numbers(&reply(packets))[0], Some(42));
         }
+        let two = [&b"\x02"[..], b"c", b"c", eof, b"\x0242\x017", eof];
+        assert_eq!(numbers(&reply(&two)), [Some(42), Some(7)]);
         for packets in
             [&[b"\x01", b"c", eof, eof][..], &[b"\x01", b"c", a], &[b"\xff\x01\x02"], &[]]
         {
-            assert_eq!(number(&reply(packets)), None, "{packets:?}");
+            assert_eq!(numbers(&reply(packets)), [None; 2], "{packets:?}");
         }
         assert_eq!(read(&reply(&[b"\0\0\0"])), None, "no rows");
         assert_eq!(read(&reply(&[b"\x02", b"c", b"c", b"\x09a", ok])), None);

@@ -63,6 +63,9 @@ const CAPTURE: &str = "SET last_insert_id=LAST_INSERT_ID()";
 /// How many rows the last statement has found that has found some.
 const FOUND: &str = "SELECT FOUND_ROWS()";
 
+/// The same, and the last insert id.
+const FOUND_AND_ID: &str = "SELECT FOUND_ROWS(), LAST_INSERT_ID()";
+
 /// Uses a table, else MariaDB keeps the messages of statements before it; and one that is no engine's, else it refuses
 /// between the end of a global transaction and its commit.
 const CLEAR: &str = "DO (SELECT 1 FROM information_schema.CHARACTER_SETS LIMIT 0)";
@@ -135,7 +138,8 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
     let mut told = FixUps::new();
     // Before anything that finds rows of its own.
     if let Some(finder) = finder {
-        told.push(FixUp::query(Purpose::Found(finder), FOUND));
+        let text = if asked.is_some() { FOUND_AND_ID } else { FOUND };
+        told.push(FixUp::query(Purpose::Found { finder, inserter: asked }, text));
     }
     if let Some(fix_up) = settings(link, state.wanted(&session)) {
         if !is_accepted(worker, &fix_up) {
@@ -161,7 +165,7 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
     if session.was_reset && session.schema.is_some() && is_entered_anew && may_be_set() {
         told.push(FixUp::query(Purpose::SchemaReset, SCHEMA_RESET));
     }
-    if let Some(inserter) = asked {
+    if let (Some(inserter), None) = (asked, finder) {
         told.push(FixUp::query(Purpose::Capture(inserter), CAPTURE));
     }
     if let (true, InsertId::Known(id)) = (needs_insert_id, session.insert_id) {
@@ -330,7 +334,7 @@ fn is_accepted(worker: &Worker, fix_up: &FixUp) -> bool {
 pub(crate) fn send_for(client: &Client, link: &Link, fix_up: FixUp) {
     match fix_up.purpose {
         Purpose::Begin => client.session.borrow_mut().tell_begin(),
-        Purpose::Found(_) => link.state.borrow_mut().finder = None,
+        Purpose::Found { .. } => link.state.borrow_mut().finder = None,
         _ => {}
     }
     see_ahead(client, link, &fix_up.purpose);
@@ -342,7 +346,7 @@ pub(crate) fn see_ahead(client: &Client, link: &Link, purpose: &Purpose) {
     let counts = &mut client.session.borrow_mut().counts;
     match purpose {
         // These are rows of their own, or messages.
-        Purpose::Found(_) | Purpose::Clear | Purpose::Messages | Purpose::Nothing => {
+        Purpose::Found { .. } | Purpose::Clear | Purpose::Messages | Purpose::Nothing => {
             counts.lose(link.id)
         }
         _ => counts.see_none_affected(link.id),
@@ -373,7 +377,7 @@ pub(crate) fn send(link: &Link, fix_up: FixUp) {
         farewell: None,
         shown: None,
         said: Vec::new(),
-        number: None,
+        numbers: [None; 2],
         failure: None,
         since: crate::clock::now(),
     });
@@ -512,11 +516,25 @@ pub(crate) fn capture(worker: &Worker, link: &Link, client: u32, ok: &OkPacket<'
         }
         _ => None,
     });
-    let Some(value) = value else { return settle(worker, client, link, None) };
-    let mut state = link.state.borrow_mut();
-    state.insert_id = OnLink::known(value);
-    state.inserter = None;
-    settle(worker, client, link, Some(value));
+    learn_insert_id(worker, client, link, value);
+}
+
+fn learn_insert_id(worker: &Worker, client: u32, link: &Link, value: Option<u64>) {
+    if let Some(value) = value {
+        let mut state = link.state.borrow_mut();
+        state.insert_id = OnLink::known(value);
+        state.inserter = None;
+    }
+    settle(worker, client, link, value);
+}
+
+/// A link was to say what a client's last insert id is, and has failed.
+fn could_not_say(worker: &Worker, client: u32, link: &Link, flight: &Flight) {
+    if link.can_be_asked() && was_interrupted(flight) {
+        // A `KILL` that was meant for the statement before it: what the link has is as it was.
+        return ask_insert_id(client, link);
+    }
+    settle(worker, client, link, None);
 }
 
 /// Asks a link that nobody uses.
@@ -539,16 +557,18 @@ pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight) {
     if let Purpose::Capture(client) = flight.purpose {
         // Who comes behind it is not concerned.
         if flight.failed {
-            if link.can_be_asked() && was_interrupted(flight) {
-                // A `KILL` that was meant for the statement before it: what the link has is as it was.
-                return ask_insert_id(client, link);
-            }
-            settle(worker, client, link, None);
+            could_not_say(worker, client, link, flight);
         }
         return parting::answered(worker, link);
     }
-    if let Purpose::Found(client) = flight.purpose {
-        parting::found(worker, link, client, flight);
+    if let Purpose::Found { finder, inserter } = flight.purpose {
+        let [rows, id] = parting::numbers(flight);
+        parting::found(worker, link, finder, rows);
+        match inserter {
+            Some(inserter) if flight.failed => could_not_say(worker, inserter, link, flight),
+            Some(inserter) => learn_insert_id(worker, inserter, link, id),
+            None => {}
+        }
         return parting::answered(worker, link);
     }
     if is_done(worker, link, flight) {

@@ -370,7 +370,7 @@ fn fly(client: &Rc<Client>, link: &Link, shape: Shape, purpose: Purpose) {
         farewell: None,
         shown: client.shown.borrow().clone().filter(|_| is_statement),
         said: Vec::new(),
-        number: None,
+        numbers: [None; 2],
         failure: None,
         since: crate::clock::now(),
     });

@@ -181,8 +181,8 @@ fn let_go_on(worker: &Rc<Worker>, client: &Rc<Client>) {
 
 /// Whoever waits for an answer that will not come goes on without it.
 fn give_up_asking(worker: &Worker, flight: &Flight) {
-    if let Purpose::Found(client) = flight.purpose {
-        worker.shared.mail(worker.index, Mail::Resume(client));
+    if let Purpose::Found { finder, .. } = flight.purpose {
+        worker.shared.mail(worker.index, Mail::Resume(finder));
     }
 }
 

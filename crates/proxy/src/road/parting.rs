@@ -105,11 +105,11 @@ pub(crate) fn is_due(worker: &Rc<Worker>, client: &Rc<Client>, intent: Intent) -
 /// Part of an answer, of which the follower needs no more.
 pub(crate) fn listen(flight: &mut Flight, bytes: &[u8]) {
     let is_whole = flight.said.is_empty() && flight.follower.is_done();
-    if let Purpose::Found(_) = flight.purpose
+    if let Purpose::Found { .. } = flight.purpose
         && is_whole
     {
-        flight.number = rows::number(bytes);
-    } else if let Purpose::Parting(_) | Purpose::Found(_) = flight.purpose {
+        flight.numbers = rows::numbers(bytes);
+    } else if let Purpose::Parting(_) | Purpose::Found { .. } = flight.purpose {
         flight.said.extend_from_slice(bytes);
         // Cut off, it cannot be read.
         flight.said.truncate(ANSWER_MAX);
@@ -217,9 +217,13 @@ fn learn(worker: &Worker, client: &Client, link: &Link, answers: &Answers) -> Le
     Learnt::All
 }
 
+/// The numbers that a link has answered with.
+pub(crate) fn numbers(flight: &Flight) -> [Option<u64>; 2] {
+    if flight.numbers[0].is_some() { flight.numbers } else { rows::numbers(&flight.said) }
+}
+
 /// A link has said how many rows a client has found.
-pub(crate) fn found(worker: &Worker, link: &Link, client: u32, flight: &Flight) {
-    let rows = flight.number.or_else(|| rows::number(&flight.said));
+pub(crate) fn found(worker: &Worker, link: &Link, client: u32, rows: Option<u64>) {
     let Some(client) = worker.clients.borrow().get(&client).cloned() else { return };
     let mut session = client.session.borrow_mut();
     if let Some(rows) = rows.filter(|_| session.counts.are_found_on(link.id)) {
@@ -234,7 +238,7 @@ pub(crate) fn found(worker: &Worker, link: &Link, client: u32, flight: &Flight) 
 
 /// Whether another client's link has been asked how many rows this one has found.
 pub(crate) fn is_asked_elsewhere(worker: &Worker, client: &Client) -> bool {
-    let asks = |flight: &Flight| flight.purpose == Purpose::Found(client.id);
+    let asks = |flight: &Flight| matches!(flight.purpose, Purpose::Found { finder, .. } if finder == client.id);
     worker.links.borrow().values().any(|link| link.flights.borrow().iter().any(asks))
 }
 

@@ -203,7 +203,12 @@ fn find_insert_id(worker: &Rc<Worker>, client: &Rc<Client>, is_asked: bool) -> F
     if client.link.borrow().is_none() && claim(worker, client, link.server, is_it) {
         return Found::Here;
     }
-    let asks = |flight: &Flight| flight.purpose == Purpose::Capture(client.id);
+    let asks = |flight: &Flight| match flight.purpose {
+        Purpose::Capture(inserter) | Purpose::Found { inserter: Some(inserter), .. } => {
+            inserter == client.id
+        }
+        _ => false,
+    };
     if link.flights.borrow().iter().any(asks) {
         return Found::Soon;
     }
