@@ -46,7 +46,7 @@ pub(crate) struct Plan {
 pub(crate) fn run(plan: &Plan, interrupt: &Interrupt) -> Result<()> {
     ensure!(1 < plan.ways.len(), "nothing to compare: --modes needs two ways");
     let suites = if plan.suites.is_empty() { &Suite::ALL[..] } else { &plan.suites };
-    let known = read_explanations()?;
+    let known = read_explanations()?.with_links(plan.links);
     let mut faults = Vec::new();
     for suite in suites {
         let found = run_suite(*suite, plan, &known, interrupt)?;
