@@ -16,6 +16,7 @@ pub(crate) mod kill;
 pub(crate) mod late;
 pub(crate) mod launch;
 pub(crate) mod losses;
+pub(crate) mod owed;
 pub(crate) mod parting;
 pub(crate) mod past;
 pub(crate) mod pins;

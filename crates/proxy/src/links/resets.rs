@@ -16,6 +16,7 @@ use crate::links::supply;
 use crate::links::{Link, Purpose};
 use crate::road::client::Client;
 use crate::road::fixups::{self, FixUp};
+use crate::road::owed;
 use crate::road::parting;
 use crate::road::pins;
 use crate::worker::{Mail, Worker};
@@ -113,7 +114,7 @@ pub(crate) fn begin(worker: &Worker, link: &Rc<Link>) {
     let inserters = worker.clients.borrow();
     let inserters = inserters.values().filter(|it| it.session.borrow().insert_id.is_on(link.id));
     link.in_one_write(|| {
-        inserters.for_each(|client| fixups::ask_insert_id(client.id, link));
+        inserters.for_each(|client| owed::ask_insert_id(client.id, link));
         for (step, command, text) in [
             (Step::Reset, Command::ResetConnection, ""),
             (Step::Track, Command::Query, TRACK),

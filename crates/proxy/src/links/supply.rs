@@ -15,7 +15,7 @@ use crate::links::opener;
 use crate::links::resets;
 use crate::road::admit;
 use crate::road::client::{Client, Turn};
-use crate::road::fixups;
+use crate::road::owed;
 use crate::road::parting;
 use crate::servers::{Local, ServerId};
 use crate::worker::{Mail, Worker};
@@ -119,7 +119,7 @@ pub(crate) fn retire(worker: &Worker, link: &Link) {
     match inserter.filter(knows) {
         Some(client) if !link.is_closing() => {
             link.retires.set(true);
-            fixups::ask_insert_id(client, link);
+            owed::ask_insert_id(client, link);
         }
         _ => link.close(),
     }

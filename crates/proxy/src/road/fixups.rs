@@ -25,8 +25,6 @@ use smallvec::SmallVec;
 use wire::command::Command;
 use wire::frame::put_packet_with;
 use wire::reply::Follower;
-use wire::response::OkPacket;
-use wire::tracker::{Change, Changes};
 
 use crate::fault::{Fault, Kind};
 use crate::links::{Flight, Link, Purpose};
@@ -36,9 +34,10 @@ use crate::road::admit;
 use crate::road::client::Client;
 use crate::road::kill;
 use crate::road::losses;
+use crate::road::owed;
 use crate::road::parting;
 use crate::road::replies::Settled;
-use crate::worker::{Mail, Worker};
+use crate::worker::Worker;
 
 /// A command of Flifo's own.
 pub(crate) struct FixUp {
@@ -48,7 +47,7 @@ pub(crate) struct FixUp {
 }
 
 impl FixUp {
-    const fn query(purpose: Purpose, text: &'static str) -> Self {
+    pub(crate) const fn query(purpose: Purpose, text: &'static str) -> Self {
         Self { purpose, command: Command::Query, body: Cow::Borrowed(text.as_bytes()) }
     }
 
@@ -56,15 +55,6 @@ impl FixUp {
         Self { purpose, command: Command::Query, body: text.into_bytes().into() }
     }
 }
-
-/// Has the server report what it has; nothing else would say whether an insert has given its number itself.
-const CAPTURE: &str = "SET last_insert_id=LAST_INSERT_ID()";
-
-/// How many rows the last statement has found that has found some.
-const FOUND: &str = "SELECT FOUND_ROWS()";
-
-/// The same, and the last insert id.
-const FOUND_AND_ID: &str = "SELECT FOUND_ROWS(), LAST_INSERT_ID()";
 
 /// Uses a table, else MariaDB keeps the messages of statements before it; and one that is no engine's, else it refuses
 /// between the end of a global transaction and its commit.
@@ -116,13 +106,13 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
         return Lack::Answered(fix_up);
     }
     if asks && own.is_on(state.id) && !own.is_plainly_on(state.id) {
-        return Lack::Answered(FixUp::query(Purpose::Capture(client.id), CAPTURE));
+        return Lack::Answered(owed::ask(client.id));
     }
     let needs_insert_id = asks && !own.is_on(state.id) && !state.insert_id.is(own);
     let needs_clear = needs_clear(client, &session, &state);
     let set_up = set_up(client, &session);
-    let asked = must_ask(worker, client, own, &state);
-    let finder = must_ask_found(worker, client, &state);
+    let asked = owed::insert_id(worker, client, own, &state);
+    let finder = owed::found(worker, client, &state);
     let needs_more =
         finder.is_some() || needs_insert_id || needs_clear || set_up.is_some() || asked.is_some();
     let suits = state.suits(&session);
@@ -138,8 +128,7 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
     let mut told = FixUps::new();
     // Before anything that finds rows of its own.
     if let Some(finder) = finder {
-        let text = if asked.is_some() { FOUND_AND_ID } else { FOUND };
-        told.push(FixUp::query(Purpose::Found { finder, inserter: asked }, text));
+        told.push(owed::ask_found(finder, asked));
     }
     if let Some(fix_up) = settings(link, state.wanted(&session)) {
         if !is_accepted(worker, &fix_up) {
@@ -166,7 +155,7 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
         told.push(FixUp::query(Purpose::SchemaReset, SCHEMA_RESET));
     }
     if let (Some(inserter), None) = (asked, finder) {
-        told.push(FixUp::query(Purpose::Capture(inserter), CAPTURE));
+        told.push(owed::ask(inserter));
     }
     if let (true, InsertId::Known(id)) = (needs_insert_id, session.insert_id) {
         let purpose = Purpose::InsertId(client.id, id);
@@ -199,11 +188,11 @@ pub(crate) fn counts_anew(worker: &Worker, client: &Client, link: &Link) -> Opti
     let is_unsure = own.is_on(state.id) && !own.is_plainly_on(state.id);
     let is_elsewhere = !own.is_on(state.id) && !state.insert_id.is(own);
     let finds =
-        needs_clear(client, &session, &state) || must_ask_found(worker, client, &state).is_some();
+        needs_clear(client, &session, &state) || owed::found(worker, client, &state).is_some();
     let affects = !state.suits(&session)
         || needs_own && (is_unsure || is_elsewhere)
         || set_up(client, &session).is_some()
-        || must_ask(worker, client, own, &state).is_some();
+        || owed::insert_id(worker, client, own, &state).is_some();
     (finds || affects).then_some(finds)
 }
 
@@ -243,25 +232,6 @@ fn variables(link: &Link, variables: &Variables) -> Option<FixUp> {
             Some(FixUp { purpose: Purpose::Variables, command: Command::Query, body: body.into() })
         }
     }
-}
-
-/// Whether the link must be asked for its last user's last insert id before this client uses it.
-fn must_ask(worker: &Worker, client: &Client, own: InsertId, state: &LinkState) -> Option<u32> {
-    let is_own = |inserter: u32| inserter == client.id && own.is_on(state.id);
-    let inserter = state.inserter.filter(|it| !is_own(*it) && !state.insert_id.is_known())?;
-    let clients = worker.clients.borrow();
-    let owes =
-        clients.get(&inserter).is_some_and(|it| it.session.borrow().insert_id.is_on(state.id));
-    // Who may insert must know what is there already.
-    (owes || client.read.get().is_none()).then_some(inserter)
-}
-
-/// Whether the link must be asked how many rows its last user has found, before this client uses it.
-fn must_ask_found(worker: &Worker, client: &Client, state: &LinkState) -> Option<u32> {
-    let finder = state.finder.filter(|finder| *finder != client.id)?;
-    let clients = worker.clients.borrow();
-    let owes = |it: &Rc<Client>| it.session.borrow().counts.are_found_on(state.id);
-    clients.get(&finder).is_some_and(owes).then_some(finder)
 }
 
 /// What makes the link's schema this one.
@@ -508,67 +478,10 @@ pub(crate) fn is_done(worker: &Worker, link: &Link, flight: &Flight) -> bool {
     }
 }
 
-/// A link has said what a client's last insert id is.
-pub(crate) fn capture(worker: &Worker, link: &Link, client: u32, ok: &OkPacket<'_>) {
-    let value = Changes::new(ok.changes).flatten().find_map(|change| match change {
-        Change::Variable { name: b"last_insert_id", value } => {
-            std::str::from_utf8(value).ok()?.parse().ok()
-        }
-        _ => None,
-    });
-    learn_insert_id(worker, client, link, value);
-}
-
-fn learn_insert_id(worker: &Worker, client: u32, link: &Link, value: Option<u64>) {
-    if let Some(value) = value {
-        let mut state = link.state.borrow_mut();
-        state.insert_id = OnLink::known(value);
-        state.inserter = None;
-    }
-    settle(worker, client, link, value);
-}
-
-/// A link was to say what a client's last insert id is, and has failed.
-fn could_not_say(worker: &Worker, client: u32, link: &Link, flight: &Flight) {
-    if link.can_be_asked() && was_interrupted(flight) {
-        // A `KILL` that was meant for the statement before it: what the link has is as it was.
-        return ask_insert_id(client, link);
-    }
-    settle(worker, client, link, None);
-}
-
-/// Asks a link that nobody uses.
-pub(crate) fn ask_insert_id(client: u32, link: &Link) {
-    send(link, FixUp::query(Purpose::Capture(client), CAPTURE));
-}
-
-fn settle(worker: &Worker, client: u32, link: &Link, said: Option<u64>) {
-    let Some(client) = worker.clients.borrow().get(&client).cloned() else { return };
-    let own = client.session.borrow().insert_id;
-    client.session.borrow_mut().insert_id = own.resolve(link.id, said);
-    if client.awaits_insert_id.replace(false) {
-        worker.shared.mail(worker.index, Mail::Resume(client.id));
-    }
-}
-
 /// A fix-up that went ahead of a statement has been answered. If the link has not taken it, the statement is not what
 /// the client meant.
 pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight) {
-    if let Purpose::Capture(client) = flight.purpose {
-        // Who comes behind it is not concerned.
-        if flight.failed {
-            could_not_say(worker, client, link, flight);
-        }
-        return parting::answered(worker, link);
-    }
-    if let Purpose::Found { finder, inserter } = flight.purpose {
-        let [rows, id] = parting::numbers(flight);
-        parting::found(worker, link, finder, rows);
-        match inserter {
-            Some(inserter) if flight.failed => could_not_say(worker, inserter, link, flight),
-            Some(inserter) => learn_insert_id(worker, inserter, link, id),
-            None => {}
-        }
+    if owed::finish(worker, link, flight) {
         return parting::answered(worker, link);
     }
     if is_done(worker, link, flight) {
@@ -593,9 +506,4 @@ pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight) {
         return link.close();
     }
     kill::abandon(worker, link);
-}
-
-/// Whether the server has not run it, because it was killed (`ER_QUERY_INTERRUPTED`).
-fn was_interrupted(flight: &Flight) -> bool {
-    flight.error().is_some_and(|error| error.code == 1317)
 }

@@ -217,31 +217,6 @@ fn learn(worker: &Worker, client: &Client, link: &Link, answers: &Answers) -> Le
     Learnt::All
 }
 
-/// The numbers that a link has answered with.
-pub(crate) fn numbers(flight: &Flight) -> [Option<u64>; 2] {
-    if flight.numbers[0].is_some() { flight.numbers } else { rows::numbers(&flight.said) }
-}
-
-/// A link has said how many rows a client has found.
-pub(crate) fn found(worker: &Worker, link: &Link, client: u32, rows: Option<u64>) {
-    let Some(client) = worker.clients.borrow().get(&client).cloned() else { return };
-    let mut session = client.session.borrow_mut();
-    if let Some(rows) = rows.filter(|_| session.counts.are_found_on(link.id)) {
-        session.counts.tell_found(rows);
-    }
-    session.counts.lose(link.id);
-    drop(session);
-    if client.awaits_link.get() && client.turn.get() == Turn::Preparation {
-        worker.shared.mail(worker.index, Mail::Resume(client.id));
-    }
-}
-
-/// Whether another client's link has been asked how many rows this one has found.
-pub(crate) fn is_asked_elsewhere(worker: &Worker, client: &Client) -> bool {
-    let asks = |flight: &Flight| matches!(flight.purpose, Purpose::Found { finder, .. } if finder == client.id);
-    worker.links.borrow().values().any(|link| link.flights.borrow().iter().any(asks))
-}
-
 /// The client's last message is this error, of which no server knows.
 pub(crate) fn keep_fault(client: &Client, fault: &Fault) {
     let (code, state) = fault.code();

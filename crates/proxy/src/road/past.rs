@@ -19,6 +19,7 @@ use crate::road::added;
 use crate::road::admit;
 use crate::road::client::{Client, Turn};
 use crate::road::fixups;
+use crate::road::owed;
 use crate::road::parting::{self, CHARSET};
 use crate::road::prepared;
 use crate::servers::ServerId;
@@ -55,7 +56,7 @@ pub(crate) fn find(worker: &Rc<Worker>, client: &Rc<Client>, past: Past) -> Foun
         );
     }
     let counts = past.counts;
-    if counts.found && parting::is_asked_elsewhere(worker, client) {
+    if counts.found && owed::is_asked_elsewhere(worker, client) {
         return Found::Later;
     }
     if !find_counts(worker, client, counts) && !prepared::put_counts(client, counts) {
@@ -223,7 +224,7 @@ fn find_insert_id(worker: &Rc<Worker>, client: &Rc<Client>, is_asked: bool) -> F
         // Else somebody has it, or it goes back without this question already.
         link.is_out.set(true);
     }
-    fixups::ask_insert_id(client.id, &link);
+    owed::ask_insert_id(client.id, &link);
     Found::Soon
 }
 

@@ -28,6 +28,7 @@ use crate::road::ahead;
 use crate::road::client::Client;
 use crate::road::fixups;
 use crate::road::losses;
+use crate::road::owed;
 use crate::road::parting;
 use crate::road::past;
 use crate::road::prepared;
@@ -326,7 +327,7 @@ fn see_unheard(worker: &Worker, link: &Link, flight: &mut Flight, kind: Packet, 
             if let Ok(ok) = OkPacket::decode(&packet[HEADER..], link.capabilities) {
                 link.state.borrow_mut().see(&ok, &mut worker.interned.borrow_mut());
                 match flight.purpose {
-                    Purpose::Capture(client) => fixups::capture(worker, link, client, &ok),
+                    Purpose::Capture(client) => owed::capture(worker, link, client, &ok),
                     Purpose::Reset(resets::Step::Ask) => {
                         flight.failed = !resets::renew(worker, link, &ok);
                     }
@@ -361,7 +362,7 @@ fn see_ok(
         let pin = state.see(ok, &mut interned);
         drop((state, interned));
         if let Purpose::Capture(client) = flight.purpose {
-            fixups::capture(worker, link, client, ok);
+            owed::capture(worker, link, client, ok);
         }
         if let (Some(pin), Purpose::Probe(_)) = (pin, &flight.purpose) {
             worker.pin(client, pin);
