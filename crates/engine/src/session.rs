@@ -48,6 +48,8 @@ pub struct Session {
     characteristics: bool,
     /// A statement failed where transactions begin by themselves, and the server does not say whether one did.
     may_be_in_transaction: bool,
+    /// The server keeps a savepoint of it, also outside of what it calls a transaction.
+    has_savepoint: bool,
     /// It has begun a transaction that the server has not been told of.
     begun: bool,
     /// Its link has messages of its statements, or had them until somebody else needed it.
@@ -104,7 +106,7 @@ impl Session {
     }
 
     pub const fn in_transaction(&self) -> bool {
-        self.status.has(Status::IN_TRANSACTION) || self.may_be_in_transaction
+        self.status.has(Status::IN_TRANSACTION) || self.may_be_in_transaction || self.has_savepoint
     }
 
     /// Others may wait for what it has: it must not wait for them.
@@ -192,6 +194,9 @@ impl Session {
     pub const fn see_status(&mut self, status: Status) {
         let mode = Status(Status::NO_BACKSLASH_ESCAPES.0 | Status::ANSI_QUOTES.0);
         let lasting = status.lasting();
+        let has_ended =
+            self.status.has(Status::IN_TRANSACTION) && !lasting.has(Status::IN_TRANSACTION);
+        self.has_savepoint &= !has_ended && !lasting.has(Status::AUTOCOMMIT);
         self.status = match self.has_passing_mode {
             true => Status(lasting.without(mode).0 | self.status.0 & mode.0),
             false => lasting,

@@ -10,8 +10,12 @@ use super::Intent;
 pub enum Ends {
     /// It goes on, or nothing of it is kept.
     Never,
+    /// The same, with one more savepoint.
+    Saves,
     /// It is rolled back, and that is all that was asked for.
     Undone,
+    /// It is committed, and that is all that was asked for.
+    Committed,
     /// It may be committed.
     #[default]
     Perhaps,
@@ -24,7 +28,8 @@ impl Ends {
             b"ROLLBACK" => Self::Undone,
             b"SELECT" | b"WITH" | b"VALUES" | b"TABLE" | b"DO" | b"INSERT" | b"REPLACE"
             | b"UPDATE" | b"DELETE" | b"SHOW" | b"DESCRIBE" | b"DESC" | b"EXPLAIN" | b"HELP"
-            | b"USE" | b"SAVEPOINT" | b"RELEASE" => Self::Never,
+            | b"USE" | b"RELEASE" => Self::Never,
+            b"SAVEPOINT" => Self::Saves,
             _ => Self::Perhaps,
         }
     }
@@ -35,6 +40,7 @@ impl Ends {
             (_, Some(sets)) if !sets.is_beyond_transaction => Self::Never,
             // To a savepoint, or to begin another one.
             (Self::Undone, _) if !found.is_end => Self::Never,
+            (Self::Perhaps, _) if found.is_end => Self::Committed,
             _ => self,
         }
     }

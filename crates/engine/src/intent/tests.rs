@@ -428,7 +428,6 @@ fn what_may_commit_is_told_from_what_cannot() {
         "WITH c AS (SELECT 1) SELECT * FROM c",
         "SHOW TABLES",
         "USE db",
-        "SAVEPOINT a",
         "RELEASE SAVEPOINT a",
         "ROLLBACK TO a",
         "ROLLBACK AND CHAIN",
@@ -438,12 +437,19 @@ fn what_may_commit_is_told_from_what_cannot() {
     ] {
         assert_eq!(read(text).ends, Ends::Never, "{text}");
     }
+    assert_eq!(read("SAVEPOINT a").ends, Ends::Saves);
+    for (text, ends) in [
+        ("COMMIT WORK", Ends::Committed),
+        ("COMMIT AND CHAIN", Ends::Perhaps),
+        ("SAVEPOINT a; SELECT 1", Ends::Perhaps),
+    ] {
+        assert_eq!(read(text).ends, ends, "{text}");
+    }
     for text in ["ROLLBACK", "rollback work", " /* x */ ROLLBACK;"] {
         assert_eq!(read(text).ends, Ends::Undone, "{text}");
     }
     for text in [
         "",
-        "COMMIT",
         "BEGIN",
         "START TRANSACTION",
         "SET autocommit = 1",

@@ -60,6 +60,16 @@ impl Session {
         self.begun = false;
     }
 
+    /// A statement has ended well that does this to its transaction. Where transactions begin by themselves, the server
+    /// has a savepoint before it has a transaction, and says so of none.
+    pub const fn see_end(&mut self, ends: Ends) {
+        match ends {
+            Ends::Saves => self.has_savepoint = !self.status.has(Status::AUTOCOMMIT),
+            Ends::Undone | Ends::Committed => self.has_savepoint = false,
+            Ends::Never | Ends::Perhaps => {}
+        }
+    }
+
     /// A transaction that the server was never told of has ended.
     pub const fn end_begun(&mut self) {
         self.begun = false;
@@ -85,11 +95,11 @@ impl Session {
         let is_open = self.in_transaction() || !self.status.has(Status::AUTOCOMMIT);
         match (ends, reached) {
             (Ends::Undone, _) => Verdict::Done,
-            (_, Reached::Nothing) | (Ends::Never, Reached::Server) if is_open => {
+            (_, Reached::Nothing) | (Ends::Never | Ends::Saves, Reached::Server) if is_open => {
                 Verdict::RolledBack
             }
             // It was a transaction of its own.
-            (Ends::Never, Reached::Farewell) => Verdict::RolledBack,
+            (Ends::Never | Ends::Saves, Reached::Farewell) => Verdict::RolledBack,
             _ => Verdict::Unknown,
         }
     }
@@ -142,6 +152,7 @@ impl Session {
         let status = self.status.without(Status::IN_TRANSACTION);
         self.status = status.without(Status::IN_READONLY_TRANSACTION);
         (self.begun, self.may_be_in_transaction, self.characteristics) = (false, false, false);
+        self.has_savepoint = false;
     }
 }
 
@@ -180,6 +191,29 @@ mod tests {
         assert_eq!(unsure.loss(), Loss::Nothing);
         unsure.see_error();
         assert_eq!(unsure.loss(), Loss::Transaction);
+    }
+
+    #[test]
+    fn a_savepoint_keeps_the_link_where_transactions_begin_by_themselves() {
+        const NONE: Status = Status(0);
+        let after = |status, ends| {
+            let mut session = session(NONE);
+            session.see_end(Ends::Saves);
+            session.see_status(status);
+            session.see_end(ends);
+            session.in_transaction()
+        };
+        assert!(after(NONE, Ends::Never), "the server says nothing of it");
+        assert!(!after(NONE, Ends::Committed) && !after(NONE, Ends::Undone));
+        assert!(!after(Status::AUTOCOMMIT, Ends::Perhaps));
+        let mut session = session(NONE);
+        session.see_end(Ends::Saves);
+        session.see_status(Status::IN_TRANSACTION);
+        session.see_status(NONE);
+        assert!(!session.in_transaction(), "it has ended unseen");
+        let mut session = self::session(Status::AUTOCOMMIT);
+        session.see_end(Ends::Saves);
+        assert!(!session.in_transaction(), "it is gone with its statement");
     }
 
     #[test]

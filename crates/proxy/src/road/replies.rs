@@ -460,6 +460,9 @@ fn finish(
             }
             let mut session = client.session.borrow_mut();
             if flight.purpose == Purpose::Statement {
+                if !flight.failed {
+                    session.see_end(client.ends.get());
+                }
                 let rows = (!flight.failed).then(|| flight.follower.rows());
                 session.counts.see_found(client.finds.get(), rows, link.id);
                 let tells = session.counts.are_found_on(link.id);
