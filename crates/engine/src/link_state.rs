@@ -170,12 +170,33 @@ impl LinkState {
             return None;
         }
         match self.settings.after(name, value) {
-            Ok(Some(settings)) => {
-                self.settings = interned.intern(settings);
-                forbids(name, value)
+            Ok(changed) => {
+                if let Some(settings) = changed {
+                    self.settings = interned.intern(settings);
+                }
+                // Also if it was known before. What a session begins with is no reason.
+                forbids(name, value).filter(|_| !self.fresh.has(name, value))
             }
-            Ok(None) => None,
             Err(pin) => Some(pin),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_keeps_the_link_does_so_each_time_it_is_reported() {
+        let mut interned = Interned::default();
+        let rows = [("completion_type", "NO_CHAIN"), ("wait_timeout", "60")];
+        let rows = rows.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        let fresh = interned.intern(Settings::from_rows(rows));
+        let mut link = LinkState::new(1, fresh);
+        for _ in 0..2 {
+            assert_eq!(link.set(b"completion_type", b"CHAIN", &mut interned), Some(Pin::State));
+        }
+        assert_eq!(link.settings().get("completion_type"), Some(&b"CHAIN"[..]));
+        assert_eq!(link.set(b"wait_timeout", b"60", &mut interned), None, "all sessions have it");
     }
 }

@@ -326,6 +326,11 @@ impl Settings {
         self.mode
     }
 
+    /// Whether a variable has this value.
+    pub fn has(&self, name: &[u8], value: &[u8]) -> bool {
+        std::str::from_utf8(name).is_ok_and(|name| self.get(name) == Some(value))
+    }
+
     /// The value of a variable, if the server has it.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         let Setting(at) = Setting::named(name.as_bytes())?;

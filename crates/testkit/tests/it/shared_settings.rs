@@ -132,6 +132,7 @@ fn settings_that_cannot_be_told_keep_the_link() {
         "SET STATEMENT max_statement_time=10 FOR SELECT 1",
         "SET max_statement_time=10",
         "SET sql_auto_is_null=1",
+        "SET session_track_system_variables='', sql_auto_is_null=1",
         "SET wait_timeout=5",
         "SET NAMES gbk",
         "SET sql_mode=''; SELECT 1",
