@@ -51,8 +51,8 @@ impl LinkState {
         Self { renewed, ..self }
     }
 
-    /// The session was reset, and has reported all variables that it was asked for: character sets are as they were at
-    /// first if it was not asked for them. False: some are missing.
+    /// The session was reset, and has reported all variables but its character sets: these are as they were at first.
+    /// False: some are missing.
     pub fn renew(&mut self, ok: &OkPacket<'_>, interned: &mut Interned) -> bool {
         let changes = || Changes::new(ok.changes).flatten();
         let variables = changes().filter_map(|change| match change {
@@ -60,10 +60,20 @@ impl LinkState {
             _ => None,
         });
         let settings = Settings::from_rows(variables);
-        if settings.unchanged() != self.fresh.unchanged() {
-            return false;
-        }
-        let settings = settings.or(&self.renewed);
+        settings.unchanged() == self.fresh.unchanged()
+            && self.begin_anew(settings.or(&self.renewed), interned)
+    }
+
+    /// The session was reset, and has answered [`Settings::question`]. False: some variables are missing.
+    pub fn renew_from_rows<'a>(
+        &mut self,
+        rows: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+        interned: &mut Interned,
+    ) -> bool {
+        self.begin_anew(Settings::from_rows(rows), interned)
+    }
+
+    fn begin_anew(&mut self, settings: Settings, interned: &mut Interned) -> bool {
         if settings.all() != self.fresh.all() {
             return false;
         }

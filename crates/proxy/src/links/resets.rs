@@ -8,12 +8,14 @@ use std::rc::Rc;
 
 use engine::insert_id::InsertId;
 use engine::session::Session;
+use engine::settings::Settings;
 use wire::command::Command;
 use wire::response::OkPacket;
+use wire::rows;
 
 use crate::links::opener::TRACK;
 use crate::links::supply;
-use crate::links::{Link, Purpose};
+use crate::links::{Flight, Link, Purpose};
 use crate::road::client::Client;
 use crate::road::fixups::{self, FixUp};
 use crate::road::owed;
@@ -53,19 +55,18 @@ pub(crate) fn give_up(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
     reset.map(|flight| flight.client = Some(Rc::clone(client))).is_some()
 }
 
-/// The session of a client that has chosen a role begins anew on its own link: on MariaDB the role stays, and no other
-/// link could be told which one it is. True: it does; when the link has answered, the client goes on.
+/// The session of a client that has chosen a role begins anew on its own link: the role stays (MariaDB 10.11, MySQL
+/// 8.0.15), and no other link could be told which one it is. True: it does; when the link has answered, the client goes on.
 pub(crate) fn keep(worker: &Worker, client: &Client) -> bool {
     let Some(link) = client.link().filter(|_| client.session.borrow().has_role()) else {
         return false;
     };
     let is_idle = link.flights.borrow().is_empty() && !link.is_closing();
     let may_begin = is_idle && link.key.get().is_some() && !link.being_killed.get();
-    if !may_begin || !worker.at(link.server).server.facts.is_mariadb() {
-        return false;
+    if may_begin {
+        begin(worker, &link);
     }
-    begin(worker, &link);
-    true
+    may_begin
 }
 
 /// Makes a link that this client had, on which none of its statements runs, one for everybody; or closes it. A link that
@@ -101,10 +102,14 @@ pub(crate) fn begin(worker: &Worker, link: &Rc<Link>) {
     link.soiled.set(false);
     link.is_doubtful.set(false);
     let fresh = Rc::clone(link.state.borrow().fresh());
-    // MariaDB leaves the character sets as they were at the login.
-    let is_mariadb = worker.at(link.server).server.facts.is_mariadb();
-    let asked = if is_mariadb { fresh.unchanged() } else { fresh.all() };
-    let Some(ask) = fresh.probe(asked).filter(|_| !asked.is_empty()) else {
+    let asked = fresh.unchanged();
+    let ask = if answers_in_rows(worker, link) {
+        Some(Settings::question())
+    } else {
+        // A reset leaves the character sets as they were at the login.
+        fresh.probe(asked).filter(|_| !asked.is_empty())
+    };
+    let Some(ask) = ask else {
         // A link of which nothing is known cannot be checked.
         return link.close();
     };
@@ -126,6 +131,11 @@ pub(crate) fn begin(worker: &Worker, link: &Rc<Link>) {
     });
 }
 
+/// MySQL lets not everybody set all variables to what they are; so it is asked for them, which takes longer.
+fn answers_in_rows(worker: &Worker, link: &Link) -> bool {
+    worker.at(link.server).server.facts.is_mysql()
+}
+
 fn is_in_doubt(session: &Session, link: &Link) -> bool {
     link.key.get().is_none()
         || link.being_killed.get()
@@ -133,14 +143,28 @@ fn is_in_doubt(session: &Session, link: &Link) -> bool {
         || session.is_beyond_reset()
 }
 
-/// Learns what the variables are. False: they are not all there.
+/// Learns what the variables are, as MariaDB reports them; MySQL's answer has them in its rows. False: they are not all
+/// there.
 pub(crate) fn renew(worker: &Worker, link: &Link, ok: &OkPacket<'_>) -> bool {
-    link.state.borrow_mut().renew(ok, &mut worker.interned.borrow_mut())
+    answers_in_rows(worker, link)
+        || link.state.borrow_mut().renew(ok, &mut worker.interned.borrow_mut())
+}
+
+/// The same from rows.
+fn renew_from_rows(worker: &Worker, link: &Link, answer: &[u8]) -> bool {
+    let Some(rows) = rows::read(answer) else { return false };
+    let pairs = rows.iter().filter_map(|row| match &row[..] {
+        [Some(name), Some(value)] => Some((&name[..], &value[..])),
+        _ => None,
+    });
+    link.state.borrow_mut().renew_from_rows(pairs, &mut worker.interned.borrow_mut())
 }
 
 /// One of the commands has been answered.
-pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, step: Step, failed: bool) {
-    if failed {
+pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, step: Step, flight: &Flight) {
+    let has_rows = step == Step::Ask && answers_in_rows(worker, link);
+    let is_done = !flight.failed && (!has_rows || renew_from_rows(worker, link, &flight.said));
+    if !is_done {
         tracing::debug!(link = link.id, ?step, "a link could not be reset");
         link.close();
     } else if step == Step::Ask && !link.is_closing() {

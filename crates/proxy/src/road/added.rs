@@ -54,13 +54,17 @@ pub(crate) fn at_server(worker: &Worker, client: &Client, messages: Messages) ->
 
 /// What a command without a text asks of its link.
 pub(crate) fn asks(worker: &Worker, client: &Client, command: Command) -> Asks {
-    let told = client.session.borrow().told();
+    let session = client.session.borrow();
+    let told = session.told();
     let (messages, carried) = match command {
         _ if !is_mysql(worker, client) => match command {
             Command::InitDb => (Messages::Stay, None),
             _ => (Messages::Unsure, None),
         },
-        // It warns that it is old, but counts anew.
+        // It warns that it is old, but counts anew; unless it fails before that, for want of a schema.
+        Command::FieldList if session.schema.is_none() => {
+            (Messages::Noted, told.map(|told| told.saturating_add(1)))
+        }
         Command::FieldList => (Messages::Noted, Some(0)),
         // It warns of the same.
         Command::ProcessKill => (Messages::Noted, told.map(|told| told.saturating_add(1))),

@@ -113,16 +113,13 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
     let set_up = set_up(client, &session);
     let asked = owed::insert_id(worker, client, own, &state);
     let finder = owed::found(worker, client, &state);
-    let needs_more =
-        finder.is_some() || needs_insert_id || needs_clear || set_up.is_some() || asked.is_some();
-    let suits = state.suits(&session);
-    // What goes ahead affects no rows, or is rows.
-    let affected = client.affected.get().or_else(|| {
-        let is_lost = (needs_more || !suits) && client.asks_link.get().affected;
-        if is_lost { session.counts.affected() } else { None }
-    });
-    let needs_more = needs_more || affected.is_some();
-    if suits && !needs_more {
+    let needs_more = finder.is_some()
+        || needs_insert_id
+        || needs_clear
+        || set_up.is_some()
+        || asked.is_some()
+        || client.affected.get().is_some();
+    if state.suits(&session) && !needs_more {
         return Lack::Nothing;
     }
     let mut told = FixUps::new();
@@ -169,7 +166,10 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
         told.push(FixUp::own_query(Purpose::Messages, kept.set_up()));
         told.extend((1..kept.errors()).map(|_| one_more_error()));
     }
-    if let Some(affected) = affected {
+    // What goes ahead affects no rows, or is rows.
+    let is_lost = !told.is_empty() && client.asks_link.get().affected;
+    let own = if is_lost { session.counts.affected() } else { None };
+    if let Some(affected) = client.affected.get().or(own) {
         let text = if affected < 0 { ROWS } else { NOTHING };
         told.push(FixUp::query(Purpose::Nothing, text));
     }

@@ -37,8 +37,10 @@ pub(crate) fn insert_id(
     let clients = worker.clients.borrow();
     let owes =
         clients.get(&inserter).is_some_and(|it| it.session.borrow().insert_id.is_on(state.id));
-    // Who may insert must know what is there already.
-    (owes || client.read.get().is_none()).then_some(inserter)
+    // Who may insert must know what is there already. At MySQL the question clears the messages that are asked for;
+    // should such a statement insert, its number is lost.
+    let may_insert = client.read.get().is_none() && !client.messages.get().are_asked_for();
+    (owes || may_insert).then_some(inserter)
 }
 
 /// Whether the link must be asked how many rows its last user has found, before this client uses it.

@@ -15,6 +15,7 @@ use wire::command::Command;
 use wire::rows;
 
 use crate::fault::Fault;
+use crate::links::resets::Step;
 use crate::links::supply;
 use crate::links::{Flight, Link, Purpose};
 use crate::road::added;
@@ -109,7 +110,9 @@ pub(crate) fn listen(flight: &mut Flight, bytes: &[u8]) {
         && is_whole
     {
         flight.numbers = rows::numbers(bytes);
-    } else if let Purpose::Parting(_) | Purpose::Found { .. } = flight.purpose {
+    } else if let Purpose::Parting(_) | Purpose::Found { .. } | Purpose::Reset(Step::Ask) =
+        flight.purpose
+    {
         flight.said.extend_from_slice(bytes);
         // Cut off, it cannot be read.
         flight.said.truncate(ANSWER_MAX);

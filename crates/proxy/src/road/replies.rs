@@ -423,14 +423,14 @@ fn finish(
         } else if let Purpose::Parting(question) = flight.purpose {
             parting::finish(worker, link, flight, question);
         } else if let Purpose::Reset(step) = flight.purpose {
-            resets::finish(worker, link, step, flight.failed);
+            resets::finish(worker, link, step, flight);
         } else {
             finish_unheard(worker, link, flight);
         }
         return None;
     };
     if let Purpose::Reset(step) = flight.purpose {
-        resets::finish(worker, link, step, flight.failed);
+        resets::finish(worker, link, step, flight);
         worker.shared.mail(worker.index, Mail::Resume(client.id));
         return None;
     }

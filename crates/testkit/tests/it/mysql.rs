@@ -109,3 +109,34 @@ fn several_results_and_their_errors_come_in_order() {
         assert_eq!(client.query("SELECT 5").unwrap(), [["5"]], "{kind}");
     }
 }
+
+/// Some variables cannot be set without a privilege, not even to what they are.
+#[test]
+fn links_of_ordinary_users_are_reset_and_stay() {
+    let Some(server) = server() else { return };
+    server.sql(&[
+        &format!("CREATE USER ordinary@'%' IDENTIFIED BY '{PASSWORD}'"),
+        "GRANT ALL ON sbtest.* TO ordinary@'%'",
+    ]);
+    let flifo = Flifo::start(&format!(
+        "[server]\naddress = {:?}\nlinks_max = 1\n[[users]]\nname = \"ordinary\"\npassword = {PASSWORD:?}\n",
+        server.socket()
+    ));
+    for turn in 0..3 {
+        let tcp = Address::Tcp { host: "127.0.0.1".to_owned(), port: flifo.port() };
+        let mut client = Client::builder(tcp, "ordinary", PASSWORD).connect().expect("a login");
+        client.query("SET group_concat_max_len = 7").unwrap();
+        client.query("CREATE TEMPORARY TABLE sbtest.own (a INT)").unwrap();
+        client.query("SELECT * FROM sbtest.own").unwrap();
+        drop(client);
+        let tcp = Address::Tcp { host: "127.0.0.1".to_owned(), port: flifo.port() };
+        let mut next = Client::builder(tcp, "ordinary", PASSWORD).connect().expect("a login");
+        let seen = next.query("SELECT @@group_concat_max_len").unwrap();
+        assert_eq!(seen, [["1024"]], "{turn}");
+    }
+    let (status, log) = flifo.stop();
+    assert!(status.success(), "{log}");
+    for counted in ["links_opened=1 ", "links_reset=3 "] {
+        assert!(format!("{log} ").contains(counted), "{counted} in {log}");
+    }
+}
