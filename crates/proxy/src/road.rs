@@ -27,6 +27,7 @@ pub(crate) mod route;
 pub(crate) mod steer;
 pub(crate) mod undone;
 pub(crate) mod waits;
+pub(crate) mod whole;
 pub(crate) mod wording;
 
 use std::io;
@@ -43,6 +44,9 @@ use crate::worker::Worker;
 
 /// Reads what the client has sent and handles it.
 pub(crate) fn read(worker: &Rc<Worker>, client: &Rc<Client>) {
+    if whole::read(worker, client) {
+        return;
+    }
     let more = client.take_more();
     let mut buffer = worker.buffers.take(more.len() + BUFFER / 2);
     buffer[..more.len()].copy_from_slice(&more);
@@ -78,14 +82,19 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8])
         if header.len as u64 > max {
             return refuse_and_close(worker, client, &too_large(header.len as u64, max));
         }
-        // A command is read as a whole where it fits a buffer, else it begins with as much as does.
-        if there < length.min(BUFFER) {
+        // A command is read as a whole where it fits a buffer or may be judged by all of its text, else it begins with
+        // as much as fits.
+        let is_awaited = || whole::is_awaited(worker, client, header, bytes[at + HEADER]);
+        if there < length.min(BUFFER) || there < length && is_awaited() {
             return client.keep_more(&bytes[at..], true);
         }
         let end = at + length.min(there);
         let passage = Passage::inside(header, at + length - end);
         let upload = (!passage.is_done()).then_some(passage);
         commands::handle(worker, client, &mut bytes[at..end], upload);
+        if client.turn.get() == Turn::Client {
+            client.reserved.take();
+        }
         at = end;
         at += pass_upload(worker, client, &mut bytes[at..]);
     }

@@ -240,6 +240,8 @@ pub(crate) struct Worker {
     pub(crate) clients: RefCell<NumberMap<u32, Rc<Client>>>,
     pub(crate) links: RefCell<NumberMap<u64, Rc<Link>>>,
     pub(crate) buffers: Buffers,
+    /// Bytes that long texts of clients may take. See [`crate::road::whole`].
+    pub(crate) reserved: Rc<Cell<usize>>,
     pub(crate) counters: Counters,
     pub(crate) tally: Tally,
     pub(crate) pace: RefCell<Pace>,
@@ -283,6 +285,7 @@ impl Worker {
             clients: RefCell::default(),
             links: RefCell::default(),
             buffers: Buffers::default(),
+            reserved: Rc::default(),
             counters,
             tally: Tally::new(shared.plan.console.digests),
             pace: RefCell::default(),

@@ -85,7 +85,7 @@ impl<'a> OkPacket<'a> {
                 info = reader.lenenc_bytes("info")?;
             }
             if status.has(Status::STATE_CHANGED) && !reader.is_empty() {
-                changes = reader.lenenc_bytes("session state changes")?;
+                changes = session_changes(&mut reader)?;
             }
         } else {
             info = reader.rest();
@@ -118,6 +118,19 @@ impl<'a> OkPacket<'a> {
         if tracked {
             out.put_lenenc_bytes(self.changes);
         }
+    }
+}
+
+/// MySQL 8.0.15 writes the length of 251 bytes as `0xfc`, without the two bytes that belong to it; and no other length so:
+/// what is shorter needs none of them.
+fn session_changes<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
+    const SHORTEST_OF_THREE: usize = 251;
+    match reader.rest().split_first() {
+        Some((0xfc, changes)) if changes.len() == SHORTEST_OF_THREE => {
+            reader.take(1 + SHORTEST_OF_THREE, "session state changes")?;
+            Ok(changes)
+        }
+        _ => reader.lenenc_bytes("session state changes"),
     }
 }
 
@@ -231,6 +244,21 @@ mod tests {
         bytes.clear();
         long.encode(OK, Capabilities::NONE, &mut bytes);
         assert_eq!(OkPacket::decode(&bytes, Capabilities::NONE), Ok(long));
+    }
+
+    #[test]
+    fn changes_of_any_length_are_read_also_as_mysql_writes_251() {
+        let tracked = |changes| OkPacket { status: Status(0x4002), changes, ..OkPacket::EMPTY };
+        let changes = [b'x'; 300];
+        for len in 1..=changes.len() {
+            let mut bytes = Vec::new();
+            tracked(&changes[..len]).encode(OK, Capabilities::SESSION_TRACK, &mut bytes);
+            let ok = OkPacket::decode(&bytes, Capabilities::SESSION_TRACK).unwrap();
+            assert_eq!(ok.changes.len(), len);
+            let one_byte_of_length = [&bytes[..8], &[0xfc], &changes[..len]].concat();
+            let ok = OkPacket::decode(&one_byte_of_length, Capabilities::SESSION_TRACK);
+            assert_eq!(ok.is_ok_and(|ok| ok.changes.len() == len), len == 251, "{len}");
+        }
     }
 
     #[test]

@@ -104,6 +104,7 @@ fn may_lead(worker: &Worker, link: &Link) -> bool {
 
 fn may_follow(worker: &Worker, client: &Client) -> bool {
     client.read.get().is_some_and(|digest| worker.pace.borrow().is_short(digest))
+        && client.reserved.borrow().is_none()
 }
 
 /// The statement in front has ended: the next one on the link runs now, on the same slot. False: there is none.

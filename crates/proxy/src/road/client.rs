@@ -29,6 +29,7 @@ use crate::road::admit;
 use crate::road::change_user;
 use crate::road::pins::{Leaves, Pinned};
 use crate::road::prepared::InHand;
+use crate::road::whole::Reserved;
 use crate::servers::ServerId;
 use crate::tally::Asked;
 use crate::worker::Worker;
@@ -70,6 +71,8 @@ pub(crate) struct Client {
     pub(crate) waiting: Cell<Option<Waiting<KeyId>>>,
     /// The command that waits or is being prepared for: all of it, or its first piece.
     pub(crate) held: RefCell<Vec<u8>>,
+    /// The place of a long text that is read as a whole.
+    pub(crate) reserved: RefCell<Option<Reserved>>,
     /// What the client still has to send for the command in hand.
     pub(crate) upload: Cell<Option<Passage>>,
     /// The turn comes back when the upload ends: there will be no reply.
@@ -188,6 +191,7 @@ impl Client {
             link: RefCell::new(login.link),
             waiting: Cell::new(None),
             held: RefCell::default(),
+            reserved: RefCell::default(),
             upload: Cell::new(None),
             upload_ends_turn: Cell::new(false),
             asked: Cell::new(None),
@@ -332,6 +336,12 @@ impl Client {
         self.unseen.set(!seen && !bytes.is_empty());
     }
 
+    /// Keeps an unfinished command for later, without a copy.
+    pub(crate) fn put_more(&self, bytes: Vec<u8>) {
+        *self.more.borrow_mut() = bytes;
+        self.unseen.set(false);
+    }
+
     /// Forgets what the client has not taken.
     pub(crate) fn drop_outbox(&self) {
         self.outbox.clear();
@@ -377,6 +387,7 @@ impl Client {
 
     pub(crate) fn give_turn(&self) {
         self.set_turn(Turn::Client);
+        self.reserved.take();
         if self.unread.get() || self.unseen.get() {
             self.wake();
         }

@@ -148,6 +148,49 @@ fn several_statements_that_mix_state_are_not_guessed() {
     );
 }
 
+/// Texts of up to a mebibyte are read as a whole, and so many of them at once as find a place in 32 MiB.
+#[test]
+fn who_never_ends_a_text_takes_a_place_that_comes_back() {
+    let schema = "never_ends";
+    let shared = Shared::start(schema);
+    ok(&mut shared.client(), "CREATE TABLE t (a LONGTEXT)");
+    let insert = |size| {
+        let text = format!("INSERT INTO {schema}.t VALUES ('')");
+        text.replace("''", &format!("'{}'", "x".repeat(size - 1 - text.len())))
+    };
+    const LONGEST: usize = 1 << 20;
+    let password = server().password();
+    let before = shared.flifo.memory();
+    let stalled = [(); 31].map(|()| {
+        let mut client = FakeClient::login(shared.flifo.port(), USER, password).expect("a login");
+        let header = [&(LONGEST as u32).to_le_bytes()[..3], &[0, 3]].concat();
+        assert!(client.send(&[&header[..], insert(100 << 10).as_bytes()].concat()));
+        client
+    });
+    // Others go on; meanwhile all of that comes.
+    let mut one = shared.client();
+    (0..200).for_each(|_| drop(ok(&mut one, "SELECT 1")));
+    assert!(shared.flifo.memory() < before + (16 << 20), "{}", shared.flifo.memory() >> 20);
+    ok(&mut one, &insert(100 << 10));
+    assert!(shared.is_free());
+    // Who finds no place keeps the link, and hardly anybody else does.
+    ok(&mut one, &insert(LONGEST));
+    assert!(!shared.is_free(), "there was no place for it");
+    drop((one, stalled));
+    let begun = Instant::now();
+    while !shared.is_free() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the link comes back");
+    }
+    let (mut one, mut other) = (shared.client(), shared.client());
+    for size in [65 << 10, 300 << 10, LONGEST] {
+        ok(&mut one, &insert(size));
+        ok(&mut other, &insert(size));
+    }
+    assert_eq!(ok(&mut one, "SELECT COUNT(*), COUNT(DISTINCT LENGTH(a)) FROM t"), "8 4");
+    assert!(shared.is_free());
+    assert_eq!(shared.end()("pins.unreadable"), 1);
+}
+
 #[test]
 fn parentheses_in_millions_take_no_memory_and_no_time() {
     let server = PrivateServer::builder().argument("--max-allowed-packet=128M");
