@@ -406,24 +406,6 @@ fn the_session_is_what_its_client_was_told() {
 }
 
 #[test]
-fn who_leaves_while_its_link_is_prepared_leaves_the_link() {
-    const WHILE: Duration = Duration::from_millis(100);
-    let site = Site::start("lost_preparing");
-    let (mut leaver, mut other) = (site.client(), site.client());
-    // No link was told this yet: the first one answers before it is sent the statement.
-    ok(&mut leaver, "SET group_concat_max_len=77");
-    ok(&mut other, "SELECT 1");
-    site.relay.set_silent(true);
-    leaver.send_packet(0, b"\x03SELECT 2");
-    std::thread::sleep(WHILE);
-    drop(leaver);
-    std::thread::sleep(WHILE);
-    site.relay.set_silent(false);
-    assert_eq!(one(&mut other, "SELECT 3"), "3", "the only link and slot are free again");
-    site.end();
-}
-
-#[test]
 fn outside_of_a_transaction_a_client_goes_on() {
     let site = Site::start("lost_outside");
     let mut client = site.client();

@@ -11,6 +11,7 @@ use testkit::flifo::Flifo;
 use testkit::relay::Relay;
 use testkit::reply::{Flag, Reply, honest};
 use testkit::scene::{Scene, row, wait_for};
+use wire::tracker::Change;
 
 use crate::shared::{USER, server};
 use crate::shared_past::inserted;
@@ -59,6 +60,38 @@ fn who_waits_for_an_insert_id_is_told_when_the_link_that_knows_is_lost() {
         assert_eq!(client.query("SELECT more"), row("more"));
     }
     drop((one, two));
+    scene.end();
+}
+
+/// A client's link is asked something that must be answered before its statement, and the client leaves. The order to
+/// kill what runs there comes before the answer.
+#[test]
+fn who_leaves_while_its_link_is_prepared_leaves_the_link() {
+    let scene = Scene::pooled(ONE_LINK);
+    let raised = Flag::default();
+    raised.store(true, Relaxed);
+    let gate = Arc::clone(&raised);
+    scene.server.answer(move |command| match command {
+        b"\x03INSERT INTO t VALUES (1)" => inserted(&[]),
+        b"\x03SET last_insert_id=LAST_INSERT_ID()" => {
+            let said = Change::Variable { name: b"last_insert_id", value: b"5" };
+            inserted(&[said]).when(&gate)
+        }
+        _ => honest(command),
+    });
+    let (mut leaver, mut other) = (scene.client(), scene.client());
+    // Whether the second insert has made its number or was given it is known when the link has said what it has.
+    other.query("INSERT INTO t VALUES (1)").unwrap();
+    leaver.query("INSERT INTO t VALUES (1)").unwrap();
+    raised.store(false, Relaxed);
+    leaver.send_packet(0, b"\x03SELECT LAST_INSERT_ID()");
+    wait_for("the question", || scene.server.received(b"\x03SET last_insert_id=LAST") == 2);
+    drop(leaver);
+    wait_for("the order", || scene.server.received(b"\x03KILL QUERY") == 1);
+    thread::sleep(Duration::from_millis(100));
+    raised.store(true, Relaxed);
+    assert_eq!(other.query("SELECT more"), row("more"), "the only link and slot are free again");
+    drop(other);
     scene.end();
 }
 
