@@ -242,6 +242,8 @@ pub(crate) struct Link {
     pub(crate) retires: Cell<bool>,
     /// Nobody has it, and it goes back to the pool when it has answered what it is asked.
     pub(crate) is_out: Cell<bool>,
+    /// Its client keeps it for messages only, was busy when somebody else needed one, and is asked at its statement's end.
+    pub(crate) is_wanted: Cell<bool>,
     /// It is being asked for its client's messages before it is taken.
     pub(crate) parting: RefCell<Option<parting::Answers>>,
     /// Commands without replies that go ahead of the next statement.
@@ -288,6 +290,7 @@ impl Link {
             is_left_behind: Cell::new(false),
             retires: Cell::new(false),
             is_out: Cell::new(false),
+            is_wanted: Cell::new(false),
             parting: RefCell::default(),
             ahead: RefCell::default(),
             carry: RefCell::default(),
@@ -316,6 +319,7 @@ impl Link {
 
     /// Takes the link from its client.
     pub(crate) fn release(&self) {
+        self.is_wanted.set(false);
         if let Some(client) = self.holder.take() {
             client.link.take();
         }

@@ -84,7 +84,7 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8])
         }
         // A command is read as a whole where it fits a buffer or may be judged by all of its text, else it begins with
         // as much as fits.
-        let is_awaited = || whole::is_awaited(worker, client, header, bytes[at + HEADER]);
+        let is_awaited = || whole::is_awaited(worker, client, header, &bytes[at + HEADER..]);
         if there < length.min(BUFFER) || there < length && is_awaited() {
             return client.keep_more(&bytes[at..], true);
         }

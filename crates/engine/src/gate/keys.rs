@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::hash::Hash;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::Candidates;
 use super::lanes::Waiter;
@@ -25,6 +25,8 @@ pub(super) struct Keyed<W, L> {
     pub(super) opening: usize,
     /// Links of this key that exist: idle, running or held.
     pub(super) links: usize,
+    /// When one was put back last.
+    pub(super) put: Option<Instant>,
     /// When the last attempt to open one failed, if none has succeeded since.
     pub(super) failed: Option<Instant>,
     listed: Listed,
@@ -87,6 +89,7 @@ impl<W, L> Keyed<W, L> {
             idle: Pool::default(),
             opening: 0,
             links: 0,
+            put: None,
             failed: None,
             listed: Listed { heads, lacking: 0, is_aside: false, has_idle: false, is_quiet: true },
         }
@@ -105,6 +108,15 @@ impl<W, L> Keyed<W, L> {
     /// How many wait for a link that is not even being opened.
     pub(super) fn lacking(&self) -> usize {
         self.waiting().saturating_sub(self.idle.len() + self.opening)
+    }
+
+    /// Whether its links come round to those who wait: one is being opened, or was put back not long ago, or nobody has
+    /// waited for longer than that. What clients keep for themselves serves nobody else.
+    pub(super) fn is_served(&self, now: Instant, patience: Duration) -> bool {
+        let waits_since = self.lines.iter().filter_map(Line::head_since).min();
+        let is_recent = |at: Instant| now.saturating_duration_since(at) < patience;
+        let is_early = waits_since.is_none_or(is_recent) || self.put.is_some_and(is_recent);
+        self.opening > 0 || self.links > 0 && is_early
     }
 
     /// Whether nobody waits, in line or set aside.
@@ -162,6 +174,7 @@ impl<K: Copy + Ord + Hash, W, L> Keys<K, W, L> {
         let classes = self.lists.classes.len();
         let keyed = self.keys.entry(key).or_insert_with(|| Keyed::new(classes));
         keyed.idle.put(link, now);
+        keyed.put = Some(now);
         self.lists.update_idle(key, keyed);
         !keyed.is_quiet()
     }
@@ -334,6 +347,28 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_key_whose_links_are_all_kept_gets_another_ones_place() {
+        let (now, second) = (Instant::now(), Duration::from_secs(1));
+        let slots = Arc::new(Slots::new(4, 1, now));
+        let classes = Arc::new(Classes::new(vec![Class::default()], 1));
+        let mut gate = Gate::new(0, slots, Arc::new(Cap::new(2, 1)), classes);
+        for key in [1, 2] {
+            gate.wait(key, key, Ask::default(), now).expect("no line is full");
+            assert_eq!(gate.want(key, now), Want::Open);
+            gate.opened(key);
+            gate.put(key, key, now);
+            assert!(matches!(gate.next(now, |_, _| true), Some(Start::On(..))));
+        }
+        // The client on the first one keeps it; the second one is put back every now and then.
+        let last = now + 2 * second;
+        gate.wait(1, 3, Ask::default(), last).expect("no line is full");
+        gate.put(2, 2, last);
+        assert_eq!(gate.want(1, last + second / 2), Want::Nothing, "its own may come back");
+        assert!(gate.serves(1, last + second / 2) && !gate.serves(1, last + second));
+        assert_eq!(gate.want(1, last + second), Want::Close(2), "it does not");
+    }
+
     /// One slot, two workers, and so many keys with somebody in line and a link for him; how many keys a statement's
     /// end, and all that follows from it, looks at.
     fn looks_of_one_end(keys: u32) -> u32 {
@@ -343,7 +378,7 @@ mod tests {
         let mut gate = Gate::new(0, slots, Arc::new(Cap::new(keys, 2)), classes);
         let mut running = gate.enter_own(Ask::default(), now);
         for key in 0..keys {
-            let since = now + std::time::Duration::from_micros(u64::from(key));
+            let since = now + Duration::from_micros(u64::from(key));
             gate.wait(Counted(key), key, Ask::default(), since).expect("no line is full");
             assert_eq!(gate.want(Counted(key), now), Want::Open);
             gate.opened(Counted(key));
@@ -372,7 +407,7 @@ mod tests {
     #[test]
     fn a_worker_asks_for_links_that_others_do_not_miss() {
         let now = Instant::now();
-        let second = std::time::Duration::from_secs(1);
+        let second = Duration::from_secs(1);
         let slots = Arc::new(Slots::new(4, 2, now));
         let links = Arc::new(Cap::new(2, 2));
         let classes = Arc::new(Classes::new(vec![Class::default()], 2));

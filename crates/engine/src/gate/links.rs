@@ -53,7 +53,8 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     /// Says what would help those of this key who wait for a link.
     ///
     /// A key that has links already gets more only from those that are really spare: else two keys, or two workers,
-    /// would close each other's links in turn.
+    /// would close each other's links in turn. Unless its clients keep them all: whoever else has this key would wait in
+    /// vain.
     pub fn want(&mut self, key: K, now: Instant) -> Want<L> {
         let Some(keyed) = self.keys.get(key).filter(|keyed| keyed.lacking() > 0) else {
             return Want::Nothing;
@@ -61,7 +62,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         if keyed.failed.is_some_and(|at| now.saturating_duration_since(at) < RETRY) {
             return Want::Nothing;
         }
-        let has_links = keyed.links > 0;
+        let is_served = keyed.is_served(now, SPARE);
         if self.links.try_take() {
             self.keys.change(key, |keyed| {
                 keyed.opening += 1;
@@ -70,7 +71,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
             self.publish();
             return Want::Open;
         }
-        let spare = if has_links { SPARE } else { Duration::ZERO };
+        let spare = if is_served { SPARE } else { Duration::ZERO };
         // Idle links of the key itself only wait for a slot.
         let others = self.keys.idle().filter(|(other, _)| *other != key);
         let coldest = others.filter_map(|(other, idle)| Some((idle.coldest()?, other))).min();
@@ -81,7 +82,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
                 self.publish();
                 Want::Close(link)
             }
-            None if has_links => self.want_spare(key, now),
+            None if is_served => self.want_spare(key, now),
             None => Want::Ask,
         }
     }
@@ -142,6 +143,11 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         self.keys.forget(key);
         self.publish();
         self.links.give_back(self.worker)
+    }
+
+    /// Whether those who wait with this key may expect one of its links.
+    pub fn serves(&self, key: K, now: Instant) -> bool {
+        self.keys.get(key).is_some_and(|keyed| keyed.is_served(now, SPARE))
     }
 
     /// Whether links of this key exist, or are being opened.

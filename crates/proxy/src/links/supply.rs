@@ -76,7 +76,7 @@ fn do_without(worker: &Worker, local: &Local, key: KeyId) {
 
 /// The user has as many links as it may. Where none of them serves this key here, one of the others must go.
 fn ask_for_place(worker: &Rc<Worker>, local: &Local, key: KeyId) {
-    if local.gate.borrow().has_links(key) {
+    if local.gate.borrow().serves(key, crate::clock::now()) {
         return;
     }
     let name = Rc::clone(&worker.keys.borrow().get(key).user);
@@ -125,15 +125,18 @@ pub(crate) fn retire(worker: &Worker, link: &Link) {
     }
 }
 
-/// Somebody waits: links that are kept for nothing but messages, which nobody may ever ask for, go back. Looks at
-/// the links, not at the clients, of whom thousands may wait.
+/// Somebody waits: links that are kept for nothing but messages, which nobody may ever ask for, go back; those whose
+/// clients are busy when their statements end. Looks at the links, not at the clients, of whom thousands may wait.
 pub(crate) fn take_back_idle(worker: &Rc<Worker>, server: ServerId) {
+    let lacks = lacks_links(worker, server);
     let yields = |link: &&Rc<Link>| {
         let holder = link.holder.borrow();
-        let client = holder.as_ref().filter(|client| client.turn.get() == Turn::Client);
         let is_asked = link.parting.borrow().is_some();
         let is_one = link.server == server && link.key.get().is_some() && !is_asked;
-        is_one && client.is_some_and(|it| it.session.borrow().can_yield())
+        let client = holder.as_ref().filter(|it| is_one && it.session.borrow().can_yield());
+        let is_idle = client.is_some_and(|client| client.turn.get() == Turn::Client);
+        link.is_wanted.set(lacks && client.is_some() && !is_idle);
+        is_idle
     };
     let links: Vec<_> = worker.links.borrow().values().filter(yields).cloned().collect();
     for link in links {
@@ -149,6 +152,18 @@ pub(crate) fn take_back_idle(worker: &Rc<Worker>, server: ServerId) {
             link.release();
             give_back(worker, &link);
         }
+    }
+}
+
+/// A statement has ended on a link that its client keeps. If others have waited for that, and all that it is kept for is
+/// messages, it is asked for them, and goes back.
+pub(crate) fn take_wanted(worker: &Worker, client: &Client, link: &Link) {
+    if link.is_wanted.get()
+        && link.flights.borrow().is_empty()
+        && client.session.borrow().can_yield()
+    {
+        link.is_wanted.set(false);
+        parting::begin(worker, client, link);
     }
 }
 

@@ -314,6 +314,7 @@ pub(crate) fn over(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, slot: 
         freed = link.slot.take();
         if client.is_pooled() {
             ahead::take_back(worker, link, ahead::Why::Kept);
+            supply::take_wanted(worker, client, link);
         }
     }
     if slot {

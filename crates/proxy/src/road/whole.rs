@@ -1,5 +1,5 @@
 //! Texts that are longer than a buffer and are read as a whole all the same, so that they can be judged like any other:
-//! inserts of many rows, lists of many numbers. What is longer still goes on to the server in pieces, and keeps its
+//! inserts of many rows, lists of many numbers; and executes with so many parameters. What is longer still goes on to the server in pieces, and keeps its
 //! client's link.
 //!
 //! Invariant: what the clients of a worker have sent of such texts, or have waiting, is bounded; beyond that a text is
@@ -11,10 +11,12 @@ use std::rc::Rc;
 
 use wire::command::Command;
 use wire::frame::{HEADER, Header};
+use wire::statement::{self, Execute};
 
 use crate::buffers::BUFFER;
 use crate::road;
 use crate::road::client::{Client, Turn};
+use crate::road::prepared;
 use crate::worker::Worker;
 
 /// The longest such packet's payload, in bytes: as much as dumps put into one insert. To judge it takes a millisecond or
@@ -37,24 +39,37 @@ impl Drop for Reserved {
     }
 }
 
-/// Whether this command, of which more is to come, is waited for. It begins in a buffer that is full.
-pub(crate) fn is_awaited(worker: &Worker, client: &Client, header: Header, command: u8) -> bool {
+/// Whether this command, of which more is to come, is waited for. What is there fills a buffer.
+pub(crate) fn is_awaited(worker: &Worker, client: &Client, header: Header, there: &[u8]) -> bool {
     let len = HEADER + header.len;
     if client.reserved.borrow().is_some() {
         return true;
     }
-    let is_text = matches!(Command::decode(command), Some(Command::Query | Command::StmtPrepare));
     let all = &worker.reserved;
     let may_wait = client.is_pooled()
         && client.session.borrow().pin().is_none()
-        && is_text
         && header.len <= LONGEST
-        && all.get() + len <= ALL;
+        && all.get() + len <= ALL
+        && is_judged_whole(client, there);
     if may_wait {
         all.set(all.get() + len);
         client.reserved.replace(Some(Reserved { all: Rc::clone(all), len }));
     }
     may_wait
+}
+
+/// Whether to judge the command takes all of it: its text, or the types of so many parameters.
+fn is_judged_whole(client: &Client, payload: &[u8]) -> bool {
+    match payload.first().copied().and_then(Command::decode) {
+        Some(Command::Query | Command::StmtPrepare) => true,
+        Some(Command::StmtExecute | Command::StmtBulkExecute) => {
+            let id = prepared::named(client, statement::id(payload).unwrap_or(0));
+            let mut session = client.session.borrow_mut();
+            let statement = session.statements.get(id);
+            statement.is_some_and(|it| Execute::decode(payload, it.parameters).is_err())
+        }
+        _ => false,
+    }
 }
 
 /// Reads on where such a text is being collected. False: none is.

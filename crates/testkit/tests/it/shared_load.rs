@@ -1,12 +1,19 @@
-//! sysbench shares links in both of its ways to speak: with prepared statements, and in texts.
+//! Links under load: sysbench shares them in both of its ways to speak, with prepared statements and in texts; and
+//! clients that keep theirs take none from those who come behind them.
 //!
 //! Judges by what Flifo counts. Speed is not looked at.
 
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
 
 use bench::programs::SYSBENCH;
+use link::Address;
+use testkit::client::Client;
+use testkit::flifo::Flifo;
+use wire::Capabilities;
 
-use crate::shared::{Shared, USER, server};
+use crate::shared::{Shared, USER, fails, ok, server};
 
 /// Workloads with and without transactions of several statements.
 const WORKLOADS: [&str; 7] = [
@@ -56,4 +63,72 @@ fn sysbench_with_prepared_statements_pins_nothing() {
 #[test]
 fn sysbench_in_texts_pins_nothing() {
     pins_nothing("load_texts", "--db-ps-mode=disable");
+}
+
+/// Two links; one of them is kept by a transaction at rest, and serves only clients that may send files. The other one is
+/// busy with a client that may not.
+#[test]
+fn who_needs_a_link_like_one_that_is_kept_gets_the_place_of_another() {
+    let (port, password) = (server().port(), server().password());
+    server().sql("CREATE DATABASE load_kept").expect("a schema");
+    server().sql("CREATE TABLE load_kept.t (a INT)").expect("a table");
+    let flifo = Flifo::start(&format!(
+        "workers = 1\n[server]\naddress = \"127.0.0.1:{port}\"\nlinks_max = 2\n[limits]\nwait = \"10s\"\n\
+         [[users]]\nname = \"{USER}\"\npassword = \"{password}\"\n"
+    ));
+    let client = |capabilities| {
+        let address = Address::Tcp { host: "127.0.0.1".to_owned(), port: flifo.port() };
+        let client = Client::builder(address, USER, password).schema("load_kept");
+        client.with(capabilities).connect().expect("a login")
+    };
+    let mut keeper = client(Capabilities::LOCAL_FILES);
+    ok(&mut keeper, "BEGIN");
+    ok(&mut keeper, "INSERT INTO t VALUES (1)");
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let busy = scope.spawn(|| {
+            let mut busy = client(Capabilities::default());
+            while !is_over.load(Relaxed) {
+                ok(&mut busy, "SELECT COUNT(*) FROM t");
+            }
+        });
+        for _ in 0..2 {
+            // It is refused with 1637 where nobody gives way.
+            let mut next = client(Capabilities::LOCAL_FILES);
+            assert_eq!(ok(&mut next, "SELECT COUNT(*) FROM t"), "0");
+        }
+        is_over.store(true, Relaxed);
+        busy.join().expect("it was served, too");
+    });
+    ok(&mut keeper, "COMMIT");
+    assert_eq!(ok(&mut keeper, "SELECT COUNT(*) FROM t"), "1");
+    drop(keeper);
+    let (status, log) = flifo.stop();
+    assert!(status.success() && !log.contains("panicked"), "{log}");
+}
+
+/// Its messages keep the link of a client that hardly ever rests; whoever waits for it gets it at a statement's end.
+#[test]
+fn messages_of_who_is_always_busy_keep_nobody_out() {
+    let shared = Shared::start("load_messages");
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let busy = scope.spawn(|| {
+            let mut busy = shared.client();
+            while !is_over.load(Relaxed) {
+                assert_eq!(fails(&mut busy, "SELECT nothing"), 1054);
+                for _ in 0..20 {
+                    // Without a table, so that the messages stay.
+                    ok(&mut busy, "SELECT SLEEP(0.05)");
+                }
+                assert!(ok(&mut busy, "SHOW WARNINGS").contains("1054"), "its own");
+            }
+        });
+        for _ in 0..5 {
+            assert!(shared.is_free());
+        }
+        is_over.store(true, Relaxed);
+        busy.join().expect("it was served, too");
+    });
+    shared.end();
 }
