@@ -24,8 +24,8 @@ thread_local! {
     static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// How much is spared: corks nest, a link's and its clients', but not deeply.
-const SPARE_BUFFERS: usize = 8;
+/// How much is spared: corks nest, a link's and those of the clients whose replies come in one read from it.
+const SPARE_BUFFERS: usize = 72;
 const SPARE_CAPACITY: usize = 16 << 10;
 
 impl Outbox {
