@@ -1,6 +1,6 @@
 //! Texts that are longer than a buffer and are read as a whole all the same, so that they can be judged like any other:
-//! inserts of many rows, lists of many numbers; and executes with so many parameters. What is longer still goes on to the server in pieces, and keeps its
-//! client's link.
+//! inserts of many rows, lists of many numbers; and executes with so many parameters. What is longer still goes on to the
+//! server in pieces, and keeps its client's link.
 //!
 //! Invariant: what the clients of a worker have sent of such texts, or have waiting, is bounded; beyond that a text is
 //! taken for one that is too long.
