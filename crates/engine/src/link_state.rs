@@ -64,13 +64,10 @@ impl LinkState {
             && self.begin_anew(settings.or(&self.renewed), interned)
     }
 
-    /// The session was reset, and has answered [`Settings::question`]. False: some variables are missing.
-    pub fn renew_from_rows<'a>(
-        &mut self,
-        rows: impl Iterator<Item = (&'a [u8], &'a [u8])>,
-        interned: &mut Interned,
-    ) -> bool {
-        self.begin_anew(Settings::from_rows(rows), interned)
+    /// The session was reset, and has answered [`Settings::question_of_values`] with this row. False: some variables are
+    /// missing.
+    pub fn renew_from_row(&mut self, row: &[Option<Vec<u8>>], interned: &mut Interned) -> bool {
+        self.begin_anew(self.fresh.from_row(row), interned)
     }
 
     fn begin_anew(&mut self, settings: Settings, interned: &mut Interned) -> bool {

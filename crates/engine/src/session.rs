@@ -61,8 +61,10 @@ pub struct Session {
     pin: Option<Pin>,
     /// It has done what no reset undoes.
     is_beyond_reset: bool,
-    /// It has chosen a role, which on MariaDB outlives its resets.
+    /// It has chosen a role.
     has_role: bool,
+    /// It has begun an XA transaction.
+    has_xa: bool,
     /// It may hold locks without a transaction: of tables, by name, of an XA branch.
     may_lock: bool,
     /// The statement that runs has a `sql_mode` of its own.
@@ -84,6 +86,7 @@ impl Session {
         self.is_beyond_reset |= !pin.ends_with_reset();
         self.may_lock |= pin.may_lock();
         self.has_role |= matches!(pin, Pin::Role);
+        self.has_xa |= matches!(pin, Pin::Xa);
         let is_new = self.pin.is_none();
         if is_new {
             self.pin = Some(pin);
@@ -91,8 +94,11 @@ impl Session {
         is_new
     }
 
-    pub const fn has_role(&self) -> bool {
-        self.has_role
+    /// What it may have that stays with its connection when that is reset: a role; on MySQL (8.0.15) a prepared XA
+    /// transaction, which MariaDB (10.11) detaches.
+    pub fn outlives_reset(&self, is_mysql: bool) -> Option<Pin> {
+        let xa = (self.has_xa && is_mysql).then_some(Pin::Xa);
+        self.has_role.then_some(Pin::Role).or(xa)
     }
 
     /// It does what no reset undoes, whatever else it is pinned for.

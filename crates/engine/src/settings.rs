@@ -193,6 +193,27 @@ impl Settings {
         settings
     }
 
+    /// The statement that asks a session for those that these have, as one row in their order. Unlike a `SHOW` it may run
+    /// while an XA transaction is prepared.
+    pub fn question_of_values(&self) -> String {
+        let names: Vec<_> = self.values.iter().flatten().map(|value| value.name).collect();
+        format!("SELECT @@session.{}", names.join(",@@session."))
+    }
+
+    /// Reads the answer to [`Self::question_of_values`]: switches are numbers there, and no character set is `NULL`.
+    pub fn from_row(&self, row: &[Option<Vec<u8>>]) -> Self {
+        let pairs = self.values.iter().flatten().zip(row).map(|(here, there)| {
+            let is_switch = matches!(&*here.value, b"ON" | b"OFF");
+            let value = match there.as_deref().unwrap_or_default() {
+                b"1" if is_switch => &b"ON"[..],
+                b"0" if is_switch => &b"OFF"[..],
+                value => value,
+            };
+            (here.name.as_bytes(), value)
+        });
+        Self::from_rows(pairs)
+    }
+
     /// The settings after the server has reported this change. `None`: nothing has changed. An error is why the
     /// change cannot be told to another link; [`forbids`] knows what should not be.
     pub fn after(&self, name: &[u8], value: &[u8]) -> Result<Option<Self>, Pin> {

@@ -7,8 +7,8 @@
 use std::rc::Rc;
 
 use engine::insert_id::InsertId;
+use engine::pin::Pin;
 use engine::session::Session;
-use engine::settings::Settings;
 use wire::command::Command;
 use wire::response::OkPacket;
 use wire::rows;
@@ -55,18 +55,17 @@ pub(crate) fn give_up(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
     reset.map(|flight| flight.client = Some(Rc::clone(client))).is_some()
 }
 
-/// The session of a client that has chosen a role begins anew on its own link: the role stays (MariaDB 10.11, MySQL
-/// 8.0.15), and no other link could be told which one it is. True: it does; when the link has answered, the client goes on.
-pub(crate) fn keep(worker: &Worker, client: &Client) -> bool {
-    let Some(link) = client.link().filter(|_| client.session.borrow().has_role()) else {
-        return false;
-    };
+/// The session of a client begins anew on its own link, where something stays with that which no other link could be
+/// told: that. When the link has answered, the client goes on.
+pub(crate) fn keep(worker: &Worker, client: &Client) -> Option<Pin> {
+    let link = client.link()?;
+    let stays = client.session.borrow().outlives_reset(is_mysql(worker, &link))?;
     let is_idle = link.flights.borrow().is_empty() && !link.is_closing();
-    let may_begin = is_idle && link.key.get().is_some() && !link.being_killed.get();
-    if may_begin {
-        begin(worker, &link);
+    if !is_idle || link.key.get().is_none() || link.being_killed.get() {
+        return None;
     }
-    may_begin
+    begin(worker, &link);
+    Some(stays)
 }
 
 /// Makes a link that this client had, on which none of its statements runs, one for everybody; or closes it. A link that
@@ -102,14 +101,13 @@ pub(crate) fn begin(worker: &Worker, link: &Rc<Link>) {
     link.soiled.set(false);
     link.is_doubtful.set(false);
     let fresh = Rc::clone(link.state.borrow().fresh());
-    let asked = fresh.unchanged();
-    let ask = if answers_in_rows(worker, link) {
-        Some(Settings::question())
-    } else {
-        // A reset leaves the character sets as they were at the login.
-        fresh.probe(asked).filter(|_| !asked.is_empty())
+    // MySQL lets not everybody set all variables to what they are. MariaDB's reset leaves the character sets as they were
+    // at the login.
+    let ask = match is_mysql(worker, link) {
+        true => Some(fresh.question_of_values()),
+        false => fresh.probe(fresh.unchanged()),
     };
-    let Some(ask) = ask else {
+    let Some(ask) = ask.filter(|_| !fresh.unchanged().is_empty()) else {
         // A link of which nothing is known cannot be checked.
         return link.close();
     };
@@ -131,8 +129,7 @@ pub(crate) fn begin(worker: &Worker, link: &Rc<Link>) {
     });
 }
 
-/// MySQL lets not everybody set all variables to what they are; so it is asked for them, which takes longer.
-fn answers_in_rows(worker: &Worker, link: &Link) -> bool {
+fn is_mysql(worker: &Worker, link: &Link) -> bool {
     worker.at(link.server).server.facts.is_mysql()
 }
 
@@ -143,27 +140,23 @@ fn is_in_doubt(session: &Session, link: &Link) -> bool {
         || session.is_beyond_reset()
 }
 
-/// Learns what the variables are, as MariaDB reports them; MySQL's answer has them in its rows. False: they are not all
+/// Learns what the variables are, as MariaDB reports them; MySQL's answer has them in a row. False: they are not all
 /// there.
 pub(crate) fn renew(worker: &Worker, link: &Link, ok: &OkPacket<'_>) -> bool {
-    answers_in_rows(worker, link)
-        || link.state.borrow_mut().renew(ok, &mut worker.interned.borrow_mut())
+    is_mysql(worker, link) || link.state.borrow_mut().renew(ok, &mut worker.interned.borrow_mut())
 }
 
-/// The same from rows.
-fn renew_from_rows(worker: &Worker, link: &Link, answer: &[u8]) -> bool {
-    let Some(rows) = rows::read(answer) else { return false };
-    let pairs = rows.iter().filter_map(|row| match &row[..] {
-        [Some(name), Some(value)] => Some((&name[..], &value[..])),
-        _ => None,
-    });
-    link.state.borrow_mut().renew_from_rows(pairs, &mut worker.interned.borrow_mut())
+/// The same from a row.
+fn renew_from_row(worker: &Worker, link: &Link, answer: &[u8]) -> bool {
+    let rows = rows::read(answer).unwrap_or_default();
+    let mut interned = worker.interned.borrow_mut();
+    rows.first().is_some_and(|row| link.state.borrow_mut().renew_from_row(row, &mut interned))
 }
 
 /// One of the commands has been answered.
 pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, step: Step, flight: &Flight) {
-    let has_rows = step == Step::Ask && answers_in_rows(worker, link);
-    let is_done = !flight.failed && (!has_rows || renew_from_rows(worker, link, &flight.said));
+    let has_row = step == Step::Ask && is_mysql(worker, link);
+    let is_done = !flight.failed && (!has_row || renew_from_row(worker, link, &flight.said));
     if !is_done {
         tracing::debug!(link = link.id, ?step, "a link could not be reset");
         link.close();

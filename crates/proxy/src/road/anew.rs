@@ -1,11 +1,10 @@
 //! Sessions that begin anew on their client's word, with its connection going on.
 //!
 //! Invariant: what the client is told to be undone is undone for others as well by then, and what a reset leaves at the
-//! server stays with its client: its schema, what it has said of texts of several statements, a role.
+//! server stays with its client: its schema, what it has said of texts of several statements, a role, on MySQL a prepared
+//! XA transaction.
 
 use std::rc::Rc;
-
-use engine::pin::Pin;
 
 use crate::links::keys::Key;
 use crate::links::resets;
@@ -18,13 +17,13 @@ pub(crate) fn reset(worker: &Rc<Worker>, client: &Rc<Client>, packet: &[u8]) {
     if client.is_reset.take() {
         return commands::ok(client);
     }
-    let keeps = resets::keep(worker, client);
-    client.is_reset.set(keeps);
-    let waits = keeps || resets::give_up(worker, client);
+    let kept = resets::keep(worker, client);
+    client.is_reset.set(kept.is_some());
+    let waits = kept.is_some() || resets::give_up(worker, client);
     let mut session = client.session.borrow_mut();
     session.reset();
-    if keeps {
-        session.keep(Pin::Role);
+    if let Some(pin) = kept {
+        session.keep(pin);
     }
     drop(session);
     client.gtid.take();

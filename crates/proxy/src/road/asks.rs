@@ -3,6 +3,7 @@
 use engine::counts::{Asked, Finds};
 use engine::intent::{Digest, Ends, Inserts, Intent, LooksUp, Sets};
 use engine::kept::{Format, Shows};
+use engine::pin::Pin;
 use engine::schemas::may_alter;
 use engine::session::Messages;
 use wire::lex::Dialect;
@@ -16,6 +17,8 @@ pub(crate) struct Asks {
     pub(crate) insert_id: bool,
     pub(crate) inserts: Inserts,
     pub(crate) counts: Asked,
+    /// It calls a routine or executes a text, which may ask for counts unseen.
+    pub(crate) calls: bool,
     /// Where a text begins in which counts may stand in the place of calls.
     pub(crate) counts_at: Option<usize>,
     pub(crate) finds: Finds,
@@ -55,6 +58,7 @@ impl Asks {
             insert_id: intent.asks_insert_id,
             inserts: intent.inserts,
             counts: intent.counts,
+            calls: matches!(intent.pin, Some(Pin::Call | Pin::Function | Pin::TextPrepare)),
             counts_at: None,
             finds: intent.finds,
             looks_up: intent.looks_up,

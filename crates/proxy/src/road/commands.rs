@@ -494,6 +494,7 @@ pub(crate) fn enter(
         messages: client.messages.get(),
         shows: asks.shows,
         counts: asks.counts,
+        calls: asks.calls,
         insert_id: asks_insert_id,
         inserts: asks.inserts != Inserts::No,
     };

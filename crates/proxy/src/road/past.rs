@@ -32,6 +32,8 @@ pub(crate) struct Past {
     /// Which of them, if that is all.
     pub(crate) shows: Option<(Shows, Format)>,
     pub(crate) counts: Asked,
+    /// It calls what may ask for counts unseen.
+    pub(crate) calls: bool,
     pub(crate) insert_id: bool,
     /// It may get another insert id, of which its old one must be told.
     pub(crate) inserts: bool,
@@ -63,6 +65,9 @@ pub(crate) fn find(worker: &Rc<Worker>, client: &Rc<Client>, past: Past) -> Foun
         return nowhere(
             "another client has used the link of the statement before, which has counted",
         );
+    }
+    if past.calls && counts == Asked::default() {
+        hide_counts(worker, client);
     }
     // What runs on a link that is kept may ask for it unseen.
     match find_insert_id(worker, client, past.insert_id || past.inserts) {
@@ -120,6 +125,19 @@ fn find_counts(worker: &Rc<Worker>, client: &Rc<Client>, asked: Asked) -> bool {
         client.affected.set(counts.affected());
     }
     is_here || is_told
+}
+
+/// A routine may ask for the count of the statement before it, and on MySQL the reply tells that if a procedure counts
+/// nothing itself. It is the client's own where its link is free, or can be told it; and none, never another's.
+fn hide_counts(worker: &Rc<Worker>, client: &Rc<Client>) {
+    let counts = client.session.borrow().counts;
+    let asked = Asked { affected: true, found: false };
+    let has_them = |link: &Rc<Link>| counts.are_on(asked, link.id);
+    let is_it = |link: &Rc<Link>| link.state.borrow().last_client == client.id && has_them(link);
+    let has_link = client.link().is_some() || claim(worker, client, client.server.get(), is_it);
+    if !has_link || !client.link().is_some_and(|link| has_them(&link)) {
+        client.affected.set(counts.affected().filter(|it| *it <= 0).or(Some(0)));
+    }
 }
 
 /// A client whose command was held until its last insert id is known goes on.

@@ -69,6 +69,10 @@ pub(super) const UNSETTLED: &[(&str, &str)] = &[
         "session_track_schema",
         "without these reports, a reset of the connection forgets the schema of a USE",
     ),
+    (
+        "CALL p_out(?, ?) ;; :execute",
+        "what a CALL that affects nothing tells on MySQL of the statement before it, whose link is another client's",
+    ),
     ("RESIGNAL", "outside of a handler: refused if the messages before it are kept by Flifo"),
     ("GET STACKED", "see above: it always fails there"),
     ("SET CHARSET", "takes the collation of the schema: see above"),

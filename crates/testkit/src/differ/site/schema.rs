@@ -64,6 +64,8 @@ const BOTH: &[&str] = &[
     "CREATE PROCEDURE {s}.p_autocommit() SET autocommit = 0",
     "CREATE PROCEDURE {s}.p_names() SET NAMES latin1",
     "CREATE PROCEDURE {s}.p_id() DO LAST_INSERT_ID(4711)",
+    "CREATE PROCEDURE {s}.p_nothing() BEGIN END",
+    "CREATE PROCEDURE {s}.p_count() SELECT ROW_COUNT()",
     "CREATE FUNCTION {s}.f_set(x INT) RETURNS INT NO SQL BEGIN SET @f = x; RETURN x; END",
     "CREATE FUNCTION {s}.f_lock(name VARCHAR(60)) RETURNS INT NO SQL RETURN GET_LOCK(name, 0)",
     "CREATE FUNCTION {s}.f_variable() RETURNS INT NO SQL BEGIN SET max_sort_length = 32; \
