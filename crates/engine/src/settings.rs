@@ -483,6 +483,20 @@ mod tests {
     }
 
     #[test]
+    fn a_row_of_values_says_what_rows_of_names_do() {
+        let fresh =
+            [("autocommit", "ON"), ("character_set_results", "utf8mb4"), ("wait_timeout", "1")];
+        let fresh = settings(&fresh);
+        let question =
+            "SELECT @@session.autocommit,@@session.character_set_results,@@session.wait_timeout";
+        assert_eq!(fresh.question_of_values(), question);
+        let row = [Some(b"0".to_vec()), None, Some(b"1".to_vec())];
+        let changed = [("autocommit", "OFF"), ("character_set_results", ""), ("wait_timeout", "1")];
+        assert_eq!(fresh.from_row(&row), settings(&changed));
+        assert_ne!(fresh.from_row(&row[..2]).all(), fresh.all(), "one is missing");
+    }
+
+    #[test]
     fn a_variable_with_two_names_is_called_by_the_first() {
         let both = settings(&[("tx_isolation", "A"), ("transaction_isolation", "A")]);
         let other = after(&both, "tx_isolation", "B");

@@ -34,6 +34,7 @@ use wire::statement;
 use crate::links::keys::KeyId;
 use crate::outbox::Outbox;
 use crate::road::client::Client;
+use crate::road::fixups::FixUp;
 use crate::road::losses;
 use crate::road::parting;
 use crate::road::prepared::Refused;
@@ -55,6 +56,8 @@ pub(crate) struct Flight {
     pub(crate) sets: Option<Sets>,
     /// Whether it may give its session another last insert id.
     pub(crate) inserts: Inserts,
+    /// What the link is asked when it has succeeded, if that does not go in the same write.
+    pub(crate) probe: Option<Box<FixUp>>,
     /// The collation that it is known to give the connection.
     pub(crate) collation: Option<Rc<[u8]>>,
     /// It may take a schema, or a right to one, from somebody.

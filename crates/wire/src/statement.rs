@@ -90,7 +90,34 @@ impl<'a> Execute<'a> {
         out.extend_from_slice(types);
         out.extend_from_slice(&payload[self.head..]);
     }
+
+    /// Whether the values of one row are there, and as long as these types say. A type that is not known is taken for
+    /// well-formed.
+    pub fn has_values(&self, payload: &[u8], parameters: u16, types: &[u8]) -> bool {
+        let count = usize::from(parameters);
+        let nulls = payload.get(NULLS_AT..NULLS_AT + count.div_ceil(8)).unwrap_or_default();
+        let is_null = |at: usize| nulls.get(at / 8).is_some_and(|byte| byte & 1 << (at % 8) != 0);
+        let mut values = Reader::new(payload.get(self.head..).unwrap_or_default());
+        types.chunks(2).enumerate().filter(|(at, _)| !is_null(*at)).all(|(_, kind)| {
+            const WHAT: &str = "value";
+            match kind[0] {
+                0x06 => true,
+                0x01 => values.take(1, WHAT).is_ok(),
+                0x02 | 0x0d => values.take(2, WHAT).is_ok(),
+                0x03 | 0x04 | 0x09 => values.take(4, WHAT).is_ok(),
+                0x05 | 0x08 => values.take(8, WHAT).is_ok(),
+                0x00 | 0x0f | 0xf5 | 0xf6 | 0xf9..=0xfe => values.lenenc_bytes(WHAT).is_ok(),
+                0x07 | 0x0a..=0x0c => {
+                    values.u8(WHAT).is_ok_and(|len| values.take(len.into(), WHAT).is_ok())
+                }
+                _ => true,
+            }
+        })
+    }
 }
+
+/// Behind the command, the statement's id, the flags and the count of iterations.
+pub const NULLS_AT: usize = ID_AT + 9;
 
 fn is_bulk(payload: &[u8]) -> bool {
     payload.first() == Some(&(Command::StmtBulkExecute as u8))
@@ -133,6 +160,20 @@ mod tests {
         short.put_with_types(&without, full.types.unwrap(), &mut out);
         assert_eq!(out, with);
         assert!((0..9).all(|cut| Execute::decode(&with[..cut], 1).is_err()));
+    }
+
+    #[test]
+    fn values_that_are_cut_off_are_missed() {
+        // A text of three letters, NULL, a number, a date of four bytes.
+        let types = [0xfd, 0, 3, 0, 8, 0, 0x0a, 0];
+        let mut whole = vec![0x17, 5, 0, 0, 0, 0, 1, 0, 0, 0, 0b10, 1];
+        whole.extend_from_slice(&types);
+        whole.extend_from_slice(b"\x03abc\x01\0\0\0\0\0\0\0\x04dddd");
+        let has_values = |payload: &[u8]| {
+            Execute::decode(payload, 4).is_ok_and(|it| it.has_values(payload, 4, &types))
+        };
+        assert!(has_values(&whole));
+        assert!((0..whole.len()).all(|cut| !has_values(&whole[..cut])));
     }
 
     #[test]

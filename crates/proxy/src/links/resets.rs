@@ -78,8 +78,12 @@ pub(crate) fn clean(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>) {
     // What it says of this client's messages is nobody's.
     link.parting.take();
     if is_in_doubt(&session, link) {
-        // Others may wait for what it is asked.
-        let answers = is_asked && link.key.get().is_some();
+        // Others may wait for what it is asked, or may yet want to know.
+        let may_answer = link.key.get().is_some() && !link.being_killed.get();
+        let is_owed = may_answer
+            && link.can_be_asked()
+            && owed::ask_for_others(worker, link, Some(client.id));
+        let answers = is_owed || is_asked && link.key.get().is_some();
         return if answers { link.retires.set(true) } else { link.close() };
     }
     if session.can_yield() || !session.holds_link() {
@@ -114,10 +118,8 @@ pub(crate) fn begin(worker: &Worker, link: &Rc<Link>) {
     // What the old session had prepared is closed with it.
     link.known.borrow_mut().clear();
     link.ahead.borrow_mut().clear();
-    let inserters = worker.clients.borrow();
-    let inserters = inserters.values().filter(|it| it.session.borrow().insert_id.is_on(link.id));
     link.in_one_write(|| {
-        inserters.for_each(|client| owed::ask_insert_id(client.id, link));
+        owed::ask_for_others(worker, link, None);
         for (step, command, text) in [
             (Step::Reset, Command::ResetConnection, ""),
             (Step::Track, Command::Query, TRACK),

@@ -23,6 +23,7 @@ use crate::road::asks::Asks;
 use crate::road::client::Client;
 use crate::road::commands;
 use crate::road::parting;
+use crate::road::prepared::MALFORMED;
 use crate::worker::Worker;
 
 /// How many messages a session keeps; it counts the others.
@@ -55,7 +56,9 @@ pub(crate) fn at_server(worker: &Worker, client: &Client, messages: Messages) ->
 /// What a command without a text asks of its link.
 pub(crate) fn asks(worker: &Worker, client: &Client, command: Command) -> Asks {
     let session = client.session.borrow();
-    let told = session.told();
+    // Where its link is another's now, it has left one at least: it has failed.
+    let is_lost = session.diagnostics() == Diagnostics::Lost;
+    let told = session.told().or(is_lost.then_some(1));
     let (messages, carried) = match command {
         _ if !is_mysql(worker, client) => match command {
             Command::InitDb => (Messages::Stay, None),
@@ -143,6 +146,7 @@ pub(crate) fn keep_fault(worker: &Worker, client: &Client, fault: &Fault) {
         return client.session.borrow_mut().tell(1);
     }
     match fault.kind {
+        _ if code == MALFORMED => session.tell_more(1),
         Kind::UnknownCommand | Kind::UnknownThread | Kind::NotOwner => session.tell_more(1),
         _ => session.tell(1),
     }
@@ -208,7 +212,6 @@ pub(crate) fn added(
     flight: &Flight,
     packet: &[u8],
 ) -> Option<Message> {
-    const MALFORMED: u16 = 1835;
     const WRONG_ARGUMENTS: u16 = 1210;
     let error = ErrPacket::decode(packet.get(HEADER..)?).ok()?;
     // It has not come to a statement's beginning.

@@ -385,8 +385,9 @@ fn prepared(
         statement.is_spoiled = false;
     }
     if statement.is_spoiled && prepared::is_refused_spoiled(command, &statement.intent) {
+        let is_mysql = added::is_mysql(worker, client);
+        let fault = prepared::wrong_piece(is_mysql, statement, &packet[HEADER..]);
         drop(session);
-        let fault = prepared::wrong_piece(added::is_mysql(worker, client));
         return added::refuse(worker, client, packet, upload, &fault);
     }
     let (kept, intent) = (statement.kept(), statement.intent);
@@ -524,11 +525,12 @@ fn enter_kept(
     match pins::keep(worker, client, pin, None) {
         Ok(_) => {
             let alters = pin == Pin::Unreadable;
-            let (finds, asks) = match pin {
-                Pin::Option => (Finds::Nothing, added::asks(worker, client, Command::SetOption)),
-                _ => (Finds::default(), Asks::default()),
+            let is_still = pin == Pin::Option;
+            let (finds, asks) = match is_still {
+                true => (Finds::Nothing, added::asks(worker, client, Command::SetOption)),
+                false => (Finds::default(), Asks::default()),
             };
-            enter(worker, client, packet, upload, Asks { alters, finds, ..asks });
+            enter(worker, client, packet, upload, Asks { alters, finds, is_still, ..asks });
         }
         Err(fault) => refuse(worker, client, upload, &fault),
     }

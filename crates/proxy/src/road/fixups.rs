@@ -98,7 +98,11 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
     let (session, state) = (client.session.borrow(), link.state.borrow());
     let own = session.insert_id;
     let needs_own = client.asks_insert_id.get() || client.inserts.get() == Inserts::Unreported;
-    let asks = needs_own || (session.pin().is_some() && client.asks_link.get() == Asked::default());
+    // What is kept may ask for it unseen. To be told it would clear the messages on a MySQL link: for nothing where the
+    // command runs no statement, and before it has shown them where it does.
+    let is_harmed = client.is_still.get() || client.messages.get().are_asked_for();
+    let is_kept = session.pin().is_some() && !is_harmed;
+    let asks = needs_own || (is_kept && client.asks_link.get() == Asked::default());
     if client.asks_insert_id.get() && own == InsertId::Lost {
         return Lack::Past;
     }
@@ -334,6 +338,7 @@ pub(crate) fn send(link: &Link, fix_up: FixUp) {
         read: None,
         sets: None,
         inserts: Inserts::No,
+        probe: None,
         collation: None,
         alters: false,
         messages: Messages::Stay,
@@ -364,13 +369,19 @@ pub(crate) fn send_bytes(link: &Link, command: Command, body: &[u8]) {
     });
 }
 
+/// Asks behind a statement that sets something, by this text, what it has set. On MySQL the question would clear the
+/// messages of a statement that fails or warns: there it is sent when that has ended.
+pub(crate) fn send_probe(worker: &Worker, client: &Client, link: &Link, text: Option<&[u8]>) {
+    let Some(probe) = probe(worker, client, link, text) else { return };
+    if !added::is_mysql(worker, client) {
+        send(link, probe);
+    } else if let Some(flight) = link.flights.borrow_mut().back_mut() {
+        flight.probe = Some(Box::new(probe));
+    }
+}
+
 /// What must be asked behind a statement that sets something, by this text.
-pub(crate) fn probe(
-    worker: &Worker,
-    client: &Client,
-    link: &Link,
-    text: Option<&[u8]>,
-) -> Option<FixUp> {
+fn probe(worker: &Worker, client: &Client, link: &Link, text: Option<&[u8]>) -> Option<FixUp> {
     let sets = client.sets.get().filter(|sets| sets.tracks || !sets.unreported.is_empty())?;
     // Whatever a pinned client sets goes with its link.
     if client.session.borrow().pin().is_some() {
@@ -405,14 +416,28 @@ pub(crate) fn probe(
 }
 
 /// A statement has ended: if its probe is still to be answered, the client's turn waits for that.
-pub(crate) fn waits_for_probe(link: &Link, client: &Rc<Client>, slot: bool) -> bool {
-    let mut flights = link.flights.borrow_mut();
-    let Some(next) = flights.front_mut() else { return false };
-    if !matches!(next.purpose, Purpose::Probe(_)) || next.client.is_some() {
-        return false;
+pub(crate) fn waits_for_probe(
+    worker: &Worker,
+    link: &Link,
+    client: &Rc<Client>,
+    flight: &mut Flight,
+) -> bool {
+    // What fails has set nothing, or has pinned its client.
+    if let Some(probe) = flight.probe.take().filter(|_| !flight.failed) {
+        let has_messages = client.session.borrow().diagnostics() == Diagnostics::OnLink;
+        link.in_one_write(|| {
+            if has_messages {
+                parting::begin(worker, client, link);
+            }
+            send(link, *probe);
+        });
     }
-    next.client = Some(Rc::clone(client));
-    next.slot = slot;
+    let mut flights = link.flights.borrow_mut();
+    let is_probe =
+        |it: &&mut Flight| matches!(it.purpose, Purpose::Probe(_)) && it.client.is_none();
+    let Some(probe) = flights.iter_mut().find(is_probe) else { return false };
+    probe.client = Some(Rc::clone(client));
+    probe.slot = flight.slot;
     true
 }
 

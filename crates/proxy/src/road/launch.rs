@@ -227,9 +227,7 @@ fn send_pooled(
     }
     if client.sets.get().is_some() {
         let text = (command == Command::Query).then(|| &packet[HEADER + 1..]);
-        if let Some(probe) = fixups::probe(worker, client, link, text) {
-            fixups::send(link, probe);
-        }
+        fixups::send_probe(worker, client, link, text);
     }
     if command.shape() == Shape::Stream {
         client.upload.set(Some(Passage::new(Until::Never)));
@@ -357,6 +355,7 @@ fn fly(client: &Rc<Client>, link: &Link, shape: Shape, purpose: Purpose) {
         read,
         sets,
         inserts,
+        probe: None,
         collation: None,
         alters: is_statement && client.alters.get(),
         messages: client.messages.get(),

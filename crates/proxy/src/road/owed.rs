@@ -6,6 +6,7 @@
 use std::rc::Rc;
 
 use engine::insert_id::{InsertId, OnLink};
+use engine::intent::Inserts;
 use engine::link_state::LinkState;
 use wire::response::OkPacket;
 use wire::rows;
@@ -32,14 +33,20 @@ pub(crate) fn insert_id(
     own: InsertId,
     state: &LinkState,
 ) -> Option<u32> {
+    // At MySQL the question clears the messages that are asked for.
+    let asks_for_messages = client.messages.get().are_asked_for();
+    let only_shows =
+        asks_for_messages && client.inserts.get() == Inserts::No && !client.asks_insert_id.get();
+    if client.is_still.get() || only_shows {
+        return None;
+    }
     let is_own = |inserter: u32| inserter == client.id && own.is_on(state.id);
     let inserter = state.inserter.filter(|it| !is_own(*it) && !state.insert_id.is_known())?;
     let clients = worker.clients.borrow();
     let owes =
         clients.get(&inserter).is_some_and(|it| it.session.borrow().insert_id.is_on(state.id));
-    // Who may insert must know what is there already. At MySQL the question clears the messages that are asked for;
-    // should such a statement insert, its number is lost.
-    let may_insert = client.read.get().is_none() && !client.messages.get().are_asked_for();
+    // Who may insert must know what is there already; if it asks for messages as well, its number is lost.
+    let may_insert = client.read.get().is_none() && !asks_for_messages;
     (owes || may_insert).then_some(inserter)
 }
 
@@ -134,6 +141,15 @@ fn could_not_say(worker: &Worker, client: u32, link: &Link, flight: &Flight) {
         return ask_insert_id(client, link);
     }
     settle(worker, client, link, None);
+}
+
+/// Asks a link for the last insert ids of all its clients but this one, before it is reset or closed. True: there are any.
+pub(crate) fn ask_for_others(worker: &Worker, link: &Link, but: Option<u32>) -> bool {
+    let clients = worker.clients.borrow();
+    let owed = clients.values().filter(|client| {
+        Some(client.id) != but && client.session.borrow().insert_id.is_on(link.id)
+    });
+    owed.inspect(|client| ask_insert_id(client.id, link)).count() > 0
 }
 
 /// Asks a link that nobody uses.

@@ -155,8 +155,8 @@ fn hear(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, answers: &Answers
         Learnt::Nothing => client.session.borrow_mut().lose_mark(),
         Learnt::TooMuch => worker.pin(client, Pin::Diagnostics),
     }
-    // A client that was asked for its own sake may keep the link for another reason.
-    if client.session.borrow().can_do_without() {
+    // A client that was asked for its own sake may keep the link for another reason, or has more to hear of it.
+    if client.session.borrow().can_do_without() && link.flights.borrow().is_empty() {
         supply::yield_link(client, link);
         link.release();
         link.is_out.set(true);
@@ -236,6 +236,7 @@ pub(crate) fn keep_error(client: &Client, code: u16, state: [u8; 5], message: &[
         kept.keep_numbers_only();
     }
     session.keep_messages(kept);
+    session.hear_told(1);
 }
 
 /// A client's command goes on that has waited for its link's answers, as if it came now.

@@ -134,8 +134,11 @@ fn hide_counts(worker: &Rc<Worker>, client: &Rc<Client>) {
     let asked = Asked { affected: true, found: false };
     let has_them = |link: &Rc<Link>| counts.are_on(asked, link.id);
     let is_it = |link: &Rc<Link>| link.state.borrow().last_client == client.id && has_them(link);
-    let has_link = client.link().is_some() || claim(worker, client, client.server.get(), is_it);
-    if !has_link || !client.link().is_some_and(|link| has_them(&link)) {
+    let is_here = claim(worker, client, client.server.get(), is_it)
+        && client.link().is_none_or(|link| {
+            has_them(&link) && fixups::counts_anew(worker, client, &link).is_none()
+        });
+    if !is_here {
         client.affected.set(counts.affected().filter(|it| *it <= 0).or(Some(0)));
     }
 }
@@ -198,9 +201,9 @@ pub(crate) fn see_behind(worker: &Worker, client: &Client, link: &Link, flight: 
 
 /// Whether a statement fails like this before it has come to any row: names or rights were amiss.
 pub(crate) fn is_before_any_row(code: u16) -> bool {
-    const BEFORE_ANY_ROW: [u16; 19] = [
+    const BEFORE_ANY_ROW: [u16; 20] = [
         1044, 1046, 1049, 1050, 1051, 1054, 1064, 1065, 1094, 1095, 1136, 1142, 1143, 1146, 1193,
-        1210, 1231, 1243, 1305,
+        1210, 1231, 1243, 1295, 1305,
     ];
     BEFORE_ANY_ROW.contains(&code)
 }

@@ -15,7 +15,7 @@ use engine::statements::{KNOWN_MAX, Kept, OnLink, Prepared, Source};
 use wire::command::Command;
 use wire::frame::{HEADER, put_packet_with};
 use wire::response::{ErrPacket, Status};
-use wire::statement;
+use wire::statement::{self, Execute};
 
 use crate::fault::{Fault, Kind};
 use crate::links::{Flight, Link, Purpose};
@@ -128,10 +128,23 @@ pub(crate) fn no_cursor(is_mysql: bool, id: u32) -> Fault {
     Fault::new(Kind::NoCursor, format!("The statement ({id}) has no open cursor{dot}"))
 }
 
-pub(crate) fn wrong_piece(is_mysql: bool) -> Fault {
+/// What the server says of this execute of a statement that was sent a piece of a parameter that it does not have. MySQL
+/// looks at the values before.
+pub(crate) fn wrong_piece(is_mysql: bool, prepared: &Prepared, payload: &[u8]) -> Fault {
+    let parameters = prepared.parameters;
+    let is_whole = Execute::decode(payload, parameters).is_ok_and(|execute| {
+        let types = execute.types.or(prepared.types.as_deref()).unwrap_or_default();
+        execute.has_values(payload, parameters, types)
+    });
+    if is_mysql && !is_whole && !prepared.kept().long_data {
+        return Fault::relayed(MALFORMED, "HY000", "Malformed communication packet.");
+    }
     let place = if is_mysql { "mysql_stmt_precheck" } else { "mysqld_stmt_send_long_data" };
     Fault::relayed(1210, "HY000", &format!("Incorrect arguments to {place}"))
 }
+
+/// What a server says of a packet that it cannot read (`ER_MALFORMED_PACKET`).
+pub(crate) const MALFORMED: u16 = 1835;
 
 /// Learns from the answer to a preparation, and puts the client's id in the server's place.
 pub(crate) fn see(
@@ -291,7 +304,8 @@ pub(crate) fn retry(
     refused: Refused,
 ) -> bool {
     let again = client.again.get();
-    let is_probed = link.flights.borrow().front().is_some_and(|next| !next.purpose.is_clients());
+    let is_probed = flight.probe.is_some()
+        || link.flights.borrow().front().is_some_and(|next| !next.purpose.is_clients());
     if again >= AGAIN_MAX || is_probed || link.is_closing() {
         return false;
     }

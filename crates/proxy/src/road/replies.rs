@@ -489,7 +489,7 @@ fn finish(
             drop(session);
             past::see_behind(worker, &client, link, flight);
         }
-        if fixups::waits_for_probe(link, &client, flight.slot) {
+        if fixups::waits_for_probe(worker, link, &client, flight) {
             return Some(Settled { client, tail, then: Then::More });
         }
         admit::over(worker, &client, link, flight.slot);

@@ -6,7 +6,7 @@
 
 use wire::bytes::{Malformed, Reader, Write};
 use wire::lex::{Dialect, Lexer, Token};
-use wire::statement::{self, Execute};
+use wire::statement::{self, Execute, NULLS_AT};
 
 use super::Refusal;
 use crate::outside::resultset::Packets;
@@ -137,8 +137,7 @@ impl Kept {
         if self.types.len() != 2 * count {
             return Err(Malformed::new("parameter types").into());
         }
-        let nulls_at = NULLS_AT;
-        let nulls = payload.get(nulls_at..nulls_at + count.div_ceil(8));
+        let nulls = payload.get(NULLS_AT..NULLS_AT + count.div_ceil(8));
         let nulls = nulls.ok_or(Malformed::new("null bitmap"))?;
         let mut values = Reader::new(payload.get(execute.head..).unwrap_or_default());
         let (mut out, mut from) = (Vec::with_capacity(self.text.len() + payload.len()), 0);
@@ -155,9 +154,6 @@ impl Kept {
         Ok(out)
     }
 }
-
-/// Behind the command, the statement's id, the flags and the count of iterations.
-const NULLS_AT: usize = 10;
 
 const UNSIGNED: u8 = 0x80;
 
