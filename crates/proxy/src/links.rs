@@ -52,6 +52,8 @@ pub(crate) struct Flight {
     pub(crate) slot: bool,
     /// What kind of statement it is, if all it does is to read and its link's session is as new.
     pub(crate) read: Option<Digest>,
+    /// It surely leaves its link's last insert id as it is.
+    pub(crate) is_still: bool,
     /// What it sets, if that is all it does.
     pub(crate) sets: Option<Sets>,
     /// Whether it may give its session another last insert id.
@@ -167,7 +169,8 @@ impl Purpose {
     pub(crate) const fn keeps_insert_id(&self) -> bool {
         matches!(
             self,
-            Self::NoSchema
+            Self::Prepare(_)
+                | Self::NoSchema
                 | Self::LoginSchema(..)
                 | Self::Schema(_)
                 | Self::SchemaReset
@@ -376,7 +379,9 @@ impl Link {
 
     /// Whether all that is in flight leaves the last insert id as it is, so that it can be asked for behind that.
     pub(crate) fn can_be_asked(&self) -> bool {
-        let keeps = |flight: &Flight| flight.purpose.keeps_insert_id() || flight.read.is_some();
+        let keeps = |flight: &Flight| {
+            flight.purpose.keeps_insert_id() || flight.read.is_some() || flight.is_still
+        };
         !self.is_closing() && self.flights.borrow().iter().all(keeps)
     }
 

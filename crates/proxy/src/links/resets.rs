@@ -79,12 +79,11 @@ pub(crate) fn clean(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>) {
     link.parting.take();
     if is_in_doubt(&session, link) {
         // Others may wait for what it is asked, or may yet want to know.
-        let may_answer = link.key.get().is_some() && !link.being_killed.get();
-        let is_owed = may_answer
-            && link.can_be_asked()
-            && owed::ask_for_others(worker, link, Some(client.id));
-        let answers = is_owed || is_asked && link.key.get().is_some();
-        return if answers { link.retires.set(true) } else { link.close() };
+        return match is_asked {
+            true if link.key.get().is_some() => link.retires.set(true),
+            false if !link.being_killed.get() => supply::retire(worker, link),
+            _ => link.close(),
+        };
     }
     if session.can_yield() || !session.holds_link() {
         if session.variables.are_on_link() {
@@ -118,8 +117,10 @@ pub(crate) fn begin(worker: &Worker, link: &Rc<Link>) {
     // What the old session had prepared is closed with it.
     link.known.borrow_mut().clear();
     link.ahead.borrow_mut().clear();
+    let inserters = worker.clients.borrow();
+    let inserters = inserters.values().filter(|it| it.session.borrow().insert_id.is_on(link.id));
     link.in_one_write(|| {
-        owed::ask_for_others(worker, link, None);
+        inserters.for_each(|client| owed::ask_insert_id(client.id, link));
         for (step, command, text) in [
             (Step::Reset, Command::ResetConnection, ""),
             (Step::Track, Command::Query, TRACK),

@@ -98,10 +98,8 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
     let (session, state) = (client.session.borrow(), link.state.borrow());
     let own = session.insert_id;
     let needs_own = client.asks_insert_id.get() || client.inserts.get() == Inserts::Unreported;
-    // What is kept may ask for it unseen. To be told it would clear the messages on a MySQL link: for nothing where the
-    // command runs no statement, and before it has shown them where it does.
-    let is_harmed = client.is_still.get() || client.messages.get().are_asked_for();
-    let is_kept = session.pin().is_some() && !is_harmed;
+    // What is kept may ask for it unseen.
+    let is_kept = session.pin().is_some() && !owed::is_still(client);
     let asks = needs_own || (is_kept && client.asks_link.get() == Asked::default());
     if client.asks_insert_id.get() && own == InsertId::Lost {
         return Lack::Past;
@@ -336,6 +334,7 @@ pub(crate) fn send(link: &Link, fix_up: FixUp) {
         purpose,
         slot: false,
         read: None,
+        is_still: false,
         sets: None,
         inserts: Inserts::No,
         probe: None,

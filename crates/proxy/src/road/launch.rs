@@ -20,6 +20,7 @@ use crate::road::added;
 use crate::road::admit;
 use crate::road::client::{Client, Turn};
 use crate::road::fixups::{self, FixUp, Lack};
+use crate::road::owed;
 use crate::road::past;
 use crate::road::pins::Leaves;
 use crate::road::prepared;
@@ -353,6 +354,7 @@ fn fly(client: &Rc<Client>, link: &Link, shape: Shape, purpose: Purpose) {
         purpose,
         slot: true,
         read,
+        is_still: is_statement && owed::is_still(client),
         sets,
         inserts,
         probe: None,

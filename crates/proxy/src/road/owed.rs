@@ -33,11 +33,7 @@ pub(crate) fn insert_id(
     own: InsertId,
     state: &LinkState,
 ) -> Option<u32> {
-    // At MySQL the question clears the messages that are asked for.
-    let asks_for_messages = client.messages.get().are_asked_for();
-    let only_shows =
-        asks_for_messages && client.inserts.get() == Inserts::No && !client.asks_insert_id.get();
-    if client.is_still.get() || only_shows {
+    if is_still(client) {
         return None;
     }
     let is_own = |inserter: u32| inserter == client.id && own.is_on(state.id);
@@ -46,8 +42,17 @@ pub(crate) fn insert_id(
     let owes =
         clients.get(&inserter).is_some_and(|it| it.session.borrow().insert_id.is_on(state.id));
     // Who may insert must know what is there already; if it asks for messages as well, its number is lost.
-    let may_insert = client.read.get().is_none() && !asks_for_messages;
+    let may_insert = client.read.get().is_none() && !client.messages.get().are_asked_for();
     (owes || may_insert).then_some(inserter)
+}
+
+/// Whether the command in hand surely leaves its link's last insert id as it is. At MySQL the question would clear the
+/// messages that a statement asks for, or that those of before have left.
+pub(crate) fn is_still(client: &Client) -> bool {
+    let only_shows = client.messages.get().are_asked_for()
+        && client.inserts.get() == Inserts::No
+        && !client.asks_insert_id.get();
+    client.is_still.get() || only_shows
 }
 
 /// Whether the link must be asked how many rows its last user has found, before this client uses it.
@@ -141,15 +146,6 @@ fn could_not_say(worker: &Worker, client: u32, link: &Link, flight: &Flight) {
         return ask_insert_id(client, link);
     }
     settle(worker, client, link, None);
-}
-
-/// Asks a link for the last insert ids of all its clients but this one, before it is reset or closed. True: there are any.
-pub(crate) fn ask_for_others(worker: &Worker, link: &Link, but: Option<u32>) -> bool {
-    let clients = worker.clients.borrow();
-    let owed = clients.values().filter(|client| {
-        Some(client.id) != but && client.session.borrow().insert_id.is_on(link.id)
-    });
-    owed.inspect(|client| ask_insert_id(client.id, link)).count() > 0
 }
 
 /// Asks a link that nobody uses.

@@ -245,6 +245,14 @@ fn find_insert_id(worker: &Rc<Worker>, client: &Rc<Client>, is_asked: bool) -> F
         // Else somebody has it, or it goes back without this question already.
         link.is_out.set(true);
     }
+    let holder = link.holder.borrow().clone().filter(|it| {
+        let has_messages = it.session.borrow().diagnostics() == Diagnostics::OnLink;
+        has_messages && link.flights.borrow().is_empty() && added::is_mysql(worker, it)
+    });
+    if let Some(holder) = holder {
+        // The question would clear them.
+        parting::begin(worker, &holder, &link);
+    }
     owed::ask_insert_id(client.id, &link);
     Found::Soon
 }
