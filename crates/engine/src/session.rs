@@ -520,6 +520,20 @@ mod tests {
     }
 
     #[test]
+    fn what_outlives_a_reset_goes_by_the_server() {
+        let mut session = Session::default();
+        session.keep(Pin::Xa);
+        assert_eq!(
+            (session.outlives_reset(true), session.outlives_reset(false)),
+            (Some(Pin::Xa), None)
+        );
+        session.keep(Pin::Role);
+        assert_eq!(session.outlives_reset(false), Some(Pin::Role));
+        session.reset();
+        assert_eq!(session.outlives_reset(true), None);
+    }
+
+    #[test]
     fn whatever_it_is_pinned_for_first_its_locks_are_known() {
         let mut session = Session::default();
         session.keep(Pin::UserVariable);

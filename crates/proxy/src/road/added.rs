@@ -58,7 +58,7 @@ pub(crate) fn asks(worker: &Worker, client: &Client, command: Command) -> Asks {
     let session = client.session.borrow();
     // Where its link is another's now, it has left one at least: it has failed.
     let is_lost = session.diagnostics() == Diagnostics::Lost;
-    let told = session.told().or(is_lost.then_some(1));
+    let told = session.told().or_else(|| is_lost.then_some(1));
     let (messages, carried) = match command {
         _ if !is_mysql(worker, client) => match command {
             Command::InitDb => (Messages::Stay, None),
