@@ -453,6 +453,10 @@ pub(crate) fn finish_probe(
         let mut session = client.session.borrow_mut();
         session.see_settings(&link.state.borrow());
         session.counts.see_none_affected(link.id);
+        if flight.failed {
+            // It has left its error.
+            session.counts.see_messages(link.id);
+        }
     }
     if flight.failed {
         worker.pin(&client, Pin::Set);

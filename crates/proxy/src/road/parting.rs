@@ -155,8 +155,11 @@ fn hear(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, answers: &Answers
         Learnt::Nothing => client.session.borrow_mut().lose_mark(),
         Learnt::TooMuch => worker.pin(client, Pin::Diagnostics),
     }
-    // A client that was asked for its own sake may keep the link for another reason, or has more to hear of it.
-    if client.session.borrow().can_do_without() && link.flights.borrow().is_empty() {
+    // A client that was asked for its own sake may keep the link for another reason. One that waits for a probe behind
+    // this gives it back then.
+    let is_probe = |it: &Flight| matches!(it.purpose, Purpose::Probe(_));
+    let is_probed = link.flights.borrow().iter().any(is_probe);
+    if client.session.borrow().can_do_without() && !is_probed {
         supply::yield_link(client, link);
         link.release();
         link.is_out.set(true);
