@@ -1,5 +1,5 @@
-//! Tables whose keys are numbers of Flifo's own: nobody outside can choose them, so they need no hash that is hard to
-//! foresee, which costs more than the rest of the look.
+//! Tables whose keys are numbers of Flifo's own, or hashes with a secret that are kept with what they are of: nobody
+//! outside can choose them, so they need no hash that is hard to foresee, which costs more than the rest of the look.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -244,20 +244,19 @@ impl Session {
         }
         let mut schema_changed = false;
         for change in Changes::new(ok.changes) {
+            if let Ok(Change::Variable { name, .. }) = &change
+                && matches!(*name, b"collation_connection" | b"character_set_connection")
+                && is_kept
+                && !follow
+            {
+                link.see_connection_apart();
+            }
             match change {
                 Ok(Change::Schema(_)) => schema_changed = true,
-                Ok(Change::Variable { name: b"collation_connection", .. })
-                    if is_kept && !follow =>
-                {
-                    link.see_connection_apart();
-                }
                 // The collation that comes with it is not reported: it must have been asked for.
                 Ok(Change::Variable { name: b"character_set_connection", .. }) => {
                     if sets.is_none_or(|sets| sets.unreported.is_empty()) {
                         reason = reason.or(Some(Pin::SessionVariable));
-                    }
-                    if is_kept && !follow {
-                        link.see_connection_apart();
                     }
                 }
                 Ok(Change::TransactionCharacteristics(text)) => {
