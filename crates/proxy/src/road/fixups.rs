@@ -187,15 +187,21 @@ pub(crate) fn counts_anew(worker: &Worker, client: &Client, link: &Link) -> Opti
     let (session, state) = (client.session.borrow(), link.state.borrow());
     let own = session.insert_id;
     let needs_own = client.asks_insert_id.get() || client.inserts.get() == Inserts::Unreported;
-    let is_unsure = own.is_on(state.id) && !own.is_plainly_on(state.id);
-    let is_elsewhere = !own.is_on(state.id) && !state.insert_id.is(own);
     let finds =
         needs_clear(client, &session, &state) || owed::found(worker, client, &state).is_some();
     let affects = !state.suits(&session)
-        || needs_own && (is_unsure || is_elsewhere)
+        || needs_own && lacks_insert_id(own, &state)
         || set_up(client, &session).is_some()
         || owed::insert_id(worker, client, own, &state).is_some();
     (finds || affects).then_some(finds)
+}
+
+/// Whether the link must be asked for this last insert id, or told it, before who has it may ask for it.
+pub(crate) fn lacks_insert_id(own: InsertId, state: &LinkState) -> bool {
+    match own.is_on(state.id) {
+        true => !own.is_plainly_on(state.id),
+        false => !state.insert_id.is(own),
+    }
 }
 
 /// Whether the link must have no messages before the command in hand, and may have some.

@@ -130,13 +130,15 @@ fn find_counts(worker: &Rc<Worker>, client: &Rc<Client>, asked: Asked) -> bool {
 /// A routine may ask for the count of the statement before it, and on MySQL the reply tells that if a procedure counts
 /// nothing itself. It is the client's own where its link is free, or can be told it; and none, never another's.
 fn hide_counts(worker: &Rc<Worker>, client: &Rc<Client>) {
-    let counts = client.session.borrow().counts;
+    let (counts, insert_id) = (client.session.borrow().counts, client.session.borrow().insert_id);
     let asked = Asked { affected: true, found: false };
     let has_them = |link: &Rc<Link>| counts.are_on(asked, link.id);
     let is_it = |link: &Rc<Link>| link.state.borrow().last_client == client.id && has_them(link);
     let is_here = claim(worker, client, client.server.get(), is_it)
         && client.link().is_none_or(|link| {
-            has_them(&link) && fixups::counts_anew(worker, client, &link).is_none()
+            has_them(&link)
+                && fixups::counts_anew(worker, client, &link).is_none()
+                && !fixups::lacks_insert_id(insert_id, &link.state.borrow())
         });
     if !is_here {
         client.affected.set(counts.affected().filter(|it| *it <= 0).or(Some(0)));
