@@ -5,6 +5,7 @@
 
 use std::rc::Rc;
 
+use engine::counts::Finds;
 use engine::insert_id::{InsertId, OnLink};
 use engine::intent::Inserts;
 use engine::link_state::LinkState;
@@ -51,6 +52,8 @@ pub(crate) fn insert_id(
 pub(crate) fn is_still(client: &Client) -> bool {
     let only_shows = client.messages.get().are_asked_for()
         && client.inserts.get() == Inserts::No
+        // A `CALL` that asks for messages as well may do anything, and so may what comes behind another statement.
+        && client.finds.get() != Finds::Unknown
         && !client.asks_insert_id.get();
     client.is_still.get() || only_shows
 }
