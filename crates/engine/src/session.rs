@@ -165,6 +165,11 @@ impl Session {
             || self.statements.keep_link()
     }
 
+    /// Whether the next transaction has characteristics of its own, or one is open that was begun by name.
+    pub const fn has_characteristics(&self) -> bool {
+        self.characteristics
+    }
+
     /// Whether a reset of the link undoes all that this session has done to it.
     pub const fn is_beyond_reset(&self) -> bool {
         self.is_beyond_reset

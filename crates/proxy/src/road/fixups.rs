@@ -401,7 +401,10 @@ fn probe(worker: &Worker, client: &Client, link: &Link, text: Option<&[u8]>) -> 
     }
     let state = link.state.borrow();
     let settings = state.settings();
-    let probe = if sets.tracks {
+    let probe = if sets.tracks && client.session.borrow().has_characteristics() {
+        // To set a transaction's variables to what they are ends what was said of the next one alone.
+        None
+    } else if sets.tracks {
         // Some of it may have been set behind the end of the reports. Character sets that are asked for have their own
         // collation then.
         let has_sets = sets.collates != Collates::default();
