@@ -6,10 +6,12 @@
 //! Reads each statement once, front to back, without allocating.
 
 mod builtins;
+mod digest;
 mod ends;
 mod inserts;
 mod looks;
 mod messages;
+mod readings;
 mod sets;
 mod words;
 
@@ -19,11 +21,13 @@ use crate::counts::{Asked, Finds};
 use crate::pin::Pin;
 
 use builtins::is_one_of;
+pub use digest::Digest;
 pub use ends::Ends;
 pub use inserts::Inserts;
 use looks::LooksReader;
 pub use looks::LooksUp;
 pub use messages::Messages;
+pub use readings::Readings;
 pub use sets::Sets;
 use sets::{SetReader, bare};
 
@@ -76,21 +80,6 @@ pub struct Intent {
     pub digest: Digest,
     /// Is a `SET` statement that does nothing but set variables which other links can be told as well.
     pub sets: Option<Sets>,
-}
-
-/// Stands for all statements that differ from one another only in literals and white space.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Digest(pub u64);
-
-impl Digest {
-    /// The digest of any text, as logs show it.
-    pub fn of(text: &[u8], dialect: Dialect) -> Self {
-        let mut reader = Reader::new(text, dialect);
-        while let Some(token) = reader.lexer.next() {
-            reader.digest(token);
-        }
-        Self(reader.digest)
-    }
 }
 
 impl Intent {
@@ -253,31 +242,6 @@ impl<'a> Reader<'a> {
         }
         if self.found.pin.is_none() {
             self.found.sets = Some(set.sets);
-        }
-    }
-
-    /// Adds a token to the digest. A list of literals counts as one.
-    fn digest(&mut self, token: Token<'a>) {
-        let (kind, body): (u64, &[u8]) = match token {
-            Token::String(_) | Token::Number(_) => {
-                if !self.after_literal {
-                    self.digest = mix(self.digest, 1);
-                }
-                return self.after_literal = true;
-            }
-            Token::Symbol(b',') if self.after_literal => return,
-            Token::Symbol(symbol) => (2 | u64::from(symbol) << 8, b""),
-            Token::Word(word) => (3, word),
-            Token::Quoted(name) => (4, name),
-            Token::SystemVariable(name) => (5, name),
-            Token::UserVariable(_) | Token::Assign | Token::Unfinished => (6, b""),
-        };
-        self.after_literal = false;
-        self.digest = mix(self.digest, kind);
-        for chunk in body.chunks(8) {
-            let mut bytes = [0; 8];
-            bytes[..chunk.len()].copy_from_slice(chunk);
-            self.digest = mix(self.digest, u64::from_le_bytes(bytes));
         }
     }
 
@@ -557,11 +521,6 @@ impl<'a> Reader<'a> {
             _ => {}
         }
     }
-}
-
-/// One step of a fast hash (the multiplier is the golden ratio's, as in Fibonacci hashing).
-const fn mix(hash: u64, word: u64) -> u64 {
-    (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// Longer words are not compared with anything.

@@ -30,6 +30,7 @@ pub mod schemas;
 pub mod session;
 pub mod settings;
 pub mod slots;
+pub mod source;
 pub mod statements;
 mod sync;
 pub mod turns;

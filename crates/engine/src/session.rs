@@ -317,7 +317,6 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::intent::Intent;
     use wire::tracker::put_change;
 
     fn ok(status: u16, changes: &[u8]) -> OkPacket<'_> {
@@ -366,12 +365,12 @@ mod tests {
         let mut session = Session::default();
         let source = || {
             let (schema, text) = (None, b"DO 1"[..].into());
-            Rc::new(crate::statements::Source::new(schema, text, Rc::default()))
+            Rc::new(crate::source::Source::new(schema, text, Rc::default(), Dialect::default()))
         };
-        let before = session.statements.add(source(), 0, Intent::default()).unwrap();
+        let before = session.statements.add(source(), 0).unwrap();
         session.reset();
         assert!(session.statements.is_empty());
-        let after = session.statements.add(source(), 0, Intent::default()).unwrap();
+        let after = session.statements.add(source(), 0).unwrap();
         session.statements.close(before);
         assert!(session.statements.get(after).is_some());
     }

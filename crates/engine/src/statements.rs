@@ -2,68 +2,17 @@
 //!
 //! [`Statements`] is what a client has prepared, [`Prepared`] one of them; [`Known`] is what a link has prepared.
 //! What the server keeps for one of them from one command to the next ([`Kept`]) holds its client's link, no longer.
-//! Two clients share a preparation only if the text, the schema and the mode that it was prepared in are the same.
+//! Two clients share a preparation only if its [`Source`] is the same.
 
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::rc::Rc;
-use std::sync::OnceLock;
 
-use wire::lex::Dialect;
-
-use crate::intent::Intent;
 use crate::numbers::NumberMap;
-use crate::settings::Settings;
-
-/// What a preparation is shared by: two that are equal mean the same.
-#[derive(Debug)]
-pub struct Source {
-    pub schema: Option<Rc<[u8]>>,
-    pub text: Box<[u8]>,
-    /// What it was prepared under; of these, only the mode tells sources apart.
-    pub settings: Rc<Settings>,
-    /// Of the text: it is looked for with each execute. A hash that clients cannot foresee.
-    hash: u64,
-}
-
-impl Source {
-    pub fn new(schema: Option<Rc<[u8]>>, text: Box<[u8]>, settings: Rc<Settings>) -> Self {
-        static SECRET: OnceLock<RandomState> = OnceLock::new();
-        let hash = SECRET.get_or_init(RandomState::new).hash_one(&text);
-        Self { schema, text, settings, hash }
-    }
-
-    /// How the server has read the text.
-    pub fn dialect(&self) -> Dialect {
-        let modes = self.settings.get("sql_mode").unwrap_or_default();
-        let mut modes = modes.split(|byte| *byte == b',');
-        Dialect { backslash_escapes: modes.all(|mode| mode != b"NO_BACKSLASH_ESCAPES") }
-    }
-}
-
-impl PartialEq for Source {
-    fn eq(&self, other: &Self) -> bool {
-        // A client that executes again has the very same one.
-        std::ptr::eq(self, other)
-            || self.settings.mode() == other.settings.mode()
-                && self.text == other.text
-                && self.schema == other.schema
-    }
-}
-
-impl Eq for Source {}
-
-impl Hash for Source {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.hash);
-    }
-}
+use crate::source::Source;
 
 /// One statement of one client.
 #[derive(Debug)]
 pub struct Prepared {
     pub source: Rc<Source>,
-    /// What the text says of sharing links, in the dialect that it was prepared in.
-    pub intent: Intent,
     pub parameters: u16,
     /// Parameter types as the client sent them last. The server may know others, from another client.
     pub types: Option<Rc<[u8]>>,
@@ -128,7 +77,7 @@ impl Statements {
     }
 
     /// Keeps a statement and gives it an id. `None`: there is no room.
-    pub fn add(&mut self, source: Rc<Source>, parameters: u16, intent: Intent) -> Option<u32> {
+    pub fn add(&mut self, source: Rc<Source>, parameters: u16) -> Option<u32> {
         if !self.has_room(source.text.len()) {
             return None;
         }
@@ -141,7 +90,7 @@ impl Statements {
         }
         let kept = Kept::default();
         let (types, own, is_spoiled) = (None, None, false);
-        let prepared = Prepared { source, intent, parameters, types, own, is_spoiled, kept };
+        let prepared = Prepared { source, parameters, types, own, is_spoiled, kept };
         self.bytes += prepared.bytes();
         self.open.insert(self.given, prepared);
         self.last = Some(self.given);
@@ -288,19 +237,20 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
+    use wire::lex::Dialect;
+
     use super::*;
-    use crate::settings::Interned;
 
     fn source(text: &str) -> Rc<Source> {
-        let settings = Rc::default();
-        Rc::new(Source::new(None, text.as_bytes().into(), settings))
+        let (text, settings) = (text.as_bytes().into(), Rc::default());
+        Rc::new(Source::new(None, text, settings, Dialect::default()))
     }
 
     #[test]
     fn a_client_has_ids_of_its_own() {
         let mut statements = Statements::default();
-        let first = statements.add(source("SELECT 1"), 0, Intent::default()).unwrap();
-        let second = statements.add(source("SELECT 1"), 0, Intent::default()).unwrap();
+        let first = statements.add(source("SELECT 1"), 0).unwrap();
+        let second = statements.add(source("SELECT 1"), 0).unwrap();
         assert_ne!(first, second);
         assert!(statements.close(first).is_some());
         assert!(statements.get(first).is_none() && statements.get(second).is_some());
@@ -311,9 +261,9 @@ mod tests {
         let mut statements = Statements::default();
         let one = source("SELECT 1");
         for _ in 0..STATEMENTS_MAX {
-            assert!(statements.add(Rc::clone(&one), 0, Intent::default()).is_some());
+            assert!(statements.add(Rc::clone(&one), 0).is_some());
         }
-        assert_eq!(statements.add(one, 0, Intent::default()), None);
+        assert_eq!(statements.add(one, 0), None);
     }
 
     #[test]
@@ -321,7 +271,7 @@ mod tests {
         let mut statements = Statements::default();
         let long = source(&"?".repeat(BYTES_MAX / 8));
         // With the types of its parameters each takes more than its text.
-        let mut add = || statements.add(Rc::clone(&long), u16::MAX, Intent::default());
+        let mut add = || statements.add(Rc::clone(&long), u16::MAX);
         let ids: Vec<u32> = std::iter::from_fn(&mut add).collect();
         assert_eq!(ids.len(), 7);
         assert!(statements.has_room(1) && !statements.has_room(long.text.len()));
@@ -362,7 +312,7 @@ mod tests {
     #[test]
     fn what_the_server_keeps_of_a_statement_ends_with_it() {
         let mut statements = Statements::default();
-        let mut add = || statements.add(source("SELECT 1"), 0, Intent::default()).unwrap();
+        let mut add = || statements.add(source("SELECT 1"), 0).unwrap();
         let (one, other) = (add(), add());
         assert!(!statements.keep_link());
         let cursor = Kept { cursor: true, long_data: false };
@@ -383,27 +333,14 @@ mod tests {
     fn the_last_one_is_the_last_that_could_be_prepared() {
         let mut statements = Statements::default();
         assert_eq!(statements.last(), None);
-        let one = statements.add(source("SELECT 1"), 0, Intent::default());
+        let one = statements.add(source("SELECT 1"), 0);
         assert_eq!(statements.last(), one);
         statements.forget_last();
         assert_eq!(statements.last(), None);
-        let other = statements.add(source("SELECT 1"), 0, Intent::default());
+        let other = statements.add(source("SELECT 1"), 0);
         statements.close(one.unwrap());
         assert_eq!(statements.last(), other);
         statements.close(other.unwrap());
         assert_eq!(statements.last(), None);
-    }
-
-    #[test]
-    fn the_same_text_in_another_schema_or_mode_is_another_statement() {
-        let mut known = Known::default();
-        assert!(known.add(source("a"), 1, KNOWN_MAX).is_empty());
-        let (schema, text) = (Some(b"x"[..].into()), b"a"[..].into());
-        let elsewhere = Rc::new(Source::new(schema, text, Rc::default()));
-        assert!(known.get(&elsewhere).is_none());
-        let rows = [(&b"sql_mode"[..], &b"ANSI_QUOTES"[..])];
-        let settings = Interned::default().intern(Settings::from_rows(rows.into_iter()));
-        let otherwise = Rc::new(Source::new(None, b"a"[..].into(), settings));
-        assert!(known.get(&otherwise).is_none());
     }
 }

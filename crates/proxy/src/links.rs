@@ -26,6 +26,7 @@ use engine::settings::Settings;
 use engine::statements::Known;
 use link::Stream;
 use wire::Capabilities;
+use wire::command::Shape;
 use wire::frame::put_packet_with;
 use wire::reply::Follower;
 use wire::response::OkPacket;
@@ -75,7 +76,7 @@ pub(crate) struct Flight {
     /// How many it is to tell, if not those of the link.
     pub(crate) carried: Option<u16>,
     /// Its error, if that goes behind messages which the link does not have.
-    pub(crate) added: Option<Message>,
+    pub(crate) added: Option<Box<Message>>,
     /// The reply has an error in it.
     pub(crate) failed: bool,
     /// The error is one that can be helped.
@@ -86,18 +87,92 @@ pub(crate) struct Flight {
     /// Rows of the client's own that go into the reply.
     pub(crate) shown: Option<Shown>,
     /// What answers a question of Flifo's own.
-    pub(crate) said: Vec<u8>,
-    /// The same, where it is one number or two that came in one piece.
-    pub(crate) numbers: [Option<u64>; 2],
+    pub(crate) said: Said,
     /// The error that it has ended in, as a packet.
     pub(crate) failure: Option<Box<[u8]>>,
     pub(crate) since: Instant,
 }
 
+thread_local! {
+    /// Memory of flights that have landed.
+    #[allow(clippy::vec_box, reason = "it is the boxes that are spared")]
+    static SPARE: RefCell<Vec<Box<Flight>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// As many as a worker's links have at once on a busy server.
+const SPARE_FLIGHTS: usize = 256;
+
 /// Rows, as packets hold them.
 pub(crate) type Shown = Rc<[Vec<u8>]>;
 
+/// An answer to a question of Flifo's own.
+#[derive(Debug, Default)]
+pub(crate) enum Said {
+    #[default]
+    Nothing,
+    /// One number or two, which came in one piece.
+    Numbers([Option<u64>; 2]),
+    Reply(Vec<u8>),
+}
+
+impl Said {
+    /// The whole of the answer, where that is kept.
+    pub(crate) fn reply(&self) -> &[u8] {
+        match self {
+            Self::Reply(reply) => reply,
+            _ => &[],
+        }
+    }
+}
+
 impl Flight {
+    /// One that is Flifo's own affair.
+    pub(crate) fn new(follower: Follower, purpose: Purpose) -> Box<Self> {
+        let mut flight = SPARE.with_borrow_mut(Vec::pop).unwrap_or_else(|| Box::new(Self::blank()));
+        (flight.follower, flight.purpose) = (follower, purpose);
+        flight.since = crate::clock::now();
+        flight
+    }
+
+    /// Keeps its memory for another one: each statement has one.
+    pub(crate) fn land(mut self: Box<Self>) {
+        *self = Self::blank();
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() < SPARE_FLIGHTS {
+                spare.push(self);
+            }
+        });
+    }
+
+    fn blank() -> Self {
+        Self {
+            follower: Follower::new(Shape::None, Capabilities::default()),
+            client: None,
+            purpose: Purpose::Statement,
+            slot: false,
+            read: None,
+            is_still: false,
+            sets: None,
+            inserts: Inserts::No,
+            probe: None,
+            collation: None,
+            alters: false,
+            messages: Messages::Stay,
+            affected: 0,
+            warnings: 0,
+            last: 0,
+            carried: None,
+            added: None,
+            failed: false,
+            refused: None,
+            farewell: None,
+            shown: None,
+            said: Said::Nothing,
+            failure: None,
+            since: crate::clock::now(),
+        }
+    }
+
     /// Whether something of the reply has come.
     pub(crate) fn is_answered(&self) -> bool {
         self.follower.has_begun() && self.farewell != Some(1)
@@ -117,7 +192,7 @@ pub(crate) enum Purpose {
     /// The client asked it.
     Statement,
     /// The client prepares this.
-    Prepare(Rc<engine::statements::Source>),
+    Prepare(Rc<engine::source::Source>),
     /// Flifo checks the schema of this name, which a client named at login; the reply completes the login.
     LoginSchema(Rc<[u8]>, engine::schemas::Since),
     /// The link leaves its schema for one in which no statement does harm, should it not get into the next.
@@ -133,7 +208,7 @@ pub(crate) enum Purpose {
     /// The link is asked in what mode its client has put it, before it leaves that.
     Mode,
     /// The link prepares a shared statement before it is executed.
-    Shared(Rc<engine::statements::Source>),
+    Shared(Rc<engine::source::Source>),
     /// The link prepares a statement for this client alone; its id there.
     Own(u32),
     /// The link is told this client's last insert id.
@@ -221,7 +296,7 @@ pub(crate) struct Link {
     /// Which clients may share it; `None` for a carried client's own.
     pub(crate) key: Cell<Option<KeyId>>,
     pub(crate) opened: Instant,
-    pub(crate) flights: RefCell<VecDeque<Flight>>,
+    pub(crate) flights: RefCell<VecDeque<Box<Flight>>>,
     /// The slot of what runs on it.
     pub(crate) slot: Cell<Option<Slot>>,
     /// What its session at the server is.
@@ -382,7 +457,7 @@ impl Link {
         let keeps = |flight: &Flight| {
             flight.purpose.keeps_insert_id() || flight.read.is_some() || flight.is_still
         };
-        !self.is_closing() && self.flights.borrow().iter().all(keeps)
+        !self.is_closing() && self.flights.borrow().iter().all(|flight| keeps(flight))
     }
 
     /// Whether so much is unsent that no more should be read from a client for it.
@@ -418,6 +493,8 @@ impl Link {
         }
         let is_draining = |client: &Rc<Client>| client.is_draining();
         match self.flights.borrow().front() {
+            // Who has still to take another reply is not asked for yet.
+            Some(flight) if !flight.follower.has_begun() => false,
             Some(flight) => flight.client.as_ref().is_some_and(is_draining),
             // A server that speaks out of turn must not fill the memory either.
             None => self.holder.borrow().as_ref().is_some_and(is_draining),

@@ -13,10 +13,12 @@ use std::time::{Duration, Instant};
 use engine::checks::desk::Moving;
 use engine::classes::{ClassId, Classes};
 use engine::gate::Slot;
+use engine::intent::Readings;
 use engine::kill::FIRST_CLIENT_ID;
 use engine::pace::Pace;
 use engine::schemas::{Alterations, Schemas};
 use engine::settings::Interned;
+use engine::source::Sources;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::arrive::accounts::{self, Accounts};
@@ -245,6 +247,8 @@ pub(crate) struct Worker {
     pub(crate) counters: Counters,
     pub(crate) tally: Tally,
     pub(crate) pace: RefCell<Pace>,
+    pub(crate) readings: RefCell<Readings>,
+    pub(crate) sources: RefCell<Sources>,
     pub(crate) interned: RefCell<Interned>,
     /// What logins may name as their schema.
     pub(crate) schemas: RefCell<Schemas<KeyId>>,
@@ -289,6 +293,8 @@ impl Worker {
             counters,
             tally: Tally::new(shared.plan.console.digests),
             pace: RefCell::default(),
+            readings: RefCell::default(),
+            sources: RefCell::default(),
             interned: RefCell::default(),
             schemas: RefCell::default(),
             settled: RefCell::default(),

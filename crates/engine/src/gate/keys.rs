@@ -6,6 +6,8 @@
 //! Invariants: a key is changed by functions of [`Keys`] only, which bring the lists up to date;
 //! so a key is in a list if, and only if, its lines and its pool say so.
 
+mod front;
+
 use std::collections::BTreeSet;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
@@ -15,6 +17,7 @@ use super::lanes::Waiter;
 use crate::line::Line;
 use crate::numbers::NumberMap;
 use crate::pool::Pool;
+use front::Front;
 
 /// What there is of one key.
 #[derive(Debug)]
@@ -75,8 +78,8 @@ struct Lists<K> {
 #[derive(Debug)]
 struct ClassLists<K> {
     /// Keys with somebody in line, and of these the ones with an idle link; who has waited longest is in front.
-    heads: BTreeSet<(Instant, K)>,
-    ready_heads: BTreeSet<(Instant, K)>,
+    heads: Front<(Instant, K)>,
+    ready_heads: Front<(Instant, K)>,
     /// How many lack nothing but a slot.
     ready: usize,
 }
@@ -135,7 +138,7 @@ impl<W, L> Keyed<W, L> {
 impl<K: Copy + Ord + Hash, W, L> Keys<K, W, L> {
     pub(super) fn new(classes: usize) -> Self {
         let class =
-            || ClassLists { heads: BTreeSet::new(), ready_heads: BTreeSet::new(), ready: 0 };
+            || ClassLists { heads: Front::default(), ready_heads: Front::default(), ready: 0 };
         let lists = Lists {
             classes: (0..classes).map(|_| class()).collect(),
             lacking: 0,
@@ -282,7 +285,7 @@ impl<K: Copy + Ord> Lists<K> {
 }
 
 fn relist<K: Copy + Ord>(
-    list: &mut BTreeSet<(Instant, K)>,
+    list: &mut Front<(Instant, K)>,
     key: K,
     was: Option<Instant>,
     now: Option<Instant>,

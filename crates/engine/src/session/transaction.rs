@@ -220,8 +220,13 @@ mod tests {
     fn what_the_server_keeps_of_a_statement_is_lost_for_good() {
         let mut session = session(OPEN);
         let text = b"SELECT ?"[..].into();
-        let source = crate::statements::Source::new(None, text, std::rc::Rc::default());
-        let id = session.statements.add(source.into(), 1, crate::intent::Intent::default());
+        let source = crate::source::Source::new(
+            None,
+            text,
+            std::rc::Rc::default(),
+            wire::lex::Dialect::default(),
+        );
+        let id = session.statements.add(source.into(), 1);
         let id = id.expect("there is room");
         session.statements.keep(id, Kept { long_data: true, cursor: false });
         assert_eq!(session.loss(), Loss::State);

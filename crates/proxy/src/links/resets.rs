@@ -159,7 +159,7 @@ fn renew_from_row(worker: &Worker, link: &Link, answer: &[u8]) -> bool {
 /// One of the commands has been answered.
 pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, step: Step, flight: &Flight) {
     let has_row = step == Step::Ask && is_mysql(worker, link);
-    let is_done = !flight.failed && (!has_row || renew_from_row(worker, link, &flight.said));
+    let is_done = !flight.failed && (!has_row || renew_from_row(worker, link, flight.said.reply()));
     if !is_done {
         tracing::debug!(link = link.id, ?step, "a link could not be reset");
         link.close();

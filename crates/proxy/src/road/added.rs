@@ -243,5 +243,5 @@ pub(crate) fn see(client: &Client, flight: &mut Flight) {
         // It has not come to its statement, and has cleared nothing.
         _ => client.session.borrow_mut().tell(told.unwrap_or(0).saturating_add(1)),
     }
-    add(client, message);
+    add(client, *message);
 }

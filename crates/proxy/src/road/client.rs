@@ -14,7 +14,7 @@ use engine::counts::{self, Finds};
 use engine::gate::Waiting;
 use engine::intent::{Digest, Ends, Inserts, LooksUp, Sets};
 use engine::session::{Messages, Session};
-use engine::statements::Source;
+use engine::source::Source;
 use engine::variables::Assignment;
 use link::Stream;
 use wire::Capabilities;

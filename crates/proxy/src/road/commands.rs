@@ -255,7 +255,7 @@ fn text(
         return enter_kept(worker, client, packet, upload, Pin::Unreadable);
     };
     let dialect = client.session.borrow().dialect();
-    let mut intent = Intent::read(&payload[text_at..], dialect);
+    let mut intent = worker.readings.borrow_mut().read(&payload[text_at..], dialect);
     if is_prepare && intent.asks_gtid {
         // It is asked of the link that executes it.
         intent.pin.get_or_insert(Pin::SessionVariable);
@@ -384,14 +384,15 @@ fn prepared(
     if command == Command::StmtReset {
         statement.is_spoiled = false;
     }
-    if statement.is_spoiled && prepared::is_refused_spoiled(command, &statement.intent) {
+    if statement.is_spoiled && prepared::is_refused_spoiled(command, &statement.source.intent) {
         let is_mysql = added::is_mysql(worker, client);
         let fault = prepared::wrong_piece(is_mysql, statement, &packet[HEADER..]);
         drop(session);
         return added::refuse(worker, client, packet, upload, &fault);
     }
-    let (kept, intent) = (statement.kept(), statement.intent);
+    let kept = statement.kept();
     let source = Rc::clone(&statement.source);
+    let intent = source.intent;
     let is_read = Execute::decode(&packet[HEADER..], statement.parameters).is_ok();
     if intent.is_kill && command == Command::StmtExecute {
         drop(session);

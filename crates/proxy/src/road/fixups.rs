@@ -334,33 +334,8 @@ pub(crate) fn see_ahead(client: &Client, link: &Link, purpose: &Purpose) {
 /// Sends what goes ahead of a statement, or behind it. Its reply is nobody's.
 pub(crate) fn send(link: &Link, fix_up: FixUp) {
     let FixUp { purpose, command, body } = fix_up;
-    link.flights.borrow_mut().push_back(Flight {
-        follower: Follower::new(command.shape(), link.capabilities),
-        client: None,
-        purpose,
-        slot: false,
-        read: None,
-        is_still: false,
-        sets: None,
-        inserts: Inserts::No,
-        probe: None,
-        collation: None,
-        alters: false,
-        messages: Messages::Stay,
-        affected: 0,
-        warnings: 0,
-        last: 0,
-        carried: None,
-        added: None,
-        failed: false,
-        refused: None,
-        farewell: None,
-        shown: None,
-        said: Vec::new(),
-        numbers: [None; 2],
-        failure: None,
-        since: crate::clock::now(),
-    });
+    let follower = Follower::new(command.shape(), link.capabilities);
+    link.flights.borrow_mut().push_back(Flight::new(follower, purpose));
     send_bytes(link, command, &body);
 }
 
@@ -442,7 +417,7 @@ pub(crate) fn waits_for_probe(
     }
     let mut flights = link.flights.borrow_mut();
     let is_probe =
-        |it: &&mut Flight| matches!(it.purpose, Purpose::Probe(_)) && it.client.is_none();
+        |it: &&mut Box<Flight>| matches!(it.purpose, Purpose::Probe(_)) && it.client.is_none();
     let Some(probe) = flights.iter_mut().find(is_probe) else { return false };
     probe.client = Some(Rc::clone(client));
     probe.slot = flight.slot;

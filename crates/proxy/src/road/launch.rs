@@ -6,8 +6,7 @@
 
 use std::rc::Rc;
 
-use engine::intent::Inserts;
-use engine::statements::Source;
+use engine::source::Source;
 use wire::command::{Command, Shape};
 use wire::frame::{HEADER, Header, PAYLOAD_MAX, put_packet, put_packet_with};
 use wire::passage::{Passage, Until};
@@ -23,7 +22,7 @@ use crate::road::fixups::{self, FixUp, Lack};
 use crate::road::owed;
 use crate::road::past;
 use crate::road::pins::Leaves;
-use crate::road::prepared;
+use crate::road::prepared::{self, InHand};
 use crate::road::wording;
 use crate::worker::Worker;
 
@@ -191,7 +190,8 @@ fn send_pooled(
             let schema = client.session.borrow().schema.clone();
             let text = packet[HEADER + 1..].into();
             let settings = Rc::clone(link.state.borrow().wanted(&client.session.borrow()));
-            Purpose::Prepare(Rc::new(Source::new(schema, text, settings)))
+            let dialect = client.session.borrow().dialect();
+            Purpose::Prepare(Rc::new(Source::new(schema, text, settings, dialect)))
         }
         Command::InitDb if client.login_sequence.get().is_some() => {
             Purpose::LoginSchema(packet[HEADER + 1..].into(), worker.shared.alterations.now())
@@ -294,6 +294,10 @@ fn send_execute(client: &Rc<Client>, link: &Rc<Link>, packet: &mut [u8]) -> Resu
         }
     }
     on_link.types.clone_from(&prepared.types);
+    if let Some(in_hand) = client.in_hand.get() {
+        let is_shared = prepared.own.is_none() && !prepared.kept().any();
+        client.in_hand.set(Some(InHand { is_shared, ..in_hand }));
+    }
     Ok(())
 }
 
@@ -345,36 +349,20 @@ fn fly(client: &Rc<Client>, link: &Link, shape: Shape, purpose: Purpose) {
         follower = follower.for_client(client.capabilities, shift);
     }
     let is_statement = purpose == Purpose::Statement;
-    let read = client.read.get().filter(|_| is_statement);
-    let sets = client.sets.get().filter(|_| is_statement);
-    let inserts = if is_statement { client.inserts.get() } else { Inserts::No };
-    link.flights.borrow_mut().push_back(Flight {
-        follower,
-        client: Some(Rc::clone(client)),
-        purpose,
-        slot: true,
-        read,
-        is_still: is_statement && owed::is_still(client),
-        sets,
-        inserts,
-        probe: None,
-        collation: None,
-        alters: is_statement && client.alters.get(),
-        messages: client.messages.get(),
-        affected: 0,
-        warnings: 0,
-        last: 0,
-        carried: client.carried.get().filter(|_| is_statement),
-        added: None,
-        failed: false,
-        refused: None,
-        farewell: None,
-        shown: client.shown.borrow().clone().filter(|_| is_statement),
-        said: Vec::new(),
-        numbers: [None; 2],
-        failure: None,
-        since: crate::clock::now(),
-    });
+    let mut flight = Flight::new(follower, purpose);
+    flight.client = Some(Rc::clone(client));
+    flight.slot = true;
+    flight.messages = client.messages.get();
+    if is_statement {
+        flight.read = client.read.get();
+        flight.is_still = owed::is_still(client);
+        flight.sets = client.sets.get();
+        flight.inserts = client.inserts.get();
+        flight.alters = client.alters.get();
+        flight.carried = client.carried.get();
+        flight.shown.clone_from(&client.shown.borrow());
+    }
+    link.flights.borrow_mut().push_back(flight);
 }
 
 /// Answers with an error a command that had its slot and its link.

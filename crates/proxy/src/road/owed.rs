@@ -13,7 +13,7 @@ use wire::response::OkPacket;
 use wire::rows;
 use wire::tracker::{Change, Changes};
 
-use crate::links::{Flight, Link, Purpose};
+use crate::links::{Flight, Link, Purpose, Said};
 use crate::road::client::{Client, Turn};
 use crate::road::fixups::{self, FixUp};
 use crate::worker::{Mail, Worker};
@@ -99,7 +99,10 @@ pub(crate) fn finish(worker: &Worker, link: &Link, flight: &Flight) -> bool {
 
 /// The numbers that a link has answered with.
 fn numbers(flight: &Flight) -> [Option<u64>; 2] {
-    if flight.numbers[0].is_some() { flight.numbers } else { rows::numbers(&flight.said) }
+    match &flight.said {
+        Said::Numbers(numbers) => *numbers,
+        said => rows::numbers(said.reply()),
+    }
 }
 
 /// A link has said how many rows a client has found.
@@ -119,7 +122,7 @@ fn learn_found(worker: &Worker, link: &Link, client: u32, rows: Option<u64>) {
 /// Whether another client's link has been asked how many rows this one has found.
 pub(crate) fn is_asked_elsewhere(worker: &Worker, client: &Client) -> bool {
     let asks = |flight: &Flight| matches!(flight.purpose, Purpose::Found { finder, .. } if finder == client.id);
-    worker.links.borrow().values().any(|link| link.flights.borrow().iter().any(asks))
+    worker.links.borrow().values().any(|link| link.flights.borrow().iter().any(|it| asks(it)))
 }
 
 /// A link has said what a client's last insert id is.

@@ -17,7 +17,7 @@ use wire::rows;
 use crate::fault::Fault;
 use crate::links::resets::Step;
 use crate::links::supply;
-use crate::links::{Flight, Link, Purpose};
+use crate::links::{Flight, Link, Purpose, Said};
 use crate::road::added;
 use crate::road::client::{Client, Turn};
 use crate::road::commands;
@@ -105,23 +105,32 @@ pub(crate) fn is_due(worker: &Rc<Worker>, client: &Rc<Client>, intent: Intent) -
 
 /// Part of an answer, of which the follower needs no more.
 pub(crate) fn listen(flight: &mut Flight, bytes: &[u8]) {
-    let is_whole = flight.said.is_empty() && flight.follower.is_done();
-    if let Purpose::Found { .. } = flight.purpose
-        && is_whole
-    {
-        flight.numbers = rows::numbers(bytes);
-    } else if let Purpose::Parting(_) | Purpose::Found { .. } | Purpose::Reset(Step::Ask) =
-        flight.purpose
-    {
-        flight.said.extend_from_slice(bytes);
+    let keep = |mut reply: Vec<u8>| {
+        reply.extend_from_slice(bytes);
         // Cut off, it cannot be read.
-        flight.said.truncate(ANSWER_MAX);
+        reply.truncate(ANSWER_MAX);
+        Said::Reply(reply)
+    };
+    let (Purpose::Parting(_) | Purpose::Found { .. } | Purpose::Reset(Step::Ask)) = flight.purpose
+    else {
+        return;
+    };
+    if bytes.is_empty() {
+        return;
     }
+    flight.said = match (std::mem::take(&mut flight.said), &flight.purpose) {
+        (Said::Nothing, Purpose::Found { .. }) if flight.follower.is_done() => {
+            Said::Numbers(rows::numbers(bytes))
+        }
+        (Said::Reply(reply), _) => keep(reply),
+        (Said::Nothing, _) => keep(Vec::new()),
+        (said @ Said::Numbers(_), _) => said,
+    };
 }
 
 /// A question has been answered.
 pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight, question: Question) {
-    let rows = rows::read(&flight.said);
+    let rows = rows::read(flight.said.reply());
     if let Some(answers) = &mut *link.parting.borrow_mut() {
         answers.failed |= rows.is_none() && question != Question::States;
         let rows = rows.unwrap_or_default();
@@ -158,7 +167,7 @@ fn hear(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, answers: &Answers
     // A client that was asked for its own sake may keep the link for another reason. One that waits for a probe behind
     // this gives it back then.
     let is_probe = |it: &Flight| matches!(it.purpose, Purpose::Probe(_));
-    let is_probed = link.flights.borrow().iter().any(is_probe);
+    let is_probed = link.flights.borrow().iter().any(|it| is_probe(it));
     if client.session.borrow().can_do_without() && !is_probed {
         supply::yield_link(client, link);
         link.release();

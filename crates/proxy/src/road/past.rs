@@ -233,7 +233,7 @@ fn find_insert_id(worker: &Rc<Worker>, client: &Rc<Client>, is_asked: bool) -> F
         }
         _ => false,
     };
-    if link.flights.borrow().iter().any(asks) {
+    if link.flights.borrow().iter().any(|it| asks(it)) {
         return Found::Soon;
     }
     // What would change it is sent behind a question for it. So as long as nobody has asked, the link has it still,

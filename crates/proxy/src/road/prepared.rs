@@ -11,7 +11,8 @@ use engine::counts::{Asked, Finds};
 use engine::intent::{Inserts, Intent};
 use engine::pin::Pin;
 use engine::session::Messages;
-use engine::statements::{KNOWN_MAX, Kept, OnLink, Prepared, Source};
+use engine::source::Source;
+use engine::statements::{KNOWN_MAX, Kept, OnLink, Prepared};
 use wire::command::Command;
 use wire::frame::{HEADER, put_packet_with};
 use wire::response::{ErrPacket, Status};
@@ -32,11 +33,13 @@ pub(crate) struct InHand {
     pub(crate) id: u32,
     /// The server has a cursor open for it.
     pub(crate) has_cursor: bool,
+    /// It was executed by a preparation that all share, and the server kept nothing of it for its client.
+    pub(crate) is_shared: bool,
 }
 
 impl InHand {
     pub(crate) const fn new(command: Command, id: u32) -> Self {
-        Self { command, id, has_cursor: false }
+        Self { command, id, has_cursor: false, is_shared: false }
     }
 }
 
@@ -86,12 +89,12 @@ pub(crate) fn put_counts(client: &Client, asked: Asked) -> bool {
         return false;
     }
     let of = &prepared.source;
-    let text = match counts.put(&of.text, of.dialect(), asked, None) {
+    let text = match counts.put(&of.text, of.dialect, asked, None) {
         (Some(text), left) if left == Asked::default() => text.into(),
         _ => return false,
     };
     let (schema, settings) = (of.schema.clone(), Rc::clone(&of.settings));
-    *client.instead.borrow_mut() = Some(Rc::new(Source::new(schema, text, settings)));
+    *client.instead.borrow_mut() = Some(Rc::new(Source::new(schema, text, settings, of.dialect)));
     true
 }
 
@@ -162,8 +165,8 @@ pub(crate) fn see(
     flight.last = flight.warnings;
     match &flight.purpose {
         Purpose::Prepare(source) => {
-            let intent = Intent::read(&source.text, session.dialect());
-            let added = session.statements.add(Rc::clone(source), parameters, intent);
+            let source = worker.sources.borrow_mut().share(Rc::clone(source));
+            let added = session.statements.add(Rc::clone(&source), parameters);
             let Some(own) = added else {
                 // Replaced by an error at the end of the reply would be too late: close it, and let the client's
                 // executes find nothing.
@@ -175,7 +178,7 @@ pub(crate) fn see(
                     prepared.own = Some(OnLink::new(id));
                 }
             } else {
-                add(worker, link, source, id);
+                add(worker, link, &source, id);
             }
             statement::set_id(payload, own);
         }
@@ -216,6 +219,10 @@ pub(crate) fn over(worker: &Worker, client: &Client, link: &Link, flight: &Fligh
         }
     }
     let Some(in_hand) = client.in_hand.take() else { return };
+    if in_hand.is_shared && !in_hand.has_cursor && client.pinned.get().is_none() {
+        // As nearly all: nothing is kept that was not, and no look at the statement tells more.
+        return;
+    }
     let Some(prepared) = session.statements.get(in_hand.id) else { return };
     let kept = match in_hand.command {
         Command::StmtReset | Command::StmtSendLongData => Kept::default(),
@@ -336,7 +343,9 @@ fn forget(client: &Client, link: &Link) -> bool {
     let Some(id) = client.in_hand.get().map(|it| it.id) else { return false };
     let Some(prepared) = session.statements.get(id) else { return false };
     // What a routine has done before it failed would be done twice; and pieces of a parameter are gone.
-    if prepared.intent.pin.is_some() || prepared.kept().long_data || client.held.borrow().is_empty()
+    if prepared.source.intent.pin.is_some()
+        || prepared.kept().long_data
+        || client.held.borrow().is_empty()
     {
         return false;
     }

@@ -179,6 +179,7 @@ fn follow(
                 if let Some(mut flight) = flight {
                     parting::listen(&mut flight, &bytes[from..end]);
                     settled.extend(finish(worker, link, &mut flight, from..end));
+                    flight.land();
                 }
                 (from, at) = (end, end);
             }
@@ -211,9 +212,12 @@ fn part(link: &Link, client: Option<&Client>, before: &[u8]) -> bool {
 fn finish_ended(worker: &Rc<Worker>, link: &Rc<Link>, tail: Range<usize>) -> Option<Settled> {
     let mut flights = link.flights.borrow_mut();
     let ended = flights.front().is_some_and(|flight| flight.follower.is_done());
-    let mut flight = if ended { flights.pop_front() } else { None };
+    let flight = if ended { flights.pop_front() } else { None };
     drop(flights);
-    finish(worker, link, flight.as_mut()?, tail)
+    let mut flight = flight?;
+    let settled = finish(worker, link, &mut flight, tail);
+    flight.land();
+    settled
 }
 
 /// Puts the client's own rows into a reply whose last packet begins at `end`; it has been passed on up to `from`.
@@ -296,7 +300,7 @@ fn inspect(
         Packet::Err => {
             flight.failed = true;
             flight.refused = prepared::refused(&client, flight, packet);
-            flight.added = added::added(worker, &client, flight, packet);
+            flight.added = added::added(worker, &client, flight, packet).map(Box::new);
             flight.failure = Some(packet.into());
             if flight.purpose.is_clients() {
                 worker.tally.see_error(packet);

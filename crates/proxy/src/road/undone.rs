@@ -70,7 +70,7 @@ fn is_rollback(client: &Client, command: Command, packet: &[u8]) -> bool {
         Command::StmtExecute => {
             let id = prepared::named(client, statement::id(payload).unwrap_or(0));
             let mut session = client.session.borrow_mut();
-            session.statements.get(id).map(|statement| statement.intent.ends)
+            session.statements.get(id).map(|statement| statement.source.intent.ends)
         }
         _ => None,
     };

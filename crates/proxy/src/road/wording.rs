@@ -10,7 +10,7 @@ use engine::intent::Intent;
 use engine::kept::Kept;
 use engine::kill::replace_connection_id;
 use engine::session::{Diagnostics, Messages};
-use engine::statements::Source;
+use engine::source::Source;
 use wire::command::{Command, query_text_at};
 use wire::frame::{HEADER, put_packet};
 
@@ -103,7 +103,7 @@ pub(crate) fn with_diagnostics(
 /// in none.
 pub(crate) fn without_schema(source: &Source, is_mysql: bool) -> Option<Vec<u8>> {
     let is_open = source.schema.is_none();
-    calls::replace(&source.text, source.dialect(), |name, place| {
+    calls::replace(&source.text, source.dialect, |name, place| {
         let asks = name.eq_ignore_ascii_case(b"DATABASE") || name.eq_ignore_ascii_case(b"SCHEMA");
         // Of the type that the function has, which has more decimals than a cast.
         let length = if is_mysql { 34 } else { 64 };

@@ -1,0 +1,59 @@
+//! What statements have in common that differ in literals only.
+
+use wire::lex::{Dialect, Token};
+
+use super::Reader;
+
+/// Stands for all statements that differ from one another only in literals and white space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Digest(pub u64);
+
+impl Digest {
+    /// The digest of any text, as logs show it.
+    pub fn of(text: &[u8], dialect: Dialect) -> Self {
+        let mut reader = Reader::new(text, dialect);
+        while let Some(token) = reader.lexer.next() {
+            reader.digest(token);
+        }
+        Self(reader.digest)
+    }
+}
+
+impl<'a> Reader<'a> {
+    /// Adds a token to the digest. A list of literals counts as one.
+    pub(super) fn digest(&mut self, token: Token<'a>) {
+        let (kind, body): (u64, &[u8]) = match token {
+            Token::String(_) | Token::Number(_) => {
+                if !self.after_literal {
+                    self.digest = mix(self.digest, 1);
+                }
+                return self.after_literal = true;
+            }
+            Token::Symbol(b',') if self.after_literal => return,
+            Token::Symbol(symbol) => (2 | u64::from(symbol) << 8, b""),
+            Token::Word(word) => (3, word),
+            Token::Quoted(name) => (4, name),
+            Token::SystemVariable(name) => (5, name),
+            Token::UserVariable(_) | Token::Assign | Token::Unfinished => (6, b""),
+        };
+        self.after_literal = false;
+        self.digest = mix(self.digest, kind);
+        self.digest = mix_all(self.digest, body);
+    }
+}
+
+/// One step of a fast hash (the multiplier is the golden ratio's, as in Fibonacci hashing).
+pub(super) const fn mix(hash: u64, word: u64) -> u64 {
+    (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// The same with each word of these bytes, the last one filled up with zeros.
+pub(super) fn mix_all(hash: u64, bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let hash = words.iter().fold(hash, |hash, word| mix(hash, u64::from_le_bytes(*word)));
+    if rest.is_empty() {
+        return hash;
+    }
+    // A copy of so few bytes would be a call.
+    mix(hash, rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)))
+}

@@ -1,0 +1,148 @@
+//! What is prepared: a text, with all that gives it its meaning.
+//!
+//! Clients of one application prepare the same texts. They share one [`Source`] of each, and what their links have
+//! prepared is found by it without a look at the text.
+
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::rc::{Rc, Weak};
+use std::sync::OnceLock;
+
+use wire::lex::Dialect;
+
+use crate::intent::Intent;
+use crate::numbers::NumberMap;
+use crate::settings::Settings;
+
+/// What a preparation is shared by: two that are equal mean the same.
+#[derive(Debug)]
+pub struct Source {
+    pub schema: Option<Rc<[u8]>>,
+    pub text: Box<[u8]>,
+    /// What it was prepared under; of these, only the mode tells sources apart.
+    pub settings: Rc<Settings>,
+    /// How the server has read the text.
+    pub dialect: Dialect,
+    /// What the text says of sharing links.
+    pub intent: Intent,
+    /// It is looked for with each execute. A hash that clients cannot foresee.
+    hash: u64,
+}
+
+impl Source {
+    pub fn new(
+        schema: Option<Rc<[u8]>>,
+        text: Box<[u8]>,
+        settings: Rc<Settings>,
+        dialect: Dialect,
+    ) -> Self {
+        static SECRET: OnceLock<RandomState> = OnceLock::new();
+        let hash = SECRET.get_or_init(RandomState::new).hash_one((&text, &schema));
+        let intent = Intent::read(&text, dialect);
+        Self { schema, text, settings, dialect, intent, hash }
+    }
+}
+
+impl PartialEq for Source {
+    fn eq(&self, other: &Self) -> bool {
+        // Those that are executed again and again are the very same.
+        std::ptr::eq(self, other)
+            || self.dialect == other.dialect
+                && self.settings.mode() == other.settings.mode()
+                && self.text == other.text
+                && self.schema == other.schema
+    }
+}
+
+impl Eq for Source {}
+
+impl Hash for Source {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+/// All sources that somebody has. What nobody has any more is forgotten.
+#[derive(Debug, Default)]
+pub struct Sources {
+    known: NumberMap<u64, Weak<Source>>,
+    /// With so many of them, those that are gone are cleared away.
+    room: usize,
+}
+
+/// Fewer are not worth a look.
+const ROOM_MIN: usize = 64;
+
+impl Sources {
+    /// The one that is equal to this, if somebody has it already; else this one from now on.
+    pub fn share(&mut self, source: Rc<Source>) -> Rc<Source> {
+        if let Some(known) = self.known.get(&source.hash).and_then(Weak::upgrade) {
+            // Another mode of the same text is rare enough to be kept apart.
+            return if known == source { known } else { source };
+        }
+        if self.known.len() >= self.room {
+            self.known.retain(|_, known| known.strong_count() > 0);
+            self.room = ROOM_MIN.max(2 * self.known.len());
+        }
+        self.known.insert(source.hash, Rc::downgrade(&source));
+        source
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Interned;
+
+    fn source(schema: Option<&str>, text: &str, settings: &Rc<Settings>) -> Rc<Source> {
+        let schema = schema.map(|it| it.as_bytes().into());
+        let (text, settings) = (text.as_bytes().into(), Rc::clone(settings));
+        Rc::new(Source::new(schema, text, settings, Dialect::default()))
+    }
+
+    #[test]
+    fn the_same_text_in_another_schema_mode_or_dialect_is_another_one() {
+        let plain = Rc::default();
+        let one = source(None, "a", &plain);
+        let rows = [(&b"sql_mode"[..], &b"ANSI_QUOTES"[..])];
+        let ansi = Interned::default().intern(Settings::from_rows(rows.into_iter()));
+        let dialect = Dialect { backslash_escapes: false };
+        let other = Source::new(None, b"a"[..].into(), Rc::clone(&plain), dialect);
+        for other in [
+            source(Some("x"), "a", &plain),
+            source(None, "b", &plain),
+            source(None, "a", &ansi),
+            Rc::new(other),
+        ] {
+            assert_ne!(one, other);
+            let mut sources = Sources::default();
+            sources.share(Rc::clone(&one));
+            assert!(Rc::ptr_eq(&sources.share(Rc::clone(&other)), &other));
+        }
+        assert_eq!(one, source(None, "a", &plain));
+    }
+
+    #[test]
+    fn those_that_somebody_has_are_shared() {
+        let (mut sources, plain) = (Sources::default(), Rc::default());
+        let one = sources.share(source(Some("x"), "a", &plain));
+        assert!(Rc::ptr_eq(&sources.share(source(Some("x"), "a", &plain)), &one));
+        drop(one);
+        let again = source(Some("x"), "a", &plain);
+        assert!(Rc::ptr_eq(&sources.share(Rc::clone(&again)), &again));
+    }
+
+    #[test]
+    fn those_that_nobody_has_are_forgotten() {
+        let (mut sources, plain) = (Sources::default(), Rc::default());
+        let kept: Vec<_> =
+            (0..100).map(|at| sources.share(source(None, &format!("kept {at}"), &plain))).collect();
+        for at in 0..10_000 {
+            sources.share(source(None, &format!("gone {at}"), &plain));
+            assert!(sources.known.len() <= 2 * kept.len() + 2);
+        }
+        for source in kept {
+            let same = self::source(None, std::str::from_utf8(&source.text).unwrap(), &plain);
+            assert!(Rc::ptr_eq(&sources.share(same), &source));
+        }
+    }
+}
