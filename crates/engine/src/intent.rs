@@ -186,7 +186,13 @@ impl<'a> Reader<'a> {
 
     fn run(&mut self) {
         let mut previous = Token::Symbol(b';');
+        let mut left = TOKENS_MAX;
         while let Some(token) = self.lexer.next() {
+            if left == 0 {
+                self.found = Intent { digest: Digest(self.digest), ..Intent::default() };
+                return self.found.pin(Pin::Unreadable);
+            }
+            left -= 1;
             if self.verb == Verb::None {
                 self.begin(token);
             } else {
@@ -522,6 +528,10 @@ impl<'a> Reader<'a> {
         }
     }
 }
+
+/// A text of more tokens is not read: as many as a mebibyte can hold, for which a reader takes five milliseconds. What
+/// is in literals takes next to none.
+pub const TOKENS_MAX: usize = 1 << 20;
 
 /// Longer words are not compared with anything.
 const LONGEST: usize = 32;

@@ -519,3 +519,14 @@ fn what_writes_may_fire_triggers() {
         assert!(!read(text).fires, "{text}");
     }
 }
+
+#[test]
+fn a_text_of_any_length_is_read_and_one_of_any_number_of_tokens_is_not() {
+    let long = format!("INSERT INTO t VALUES ('{}')", "x".repeat(12 << 20));
+    assert_eq!(read(&long), read("INSERT INTO t VALUES ('x')"));
+    let of = |numbers: usize| format!("SELECT a FROM t WHERE b IN (1{})", ",1".repeat(numbers));
+    let few = read(&of(TOKENS_MAX / 2 - 8));
+    assert_eq!((few.pin, few.finds), (None, Finds::Rows));
+    let many = read(&of(TOKENS_MAX / 2));
+    assert_eq!((many.pin, many.finds, many.read), (Some(Pin::Unreadable), Finds::Unknown, None));
+}

@@ -1,16 +1,16 @@
 //! Texts that are longer than a buffer and are read as a whole all the same, so that they can be judged like any other:
-//! inserts of many rows, lists of many numbers; and executes with so many parameters. What is longer still goes on to the
-//! server in pieces, and keeps its client's link.
+//! inserts of many rows, lists of many numbers; and executes with so many parameters. What does not fit a packet goes on to
+//! the server in pieces, and keeps its client's link.
 //!
-//! Invariant: what the clients of a worker have sent of such texts, or have waiting, is bounded; beyond that a text is
-//! taken for one that is too long.
+//! Invariant: what the clients of a worker have sent of such texts, or have waiting, is bounded; beyond that a text goes
+//! on in pieces as well, from as much of it as has come.
 
 use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 
 use wire::command::Command;
-use wire::frame::{HEADER, Header};
+use wire::frame::{HEADER, Header, PAYLOAD_MAX};
 use wire::statement::{self, Execute};
 
 use crate::buffers::BUFFER;
@@ -19,43 +19,65 @@ use crate::road::client::{Client, Turn};
 use crate::road::prepared;
 use crate::worker::Worker;
 
-/// The longest such packet's payload, in bytes: as much as dumps put into one insert. To judge a list of numbers of that
-/// length takes five milliseconds, in which its worker does nothing else; the server took fifty for it.
-const LONGEST: usize = 1 << 20;
+/// The longest such packet's payload, in bytes: all that fits one packet. How long it takes to judge is bounded by
+/// [`engine::intent::TOKENS_MAX`].
+const LONGEST: usize = PAYLOAD_MAX - 1;
 
 /// How many bytes the clients of a worker may have reserved at once.
 const ALL: usize = 32 << 20;
 
-/// A place for a long text, from when it begins to come until its client's next turn.
+/// A place for a long text, from when it begins to come until its client's next turn. It grows with what has come: who
+/// announces much and sends little takes little.
 #[derive(Debug)]
 pub(crate) struct Reserved {
     all: Rc<Cell<usize>>,
-    len: usize,
+    taken: usize,
+    /// The length of the packet, header included.
+    whole: usize,
+}
+
+impl Reserved {
+    /// What is needed behind so much of the packet.
+    fn room_for(&self, there: usize) -> usize {
+        self.whole.min(there + BUFFER)
+    }
+
+    /// Takes place for this much in all. False: there is none.
+    fn take(&mut self, len: usize) -> bool {
+        let all = self.all.get() + len.saturating_sub(self.taken);
+        let has_room = all <= ALL;
+        if has_room {
+            self.all.set(all);
+            self.taken = self.taken.max(len);
+        }
+        has_room
+    }
 }
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        self.all.set(self.all.get() - self.len);
+        self.all.set(self.all.get() - self.taken);
     }
 }
 
 /// Whether this command, of which more is to come, is waited for. What is there fills a buffer.
 pub(crate) fn is_awaited(worker: &Worker, client: &Client, header: Header, there: &[u8]) -> bool {
-    let len = HEADER + header.len;
-    if client.reserved.borrow().is_some() {
-        return true;
+    let mut reserved = client.reserved.borrow_mut();
+    let may_wait = || {
+        client.is_pooled()
+            && client.session.borrow().pin().is_none()
+            && header.len <= LONGEST
+            && is_judged_whole(client, there)
+    };
+    if reserved.is_none() && may_wait() {
+        let (all, whole) = (Rc::clone(&worker.reserved), HEADER + header.len);
+        *reserved = Some(Reserved { all, taken: 0, whole });
     }
-    let all = &worker.reserved;
-    let may_wait = client.is_pooled()
-        && client.session.borrow().pin().is_none()
-        && header.len <= LONGEST
-        && all.get() + len <= ALL
-        && is_judged_whole(client, there);
-    if may_wait {
-        all.set(all.get() + len);
-        client.reserved.replace(Some(Reserved { all: Rc::clone(all), len }));
+    let has_room = reserved.as_mut().is_some_and(|it| it.take(it.room_for(HEADER + there.len())));
+    if !has_room {
+        *reserved = None;
     }
-    may_wait
+    has_room
 }
 
 /// Whether to judge the command takes all of it: its text, or the types of so many parameters.
@@ -74,15 +96,15 @@ fn is_judged_whole(client: &Client, payload: &[u8]) -> bool {
 
 /// Reads on where such a text is being collected. False: none is.
 pub(crate) fn read(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
-    let len = client.reserved.borrow().as_ref().map_or(0, |reserved| reserved.len);
-    if client.turn.get() != Turn::Client || len == 0 {
+    let whole = client.reserved.borrow().as_ref().map_or(0, |reserved| reserved.whole);
+    if client.turn.get() != Turn::Client || whole == 0 {
         return false;
     }
     // Straight to where it stays: to copy it for each piece would take longer than to read it.
     let mut text = client.take_more();
     let have = text.len();
-    text.reserve_exact(len - have);
-    text.resize(len.min(have + BUFFER), 0);
+    text.reserve_exact(whole - have);
+    text.resize(whole.min(have + BUFFER), 0);
     let read = client.stream.try_read(&mut text[have..]);
     text.truncate(have + *read.as_ref().unwrap_or(&0));
     match read {
@@ -91,7 +113,8 @@ pub(crate) fn read(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
         Err(_) => client.close(),
     }
-    if text.len() < len {
+    let has_room = |it: &mut Reserved| it.take(it.room_for(text.len()));
+    if text.len() < whole && client.reserved.borrow_mut().as_mut().is_some_and(has_room) {
         client.put_more(text);
     } else {
         road::handle(worker, client, &mut text);

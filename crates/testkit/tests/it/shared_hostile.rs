@@ -154,27 +154,28 @@ fn who_never_ends_a_text_takes_a_place_that_comes_back() {
     let schema = "never_ends";
     let shared = Shared::start(schema);
     ok(&mut shared.client(), "CREATE TABLE t (a LONGTEXT)");
-    let insert = |size| {
+    let insert = |size: usize| {
         let text = format!("INSERT INTO {schema}.t VALUES ('')");
         text.replace("''", &format!("'{}'", "x".repeat(size - 1 - text.len())))
     };
-    const LONGEST: usize = 1 << 20;
+    // Of 32 MiB for all, 31 are taken by clients that announce a packet as long as can be and send a part of it.
+    const LONGEST: usize = 0xff_fffe;
     let password = server().password();
     let before = shared.flifo.memory();
     let stalled = [(); 31].map(|()| {
         let mut client = FakeClient::login(shared.flifo.port(), USER, password).expect("a login");
         let header = [&(LONGEST as u32).to_le_bytes()[..3], &[0, 3]].concat();
-        assert!(client.send(&[&header[..], insert(100 << 10).as_bytes()].concat()));
+        assert!(client.send(&[&header[..], insert(900 << 10).as_bytes()].concat()));
         client
     });
     // Others go on; meanwhile all of that comes.
     let mut one = shared.client();
     (0..200).for_each(|_| drop(ok(&mut one, "SELECT 1")));
-    assert!(shared.flifo.memory() < before + (16 << 20), "{}", shared.flifo.memory() >> 20);
+    assert!(shared.flifo.memory() < before + (48 << 20), "{}", shared.flifo.memory() >> 20);
     ok(&mut one, &insert(100 << 10));
     assert!(shared.is_free());
     // Who finds no place keeps the link, and hardly anybody else does.
-    ok(&mut one, &insert(LONGEST));
+    ok(&mut one, &insert(8 << 20));
     assert!(!shared.is_free(), "there was no place for it");
     drop((one, stalled));
     let begun = Instant::now();
@@ -182,7 +183,7 @@ fn who_never_ends_a_text_takes_a_place_that_comes_back() {
         assert!(begun.elapsed() < Duration::from_secs(20), "the link comes back");
     }
     let (mut one, mut other) = (shared.client(), shared.client());
-    for size in [65 << 10, 300 << 10, LONGEST] {
+    for size in [65 << 10, 300 << 10, 8 << 20] {
         ok(&mut one, &insert(size));
         ok(&mut other, &insert(size));
     }
