@@ -337,11 +337,15 @@ fn assigns(client: &Client, intent: Intent, text: &[u8]) -> Vec<Assignment> {
 fn begins_or_ends_here(client: &Client, intent: Intent) -> bool {
     let mut session = client.session.borrow_mut();
     let has_link = client.link.borrow().is_some();
-    let is_told = |it: &Rc<Settings>| it.get("transaction_read_only") == Some(b"ON");
-    // What begins then is told by status flags, of which the server knows best.
-    let reads_only = || session.settings.as_ref().is_some_and(is_told);
+    // What begins is told by status flags then, or is a block of statements: the server knows best.
+    let is_odd = |it: &Rc<Settings>| {
+        let modes = it.get("sql_mode").unwrap_or_default();
+        it.get("transaction_read_only") == Some(b"ON")
+            || modes.split(|byte| *byte == b',').any(|mode| mode == b"ORACLE")
+    };
+    let begins_oddly = || session.settings.as_ref().is_some_and(is_odd);
     let may_begin = !has_link && (session.is_plain() || session.has_begun());
-    if intent.is_begin && may_begin && !reads_only() {
+    if intent.is_begin && may_begin && !begins_oddly() {
         session.begin();
     } else if intent.is_end && session.has_begun() {
         session.end_begun();

@@ -43,9 +43,14 @@ const MARIADB: &[&str] = &[
     "--innodb-buffer-pool-size=64M",
     // A thread that is used again remembers counts of rows and warnings of the client before.
     "--thread-cache-size=0",
+    PATIENCE,
 ];
 
-const MYSQL: &[&str] = &["--innodb-flush-method=nosync"];
+const MYSQL: &[&str] = &["--innodb-flush-method=nosync", PATIENCE];
+
+/// In seconds. A prepared XA transaction that its client has left keeps its locks, and directly as well as through Flifo
+/// somebody may wait for them: that ends long before those who wait for a reply give up.
+const PATIENCE: &str = "--lock-wait-timeout=10";
 
 impl Site {
     /// Two equal servers; `None` where there is no such server.
