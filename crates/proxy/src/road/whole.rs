@@ -100,10 +100,10 @@ pub(crate) fn read(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
     if client.turn.get() != Turn::Client || whole == 0 {
         return false;
     }
-    // Straight to where it stays: to copy it for each piece would take longer than to read it.
+    // Straight to where it stays: to copy it for each piece would take longer than to read it. Memory is not asked for
+    // by what was announced either.
     let mut text = client.take_more();
     let have = text.len();
-    text.reserve_exact(whole - have);
     text.resize(whole.min(have + BUFFER), 0);
     let read = client.stream.try_read(&mut text[have..]);
     text.truncate(have + *read.as_ref().unwrap_or(&0));
