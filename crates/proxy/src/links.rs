@@ -27,7 +27,7 @@ use engine::statements::Known;
 use link::Stream;
 use wire::Capabilities;
 use wire::command::Shape;
-use wire::frame::put_packet_with;
+use wire::frame::{self, HEADER, PAYLOAD_MAX, put_packet_with};
 use wire::reply::Follower;
 use wire::response::OkPacket;
 use wire::statement;
@@ -422,6 +422,18 @@ impl Link {
     /// Sends bytes. What the socket does not take at once is kept and sent by the link's task.
     pub(crate) fn send(&self, bytes: &[u8]) {
         self.after_sending(&self.outbox.send(&self.stream, bytes));
+    }
+
+    /// Sends a command's payload behind one header, however long it is: in as many packets as it takes.
+    pub(crate) fn send_joined(&self, joined: &[u8]) {
+        let payload = &joined[HEADER..];
+        if payload.len() < PAYLOAD_MAX {
+            return self.send(joined);
+        }
+        for (header, part) in frame::packets(payload, 0) {
+            self.send(&header.encode());
+            self.send(part);
+        }
     }
 
     /// Keeps what is sent from now on, until [`Self::uncork`].

@@ -33,7 +33,7 @@ pub(crate) mod wording;
 use std::io;
 use std::rc::Rc;
 
-use wire::frame::{HEADER, Header};
+use wire::frame::{self, Extent, HEADER, Header};
 use wire::passage::Passage;
 
 use crate::buffers::BUFFER;
@@ -78,20 +78,30 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8])
         }
         let there = bytes.len() - at;
         let length = HEADER + header.len;
-        let max = worker.plan.limits.packet_max;
-        if header.len as u64 > max {
-            return refuse_and_close(worker, client, &too_large(header.len as u64, max));
+        let extent = Extent::of(&bytes[at..]);
+        let (announced, max) = (extent.payload as u64, worker.plan.limits.packet_max);
+        if announced > max {
+            return refuse_and_close(worker, client, &too_large(announced, max));
         }
         // A command is read as a whole where it fits a buffer or may be judged by all of its text, else it begins with
         // as much as fits.
-        let is_awaited = || whole::is_awaited(worker, client, header, &bytes[at + HEADER..]);
-        if there < length.min(BUFFER) || there < length && is_awaited() {
+        let is_awaited = || whole::is_awaited(worker, client, extent, &bytes[at + HEADER..]);
+        if there < length.min(BUFFER) || there < extent.len && is_awaited() {
             return client.keep_more(&bytes[at..], true);
         }
-        let end = at + length.min(there);
-        let passage = Passage::inside(header, at + length - end);
-        let upload = (!passage.is_done()).then_some(passage);
-        commands::handle(worker, client, &mut bytes[at..end], upload);
+        client.packets.set(1);
+        let end = if header.is_continued() && there >= extent.len {
+            client.packets.set(frame::packet_count(extent.payload) as u8);
+            let joined = frame::join(&mut bytes[at..at + extent.len]);
+            commands::handle(worker, client, joined, None);
+            at + extent.len
+        } else {
+            let end = at + length.min(there);
+            let passage = Passage::inside(header, at + length - end);
+            let upload = (!passage.is_done()).then_some(passage);
+            commands::handle(worker, client, &mut bytes[at..end], upload);
+            end
+        };
         if client.turn.get() == Turn::Client {
             client.reserved.take();
         }

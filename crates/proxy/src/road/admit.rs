@@ -353,12 +353,12 @@ pub(crate) fn refuse(worker: &Rc<Worker>, client: &Client, fault: &Fault) {
     let_go(worker, client);
     worker.count_fault(fault.kind);
     client.session.borrow_mut().counts.answer(-1);
-    let logging_in = client.login_sequence.take();
+    let logs_in = client.login_sequence.get().is_some();
     let settings = client.session.borrow().settings.clone();
     let charset = settings.as_ref().and_then(|it| it.get(parting::CHARSET)).unwrap_or_default();
-    client.write_last(&fault.packet_in(logging_in.unwrap_or(1), charset));
+    client.write_last(&fault.packet_in(client.take_sequence(), charset));
     // The rest of a command that comes in pieces would be taken for commands; a login that failed is over.
-    if client.upload.take().is_some() || logging_in.is_some() {
+    if client.upload.take().is_some() || logs_in {
         client.close();
     }
 }

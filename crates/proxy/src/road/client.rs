@@ -140,6 +140,8 @@ pub(crate) struct Client {
     pub(crate) several: Cell<Option<bool>>,
     /// The command in hand completes the login; its reply has this sequence id.
     pub(crate) login_sequence: Cell<Option<u8>>,
+    /// In how many packets the command in hand came, if it is all there: its reply's sequence ids follow theirs.
+    pub(crate) packets: Cell<u8>,
     /// What proves a change of user, until the client's task deals with it.
     change_of_user: RefCell<Option<Vec<u8>>>,
     /// When the turn last changed.
@@ -227,6 +229,7 @@ impl Client {
             pinned: Cell::new(None),
             several: Cell::default(),
             login_sequence: Cell::new(login.sequence),
+            packets: Cell::new(1),
             change_of_user: RefCell::default(),
             turned: Cell::new(crate::clock::now()),
             unseen: Cell::new(!login.more.is_empty()),
@@ -265,6 +268,11 @@ impl Client {
     pub(crate) fn set_turn(&self, turn: Turn) {
         self.turn.set(turn);
         self.turned.set(crate::clock::now());
+    }
+
+    /// The sequence id of the first packet of the reply to the command in hand. A login is over with that.
+    pub(crate) fn take_sequence(&self) -> u8 {
+        self.login_sequence.take().unwrap_or_else(|| self.packets.get())
     }
 
     /// Writes part of a reply. What the socket does not take at once is kept, and the answer is false: nothing more

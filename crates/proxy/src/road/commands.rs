@@ -562,7 +562,7 @@ pub(crate) fn ok_telling(client: &Client, warnings: u16) {
     let status = client.session.borrow().status();
     client.session.borrow_mut().counts.answer(0);
     let packet = OkPacket { status, warnings, ..OkPacket::EMPTY };
-    let sequence = client.login_sequence.take().unwrap_or(1);
+    let sequence = client.take_sequence();
     outbox::in_spare(|out| {
         put_packet_with(out, sequence, |out| packet.encode(OK, client.capabilities, out));
         client.write_last(out);

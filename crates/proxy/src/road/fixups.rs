@@ -23,7 +23,7 @@ use engine::settings::{Collates, Settings};
 use engine::variables::Variables;
 use smallvec::SmallVec;
 use wire::command::Command;
-use wire::frame::put_packet_with;
+use wire::frame::put_joined;
 use wire::reply::Follower;
 
 use crate::fault::{Fault, Kind};
@@ -341,11 +341,8 @@ pub(crate) fn send(link: &Link, fix_up: FixUp) {
 
 pub(crate) fn send_bytes(link: &Link, command: Command, body: &[u8]) {
     outbox::in_spare(|out| {
-        put_packet_with(out, 0, |out| {
-            out.push(command as u8);
-            out.extend_from_slice(body);
-        });
-        link.send(out);
+        put_joined(out, 0, &[&[command as u8], body]);
+        link.send_joined(out);
     });
 }
 

@@ -11,7 +11,7 @@ use engine::intent::Ends;
 use engine::kill::{Kill, Scope};
 use wire::capability::Capabilities;
 use wire::command::{Command, query_text_at};
-use wire::frame::{HEADER, put_packet};
+use wire::frame::{HEADER, put_joined, put_packet};
 use wire::response::{OK, OkPacket};
 
 use crate::fault::{Fault, Kind};
@@ -86,7 +86,7 @@ pub(crate) fn intercept_prepared(worker: &Rc<Worker>, client: &Rc<Client>, text:
     let has_attributes = client.capabilities.has(Capabilities::QUERY_ATTRIBUTES);
     let attributes: &[u8] = if has_attributes { &[0, 1] } else { &[] };
     let mut packet = Vec::new();
-    put_packet(&mut packet, 0, &[&[Command::Query as u8], attributes, text].concat());
+    put_joined(&mut packet, 0, &[&[Command::Query as u8], attributes, text]);
     intercept(worker, client, Some(Command::Query), &packet)
 }
 
@@ -190,7 +190,7 @@ pub(crate) fn answered(worker: &Rc<Worker>, answer: Answer) {
             let ok = OkPacket { status, warnings: told, ..OkPacket::EMPTY };
             ok.encode(OK, killer.capabilities, &mut payload);
             let mut out = Vec::new();
-            put_packet(&mut out, 1, &payload);
+            put_packet(&mut out, killer.take_sequence(), &payload);
             killer.write_last(&out);
         }
         Outcome::Refused(fault) => {
@@ -232,16 +232,16 @@ fn kill_itself(worker: &Rc<Worker>, client: &Client, scope: Scope) {
 /// The killing command with the server's id in place of Flifo's.
 fn with_id(client: &Client, packet: &[u8], id: u32) -> Option<Vec<u8>> {
     let payload = packet.get(HEADER..)?;
-    let mut out = Vec::with_capacity(packet.len());
+    let mut out = Vec::new();
     if payload.first() == Some(&(Command::ProcessKill as u8)) {
-        put_packet(&mut out, 0, &[&payload[..1], &id.to_le_bytes()[..]].concat());
+        put_joined(&mut out, 0, &[&payload[..1], &id.to_le_bytes()]);
         return Some(out);
     }
     let text_at = query_text_at(payload, client.capabilities)?;
     let (head, text) = payload.split_at(text_at);
     let (start, end) = Kill::read(text)?.id_at;
     let id = id.to_string();
-    put_packet(&mut out, 0, &[head, &text[..start], id.as_bytes(), &text[end..]].concat());
+    put_joined(&mut out, 0, &[head, &text[..start], id.as_bytes(), &text[end..]]);
     Some(out)
 }
 

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use engine::source::Source;
 use wire::command::{Command, Shape};
-use wire::frame::{HEADER, Header, PAYLOAD_MAX, put_packet, put_packet_with};
+use wire::frame::{self, HEADER, Header, PAYLOAD_MAX, put_packet};
 use wire::passage::{Passage, Until};
 use wire::reply::Follower;
 use wire::statement::{self, Execute};
@@ -65,7 +65,7 @@ pub(crate) fn launch(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>, 
             }
             fixups::see_ahead(client, link, &purpose);
             client.set_turn(Turn::Preparation);
-            fly(client, link, command.shape(), purpose);
+            fly(client, link, command.shape(), purpose, 0);
             fixups::send_bytes(link, command, &body);
         }
     }
@@ -284,7 +284,7 @@ fn send_execute(client: &Rc<Client>, link: &Rc<Link>, packet: &mut [u8]) -> Resu
     let is_told = execute.types.is_some() || on_link.types == prepared.types;
     match &prepared.types {
         Some(types) if !is_told => {
-            let mut out = with_types(&execute, packet, types)?;
+            let mut out = with_types(&execute, packet, client.upload.get().is_none(), types)?;
             statement::set_id(&mut out[HEADER..], on_link.id);
             send(client, link, &out, Shape::Results, Purpose::Statement);
         }
@@ -313,38 +313,54 @@ fn without_parameters(payload: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The packet, or the first piece of it, with parameter types put in.
-fn with_types(execute: &Execute<'_>, packet: &[u8], types: &[u8]) -> Result<Vec<u8>, Fault> {
+fn with_types(
+    execute: &Execute<'_>,
+    packet: &[u8],
+    is_whole: bool,
+    types: &[u8],
+) -> Result<Vec<u8>, Fault> {
     let mut out = Vec::with_capacity(packet.len() + types.len() + HEADER);
-    put_packet_with(&mut out, 0, |out| execute.put_with_types(&packet[HEADER..], types, out));
-    let whole = Header::peek(packet).map_or(0, |header| header.len) + out.len() - packet.len();
-    if whole >= PAYLOAD_MAX {
+    out.extend_from_slice(&[0; HEADER]);
+    execute.put_with_types(&packet[HEADER..], types, &mut out);
+    let announced = Header::peek(packet).map_or(0, |header| header.len);
+    let to_come = if is_whole { 0 } else { announced + HEADER - packet.len() };
+    let len = out.len() - HEADER + to_come;
+    if !is_whole && len >= PAYLOAD_MAX {
         let message = "Flifo cannot put parameter types into an execute of 16 MiB that leaves them \
             out: send the types with it, or the value in pieces of its own";
         return Err(Fault::new(Kind::PacketTooLarge, message));
     }
-    out[..HEADER].copy_from_slice(&Header { len: whole, sequence: 0 }.encode());
+    let header = Header { len: len.min(PAYLOAD_MAX), sequence: 0 };
+    out[..HEADER].copy_from_slice(&header.encode());
     Ok(out)
 }
 
 fn send(client: &Rc<Client>, link: &Rc<Link>, packet: &[u8], shape: Shape, purpose: Purpose) {
     client.set_turn(Turn::Server);
+    let (ahead, is_whole) = (link.ahead.take(), client.upload.get().is_none());
     if shape != Shape::None {
-        fly(client, link, shape, purpose);
+        // What was put into a text may take it into one more packet, or into one less.
+        let sent = if is_whole { frame::packet_count(packet.len() - HEADER) as u8 } else { 1 };
+        fly(client, link, shape, purpose, client.packets.get().wrapping_sub(sent));
     }
-    let ahead = link.ahead.take();
+    let send = || if is_whole { link.send_joined(packet) } else { link.send(packet) };
     if ahead.is_empty() {
-        link.send(packet);
+        send();
     } else {
-        link.send(&[&ahead[..], packet].concat());
+        link.in_one_write(|| {
+            link.send(&ahead);
+            send();
+        });
     }
 }
 
-fn fly(client: &Rc<Client>, link: &Link, shape: Shape, purpose: Purpose) {
+/// `shift`: what the client's sequence ids are ahead of the server's.
+fn fly(client: &Rc<Client>, link: &Link, shape: Shape, purpose: Purpose, shift: u8) {
     let mut follower = Follower::new(shape, link.capabilities);
     if purpose.is_clients() {
         let shift = match (&purpose, client.login_sequence.get()) {
             (Purpose::LoginSchema(..), Some(sequence)) => sequence.wrapping_sub(1),
-            _ => 0,
+            _ => shift,
         };
         follower = follower.for_client(client.capabilities, shift);
     }

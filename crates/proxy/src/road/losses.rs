@@ -219,11 +219,11 @@ fn end_reply(worker: &Worker, client: &Client, link: &Link, flight: &Flight, fau
         // In the middle of a packet nothing can be said.
         return client.close();
     }
-    let shift = client.login_sequence.take().map_or(0, |sequence| sequence - 1);
+    let first = client.take_sequence();
     let sequence = match flight.farewell {
         Some(sequence) => sequence,
-        None if started => flight.follower.next_sequence().wrapping_add(shift),
-        None => shift.wrapping_add(1),
+        None if started => flight.follower.next_sequence(),
+        None => first,
     };
     let unsent = link.carry.take();
     drop(unsent);

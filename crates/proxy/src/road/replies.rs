@@ -529,8 +529,7 @@ fn finish(
             }
         }
         Some(mut packet) => {
-            let shift = client.login_sequence.take().map_or(0, |sequence| sequence - 1);
-            packet[HEADER - 1] = packet[HEADER - 1].wrapping_add(shift);
+            packet[HEADER - 1] = packet[HEADER - 1].wrapping_add(client.take_sequence() - 1);
             client.upload.set(None);
             admit::over(worker, &client, link, flight.slot);
             client.write_last(&packet);

@@ -1,6 +1,7 @@
 //! Texts that are longer than a buffer and are read as a whole all the same, so that they can be judged like any other:
-//! inserts of many rows, lists of many numbers; and executes with so many parameters. What does not fit a packet goes on to
-//! the server in pieces, and keeps its client's link.
+//! inserts of many rows, lists of many numbers; and executes with so many parameters. Where one came in several packets,
+//! these are joined, and it is split again when it is sent. What is longer still goes on to the server in pieces, and keeps
+//! its client's link.
 //!
 //! Invariant: what the clients of a worker have sent of such texts, or have waiting, is bounded; beyond that a text goes
 //! on in pieces as well, from as much of it as has come.
@@ -10,7 +11,7 @@ use std::io;
 use std::rc::Rc;
 
 use wire::command::Command;
-use wire::frame::{HEADER, Header, PAYLOAD_MAX};
+use wire::frame::{Extent, HEADER};
 use wire::statement::{self, Execute};
 
 use crate::buffers::BUFFER;
@@ -19,12 +20,12 @@ use crate::road::client::{Client, Turn};
 use crate::road::prepared;
 use crate::worker::Worker;
 
-/// The longest such packet's payload, in bytes: all that fits one packet. How long it takes to judge is bounded by
-/// [`engine::intent::TOKENS_MAX`].
-const LONGEST: usize = PAYLOAD_MAX - 1;
+/// The longest such payload, in bytes: what drivers that go by the server's `max_allowed_packet` hardly exceed. How long
+/// it takes to judge is bounded by [`engine::intent::TOKENS_MAX`].
+const LONGEST: usize = 32 << 20;
 
 /// How many bytes the clients of a worker may have reserved at once.
-const ALL: usize = 32 << 20;
+const ALL: usize = 2 * LONGEST;
 
 /// A place for a long text, from when it begins to come until its client's next turn. It grows with what has come: who
 /// announces much and sends little takes little.
@@ -32,12 +33,12 @@ const ALL: usize = 32 << 20;
 pub(crate) struct Reserved {
     all: Rc<Cell<usize>>,
     taken: usize,
-    /// The length of the packet, header included.
+    /// How long it is by what is there of it, headers included.
     whole: usize,
 }
 
 impl Reserved {
-    /// What is needed behind so much of the packet.
+    /// What is needed behind so much of it.
     fn room_for(&self, there: usize) -> usize {
         self.whole.min(there + BUFFER)
     }
@@ -61,23 +62,25 @@ impl Drop for Reserved {
 }
 
 /// Whether this command, of which more is to come, is waited for. What is there fills a buffer.
-pub(crate) fn is_awaited(worker: &Worker, client: &Client, header: Header, there: &[u8]) -> bool {
+pub(crate) fn is_awaited(worker: &Worker, client: &Client, extent: Extent, there: &[u8]) -> bool {
     let mut reserved = client.reserved.borrow_mut();
     let may_wait = || {
         client.is_pooled()
             && client.session.borrow().pin().is_none()
-            && header.len <= LONGEST
             && is_judged_whole(client, there)
     };
-    if reserved.is_none() && may_wait() {
-        let (all, whole) = (Rc::clone(&worker.reserved), HEADER + header.len);
+    if reserved.is_none() && extent.payload <= LONGEST && may_wait() {
+        let (all, whole) = (Rc::clone(&worker.reserved), extent.len);
         *reserved = Some(Reserved { all, taken: 0, whole });
     }
-    let has_room = reserved.as_mut().is_some_and(|it| it.take(it.room_for(HEADER + there.len())));
-    if !has_room {
+    let has_room = |it: &mut Reserved| {
+        it.whole = extent.len;
+        extent.payload <= LONGEST && it.take(it.room_for(HEADER + there.len()))
+    };
+    if !reserved.as_mut().is_some_and(has_room) {
         *reserved = None;
     }
-    has_room
+    reserved.is_some()
 }
 
 /// Whether to judge the command takes all of it: its text, or the types of so many parameters.
@@ -113,6 +116,7 @@ pub(crate) fn read(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
         Err(_) => client.close(),
     }
+    // When that is there, it may tell that there is more.
     let has_room = |it: &mut Reserved| it.take(it.room_for(text.len()));
     if text.len() < whole && client.reserved.borrow_mut().as_mut().is_some_and(has_room) {
         client.put_more(text);

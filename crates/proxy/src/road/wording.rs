@@ -12,7 +12,7 @@ use engine::kill::replace_connection_id;
 use engine::session::{Diagnostics, Messages};
 use engine::source::Source;
 use wire::command::{Command, query_text_at};
-use wire::frame::{HEADER, put_packet};
+use wire::frame::{HEADER, put_joined};
 
 use crate::links::Link;
 use crate::road::added;
@@ -35,8 +35,8 @@ pub(crate) fn with_own_id(
     };
     let text =
         replace_connection_id(&payload[text_at..], client.session.borrow().dialect(), client.id)?;
-    let mut out = Vec::with_capacity(packet.len() + 16);
-    put_packet(&mut out, 0, &[&payload[..text_at], &text[..]].concat());
+    let mut out = Vec::new();
+    put_joined(&mut out, 0, &[&payload[..text_at], &text]);
     Some(out)
 }
 
@@ -55,8 +55,8 @@ pub(crate) fn with_counts(
     let on = client.link().filter(knows).map(|link| link.id);
     let (text, left) = session.counts.put(text, session.dialect(), asked, on);
     let packet = text.map(|text| {
-        let mut out = Vec::with_capacity(packet.len() + 32);
-        put_packet(&mut out, 0, &[head, &text[..]].concat());
+        let mut out = Vec::new();
+        put_joined(&mut out, 0, &[head, &text]);
         out
     });
     (packet, left)
@@ -75,8 +75,8 @@ pub(crate) fn with_gtid(
     }
     let (head, text) = packet[HEADER..].split_at(text_at);
     let text = gtid::put(text, client.session.borrow().dialect(), &client.gtid.borrow())?;
-    let mut out = Vec::with_capacity(packet.len() + 64);
-    put_packet(&mut out, 0, &[head, &text[..]].concat());
+    let mut out = Vec::new();
+    put_joined(&mut out, 0, &[head, &text]);
     Some(out)
 }
 
@@ -94,8 +94,8 @@ pub(crate) fn with_diagnostics(
     }
     let (affected, dialect) = (session.counts.affected()?, session.dialect());
     let text = Kept::get(session.kept(), affected, text, dialect, added::server(worker, client))?;
-    let mut out = Vec::with_capacity(packet.len() + text.len());
-    put_packet(&mut out, 0, &[head, &text[..]].concat());
+    let mut out = Vec::new();
+    put_joined(&mut out, 0, &[head, &text]);
     Some(out)
 }
 
@@ -123,6 +123,6 @@ pub(crate) fn diagnoses(
         return None;
     }
     let mut query = Vec::new();
-    put_packet(&mut query, 0, &[&[Command::Query as u8], text].concat());
+    put_joined(&mut query, 0, &[&[Command::Query as u8], text]);
     with_diagnostics(worker, client, 1, &query)
 }
