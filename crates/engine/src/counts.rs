@@ -136,6 +136,13 @@ impl Counts {
         }
     }
 
+    /// The same of something that has failed: the link counts −1.
+    pub fn see_own_failed(&mut self, link: u64) {
+        if self.affected != Some(-1) {
+            self.affected_on = self.affected_on.filter(|on| *on != link);
+        }
+    }
+
     /// A statement has cleared the messages on this link, and has left none.
     pub const fn see_clean(&mut self, link: u64) {
         self.clean = Some(link);

@@ -23,6 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 const SOCKET: &str = "flifo.sock";
 
+/// What it says of a port that is not free.
+const TAKEN: &str = "Address already in use";
+
 impl Flifo {
     /// Starts the proxy on a free port and a Unix socket. `rest` is what the configuration says beyond `listen`.
     ///
@@ -39,14 +42,14 @@ impl Flifo {
     pub fn start_program(program: &Path, rest: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let log = File::create(folder.path().join("log")).expect("a log");
-        Self::begin(program, rest, folder, log)
+        Self::begin(program, rest, folder, &log)
     }
 
     /// Starts the proxy with its log on a disk that is always full.
     pub fn start_on_full_disk(rest: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let full = File::options().write(true).open("/dev/full").expect("Linux has one");
-        Self::begin(program(), rest, folder, full)
+        Self::begin(program(), rest, folder, &full)
     }
 
     /// Starts the proxy where names are looked up in this file alone; `None` where that is not to be had.
@@ -71,15 +74,19 @@ impl Flifo {
         if !can.is_ok_and(|status| status.success()) {
             return None;
         }
-        Some(Self::begin_as(own(&[program()]), rest, folder, log))
+        Some(Self::begin_as(|| own(&[program()]), rest, folder, &log))
     }
 
-    fn begin(program: &Path, rest: &str, folder: tempfile::TempDir, log: File) -> Self {
-        Self::begin_as(Command::new(program), rest, folder, log)
+    fn begin(program: &Path, rest: &str, folder: tempfile::TempDir, log: &File) -> Self {
+        Self::begin_as(|| Command::new(program), rest, folder, log)
     }
 
-    fn begin_as(mut command: Command, rest: &str, folder: tempfile::TempDir, log: File) -> Self {
-        let port = free_port();
+    fn begin_as(
+        program: impl Fn() -> Command,
+        rest: &str,
+        folder: tempfile::TempDir,
+        log: &File,
+    ) -> Self {
         let config = folder.path().join("flifo.toml");
         let socket = folder.path().join(SOCKET);
         // Many run at once: their consoles would be in one another's way.
@@ -87,15 +94,26 @@ impl Flifo {
             true => "",
             false => "\n[console]\nlisten = []\n[http]\nlisten = []\n",
         };
-        let text = format!("listen = [\"127.0.0.1:{port}\", {socket:?}]\n{rest}{outside}");
-        std::fs::write(&config, text).expect("the configuration is written");
-        command.args(["run", "--config"]).arg(&config);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        // Forked by a thread that lives on: the child dies with this process, not with this test.
-        let child = sys::child::spawn(command).expect("flifo starts");
-        let flifo = Self { child, port, folder };
+        let start = |port: u16| {
+            let text = format!("listen = [\"127.0.0.1:{port}\", {socket:?}]\n{rest}{outside}");
+            std::fs::write(&config, text).expect("the configuration is written");
+            let mut command = program();
+            command.args(["run", "--config"]).arg(&config);
+            let log = log.try_clone().expect("one more descriptor");
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+            // Forked by a thread that lives on: the child dies with this process, not with this test.
+            sys::child::spawn(command).expect("flifo starts")
+        };
+        let port = free_port();
+        let child = start(port);
+        let mut flifo = Self { child, port, folder };
         let begun = Instant::now();
         while !flifo.greets() {
+            if flifo.has_ended() && flifo.log().contains(TAKEN) {
+                // By a client's own end of a connection, since it was found to be free.
+                flifo.port = free_port();
+                flifo.child = start(flifo.port);
+            }
             assert!(begun.elapsed() < PATIENCE, "flifo does not greet:\n{}", flifo.log());
             std::thread::sleep(Duration::from_millis(5));
         }

@@ -70,8 +70,8 @@ struct Lists<K> {
     /// How many wait for a link that is not even being opened.
     lacking: usize,
     /// Keys with somebody set aside, and those with an idle link.
-    aside: BTreeSet<K>,
-    idle: BTreeSet<K>,
+    aside: Front<K>,
+    idle: Front<K>,
 }
 
 /// Of one class.
@@ -142,8 +142,8 @@ impl<K: Copy + Ord + Hash, W, L> Keys<K, W, L> {
         let lists = Lists {
             classes: (0..classes).map(|_| class()).collect(),
             lacking: 0,
-            aside: BTreeSet::new(),
-            idle: BTreeSet::new(),
+            aside: Front::default(),
+            idle: Front::default(),
         };
         Self { keys: NumberMap::default(), lists }
     }
@@ -301,7 +301,7 @@ fn relist<K: Copy + Ord>(
     }
 }
 
-fn enlist<K: Copy + Ord>(list: &mut BTreeSet<K>, key: K, is_in: bool) {
+fn enlist<K: Copy + Ord>(list: &mut Front<K>, key: K, is_in: bool) {
     if is_in {
         list.insert(key);
     } else {

@@ -170,10 +170,20 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     }
 
     /// Statements of this kind may start again: as many as that goes for are brought back into line.
+    #[inline]
     pub(super) fn bring_back(&mut self, digest: Option<Digest>) {
-        // Mostly nobody waits, so nobody was set aside.
-        let is_quiet = self.shares.all_waiting() == 0 || digest.is_none();
-        if is_quiet || !self.bulkheads.may_start(digest, || self.part_of_slots()) {
+        // Mostly nobody waits, or nobody was set aside.
+        if self.shares.all_waiting() > 0 && self.has_aside() {
+            self.bring_back_waiting(digest);
+        }
+    }
+
+    fn has_aside(&self) -> bool {
+        self.own.iter().any(|line| line.aside() > 0) || self.keys.aside().next().is_some()
+    }
+
+    fn bring_back_waiting(&mut self, digest: Option<Digest>) {
+        if digest.is_none() || !self.bulkheads.may_start(digest, || self.part_of_slots()) {
             return;
         }
         // One if the kind is still held back, for it has room for one; all if it is not.

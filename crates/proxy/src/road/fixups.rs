@@ -433,10 +433,12 @@ pub(crate) fn finish_probe(
     {
         let mut session = client.session.borrow_mut();
         session.see_settings(&link.state.borrow());
-        session.counts.see_none_affected(link.id);
         if flight.failed {
-            // It has left its error.
+            // It has left its error, and what an error counts.
             session.counts.see_messages(link.id);
+            session.counts.see_own_failed(link.id);
+        } else {
+            session.counts.see_none_affected(link.id);
         }
     }
     if flight.failed {

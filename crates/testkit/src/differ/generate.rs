@@ -4,7 +4,9 @@
 
 use std::collections::VecDeque;
 
-use super::kinds::{PROBES, TOPICS, Topic, UNSETTLED, UNSTEADY_ON_MYSQL, When};
+use super::kinds::{
+    PROBES, TOPICS, Topic, UNSETTLED, UNSTEADY_ON_MYSQL, When, changes_user, prepares_xa,
+};
 use super::program::{
     Abilities, Action, Brand, How, Pace, Plan, Program, Slot, Step, USERS, replace,
 };
@@ -134,6 +136,8 @@ struct Writer {
     /// Kinds that are left of this session.
     left: usize,
     connected: bool,
+    /// It has prepared an XA transaction in this session.
+    has_prepared: bool,
     others: Vec<usize>,
     all: bool,
     brand: Brand,
@@ -160,6 +164,7 @@ impl Writer {
             session: 0,
             left: 0,
             connected: false,
+            has_prepared: false,
             all: style.all,
             brand: style.brand,
             others: (0..users.len()).filter(is_mate).collect(),
@@ -170,7 +175,7 @@ impl Writer {
     /// Makes up the next thing that this client does.
     fn write(&mut self, random: &mut Random) {
         if !self.connected {
-            self.connected = true;
+            (self.connected, self.has_prepared) = (true, false);
             self.session += 1;
             self.left = 2 + random.below(12);
             self.pending.push_back(Action::Connect);
@@ -194,6 +199,10 @@ impl Writer {
         if !self.all && is_unsettled(kind) || self.brand == Brand::MySql && is_unsteady(kind) {
             return;
         }
+        if !self.all && self.brand == Brand::MySql && self.has_prepared && changes_user(kind) {
+            return;
+        }
+        self.has_prepared |= prepares_xa(kind);
         let slot = 1 + random.below(3);
         for step in kind.split(" ;; ") {
             let step = self.fill(step, slot, random);

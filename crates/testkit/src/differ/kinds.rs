@@ -91,6 +91,17 @@ pub(super) const UNSTEADY_ON_MYSQL: &[(&str, &str)] = &[
     ),
 ];
 
+/// Whether a kind changes the user where it must not: on MySQL before 8.0.29 a prepared XA transaction stays with a
+/// connection whose user changes, and through Flifo it is detached, as later ones do at once.
+pub(super) fn changes_user(kind: &str) -> bool {
+    kind.contains(":user ")
+}
+
+/// Whether a kind prepares an XA transaction; what should end it may fail.
+pub(super) fn prepares_xa(kind: &str) -> bool {
+    kind.contains("XA PREPARE")
+}
+
 /// What most programs ask again and again: it tells of state that leaked.
 pub(super) const PROBES: &[&str] = &[
     "SELECT @@autocommit, @@sql_mode, @@time_zone, @@character_set_client, \
