@@ -94,27 +94,72 @@ impl<'a> Execute<'a> {
     /// Whether the values of one row are there, and as long as these types say. A type that is not known is taken for
     /// well-formed.
     pub fn has_values(&self, payload: &[u8], parameters: u16, types: &[u8]) -> bool {
+        self.values(payload, parameters, types).all(|value| value.is_ok())
+    }
+
+    /// The values of one row, by these types. Behind one whose type is not known, they cannot be told apart.
+    pub fn values<'b>(
+        &self,
+        payload: &'b [u8],
+        parameters: u16,
+        types: &'b [u8],
+    ) -> impl Iterator<Item = Result<Value<'b>, Malformed>> {
         let count = usize::from(parameters);
         let nulls = payload.get(NULLS_AT..NULLS_AT + count.div_ceil(8)).unwrap_or_default();
         let is_null = |at: usize| nulls.get(at / 8).is_some_and(|byte| byte & 1 << (at % 8) != 0);
         let mut values = Reader::new(payload.get(self.head..).unwrap_or_default());
-        types.chunks(2).enumerate().filter(|(at, _)| !is_null(*at)).all(|(_, kind)| {
-            const WHAT: &str = "value";
-            match kind[0] {
-                0x06 => true,
-                0x01 => values.take(1, WHAT).is_ok(),
-                0x02 | 0x0d => values.take(2, WHAT).is_ok(),
-                0x03 | 0x04 | 0x09 => values.take(4, WHAT).is_ok(),
-                0x05 | 0x08 => values.take(8, WHAT).is_ok(),
-                0x00 | 0x0f | 0xf5 | 0xf6 | 0xf9..=0xfe => values.lenenc_bytes(WHAT).is_ok(),
-                0x07 | 0x0a..=0x0c => {
-                    values.u8(WHAT).is_ok_and(|len| values.take(len.into(), WHAT).is_ok())
-                }
-                _ => true,
-            }
+        types.as_chunks().0.iter().enumerate().map(move |(at, kind)| match is_null(at) {
+            true => Ok(Value::Null),
+            false => Value::read(*kind, &mut values),
         })
     }
 }
+
+/// A parameter's value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value<'a> {
+    Null,
+    Signed(i64),
+    Unsigned(u64),
+    Float(f32),
+    Double(f64),
+    /// Texts, blobs and decimals.
+    Text(&'a [u8]),
+    /// A date, a time or both, packed.
+    Time(&'a [u8]),
+    /// This type is not known.
+    Unknown(u8),
+}
+
+impl<'a> Value<'a> {
+    /// Reads a value of this type, and its flags.
+    pub fn read([kind, flags]: [u8; 2], from: &mut Reader<'a>) -> Result<Self, Malformed> {
+        const WHAT: &str = "parameter";
+        let is_unsigned = flags & UNSIGNED != 0;
+        let number = |unsigned: u64, signed: i64| match is_unsigned {
+            true => Self::Unsigned(unsigned),
+            false => Self::Signed(signed),
+        };
+        Ok(match kind {
+            0x01 => from.u8(WHAT).map(|it| number(it.into(), it.cast_signed().into()))?,
+            0x02 | 0x0d => from.u16(WHAT).map(|it| number(it.into(), it.cast_signed().into()))?,
+            0x03 | 0x09 => from.u32(WHAT).map(|it| number(it.into(), it.cast_signed().into()))?,
+            0x08 => from.u64(WHAT).map(|it| number(it, it.cast_signed()))?,
+            0x04 => Self::Float(f32::from_bits(from.u32(WHAT)?)),
+            0x05 => Self::Double(f64::from_bits(from.u64(WHAT)?)),
+            0x06 => Self::Null,
+            0x00 | 0x0f | 0xf5 | 0xf6 | 0xf9..=0xfe => Self::Text(from.lenenc_bytes(WHAT)?),
+            0x07 | 0x0a..=0x0c => {
+                let length = from.u8(WHAT)?;
+                Self::Time(from.take(length.into(), WHAT)?)
+            }
+            other => Self::Unknown(other),
+        })
+    }
+}
+
+/// A flag of a parameter's type.
+const UNSIGNED: u8 = 0x80;
 
 /// Behind the command, the statement's id, the flags and the count of iterations.
 pub const NULLS_AT: usize = ID_AT + 9;

@@ -4,9 +4,9 @@
 //! Its columns are told with its rows, as servers do for SHOW. Invariants: so many statements of a client and no more,
 //! each no longer than a packet; a text that was made of values has them in quotes or is a number.
 
-use wire::bytes::{Malformed, Reader, Write};
+use wire::bytes::{Malformed, Write};
 use wire::lex::{Dialect, Lexer, Token};
-use wire::statement::{self, Execute, NULLS_AT};
+use wire::statement::{self, Execute, Value};
 
 use super::Refusal;
 use crate::outside::resultset::Packets;
@@ -137,50 +137,29 @@ impl Kept {
         if self.types.len() != 2 * count {
             return Err(Malformed::new("parameter types").into());
         }
-        let nulls = payload.get(NULLS_AT..NULLS_AT + count.div_ceil(8));
-        let nulls = nulls.ok_or(Malformed::new("null bitmap"))?;
-        let mut values = Reader::new(payload.get(execute.head..).unwrap_or_default());
+        let mut values = execute.values(payload, count as u16, &self.types);
         let (mut out, mut from) = (Vec::with_capacity(self.text.len() + payload.len()), 0);
-        for (number, (at, kind)) in self.marks.iter().zip(self.types.chunks_exact(2)).enumerate() {
+        for (at, kind) in self.marks.iter().zip(self.types.chunks_exact(2)) {
             out.extend_from_slice(&self.text[from..*at]);
             from = at + 1;
-            if nulls[number / 8] & 1 << (number % 8) != 0 {
-                out.extend_from_slice(b"NULL");
-            } else {
-                put_value(kind[0], kind[1] & UNSIGNED != 0, &mut values, &mut out)?;
-            }
+            put_value(kind[0], values.next().ok_or(Malformed::new("parameter"))??, &mut out)?;
         }
         out.extend_from_slice(&self.text[from..]);
         Ok(out)
     }
 }
 
-const UNSIGNED: u8 = 0x80;
-
-/// Reads a value of this type, and writes it as a literal.
-fn put_value(
-    kind: u8,
-    is_unsigned: bool,
-    values: &mut Reader<'_>,
-    out: &mut Vec<u8>,
-) -> Result<(), Wrong> {
-    const WHAT: &str = "parameter";
-    let text = match kind {
-        0x01 if is_unsigned => values.u8(WHAT)?.to_string(),
-        0x01 => values.u8(WHAT)?.cast_signed().to_string(),
-        0x02 | 0x0d if is_unsigned => values.u16(WHAT)?.to_string(),
-        0x02 | 0x0d => values.u16(WHAT)?.cast_signed().to_string(),
-        0x03 | 0x09 if is_unsigned => values.u32(WHAT)?.to_string(),
-        0x03 | 0x09 => values.u32(WHAT)?.cast_signed().to_string(),
-        0x08 if is_unsigned => values.u64(WHAT)?.to_string(),
-        0x08 => values.u64(WHAT)?.cast_signed().to_string(),
-        0x04 => f32::from_bits(values.u32(WHAT)?).to_string(),
-        0x05 => f64::from_bits(values.u64(WHAT)?).to_string(),
-        0x06 => "NULL".to_owned(),
-        // Decimals, texts and blobs.
-        0x00 | 0x0f | 0xf5 | 0xf6 | 0xf9..=0xfe => {
+/// Writes a value as a literal; of this type, if that is not known.
+fn put_value(kind: u8, value: Value<'_>, out: &mut Vec<u8>) -> Result<(), Wrong> {
+    let text = match value {
+        Value::Null => "NULL".to_owned(),
+        Value::Signed(number) => number.to_string(),
+        Value::Unsigned(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Double(number) => number.to_string(),
+        Value::Text(text) => {
             out.push(b'\'');
-            for byte in values.lenenc_bytes(WHAT)? {
+            for byte in text {
                 if matches!(byte, b'\'' | b'\\') {
                     out.push(*byte);
                 }
@@ -189,7 +168,7 @@ fn put_value(
             out.push(b'\'');
             return Ok(());
         }
-        other => return Err(Wrong::Type(other)),
+        Value::Time(_) | Value::Unknown(_) => return Err(Wrong::Type(kind)),
     };
     out.extend_from_slice(text.as_bytes());
     Ok(())
