@@ -67,6 +67,8 @@ pub struct Plan {
     pub arrivals: Arrivals,
     pub transactions: Option<Transactions>,
     pub phases: Vec<Phase>,
+    /// Neighbours on the same machine take up to such a share of its processors, another one each 100 ms.
+    pub neighbours: f64,
     /// What is done before this is not measured.
     pub warm: f64,
     pub end: f64,
@@ -101,6 +103,7 @@ impl Plan {
             arrivals: Arrivals::Closed { clients, think },
             transactions: None,
             phases: Vec::new(),
+            neighbours: 0.0,
             warm: 0.0,
             end: 1000.0,
             marks: Vec::new(),

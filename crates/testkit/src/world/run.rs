@@ -36,6 +36,8 @@ enum Event {
     /// The limit is looked at, and statements that seem stuck are.
     Tick(usize),
     Look(usize),
+    /// Neighbours of the server take more, or less.
+    Neighbours,
     Block,
     Unblock,
 }
@@ -46,6 +48,7 @@ type Due = Reverse<(u64, u64)>;
 struct World {
     plan: Plan,
     chance: Chance,
+    neighbours: Chance,
     now: f64,
     server: Server,
     door: Door,
@@ -118,6 +121,7 @@ impl World {
         };
         Self {
             chance: Chance::new(plan.seed),
+            neighbours: Chance::new(!plan.seed),
             now: 0.0,
             server: Server::new(plan.server, rows),
             door,
@@ -143,6 +147,9 @@ impl World {
                 }
             }
             Arrivals::Open { .. } => self.after(0.0, Event::Arrive),
+        }
+        if self.plan.neighbours > 0.0 {
+            self.after(0.0, Event::Neighbours);
         }
         if let Some((from, until)) = self.plan.transactions.and_then(|it| it.blocker) {
             self.after(from, Event::Block);
@@ -248,6 +255,10 @@ impl World {
             }
             Event::Tick(process) => self.tick(process),
             Event::Look(process) => self.look(process),
+            Event::Neighbours => {
+                self.server.left = 1.0 - self.plan.neighbours * self.neighbours.share();
+                self.after(100.0, Event::Neighbours);
+            }
             Event::Block => self.server.block(),
             Event::Unblock => {
                 for row in self.server.unblock() {

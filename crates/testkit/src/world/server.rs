@@ -28,6 +28,8 @@ pub(crate) struct Server {
     pub(super) disk_line: VecDeque<usize>,
     pub(super) rows: Vec<(Owner, VecDeque<usize>)>,
     pub(super) is_blocked: bool,
+    /// What neighbours leave of the processors.
+    pub(super) left: f64,
     /// Thread milliseconds, and core milliseconds.
     pub(super) running_area: f64,
     pub(super) busy_area: f64,
@@ -44,6 +46,7 @@ impl Server {
             disk_line: VecDeque::new(),
             rows: (0..rows).map(|_| (Owner::Nobody, VecDeque::new())).collect(),
             is_blocked: false,
+            left: 1.0,
             running_area: 0.0,
             busy_area: 0.0,
         }
@@ -59,7 +62,11 @@ impl Server {
     pub(crate) fn next_done(&self) -> Option<f64> {
         let Reverse((mark, ..)) = self.running.peek()?;
         let left = (f64::from_bits(*mark) - self.done).max(0.0);
-        Some(left / self.plan.speed(self.running.len()))
+        Some(left / self.speed())
+    }
+
+    fn speed(&self) -> f64 {
+        self.left * self.plan.speed(self.running.len())
     }
 
     pub(crate) fn pop_done(&mut self) -> Option<usize> {
@@ -68,7 +75,7 @@ impl Server {
 
     pub(crate) fn advance(&mut self, time: f64) {
         let running = self.running.len();
-        self.done += time * self.plan.speed(running);
+        self.done += time * self.speed();
         self.running_area += time * running as f64;
         self.busy_area += time * (running as f64).min(f64::from(self.plan.cores));
     }
