@@ -133,7 +133,7 @@ pub enum Value<'a> {
 
 impl<'a> Value<'a> {
     /// Reads a value of this type, and its flags.
-    pub fn read([kind, flags]: [u8; 2], from: &mut Reader<'a>) -> Result<Self, Malformed> {
+    fn read([kind, flags]: [u8; 2], from: &mut Reader<'a>) -> Result<Self, Malformed> {
         const WHAT: &str = "parameter";
         let is_unsigned = flags & UNSIGNED != 0;
         let number = |unsigned: u64, signed: i64| match is_unsigned {
@@ -162,7 +162,7 @@ impl<'a> Value<'a> {
 const UNSIGNED: u8 = 0x80;
 
 /// Behind the command, the statement's id, the flags and the count of iterations.
-pub const NULLS_AT: usize = ID_AT + 9;
+const NULLS_AT: usize = ID_AT + 9;
 
 fn is_bulk(payload: &[u8]) -> bool {
     payload.first() == Some(&(Command::StmtBulkExecute as u8))
