@@ -127,8 +127,8 @@ pub enum Value<'a> {
     Text(&'a [u8]),
     /// A date, a time or both, packed.
     Time(&'a [u8]),
-    /// This type is not known.
-    Unknown(u8),
+    /// Its type is not known.
+    Unknown,
 }
 
 impl<'a> Value<'a> {
@@ -153,7 +153,7 @@ impl<'a> Value<'a> {
                 let length = from.u8(WHAT)?;
                 Self::Time(from.take(length.into(), WHAT)?)
             }
-            other => Self::Unknown(other),
+            _ => Self::Unknown,
         })
     }
 }

@@ -43,10 +43,10 @@ fn print(name: &str, late: &[(f64, f64)]) {
 }
 
 /// The best of a sweep of fixed limits, for each phase.
-fn best_fixed(work: Work, shares: &[f64]) -> Vec<f64> {
-    let mut best = vec![0.0_f64; shares.len()];
+fn best_fixed(plan: &Plan) -> Vec<f64> {
+    let mut best = vec![0.0_f64; plan.phases.len()];
     for limit in [6, 8, 10, 12, 32, 40, 48, 64] {
-        let outcome = run(plan(3, work, 512, shares), Door::Flifo(vec![Process::fixed(limit, 1)]));
+        let outcome = run(plan.clone(), Door::Flifo(vec![Process::fixed(limit, 1)]));
         for (best, (rate, _)) in best.iter_mut().zip(late(&outcome)) {
             *best = best.max(rate);
         }
@@ -58,7 +58,7 @@ fn best_fixed(work: Work, shares: &[f64]) -> Vec<f64> {
 /// average over the seeds, and hardly less (0.9) in any single one.
 #[test]
 fn auto_is_as_good_as_the_best_fixed_limit_for_each_load() {
-    let best = best_fixed(WORK, &PHASES);
+    let best = best_fixed(&plan(3, WORK, 512, &PHASES));
     println!("best fixed       {best:5.0?}");
     let mut sums = [0.0; 4];
     let seeds = [3, 11, 12];
@@ -79,21 +79,13 @@ fn auto_is_as_good_as_the_best_fixed_limit_for_each_load() {
 /// window completes says more of them than of the limit.
 #[test]
 fn noisy_neighbours_are_not_taken_for_the_limits_doing() {
-    let run_with = |process, seed| {
-        let mut plan = plan(seed, WORK, 512, &PHASES);
-        plan.neighbours = 0.33;
-        late(&run(plan, Door::Flifo(vec![process])))
-    };
-    let mut best = [0.0_f64; 4];
-    for limit in [6, 8, 10, 12, 32, 40, 48, 64] {
-        for (best, (rate, _)) in best.iter_mut().zip(run_with(Process::fixed(limit, 1), 3)) {
-            *best = best.max(rate);
-        }
-    }
+    let noisy = |seed| Plan { neighbours: 0.33, ..plan(seed, WORK, 512, &PHASES) };
+    let best = best_fixed(&noisy(3));
     println!("best fixed       {best:5.0?}");
     let (seeds, mut sums) = ([3, 11, 12, 13, 14], [0.0; 4]);
     for seed in seeds {
-        let late = run_with(Process::auto(16, Rhythm::Own, 0.0), seed);
+        let door = Door::Flifo(vec![Process::auto(16, Rhythm::Own, 0.0)]);
+        let late = late(&run(noisy(seed), door));
         print(&format!("noisy, seed {seed}"), &late);
         for ((sum, (rate, _)), best) in sums.iter_mut().zip(&late).zip(&best) {
             *sum += rate / best / seeds.len() as f64;
@@ -130,7 +122,7 @@ fn a_small_server_has_few_slots_and_loses_none() {
 /// What steers by latency, or by the sign of a change alone, fails in at least one phase.
 #[test]
 fn what_others_do_fails_in_some_phase() {
-    let best = best_fixed(WORK, &PHASES);
+    let best = best_fixed(&plan(3, WORK, 512, &PHASES));
     let others: [(&str, Process); 5] = [
         ("gradient2", Process::other(20, Box::<Gradient2>::default())),
         ("vegas", Process::other(20, Box::<Vegas>::default())),
@@ -152,7 +144,7 @@ fn what_others_do_fails_in_some_phase() {
 #[test]
 fn heavy_tails_cost_a_fifth_at_most() {
     let work = Work { cpu: 0.6, heavy_share: 0.02, heavy: 35.0, ..WORK };
-    let best = best_fixed(work, &PHASES[..2]);
+    let best = best_fixed(&plan(3, work, 512, &PHASES[..2]));
     let mut sums = [0.0; 2];
     for seed in [1, 2, 3, 4] {
         let door = Door::Flifo(vec![Process::auto(16, Rhythm::Own, 0.0)]);
@@ -179,7 +171,7 @@ fn without_a_line_the_limit_holds() {
 /// From far above and from far below, within twenty seconds.
 #[test]
 fn a_bad_start_is_made_good() {
-    let best = best_fixed(WORK, &PHASES[..1])[0];
+    let best = best_fixed(&plan(3, WORK, 512, &PHASES[..1]))[0];
     for start in [2, 64, 300] {
         let door = Door::Flifo(vec![Process::auto(start, Rhythm::Own, 0.0)]);
         let mut plan = plan(3, WORK, 512, &PHASES[..1]);
@@ -211,7 +203,7 @@ fn alike(make: impl Fn(usize) -> Process) -> [Process; 4] {
 /// By the clock, four Flifos share a server without a message: 0.9 of the best single one, and equally.
 #[test]
 fn several_flifos_share_a_server_by_the_clock() {
-    let best = best_fixed(WORK, &PHASES[..2]);
+    let best = best_fixed(&plan(3, WORK, 512, &PHASES[..2]));
     for (name, skew) in [("by the clock", 0.0), ("50 ms apart", 50.0)] {
         let process = |index: usize| Process::auto(16, Rhythm::Clock, skew * (index as f64 - 1.0));
         let (late, fair) = four(alike(process));
@@ -227,7 +219,7 @@ fn several_flifos_share_a_server_by_the_clock() {
 /// Each for itself, they would fill the server together: what the clock is for.
 #[test]
 fn several_flifos_each_for_itself_do_not() {
-    let best = best_fixed(WORK, &PHASES[..1])[0];
+    let best = best_fixed(&plan(3, WORK, 512, &PHASES[..1]))[0];
     let (late, _) = four(alike(|_| Process::auto(16, Rhythm::Own, 0.0)));
     print("each for itself", &late);
     assert!(late[0].0 < 0.7 * best);

@@ -168,7 +168,7 @@ fn put_value(kind: u8, value: Value<'_>, out: &mut Vec<u8>) -> Result<(), Wrong>
             out.push(b'\'');
             return Ok(());
         }
-        Value::Time(_) | Value::Unknown(_) => return Err(Wrong::Type(kind)),
+        Value::Time(_) | Value::Unknown => return Err(Wrong::Type(kind)),
     };
     out.extend_from_slice(text.as_bytes());
     Ok(())
