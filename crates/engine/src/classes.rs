@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use crate::cap::Cap;
 use crate::overload::{Order, Overload};
-use crate::slots::micros;
 
 /// A class, as its place in the plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -123,6 +122,8 @@ const COMMENT_MAX: usize = 256;
 pub(crate) struct Shares {
     classes: Arc<Classes>,
     accounts: Box<[Account]>,
+    /// There is one class, all of which may run and wait: nothing is decided by its account, so it only counts.
+    is_plain: bool,
     /// How many wait, of all classes.
     waiting: usize,
     /// The charge of whoever was served last: who comes back from away starts here.
@@ -163,7 +164,11 @@ pub(crate) struct Rank {
 impl Shares {
     pub(crate) fn new(classes: Arc<Classes>) -> Self {
         let accounts = vec![Account::default(); classes.len()].into();
-        Self { classes, accounts, waiting: 0, served: 0.0 }
+        let is_plain = matches!(
+            &*classes.plans,
+            [Class { maximum: None, when_overloaded: WhenOverloaded::Wait, .. }]
+        );
+        Self { classes, accounts, is_plain, waiting: 0, served: 0.0 }
     }
 
     pub(crate) fn plan(&self, id: ClassId) -> &Class {
@@ -206,45 +211,48 @@ impl Shares {
 
     /// May a statement of this class start, as far as its maximum goes?
     pub(crate) fn may_start(&self, id: ClassId) -> bool {
-        self.classes.cap(id).is_none_or(|cap| cap.held() < cap.limit())
+        self.is_plain || self.classes.cap(id).is_none_or(|cap| cap.held() < cap.limit())
     }
 
     /// Counts one that starts within the maximum. False: another worker was quicker.
     pub(crate) fn try_start(&mut self, id: ClassId) -> bool {
-        let at = self.classes.index(id);
-        if self.classes.caps[at].as_ref().is_some_and(|cap| !cap.try_take()) {
+        if !self.is_plain && self.classes.cap(id).is_some_and(|cap| !cap.try_take()) {
             return false;
         }
-        self.started(at);
+        self.started(id);
         true
     }
 
     /// Counts one that must not wait, whatever the maximum says.
     pub(crate) fn force_start(&mut self, id: ClassId) {
-        let at = self.classes.index(id);
-        if let Some(cap) = &self.classes.caps[at] {
+        if let Some(cap) = self.classes.cap(id) {
             cap.force();
         }
-        self.started(at);
+        self.started(id);
     }
 
-    fn started(&mut self, at: usize) {
-        let account = &mut self.accounts[at];
-        account.running += 1;
+    fn started(&mut self, id: ClassId) {
+        let account = &mut self.accounts[self.classes.index(id)];
         account.counts.started += 1;
+        if self.is_plain {
+            return;
+        }
+        account.running += 1;
         self.served = self.served.max(account.charge);
     }
 
-    /// One has ended, after so long in the server. The answer is another worker that waits for its class's maximum.
-    pub(crate) fn ended(&mut self, worker: usize, id: ClassId, took: Duration) -> Option<usize> {
+    /// One has ended, after so many microseconds in the server. The answer is another worker that waits for its class's
+    /// maximum.
+    pub(crate) fn ended(&mut self, worker: usize, id: ClassId, took: u64) -> Option<usize> {
         let at = self.classes.index(id);
-        let weight = f64::from(self.classes.plans[at].weight.max(1));
         let account = &mut self.accounts[at];
+        account.counts.busy = account.counts.busy.saturating_add(took);
+        if self.is_plain {
+            return None;
+        }
         account.running = account.running.saturating_sub(1);
-        let micros = micros(took);
-        account.counts.busy = account.counts.busy.saturating_add(micros);
-        let took = micros as f64;
-        account.charge += took / weight;
+        let took = took as f64;
+        account.charge += took / f64::from(self.classes.plans[at].weight.max(1));
         account.mean += (took - account.mean) / MEAN_OF;
         self.classes.caps[at].as_ref().and_then(|cap| cap.give_back(worker))
     }
@@ -322,7 +330,7 @@ mod tests {
             assert!(shares.try_start(next));
             let took = took[usize::from(next.0)];
             time[usize::from(next.0)] += took;
-            assert_eq!(shares.ended(0, next, Duration::from_micros(took)), None);
+            assert_eq!(shares.ended(0, next, took), None);
         }
         time
     }
@@ -341,7 +349,7 @@ mod tests {
         shares.joins(A);
         for _ in 0..1000 {
             assert!(shares.try_start(A));
-            let _ = shares.ended(0, A, Duration::from_millis(1));
+            let _ = shares.ended(0, A, 1_000);
         }
         shares.joins(B);
         let lead = shares.rank(A).charge - shares.rank(B).charge;
@@ -354,7 +362,7 @@ mod tests {
         let mut shares = Shares::new(Arc::new(Classes::new(vec![class(0), class(1)], 1)));
         shares.joins(B);
         shares.force_start(B);
-        let _ = shares.ended(0, B, Duration::from_secs(1));
+        let _ = shares.ended(0, B, 1_000_000);
         assert!(shares.rank(B) < shares.rank(A));
         shares.force_start(B);
         assert!(shares.rank(A) < shares.rank(B));
@@ -369,8 +377,8 @@ mod tests {
         two.force_start(A);
         one.joins(A);
         one.publish(0, A);
-        assert_eq!(two.ended(1, A, Duration::ZERO), None, "one too many ran");
-        assert_eq!(two.ended(1, A, Duration::ZERO), Some(0));
+        assert_eq!(two.ended(1, A, 0), None, "one too many ran");
+        assert_eq!(two.ended(1, A, 0), Some(0));
         assert!(one.try_start(A));
     }
 

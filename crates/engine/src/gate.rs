@@ -23,7 +23,7 @@ use crate::intent::Digest;
 use crate::limit::Totals;
 use crate::line::{Line, Place};
 use crate::parked::Bulkheads;
-use crate::slots::Slots;
+use crate::slots::{Slots, micros};
 
 use self::keys::Keys;
 use self::lanes::{Lane, Waiter};
@@ -119,10 +119,6 @@ const OLDER: Duration = Duration::from_millis(2);
 /// One that is older by this gets it at once. A worker with many slots looks often, one with few seldom: were that
 /// all, the crowded workers would give too much away.
 const MUCH_OLDER: Duration = Duration::from_millis(8);
-
-/// A statement that may hold locks is parked after so long at the latest. Its kind may be known to be slow just
-/// because it usually waits for locks.
-const PATIENCE_FORCED: Duration = Duration::from_millis(50);
 
 /// Who has waited for so long competes with the first of all classes.
 const KICKED_UP: Duration = Duration::from_secs(1);
@@ -322,7 +318,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         suits: impl Fn(&W, &L) -> bool,
     ) -> Option<Start<W, L>> {
         let Slot { ask, hold, since } = slot;
-        let took = now.saturating_duration_since(since);
+        let took = micros(now.saturating_duration_since(since));
         self.ended(ask, hold, took);
         let (start, is_followed) = match hold {
             Hold::Held | Hold::Forced => self.pass(now, suits),
@@ -346,9 +342,8 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         suits: impl Fn(&W, &L) -> bool,
     ) -> Option<Start<W, L>> {
         let Slot { ask, hold, since } = slot;
-        let took = now.saturating_duration_since(since);
-        let wake = self.shares.ended(self.worker, ask.class, took);
-        self.to_wake.extend(wake);
+        let took = micros(now.saturating_duration_since(since));
+        self.charge(ask.class, took);
         if hold == Hold::Parked {
             self.bulkheads.unpark(ask.digest);
         } else {
@@ -367,7 +362,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
 
     /// The statement behind on the same link has begun, in the slot of the one before it.
     pub fn renew(&mut self, slot: &mut Slot, ask: Ask, now: Instant) {
-        let took = now.saturating_duration_since(slot.since);
+        let took = micros(now.saturating_duration_since(slot.since));
         self.ended(slot.ask, slot.hold, took);
         self.totals.add(took, true);
         self.shares.force_start(ask.class);
@@ -383,40 +378,6 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     /// Whether anybody, here or in another worker, lacks nothing but a slot.
     pub fn wants_slot(&self, now: Instant) -> bool {
         self.has_ready() || self.slots.older(self.worker, now, OLDER).is_some()
-    }
-
-    /// Whether a statement is so old that it seems to wait for something in the server.
-    pub fn seems_stuck(&self, slot: &Slot, now: Instant) -> bool {
-        let age = now.saturating_duration_since(slot.since);
-        let patience = self.bulkheads.patience(slot.ask.digest);
-        match slot.hold {
-            Hold::Parked => false,
-            // It is beyond the limit by right, so to park it lets nobody into the server who is not due there.
-            Hold::Forced => age >= patience.min(PATIENCE_FORCED),
-            Hold::Held | Hold::Borrowed => age >= patience,
-        }
-    }
-
-    /// Parks a statement that seems stuck: its slot passes on as if it had ended. Call [`Self::next`] until `None`,
-    /// and [`Self::next_wake`], afterwards.
-    pub fn park(
-        &mut self,
-        slot: &mut Slot,
-        now: Instant,
-        suits: impl Fn(&W, &L) -> bool,
-    ) -> Option<Start<W, L>> {
-        if slot.hold == Hold::Parked || !self.slots.try_park(slot.hold == Hold::Forced) {
-            return None;
-        }
-        self.bulkheads.park(slot.ask.digest);
-        self.counts.parked += 1;
-        match std::mem::replace(&mut slot.hold, Hold::Parked) {
-            Hold::Held | Hold::Forced => self.pass(now, suits).0,
-            hold => {
-                self.return_slot(hold);
-                None
-            }
-        }
     }
 
     /// Takes the head of a key's line, whose statement is to be written to a busy link behind others: it needs no
@@ -479,16 +440,14 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         now: Instant,
         suits: impl Fn(&W, &L) -> bool,
     ) -> (Option<Start<W, L>>, bool) {
+        if self.shares.all_waiting() == 0 {
+            // Nobody here; others may wait, which giving back looks at.
+            return (None, self.return_slot(Hold::Held));
+        }
         if self.slots.held() > self.slots.limit() {
             let is_followed = self.has_ready();
             self.return_slot(Hold::Held);
             return (None, is_followed);
-        }
-        if self.shares.all_waiting() == 0 {
-            // Nobody here; others may wait, which giving back looks at.
-            let granted = self.to_wake.len();
-            self.return_slot(Hold::Held);
-            return (None, self.to_wake.len() > granted);
         }
         let oldest = self.oldest_ready().unwrap_or(now);
         if let Some(other) = self.older_elsewhere(oldest) {
@@ -502,10 +461,8 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
             self.counts.passed_on += 1;
             return (Some(start), true);
         }
-        let granted = self.to_wake.len();
         self.publish();
-        self.return_slot(Hold::Held);
-        (None, self.to_wake.len() > granted)
+        (None, self.return_slot(Hold::Held))
     }
 
     /// The worker to whose oldest waiter the next slot is due, because it is older than `since`, the oldest here.
@@ -520,30 +477,36 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         older
     }
 
-    /// Gives back a slot that nobody here can use.
-    fn return_slot(&mut self, hold: Hold) {
+    /// Gives back a slot that nobody here can use. Returns whether another worker gets it.
+    fn return_slot(&mut self, hold: Hold) -> bool {
         match hold {
             Hold::Held | Hold::Forced => {
-                if let Some(other) = self.slots.give_back(self.worker) {
-                    self.counts.granted += 1;
-                    self.to_wake.push(other);
-                }
+                let Some(other) = self.slots.give_back(self.worker) else { return false };
+                self.counts.granted += 1;
+                self.to_wake.push(other);
+                return true;
             }
             Hold::Borrowed => self.slots.give_back_borrowed(),
             Hold::Parked => self.slots.unpark(),
         }
+        false
     }
 
-    /// A statement has ended: its class is charged, and its kind learnt.
-    fn ended(&mut self, ask: Ask, hold: Hold, took: Duration) {
-        let wake = self.shares.ended(self.worker, ask.class, took);
-        self.to_wake.extend(wake);
+    /// A statement has ended after so many microseconds: its class is charged, and its kind learnt.
+    fn ended(&mut self, ask: Ask, hold: Hold, took: u64) {
+        self.charge(ask.class, took);
         if hold == Hold::Parked {
             self.bulkheads.unpark(ask.digest);
         } else {
             self.bulkheads.ended(ask.digest, took);
         }
         self.bring_back(ask.digest);
+    }
+
+    fn charge(&mut self, class: ClassId, took: u64) {
+        if let Some(other) = self.shares.ended(self.worker, class, took) {
+            self.to_wake.push(other);
+        }
     }
 
     fn start_first(
@@ -595,6 +558,7 @@ mod keys;
 mod lanes;
 mod links;
 mod refusal;
+mod stuck;
 
 #[cfg(test)]
 mod tests;

@@ -22,7 +22,6 @@ use std::time::Duration;
 use self::progress::Progress;
 pub use self::steer::{Estimate, Why};
 use self::steer::{Point, Steer};
-use crate::slots::micros;
 
 /// What a gate has counted since it began. Figures only grow, and may wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,9 +38,9 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Counts one statement that ended.
-    pub fn add(&mut self, took: Duration, is_followed: bool) {
-        let took = micros(took).min(TOOK_MAX);
+    /// Counts one statement that ended, after so many microseconds.
+    pub fn add(&mut self, took: u64, is_followed: bool) {
+        let took = took.min(TOOK_MAX);
         self.completed = self.completed.wrapping_add(1);
         self.followed = self.followed.wrapping_add(u64::from(is_followed));
         self.busy = self.busy.wrapping_add(took);

@@ -10,12 +10,11 @@
 use std::time::Duration;
 
 use crate::intent::Digest;
-use crate::slots::micros;
 
 /// What is known of the kinds. Belongs to one worker.
 #[derive(Debug)]
 pub struct Bulkheads {
-    kinds: Box<[Kind]>,
+    kinds: Box<[Kind; KINDS]>,
     parked: u32,
 }
 
@@ -24,8 +23,8 @@ struct Kind {
     digest: u64,
     running: u32,
     parked: u32,
-    /// The mean time in the server, in microseconds; none if nothing is known.
-    mean: Option<f32>,
+    /// Its mean time in the server, in microseconds.
+    mean: f32,
 }
 
 /// A power of two; 24 bytes each.
@@ -49,7 +48,7 @@ const MEAN_OF: f32 = 16.0;
 
 impl Default for Bulkheads {
     fn default() -> Self {
-        Self { kinds: vec![Kind::default(); KINDS].into(), parked: 0 }
+        Self { kinds: Box::new([Kind::default(); KINDS]), parked: 0 }
     }
 }
 
@@ -77,25 +76,24 @@ impl Bulkheads {
         }
     }
 
-    /// One that was not parked has ended after so long.
-    pub fn ended(&mut self, digest: Option<Digest>, took: Duration) {
+    /// One that was not parked has ended after so many microseconds.
+    pub fn ended(&mut self, digest: Option<Digest>, took: u64) {
         let Some(digest) = digest else { return };
         let kind = &mut self.kinds[place(digest)];
         kind.running = kind.running.saturating_sub(1);
-        let took = micros(took) as f32;
-        if kind.digest != digest.0 {
-            kind.digest = digest.0;
-            kind.mean = None;
+        let took = took as f32;
+        if kind.digest == digest.0 {
+            kind.mean += (took - kind.mean) / MEAN_OF;
+        } else {
+            (kind.digest, kind.mean) = (digest.0, took);
         }
-        let mean = kind.mean.unwrap_or(took);
-        kind.mean = Some(mean + (took - mean) / MEAN_OF);
     }
 
     /// How old a statement of this kind gets before it is parked.
     pub fn patience(&self, digest: Option<Digest>) -> Duration {
         let known = digest.and_then(|digest| {
             let kind = &self.kinds[place(digest)];
-            if kind.digest == digest.0 { kind.mean } else { None }
+            (kind.digest == digest.0).then_some(kind.mean)
         });
         known.map_or(OLD_UNKNOWN, |mean| {
             let old = Duration::try_from_secs_f64(f64::from(mean) * OLD_MEANS / 1e6);
@@ -158,7 +156,7 @@ mod tests {
         assert!(!bulkheads.may_start(HOT, || 8));
         assert!(bulkheads.may_start(HOT, || 12) && bulkheads.may_start(OTHER, || 8));
         assert!(bulkheads.may_start(None, || 8));
-        bulkheads.ended(HOT, MS);
+        bulkheads.ended(HOT, 1_000);
         assert!(bulkheads.may_start(HOT, || 8));
         bulkheads.started(HOT);
         bulkheads.unpark(HOT);
@@ -182,18 +180,18 @@ mod tests {
         assert_eq!(bulkheads.patience(None), OLD_UNKNOWN);
         for _ in 0..100 {
             bulkheads.started(HOT);
-            bulkheads.ended(HOT, MS);
+            bulkheads.ended(HOT, 1_000);
         }
         assert_eq!(bulkheads.patience(HOT), OLD);
         for _ in 0..200 {
             bulkheads.started(HOT);
-            bulkheads.ended(HOT, 50 * MS);
+            bulkheads.ended(HOT, 50_000);
         }
         let patience = bulkheads.patience(HOT);
         assert!(patience > 450 * MS && patience <= 500 * MS, "{patience:?}");
         // Another kind in the same place is another kind.
         assert_eq!(bulkheads.patience(Some(Digest(5 + KINDS as u64))), OLD_UNKNOWN);
-        bulkheads.ended(HOT, Duration::MAX);
+        bulkheads.ended(HOT, u64::MAX);
         assert!(bulkheads.patience(HOT) > patience);
     }
 }

@@ -18,8 +18,8 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering::SeqCst};
 /// The slots. One for each server and process.
 #[derive(Debug)]
 pub struct Slots {
+    /// The limit, with [`PAUSED`].
     limit: AtomicU32,
-    paused: AtomicU32,
     /// Held, pending and borrowed slots in one word, so that each comparison of two of them is one exchange.
     word: Apart<AtomicU64>,
     /// Statements that run outside of the limit, because they have been waiting in the server for something.
@@ -63,6 +63,9 @@ const PENDING: u64 = 1 << 20;
 const BORROWED: u64 = 1 << 40;
 const MASK: u64 = PENDING - 1;
 
+/// Beside a limit: it is kept, and nobody gets a slot.
+const PAUSED: u32 = 1 << 31;
+
 /// Nobody waits.
 const NEVER: u64 = u64::MAX;
 
@@ -77,8 +80,7 @@ impl Slots {
             granted: AtomicU32::new(0),
         };
         Self {
-            limit: AtomicU32::new(limit),
-            paused: AtomicU32::new(0),
+            limit: AtomicU32::new(limit.min(PAUSED - 1)),
             word: Apart(AtomicU64::new(0)),
             parked: AtomicU32::new(0),
             waits: AtomicU32::new(u32::MAX),
@@ -90,7 +92,8 @@ impl Slots {
 
     /// None while it is paused.
     pub fn limit(&self) -> u32 {
-        if self.paused.load(SeqCst) > 0 { 0 } else { self.limit.load(SeqCst) }
+        let limit = self.limit.load(SeqCst);
+        if limit < PAUSED { limit } else { 0 }
     }
 
     /// How many are held.
@@ -113,14 +116,19 @@ impl Slots {
 
     /// Sets the limit. What is freed by a higher one is granted at once; `wake` gets each worker that must claim.
     pub fn set_limit(&self, limit: u32, mut wake: impl FnMut(usize)) {
-        self.limit.store(limit.max(1), SeqCst);
+        self.change_limit(|before| before & PAUSED | limit.clamp(1, PAUSED - 1));
         self.grant_free(&mut wake);
     }
 
     /// While it is paused nobody gets a slot, but for those who must not wait. `wake` as above.
     pub fn pause(&self, paused: bool, mut wake: impl FnMut(usize)) {
-        self.paused.store(paused.into(), SeqCst);
+        self.change_limit(|before| if paused { before | PAUSED } else { before & !PAUSED });
         self.grant_free(&mut wake);
+    }
+
+    fn change_limit(&self, change: impl Fn(u32) -> u32) {
+        let changed = self.limit.fetch_update(SeqCst, SeqCst, |before| Some(change(before)));
+        debug_assert!(changed.is_ok(), "each limit can be changed");
     }
 
     fn grant_free(&self, wake: &mut impl FnMut(usize)) {
@@ -171,20 +179,28 @@ impl Slots {
     /// Gives one back, or passes it to another worker whose waiters have waited longest. The answer must be woken.
     #[must_use]
     pub fn give_back(&self, worker: usize) -> Option<usize> {
+        if self.workers.len() == 1 {
+            self.put_back();
+            return None;
+        }
         if self.count().held <= self.limit()
             && let Some(other) = self.oldest_waiting(Some(worker))
         {
             self.grant(other);
             return Some(other);
         }
-        let before = self.word.0.fetch_sub(HELD, SeqCst);
-        debug_assert!(Count::of(before).held > 0, "more given back than taken");
+        self.put_back();
         // Both sides publish first and look second, so one of them sees the other.
         let other = self.oldest_waiting(Some(worker))?;
         self.try_take().then(|| {
             self.grant(other);
             other
         })
+    }
+
+    fn put_back(&self) {
+        let before = self.word.0.fetch_sub(HELD, SeqCst);
+        debug_assert!(Count::of(before).held > 0, "more given back than taken");
     }
 
     /// Passes a held slot to this worker, which must be woken.

@@ -34,7 +34,7 @@ proptest! {
                 Err(_) => now.saturating_sub(Duration::from_millis(passed.unsigned_abs())),
             };
             for at in 0..completed {
-                seen.add(Duration::from_micros(took), at % 8 > 0);
+                seen.add(took, at % 8 > 0);
             }
             seen.alarms += alarms;
             let limit = auto.tick(now, seen, line);
