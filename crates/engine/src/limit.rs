@@ -10,8 +10,9 @@
 //! server agree without a message if they swing by the clock ([`Rhythm::Clock`]): all move together, so each
 //! measures the server and not its own share of it.
 //!
-//! Invariants: the limit stays within its bounds; it never moves while the line is empty, but for the brake; somebody
-//! who waits is let in even if nothing ever ends, up to the upper bound; each decision is in the trace with its reason.
+//! Invariants: the limit stays within its bounds; while the line is empty it never grows, and sinks to no less than the
+//! start; somebody who waits is let in even if nothing ever ends, up to the upper bound; each decision is in the trace
+//! with its reason.
 
 mod progress;
 mod steer;
@@ -174,6 +175,11 @@ const SATURATED: f64 = 0.8;
 const SWING: f64 = 0.12;
 const SWING_SLOTS: f64 = 0.75;
 
+/// How a limit that binds nobody sinks with each window, and down to how many times what is held: slowly, as to bind
+/// where there was no need costs a little.
+const SINK: f64 = 0.97;
+const ABOVE_HELD: f64 = 1.05;
+
 const SETTLE_MIN: f64 = 20e3;
 const SETTLE_MAX: f64 = 500e3;
 
@@ -303,8 +309,16 @@ impl Auto {
             self.stay += 0.3 * (stay - self.stay);
         }
         let rate = some.completed as f64 * 1e6 / took;
-        if !some.is_saturated() {
-            self.steer.forget_neighbours();
+        let point = Point {
+            rate,
+            count: some.completed as f64,
+            limit: f64::from(self.limit),
+            held: (some.busy as f64 / took).max(1.0),
+            binds: some.is_saturated(),
+        };
+        if !point.binds && !(self.side == Side::Up && self.steer.is_less_held(&point)) {
+            self.steer.not_bound();
+            self.sink(point.held);
             return self.note(now, Why::NotSaturated, rate, None);
         }
         if let Some((before, centre)) = self.brake.on_trial.take()
@@ -316,13 +330,21 @@ impl Auto {
             return self.note(now, Why::BrakeUndone, rate, None);
         }
         self.brake.learn(rate, some.mean());
-        let point = Point { rate, limit: f64::from(self.limit), count: some.completed as f64 };
         let (why, estimate) = self.steer.see(point);
         if let Why::Up(step) | Why::Down(step) = why {
             self.centre = self.steer.apply(self.centre, step);
         }
         self.centre = self.centre.clamp(self.floor(), f64::from(self.bounds.ceiling));
         self.note(now, why, rate, estimate);
+    }
+
+    /// A limit that binds nobody sinks to where its lower side does, so that it can be learnt whether it should. Not
+    /// below the start: fewer have brought no server down.
+    fn sink(&mut self, held: f64) {
+        let least = f64::from(self.bounds.start).max(ABOVE_HELD * held);
+        if self.centre > least {
+            self.centre = (self.centre * SINK).max(least);
+        }
     }
 
     fn floor(&self) -> f64 {

@@ -10,9 +10,13 @@ use super::Rhythm;
 pub(super) struct Point {
     /// Statements a second.
     pub(super) rate: f64,
-    pub(super) limit: f64,
     /// Statements.
     pub(super) count: f64,
+    pub(super) limit: f64,
+    /// How many were in the server on the average, by Little's law.
+    pub(super) held: f64,
+    /// Somebody waited, so there were as many as the limit allows.
+    pub(super) binds: bool,
 }
 
 /// How the throughput answers to the limit.
@@ -90,6 +94,9 @@ const LONGER_MAX: f64 = 8.0;
 const DOUBT_UP: f64 = 1.0;
 const DOUBT_DOWN: f64 = 0.5;
 
+/// A window in which nobody waited is compared with one in which so many times fewer were in the server.
+const MORE_HELD: f64 = 1.03;
+
 /// With a shared clock the limit grows by so many slots at most, and shrinks by a factor: shares become equal.
 const SHARED_STEP: f64 = 0.6;
 
@@ -108,8 +115,21 @@ impl Steer {
         self.points = [None; 3];
     }
 
+    /// The limit bound nobody, so there was nothing to compare; nor is there a reason for long windows.
+    pub(super) fn not_bound(&mut self) {
+        self.forget_neighbours();
+        self.longer = (self.longer / GROWTH).max(1.0);
+    }
+
     pub(super) const fn forget(&mut self) {
         *self = Self::new(self.rhythm);
+    }
+
+    /// Whether this window, in which the limit bound nobody, still says something: the one before had a lower limit that
+    /// did, and fewer in the server.
+    pub(super) fn is_less_held(&self, point: &Point) -> bool {
+        let [.., before] = &self.points;
+        before.as_ref().is_some_and(|it| it.binds && it.held * MORE_HELD < point.held)
     }
 
     /// Another window has ended: what does it say?
@@ -127,7 +147,10 @@ impl Steer {
         let bend = |of: fn(&Point) -> f64| {
             of(&middle).ln() - f64::midpoint(of(&before).ln(), of(&after).ln())
         };
-        let (y, x) = (bend(|point| point.rate), bend(|point| point.limit));
+        // What is held is what the limit stands for, but not known as exactly.
+        let is_limit = [&before, &middle, &after].into_iter().all(|point| point.binds);
+        let x = bend(if is_limit { |point| point.limit } else { |point| point.held });
+        let y = bend(|point| point.rate);
         self.xy = MEMORY * self.xy + x * y;
         self.xx = MEMORY * self.xx + x * x;
         self.yy = MEMORY * self.yy + y * y;

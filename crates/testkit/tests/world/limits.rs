@@ -168,6 +168,28 @@ fn without_a_line_the_limit_holds() {
     assert!(late.iter().all(|(_, limit)| (15.0..17.5).contains(limit)), "{late:?}");
 }
 
+/// The disk is best served by more slots than there are clients, so the limit grows until it binds nobody. The
+/// processors are not: without a line it must find down again, and in ten seconds it is most of the way.
+#[test]
+fn a_limit_above_the_number_of_clients_comes_down_again() {
+    let shares = [1.0, 0.0];
+    for clients in [24, 40, 64] {
+        let best = best_fixed(&plan(3, WORK, clients, &shares));
+        let (seeds, mut sums) = ([3, 11, 12], [0.0; 2]);
+        for seed in seeds {
+            let door = Door::Flifo(vec![Process::auto(16, Rhythm::Own, 0.0)]);
+            let late = late(&run(plan(seed, WORK, clients, &shares), door));
+            print(&format!("{clients} clients"), &late);
+            for ((sum, (rate, _)), best) in sums.iter_mut().zip(&late).zip(&best) {
+                *sum += rate / best / seeds.len() as f64;
+                assert!(rate / best > 0.85, "seed {seed}: {rate:.0} of {best:.0}");
+            }
+        }
+        println!("mean of best     {sums:.3?}");
+        assert!(sums.iter().all(|share| *share >= 0.93), "{sums:?}");
+    }
+}
+
 /// From far above and from far below, within twenty seconds.
 #[test]
 fn a_bad_start_is_made_good() {
