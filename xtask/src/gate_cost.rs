@@ -92,7 +92,7 @@ fn passage() -> impl FnMut() {
     let classes = Arc::new(Classes::new(vec![Class::default()], 1));
     let mut gate: Gate<u32, u32, u32> = Gate::new(0, slots, links, classes);
     (0..CLIENTS).for_each(|link| gate.put(KEY, link, now));
-    let ask = Ask { digest: Some(Digest(7)), ..Ask::default() };
+    let ask = Ask { digest: Some(Digest::new(7)), ..Ask::default() };
     move || {
         let entered = gate.enter(KEY, black_box(ask), now, |_| true);
         let (link, slot) = entered.expect("nobody waits, and links are free");

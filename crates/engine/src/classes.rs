@@ -100,7 +100,7 @@ impl Classes {
     }
 
     /// The place of a class; of one that does not exist, that of the first.
-    pub(crate) fn index(&self, ClassId(index): ClassId) -> usize {
+    fn index(&self, ClassId(index): ClassId) -> usize {
         if usize::from(index) < self.plans.len() { usize::from(index) } else { 0 }
     }
 }
@@ -171,12 +171,17 @@ impl Shares {
         Self { classes, accounts, is_plain, waiting: 0, served: 0.0 }
     }
 
+    /// The place of its account; of a class that does not exist, that of the first.
+    fn index(&self, ClassId(index): ClassId) -> usize {
+        if usize::from(index) < self.accounts.len() { usize::from(index) } else { 0 }
+    }
+
     pub(crate) fn plan(&self, id: ClassId) -> &Class {
         self.classes.get(id)
     }
 
     pub(crate) fn waiting(&self, id: ClassId) -> u32 {
-        self.accounts[self.classes.index(id)].waiting
+        self.accounts[self.index(id)].waiting
     }
 
     /// How many wait, of all classes.
@@ -190,7 +195,7 @@ impl Shares {
     }
 
     pub(crate) fn joins(&mut self, id: ClassId) {
-        let account = &mut self.accounts[self.classes.index(id)];
+        let account = &mut self.accounts[self.index(id)];
         if account.waiting == 0 && account.running == 0 {
             // Who was away has saved nothing, but owes what it owed.
             account.charge = account.charge.max(self.served);
@@ -201,7 +206,7 @@ impl Shares {
     }
 
     pub(crate) fn leaves(&mut self, id: ClassId) {
-        let account = &mut self.accounts[self.classes.index(id)];
+        let account = &mut self.accounts[self.index(id)];
         self.waiting -= usize::from(account.waiting > 0);
         account.waiting = account.waiting.saturating_sub(1);
         if account.waiting == 0 {
@@ -215,41 +220,52 @@ impl Shares {
     }
 
     /// Counts one that starts within the maximum. False: another worker was quicker.
+    #[inline]
     pub(crate) fn try_start(&mut self, id: ClassId) -> bool {
-        if !self.is_plain && self.classes.cap(id).is_some_and(|cap| !cap.try_take()) {
+        if !self.is_plain && !self.try_run(id) {
             return false;
         }
-        self.started(id);
+        self.accounts[self.index(id)].counts.started += 1;
         true
     }
 
     /// Counts one that must not wait, whatever the maximum says.
     pub(crate) fn force_start(&mut self, id: ClassId) {
-        if let Some(cap) = self.classes.cap(id) {
-            cap.force();
+        if !self.is_plain {
+            if let Some(cap) = self.classes.cap(id) {
+                cap.force();
+            }
+            self.runs(id);
         }
-        self.started(id);
+        self.accounts[self.index(id)].counts.started += 1;
     }
 
-    fn started(&mut self, id: ClassId) {
-        let account = &mut self.accounts[self.classes.index(id)];
-        account.counts.started += 1;
-        if self.is_plain {
-            return;
+    fn try_run(&mut self, id: ClassId) -> bool {
+        let may_run = self.classes.cap(id).is_none_or(Cap::try_take);
+        if may_run {
+            self.runs(id);
         }
+        may_run
+    }
+
+    fn runs(&mut self, id: ClassId) {
+        let account = &mut self.accounts[self.index(id)];
         account.running += 1;
         self.served = self.served.max(account.charge);
     }
 
     /// One has ended, after so many microseconds in the server. The answer is another worker that waits for its class's
     /// maximum.
+    #[inline]
     pub(crate) fn ended(&mut self, worker: usize, id: ClassId, took: u64) -> Option<usize> {
-        let at = self.classes.index(id);
+        let at = self.index(id);
+        let busy = &mut self.accounts[at].counts.busy;
+        *busy = busy.saturating_add(took);
+        if self.is_plain { None } else { self.charged(worker, at, took) }
+    }
+
+    fn charged(&mut self, worker: usize, at: usize, took: u64) -> Option<usize> {
         let account = &mut self.accounts[at];
-        account.counts.busy = account.counts.busy.saturating_add(took);
-        if self.is_plain {
-            return None;
-        }
         account.running = account.running.saturating_sub(1);
         let took = took as f64;
         account.charge += took / f64::from(self.classes.plans[at].weight.max(1));
@@ -266,7 +282,7 @@ impl Shares {
 
     /// Somebody of this class is not served.
     pub(crate) fn refuses(&mut self, id: ClassId) {
-        self.accounts[self.classes.index(id)].counts.refused += 1;
+        self.accounts[self.index(id)].counts.refused += 1;
     }
 
     /// What each class has had, by name.
@@ -276,7 +292,7 @@ impl Shares {
     }
 
     pub(crate) fn rank(&self, id: ClassId) -> Rank {
-        let account = &self.accounts[self.classes.index(id)];
+        let account = &self.accounts[self.index(id)];
         let has_minimum = account.running >= self.plan(id).minimum;
         Rank { has_minimum, charge: account.charge }
     }
@@ -284,19 +300,19 @@ impl Shares {
     /// Somebody of this class is about to be served; `oldest` is since when its oldest waits.
     pub(crate) fn see(&mut self, id: ClassId, oldest: Option<Instant>, now: Instant) {
         let is_told = self.plan(id).when_overloaded == WhenOverloaded::Turn;
-        let account = &mut self.accounts[self.classes.index(id)];
+        let account = &mut self.accounts[self.index(id)];
         if is_told {
             account.overload.see(oldest, now, mean(account));
         }
     }
 
     pub(crate) fn order(&self, id: ClassId) -> Order {
-        self.accounts[self.classes.index(id)].overload.order()
+        self.accounts[self.index(id)].overload.order()
     }
 
     /// How long somebody of this class may wait, if there is an overload.
     pub(crate) fn patience(&self, id: ClassId) -> Option<Duration> {
-        let account = &self.accounts[self.classes.index(id)];
+        let account = &self.accounts[self.index(id)];
         account.overload.patience(mean(account))
     }
 }

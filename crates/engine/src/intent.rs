@@ -189,7 +189,7 @@ impl<'a> Reader<'a> {
         let mut left = TOKENS_MAX;
         while let Some(token) = self.lexer.next() {
             if left == 0 {
-                self.found = Intent { digest: Digest(self.digest), ..Intent::default() };
+                self.found = Intent { digest: Digest::new(self.digest), ..Intent::default() };
                 return self.found.pin(Pin::Unreadable);
             }
             left -= 1;
@@ -201,7 +201,7 @@ impl<'a> Reader<'a> {
             self.digest(token);
             previous = token;
         }
-        self.found.digest = Digest(self.digest);
+        self.found.digest = Digest::new(self.digest);
         let is_plain = self.statements == 1 && !self.lexer.saw_executable_comment();
         self.found.is_begin &= is_plain;
         self.found.is_end &= is_plain;
@@ -216,7 +216,7 @@ impl<'a> Reader<'a> {
             || self.found.counts != Asked::default()
             || self.found.messages.are_asked_for();
         if is_plain && self.only_reads && !asks && self.found.pin.is_none() {
-            self.found.read = Some(Digest(self.digest));
+            self.found.read = Some(Digest::new(self.digest));
         }
         self.found.ends = if is_plain { self.ends.judged(&self.found) } else { Ends::Perhaps };
         self.found.looks_up = self.looks_up.end(!self.lexer.saw_executable_comment());

@@ -316,7 +316,9 @@ impl Auto {
             held: (some.busy as f64 / took).max(1.0),
             binds: some.is_saturated(),
         };
-        if !point.binds && !(self.side == Side::Up && self.steer.is_less_held(&point)) {
+        let says_something =
+            point.binds || self.side == Side::Up && self.steer.was_less_held(&point);
+        if !says_something {
             self.steer.not_bound();
             self.sink(point.held);
             return self.note(now, Why::NotSaturated, rate, None);

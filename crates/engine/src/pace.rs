@@ -64,9 +64,9 @@ impl Pace {
     /// Learns how long one statement took.
     pub fn learn(&mut self, digest: Digest, took: Duration) {
         let is_long = self.long() <= took;
-        let kind = &mut self.kinds[digest.0 as usize % KINDS];
-        if kind.digest != digest.0 {
-            *kind = Kind { digest: digest.0, least: u32::MAX, trust: 0 };
+        let kind = &mut self.kinds[digest.hash() as usize % KINDS];
+        if kind.digest != digest.hash() {
+            *kind = Kind { digest: digest.hash(), least: u32::MAX, trust: 0 };
         }
         kind.trust = match is_long {
             true => kind.trust.saturating_sub(LOSS),
@@ -90,8 +90,8 @@ impl Pace {
 
     /// Whether statements of this kind are known to be short.
     pub fn is_short(&self, digest: Digest) -> bool {
-        let kind = &self.kinds[digest.0 as usize % KINDS];
-        kind.digest == digest.0
+        let kind = &self.kinds[digest.hash() as usize % KINDS];
+        kind.digest == digest.hash()
             && kind.trust >= BELIEVED
             && u128::from(kind.least) < SHORT.as_micros()
     }
@@ -106,13 +106,13 @@ mod tests {
     #[test]
     fn short_is_who_was_short_again_and_again() {
         let mut pace = Pace::default();
-        let digest = Digest(7);
+        let digest = Digest::new(7);
         for _ in 0..BELIEVED {
             assert!(!pace.is_short(digest));
             pace.learn(digest, FAST);
         }
         assert!(pace.is_short(digest));
-        assert!(!pace.is_short(Digest(8)));
+        assert!(!pace.is_short(Digest::new(8)));
         // One long one is enough to stop believing at first; it takes as many short ones to believe again.
         pace.learn(digest, Duration::from_secs(1));
         assert!(!pace.is_short(digest));
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn who_has_been_short_for_long_may_be_long_once_in_a_while() {
         let mut pace = Pace::default();
-        let digest = Digest(7);
+        let digest = Digest::new(7);
         (0..100).for_each(|_| pace.learn(digest, FAST));
         for run in 0..1000 {
             pace.learn(digest, if run % 50 == 0 { LONG } else { FAST });
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn delays_do_not_make_it_long_but_a_lasting_change_does() {
         let mut pace = Pace::default();
-        let digest = Digest(7);
+        let digest = Digest::new(7);
         for run in 0..100 {
             pace.learn(digest, if run % 4 == 0 { FAST } else { Duration::from_millis(20) });
             assert_eq!(pace.is_short(digest), run >= BELIEVED - 1);
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn where_all_take_long_it_takes_more_to_be_long() {
         let mut pace = Pace::default();
-        let digest = Digest(7);
+        let digest = Digest::new(7);
         (0..100).for_each(|_| pace.learn(digest, FAST));
         assert_eq!(pace.long(), LONG);
         for run in 0..1000 {
@@ -161,7 +161,7 @@ mod tests {
         assert!(pace.long() > 2 * LONG && pace.is_short(digest), "{:?}", pace.long());
         (0..1000).for_each(|_| pace.learn(digest, Duration::from_millis(99)));
         assert!(pace.long() <= LONG_MAX);
-        let quiet = Digest(8);
+        let quiet = Digest::new(8);
         (0..1000).for_each(|_| pace.learn(quiet, FAST));
         assert_eq!(pace.long(), LONG);
     }
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn kinds_that_share_a_place_displace_each_other() {
         let mut pace = Pace::default();
-        let (one, two) = (Digest(5), Digest(5 + KINDS as u64));
+        let (one, two) = (Digest::new(5), Digest::new(5 + KINDS as u64));
         for _ in 0..BELIEVED {
             pace.learn(one, FAST);
         }
@@ -181,8 +181,8 @@ mod tests {
     fn the_longest_time_does_no_harm() {
         let mut pace = Pace::default();
         for _ in 0..100 {
-            pace.learn(Digest(1), Duration::MAX);
+            pace.learn(Digest::new(1), Duration::MAX);
         }
-        assert!(!pace.is_short(Digest(1)));
+        assert!(!pace.is_short(Digest::new(1)));
     }
 }

@@ -82,10 +82,10 @@ impl Bulkheads {
         let kind = &mut self.kinds[place(digest)];
         kind.running = kind.running.saturating_sub(1);
         let took = took as f32;
-        if kind.digest == digest.0 {
+        if kind.digest == digest.hash() {
             kind.mean += (took - kind.mean) / MEAN_OF;
         } else {
-            (kind.digest, kind.mean) = (digest.0, took);
+            (kind.digest, kind.mean) = (digest.hash(), took);
         }
     }
 
@@ -93,7 +93,7 @@ impl Bulkheads {
     pub fn patience(&self, digest: Option<Digest>) -> Duration {
         let known = digest.and_then(|digest| {
             let kind = &self.kinds[place(digest)];
-            (kind.digest == digest.0).then_some(kind.mean)
+            (kind.digest == digest.hash()).then_some(kind.mean)
         });
         known.map_or(OLD_UNKNOWN, |mean| {
             let old = Duration::try_from_secs_f64(f64::from(mean) * OLD_MEANS / 1e6);
@@ -130,8 +130,8 @@ impl Bulkheads {
     }
 }
 
-fn place(Digest(digest): Digest) -> usize {
-    digest as usize % KINDS
+fn place(digest: Digest) -> usize {
+    digest.hash() as usize % KINDS
 }
 
 #[cfg(test)]
@@ -139,8 +139,8 @@ mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
-    const HOT: Option<Digest> = Some(Digest(5));
-    const OTHER: Option<Digest> = Some(Digest(6));
+    const HOT: Option<Digest> = Some(Digest::new(5));
+    const OTHER: Option<Digest> = Some(Digest::new(6));
 
     #[test]
     fn a_kind_of_which_several_are_parked_gets_a_part_of_the_slots() {
@@ -190,7 +190,7 @@ mod tests {
         let patience = bulkheads.patience(HOT);
         assert!(patience > 450 * MS && patience <= 500 * MS, "{patience:?}");
         // Another kind in the same place is another kind.
-        assert_eq!(bulkheads.patience(Some(Digest(5 + KINDS as u64))), OLD_UNKNOWN);
+        assert_eq!(bulkheads.patience(Some(Digest::new(5 + KINDS as u64))), OLD_UNKNOWN);
         bulkheads.ended(HOT, u64::MAX);
         assert!(bulkheads.patience(HOT) > patience);
     }

@@ -177,12 +177,17 @@ impl Slots {
     }
 
     /// Gives one back, or passes it to another worker whose waiters have waited longest. The answer must be woken.
+    #[inline]
     #[must_use]
     pub fn give_back(&self, worker: usize) -> Option<usize> {
-        if self.workers.len() == 1 {
-            self.put_back();
-            return None;
+        if self.workers.len() > 1 {
+            return self.give_back_among(worker);
         }
+        self.put_back();
+        None
+    }
+
+    fn give_back_among(&self, worker: usize) -> Option<usize> {
         if self.count().held <= self.limit()
             && let Some(other) = self.oldest_waiting(Some(worker))
         {

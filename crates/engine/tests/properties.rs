@@ -105,7 +105,7 @@ impl Model {
         match event {
             Event::Asks { class, digest, is_forced } => {
                 self.next += 1;
-                let ask = Ask { class: ClassId(class), digest: digest.map(Digest) };
+                let ask = Ask { class: ClassId(class), digest: digest.map(Digest::new) };
                 let slot = match is_forced {
                     true => Some(self.gate.force(ask, self.now)),
                     false => self.gate.enter_own(ask, self.now),

@@ -63,7 +63,7 @@ impl Tally {
     /// A statement begins, of which this is the text.
     pub(crate) fn ask(&self, client: &Client, digest: Digest, text: &[u8], dialect: Dialect) {
         let Some(digests) = &self.digests else { return };
-        let place = digests.borrow_mut().place(digest.0, || (text, dialect));
+        let place = digests.borrow_mut().place(digest.hash(), || (text, dialect));
         client.asked.set(Some(Asked { place, since: crate::clock::now() }));
     }
 
@@ -82,7 +82,7 @@ impl Tally {
             }
             // Which statement it executes, only the server knows.
             Some(command) => {
-                let digest = Digest(command as u64 + 1);
+                let digest = Digest::new(command as u64 + 1);
                 self.ask(client, digest, command.name().as_bytes(), Dialect::default());
             }
             None => {}

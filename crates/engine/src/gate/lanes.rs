@@ -172,8 +172,8 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     /// Statements of this kind may start again: as many as that goes for are brought back into line.
     #[inline]
     pub(super) fn bring_back(&mut self, digest: Option<Digest>) {
-        // Mostly nobody waits, or nobody was set aside.
-        if self.shares.all_waiting() > 0 && self.has_aside() {
+        // Mostly nobody waits.
+        if self.shares.all_waiting() > 0 {
             self.bring_back_waiting(digest);
         }
     }
@@ -183,7 +183,10 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     }
 
     fn bring_back_waiting(&mut self, digest: Option<Digest>) {
-        if digest.is_none() || !self.bulkheads.may_start(digest, || self.part_of_slots()) {
+        if digest.is_none()
+            || !self.has_aside()
+            || !self.bulkheads.may_start(digest, || self.part_of_slots())
+        {
             return;
         }
         // One if the kind is still held back, for it has room for one; all if it is not.

@@ -368,7 +368,7 @@ fn who_comes_back_after_back_pressure_is_first() {
 fn a_slot_that_is_set_down_passes_on_and_nothing_is_learnt_of_its_statement() {
     let now = Instant::now();
     let mut gate = gate(1, 1);
-    let kind = Ask { digest: Some(Digest(9)), ..ASK };
+    let kind = Ask { digest: Some(Digest::new(9)), ..ASK };
     assert!(gate.enter_own(kind, now));
     gate.wait_own(1, kind, now);
     let patience = gate.gate.bulkheads.patience(kind.digest);
@@ -517,7 +517,7 @@ fn no_more_are_parked_than_the_server_says_wait() {
 fn a_stuck_kind_is_parked_and_held_back_until_it_moves() {
     let now = Instant::now();
     let later = now + Duration::from_secs(1);
-    let stuck = Ask { digest: Some(Digest(9)), ..ASK };
+    let stuck = Ask { digest: Some(Digest::new(9)), ..ASK };
     let mut gate = gate(8, 1);
     for _ in 0..8 {
         assert!(gate.enter_own(stuck, now));

@@ -1,21 +1,41 @@
 //! What statements have in common that differ in literals only.
 
+use std::num::NonZeroU64;
+
 use wire::lex::{Dialect, Token};
 
 use super::Reader;
 
 /// Stands for all statements that differ from one another only in literals and white space.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Digest(pub u64);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Digest(NonZeroU64);
+
+impl Default for Digest {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
 
 impl Digest {
+    /// Made of a hash, which is not 0: so one that may be missing takes no more room.
+    pub const fn new(hash: u64) -> Self {
+        match NonZeroU64::new(hash) {
+            Some(hash) => Self(hash),
+            None => Self(NonZeroU64::MAX),
+        }
+    }
+
+    pub const fn hash(self) -> u64 {
+        self.0.get()
+    }
+
     /// The digest of any text, as logs show it.
     pub fn of(text: &[u8], dialect: Dialect) -> Self {
         let mut reader = Reader::new(text, dialect);
         while let Some(token) = reader.lexer.next() {
             reader.digest(token);
         }
-        Self(reader.digest)
+        Self::new(reader.digest)
     }
 }
 

@@ -127,7 +127,7 @@ impl Steer {
 
     /// Whether this window, in which the limit bound nobody, still says something: the one before had a lower limit that
     /// did, and fewer in the server.
-    pub(super) fn is_less_held(&self, point: &Point) -> bool {
+    pub(super) fn was_less_held(&self, point: &Point) -> bool {
         let [.., before] = &self.points;
         before.as_ref().is_some_and(|it| it.binds && it.held * MORE_HELD < point.held)
     }

@@ -128,7 +128,7 @@ fn digest(client: &Client, text: &[u8]) -> Digest {
 }
 
 fn show(digest: Option<Digest>) -> String {
-    digest.map_or_else(|| "-".to_owned(), |Digest(hash)| format!("{hash:016x}"))
+    digest.map_or_else(|| "-".to_owned(), |digest| format!("{:016x}", digest.hash()))
 }
 
 /// The client keeps its link no longer.
