@@ -160,6 +160,8 @@ struct Brake {
     on_trial: Option<(f64, f64)>,
     alarms: u64,
     alarms_since: Duration,
+    /// The window seemed to tell of a collapse, and began anew: its beginning may have been sound.
+    suspects: bool,
 }
 
 /// A statement that takes longer is counted as if it took so long: 100 s, whose square fits a thousand times.
@@ -308,6 +310,7 @@ impl Auto {
             let stay = some.busy_squared as f64 / some.busy as f64;
             self.stay += 0.3 * (stay - self.stay);
         }
+        self.brake.suspects = false;
         let rate = some.completed as f64 * 1e6 / took;
         let point = Point {
             rate,
@@ -383,7 +386,8 @@ impl Auto {
         self.phase = Phase::Settle { since: now };
     }
 
-    /// Whether the server must be relieved at once.
+    /// Whether the server must be relieved at once. A window that tells of a collapse for the first time begins anew: what
+    /// the brake was good for is judged by the rate before, which must not be that of a time when all was well.
     fn must_brake(&mut self, now: Duration, seen: Totals) -> bool {
         if now.saturating_sub(self.brake.alarms_since) >= ALARMS_WITHIN {
             self.brake.alarms = seen.alarms;
@@ -401,11 +405,17 @@ impl Auto {
             return false;
         };
         let (took, some) = (passed(since, now), seen.since(from));
-        took >= WINDOW_MIN
+        let has_collapsed = took >= WINDOW_MIN
             && self.centre > f64::from(self.bounds.start)
             && some.is_saturated()
             && some.completed as f64 * 1e6 / took < usual.0 / 2.0
-            && some.mean() > 4.0 * usual.1
+            && some.mean() > 4.0 * usual.1;
+        if has_collapsed && !self.brake.suspects {
+            self.brake.suspects = true;
+            self.phase = Phase::Measure { since: now, from: seen };
+            return false;
+        }
+        has_collapsed
     }
 
     fn pull(&mut self, now: Duration, seen: Totals) {
@@ -419,6 +429,7 @@ impl Auto {
         self.brake.on_trial = (!is_alarm).then_some((rate, self.centre));
         self.brake.pulled = Some(now);
         self.brake.usual = None;
+        self.brake.suspects = false;
         self.brake.alarms = seen.alarms;
         self.steer.forget();
         self.centre = (self.centre / 2.0).max(self.floor());

@@ -69,7 +69,7 @@ impl AutoLimit {
 
 impl Default for AutoLimit {
     fn default() -> Self {
-        Self { loads: Sort::ALL.to_vec(), rounds: 2, turn: Duration::from_secs(3), clients: 256 }
+        Self { loads: Sort::ALL.to_vec(), rounds: 3, turn: Duration::from_secs(3), clients: 256 }
     }
 }
 
@@ -135,7 +135,10 @@ impl Experiment for AutoLimit {
     fn measure(&self, sort: &Sort, stage: &mut Stage, lab: &Lab) -> Result<Vec<Sample>> {
         let mut samples = Vec::new();
         for round in 0..self.rounds {
-            for (limit, way) in &stage.ways {
+            // Each limit is first, in the middle and last by turns: the machine's speed drifts.
+            let turns = stage.ways.len();
+            for at in 0..turns {
+                let (limit, way) = &stage.ways[(at + SHIFT * round as usize) % turns];
                 let (warm_up, length) = match limit {
                     Limit::Fixed(_) => (WARM_UP, self.turn),
                     Limit::Auto => {
@@ -228,6 +231,8 @@ const SMALL: u32 = 10_000;
 const PAGES: u32 = 50;
 /// Five times the pool.
 const LARGE: Extent = Extent { tables: 4, rows: 100_000 };
+/// By so many places the order of turns is moved on with each round.
+const SHIFT: usize = 3;
 const WARM_UP: Duration = Duration::from_millis(500);
 const CONNECT: Duration = Duration::from_millis(500);
 /// `auto` under another load, and then under this one before it is measured.

@@ -67,8 +67,12 @@ pub(super) struct Steer {
     longer: f64,
 }
 
-/// The elasticity that is steered for. Above 0, so that on a plateau the limit is pulled down to its edge.
-const TARGET: f64 = 0.15;
+/// The elasticity that is steered for. Above 0, so that on a plateau the limit is pulled down to its edge; not far, as
+/// what a disk does grows slowly over a wide range of limits.
+const TARGET: f64 = 0.08;
+
+/// With a shared clock: each is too fond of slots of its own, which another one lacks.
+const SHARED_TARGET: f64 = 0.15;
 
 /// A limit below so many is steered for less, down to a third: of a few slots, one too many takes nothing from
 /// anybody, and one too few takes a part of what the server can do.
@@ -176,7 +180,7 @@ impl Steer {
         let target = match self.rhythm {
             Rhythm::Own => TARGET * (limit / MANY).clamp(1.0 / 3.0, 1.0),
             // Few slots of its own say nothing of how many there are.
-            Rhythm::Clock => TARGET,
+            Rhythm::Clock => SHARED_TARGET,
         };
         let off = elasticity - target;
         let doubt = error * if off > 0.0 { DOUBT_UP } else { DOUBT_DOWN };
