@@ -10,7 +10,7 @@
 //! server agree without a message if they swing by the clock ([`Rhythm::Clock`]): all move together, so each
 //! measures the server and not its own share of it.
 //!
-//! Invariants: the limit stays within its bounds; while the line is empty it never grows, and sinks to no less than the
+//! Invariants: the limit stays within its bounds; while it binds nobody it never grows, and sinks to no less than the
 //! start; somebody who waits is let in even if nothing ever ends, up to the upper bound; each decision is in the trace
 //! with its reason.
 
@@ -248,19 +248,21 @@ impl Auto {
             self.pull(now, seen);
             return self.limit;
         }
+        // While nothing runs and somebody waits, it is not for the limit.
+        let line = line.filter(|held| *held > 0);
         let is_stalled = self.progress.is_stalled(now, seen.completed, line.is_some(), self.stay);
         if let Some(held) = line.filter(|_| is_stalled) {
             self.let_one_in(now, held);
             return self.limit;
         }
         match self.rhythm {
-            Rhythm::Own => self.tick_own(now, seen),
-            Rhythm::Clock => self.tick_clock(now, seen),
+            Rhythm::Own => self.tick_own(now, seen, line.is_some()),
+            Rhythm::Clock => self.tick_clock(now, seen, line.is_some()),
         }
         self.limit
     }
 
-    fn tick_own(&mut self, now: Duration, seen: Totals) {
+    fn tick_own(&mut self, now: Duration, seen: Totals, is_waiting: bool) {
         match self.phase {
             Phase::Settle { since } => {
                 if passed(since, now) >= self.stay.clamp(SETTLE_MIN, SETTLE_MAX) {
@@ -273,7 +275,7 @@ impl Auto {
                 let is_poor = (some.completed as f64) < ENOUGH * longer && took < WINDOW_POOR;
                 let least = (4.0 * self.stay).max(WINDOW_MIN) * longer;
                 if !is_poor && took >= least.min(WINDOW_MAX) {
-                    self.window(now, took, some);
+                    self.window(now, took, some, is_waiting);
                     self.side = self.side.other();
                     self.swing(now);
                 }
@@ -281,14 +283,14 @@ impl Auto {
         }
     }
 
-    fn tick_clock(&mut self, now: Duration, seen: Totals) {
+    fn tick_clock(&mut self, now: Duration, seen: Totals, is_waiting: bool) {
         let slot = |at: Duration| at.as_millis() / SLOT.as_millis();
         let begun = match self.phase {
             Phase::Settle { since } | Phase::Measure { since, .. } => since,
         };
         if slot(begun) != slot(now) {
             if let Phase::Measure { since, from } = self.phase {
-                self.window(now, passed(since, now), seen.since(from));
+                self.window(now, passed(since, now), seen.since(from), is_waiting);
             }
             self.side = if slot(now).is_multiple_of(2) { Side::Up } else { Side::Down };
             self.swing(now);
@@ -300,8 +302,8 @@ impl Auto {
         }
     }
 
-    /// A window has ended, `took` microseconds long.
-    fn window(&mut self, now: Duration, took: f64, some: Totals) {
+    /// A window has ended, `took` microseconds long; somebody waits as it ends, or not.
+    fn window(&mut self, now: Duration, took: f64, some: Totals, is_waiting: bool) {
         if took < SETTLE_MIN {
             // The clock was set back: nothing can be said of a rate.
             return self.steer.forget_neighbours();
@@ -310,31 +312,41 @@ impl Auto {
             let stay = some.busy_squared as f64 / some.busy as f64;
             self.stay += 0.3 * (stay - self.stay);
         }
-        self.brake.suspects = false;
+        // The slots of a clock may end before the brake has seen enough: then the next one confirms the suspicion, which
+        // is not learnt as usual.
+        let is_collapse = self.tells_of_collapse(took, some);
+        self.brake.suspects &= is_collapse || some.completed < FEW;
         let rate = some.completed as f64 * 1e6 / took;
         let point = Point {
             rate,
             count: some.completed as f64,
             limit: f64::from(self.limit),
-            held: (some.busy as f64 / took).max(1.0),
+            // Of a long statement that ends here, most was before.
+            held: (some.busy as f64 / took).clamp(1.0, f64::from(self.limit)),
             binds: some.is_saturated(),
         };
-        let says_something =
-            point.binds || self.side == Side::Up && self.steer.was_less_held(&point);
-        if !says_something {
+        let is_above = some.completed >= FEW && self.steer.was_less_held(&point);
+        if !point.binds && !is_above {
             self.steer.not_bound();
-            self.sink(point.held);
+            // Somebody may wait while few end, or while transactions have more than their part: that is no slack.
+            if !is_waiting {
+                self.sink(point.held);
+            }
             return self.note(now, Why::NotSaturated, rate, None);
         }
+        let is_recent = |at| now.saturating_sub(at) < TRIAL_WITHIN;
         if let Some((before, centre)) = self.brake.on_trial.take()
             && rate < TRIAL * before
+            && self.brake.pulled.is_some_and(is_recent)
         {
             // With half the slots even less got done: they were not the cause.
             self.centre = centre;
             self.steer.forget();
             return self.note(now, Why::BrakeUndone, rate, None);
         }
-        self.brake.learn(rate, some.mean());
+        if !self.brake.suspects {
+            self.brake.learn(rate, some.mean());
+        }
         let (why, estimate) = self.steer.see(point);
         if let Why::Up(step) | Why::Down(step) = why {
             self.centre = self.steer.apply(self.centre, step);
@@ -382,6 +394,7 @@ impl Auto {
         self.limit = held.max(self.limit).saturating_add(1).min(ceiling);
         self.centre = self.centre.max(f64::from(self.limit));
         self.steer.forget_neighbours();
+        self.brake.suspects = false;
         self.note(now, Why::Stalled, 0.0, None);
         self.phase = Phase::Settle { since: now };
     }
@@ -400,22 +413,25 @@ impl Auto {
         if seen.alarms.wrapping_sub(self.brake.alarms) >= ALARMS {
             return true;
         }
-        // A limit that is no higher than at the start has brought no server down.
-        let (Phase::Measure { since, from }, Some(usual)) = (self.phase, self.brake.usual) else {
-            return false;
-        };
+        let Phase::Measure { since, from } = self.phase else { return false };
         let (took, some) = (passed(since, now), seen.since(from));
-        let has_collapsed = took >= WINDOW_MIN
-            && self.centre > f64::from(self.bounds.start)
-            && some.is_saturated()
-            && some.completed as f64 * 1e6 / took < usual.0 / 2.0
-            && some.mean() > 4.0 * usual.1;
+        let has_collapsed = took >= WINDOW_MIN && self.tells_of_collapse(took, some);
         if has_collapsed && !self.brake.suspects {
             self.brake.suspects = true;
             self.phase = Phase::Measure { since: now, from: seen };
             return false;
         }
         has_collapsed
+    }
+
+    /// Whether less than half as much gets done as usual, and takes more than four times as long. A limit that is no higher
+    /// than at the start has brought no server down.
+    fn tells_of_collapse(&self, took: f64, some: Totals) -> bool {
+        self.centre > f64::from(self.bounds.start)
+            && some.is_saturated()
+            && self.brake.usual.is_some_and(|(rate, mean)| {
+                (some.completed as f64 * 1e6 / took) < rate / 2.0 && some.mean() > 4.0 * mean
+            })
     }
 
     fn pull(&mut self, now: Duration, seen: Totals) {
@@ -448,6 +464,8 @@ impl Auto {
 
 /// The brake was right if the rate afterwards is at least so much of the one before.
 const TRIAL: f64 = 0.75;
+/// After so long the load may be another one: the brake is judged no more.
+const TRIAL_WITHIN: Duration = Duration::from_secs(5);
 
 impl Brake {
     fn learn(&mut self, rate: f64, mean: f64) {

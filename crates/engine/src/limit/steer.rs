@@ -15,7 +15,7 @@ pub(super) struct Point {
     pub(super) limit: f64,
     /// How many were in the server on the average, by Little's law.
     pub(super) held: f64,
-    /// Somebody waited, so there were as many as the limit allows.
+    /// Hardly a slot was left that nobody waited for, so there were as many as the limit allows.
     pub(super) binds: bool,
 }
 
@@ -31,7 +31,8 @@ pub struct Estimate {
 /// Why the limit moved, or did not.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Why {
-    /// Hardly anybody waited: the limit does not bind, so nothing can be learnt.
+    /// Slots were left that nobody waited for, or few statements ended: nothing can be learnt. A limit that binds nobody
+    /// sinks a little.
     NotSaturated,
     /// Too few windows yet.
     Gathering,
@@ -98,7 +99,7 @@ const LONGER_MAX: f64 = 8.0;
 const DOUBT_UP: f64 = 1.0;
 const DOUBT_DOWN: f64 = 0.5;
 
-/// A window in which nobody waited is compared with one in which so many times fewer were in the server.
+/// A window in which the limit did not bind is compared with one in which so many times fewer were in the server.
 const MORE_HELD: f64 = 1.03;
 
 /// With a shared clock the limit grows by so many slots at most, and shrinks by a factor: shares become equal.
@@ -133,7 +134,9 @@ impl Steer {
     /// did, and fewer in the server.
     pub(super) fn was_less_held(&self, point: &Point) -> bool {
         let [.., before] = &self.points;
-        before.as_ref().is_some_and(|it| it.binds && it.held * MORE_HELD < point.held)
+        before.as_ref().is_some_and(|it| {
+            it.binds && it.limit < point.limit && it.held * MORE_HELD < point.held
+        })
     }
 
     /// Another window has ended: what does it say?

@@ -150,6 +150,44 @@ fn a_collapse_pulls_the_brake_and_a_false_one_lets_go() {
 }
 
 #[test]
+fn by_the_clock_a_collapse_pulls_the_brake_whenever_it_begins() {
+    let healthy = Server { knee: 40.0, ..BUSY };
+    for (begins, loss) in
+        (0..25).flat_map(|at| [0.5, 0.6, 0.7, 0.8, 0.9].map(|loss| (20 * at, loss)))
+    {
+        let mut run = Run::new(Bounds { start: 8, ..WIDE }, Rhythm::Clock);
+        run.ticks(healthy, seconds(40) + Duration::from_millis(begins));
+        assert!(run.auto.centre() > 16.0, "{}", run.auto.centre());
+        run.ticks(Server { knee: 2.0, loss, ..BUSY }, Duration::from_millis(1500));
+        assert!(run.reasons().contains(&Why::Collapse), "{begins} ms, {loss}: {:?}", run.reasons());
+    }
+}
+
+#[test]
+fn a_full_line_of_long_statements_is_no_slack() {
+    let mut run = Run::new(WIDE, Rhythm::Own);
+    run.ticks(Server { knee: 40.0, ..BUSY }, seconds(20));
+    // They get longer, until in each window one ends, or none, which says nothing.
+    for peak in [100.0, 2.4] {
+        run.ticks(Server { peak, knee: 40.0, ..BUSY }, seconds(20));
+    }
+    let before = run.auto.centre();
+    assert!(before > 20.0, "{before}");
+    run.ticks(Server { peak: 0.6, knee: 40.0, ..BUSY }, seconds(60));
+    assert!(run.auto.centre() >= before, "{} of {before}", run.auto.centre());
+}
+
+#[test]
+fn nothing_is_let_in_at_a_server_that_gives_no_slots() {
+    let mut run = Run::new(WIDE, Rhythm::Own);
+    for _ in 0..1000 {
+        run.now += TICK;
+        run.auto.tick(run.now, run.seen, Some(0));
+    }
+    assert_eq!(run.auto.centre(), 16.0);
+}
+
+#[test]
 fn another_load_makes_it_forget() {
     let mut run = Run::new(WIDE, Rhythm::Own);
     run.ticks(BUSY, seconds(10));
