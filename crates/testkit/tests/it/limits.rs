@@ -224,7 +224,11 @@ fn so_many_clients_may_be_connected() {
         let scene = Scene::start(Brand::MariaDb, "workers = 1\nclients_max = 3", bounds);
         let at_rest = scene.flifo.descriptors();
         for _ in 0..3 {
-            let mut clients: Vec<_> = (0..3).map(|_| scene.client()).collect();
+            let mut clients = Vec::new();
+            wait_for("those of before to be gone", || {
+                clients.extend(scene.try_client());
+                clients.len() == 3
+            });
             assert_eq!(scene.try_client().unwrap_err().code(), 1040);
             for client in &mut clients {
                 assert_eq!(client.query("SELECT in"), row("in"));
