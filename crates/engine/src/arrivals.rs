@@ -3,7 +3,8 @@
 //!
 //! Where those who are in ask for little, nobody waits: a crowd that comes back to an idle proxy is in at full speed, and
 //! clients who connect for a statement or two are no crowd but the load itself. Else the crowd comes in at a rate, which
-//! grows for as long as somebody waits for it, so that it is in within seconds however large it is.
+//! grows for as long as somebody waits for it: little at first, for those who are in; then fast, so that a crowd however
+//! large is in before its own clients give up.
 //!
 //! Invariants: while nobody is busy everybody may enter; while somebody is, at least [`RATE`] may each second.
 
@@ -24,6 +25,8 @@ pub struct Arrivals {
     window: Window,
     /// When somebody had to wait last.
     waited: Option<Instant>,
+    /// For how many seconds somebody of this crowd has waited.
+    waited_for: f64,
 }
 
 /// What was counted when the window began, and since.
@@ -36,14 +39,21 @@ struct Window {
 }
 
 /// Logins a second at first. A login costs about as much as a few statements, its client's part included: this many are
-/// a fifth of what a small machine can do.
-const RATE: f64 = 800.0;
+/// a sixth of what a small machine can do.
+const RATE: f64 = 600.0;
 
 /// Enough that the rate is none.
 const RATE_MAX: f64 = 100_000.0;
 
 /// The growth in each second in which somebody waits.
-const GROWTH: f64 = 1.3;
+const GROWTH: f64 = 1.15;
+
+/// The growth in each second after [`PATIENCE`]: of ten seconds, the usual limit of a login, so many are left that 35 000
+/// get in within it.
+const GROWTH_LATE: f64 = 2.0;
+
+/// For how many seconds a crowd comes in as is best for those who are in.
+const PATIENCE: f64 = 6.0;
 
 /// After so long without anybody waiting, the next crowd is a new one.
 const QUIET: Duration = Duration::from_secs(10);
@@ -73,6 +83,7 @@ impl Arrivals {
             begun: 0.0,
             window: Window { begun: now, statements: 0, logins: 0, has_waited: false },
             waited: None,
+            waited_for: 0.0,
         }
     }
 
@@ -114,11 +125,14 @@ impl Arrivals {
         if self.window.has_waited && passed < QUIET {
             // Of a window that was long because nobody came, only its own length was waited.
             let waited = seconds.min(2.0 * WINDOW.as_secs_f64());
-            self.rate = (self.rate * GROWTH.powf(waited)).min(RATE_MAX);
+            let growth = if self.waited_for < PATIENCE { GROWTH } else { GROWTH_LATE };
+            self.rate = (self.rate * growth.powf(waited)).min(RATE_MAX);
             self.waited = Some(now);
+            self.waited_for += waited;
         } else if self.waited.is_none_or(|waited| since(waited) > QUIET) {
             self.rate = RATE;
             self.waited = None;
+            self.waited_for = 0.0;
         }
         self.window = Window { begun: now, statements, logins: 0, has_waited: false };
     }
@@ -173,9 +187,13 @@ mod tests {
     fn a_crowd_beside_busy_ones_comes_in_at_a_growing_rate() {
         let mut scene = Scene::new(40);
         let took = scene.enter(5000);
-        assert!((3.0..5.0).contains(&took), "5 000 were in after {took} s");
-        let took = scene.enter(50_000);
-        assert!((6.0..15.0).contains(&took), "50 000 were in after {took} s");
+        assert!((5.0..6.5).contains(&took), "5 000 were in after {took} s");
+    }
+
+    #[test]
+    fn a_large_crowd_is_in_before_it_gives_up() {
+        let took = Scene::new(40).enter(30_000);
+        assert!((7.0..10.0).contains(&took), "30 000 were in after {took} s");
     }
 
     #[test]
