@@ -115,7 +115,6 @@ impl Workload {
                     workload.add(inner, weight, shape)?;
                 }
             }
-            ("script", path) => workload.add_script(Path::new(path))?,
             _ => workload.add(name, 1, shape)?,
         }
         Ok(workload)
@@ -134,7 +133,7 @@ impl Workload {
             events: Vec::new(),
             per_connection,
         };
-        workload.add_statements(statements.iter().copied())?;
+        workload.add_statements(statements.iter().copied(), 1)?;
         Ok(workload)
     }
 
@@ -166,6 +165,9 @@ impl Workload {
     }
 
     fn add(&mut self, name: &str, weight: u32, shape: &Shape) -> Result<(), NoWorkload> {
+        if let Some(path) = name.strip_prefix("script:") {
+            return self.add_script(Path::new(path), weight);
+        }
         let steps = oltp::steps(name, shape)
             .ok_or_else(|| NoWorkload::Unknown { name: name.to_owned() })?;
         let mut event = Event::default();
@@ -187,7 +189,7 @@ impl Workload {
     }
 
     /// A script is one event; its statements share the table that `{table}` stands for.
-    fn add_script(&mut self, path: &Path) -> Result<(), NoWorkload> {
+    fn add_script(&mut self, path: &Path, weight: u32) -> Result<(), NoWorkload> {
         let shown = || path.display().to_string();
         let text = fs::read_to_string(path)
             .map_err(|why| NoWorkload::Unreadable { path: shown(), why })?;
@@ -195,20 +197,21 @@ impl Workload {
         if statements.is_empty() {
             return Err(NoWorkload::Empty { path: shown() });
         }
-        self.add_statements(statements.iter().map(String::as_str))
+        self.add_statements(statements.iter().map(String::as_str), weight)
             .map_err(|why| NoWorkload::Placeholder { path: shown(), why })
     }
 
     fn add_statements<'a>(
         &mut self,
         texts: impl IntoIterator<Item = &'a str>,
+        weight: u32,
     ) -> Result<(), NoPlaceholder> {
         let mut step = Step { times: 1, statements: Vec::new() };
         for text in texts {
             let statement = Statement::parse(text)?;
             step.statements.push(self.place(statement));
         }
-        self.events.push((1, Event { steps: vec![step] }));
+        self.events.push((weight, Event { steps: vec![step] }));
         Ok(())
     }
 }
@@ -315,7 +318,13 @@ mod tests {
         let mut random = Random::new(1);
         let updates = (0..10_000).filter(|_| *mixed.draw(&mut random) == mixed.events[1].1).count();
         assert!((900..1100).contains(&updates), "{updates}");
-        for bad in ["mixed:", "mixed:oltp_insert=0", "mixed:oltp_insert=x", "mixed:oltp_x=1"] {
+        for bad in [
+            "mixed:",
+            "mixed:script:/none",
+            "mixed:oltp_insert=0",
+            "mixed:oltp_insert=x",
+            "mixed:oltp_x=1",
+        ] {
             assert!(Workload::parse(bad, &Shape::default()).is_err(), "{bad}");
         }
     }

@@ -2,14 +2,19 @@
 //!
 //! Owns the loads and the order of turns; what the figures say is put into words in [`finding`].
 //! Invariants: before `auto` is measured under a load it has settled on another one, and has had as
-//! long as it is given to change; all limits are up at the same time and take turns.
+//! long as it is given to change; all limits are up at the same time and take turns; generator and
+//! proxies share CPUs in every turn.
 
 mod finding;
 mod trace;
 
+use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use sys::cpus::Cpus;
+use sys::tree::Tree;
+use sys::{scheduling, threads};
 
 use self::trace::Decision;
 use super::ways::{self, FlifoSetup, Limit, Load, Log, Sharing, Way};
@@ -101,7 +106,7 @@ impl Experiment for AutoLimit {
         sort.label().to_owned()
     }
 
-    fn set_up(&self, _: &Sort, lab: &Lab, _: &mut Undo) -> Result<Stage> {
+    fn set_up(&self, _: &Sort, lab: &Lab, undo: &mut Undo) -> Result<Stage> {
         // A pool that holds the small table, and hardly any of the large ones.
         let server = PrivateServer::builder()
             .argument("--innodb-buffer-pool-size=16M")
@@ -127,7 +132,9 @@ impl Experiment for AutoLimit {
             };
             ways.push((limit, Way::flifo(&format!("flifo-{at}"), &server, setup, lab)?));
         }
-        let workloads = Sort::ALL.into_iter().map(|sort| Ok((sort, sort.workload(&server)?)));
+        keep_together(&ways, undo)?;
+        let workloads =
+            Sort::ALL.into_iter().map(|sort| Ok((sort, sort.workload(server.folder())?)));
         let workloads = workloads.collect::<Result<_>>()?;
         Ok(Stage { ways, _server: server, workloads })
     }
@@ -188,6 +195,24 @@ impl AutoLimit {
     }
 }
 
+/// Keeps generator and proxies to half of the CPUs, where there are several; the server has all.
+///
+/// To wake a thread on another CPU costs a virtual machine as much as half a statement does. Left to
+/// itself, the kernel has generator and proxy on one CPU in some turns and on two in others, whatever
+/// the limit is: turns of the same limit then differ by as much as the limits do.
+fn keep_together(ways: &[(Limit, Way)], undo: &mut Undo) -> Result<()> {
+    let own = threads::own_number();
+    let all = threads::threads(&Tree::live(), std::process::id());
+    let all = all.known().and_then(|all| all.iter().find(|thread| thread.tid == own));
+    let all = all.context("this thread's CPUs are not to be seen")?.cpus.clone();
+    let half: Cpus = all.iter().take(all.len().div_ceil(2)).collect();
+    for (_, way) in ways {
+        way.keep_to(&half)?;
+    }
+    undo.later("the CPUs of the generator", move || Ok(scheduling::set_cpus(own, &all)?));
+    scheduling::set_cpus(own, &half).context("cannot place the generator")
+}
+
 impl Sort {
     const ALL: [Self; 4] = [Self::Processors, Self::Disk, Self::Mixed, Self::HotRows];
 
@@ -206,22 +231,30 @@ impl Sort {
         Self::ALL[(at + Self::ALL.len() - 1) % Self::ALL.len()]
     }
 
-    fn script(self) -> String {
+    /// What a client sends again and again; of several, one by chance. By turns would not do: all
+    /// clients begin with the same one, and a small limit keeps them in step, so that the server has
+    /// nothing but the one and then nothing but the other to do, which is another load.
+    fn scripts(self) -> Vec<String> {
         // Reads two hundred rows in memory, and hands out one.
         let near = format!("SELECT COUNT(DISTINCT c) FROM small WHERE page = {{1..{PAGES}}};\n");
-        let far = "SELECT c FROM sbtest{table} WHERE id={id};\n";
+        let far = "SELECT c FROM sbtest{table} WHERE id={id};\n".to_owned();
         match self {
-            Self::Processors => near,
-            Self::Disk => far.to_owned(),
-            Self::Mixed => format!("{near}{far}"),
-            Self::HotRows => "UPDATE small SET c = {c} WHERE id = {1..8};\n".to_owned(),
+            Self::Processors => vec![near],
+            Self::Disk => vec![far],
+            Self::Mixed => vec![near, far],
+            Self::HotRows => vec!["UPDATE small SET c = {c} WHERE id = {1..8};\n".to_owned()],
         }
     }
 
-    fn workload(self, server: &PrivateServer) -> Result<Workload> {
-        let path = server.folder().join(format!("{self:?}.sql"));
-        std::fs::write(&path, self.script())?;
-        Ok(Workload::parse(&format!("script:{}", path.display()), &Shape::default())?)
+    /// `folder` is where the scripts are written to.
+    fn workload(self, folder: &Path) -> Result<Workload> {
+        let mut parts = Vec::new();
+        for (at, script) in self.scripts().into_iter().enumerate() {
+            let path = folder.join(format!("{self:?}-{at}.sql"));
+            std::fs::write(&path, script)?;
+            parts.push(format!("script:{}", path.display()));
+        }
+        Ok(Workload::parse(&format!("mixed:{}", parts.join("+")), &Shape::default())?)
     }
 }
 
@@ -244,6 +277,7 @@ const STARTS: f64 = 20.0;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workloads::random::Random;
 
     #[test]
     fn it_takes_less_than_a_quarter_of_an_hour() {
@@ -262,12 +296,11 @@ mod tests {
     fn scripts_are_workloads() {
         let folder = tempfile::tempdir().expect("makes");
         for sort in Sort::ALL {
-            let path = folder.path().join("s.sql");
-            std::fs::write(&path, sort.script()).expect("writes");
-            let name = format!("script:{}", path.display());
-            let workload = Workload::parse(&name, &Shape::default()).expect("parses");
+            let workload = sort.workload(folder.path()).expect("parses");
             let statements = if sort == Sort::Mixed { 2 } else { 1 };
             assert_eq!(workload.statements.len(), statements, "{sort:?}");
+            let drawn = &workload.draw(&mut Random::new(1)).steps[0].statements;
+            assert_eq!(drawn.len(), 1, "{sort:?}: one by chance, not by turns");
         }
     }
 }

@@ -14,7 +14,9 @@ use anyhow::{Context, Result, bail, ensure};
 use link::Address;
 use link::login::Credential;
 use sys::account::{CpuTime, Switches, stat, switches};
+use sys::cpus::Cpus;
 use sys::machine::CpuTimes;
+use sys::tree::Tree;
 
 use crate::figures::histogram::ms;
 use crate::figures::watch::NOTABLE;
@@ -168,6 +170,17 @@ impl Way {
         let pid = server.pid().context("the private server does not run")?;
         let pids = std::iter::once(pid).chain(proxy.as_ref().map(Proxy::pid)).collect();
         Ok(Self { address, account: account(server), pids, proxy })
+    }
+
+    /// Lets the proxy run on these CPUs only, if there is one.
+    pub(super) fn keep_to(&self, cpus: &Cpus) -> Result<()> {
+        let Some(proxy) = &self.proxy else { return Ok(()) };
+        let threads = sys::threads::threads(&Tree::live(), proxy.pid());
+        let threads = threads.known().context("the proxy's threads are not to be seen")?;
+        for thread in threads {
+            sys::scheduling::set_cpus(thread.tid, cpus).context("cannot place the proxy")?;
+        }
+        Ok(())
     }
 
     /// What the proxy has logged so far.

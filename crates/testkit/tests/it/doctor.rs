@@ -385,7 +385,8 @@ fn a_server_that_does_not_answer_leaves_the_machine_to_be_examined() {
     for finding in ["big-buffers", "pinned", "starvation", "descriptors", "tcp-local"] {
         assert_eq!(said.verdict(finding), "unknown");
     }
-    assert_eq!(said.verdict("steal"), "ok", "{}", said.field("steal", "evidence"));
+    // What the hypervisor takes is the machine's affair; that it was looked at is the doctor's.
+    assert_ne!(said.verdict("steal"), "unknown", "{}", said.field("steal", "evidence"));
     let wrong = Command::new(testkit::flifo::program()).args(["doctor", "--watch", "x"]).output();
     assert_eq!(wrong.expect("runs").status.code(), Some(64));
 }

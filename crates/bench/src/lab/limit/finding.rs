@@ -19,7 +19,8 @@ pub(super) fn of(samples: &[Sample]) -> Finding {
             "Before each measurement `auto` ran under another of these loads; then it had {} s to \
              find its new limit. A best limit that stands out by a few percent among eight is \
              partly luck, so `auto` is compared with more than any one limit could promise. \
-             Generator, Flifo and server share this machine's CPUs.",
+             Generator and Flifo share half of this machine's CPUs in every turn, so that no limit \
+             gains from where the kernel put them; the server has all.",
             CHANGED.as_secs()
         )
     });
