@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use testkit::virtual_server::VirtualServer;
 use testkit::world::jain;
 
+use crate::calm::{shown, wanted};
 use crate::{BACK, Course, READ, SERVER, alone, flifo, rate};
 
 /// Four Flifos with unequal numbers of clients, whose limits find themselves by the clock: together
@@ -14,6 +15,10 @@ use crate::{BACK, Course, READ, SERVER, alone, flifo, rate};
 #[test]
 fn four_flifos_share_a_server() {
     let _alone = alone();
+    shown(four_share);
+}
+
+fn four_share() -> Result<(), String> {
     let server = VirtualServer::start(SERVER, 4.0);
     let best = [8, 10, 12].map(|limit| {
         let flifo = flifo(&server, "workers = 1", &format!("limit = {limit}\nlinks_max = 20"));
@@ -49,9 +54,10 @@ fn four_flifos_share_a_server() {
         let fair = jain(rates.iter().copied());
         let at = (from - begun).as_secs();
         println!("{when}, at {at} s: {sum:.0} of {best:.0}, each {rates:.0?}, Jain {fair:.3}");
-        assert!(sum >= 0.9 * best, "{when}: {sum} of {best}");
-        assert!(fair >= 0.9, "{when}: {fair}");
+        wanted(sum >= 0.9 * best, || format!("{when}: {sum:.0} of {best:.0}"))?;
+        wanted(fair >= 0.9, || format!("{when}: Jain {fair:.3}"))?;
     }
+    Ok(())
 }
 
 /// How long limits may look for each other at the start, and for how long it is looked at what they

@@ -2,8 +2,10 @@
 //! virtual ([`testkit::virtual_server`]), its sockets are real.
 //!
 //! Ratios only: how much of what could be had is had, and who gets it. What a statement costs on
-//! real processors is measured by `flifo bench` and `flifo lab`.
+//! real processors is measured by `flifo bench` and `flifo lab`. Time is the machine's even so:
+//! what was measured while neighbours had it is void ([`calm`]).
 
+mod calm;
 mod four;
 mod shares;
 
@@ -22,6 +24,8 @@ use testkit::flifo::Flifo;
 use testkit::scene::{PASSWORD, USER, configuration, user};
 use testkit::virtual_server::VirtualServer;
 use testkit::world::Server;
+
+use crate::calm::{shown, wanted};
 
 /// Eight processors, of which 8 ms each are a statement; more threads slow each other.
 const SERVER: Server = Server { cores: 8, spread: [0.03, 0.002], crowd: 0.02, disk: 1 };
@@ -83,13 +87,17 @@ fn throughput_is_flat_up_to_4096_clients() {
     let _alone = alone();
     let server = VirtualServer::start(SERVER, CPU_MS);
     let flifo = flifo(&server, "workers = 1", "limit = 10\nlinks_max = 20");
-    let rates = [64, 1024, 4096].map(|clients| rate(flifo.port(), clients, READ));
-    assert!(server.take_crowd() <= 10, "no more than the limit at once");
+    let mut rates = [0.0; 3];
+    shown(|| {
+        rates = [64, 1024, 4096].map(|clients| rate(flifo.port(), clients, READ));
+        assert!(server.take_crowd() <= 10, "no more than the limit at once");
+        let best = rates.into_iter().fold(0.0, f64::max);
+        let is_flat = rates.iter().all(|rate| *rate >= 0.95 * best);
+        wanted(is_flat, || format!("with 64, 1024 and 4096 clients {rates:.0?}"))
+    });
     let direct = rate(server.port(), 256, READ);
     println!("through Flifo, 64, 1024 and 4096 clients: {rates:.0?}; directly, 256: {direct:.0}");
-    let best = rates.into_iter().fold(0.0, f64::max);
-    assert!(rates.iter().all(|rate| *rate >= 0.95 * best), "{rates:?}");
-    assert!(direct < 0.5 * best, "{direct} of {best}");
+    assert!(rates.iter().all(|rate| direct < 0.5 * rate), "{direct} of {rates:?}");
 }
 
 /// Hot rows, and more clients who want them than there are slots: who holds locks is never kept
@@ -101,15 +109,17 @@ fn hot_rows_do_not_stop_the_line() {
                          SELECT {1..1000};\nCOMMIT;\n";
     let _alone = alone();
     let server = VirtualServer::start(SERVER, 4.0);
-    let direct = rate(server.port(), 64, WRITE);
-    let few = flifo(&server, "workers = 1", "limit = 4\nlinks_max = 128");
-    let few = rate(few.port(), 64, WRITE);
-    let auto = flifo(&server, "workers = 1", "limit = \"auto\"\nlinks_max = 128");
-    let course = Course::run(auto.port(), 64, WRITE, Duration::from_secs(14));
-    let auto = course.rate(course.begun + BACK, course.begun + Duration::from_secs(13));
-    println!("hot rows: {direct:.0} directly, {few:.0} with a limit of 4, {auto:.0} with auto");
-    assert!(few >= 0.15 * direct, "{few} of {direct}");
-    assert!(auto >= 0.75 * direct, "{auto} of {direct}");
+    shown(|| {
+        let direct = rate(server.port(), 64, WRITE);
+        let few = flifo(&server, "workers = 1", "limit = 4\nlinks_max = 128");
+        let few = rate(few.port(), 64, WRITE);
+        let auto = flifo(&server, "workers = 1", "limit = \"auto\"\nlinks_max = 128");
+        let course = Course::run(auto.port(), 64, WRITE, Duration::from_secs(14));
+        let auto = course.rate(course.begun + BACK, course.begun + Duration::from_secs(13));
+        println!("hot rows: {direct:.0} directly, {few:.0} with a limit of 4, {auto:.0} with auto");
+        wanted(few >= 0.15 * direct, || format!("a limit of 4: {few:.0} of {direct:.0}"))?;
+        wanted(auto >= 0.75 * direct, || format!("auto: {auto:.0} of {direct:.0}"))
+    });
 }
 
 /// How long a limit may look for its place after anything has changed.

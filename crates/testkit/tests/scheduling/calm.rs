@@ -1,0 +1,89 @@
+//! Whether the machine was the test's own while it measured.
+//!
+//! Loads here leave most of the processors' time unused, so who sleeps for a moment is woken in time: unless the
+//! hypervisor, or somebody else, has the processors. What such a time has shown is void; what any other has, counts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use sys::machine::{CpuTimes, cpu_times};
+
+/// Runs an attempt; one that falls short while the machine was disturbed is void, and another one is made.
+pub(crate) fn shown(mut attempt: impl FnMut() -> Result<(), String>) {
+    for left in (0..ATTEMPTS).rev() {
+        let witness = Witness::begin();
+        let outcome = attempt();
+        let seen = witness.end();
+        println!("{seen:?}");
+        let Err(why) = outcome else { return };
+        assert!(seen.is_disturbed(), "{why}; the machine was calm: {seen:?}");
+        assert!(left > 0, "{why}; the machine was never calm, {ATTEMPTS} times: {seen:?}");
+        println!("void: {why}");
+    }
+}
+
+pub(crate) fn wanted(is_so: bool, else_why: impl FnOnce() -> String) -> Result<(), String> {
+    if is_so { Ok(()) } else { Err(else_why()) }
+}
+
+const ATTEMPTS: usize = 4;
+
+/// What the machine did meanwhile, as shares of the time.
+#[derive(Debug)]
+struct Seen {
+    /// Of all processors, for somebody else's machine.
+    stolen: f64,
+    /// Of somebody who wanted to be woken: too late by this much.
+    late: f64,
+}
+
+impl Seen {
+    fn is_disturbed(&self) -> bool {
+        self.stolen > STOLEN_MAX || self.late > LATE_MAX
+    }
+}
+
+/// A calm machine shows 0.0003 and 0.0003 to 0.003.
+const STOLEN_MAX: f64 = 0.01;
+const LATE_MAX: f64 = 0.02;
+const NAP: Duration = Duration::from_millis(2);
+/// Timers, and a turn behind whoever runs, take so long anyhow.
+const USUAL: Duration = Duration::from_millis(1);
+
+struct Witness {
+    stop: Arc<AtomicBool>,
+    naps: JoinHandle<f64>,
+    begun: CpuTimes,
+}
+
+impl Witness {
+    fn begin() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let naps = thread::spawn({
+            let stop = Arc::clone(&stop);
+            move || naps(&stop)
+        });
+        Self { stop, naps, begun: cpu_times().expect("Linux tells") }
+    }
+
+    fn end(self) -> Seen {
+        self.stop.store(true, Relaxed);
+        let late = self.naps.join().expect("naps do not panic");
+        let CpuTimes { busy, idle, steal } = cpu_times().expect("Linux tells").since(self.begun);
+        let all = (busy + idle + steal).as_secs_f64().max(f64::MIN_POSITIVE);
+        Seen { stolen: steal.as_secs_f64() / all, late }
+    }
+}
+
+/// Sleeps again and again, and tells which share of the time it would have been awake.
+fn naps(stop: &AtomicBool) -> f64 {
+    let (begun, mut late) = (Instant::now(), Duration::ZERO);
+    while !stop.load(Relaxed) {
+        let asleep = Instant::now();
+        thread::sleep(NAP);
+        late += asleep.elapsed().saturating_sub(NAP + USUAL);
+    }
+    late.as_secs_f64() / begun.elapsed().as_secs_f64()
+}
