@@ -1,6 +1,7 @@
 //! Where a server is: a Unix socket's path, or a host and port.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -51,6 +52,18 @@ impl FromStr for Address {
     }
 }
 
+impl Address {
+    /// Whether it names this machine itself. One that does not may still be this machine's.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Unix(_) => true,
+            Self::Tcp { host, .. } => {
+                host == "localhost" || host.parse().is_ok_and(|it: IpAddr| it.is_loopback())
+            }
+        }
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -64,6 +77,21 @@ impl fmt::Display for Address {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn this_machine_is_known_by_its_names() {
+        for (text, is_local) in [
+            ("/run/mysqld/mysqld.sock", true),
+            ("127.0.0.1:3307", true),
+            ("127.1.2.3", true),
+            ("[::1]:3307", true),
+            ("localhost", true),
+            ("10.0.0.1", false),
+            ("localhost.example.org", false),
+        ] {
+            assert_eq!(text.parse::<Address>().unwrap().is_local(), is_local, "{text}");
+        }
+    }
 
     #[test]
     fn addresses_are_read_and_written() {

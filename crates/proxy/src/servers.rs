@@ -69,7 +69,8 @@ impl Server {
     pub(crate) fn new(id: ServerId, site: Site, plan: &Plan, workers: usize) -> Self {
         let Site { name, address, limit, tls, agent } = site;
         let (links_max, rhythm) = (plan.server.links_max, plan.server.rhythm);
-        let steer = limit.is_none().then(|| Steer::new(workers, links_max, rhythm));
+        let cpus = Steer::cpus_of(&address);
+        let steer = limit.is_none().then(|| Steer::new(workers, links_max, rhythm, cpus));
         let first = limit.or_else(|| steer.as_ref().map(Steer::limit)).unwrap_or(1);
         let slots = Slots::new(first, workers, crate::clock::now());
         slots.let_borrow(plan.server.borrow.unwrap_or_default());

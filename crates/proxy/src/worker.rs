@@ -19,7 +19,7 @@ use engine::pace::Pace;
 use engine::schemas::{Alterations, Schemas};
 use engine::settings::Interned;
 use engine::source::Sources;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::arrive::accounts::{self, Accounts};
 use crate::arrive::login;
@@ -258,6 +258,8 @@ pub(crate) struct Worker {
     /// Slots that have been left and not been passed on yet.
     pub(crate) slots_left: RefCell<Vec<(ServerId, Slot)>>,
     pub(crate) is_passing_on: Cell<bool>,
+    /// Somebody has joined a line who may be written ahead.
+    pub(crate) has_waiters: Notify,
     /// Its checks of servers, if there are several.
     pub(crate) checks: Option<Checks>,
     /// Statements that no server can take for now.
@@ -301,6 +303,7 @@ impl Worker {
             scratch: RefCell::default(),
             slots_left: RefCell::default(),
             is_passing_on: Cell::new(false),
+            has_waiters: Notify::new(),
             checks: shared.fleet.as_ref().map(|fleet| Checks::new(index, &shared.plan, fleet)),
             stranded: RefCell::default(),
             next_reader: Cell::new(0),
@@ -411,6 +414,9 @@ impl Worker {
 /// Runs a worker until it is told to abort, or until all its clients are gone after it was told to stop.
 pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver<Mail>) {
     tokio::task::spawn_local(checks::run(Rc::clone(&worker)));
+    if worker.plan.server.pipeline > 1 {
+        tokio::task::spawn_local(ahead::run(Rc::clone(&worker)));
+    }
     // What it opens is open from the beginning.
     crate::turns::look();
     let mut ticks = tokio::time::interval(TICK);

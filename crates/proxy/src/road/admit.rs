@@ -80,6 +80,9 @@ pub(crate) fn enter_here(
             if wait(worker, client, packet, waiting) {
                 start_ready(worker, local);
                 supply::provide(worker, local, key);
+                if client.read.get().is_some() && client.turn.get() == Turn::Line {
+                    worker.has_waiters.notify_one();
+                }
             }
         }
         // A carried client whose link is gone is being closed.

@@ -9,16 +9,19 @@
 //! Invariants: the flights of a link are answered in order; only the first one has a slot, which passes to the next;
 //! a client whose statement was written ahead still holds its packet, until its reply is the next to come.
 
+use std::rc::Rc;
+
 use engine::counts::Finds;
 use engine::gate::Ask;
 use engine::kill::Scope;
-use std::rc::Rc;
+use smallvec::SmallVec;
 
 use crate::links::Link;
 use crate::road::admit;
 use crate::road::client::{Client, Turn};
 use crate::road::kill;
 use crate::road::launch;
+use crate::servers::Local;
 use crate::worker::{Mail, Worker};
 
 /// Why statements that were written ahead are sent again.
@@ -62,8 +65,7 @@ impl Why {
 pub(crate) fn refill(worker: &Rc<Worker>, link: &Rc<Link>) {
     let depth = worker.plan.server.pipeline as usize;
     let flying = link.flights.borrow().len();
-    // Half at a time, so that several go in one write.
-    if flying == 0 || flying > depth / 2 || link.is_held_up() || !may_lead(worker, link) {
+    if flying == 0 || flying > half_of(worker) || link.is_held_up() || !may_lead(worker, link) {
         return;
     }
     let Some(key) = link.key.get() else { return };
@@ -82,6 +84,36 @@ pub(crate) fn refill(worker: &Rc<Worker>, link: &Rc<Link>) {
             None => break,
         }
     }
+}
+
+/// Writes ahead for those who have joined the line in this turn of the loop, at its end: by the time of the next reply
+/// the server's thread would be asleep.
+pub(crate) async fn run(worker: Rc<Worker>) {
+    loop {
+        worker.has_waiters.notified().await;
+        worker.servers.iter().for_each(|local| write_ahead(&worker, local));
+    }
+}
+
+fn write_ahead(worker: &Rc<Worker>, local: &Local) {
+    let is_busy =
+        |link: &&Rc<Link>| link.server == local.server.id && !link.flights.borrow().is_empty();
+    let (waiting, links) = (local.gate.borrow().waiting(), worker.links.borrow());
+    // Where more wait than would be written now, each reply brings so many of them that no thread of the server rests.
+    if waiting == 0 || links.values().filter(is_busy).count() * half_of(worker) < waiting {
+        return;
+    }
+    let mut busy: SmallVec<[_; 16]> = links.values().filter(is_busy).cloned().collect();
+    drop(links);
+    busy.sort_by_key(|link: &Rc<Link>| link.flights.borrow().len());
+    for link in busy {
+        link.in_one_write(|| refill(worker, &link));
+    }
+}
+
+/// Half at a time, so that several go in one write.
+fn half_of(worker: &Worker) -> usize {
+    worker.plan.server.pipeline as usize / 2
 }
 
 /// Whether others may be written behind what is in flight on this link.

@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use engine::limit::{Auto, Bounds, Rhythm, Totals};
+use link::Address;
 
 use crate::road::admit;
 use crate::servers::{Local, Server};
@@ -25,18 +26,29 @@ pub(crate) struct Steer {
 pub(crate) const BEAT: Duration = Duration::from_millis(20);
 pub(crate) const SLOW_BEAT: Duration = Duration::from_millis(200);
 
-/// A server of eight CPUs does most with about so many; with other ones, the limit finds its way from here.
-pub(crate) const START: u32 = 16;
+/// About so many for each of its CPUs have a server do most; from there the limit finds its way. It is also as far down as
+/// it sinks where it binds nobody: a few clients with short reads are served best by fewer links than they are.
+const START_PER_CPU: u32 = 2;
+/// As many as servers have that nothing is known of.
+const CPUS: u32 = 8;
 
 /// With one slot nothing could be learnt.
 const FLOOR: u32 = 2;
 
 impl Steer {
-    pub(crate) fn new(workers: usize, links_max: u32, rhythm: Rhythm) -> Self {
-        let bounds = Bounds { floor: FLOOR, ceiling: links_max, start: START };
+    pub(crate) fn new(workers: usize, links_max: u32, rhythm: Rhythm, cpus: Option<u32>) -> Self {
+        let start = START_PER_CPU.saturating_mul(cpus.unwrap_or(CPUS));
+        let bounds = Bounds { floor: FLOOR, ceiling: links_max, start };
         let auto = Auto::new(bounds, rhythm, now());
         let seen = (0..workers).map(|_| Mutex::default()).collect();
         Self { seen, auto: Mutex::new(auto) }
+    }
+
+    /// The CPUs of the server at this address, if they are this machine's: as many as Flifo may use, which counts the
+    /// quota of a container that both are in.
+    pub(crate) fn cpus_of(address: &Address) -> Option<u32> {
+        let cpus = address.is_local().then(std::thread::available_parallelism)?;
+        u32::try_from(cpus.ok()?.get()).ok()
     }
 
     pub(crate) fn limit(&self) -> u32 {
