@@ -55,8 +55,8 @@ impl Scene {
     }
 }
 
-/// A cluster takes its time to agree on who is gone.
-const PATIENCE: Duration = Duration::from_secs(40);
+/// A cluster takes its time to agree on who is gone, and more beside other tests.
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// The column of `SHOW SERVERS`.
 const ROLE: usize = 16;
