@@ -65,8 +65,8 @@ impl Program {
 /// The build's own folder: kept from run to run, gone with `cargo clean`.
 fn place() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
-    // Cargo marks it so.
-    let is_target = |folder: &&Path| folder.join("CACHEDIR.TAG").exists();
+    // Cargo leaves this there, also in a folder that was there before it.
+    let is_target = |folder: &&Path| folder.join(".rustc_info.json").exists();
     let target = program.ancestors().find(is_target).unwrap_or_else(|| Path::new("target"));
     target.join("artefacts")
 }
