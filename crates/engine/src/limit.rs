@@ -178,9 +178,10 @@ const SATURATED: f64 = 0.5;
 const SWING: f64 = 0.12;
 const SWING_SLOTS: f64 = 0.75;
 
-/// How a limit that binds nobody sinks with each window, and down to how many times what is held: slowly, as to bind
-/// where there was no need costs a little.
+/// How a limit that binds nobody sinks with each window, and down to how many times what is held: slowly through a pause,
+/// as to bind where there was no need costs a little; sooner where much gets done with fewer slots.
 const SINK: f64 = 0.97;
+const SINK_AT_WORK: f64 = 0.9;
 const ABOVE_HELD: f64 = 1.05;
 
 const SETTLE_MIN: f64 = 20e3;
@@ -331,7 +332,7 @@ impl Auto {
             self.steer.not_bound();
             // Somebody may wait while few end, or while transactions have more than their part: that is no slack.
             if !is_waiting {
-                self.sink(point.held);
+                self.sink(point);
             }
             return self.note(now, Why::NotSaturated, rate, None);
         }
@@ -358,10 +359,11 @@ impl Auto {
 
     /// A limit that binds nobody sinks to where its lower side does, so that it can be learnt whether it should. Not
     /// below the start: fewer have brought no server down.
-    fn sink(&mut self, held: f64) {
-        let least = f64::from(self.bounds.start).max(ABOVE_HELD * held);
+    fn sink(&mut self, point: Point) {
+        let least = f64::from(self.bounds.start).max(ABOVE_HELD * point.held);
+        let sink = if point.count < ENOUGH { SINK } else { SINK_AT_WORK };
         if self.centre > least {
-            self.centre = (self.centre * SINK).max(least);
+            self.centre = (self.centre * sink).max(least);
         }
     }
 

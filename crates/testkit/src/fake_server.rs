@@ -83,6 +83,7 @@ impl FakeServer {
     /// # Panics
     /// If it cannot listen.
     pub fn start_at(brand: Brand, port: u16) -> Self {
+        crate::overdue::watch();
         let listener = TcpListener::bind(("127.0.0.1", port)).expect("a free port");
         let port = listener.local_addr().expect("an address").port();
         let shared = Arc::new(Shared {

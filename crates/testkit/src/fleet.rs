@@ -46,6 +46,7 @@ impl Fleet {
     /// # Panics
     /// If one of them does not start, or does not follow.
     pub fn replicated_with(readers: usize, arguments: &[&str]) -> Self {
+        crate::overdue::watch();
         let server = |number: usize| {
             let read_only = u8::from(number > 1);
             let builder = arguments.iter().fold(small(), |builder, it| builder.argument(*it));

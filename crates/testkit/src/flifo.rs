@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
+use crate::overdue;
+
 /// A running proxy. Dropped, it is killed.
 #[derive(Debug)]
 pub struct Flifo {
@@ -200,7 +202,9 @@ impl Flifo {
 
     fn greets(&self) -> bool {
         let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return false };
-        stream.read(&mut [0; 5]).is_ok_and(|read| read > 0)
+        // Whoever has the port now may be somebody else, and silent.
+        let is_bounded = stream.set_read_timeout(Some(PATIENCE)).is_ok();
+        is_bounded && stream.read(&mut [0; 5]).is_ok_and(|read| read > 0)
     }
 }
 
@@ -227,6 +231,7 @@ pub fn free_port() -> u16 {
 /// If it does not build.
 pub fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    overdue::watch();
     PROGRAM.get_or_init(|| {
         let test = std::env::current_exe().expect("a path");
         let folder = test.ancestors().nth(2).expect("target/PROFILE/deps/TEST").to_owned();

@@ -8,6 +8,7 @@ pub mod fake_server;
 pub mod fleet;
 pub mod flifo;
 pub mod mysql;
+pub mod overdue;
 pub mod relay;
 pub mod reply;
 pub mod scene;

@@ -75,9 +75,12 @@ const TARGET: f64 = 0.08;
 /// With a shared clock: each is too fond of slots of its own, which another one lacks.
 const SHARED_TARGET: f64 = 0.15;
 
-/// A limit below so many is steered for less, down to a third: of a few slots, one too many takes nothing from
-/// anybody, and one too few takes a part of what the server can do.
-const MANY: f64 = 16.0;
+/// A limit of twice so many or more is steered for that. A lower one is for less, and one of less than so many for less
+/// than nothing: of a few slots, one too many takes next to nothing from anybody, and one too few leaves a processor
+/// idle each time that two of them wait.
+const FEW_SLOTS: f64 = 8.0;
+/// As shares of the target.
+const TARGETS: (f64, f64) = (-0.5, 1.0);
 
 /// How much of an older comparison is kept with each new one: about five count.
 const MEMORY: f64 = 0.8;
@@ -95,7 +98,8 @@ const GROWTH: f64 = 1.25;
 const LONGER_MAX: f64 = 8.0;
 
 /// How much of its standard error an estimate must be off the target by: a limit that is too high by mistake costs
-/// more than one that is too low, and is harder to notice among statements of very different lengths.
+/// more than one that is too low, and is harder to notice among statements of very different lengths. Not so where the
+/// limit is of few slots.
 const DOUBT_UP: f64 = 1.0;
 const DOUBT_DOWN: f64 = 0.5;
 
@@ -180,13 +184,16 @@ impl Steer {
     }
 
     fn judge(&mut self, Estimate { elasticity, error }: Estimate, limit: f64) -> Why {
-        let target = match self.rhythm {
-            Rhythm::Own => TARGET * (limit / MANY).clamp(1.0 / 3.0, 1.0),
+        let (target, doubt_up) = match self.rhythm {
+            Rhythm::Own => {
+                let share = (limit / FEW_SLOTS - 1.0).clamp(TARGETS.0, TARGETS.1);
+                (TARGET * share, DOUBT_DOWN + (DOUBT_UP - DOUBT_DOWN) * share.max(0.0))
+            }
             // Few slots of its own say nothing of how many there are.
-            Rhythm::Clock => SHARED_TARGET,
+            Rhythm::Clock => (SHARED_TARGET, DOUBT_UP),
         };
         let off = elasticity - target;
-        let doubt = error * if off > 0.0 { DOUBT_UP } else { DOUBT_DOWN };
+        let doubt = error * if off > 0.0 { doubt_up } else { DOUBT_DOWN };
         if off.abs() <= doubt {
             self.longer = (self.longer * GROWTH).min(LONGER_MAX);
             return Why::Unsure;

@@ -99,6 +99,19 @@ fn a_plateau_is_left_at_its_lower_edge() {
 }
 
 #[test]
+fn of_a_few_slots_one_is_given_up_only_where_that_brings_more() {
+    let small = Server { knee: 2.0, ..BUSY };
+    let centre = |loss: f64| {
+        let mut run = Run::new(Bounds { start: 4, ..WIDE }, Rhythm::Own);
+        run.ticks(Server { loss, ..small }, seconds(60));
+        run.auto.centre()
+    };
+    let (flat, steep) = (centre(0.0), centre(0.1));
+    assert!((5.0..14.0).contains(&flat), "{flat}");
+    assert!(steep < 4.0, "{steep}");
+}
+
+#[test]
 fn nothing_moves_while_nobody_waits() {
     let idle = Server { is_busy: false, ..BUSY };
     let mut run = Run::new(WIDE, Rhythm::Own);
@@ -108,6 +121,30 @@ fn nothing_moves_while_nobody_waits() {
     // Nor while nothing happens at all.
     run.ticks(Server { peak: 0.01, ..idle }, seconds(20));
     assert_eq!(run.auto.centre(), 16.0);
+}
+
+/// Ends so many statements of half a millisecond a tick, behind which nobody waits. How long until the limit is this low?
+fn sinks_to(limit: f64, each_tick: usize) -> Duration {
+    let mut run = Run::new(Bounds { start: 4, ..WIDE }, Rhythm::Own);
+    run.auto.centre = 64.0;
+    let begun = run.now;
+    while run.auto.centre() > limit {
+        (0..each_tick).for_each(|_| run.seen.add(500, false));
+        run.now += TICK;
+        run.auto.tick(run.now, run.seen, None);
+        assert!(run.now - begun < seconds(120), "stays at {}", run.auto.centre());
+    }
+    run.now - begun
+}
+
+#[test]
+fn what_is_not_needed_is_given_up_sooner_at_work_than_at_rest() {
+    // 4 of 64 slots are held.
+    let at_work = sinks_to(5.0, 160);
+    assert!(at_work < seconds(5), "{at_work:?}");
+    // Through a pause of a second, half of it is kept.
+    let at_rest = sinks_to(32.0, 1);
+    assert!(seconds(2) < at_rest, "{at_rest:?}");
 }
 
 #[test]

@@ -31,6 +31,7 @@ impl Fleet {
             eprintln!("NO GALERA (galera-4): tests of clusters pass without having tested");
             return None;
         };
+        crate::overdue::watch();
         let scripts = tempfile::tempdir().expect("a temporary folder");
         let script = scripts.path().join("wsrep_sst_copy");
         std::fs::write(&script, SCRIPT).expect("the script is written");

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bench::interrupt::Interrupt;
 use bench::lab::{self, Entry, Lab, PageFaults, Treatment};
 use bench::page;
+use testkit::overdue;
 use testkit::simulated::Simulated;
 
 /// A comparison as users make it: three targets, three workloads, clients from 1 to 1024.
@@ -112,8 +113,11 @@ fn print(page: &Path, name: &str) -> u64 {
 
 fn chromium(page: &Path, arguments: &[&str]) -> Output {
     let profile = tempfile::tempdir().expect("a folder");
-    let mut command = Command::new("chromium");
+    overdue::watch();
+    // It ends within seconds, if it ends.
+    let mut command = Command::new("timeout");
     command
+        .args(["--kill-after=5", "120", "chromium"])
         .args(["--headless", "--disable-gpu", "--no-first-run", "--enable-logging=stderr"])
         // What the browser itself would fetch is no business of a test.
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])

@@ -1,0 +1,86 @@
+//! A test that does not end is ended, by its name: a run that hangs as a whole tells nobody which of its tests it was.
+//!
+//! Owns a watch over each thread that a test runs on. Does not know what tests do: what nearly all of them begin with
+//! (the program, a fake server) asks for the watch.
+
+use std::fs;
+use std::io::{self, Write};
+use std::process;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::Duration;
+
+/// No test takes as long, on any machine.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Watches over the test on this thread, from the first call on until the thread ends.
+pub fn watch() {
+    thread_local!(static WATCH: Sender<()> = begin(PATIENCE));
+    WATCH.with(|_| ());
+}
+
+/// The watch ends when what is returned is dropped.
+fn begin(patience: Duration) -> Sender<()> {
+    // The harness calls a test's thread by the test's name.
+    let name = thread::current().name().unwrap_or("a thread of a test").to_owned();
+    let (watch, ends) = mpsc::channel();
+    thread::spawn(move || {
+        if ends.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
+            let (waits, children) = (patience.as_secs_f64(), children().join("\n"));
+            let said =
+                format!("{name} has not ended in {waits} s. What it may wait for:\n{children}\n");
+            // Not by a macro: the harness would keep it for the end of the test.
+            let _ = io::stderr().write_all(said.as_bytes());
+            process::abort();
+        }
+    });
+    watch
+}
+
+/// The processes that this one has started and not waited for.
+fn children() -> Vec<String> {
+    let ours = process::id().to_string();
+    let pids = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
+    let child = |folder: std::path::PathBuf| {
+        let stat = fs::read_to_string(folder.join("stat")).ok()?;
+        // Behind the name, which may hold anything: the state, and the parent.
+        let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+        let (state, parent) = (fields.next()?, fields.next()?);
+        let line = fs::read_to_string(folder.join("cmdline")).ok()?.replace('\0', " ");
+        (parent == ours).then(|| format!("{state} {}", line.trim_end()))
+    };
+    pids.filter_map(child).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{Command, Stdio};
+
+    const HANGS: &str = "FLIFO_THIS_TEST_HANGS";
+
+    #[test]
+    fn a_test_that_hangs_is_named_with_what_it_waits_for() {
+        if std::env::var_os(HANGS).is_some() {
+            let mut child =
+                Command::new("sleep").arg("5.25").stderr(Stdio::null()).spawn().unwrap();
+            let _watch = begin(Duration::from_millis(200));
+            child.wait().unwrap();
+        }
+        let name = thread::current().name().unwrap().to_owned();
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        again.args(["--exact", &name]).env(HANGS, "1");
+        again.stdout(Stdio::null()).stderr(Stdio::piped()).stdin(Stdio::null());
+        let output = again.spawn().unwrap().wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.signal(), Some(6), "{said}");
+        assert!(said.contains(&name) && said.contains("S sleep 5.25"), "{said}");
+    }
+
+    #[test]
+    fn one_that_ends_is_let_be() {
+        thread::spawn(|| drop(begin(Duration::from_millis(50)))).join().unwrap();
+        thread::sleep(Duration::from_millis(200));
+    }
+}
