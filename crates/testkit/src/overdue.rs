@@ -1,4 +1,5 @@
-//! A test that does not end is ended, by its name: a run that hangs as a whole tells nobody which of its tests it was.
+//! Tests end. One that does not is ended, by its name: a run that hangs as a whole tells nobody which of its tests it was.
+//! One that fails tells its threads ([`Over`]).
 //!
 //! Owns a watch over each thread that a test runs on. Does not know what tests do: what nearly all of them begin with
 //! (the program, a fake server) asks for the watch.
@@ -6,12 +7,24 @@
 use std::fs;
 use std::io::{self, Write};
 use std::process;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
 /// No test takes as long, on any machine.
 const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Whoever works until somebody says that it is over is told so when this goes, also if the test fails: a scope of threads
+/// waits for all of them.
+#[derive(Debug)]
+pub struct Over<'a>(pub &'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
 
 /// Watches over the test on this thread, from the first call on until the thread ends.
 pub fn watch() {

@@ -8,9 +8,9 @@ use rustix::process::Signal;
 use testkit::client::{Client, Problem};
 use testkit::fleet::{Fleet, wait};
 use testkit::flifo::Flifo;
+use testkit::overdue::Over;
 
 use crate::fleet::{client, flifo, one, server_id};
-use crate::fleet_faults::Over;
 
 /// A cluster of three nodes, with Flifo in front of it and its console beside; the fields end in this order.
 struct Scene {

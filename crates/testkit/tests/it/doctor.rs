@@ -164,13 +164,14 @@ fn planted_settings_are_found_with_their_remedies() {
     let load = Load::start(&address, server.password(), 3, Manner::Reconnect);
     let socket = server.socket();
     let mut doctor = command(&server, &["--json", "--watch", "5s"]);
-    let mut doctor = doctor.arg("--server").arg(&socket).spawn().expect("runs");
+    doctor.arg("--server").arg(&socket);
+    let doctor = thread::spawn(move || doctor.output());
     // Again and again: when the doctor begins to watch is not told.
-    while doctor.try_wait().expect("is ours").is_none() {
+    while !doctor.is_finished() {
         overflow(&server);
         thread::sleep(Duration::from_millis(700));
     }
-    let said = said(&doctor.wait_with_output().expect("ends"));
+    let said = said(&doctor.join().expect("no panic").expect("runs"));
     drop((load, stay));
     assert_eq!(said.code, Some(2));
     said.is("malloc-environment", "bad", "UnsetEnvironment");

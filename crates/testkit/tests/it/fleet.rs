@@ -9,6 +9,7 @@ use rustix::process::Signal;
 use testkit::client::{Client, Problem};
 use testkit::fleet::{Fleet, wait};
 use testkit::flifo::Flifo;
+use testkit::overdue::Over;
 
 pub(crate) const CHECKS: &str = "[checks]\ninter = \"100ms\"\nfastinter = \"100ms\"\ndowninter = \"100ms\"\n\
                       timeout = \"500ms\"\n";
@@ -108,6 +109,7 @@ fn the_writer_is_killed_under_load_and_no_increment_is_lost_or_doubled() {
     let (stop, last_write) = (AtomicBool::new(false), AtomicU64::new(0));
     let begun = Instant::now();
     let outcomes = thread::scope(|scope| {
+        let _over = Over(&stop);
         let threads: Vec<_> = (0..CLIENTS)
             .map(|number| {
                 let (flifo, stop, last_write) = (&flifo, &stop, &last_write);
@@ -275,6 +277,7 @@ fn servers_are_restarted_one_after_the_other_and_nobody_notices() {
     let stop = AtomicBool::new(false);
     let done = AtomicU64::new(0);
     thread::scope(|scope| {
+        let _over = Over(&stop);
         for id in 0..8 {
             let (flifo, stop, done) = (&flifo, &stop, &done);
             scope.spawn(move || {

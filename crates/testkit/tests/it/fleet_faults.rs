@@ -10,6 +10,7 @@ use rustix::process::Signal;
 use testkit::client::{Client, Problem};
 use testkit::fleet::{Fleet, wait};
 use testkit::flifo::Flifo;
+use testkit::overdue::Over;
 use testkit::relay::Relay;
 
 use crate::fleet::{CHECKS, client, flifo, one, server_id};
@@ -18,15 +19,6 @@ const SPLIT: &str = "[routing]\nmode = \"split\"\n";
 
 /// Error 1290: the server is `read_only`.
 const READ_ONLY: u16 = 1290;
-
-/// Whoever works until somebody says that it is over is told so, also if a test fails.
-pub(crate) struct Over<'a>(pub(crate) &'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
-}
 
 fn code(problem: &Problem) -> Option<u16> {
     match problem {

@@ -14,10 +14,9 @@ use testkit::client::Client;
 use testkit::fake_client::FakeClient;
 use testkit::fake_server::{Entry, FakeServer};
 use testkit::flifo::{Flifo, free_port};
+use testkit::overdue::Over;
 use testkit::reply::{Reply, honest};
 use testkit::scene::{PASSWORD, USER, row, user, wait_for};
-
-use crate::fleet_faults::Over;
 
 /// Fakes behind Flifo, the first of which is the writer, and a console.
 struct Group {

@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use testkit::fake_client::{FakeClient, Refusal};
 use testkit::fake_server::FakeServer;
 use testkit::flifo::Flifo;
+use testkit::overdue::Over;
 use testkit::reply::{Flag, Reply, honest};
 use testkit::scene::{PASSWORD, Scene, USER, configuration, row, user, wait_for};
 use wire::response::Status;
@@ -169,6 +170,7 @@ fn a_server_that_is_killed_and_started_again_is_used_again_by_all() {
     let (flifo, password) = before(&server, "");
     let (stop, lost, right) = (AtomicBool::new(false), AtomicU32::new(0), AtomicU32::new(0));
     thread::scope(|scope| {
+        let _over = Over(&stop);
         for number in 0..16 {
             let (stop, lost, right, password) = (&stop, &lost, &right, &password);
             let flifo = &flifo;

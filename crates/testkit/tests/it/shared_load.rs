@@ -11,6 +11,7 @@ use bench::programs::SYSBENCH;
 use link::Address;
 use testkit::client::Client;
 use testkit::flifo::Flifo;
+use testkit::overdue::Over;
 use wire::Capabilities;
 
 use crate::shared::{Shared, USER, fails, ok, server};
@@ -86,6 +87,7 @@ fn who_needs_a_link_like_one_that_is_kept_gets_the_place_of_another() {
     ok(&mut keeper, "INSERT INTO t VALUES (1)");
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _over = Over(&is_over);
         let busy = scope.spawn(|| {
             let mut busy = client(Capabilities::default());
             while !is_over.load(Relaxed) {
@@ -113,6 +115,7 @@ fn messages_of_who_is_always_busy_keep_nobody_out() {
     let shared = Shared::start("load_messages");
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _over = Over(&is_over);
         let busy = scope.spawn(|| {
             let mut busy = shared.client();
             while !is_over.load(Relaxed) {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use testkit::fake_client::FakeClient;
 use testkit::flifo::Flifo;
+use testkit::overdue::Over;
 use testkit::scene::{PASSWORD, USER};
 use testkit::virtual_server::VirtualServer;
 
@@ -29,6 +30,7 @@ fn a_crowded_worker_s_clients_get_their_shares() {
     let stop = AtomicBool::new(false);
     let [ours, theirs] = [AtomicU64::new(0), AtomicU64::new(0)];
     thread::scope(|scope| {
+        let _over = Over(&stop);
         let each = crowded.into_iter().map(|client| (client, &ours));
         for (mut client, count) in each.chain(others.into_iter().map(|client| (client, &theirs))) {
             let stop = &stop;
