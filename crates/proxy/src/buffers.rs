@@ -2,8 +2,12 @@
 
 use std::cell::RefCell;
 
-/// Length of a buffer. One read takes at most this much from a socket.
-pub(crate) const BUFFER: usize = 64 << 10;
+/// Length of a buffer. One read takes at most this much from a server: a reply of a thousand rows, so that it costs its
+/// client one wake-up. What a client does not take of it is kept for it.
+pub(crate) const BUFFER: usize = 128 << 10;
+
+/// One read takes at most this much from a client, and no more of what cannot be handled yet is kept.
+pub(crate) const PIECE: usize = 64 << 10;
 
 /// How many buffers a worker keeps. Turns do not nest, so one is nearly always enough.
 const KEPT: usize = 4;

@@ -36,7 +36,7 @@ use std::rc::Rc;
 use wire::frame::{self, Extent, HEADER, Header};
 use wire::passage::Passage;
 
-use crate::buffers::BUFFER;
+use crate::buffers::PIECE;
 use crate::fault::{Fault, Kind};
 use crate::links::resets;
 use crate::road::client::{Client, Turn};
@@ -48,9 +48,10 @@ pub(crate) fn read(worker: &Rc<Worker>, client: &Rc<Client>) {
         return;
     }
     let more = client.take_more();
-    let mut buffer = worker.buffers.take(more.len() + BUFFER / 2);
+    let room = PIECE.max(more.len() + PIECE / 2);
+    let mut buffer = worker.buffers.take(room);
     buffer[..more.len()].copy_from_slice(&more);
-    match client.stream.try_read(&mut buffer[more.len()..]) {
+    match client.stream.try_read(&mut buffer[more.len()..room]) {
         Ok(0) => client.close(),
         Ok(read) => {
             worker.counters.bytes_in.add(read as u64);
@@ -83,10 +84,10 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8])
         if announced > max {
             return refuse_and_close(worker, client, &too_large(announced, max));
         }
-        // A command is read as a whole where it fits a buffer or may be judged by all of its text, else it begins with
+        // A command is read as a whole where it fits a piece or may be judged by all of its text, else it begins with
         // as much as fits.
         let is_awaited = || whole::is_awaited(worker, client, extent, &bytes[at + HEADER..]);
-        if there < length.min(BUFFER) || there < extent.len && is_awaited() {
+        if there < length.min(PIECE) || there < extent.len && is_awaited() {
             return client.keep_more(&bytes[at..], true);
         }
         client.packets.set(1);

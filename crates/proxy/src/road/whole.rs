@@ -14,7 +14,7 @@ use wire::command::Command;
 use wire::frame::{Extent, HEADER};
 use wire::statement::{self, Execute};
 
-use crate::buffers::BUFFER;
+use crate::buffers::PIECE;
 use crate::road;
 use crate::road::client::{Client, Turn};
 use crate::road::prepared;
@@ -40,7 +40,7 @@ pub(crate) struct Reserved {
 impl Reserved {
     /// What is needed behind so much of it.
     fn room_for(&self, there: usize) -> usize {
-        self.whole.min(there + BUFFER)
+        self.whole.min(there + PIECE)
     }
 
     /// Takes place for this much in all. False: there is none.
@@ -107,7 +107,7 @@ pub(crate) fn read(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
     // by what was announced either.
     let mut text = client.take_more();
     let have = text.len();
-    text.resize(whole.min(have + BUFFER), 0);
+    text.resize(whole.min(have + PIECE), 0);
     let read = client.stream.try_read(&mut text[have..]);
     text.truncate(have + *read.as_ref().unwrap_or(&0));
     match read {

@@ -190,9 +190,11 @@ fn the_writer_is_killed_and_what_is_left_without_a_majority_is_not_written_to() 
     // It comes back, gets what it lacks, and is a reader: one of the others stays the writer.
     scene.fleet.servers[0].start().unwrap();
     scene.wait_for_roles(["reader", "", ""]);
-    let mut others = scene.roles().split_off(1);
-    others.sort();
-    assert_eq!(others, ["reader", "writer"]);
+    let others = scene.roles().split_off(1);
+    // A reader may slow its cluster for a while, which its role says behind a comma.
+    let mut kinds: Vec<_> = others.iter().filter_map(|role| role.split(',').next()).collect();
+    kinds.sort_unstable();
+    assert_eq!(kinds, ["reader", "writer"], "{others:?}");
 
     // Two of three are gone without a word: the third must not be written to, and says why.
     scene.fleet.signal(1, Signal::KILL);
