@@ -12,6 +12,8 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
+use sys::account;
+
 /// No test takes as long, on any machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -50,19 +52,12 @@ fn begin(patience: Duration) -> Sender<()> {
     watch
 }
 
-/// The processes that this one has started and not waited for.
+/// The command lines of processes that this one has started and not waited for.
 fn children() -> Vec<String> {
-    let ours = process::id().to_string();
-    let pids = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
-    let child = |folder: std::path::PathBuf| {
-        let stat = fs::read_to_string(folder.join("stat")).ok()?;
-        // Behind the name, which may hold anything: the state, and the parent.
-        let mut fields = stat.rsplit_once(") ")?.1.split(' ');
-        let (state, parent) = (fields.next()?, fields.next()?);
-        let line = fs::read_to_string(folder.join("cmdline")).ok()?.replace('\0', " ");
-        (parent == ours).then(|| format!("{state} {}", line.trim_end()))
-    };
-    pids.filter_map(child).collect()
+    let ours = |pid: &u32| account::stat(*pid).is_ok_and(|stat| stat.parent == process::id());
+    let line = |pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let pids = account::pids().unwrap_or_default().into_iter().filter(ours);
+    pids.map(|pid| format!("{pid}: {}", line(pid).replace('\0', " ").trim_end())).collect()
 }
 
 #[cfg(test)]
@@ -88,7 +83,7 @@ mod tests {
         let output = again.spawn().unwrap().wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.signal(), Some(6), "{said}");
-        assert!(said.contains(&name) && said.contains("S sleep 5.25"), "{said}");
+        assert!(said.contains(&name) && said.contains(": sleep 5.25"), "{said}");
     }
 
     #[test]

@@ -75,12 +75,12 @@ const TARGET: f64 = 0.08;
 /// With a shared clock: each is too fond of slots of its own, which another one lacks.
 const SHARED_TARGET: f64 = 0.15;
 
-/// A limit of twice so many or more is steered for that. A lower one is for less, and one of less than so many for less
-/// than nothing: of a few slots, one too many takes next to nothing from anybody, and one too few leaves a processor
+/// A limit of twice so many slots or more is steered for [`TARGET`]. A lower one is for less, and one below so many for
+/// less than nothing: of a few slots, one too many takes next to nothing from anybody, and one too few leaves a processor
 /// idle each time that two of them wait.
 const FEW_SLOTS: f64 = 8.0;
-/// As shares of the target.
-const TARGETS: (f64, f64) = (-0.5, 1.0);
+/// The least and the most that is steered for, as shares of [`TARGET`].
+const SHARES: (f64, f64) = (-0.5, 1.0);
 
 /// How much of an older comparison is kept with each new one: about five count.
 const MEMORY: f64 = 0.8;
@@ -186,7 +186,7 @@ impl Steer {
     fn judge(&mut self, Estimate { elasticity, error }: Estimate, limit: f64) -> Why {
         let (target, doubt_up) = match self.rhythm {
             Rhythm::Own => {
-                let share = (limit / FEW_SLOTS - 1.0).clamp(TARGETS.0, TARGETS.1);
+                let share = (limit / FEW_SLOTS - 1.0).clamp(SHARES.0, SHARES.1);
                 (TARGET * share, DOUBT_DOWN + (DOUBT_UP - DOUBT_DOWN) * share.max(0.0))
             }
             // Few slots of its own say nothing of how many there are.

@@ -142,7 +142,7 @@ fn what_is_not_needed_is_given_up_sooner_at_work_than_at_rest() {
     // 4 of 64 slots are held.
     let at_work = sinks_to(5.0, 160);
     assert!(at_work < seconds(5), "{at_work:?}");
-    // Through a pause of a second, half of it is kept.
+    // Through a pause of two seconds, half of it is kept.
     let at_rest = sinks_to(32.0, 1);
     assert!(seconds(2) < at_rest, "{at_rest:?}");
 }

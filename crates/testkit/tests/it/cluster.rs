@@ -178,14 +178,13 @@ fn the_writer_is_killed_and_what_is_left_without_a_majority_is_not_written_to() 
         stop.store(true, Relaxed);
         threads.into_iter().map(|it| it.join().unwrap()).collect::<Vec<_>>()
     });
-    // Each had one statement in flight. The kernel closes a killed process's sockets one after the other, so that the next
-    // statement of one or the other may meet a link that is still open.
-    let lost: u32 = ledgers.iter().map(|ledger| ledger.unsure).sum();
-    assert!(lost <= 2 * CLIENTS as u32, "{lost} statements of {CLIENTS} clients");
     for (number, Ledger { sure, unsure }) in ledgers.into_iter().enumerate() {
         let text = format!("SELECT n FROM sums WHERE client = {number} FOR UPDATE");
         let n: u32 = one(&mut setup, &text).unwrap().parse().unwrap();
         assert!((sure..=sure + unsure).contains(&n), "{number}: {n} of {sure} and {unsure}");
+        // The one in flight, and now and then the next one: it may be sent on a link of the killed process that the kernel
+        // has not closed yet.
+        assert!(unsure <= 2, "{number}: {unsure} lost");
     }
     // It comes back, gets what it lacks, and is a reader: one of the others stays the writer.
     scene.fleet.servers[0].start().unwrap();
