@@ -66,6 +66,8 @@ pub(super) struct Steer {
     count: f64,
     /// How many times as long as at first a window is, because the short ones left it open.
     longer: f64,
+    /// By how much the rates of neighbours differ of late, as a logarithm.
+    usual_jump: f64,
 }
 
 /// The elasticity that is steered for. Above 0, so that on a plateau the limit is pulled down to its edge; not far, as
@@ -84,6 +86,15 @@ const SHARES: (f64, f64) = (-0.5, 1.0);
 
 /// How much of an older comparison is kept with each new one: about five count.
 const MEMORY: f64 = 0.8;
+
+/// Rates that differ by so much, as a logarithm, are those of two loads; by more if few statements were counted, or if it is
+/// so many times what is usual here: a load that jumps all the time is one that scatters.
+const JUMP: f64 = 0.25;
+const JUMPS: f64 = 3.0;
+/// How fast what is usual follows.
+const JUMP_NEW: f64 = 0.2;
+/// The standard error of one comparison, as a share of what two neighbours usually differ by.
+const JUMP_NOISE: f64 = 0.8;
 
 /// How far an elasticity that is off the target moves the limit (as a logarithm), and the bounds of one step.
 const GAIN: f64 = 0.35;
@@ -106,12 +117,17 @@ const DOUBT_DOWN: f64 = 0.5;
 /// A window in which the limit did not bind is compared with one in which so many times fewer were in the server.
 const MORE_HELD: f64 = 1.03;
 
+/// A step is half as long if the standard error is so much, and shorter the more it is: of two estimates that are equally far
+/// beyond their doubts, the vague one is luck more often.
+const VAGUE: f64 = 0.3;
+
 /// With a shared clock the limit grows by so many slots at most, and shrinks by a factor: shares become equal.
 const SHARED_STEP: f64 = 0.6;
 
 impl Steer {
     pub(super) const fn new(rhythm: Rhythm) -> Self {
-        Self { rhythm, points: [None; 3], xy: 0.0, xx: 0.0, yy: 0.0, count: 0.0, longer: 1.0 }
+        let points = [None; 3];
+        Self { rhythm, points, xy: 0.0, xx: 0.0, yy: 0.0, count: 0.0, longer: 1.0, usual_jump: 0.0 }
     }
 
     /// How many times as long as at first a window should be.
@@ -130,8 +146,10 @@ impl Steer {
         self.longer = (self.longer / GROWTH).max(1.0);
     }
 
+    /// What was learnt holds no more. How much the load scatters is kept: else each jump would be the first.
     pub(super) const fn forget(&mut self) {
-        *self = Self::new(self.rhythm);
+        let usual_jump = self.usual_jump;
+        *self = Self { usual_jump, ..Self::new(self.rhythm) };
     }
 
     /// Whether this window, in which the limit bound nobody, still says something: the one before had a lower limit that
@@ -149,8 +167,7 @@ impl Steer {
         let [Some(before), Some(middle), Some(after)] = self.points else {
             return (Why::Gathering, None);
         };
-        let jump = (after.rate.ln() - before.rate.ln()).abs();
-        if jump > 0.25 + 3.0 / before.count.min(after.count).sqrt() {
+        if self.is_other_load(&before, &after) {
             self.forget();
             self.points[2] = Some(point);
             return (Why::Changed, None);
@@ -174,23 +191,37 @@ impl Steer {
         (why, Some(estimate))
     }
 
+    fn is_other_load(&mut self, before: &Point, after: &Point) -> bool {
+        let jump = (after.rate.ln() - before.rate.ln()).abs();
+        let counting = 3.0 / before.count.min(after.count).sqrt();
+        let is_other = jump > (JUMP + counting).max(JUMPS * self.usual_jump);
+        self.usual_jump += JUMP_NEW * (jump - self.usual_jump);
+        is_other
+    }
+
     fn estimate(&self, count: f64) -> Estimate {
         let elasticity = (self.xy / self.xx).clamp(-1.0, 1.2);
-        // At least what counting so few statements leaves open; more if the comparisons disagree.
+        // At least what counting so few statements leaves open, and what this load scatters by; more if the comparisons
+        // disagree, of which there may be too few for that.
         let counting = 0.75 * (1.5 / count).sqrt() / self.xx.sqrt();
         let rest = (self.yy - elasticity * self.xy).max(0.0);
         let scatter = (rest / self.xx / (self.count - 1.0).max(1.0)).sqrt();
-        Estimate { elasticity, error: counting.max(scatter) }
+        let usual = match self.rhythm {
+            Rhythm::Own => JUMP_NOISE * self.usual_jump / self.xx.sqrt(),
+            Rhythm::Clock => 0.0,
+        };
+        Estimate { elasticity, error: counting.max(scatter).max(usual) }
     }
 
     fn judge(&mut self, Estimate { elasticity, error }: Estimate, limit: f64) -> Why {
-        let (target, doubt_up) = match self.rhythm {
+        let (target, doubt_up, trust) = match self.rhythm {
             Rhythm::Own => {
                 let share = (limit / FEW_SLOTS - 1.0).clamp(SHARES.0, SHARES.1);
-                (TARGET * share, DOUBT_DOWN + (DOUBT_UP - DOUBT_DOWN) * share.max(0.0))
+                let doubt_up = DOUBT_DOWN + (DOUBT_UP - DOUBT_DOWN) * share.max(0.0);
+                (TARGET * share, doubt_up, 1.0 / (1.0 + (error / VAGUE).powi(2)))
             }
-            // Few slots of its own say nothing of how many there are.
-            Rhythm::Clock => (SHARED_TARGET, DOUBT_UP),
+            // Few slots of its own say nothing of how many there are; nor must one come down later than the others.
+            Rhythm::Clock => (SHARED_TARGET, DOUBT_UP, 1.0),
         };
         let off = elasticity - target;
         let doubt = error * if off > 0.0 { doubt_up } else { DOUBT_DOWN };
@@ -199,7 +230,7 @@ impl Steer {
             return Why::Unsure;
         }
         self.longer = (self.longer / GROWTH).max(1.0);
-        let step = (GAIN * (off - off.signum() * doubt)).clamp(STEP_DOWN, STEP_UP);
+        let step = (GAIN * trust * (off - off.signum() * doubt)).clamp(STEP_DOWN, STEP_UP);
         match step {
             _ if elasticity - error > FAR_BELOW => Why::Up(STEP_UP),
             _ if step > 0.0 => Why::Up(step),

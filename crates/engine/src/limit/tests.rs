@@ -11,12 +11,15 @@ struct Server {
     knee: f64,
     /// What each slot beyond the knee costs, as a share of the peak.
     loss: f64,
+    /// By how much of itself the rate goes up and down, another way each tenth of a second.
+    scatter: f64,
     /// Somebody waits for every slot.
     is_busy: bool,
     alarms: u64,
 }
 
-const BUSY: Server = Server { peak: 5000.0, knee: 12.0, loss: 0.005, is_busy: true, alarms: 0 };
+const BUSY: Server =
+    Server { peak: 5000.0, knee: 12.0, loss: 0.005, scatter: 0.0, is_busy: true, alarms: 0 };
 
 impl Server {
     fn rate(&self, limit: f64) -> f64 {
@@ -34,22 +37,26 @@ struct Run {
     seen: Totals,
     random: u64,
     owed: f64,
+    /// What the rate is multiplied by for now.
+    weather: f64,
 }
 
 impl Run {
     fn new(bounds: Bounds, rhythm: Rhythm) -> Self {
         let now = Duration::from_secs(1_000_000_000);
         let auto = Auto::new(bounds, rhythm, now);
-        Self { auto, now, seen: Totals::default(), random: 7, owed: 0.0 }
+        Self { auto, now, seen: Totals::default(), random: 7, owed: 0.0, weather: 1.0 }
     }
 
     fn ticks(&mut self, server: Server, time: Duration) {
-        for _ in 0..time.as_millis() / TICK.as_millis() {
+        for tick in 0..time.as_millis() / TICK.as_millis() {
+            if tick % 5 == 0 {
+                self.weather = 1.0 + server.scatter * (2.0 * self.draw() - 1.0);
+            }
             let limit = f64::from(self.auto.limit());
-            let rate = server.rate(limit);
+            let rate = server.rate(limit) * self.weather;
             // Some noise: what completes in a tick is off by up to a tenth.
-            self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let noise = 0.9 + 0.2 * (self.random >> 40) as f64 / f64::from(1 << 24);
+            let noise = 0.9 + 0.2 * self.draw();
             self.owed += rate * TICK.as_secs_f64() * noise;
             let took = (1e6 * limit / rate) as u64;
             while self.owed >= 1.0 {
@@ -61,6 +68,12 @@ impl Run {
             self.auto.tick(self.now, self.seen, server.is_busy.then_some(self.auto.limit()));
             assert!((1..=self.auto.bounds.ceiling).contains(&self.auto.limit()));
         }
+    }
+
+    /// Between 0 and 1.
+    fn draw(&mut self) -> f64 {
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.random >> 40) as f64 / f64::from(1 << 24)
     }
 
     fn reasons(&self) -> Vec<Why> {
@@ -232,6 +245,24 @@ fn another_load_makes_it_forget() {
     assert!(run.reasons().contains(&Why::Changed));
     run.ticks(Server { peak: 2500.0, knee: 30.0, ..BUSY }, seconds(10));
     assert!(run.auto.centre() > 20.0, "{}", run.auto.centre());
+}
+
+#[test]
+fn a_load_that_jumps_all_the_time_is_no_other_one() {
+    let wild = Server { scatter: 0.5, ..BUSY };
+    let mut run = Run::new(Bounds { start: 4, ..WIDE }, Rhythm::Own);
+    run.ticks(wild, seconds(10));
+    let (before, now) = (run.seen.completed, run.now);
+    run.ticks(wild, seconds(40));
+    let (changes, decisions) = run
+        .auto
+        .trace()
+        .filter(|it| it.at > now)
+        .fold((0, 0), |sum, it| (sum.0 + u32::from(it.why == Why::Changed), sum.1 + 1));
+    let share = (run.seen.completed - before) as f64 / 40.0 / wild.peak;
+    println!("{changes} of {decisions}, {share}, {}", run.auto.centre());
+    assert!(20 * changes <= decisions, "{changes} of {decisions}");
+    assert!(share > 0.85, "{share}: {}", run.auto.centre());
 }
 
 #[test]

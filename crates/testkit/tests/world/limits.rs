@@ -111,11 +111,15 @@ fn a_small_server_has_few_slots_and_loses_none() {
         let fixed = [1, 2, 3, 4, 6, 8, 16].map(|limit| run_with(Process::fixed(limit, 1), 3).0);
         let best = fixed.into_iter().fold(0.0, f64::max);
         println!("two processors, {name}: fixed {fixed:5.0?}");
-        for seed in [3, 11, 12] {
+        let (seeds, mut mean) = ([3, 11, 12, 13, 14, 15], 0.0);
+        for seed in seeds {
             let (rate, limit) = run_with(Process::auto(16, Rhythm::Own, 0.0), seed);
             println!("  auto, seed {seed}: {:.3} of the best (L {limit:.1})", rate / best);
-            assert!(rate > 0.95 * best, "{name}: {rate:.0} of {best:.0}");
+            assert!(rate > 0.92 * best, "{name}: {rate:.0} of {best:.0}");
+            mean += rate / best / seeds.len() as f64;
         }
+        println!("  mean of the best {mean:.3}");
+        assert!(mean >= 0.95, "{name}: {mean}");
     }
 }
 
@@ -207,10 +211,10 @@ fn a_bad_start_is_made_good() {
 }
 
 /// Four Flifos with unequal numbers of clients.
-fn four(processes: [Process; 4]) -> (Vec<(f64, f64)>, Vec<f64>) {
+fn four(seed: u64, processes: [Process; 4]) -> (Vec<(f64, f64)>, Vec<f64>) {
     let shares = [64.0, 96.0, 128.0, 224.0];
     let processes = processes.into_iter().zip(shares).map(|(it, share)| it.with_share(share));
-    let mut plan = plan(5, WORK, 512, &PHASES[..2]);
+    let mut plan = plan(seed, WORK, 512, &PHASES[..2]);
     assert!(matches!(plan.arrivals, Arrivals::Closed { clients: 512, .. }));
     plan.marks = vec![15_000.0, 20_000.0, 35_000.0];
     let outcome = run(plan, Door::Flifo(processes.collect()));
@@ -222,19 +226,27 @@ fn alike(make: impl Fn(usize) -> Process) -> [Process; 4] {
     [make(0), make(1), make(2), make(3)]
 }
 
-/// By the clock, four Flifos share a server without a message: 0.9 of the best single one, and equally.
+/// By the clock, four Flifos share a server without a message: 0.9 of the best single one on the average over eight seeds,
+/// hardly less in any, and equally.
 #[test]
 fn several_flifos_share_a_server_by_the_clock() {
     let best = best_fixed(&plan(3, WORK, 512, &PHASES[..2]));
     for (name, skew) in [("by the clock", 0.0), ("50 ms apart", 50.0)] {
         let process = |index: usize| Process::auto(16, Rhythm::Clock, skew * (index as f64 - 1.0));
-        let (late, fair) = four(alike(process));
-        print(name, &late);
-        println!("{:16} jain {fair:.2?}", "");
-        for (((rate, _), best), fair) in late.iter().zip(&best).zip(fair) {
-            assert!(*rate >= 0.9 * best, "{name}: {rate:.0} of {best:.0}");
-            assert!(fair >= 0.9, "{name}: {fair}");
+        let (seeds, mut sums) = ([5, 6, 7, 8, 9, 10, 11, 12], [0.0; 2]);
+        for seed in seeds {
+            let (late, fair) = four(seed, alike(process));
+            print(name, &late);
+            println!("{:16} jain {fair:.2?}", "");
+            for (((sum, (rate, _)), best), fair) in sums.iter_mut().zip(&late).zip(&best).zip(fair)
+            {
+                *sum += rate / best / seeds.len() as f64;
+                assert!(*rate >= 0.85 * best, "{name}: {rate:.0} of {best:.0}");
+                assert!(fair >= 0.9, "{name}: {fair}");
+            }
         }
+        println!("mean of best     {sums:.3?}");
+        assert!(sums.iter().all(|share| *share >= 0.9), "{name}: {sums:?}");
     }
 }
 
@@ -242,7 +254,7 @@ fn several_flifos_share_a_server_by_the_clock() {
 #[test]
 fn several_flifos_each_for_itself_do_not() {
     let best = best_fixed(&plan(3, WORK, 512, &PHASES[..1]))[0];
-    let (late, _) = four(alike(|_| Process::auto(16, Rhythm::Own, 0.0)));
+    let (late, _) = four(5, alike(|_| Process::auto(16, Rhythm::Own, 0.0)));
     print("each for itself", &late);
     assert!(late[0].0 < 0.7 * best);
 }
