@@ -10,8 +10,8 @@
 //! server agree without a message if they swing by the clock ([`Rhythm::Clock`]): all move together, so each
 //! measures the server and not its own share of it.
 //!
-//! Invariants: the limit stays within its bounds; while it binds nobody it never grows, and sinks to no less than the
-//! start; somebody who waits is let in even if nothing ever ends, up to the upper bound; each decision is in the trace
+//! Invariants: the limit stays within its bounds; while it binds nobody it never grows, and sinks to no less than its
+//! bound for that; while nothing runs it stays; somebody who waits is let in even if nothing ever ends, up to the upper bound; each decision is in the trace
 //! with its reason.
 
 mod progress;
@@ -87,8 +87,10 @@ impl Totals {
 pub struct Bounds {
     pub floor: u32,
     pub ceiling: u32,
-    /// Twice the server's processors, where they are known.
+    /// A few for each of the server's processors, where they are known. So many have brought no server down.
     pub start: u32,
+    /// As far down as it sinks where it binds nobody.
+    pub rest: u32,
 }
 
 /// What the swing goes by.
@@ -178,8 +180,8 @@ const SATURATED: f64 = 0.5;
 const SWING: f64 = 0.12;
 const SWING_SLOTS: f64 = 0.75;
 
-/// How a limit that binds nobody sinks with each window, and down to how many times what is held: slowly through a pause,
-/// as to bind where there was no need costs a little; sooner where much gets done with fewer slots.
+/// How a limit that binds nobody sinks with each window, and down to how many times what is held: slowly where little is to
+/// do, as to bind where there was no need costs a little; sooner where much gets done with fewer slots.
 const SINK: f64 = 0.97;
 const SINK_AT_WORK: f64 = 0.9;
 const ABOVE_HELD: f64 = 1.05;
@@ -212,7 +214,8 @@ impl Auto {
     pub fn new(bounds: Bounds, rhythm: Rhythm, now: Duration) -> Self {
         let ceiling = bounds.ceiling.max(1);
         let floor = bounds.floor.clamp(1, ceiling);
-        let bounds = Bounds { floor, ceiling, start: bounds.start.clamp(floor, ceiling) };
+        let start = bounds.start.clamp(floor, ceiling);
+        let bounds = Bounds { floor, ceiling, start, rest: bounds.rest.clamp(floor, start) };
         let mut auto = Self {
             bounds,
             rhythm,
@@ -341,7 +344,7 @@ impl Auto {
             && rate < TRIAL * before
             && self.brake.pulled.is_some_and(is_recent)
         {
-            // With half the slots even less got done: they were not the cause.
+            // With half the slots no more gets done: they were not the cause.
             self.centre = centre;
             self.steer.forget();
             return self.note(now, Why::BrakeUndone, rate, None);
@@ -358,11 +361,11 @@ impl Auto {
     }
 
     /// A limit that binds nobody sinks to where its lower side does, so that it can be learnt whether it should. Not
-    /// below the start: fewer have brought no server down.
+    /// while nothing runs: that says nothing of what comes next.
     fn sink(&mut self, point: Point) {
-        let least = f64::from(self.bounds.start).max(ABOVE_HELD * point.held);
+        let least = f64::from(self.bounds.rest).max(ABOVE_HELD * point.held);
         let sink = if point.count < ENOUGH { SINK } else { SINK_AT_WORK };
-        if self.centre > least {
+        if self.centre > least && point.count >= FEW as f64 {
             self.centre = (self.centre * sink).max(least);
         }
     }
@@ -465,8 +468,9 @@ impl Auto {
     }
 }
 
-/// The brake was right if the rate afterwards is at least so much of the one before.
-const TRIAL: f64 = 0.75;
+/// The brake was right if the rate afterwards is so many times the one before. If it is the same, other statements have come
+/// that take longer: those of a transaction after its `BEGIN`.
+const TRIAL: f64 = 1.1;
 /// After so long the load may be another one: the brake is judged no more.
 const TRIAL_WITHIN: Duration = Duration::from_secs(5);
 

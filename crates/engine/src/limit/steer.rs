@@ -32,7 +32,7 @@ pub struct Estimate {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Why {
     /// Slots were left that nobody waited for, or few statements ended: nothing can be learnt. A limit that binds nobody
-    /// sinks a little.
+    /// who works sinks a little.
     NotSaturated,
     /// Too few windows yet.
     Gathering,
@@ -48,7 +48,7 @@ pub enum Why {
     Alarms,
     /// Throughput fell to less than half, and statements take four times as long.
     Collapse,
-    /// With fewer slots even less got done: the brake was let go.
+    /// With fewer slots no more got done: the brake was let go.
     BrakeUndone,
     /// Somebody waits and nothing ends: one more is let in.
     Stalled,

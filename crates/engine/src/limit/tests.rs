@@ -81,7 +81,11 @@ impl Run {
     }
 }
 
-const WIDE: Bounds = Bounds { floor: 2, ceiling: 400, start: 16 };
+const WIDE: Bounds = Bounds { floor: 2, ceiling: 400, start: 16, rest: 16 };
+
+const fn from(start: u32) -> Bounds {
+    Bounds { start, rest: start, ..WIDE }
+}
 
 fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
@@ -92,7 +96,7 @@ fn the_knee_is_found_from_both_sides() {
     for start in [2, 8, 16, 60, 300] {
         for knee in [4.0, 12.0, 50.0] {
             let server = Server { knee, ..BUSY };
-            let mut run = Run::new(Bounds { start, ..WIDE }, Rhythm::Own);
+            let mut run = Run::new(from(start), Rhythm::Own);
             run.ticks(server, seconds(20));
             let before = run.seen.completed;
             run.ticks(server, seconds(20));
@@ -105,7 +109,7 @@ fn the_knee_is_found_from_both_sides() {
 #[test]
 fn a_plateau_is_left_at_its_lower_edge() {
     let server = Server { loss: 0.0, ..BUSY };
-    let mut run = Run::new(Bounds { start: 100, ..WIDE }, Rhythm::Own);
+    let mut run = Run::new(from(100), Rhythm::Own);
     run.ticks(server, seconds(60));
     let centre = run.auto.centre();
     assert!((0.8 * server.knee..1.8 * server.knee).contains(&centre), "{centre}");
@@ -115,7 +119,7 @@ fn a_plateau_is_left_at_its_lower_edge() {
 fn of_a_few_slots_one_is_given_up_only_where_that_brings_more() {
     let small = Server { knee: 2.0, ..BUSY };
     let centre = |loss: f64| {
-        let mut run = Run::new(Bounds { start: 4, ..WIDE }, Rhythm::Own);
+        let mut run = Run::new(from(4), Rhythm::Own);
         run.ticks(Server { loss, ..small }, seconds(60));
         run.auto.centre()
     };
@@ -138,7 +142,7 @@ fn nothing_moves_while_nobody_waits() {
 
 /// Ends so many statements of half a millisecond a tick, behind which nobody waits. How long until the limit is this low?
 fn sinks_to(limit: f64, each_tick: usize) -> Duration {
-    let mut run = Run::new(Bounds { start: 4, ..WIDE }, Rhythm::Own);
+    let mut run = Run::new(from(4), Rhythm::Own);
     run.auto.centre = 64.0;
     let begun = run.now;
     while run.auto.centre() > limit {
@@ -151,19 +155,34 @@ fn sinks_to(limit: f64, each_tick: usize) -> Duration {
 }
 
 #[test]
-fn what_is_not_needed_is_given_up_sooner_at_work_than_at_rest() {
+fn what_is_not_needed_is_given_up_sooner_where_much_gets_done() {
     // 4 of 64 slots are held.
     let at_work = sinks_to(5.0, 160);
     assert!(at_work < seconds(5), "{at_work:?}");
-    // Through a pause of two seconds, half of it is kept.
-    let at_rest = sinks_to(32.0, 1);
-    assert!(seconds(2) < at_rest, "{at_rest:?}");
+    // Where little is to do, half of it is kept for two seconds.
+    let at_leisure = sinks_to(32.0, 1);
+    assert!(seconds(2) < at_leisure, "{at_leisure:?}");
+}
+
+#[test]
+fn a_pause_takes_nothing_away_and_few_clients_need_less_than_it_began_with() {
+    let mut run = Run::new(Bounds { start: 8, rest: 4, ..WIDE }, Rhythm::Own);
+    run.auto.centre = 40.0;
+    run.ticks(Server { peak: 0.01, is_busy: false, ..BUSY }, seconds(60));
+    assert_eq!(run.auto.centre(), 40.0);
+    // Three slots are held.
+    for _ in 0..1000 {
+        (0..100).for_each(|_| run.seen.add(600, false));
+        run.now += TICK;
+        run.auto.tick(run.now, run.seen, None);
+    }
+    assert!((4.0..4.1).contains(&run.auto.centre()), "{}", run.auto.centre());
 }
 
 #[test]
 fn the_start_far_below_the_knee_is_quick() {
     let server = Server { knee: 60.0, ..BUSY };
-    let mut run = Run::new(Bounds { start: 4, ..WIDE }, Rhythm::Own);
+    let mut run = Run::new(from(4), Rhythm::Own);
     run.ticks(server, seconds(5));
     assert!(server.rate(run.auto.centre()) > 0.8 * server.peak, "{}", run.auto.centre());
     assert!(run.reasons().contains(&Why::Up(0.4)));
@@ -171,7 +190,7 @@ fn the_start_far_below_the_knee_is_quick() {
 
 #[test]
 fn alarms_halve_the_limit_once_in_two_seconds() {
-    let mut run = Run::new(Bounds { start: 64, ..WIDE }, Rhythm::Own);
+    let mut run = Run::new(from(64), Rhythm::Own);
     run.ticks(Server { alarms: 1, is_busy: false, ..BUSY }, seconds(5));
     assert_eq!(run.reasons().iter().filter(|why| **why == Why::Alarms).count(), 3);
     assert_eq!(run.auto.centre(), 8.0);
@@ -181,7 +200,7 @@ fn alarms_halve_the_limit_once_in_two_seconds() {
 fn a_collapse_pulls_the_brake_and_a_false_one_lets_go() {
     // Learns a knee of 40, far above where it began.
     let healthy = Server { knee: 40.0, ..BUSY };
-    let mut run = Run::new(Bounds { start: 8, ..WIDE }, Rhythm::Own);
+    let mut run = Run::new(from(8), Rhythm::Own);
     run.ticks(healthy, seconds(20));
     let before = run.auto.centre();
     assert!(before > 20.0, "{before}");
@@ -191,7 +210,7 @@ fn a_collapse_pulls_the_brake_and_a_false_one_lets_go() {
     assert!(run.auto.centre() <= before / 2.0);
 
     // The same fall, but now because each statement takes eight times as long: fewer slots do not help.
-    let mut run = Run::new(Bounds { start: 8, ..WIDE }, Rhythm::Own);
+    let mut run = Run::new(from(8), Rhythm::Own);
     run.ticks(healthy, seconds(20));
     let before = run.auto.centre();
     run.ticks(Server { peak: healthy.peak / 8.0, ..healthy }, seconds(3));
@@ -200,12 +219,23 @@ fn a_collapse_pulls_the_brake_and_a_false_one_lets_go() {
 }
 
 #[test]
+fn longer_statements_are_no_collapse_though_fewer_slots_would_do_for_them() {
+    let mut run = Run::new(from(8), Rhythm::Own);
+    run.ticks(Server { knee: 40.0, ..BUSY }, seconds(20));
+    let before = run.auto.centre();
+    // A plateau: as much gets done with half of the slots, and with a quarter.
+    run.ticks(Server { peak: BUSY.peak / 8.0, knee: 4.0, loss: 0.0, ..BUSY }, seconds(3));
+    assert!(run.reasons().contains(&Why::BrakeUndone), "{:?}", run.reasons());
+    assert!(run.auto.centre() > 0.5 * before, "{} of {before}", run.auto.centre());
+}
+
+#[test]
 fn by_the_clock_a_collapse_pulls_the_brake_whenever_it_begins() {
     let healthy = Server { knee: 40.0, ..BUSY };
     for (begins, loss) in
         (0..25).flat_map(|at| [0.5, 0.6, 0.7, 0.8, 0.9].map(|loss| (20 * at, loss)))
     {
-        let mut run = Run::new(Bounds { start: 8, ..WIDE }, Rhythm::Clock);
+        let mut run = Run::new(from(8), Rhythm::Clock);
         run.ticks(healthy, seconds(40) + Duration::from_millis(begins));
         assert!(run.auto.centre() > 16.0, "{}", run.auto.centre());
         run.ticks(Server { knee: 2.0, loss, ..BUSY }, Duration::from_millis(1500));
@@ -250,7 +280,7 @@ fn another_load_makes_it_forget() {
 #[test]
 fn a_load_that_jumps_all_the_time_is_no_other_one() {
     let wild = Server { scatter: 0.5, ..BUSY };
-    let mut run = Run::new(Bounds { start: 4, ..WIDE }, Rhythm::Own);
+    let mut run = Run::new(from(4), Rhythm::Own);
     run.ticks(wild, seconds(10));
     let (before, now) = (run.seen.completed, run.now);
     run.ticks(wild, seconds(40));
@@ -300,11 +330,11 @@ fn a_clock_that_is_set_back_or_far_ahead_does_no_harm() {
 
 #[test]
 fn odd_bounds_are_made_sense_of() {
-    let bounds = Bounds { floor: 9, ceiling: 3, start: 0 };
+    let bounds = Bounds { floor: 9, ceiling: 3, start: 0, rest: 7 };
     let mut run = Run::new(bounds, Rhythm::Own);
     run.ticks(BUSY, seconds(5));
     assert!(run.auto.limit() <= 3);
-    let bounds = Bounds { floor: 0, ceiling: 0, start: 0 };
+    let bounds = Bounds { floor: 0, ceiling: 0, start: 0, rest: 0 };
     let mut run = Run::new(bounds, Rhythm::Clock);
     run.ticks(BUSY, seconds(5));
     assert_eq!(run.auto.limit(), 1);

@@ -26,9 +26,12 @@ pub(crate) struct Steer {
 pub(crate) const BEAT: Duration = Duration::from_millis(20);
 pub(crate) const SLOW_BEAT: Duration = Duration::from_millis(200);
 
-/// About so many for each of its CPUs have a server do most; from there the limit finds its way. It is also as far down as
-/// it sinks where it binds nobody: a few clients with short reads are served best by fewer links than they are.
-const START_PER_CPU: u32 = 2;
+/// About so many for each of its CPUs have a server do most; from there the limit finds its way, but not from fewer than
+/// `START_MIN`: where a few too many cost nothing, as is usual, and one too few leaves a processor idle, it would be long on
+/// its way. Where it binds nobody it sinks further: a few clients with short reads are served best by fewer links than
+/// they are.
+const PER_CPU: u32 = 2;
+const START_MIN: u32 = 8;
 /// As many as servers have that nothing is known of.
 const CPUS: u32 = 8;
 
@@ -37,8 +40,8 @@ const FLOOR: u32 = 2;
 
 impl Steer {
     pub(crate) fn new(workers: usize, links_max: u32, rhythm: Rhythm, cpus: Option<u32>) -> Self {
-        let start = START_PER_CPU.saturating_mul(cpus.unwrap_or(CPUS));
-        let bounds = Bounds { floor: FLOOR, ceiling: links_max, start };
+        let rest = PER_CPU.saturating_mul(cpus.unwrap_or(CPUS));
+        let bounds = Bounds { floor: FLOOR, ceiling: links_max, start: rest.max(START_MIN), rest };
         let auto = Auto::new(bounds, rhythm, now());
         let seen = (0..workers).map(|_| Mutex::default()).collect();
         Self { seen, auto: Mutex::new(auto) }

@@ -107,7 +107,7 @@ impl Process {
     /// The limit that finds itself.
     pub fn auto(start: u32, rhythm: Rhythm, skew: f64) -> Self {
         let floor = if rhythm == Rhythm::Clock { 1 } else { 2 };
-        let bounds = Bounds { floor, ceiling: 400, start };
+        let bounds = Bounds { floor, ceiling: 400, start, rest: start };
         let auto = Box::new(Auto::new(bounds, rhythm, EPOCH));
         let mut process = Self::fixed(auto.limit(), 1);
         process.steering = Steering::Auto { auto, skew };
