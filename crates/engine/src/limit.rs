@@ -454,7 +454,9 @@ impl Auto {
         self.brake.suspects = false;
         self.brake.alarms = seen.alarms;
         self.steer.forget();
-        self.centre = (self.centre / 2.0).max(self.floor());
+        // A server that refuses may have to do with less than it began with; one that is slow need not.
+        let least = if is_alarm { self.floor() } else { f64::from(self.bounds.start) };
+        self.centre = (self.centre / 2.0).max(least);
         self.note(now, if is_alarm { Why::Alarms } else { Why::Collapse }, rate, None);
         self.swing(now);
     }
