@@ -16,17 +16,17 @@ use proptest::prelude::*;
 proptest! {
     #[test]
     fn the_limit_keeps_to_its_bounds(
-        bounds in (0_u32..20, 0_u32..500, 0_u32..500),
+        bounds in (0_u32..20, 0_u32..500, 0_u32..500, 0_u32..500),
         is_shared: bool,
         ticks in prop::collection::vec(
             (-2000_i64..5000, 0_u64..500, 0_u64..200_000_000, 0_u64..3, prop::option::of(0_u32..2000)),
             0..400,
         ),
     ) {
-        let (floor, ceiling, start) = bounds;
+        let (floor, ceiling, start, rest) = bounds;
         let rhythm = if is_shared { Rhythm::Clock } else { Rhythm::Own };
         let mut now = Duration::from_secs(1_000_000);
-        let mut auto = Auto::new(Bounds { floor, ceiling, start }, rhythm, now);
+        let mut auto = Auto::new(Bounds { floor, ceiling, start, rest }, rhythm, now);
         let mut seen = Totals { busy_squared: u64::MAX - 1_000_000, ..Totals::default() };
         for (passed, completed, took, alarms, line) in ticks {
             now = match u64::try_from(passed) {

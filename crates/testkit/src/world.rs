@@ -12,6 +12,7 @@ mod door;
 mod flifo;
 mod note;
 mod others;
+pub mod phases;
 mod plan;
 mod run;
 pub(crate) mod server;

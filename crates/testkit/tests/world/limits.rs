@@ -1,64 +1,21 @@
 //! The limit that finds itself, beside fixed ones and what others do: processors, a disk, both, and back.
 
 use engine::limit::Rhythm;
-use testkit::world::{
-    Aimd, Arrivals, Door, Gradient2, Outcome, Phase, Plan, Probing, Process, Server, Vegas, Work,
-    jain, run,
+use testkit::world::phases::{
+    HEAVY, LIMITS, PHASES, SMALL_LIMITS, WORK, best_fixed, late, plan, small,
 };
-
-const SERVER: Server = Server { cores: 8, spread: [0.03, 0.002], crowd: 0.02, disk: 32 };
-const WORK: Work =
-    Work { cpu: 1.0, io_share: 0.0, io_count: 4, io: 5.0, heavy_share: 0.0, heavy: 1.0 };
-
-/// Half a phase, in milliseconds.
-const HALF: f64 = 10_000.0;
-
-/// Processors only, disk only, half and half, processors only.
-const PHASES: [f64; 4] = [0.0, 1.0, 0.5, 0.0];
-
-fn phases(shares: &[f64]) -> Vec<Phase> {
-    let phase = |(index, io_share): (usize, &f64)| {
-        let from = 2.0 * HALF * index as f64;
-        Phase { from, io_share: *io_share, rate: 0.0 }
-    };
-    shares.iter().enumerate().map(phase).collect()
-}
-
-fn plan(seed: u64, work: Work, clients: usize, shares: &[f64]) -> Plan {
-    let mut plan = Plan::closed(seed, SERVER, work, clients, 2.0);
-    plan.phases = phases(shares);
-    plan.marks = (1..2 * shares.len()).map(|half| HALF * half as f64).collect();
-    plan.lasting(0.0, 2.0 * HALF * shares.len() as f64)
-}
-
-/// What all processes did in the second half of each phase, and the sum of their limits.
-fn late(outcome: &Outcome) -> Vec<(f64, f64)> {
-    let halves = outcome.rates.iter().zip(&outcome.limits).skip(1).step_by(2);
-    halves.map(|(rates, limits)| (rates.iter().sum(), limits.iter().sum())).collect()
-}
+use testkit::world::{Aimd, Arrivals, Door, Gradient2, Plan, Probing, Process, Vegas, jain, run};
 
 fn print(name: &str, late: &[(f64, f64)]) {
     let cells: Vec<_> = late.iter().map(|(rate, l)| format!("{rate:5.0} (L {l:3.0})")).collect();
     println!("{name:<16} {}", cells.join("  "));
 }
 
-/// The best of a sweep of fixed limits, for each phase.
-fn best_fixed(plan: &Plan) -> Vec<f64> {
-    let mut best = vec![0.0_f64; plan.phases.len()];
-    for limit in [6, 8, 10, 12, 32, 40, 48, 64] {
-        let outcome = run(plan.clone(), Door::Flifo(vec![Process::fixed(limit, 1)]));
-        for (best, (rate, _)) in best.iter_mut().zip(late(&outcome)) {
-            *best = best.max(rate);
-        }
-    }
-    best
-}
-
 /// Three seeds, each phase: at least 0.95 of the best fixed limit from ten seconds after the change on; on the
 /// average over the seeds, and hardly less (0.9) in any single one.
 #[test]
 fn auto_is_as_good_as_the_best_fixed_limit_for_each_load() {
-    let best = best_fixed(&plan(3, WORK, 512, &PHASES));
+    let best = best_fixed(&plan(3, WORK, 512, &PHASES), &LIMITS);
     println!("best fixed       {best:5.0?}");
     let mut sums = [0.0; 4];
     let seeds = [3, 11, 12];
@@ -80,7 +37,7 @@ fn auto_is_as_good_as_the_best_fixed_limit_for_each_load() {
 #[test]
 fn noisy_neighbours_are_not_taken_for_the_limits_doing() {
     let noisy = |seed| Plan { neighbours: 0.33, ..plan(seed, WORK, 512, &PHASES) };
-    let best = best_fixed(&noisy(3));
+    let best = best_fixed(&noisy(3), &LIMITS);
     println!("best fixed       {best:5.0?}");
     let (seeds, mut sums) = ([3, 11, 12, 13, 14], [0.0; 4]);
     for seed in seeds {
@@ -99,22 +56,16 @@ fn noisy_neighbours_are_not_taken_for_the_limits_doing() {
 /// something else. Of two slots one is half of what it can do, so to try one fewer would cost more than is to be found.
 #[test]
 fn a_small_server_has_few_slots_and_loses_none() {
-    let server = Server { cores: 2, ..SERVER };
-    let waits = Work { cpu: 0.3, io_share: 1.0, io_count: 1, io: 0.3, ..WORK };
-    for (name, work, share) in [("computes", Work { cpu: 0.3, ..WORK }, 0.0), ("waits", waits, 1.0)]
-    {
-        let run_with = |process, seed| {
-            let mut plan = plan(seed, work, 256, &[share]);
-            plan.server = server;
-            late(&run(plan, Door::Flifo(vec![process])))[0]
-        };
-        let fixed = [1, 2, 3, 4, 6, 8, 16].map(|limit| run_with(Process::fixed(limit, 1), 3).0);
-        let best = fixed.into_iter().fold(0.0, f64::max);
-        println!("two processors, {name}: fixed {fixed:5.0?}");
+    for (name, waits) in [("computes", false), ("waits", true)] {
+        let best = best_fixed(&small(3, waits), &SMALL_LIMITS)[0];
         let (seeds, mut mean) = ([3, 11, 12, 13, 14, 15], 0.0);
         for seed in seeds {
-            let (rate, limit) = run_with(Process::auto(16, Rhythm::Own, 0.0), seed);
-            println!("  auto, seed {seed}: {:.3} of the best (L {limit:.1})", rate / best);
+            let door = Door::Flifo(vec![Process::auto(16, Rhythm::Own, 0.0)]);
+            let (rate, limit) = late(&run(small(seed, waits), door))[0];
+            println!(
+                "two processors, {name}, seed {seed}: {:.3} of the best (L {limit:.1})",
+                rate / best
+            );
             assert!(rate > 0.92 * best, "{name}: {rate:.0} of {best:.0}");
             mean += rate / best / seeds.len() as f64;
         }
@@ -126,7 +77,7 @@ fn a_small_server_has_few_slots_and_loses_none() {
 /// What steers by latency, or by the sign of a change alone, fails in at least one phase.
 #[test]
 fn what_others_do_fails_in_some_phase() {
-    let best = best_fixed(&plan(3, WORK, 512, &PHASES));
+    let best = best_fixed(&plan(3, WORK, 512, &PHASES), &LIMITS);
     let others: [(&str, Process); 5] = [
         ("gradient2", Process::other(20, Box::<Gradient2>::default())),
         ("vegas", Process::other(20, Box::<Vegas>::default())),
@@ -147,12 +98,11 @@ fn what_others_do_fails_in_some_phase() {
 /// 0.8 of the best on the average, which is the weakest point of this controller, and no collapse.
 #[test]
 fn heavy_tails_cost_a_fifth_at_most() {
-    let work = Work { cpu: 0.6, heavy_share: 0.02, heavy: 35.0, ..WORK };
-    let best = best_fixed(&plan(3, work, 512, &PHASES[..2]));
+    let best = best_fixed(&plan(3, HEAVY, 512, &PHASES[..2]), &LIMITS);
     let mut sums = [0.0; 2];
     for seed in [1, 2, 3, 4] {
         let door = Door::Flifo(vec![Process::auto(16, Rhythm::Own, 0.0)]);
-        let late = late(&run(plan(seed, work, 512, &PHASES[..2]), door));
+        let late = late(&run(plan(seed, HEAVY, 512, &PHASES[..2]), door));
         print(&format!("heavy, seed {seed}"), &late);
         for ((sum, (rate, _)), best) in sums.iter_mut().zip(&late).zip(&best) {
             *sum += rate / best / 4.0;
@@ -178,7 +128,7 @@ fn without_a_line_the_limit_holds() {
 fn a_limit_above_the_number_of_clients_comes_down_again() {
     let shares = [1.0, 0.0];
     for clients in [24, 40, 64] {
-        let best = best_fixed(&plan(3, WORK, clients, &shares));
+        let best = best_fixed(&plan(3, WORK, clients, &shares), &LIMITS);
         let (seeds, mut sums) = ([3, 11, 12], [0.0; 2]);
         for seed in seeds {
             let door = Door::Flifo(vec![Process::auto(16, Rhythm::Own, 0.0)]);
@@ -197,7 +147,7 @@ fn a_limit_above_the_number_of_clients_comes_down_again() {
 /// From far above and from far below, within twenty seconds.
 #[test]
 fn a_bad_start_is_made_good() {
-    let best = best_fixed(&plan(3, WORK, 512, &PHASES[..1]))[0];
+    let best = best_fixed(&plan(3, WORK, 512, &PHASES[..1]), &LIMITS)[0];
     for start in [2, 64, 300] {
         let door = Door::Flifo(vec![Process::auto(start, Rhythm::Own, 0.0)]);
         let mut plan = plan(3, WORK, 512, &PHASES[..1]);
@@ -230,7 +180,7 @@ fn alike(make: impl Fn(usize) -> Process) -> [Process; 4] {
 /// hardly less in any, and equally.
 #[test]
 fn several_flifos_share_a_server_by_the_clock() {
-    let best = best_fixed(&plan(3, WORK, 512, &PHASES[..2]));
+    let best = best_fixed(&plan(3, WORK, 512, &PHASES[..2]), &LIMITS);
     for (name, skew) in [("by the clock", 0.0), ("50 ms apart", 50.0)] {
         let process = |index: usize| Process::auto(16, Rhythm::Clock, skew * (index as f64 - 1.0));
         let (seeds, mut sums) = ([5, 6, 7, 8, 9, 10, 11, 12], [0.0; 2]);
@@ -253,7 +203,7 @@ fn several_flifos_share_a_server_by_the_clock() {
 /// Each for itself, they would fill the server together: what the clock is for.
 #[test]
 fn several_flifos_each_for_itself_do_not() {
-    let best = best_fixed(&plan(3, WORK, 512, &PHASES[..1]))[0];
+    let best = best_fixed(&plan(3, WORK, 512, &PHASES[..1]), &LIMITS)[0];
     let (late, _) = four(5, alike(|_| Process::auto(16, Rhythm::Own, 0.0)));
     print("each for itself", &late);
     assert!(late[0].0 < 0.7 * best);
