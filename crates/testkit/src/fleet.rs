@@ -108,17 +108,40 @@ impl Fleet {
     /// # Panics
     /// If it cannot be.
     pub fn promote(&self, reader: usize, others: &[usize]) {
-        // All that it has got must have been applied first.
+        self.apply_received(reader);
+        self.servers[reader].sql("STOP SLAVE; SET GLOBAL read_only = 0").expect("is promoted");
+        for other in others {
+            self.follow(*other, reader);
+        }
+    }
+
+    /// Promotes the one of these readers that has got most, and tells which: a reader cannot follow one that has less than
+    /// itself, and what the dead writer sent to one of them only may be what it has acknowledged.
+    ///
+    /// # Panics
+    /// If none can be.
+    pub fn promote_the_furthest(&self, readers: &[usize]) -> usize {
+        let position = |reader: &usize| {
+            self.apply_received(*reader);
+            let position =
+                self.servers[*reader].sql("SELECT @@global.gtid_slave_pos").expect("tells");
+            let sequence = position.trim().rsplit('-').next().and_then(|it| it.parse::<u64>().ok());
+            sequence.expect("it has got something")
+        };
+        let furthest = *readers.iter().max_by_key(|it| position(it)).expect("there is one");
+        let others: Vec<_> = readers.iter().copied().filter(|it| *it != furthest).collect();
+        self.promote(furthest, &others);
+        furthest
+    }
+
+    /// All that a reader has got is applied, and it gets no more.
+    fn apply_received(&self, reader: usize) {
         let server = &self.servers[reader];
         server.sql("STOP SLAVE IO_THREAD").expect("stops");
         wait("what was received to be applied", || {
             let status = server.sql("SHOW SLAVE STATUS").unwrap_or_default();
             status.contains("has read all relay log") || status.contains("Slave has read all")
         });
-        server.sql("STOP SLAVE; SET GLOBAL read_only = 0").expect("is promoted");
-        for other in others {
-            self.follow(*other, reader);
-        }
     }
 
     /// Waits until a server has all that another one has.

@@ -91,8 +91,9 @@ const MEMORY: f64 = 0.8;
 /// so many times what is usual here: a load that jumps all the time is one that scatters.
 const JUMP: f64 = 0.25;
 const JUMPS: f64 = 3.0;
-/// How fast what is usual follows.
+/// How fast what is usual follows, and the most that one jump counts for: a single one, however large, is another load.
 const JUMP_NEW: f64 = 0.2;
+const JUMP_MAX: f64 = 0.5;
 /// The standard error of one comparison, as a share of what two neighbours usually differ by.
 const JUMP_NOISE: f64 = 0.8;
 
@@ -195,7 +196,7 @@ impl Steer {
         let jump = (after.rate.ln() - before.rate.ln()).abs();
         let counting = 3.0 / before.count.min(after.count).sqrt();
         let is_other = jump > (JUMP + counting).max(JUMPS * self.usual_jump);
-        self.usual_jump += JUMP_NEW * (jump - self.usual_jump);
+        self.usual_jump += JUMP_NEW * (jump.min(JUMP_MAX) - self.usual_jump);
         is_other
     }
 

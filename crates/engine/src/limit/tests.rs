@@ -296,6 +296,15 @@ fn a_load_that_jumps_all_the_time_is_no_other_one() {
 }
 
 #[test]
+fn one_large_jump_is_another_load_and_not_what_is_usual() {
+    let mut run = Run::new(from(4), Rhythm::Own);
+    run.ticks(Server { peak: 50.0, ..BUSY }, seconds(10));
+    // A thousand times as much gets done: what comes next is learnt as fast as at first.
+    run.ticks(Server { peak: 50_000.0, knee: 60.0, ..BUSY }, seconds(5));
+    assert!(run.auto.centre() > 40.0, "{}", run.auto.centre());
+}
+
+#[test]
 fn the_clock_tells_all_the_same_side() {
     let (mut one, mut two) = (Run::new(WIDE, Rhythm::Clock), Run::new(WIDE, Rhythm::Clock));
     // The second began a little later.
