@@ -11,8 +11,8 @@
 //! measures the server and not its own share of it.
 //!
 //! Invariants: the limit stays within its bounds; while it binds nobody it never grows, and sinks to no less than its
-//! bound for that; while nothing runs it stays; somebody who waits is let in even if nothing ever ends, up to the upper bound; each decision is in the trace
-//! with its reason.
+//! bound for that; while nothing runs it stays; somebody who waits is let in even if nothing ever ends, up to the upper
+//! bound; each decision is in the trace with its reason.
 
 mod progress;
 mod steer;

@@ -4,8 +4,9 @@
 //! `cargo run -p testkit --example seeds -- 20` takes a minute. The tests of `world` judge a few seeds each, and three
 //! seeds of one load differ by more than most changes do.
 
-use engine::limit::Rhythm;
 use std::thread;
+
+use engine::limit::Rhythm;
 use testkit::world::phases::{
     HEAVY, LIMITS, PHASES, SMALL_LIMITS, WORK, best_fixed, late, plan, small,
 };
@@ -20,12 +21,12 @@ struct Trial {
 }
 
 const TRIALS: [Trial; 8] = [
-    Trial { name: "alone", plan: alone, door: own, limits: &LIMITS },
-    Trial { name: "noisy neighbours", plan: noisy, door: own, limits: &LIMITS },
-    Trial { name: "heavy tails", plan: heavy, door: own, limits: &LIMITS },
-    Trial { name: "two processors", plan: computes, door: own, limits: &SMALL_LIMITS },
-    Trial { name: "the same, wild", plan: wild, door: few, limits: &SMALL_LIMITS },
-    Trial { name: "the same, from 64", plan: wild, door: far, limits: &SMALL_LIMITS },
+    Trial { name: "alone", plan: alone, door: || one(16), limits: &LIMITS },
+    Trial { name: "noisy neighbours", plan: noisy, door: || one(16), limits: &LIMITS },
+    Trial { name: "heavy tails", plan: heavy, door: || one(16), limits: &LIMITS },
+    Trial { name: "two processors", plan: computes, door: || one(16), limits: &SMALL_LIMITS },
+    Trial { name: "the same, wild", plan: wild, door: || one(4), limits: &SMALL_LIMITS },
+    Trial { name: "the same, from 64", plan: wild, door: || one(64), limits: &SMALL_LIMITS },
     Trial { name: "four by the clock", plan: apart, door: || four(0.0), limits: &LIMITS },
     Trial { name: "50 ms apart", plan: apart, door: || four(50.0), limits: &LIMITS },
 ];
@@ -56,16 +57,9 @@ fn apart(seed: u64) -> Plan {
     plan
 }
 
-fn own() -> Door {
-    Door::Flifo(vec![Process::auto(16, Rhythm::Own, 0.0)])
-}
-
-fn few() -> Door {
-    Door::Flifo(vec![Process::auto(4, Rhythm::Own, 0.0)])
-}
-
-fn far() -> Door {
-    Door::Flifo(vec![Process::auto(64, Rhythm::Own, 0.0)])
+/// One that begins with so many slots.
+fn one(start: u32) -> Door {
+    Door::Flifo(vec![Process::auto(start, Rhythm::Own, 0.0)])
 }
 
 /// Four with unequal numbers of clients, whose clocks differ.

@@ -17,6 +17,10 @@ pub const HALF: f64 = 10_000.0;
 /// Processors only, disk only, half and half, processors only: how many of the statements read from the disk.
 pub const PHASES: [f64; 4] = [0.0, 1.0, 0.5, 0.0];
 
+/// Where the usual server's knees are, and a small one's.
+pub const LIMITS: [u32; 8] = [6, 8, 10, 12, 32, 40, 48, 64];
+pub const SMALL_LIMITS: [u32; 9] = [1, 2, 3, 4, 6, 8, 12, 16, 24];
+
 /// So many clients, who think for 2 ms, under one load after the other.
 pub fn plan(seed: u64, work: Work, clients: usize, shares: &[f64]) -> Plan {
     let mut plan = Plan::closed(seed, SERVER, work, clients, 2.0);
@@ -33,7 +37,7 @@ fn phases(shares: &[f64]) -> Vec<Phase> {
     shares.iter().enumerate().map(phase).collect()
 }
 
-/// The usual server has two processors; its statements compute, or wait for something half of the time.
+/// A server of two processors, whose statements compute, or wait for something half of the time.
 pub fn small(seed: u64, waits: bool) -> Plan {
     let io_count = u32::from(waits);
     let work = Work { cpu: 0.3, io_share: f64::from(io_count), io_count, io: 0.3, ..WORK };
@@ -59,7 +63,3 @@ pub fn best_fixed(plan: &Plan, limits: &[u32]) -> Vec<f64> {
     }
     best
 }
-
-/// Where the usual server's knees are, and a small one's.
-pub const LIMITS: [u32; 8] = [6, 8, 10, 12, 32, 40, 48, 64];
-pub const SMALL_LIMITS: [u32; 9] = [1, 2, 3, 4, 6, 8, 12, 16, 24];

@@ -66,7 +66,7 @@ fn a_small_server_has_few_slots_and_loses_none() {
                 "two processors, {name}, seed {seed}: {:.3} of the best (L {limit:.1})",
                 rate / best
             );
-            assert!(rate > 0.92 * best, "{name}: {rate:.0} of {best:.0}");
+            assert!(rate > 0.93 * best, "{name}: {rate:.0} of {best:.0}");
             mean += rate / best / seeds.len() as f64;
         }
         println!("  mean of the best {mean:.3}");
