@@ -23,7 +23,7 @@ const EDGES: &[(&str, &[&str])] = &[
 const NOT_SHIPPED: &[&str] = &["testkit", "xtask"];
 
 /// Lines of a source file, but for tables of data.
-const LINES_MAX: usize = 600;
+const LINES_MAX: usize = 1000;
 
 /// Tables of data may be longer.
 const TABLES: &[&str] = &[];
