@@ -17,6 +17,7 @@ pub mod placing;
 pub mod power;
 pub mod process;
 pub mod scheduling;
+pub mod secret_memory;
 pub mod sockets;
 pub mod threads;
 pub mod topology;

@@ -15,7 +15,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("engine", &["wire"]),
     ("link", &["wire"]),
     ("view", &["wire"]),
-    ("wire", &[]),
+    // Memory for secrets.
+    ("wire", &["sys"]),
     ("sys", &[]),
 ];
 

@@ -1,13 +1,20 @@
-//! Bytes that nobody may see: wiped when dropped, never shown, compared in constant time.
+//! Secret bytes: in memory that is never swapped or dumped, wiped when dropped, never shown, compared in constant time.
 
 use std::fmt;
 
 use subtle::ConstantTimeEq;
-use zeroize::{Zeroize, Zeroizing};
+use sys::secret_memory::Locked;
+use zeroize::Zeroize;
 
 /// A secret of any length: a password, or what one is hidden in.
-#[derive(Clone, Default)]
-pub struct Secret(Zeroizing<Vec<u8>>);
+#[derive(Clone)]
+pub struct Secret(Locked);
+
+impl Default for Secret {
+    fn default() -> Self {
+        Self(Locked::zeroed(0))
+    }
+}
 
 impl Secret {
     pub fn as_bytes(&self) -> &[u8] {
@@ -20,8 +27,10 @@ impl Secret {
 }
 
 impl From<Vec<u8>> for Secret {
-    fn from(bytes: Vec<u8>) -> Self {
-        Self(Zeroizing::new(bytes))
+    fn from(mut bytes: Vec<u8>) -> Self {
+        let secret = Self(Locked::from(&*bytes));
+        bytes.zeroize();
+        secret
     }
 }
 
@@ -33,7 +42,7 @@ impl From<String> for Secret {
 
 impl From<&[u8]> for Secret {
     fn from(bytes: &[u8]) -> Self {
-        bytes.to_vec().into()
+        Self(Locked::from(bytes))
     }
 }
 
@@ -59,17 +68,17 @@ impl Eq for Secret {}
 
 /// A secret of known length: a hash that is as good as the password, or a key.
 #[derive(Clone)]
-pub struct SecretHash<const N: usize>([u8; N]);
+pub struct SecretHash<const N: usize>(Locked);
 
 impl<const N: usize> SecretHash<N> {
-    pub const fn as_bytes(&self) -> &[u8; N] {
-        &self.0
+    pub fn as_bytes(&self) -> &[u8; N] {
+        self.0.first_chunk().expect("it is made with N bytes")
     }
 
     /// Combines it bit by bit with another: hides it, or finds it again.
     #[must_use]
     pub(super) fn xor(mut self, other: &Self) -> Self {
-        for (byte, other) in self.0.iter_mut().zip(other.0) {
+        for (byte, other) in self.0.iter_mut().zip(&*other.0) {
             *byte ^= other;
         }
         self
@@ -77,8 +86,10 @@ impl<const N: usize> SecretHash<N> {
 }
 
 impl<const N: usize> From<[u8; N]> for SecretHash<N> {
-    fn from(bytes: [u8; N]) -> Self {
-        Self(bytes)
+    fn from(mut bytes: [u8; N]) -> Self {
+        let hash = Self(Locked::from(&bytes[..]));
+        bytes.zeroize();
+        hash
     }
 }
 
@@ -95,9 +106,3 @@ impl<const N: usize> PartialEq for SecretHash<N> {
 }
 
 impl<const N: usize> Eq for SecretHash<N> {}
-
-impl<const N: usize> Drop for SecretHash<N> {
-    fn drop(&mut self) {
-        self.0.zeroize();
-    }
-}
