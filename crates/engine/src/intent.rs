@@ -11,6 +11,7 @@ mod ends;
 mod inserts;
 mod looks;
 mod messages;
+mod moves;
 mod readings;
 mod sets;
 mod words;
@@ -27,6 +28,7 @@ pub use inserts::Inserts;
 use looks::LooksReader;
 pub use looks::LooksUp;
 pub use messages::Messages;
+pub use moves::Moves;
 pub use readings::Readings;
 pub use sets::Sets;
 use sets::{SetReader, bare};
@@ -68,6 +70,8 @@ pub struct Intent {
     pub is_begin: bool,
     /// Is a plain `COMMIT` or `ROLLBACK` and nothing else.
     pub is_end: bool,
+    /// Whether it enters a schema.
+    pub moves: Moves,
     /// What it does with the messages of statements before it.
     pub messages: Messages,
     /// What the statement has in common with others that differ in literals only, if all it does is to read: it
@@ -206,6 +210,9 @@ impl<'a> Reader<'a> {
         self.found.is_begin &= is_plain;
         self.found.is_end &= is_plain;
         self.found.releases &= is_plain;
+        if is_plain && self.is_use {
+            self.found.moves = Moves::IntoSchema;
+        }
         self.end_set();
         self.finish_set();
         if self.set.is_some() && self.found.pin.is_some() {

@@ -13,7 +13,7 @@ use wire::tracker::{Change, Changes};
 use crate::counts::Counts;
 use crate::insert_id::InsertId;
 pub use crate::intent::Messages;
-use crate::intent::Sets;
+use crate::intent::{Moves, Sets};
 use crate::kept::Kept;
 use crate::link_state::LinkState;
 use crate::pin::Pin;
@@ -69,6 +69,8 @@ pub struct Session {
     may_lock: bool,
     /// The statement that runs has a `sql_mode` of its own.
     has_passing_mode: bool,
+    /// What the statement that runs does to its schema by its text.
+    moves: Moves,
 }
 
 impl Session {
@@ -175,9 +177,11 @@ impl Session {
         self.is_beyond_reset
     }
 
-    /// A statement is to be run. What its replies tell of a `sql_mode` that ends with it is not the session's.
-    pub const fn enter(&mut self, has_passing_mode: bool) {
+    /// A statement is to be run. What its replies tell of a `sql_mode` that ends with it is not the session's; a change
+    /// of state that comes with a change of schema is part of that only if its text asks for no more.
+    pub const fn enter(&mut self, has_passing_mode: bool, moves: Moves) {
         self.has_passing_mode = has_passing_mode;
+        self.moves = moves;
     }
 
     /// Whether a statement of this session begins and ends with nothing around it: no transaction, nothing kept.
@@ -247,6 +251,7 @@ impl Session {
             self.told_of_all = true;
             reason = None;
         }
+        let is_move = self.moves == Moves::IntoSchema;
         let mut schema_changed = false;
         for change in Changes::new(ok.changes) {
             if let Ok(Change::Variable { name, .. }) = &change
@@ -270,8 +275,9 @@ impl Session {
                 Ok(Change::TransactionState(state)) if state.last() == Some(&b'L') => {
                     reason = reason.or(Some(Pin::TableLock));
                 }
-                // A change of schema, and that of a variable, are also reported as a change of state.
-                Ok(Change::State) if !schema_changed && sets.is_none() => {
+                // A change of schema, and that of a variable, are also reported as a change of state. So is whatever a
+                // routine, a view or a trigger of another schema does, with that schema's coming and going.
+                Ok(Change::State) if !(schema_changed && is_move) && sets.is_none() => {
                     reason = reason.or(Some(Pin::State));
                 }
                 Ok(
@@ -420,11 +426,11 @@ mod tests {
     #[test]
     fn a_mode_that_ends_with_its_statement_is_not_the_sessions() {
         let mut session = Session::new(None, Status::AUTOCOMMIT);
-        session.enter(true);
+        session.enter(true, Moves::No);
         session.see_status(Status(0x8203));
         assert_eq!(session.status(), Status(0x0003));
         assert!(session.dialect().backslash_escapes);
-        session.enter(false);
+        session.enter(false, Moves::No);
         session.see_status(Status(0x8202));
         assert!(!session.dialect().backslash_escapes);
     }
@@ -432,11 +438,26 @@ mod tests {
     #[test]
     fn a_change_of_schema_is_remembered_and_pins_nothing() {
         let mut pair = Pair::new();
+        pair.session.enter(false, Moves::IntoSchema);
         assert_eq!(pair.see(2, &[Change::Schema(b"test"), Change::State]), None);
         assert_eq!(pair.session.schema.as_deref(), Some(&b"test"[..]));
         assert_eq!(pair.link.schema, pair.session.schema);
         assert_eq!(pair.see(2, &[Change::Schema(b"")]), None);
         assert_eq!(pair.session.schema, None);
+    }
+
+    #[test]
+    fn state_that_no_text_explains_is_state_whatever_schema_it_comes_with() {
+        for list in [
+            &[Change::Schema(b"test"), Change::State][..],
+            &[Change::Schema(b""), Change::State],
+            &[Change::State, Change::Schema(b"test")],
+        ] {
+            assert_eq!(Pair::new().see(2, list), Some(Pin::State));
+        }
+        let mut pair = Pair::new();
+        pair.session.enter(false, Moves::IntoSchema);
+        assert_eq!(pair.see(2, &[Change::State]), Some(Pin::State), "no schema was entered");
     }
 
     #[test]

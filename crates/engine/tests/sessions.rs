@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use engine::insert_id::{InsertId, OnLink};
-use engine::intent::Intent;
+use engine::intent::{Intent, Moves};
 use engine::link_state::LinkState;
 use engine::session::Session;
 use engine::settings::{Interned, Settings};
@@ -210,7 +210,9 @@ impl World {
         (real.schema, alone.schema) = (Some(name[0]), Some(name[0]));
         (real.was_reset, alone.was_reset) = (false, false);
         let ok = ok(&changes, 0);
+        session.enter(false, Moves::IntoSchema);
         assert_eq!(session.see_ok(client as u32, &ok, state, &mut self.interned, None), None);
+        session.enter(false, Moves::No);
     }
 
     fn insert(&mut self, client: usize, link: usize) {

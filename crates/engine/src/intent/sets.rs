@@ -93,6 +93,8 @@ impl SetReader {
                 Token::Symbol(b',') if self.depth == 0 => {
                     (self.step, self.names_only) = (Step::Target(Scope::None), false);
                 }
+                // What is read there may be a view, which runs whatever its functions do.
+                Token::Word(word) if reads_tables(word) => return Some(Pin::Set),
                 Token::Word(word) if !word.eq_ignore_ascii_case(b"DEFAULT") => {
                     self.sets.names_collation |= word.eq_ignore_ascii_case(b"COLLATE");
                 }
@@ -226,6 +228,11 @@ impl SetReader {
         self.sets.count = self.sets.count.saturating_add(1);
         self.step = next;
     }
+}
+
+/// Whether this word in a value comes before a table, or may.
+fn reads_tables(word: &[u8]) -> bool {
+    [&b"FROM"[..], b"TABLE", b"WITH"].iter().any(|it| it.eq_ignore_ascii_case(word))
 }
 
 fn is_of_next_transaction(name: &[u8]) -> bool {

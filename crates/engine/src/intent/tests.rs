@@ -159,6 +159,28 @@ fn what_a_statement_finds_is_known_of_plain_ones() {
 }
 
 #[test]
+fn only_a_plain_use_enters_a_schema_and_does_no_more() {
+    for text in ["USE a", "use `b` ;", " /* c */ USE a"] {
+        assert_eq!(read(text).moves, Moves::IntoSchema, "{text}");
+    }
+    for text in ["USE a; SELECT * FROM b.v", "SELECT 1; USE a", "USE /*!50000 a */", "SELECT 1"] {
+        assert_eq!(read(text).moves, Moves::No, "{text}");
+    }
+}
+
+#[test]
+fn a_set_that_reads_tables_may_do_more_than_it_says() {
+    for text in [
+        "SET sql_mode = (SELECT a FROM b.v)",
+        "SET @@max_sort_length = (SELECT a FROM v LIMIT 1)",
+        "SET sql_mode = (WITH a AS (SELECT 1) SELECT * FROM a)",
+    ] {
+        assert_eq!((read(text).pin, read(text).sets), (Some(Pin::Set), None), "{text}");
+    }
+    assert_eq!(read("SET sql_mode = (SELECT REPLACE(@@sql_mode, 'a', ''))").pin, None);
+}
+
+#[test]
 fn who_may_make_an_insert_id_is_known() {
     use Inserts::{No, Reported, Unreported};
     for (text, inserts) in [

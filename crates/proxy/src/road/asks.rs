@@ -1,7 +1,7 @@
 //! What a command asks of the link that it gets, and what it does to it, as far as its text tells.
 
 use engine::counts::{Asked, Finds};
-use engine::intent::{Digest, Ends, Inserts, Intent, LooksUp, Sets};
+use engine::intent::{Digest, Ends, Inserts, Intent, LooksUp, Moves, Sets};
 use engine::kept::{Format, Shows};
 use engine::pin::Pin;
 use engine::schemas::may_alter;
@@ -36,6 +36,7 @@ pub(crate) struct Asks {
     pub(crate) is_still: bool,
     pub(crate) in_hand: Option<InHand>,
     pub(crate) passing_mode: bool,
+    pub(crate) moves: Moves,
     pub(crate) leaves: Leaves,
     /// It must not wait if its client holds a link.
     pub(crate) urgent: bool,
@@ -69,6 +70,7 @@ impl Asks {
             sets: intent.sets,
             in_hand: None,
             passing_mode: intent.passing_mode,
+            moves: intent.moves,
             leaves: Leaves::Nothing,
             urgent: intent.ends_transaction,
             releases: intent.releases,

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use engine::classes::ClassId;
 use engine::counts::{Asked, Finds};
 use engine::insert_id::InsertId;
-use engine::intent::{Ends, Inserts, Intent, Sets};
+use engine::intent::{Ends, Inserts, Intent, Moves, Sets};
 use engine::kept::Format;
 use engine::pin::Pin;
 use engine::session::{Diagnostics, Messages};
@@ -210,9 +210,12 @@ fn pooled(
         | Command::RegisterReplica => enter_kept(worker, client, packet, upload, Pin::Replication),
         _ => {
             let is_still = command == Command::InitDb;
-            let ends = if is_still { Ends::Never } else { Ends::Perhaps };
+            let (ends, moves) = match is_still {
+                true => (Ends::Never, Moves::IntoSchema),
+                false => (Ends::Perhaps, Moves::No),
+            };
             let asks = added::asks(worker, client, command);
-            let asks = Asks { finds: Finds::Nothing, is_still, ends, ..asks };
+            let asks = Asks { finds: Finds::Nothing, is_still, ends, moves, ..asks };
             enter(worker, client, packet, upload, asks);
         }
     }
@@ -467,7 +470,7 @@ pub(crate) fn enter(
     upload: Option<Passage>,
     mut asks: Asks,
 ) {
-    client.session.borrow_mut().enter(asks.passing_mode);
+    client.session.borrow_mut().enter(asks.passing_mode, asks.moves);
     let is_plain = upload.is_none() && client.session.borrow().is_plain();
     client.kind.set(asks.kind);
     client.read.set(asks.read.filter(|_| is_plain));

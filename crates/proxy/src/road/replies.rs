@@ -305,8 +305,8 @@ fn inspect(
             if flight.purpose.is_clients() {
                 worker.tally.see_error(packet);
                 route::see_refusal(worker, link.server, packet);
-                let reads = flight.purpose != Purpose::Statement || flight.read.is_some();
-                if !reads && may_have_fired(packet) {
+                // What only reads may read a view, whose functions do as they like.
+                if flight.purpose == Purpose::Statement && may_have_fired(packet) {
                     link.is_doubtful.set(true);
                 }
             }
@@ -549,7 +549,7 @@ fn finish(
     None
 }
 
-/// Whether a statement may have fired triggers before it failed like this.
+/// Whether a statement may have fired triggers, or called what a view calls, before it failed like this.
 fn may_have_fired(packet: &[u8]) -> bool {
     let error = packet.get(HEADER..).map(ErrPacket::decode);
     !matches!(error, Some(Ok(error)) if past::is_before_any_row(error.code))

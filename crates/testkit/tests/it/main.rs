@@ -45,6 +45,7 @@ mod shared_pins;
 mod shared_prepared;
 mod shared_questions;
 mod shared_settings;
+mod shared_unseen;
 mod shared_variables;
 mod slow_readers;
 mod storms;

@@ -54,11 +54,14 @@ fn a_text_means_what_it_meant_when_it_was_prepared() {
             // The session is as the client has set it, whatever its statements needed.
             assert_eq!(client.query("SELECT @@sql_mode"), value("ANSI_QUOTES"));
             assert_eq!(client.query("SELECT DATABASE()"), value("prepared_meaning_other"));
-            // Another client's link is as new.
-            ok(&mut noise, "SELECT \"a\"");
         }
+        // Another client's link is as new.
+        drop(client);
+        ok(&mut noise, "SELECT \"a\"");
     }
-    assert_eq!(shared.end()("pins."), 0);
+    // The server goes to the other schema and back, and says no more than that something may have changed.
+    let counted = shared.end();
+    assert_eq!((counted("pins."), counted("pins.state")), (1, 1));
 }
 
 #[test]

@@ -1,0 +1,102 @@
+//! What views, routines and triggers leave on a link although no text tells: the server reports some of it, with the
+//! coming and going of another schema or without, and nothing at all of the rest.
+
+use testkit::client::Client;
+
+use crate::shared::{Shared, fails, ok};
+
+/// Another schema, whose objects leave what the server reports.
+const OTHER: [&str; 14] = [
+    "CREATE DATABASE {o}",
+    "CREATE FUNCTION {o}.sets() RETURNS INT BEGIN SET @x = 5; RETURN 1; END",
+    "CREATE FUNCTION {o}.makes() RETURNS INT BEGIN CREATE TEMPORARY TABLE IF NOT EXISTS {o}.made (a INT); \
+     INSERT INTO {o}.made VALUES (7); RETURN 1; END",
+    "CREATE FUNCTION {o}.calls() RETURNS INT RETURN {o}.sets()",
+    "CREATE FUNCTION {o}.breaks(a INT) RETURNS INT BEGIN SET @x = a; \
+     IF a > 1 THEN SIGNAL SQLSTATE '45000'; END IF; RETURN a; END",
+    "CREATE VIEW {o}.v_sets AS SELECT {o}.sets()",
+    "CREATE VIEW {o}.v_makes AS SELECT {o}.makes()",
+    "CREATE VIEW {o}.v_calls AS SELECT * FROM (SELECT {o}.calls()) AS inner_one",
+    "CREATE TABLE {o}.t (a INT)",
+    "CREATE TRIGGER {o}.t_sets BEFORE INSERT ON {o}.t FOR EACH ROW SET @x = 5",
+    "CREATE TRIGGER {o}.t_makes BEFORE DELETE ON {o}.t FOR EACH ROW SET @y = {o}.makes()",
+    "CREATE TABLE {o}.two (a INT)",
+    "INSERT INTO {o}.two VALUES (1), (2)",
+    "CREATE VIEW {o}.v_breaks AS SELECT {o}.breaks(a) FROM {o}.two",
+];
+
+fn start(schema: &str) -> (Shared, String) {
+    let shared = Shared::start(schema);
+    let mut direct = shared.direct();
+    let other = format!("{schema}_o");
+    for text in OTHER {
+        ok(&mut direct, &text.replace("{o}", &other));
+    }
+    (shared, other)
+}
+
+/// A client in its own schema, or in none.
+fn client(shared: &Shared, schema: Option<&str>) -> Client {
+    shared.client_in(schema.unwrap_or_default()).expect("a login")
+}
+
+#[test]
+fn what_another_schemas_objects_leave_stays_with_their_client() {
+    const NAME: &str = "unseen_reported";
+    let (shared, other) = start(NAME);
+    let user = "SELECT COALESCE(@x, 0) + 1";
+    let table = format!("SELECT COUNT(*) FROM {other}.made");
+    let set = |text: &str| format!("SET max_sort_length = (SELECT {text})");
+    for (text, question, left) in [
+        (format!("SELECT * FROM {other}.v_sets"), user, "6"),
+        (format!("SELECT * FROM {other}.v_calls"), user, "6"),
+        (format!("INSERT INTO {other}.t VALUES (1)"), user, "6"),
+        (set(&format!("9 + COUNT(*) FROM {other}.v_sets")), user, "6"),
+        (format!("USE {NAME}; SELECT * FROM {other}.v_sets"), user, "6"),
+        (format!("SELECT * FROM {other}.v_makes"), &table, "1"),
+        (format!("DELETE FROM {other}.t LIMIT 1"), &table, "1"),
+    ] {
+        for schema in [None, Some(NAME), Some(&*other)] {
+            let mut litters = client(&shared, schema);
+            ok(&mut litters, &text);
+            assert_eq!(ok(&mut litters, question), left, "{text} in {schema:?}");
+            drop(litters);
+            let mut next = client(&shared, schema);
+            match question == user {
+                true => assert_eq!(ok(&mut next, question), "1", "{text} in {schema:?}"),
+                false => assert_eq!(fails(&mut next, question), 1146, "{text} in {schema:?}"),
+            }
+        }
+    }
+    // The `SET` keeps its link by what its text says. (`COUNT(*)` of the table is asked by the next client as well.)
+    assert_eq!(shared.end()("pins.state") + 3, 21);
+}
+
+/// An error tells nothing of what came before it.
+#[test]
+fn what_a_view_leaves_before_it_fails_is_undone() {
+    const NAME: &str = "unseen_failed";
+    let (shared, other) = start(NAME);
+    for schema in [NAME, &*other] {
+        let mut litters = client(&shared, Some(schema));
+        assert_eq!(fails(&mut litters, &format!("SELECT * FROM {other}.v_breaks")), 1644);
+        let mut next = client(&shared, Some(schema));
+        assert_eq!(ok(&mut next, "SELECT @x IS NULL"), "1");
+    }
+}
+
+/// Drivers that enter a schema at each borrowing share links all the same.
+#[test]
+fn entering_a_schema_keeps_nothing() {
+    const NAME: &str = "unseen_entered";
+    let (shared, other) = start(NAME);
+    let mut moves = client(&shared, None);
+    for schema in [NAME, &*other, NAME] {
+        ok(&mut moves, &format!("USE {schema}"));
+        assert!(shared.is_free());
+        assert_eq!(ok(&mut moves, "SELECT DATABASE()"), schema);
+        assert!(shared.is_free());
+    }
+    drop(moves);
+    assert_eq!(shared.end()("pins."), 0);
+}
