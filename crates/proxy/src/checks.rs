@@ -13,6 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use engine::account::name::UserName;
 use engine::checks::desk::{Deed, Desk, Moving, Subject, first_due, next_due};
 use link::login::{Credential, LoggedIn, LoginError};
 use tokio::sync::Notify;
@@ -204,7 +205,8 @@ async fn log_in(
     password: &Secret,
 ) -> Result<LoggedIn, NoLink> {
     let credential = Credential::Password(password.clone());
-    opener::log_in_as(worker, server, user.as_bytes(), &credential, opener::POOLED, UTF8MB4).await
+    let user = UserName::of_account(user);
+    opener::log_in_as(worker, server, &user, &credential, opener::POOLED, UTF8MB4).await
 }
 
 /// utf8mb4_general_ci.

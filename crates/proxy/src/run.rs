@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use engine::account::name::UserName;
+
 use link::tls::TlsError;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -131,7 +133,7 @@ fn users(plan: &Plan) -> Users {
     let mut users = Users::default();
     for user in &plan.users {
         if !user.pooled {
-            users.add_carried(user.name.as_bytes(), user.clients_max, user.links_max);
+            users.add_carried(UserName::of_account(&user.name), user.clients_max, user.links_max);
             continue;
         }
         let known = match &user.password {
@@ -143,7 +145,7 @@ fn users(plan: &Plan) -> Users {
             None => continue,
         };
         users.add(
-            user.name.as_bytes(),
+            UserName::of_account(&user.name),
             known.bounded(user.clients_max, user.links_max).ruled(
                 user.routines,
                 user.triggers,

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
+use engine::account::name::Brand;
 use wire::Capabilities;
 use wire::handshake::Greeting;
 
@@ -128,6 +129,11 @@ impl ServerFacts {
     /// Whether it has said that it is MySQL.
     pub(crate) fn is_mysql(&self) -> bool {
         self.brand.load(Ordering::Relaxed) == MYSQL
+    }
+
+    /// By whose rules it reads names. One that has said nothing yet is taken for the stricter of the two.
+    pub(crate) fn brand(&self) -> Brand {
+        if self.is_mariadb() { Brand::MariaDb } else { Brand::MySql }
     }
 
     pub(crate) fn statements_max(&self) -> u32 {

@@ -2,6 +2,7 @@
 
 pub(crate) mod ages;
 
+use engine::account::name::UserName;
 use engine::numbers::NumberMap;
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -85,7 +86,7 @@ pub(crate) enum Mail {
     LinkFree(ServerId),
     /// Somebody elsewhere waits for a place under the cap on links: of this server, or of this user.
     LinkWanted(ServerId),
-    LinkOfUserWanted(Box<[u8]>),
+    LinkOfUserWanted(UserName),
     /// Somebody elsewhere could use so many more links, while all places are taken and slots are free.
     SpareLinksWanted(ServerId, usize),
     /// A client asks to kill another one, which is here.
@@ -352,7 +353,7 @@ impl Worker {
     /// The class of a client's statements, unless they name another one.
     pub(crate) fn class_of(
         &self,
-        user: &[u8],
+        user: &UserName,
         schema: Option<&[u8]>,
         peer: Option<SocketAddr>,
     ) -> ClassId {
@@ -364,13 +365,14 @@ impl Worker {
     pub(crate) fn mode_of(
         &self,
         listen: usize,
-        login: &wire::handshake::Login,
+        user: &UserName,
+        schema: Option<&[u8]>,
         class: ClassId,
     ) -> Mode {
         self.plan.mode_of(&Comer {
             listen: self.plan.listen.get(listen),
-            user: &login.user,
-            schema: login.schema.as_deref(),
+            user,
+            schema,
             class: self.shared.classes.get(class).name.as_bytes(),
         })
     }
@@ -393,8 +395,8 @@ impl Worker {
     pub(crate) fn give_back_place(&self, client: &Client) {
         if let Some(key) = client.key.get() {
             self.user_of(key, |user| user.clients.give_back());
-        } else if let Some(cap) = self.shared.users.carried(&client.user.borrow()) {
-            cap.give_back();
+        } else {
+            self.shared.users.give_back_carried(&client.user.borrow());
         }
     }
 

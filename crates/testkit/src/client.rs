@@ -34,7 +34,8 @@ pub enum Asked {
 #[derive(Clone, Debug)]
 pub struct Builder {
     address: Address,
-    user: String,
+    user: Vec<u8>,
+    collation: u8,
     password: String,
     plugin: Plugin,
     tls: Option<LinkTls>,
@@ -68,6 +69,9 @@ const CAPABILITIES: Capabilities = Capabilities(
         | Capabilities::PLUGIN_AUTH.0
         | Capabilities::LENENC_AUTH.0,
 );
+
+/// The collation utf8mb4_general_ci.
+const UTF8MB4: u8 = 45;
 
 /// No login and no statement of a test takes longer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -108,6 +112,12 @@ impl Builder {
         Self { other: other.as_bytes().to_vec(), ..self }
     }
 
+    /// Says its name in these bytes, in the character set of this collation.
+    #[must_use]
+    pub fn named(self, user: &[u8], collation: u8) -> Self {
+        Self { user: user.to_vec(), collation, ..self }
+    }
+
     /// Asks for a schema.
     #[must_use]
     pub fn schema(self, schema: &str) -> Self {
@@ -137,8 +147,8 @@ impl Builder {
         let mut login = Login {
             capabilities: self.capabilities & greeted.greeting.capabilities,
             packet_max: 1 << 24,
-            collation: 45,
-            user: self.user.into_bytes(),
+            collation: self.collation,
+            user: self.user,
             response: Vec::new(),
             schema: self.schema.map(String::into_bytes),
             plugin: Some(self.plugin.name().to_vec()),
@@ -166,7 +176,8 @@ impl Client {
     pub fn builder(address: Address, user: &str, password: &str) -> Builder {
         Builder {
             address,
-            user: user.to_owned(),
+            user: user.as_bytes().to_vec(),
+            collation: UTF8MB4,
             password: password.to_owned(),
             plugin: Plugin::CachingSha2,
             tls: None,
@@ -202,14 +213,25 @@ impl Client {
         password: &str,
         plugin: &Plugin,
     ) -> Result<(), Problem> {
+        self.change_user_named(user.as_bytes(), UTF8MB4.into(), password, plugin)
+    }
+
+    /// The same with a name in these bytes, in the character set of this collation.
+    pub fn change_user_named(
+        &mut self,
+        user: &[u8],
+        collation: u16,
+        password: &str,
+        plugin: &Plugin,
+    ) -> Result<(), Problem> {
         let Self { runtime, talk, nonce, key, asked, .. } = self;
         let mut payload = vec![Command::ChangeUser as u8];
-        payload.put_nul_bytes(user.as_bytes());
+        payload.put_nul_bytes(user);
         let response = answer(plugin, password, nonce, &[]);
         payload.push(u8::try_from(response.len()).map_err(|_| Malformed::new("response"))?);
         payload.extend_from_slice(&response);
         payload.put_nul_bytes(b"");
-        payload.put_u16(45);
+        payload.put_u16(collation);
         payload.put_nul_bytes(plugin.name());
         let change = async {
             talk.set_sequence(0);

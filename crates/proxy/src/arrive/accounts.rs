@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use engine::account::name::UserName;
 use wire::auth::{Plugin, Secret, native, sha_crypt};
 
 use crate::arrive::learnt;
@@ -32,9 +33,9 @@ pub(crate) struct Accounts {
 struct State {
     read_at: Option<Instant>,
     /// Why clients of these are carried.
-    unusable: HashMap<Vec<u8>, Unusable>,
+    unusable: HashMap<UserName, Unusable>,
     /// Of these it has been said that they are carried.
-    told: HashSet<Vec<u8>>,
+    told: HashSet<UserName>,
     /// The last attempt has failed, and that has been said.
     failed: bool,
 }
@@ -68,7 +69,7 @@ const MYSQL: &str = "SELECT User, IF(account_locked='Y' OR password_expired='Y',
     CONCAT(plugin,' ',HEX(authentication_string))) FROM mysql.user WHERE User<>''";
 
 /// The user of this name whose clients are pooled, if there is one. A name that is not known may be new.
-pub(crate) async fn find(worker: &Worker, name: &[u8]) -> Option<Arc<User>> {
+pub(crate) async fn find(worker: &Worker, name: &UserName) -> Option<Arc<User>> {
     let users = &worker.shared.users;
     if let Some(user) = users.get(name) {
         if !user.is_found() {
@@ -104,12 +105,12 @@ pub(crate) fn look_after(worker: &Rc<Worker>) {
 }
 
 /// Says, once for each user, that its clients are carried, and what would pool them.
-pub(crate) fn tell_carried(worker: &Worker, name: &[u8]) {
+pub(crate) fn tell_carried(worker: &Worker, name: &UserName) {
     if worker.shared.users.is_carried(name) {
         return;
     }
     let mut state = worker.shared.accounts.lock();
-    if state.told.len() >= TOLD_MAX || !state.told.insert(name.to_vec()) {
+    if state.told.len() >= TOLD_MAX || !state.told.insert(name.clone()) {
         return;
     }
     let why = match state.unusable.get(name) {
@@ -124,9 +125,8 @@ pub(crate) fn tell_carried(worker: &Worker, name: &[u8]) {
         None => "nobody has told Flifo its password".to_owned(),
     };
     drop(state);
-    let user = String::from_utf8_lossy(name);
     tracing::info!(
-        %user,
+        user = %name,
         why,
         "clients of this user are carried, each on a link of its own; to have them share links, name the user \
          with its password in [[users]], or let server.accounts_user read its hash"
@@ -187,7 +187,8 @@ async fn read(worker: &Worker, age: Duration) {
 type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 
 async fn rows(worker: &Worker) -> Result<Rows, NoLink> {
-    let name = worker.plan.server.accounts_user.as_deref().unwrap_or_default().as_bytes();
+    let name = worker.plan.server.accounts_user.as_deref().unwrap_or_default();
+    let name = &UserName::of_account(name);
     let user = worker.shared.users.get(name);
     let credential = user.and_then(|user| user.credential()).ok_or(NoLink::NoCredential)?;
     let server = worker.shared.server(route::greeter(worker));
@@ -203,7 +204,7 @@ async fn rows(worker: &Worker) -> Result<Rows, NoLink> {
 const UTF8MB4: u8 = 45;
 
 /// Which users can be pooled, with what the server stores of their passwords, and why others cannot.
-fn sort(rows: &Rows) -> (HashMap<Vec<u8>, Password>, HashMap<Vec<u8>, Unusable>) {
+fn sort(rows: &Rows) -> (HashMap<UserName, Password>, HashMap<UserName, Unusable>) {
     let mut stored: HashMap<&[u8], Result<&[u8], Unusable>> = HashMap::new();
     for (name, text) in rows {
         let text = text.as_slice();
@@ -214,9 +215,12 @@ fn sort(rows: &Rows) -> (HashMap<Vec<u8>, Password>, HashMap<Vec<u8>, Unusable>)
     }
     let (mut usable, mut unusable) = (HashMap::new(), HashMap::new());
     for (name, stored) in stored {
+        // Read in UTF-8, which it is stored in.
+        let Ok(name) = std::str::from_utf8(name) else { continue };
+        let name = UserName::of_account(name);
         match stored.and_then(password) {
-            Ok(password) => drop(usable.insert(name.to_vec(), password)),
-            Err(why) => drop(unusable.insert(name.to_vec(), why)),
+            Ok(password) => drop(usable.insert(name, password)),
+            Err(why) => drop(unusable.insert(name, why)),
         }
     }
     (usable, unusable)
@@ -278,7 +282,7 @@ mod tests {
         .map(|(name, text)| (name.as_bytes().to_vec(), text.as_bytes().to_vec()))
         .to_vec();
         let (usable, unusable) = sort(&rows);
-        let mut names: Vec<_> = usable.keys().map(|it| String::from_utf8_lossy(it)).collect();
+        let mut names: Vec<_> = usable.keys().map(ToString::to_string).collect();
         names.sort();
         assert_eq!(names, ["app", "open", "twice"]);
         assert!(matches!(usable[&b"app"[..]], Password::Native(_)));

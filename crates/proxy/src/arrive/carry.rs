@@ -14,11 +14,11 @@ use link::login::{Greeted, LoginError, prove_fully};
 use link::{Address, Stream, Talk};
 use wire::Capabilities;
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2};
-use wire::handshake::{AuthPacket, Login};
+use wire::handshake::AuthPacket;
 use wire::response::{OkPacket, Status};
 
 use crate::arrive::learnt;
-use crate::arrive::login::{Newcomer, NoLogin, tell, too_many_of_user};
+use crate::arrive::login::{Claim, Newcomer, NoLogin, tell, too_many_of_user, unsure};
 use crate::arrive::logins::Pass;
 use crate::arrive::namesake;
 use crate::arrive::prove::{asks_for_key, receive_password, take_password};
@@ -45,26 +45,26 @@ pub(crate) enum GreetedBy {
 /// What no account uses, so that the server asks for the right plugin with a nonce of its own.
 const NO_PLUGIN: &[u8] = b"flifo_relay";
 
+/// What may be reached by a carried client, which has one link.
+const BOUNDS: &str = "clients_max or links_max";
+
 /// Logs the client in at the server, on a link of its own.
 pub(crate) async fn log_in(
     worker: &Rc<Worker>,
     newcomer: Newcomer,
-    login: Login,
+    claim: Claim,
     server: Option<Greeted>,
     greeted_by: GreetedBy,
     pass: &Pass,
 ) -> Result<client::Login, NoLogin> {
-    let cap = worker.shared.users.carried(&login.user);
-    let place = cap.map(|cap| cap.reserve().ok_or(cap)).transpose();
-    let place = match place {
-        Ok(place) => place,
-        Err(cap) => {
-            let bound = "clients_max or links_max";
-            return Err(tell(newcomer, too_many_of_user(&login.user, bound, cap)).await);
-        }
+    let Claim { user, login } = &claim;
+    let places = match worker.shared.users.reserve_carried(user) {
+        Ok(places) => places,
+        Err(cap) => return Err(tell(newcomer, too_many_of_user(user, BOUNDS, cap)).await),
     };
-    let class = worker.class_of(&login.user, login.schema.as_deref(), newcomer.peer);
-    let mode = worker.mode_of(newcomer.listen, &login, class);
+    let schema = login.schema.as_deref();
+    let class = worker.class_of(user, schema, newcomer.peer);
+    let mode = worker.mode_of(newcomer.listen, user, schema, class);
     let home = match server {
         Some(_) => newcomer.server,
         None => route::home(worker, mode).await,
@@ -78,11 +78,9 @@ pub(crate) async fn log_in(
         },
     };
     let peers = Peers { client: newcomer.talk, at, server: greeted, pass };
-    let carried = carry(worker, peers, &login, greeted_by).await?;
+    let carried = carry(worker, peers, &claim, greeted_by).await?;
     let (stream, more) = carried.client.into_parts();
-    if let Some(place) = place {
-        place.keep();
-    }
+    places.into_iter().for_each(Reserved::keep);
     Ok(client::Login {
         id: match greeted_by {
             GreetedBy::Server => carried.link.thread_id,
@@ -90,7 +88,7 @@ pub(crate) async fn log_in(
         },
         stream,
         capabilities: carried.link.capabilities,
-        user: login.user.as_slice().into(),
+        user: claim.user,
         key: None,
         class,
         session: Session::new(None, carried.status),
@@ -107,17 +105,20 @@ pub(crate) async fn log_in(
 pub(crate) async fn change_user(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
-    login: &Login,
+    claim: &Claim,
 ) -> Result<(), NoLogin> {
+    let Claim { user, login } = claim;
     let pass = worker.carried_logins.enter_again().await;
     let mut talk = Talk::resume(&client.stream, client.take_more(), 1);
-    let cap = worker.shared.users.carried(&login.user);
-    let place = match cap.map(|cap| cap.reserve().ok_or(cap)).transpose() {
-        Ok(place) => place,
-        Err(cap) => {
-            let fault = too_many_of_user(&login.user, "clients_max or links_max", cap);
-            return Err(tell_on(&mut talk, fault).await);
-        }
+    // It has a place as this user already.
+    let is_same_user = !client.is_pooled() && *client.user.borrow() == *user;
+    let places = match is_same_user {
+        true => Ok(Vec::new()),
+        false => worker.shared.users.reserve_carried(user),
+    };
+    let places = match places {
+        Ok(places) => places,
+        Err(cap) => return Err(tell_on(&mut talk, too_many_of_user(user, BOUNDS, cap)).await),
     };
     let peer = client.stream.peer_address();
     if client.is_pooled() {
@@ -133,22 +134,24 @@ pub(crate) async fn change_user(
         Err(error) => return Err(tell_on(&mut talk, error.fault(at)).await),
     };
     let peers = Peers { client: talk, at, server, pass: &pass };
-    let carried = carry(worker, peers, login, GreetedBy::Flifo { id: client.id }).await?;
+    let carried = carry(worker, peers, claim, GreetedBy::Flifo { id: client.id }).await?;
     let (_, more) = carried.client.into_parts();
     client.keep_more(&more, false);
     if let Some(link) = client.link.take() {
         link.holder.take();
         link.close();
     }
-    worker.give_back_place(client);
-    place.into_iter().for_each(Reserved::keep);
+    if !is_same_user {
+        worker.give_back_place(client);
+    }
+    places.into_iter().for_each(Reserved::keep);
     client.forget_command();
     client.key.set(None);
     client.mode.set(Mode::Writer);
     carried.link.hold_for(client);
     *client.session.borrow_mut() = Session::new(None, carried.status);
-    *client.user.borrow_mut() = login.user.as_slice().into();
-    client.class.set(worker.class_of(&login.user, login.schema.as_deref(), peer));
+    *client.user.borrow_mut() = user.clone();
+    client.class.set(worker.class_of(user, login.schema.as_deref(), peer));
     client.give_turn();
     Ok(())
 }
@@ -171,12 +174,18 @@ struct Carried<S> {
 async fn carry<S: Borrow<Stream>>(
     worker: &Rc<Worker>,
     peers: Peers<'_, S>,
-    login: &Login,
+    claim: &Claim,
     greeted_by: GreetedBy,
 ) -> Result<Carried<S>, NoLogin> {
     let Peers { mut client, at, server, pass } = peers;
+    let Claim { user, login } = claim;
     let mut request = login.clone();
     request.capabilities = login.capabilities & server.greeting.capabilities;
+    // What it is compared by here is what the server sees, whatever the client has sent.
+    request.user = match user.in_login(login.collation.into(), opener::brand(&server.greeting)) {
+        Ok(name) => name,
+        Err(why) => return Err(tell_on(&mut client, unsure(&user.to_string(), why)).await),
+    };
     let server = match server.secure(at.tls.as_ref(), &mut request).await {
         Ok(server) => server,
         Err(error) => {
@@ -187,10 +196,10 @@ async fn carry<S: Borrow<Stream>>(
     let Greeted { talk: mut server, greeting } = server;
     // Over a Unix socket a server may let in who Flifo is, whoever the client is.
     let by_socket = matches!(at.address, Address::Unix(_));
-    if namesake::is_named(&login.user, client.stream(), server.stream())
-        && namesake::is_open(worker, at, &login.user).await
+    if namesake::is_named(user, client.stream(), server.stream())
+        && namesake::is_open(worker, at, user).await
     {
-        return Err(tell_on(&mut client, namesake::denied(&login.user)).await);
+        return Err(tell_on(&mut client, namesake::denied(user)).await);
     }
     let plugin = request.plugin.as_deref().map(Plugin::from_name);
     // What it answered must not reach the server, or would mean nothing to it: the server asks
@@ -220,12 +229,12 @@ async fn carry<S: Borrow<Stream>>(
         client,
         server,
         has_asked: !(by_socket && is_mute),
-        may_learn: learnt::may_learn(worker, &login.user),
+        may_learn: learnt::may_learn(worker, user),
         said: None,
     };
     let ok = relay.run().await?;
     if let Some(password) = relay.said.take() {
-        learnt::learn(worker, &login.user, &password);
+        learnt::learn(worker, user, &password);
     }
     let capabilities = request.capabilities;
     let status = OkPacket::decode(&ok, capabilities).map(|ok| ok.status).unwrap_or_default();

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use engine::account::name::UserName;
 use link::Address;
 use link::login::{Credential, LoginError};
 use wire::Capabilities;
@@ -34,7 +35,7 @@ use crate::worker::Worker;
 /// Users by their names.
 #[derive(Debug, Default)]
 pub(crate) struct Learnt {
-    users: RwLock<HashMap<Vec<u8>, Arc<User>>>,
+    users: RwLock<HashMap<UserName, Arc<User>>>,
     /// How many they are, for those who would have to wait to count them.
     count: AtomicUsize,
     eras: AtomicU32,
@@ -81,9 +82,6 @@ enum When {
 /// So many are kept.
 const USERS_MAX: usize = 1000;
 
-/// No server has longer names.
-const NAME_MAX: usize = 128;
-
 /// A server that did not answer is not asked again sooner, nor one that has answered, for a client's mistake.
 const SOON: Duration = Duration::from_secs(1);
 
@@ -95,8 +93,8 @@ const UTF8MB4: u8 = 45;
 /// Not where the server's table of accounts tells all passwords; nor where the server is shown the client's address,
 /// and so may choose an account by it that is not the one that Flifo's own links get; nor of a name that says
 /// something else in another character set; nor of the name as which the server might let Flifo in without a password.
-pub(crate) fn may_learn(worker: &Worker, name: &[u8]) -> bool {
-    let is_plain = !name.is_empty() && name.len() <= NAME_MAX && name.is_ascii();
+pub(crate) fn may_learn(worker: &Worker, name: &UserName) -> bool {
+    let is_plain = !name.is_empty() && name.is_ascii();
     let is_on_socket = |address: &Address| matches!(address, Address::Unix(_));
     let mut servers = worker.shared.servers.iter();
     is_on(&worker.plan)
@@ -111,17 +109,17 @@ const fn is_on(plan: &Plan) -> bool {
 }
 
 /// The server has taken this password from a client of a user of whom one may be learnt.
-pub(crate) fn learn(worker: &Rc<Worker>, name: &[u8], password: &Secret) {
+pub(crate) fn learn(worker: &Rc<Worker>, name: &UserName, password: &Secret) {
     if password.is_empty() {
         return;
     }
     let Some(user) = worker.shared.users.learn(name, password) else { return };
-    let (worker, name) = (Rc::clone(worker), name.to_vec());
+    let (worker, name) = (Rc::clone(worker), name.clone());
     tokio::task::spawn_local(async move { confirm(&worker, &name, &user, When::Due).await });
 }
 
 /// Whether a learnt user's clients may be pooled. The server is asked if it was not for a period.
-pub(crate) async fn is_right(worker: &Worker, name: &[u8], user: &Arc<User>) -> bool {
+pub(crate) async fn is_right(worker: &Worker, name: &UserName, user: &Arc<User>) -> bool {
     let Some(trust) = user.trust() else { return true };
     if trust.is_believed() {
         return true;
@@ -138,7 +136,7 @@ pub(crate) async fn is_right(worker: &Worker, name: &[u8], user: &Arc<User>) -> 
 /// it is right; the fault is the server's, or still to be told.
 pub(crate) async fn prove(
     worker: &Worker,
-    name: &[u8],
+    name: &UserName,
     user: &Arc<User>,
     password: &Secret,
 ) -> Result<Option<Arc<User>>, Fault> {
@@ -173,7 +171,7 @@ pub(crate) async fn prove(
 /// A client of a learnt user has proved another password than the one that is known, and cannot be asked for it: it has
 /// encrypted it for the server alone, or says nothing where others could read along. If the server does not take the
 /// known one any more, such clients are carried from the next one on.
-pub(crate) async fn doubt(worker: &Worker, name: &[u8], user: &Arc<User>) {
+pub(crate) async fn doubt(worker: &Worker, name: &UserName, user: &Arc<User>) {
     confirm(worker, name, user, When::Soon).await;
 }
 
@@ -183,13 +181,13 @@ pub(crate) fn link_refused(worker: &Worker, server: ServerId, key: KeyId, error:
     let Some(user) = user.filter(|user| user.trust().is_some()) else { return };
     // Another server may only be late to hear of a user.
     if server == asked(worker).id && is_refusal(error) {
-        let name = Rc::clone(&worker.keys.borrow().get(key).user);
+        let name = worker.keys.borrow().get(key).user.clone();
         forget(worker, &name, &user, error);
     }
 }
 
 /// Asks the server whether the password is right still, if that is due.
-async fn confirm(worker: &Worker, name: &[u8], user: &Arc<User>, when: When) -> Word {
+async fn confirm(worker: &Worker, name: &UserName, user: &Arc<User>, when: When) -> Word {
     let Some(trust) = user.trust() else { return Word::Right };
     let _alone = trust.asking.lock().await;
     // Somebody else may have found out meanwhile.
@@ -213,7 +211,7 @@ async fn confirm(worker: &Worker, name: &[u8], user: &Arc<User>, when: When) -> 
             Word::Wrong
         }
         Err(error) => {
-            tracing::debug!(user = %String::from_utf8_lossy(name), %error, "a password cannot be confirmed");
+            tracing::debug!(user = %name, %error, "a password cannot be confirmed");
             trust.postpone();
             Word::None
         }
@@ -221,23 +219,21 @@ async fn confirm(worker: &Worker, name: &[u8], user: &Arc<User>, when: When) -> 
 }
 
 /// The server has taken the password just now.
-fn believe(worker: &Worker, name: &[u8], trust: &Trust) {
+fn believe(worker: &Worker, name: &UserName, trust: &Trust) {
     if trust.confirm(worker.plan.server.accounts_period) {
-        let user = String::from_utf8_lossy(name);
         tracing::info!(
-            %user,
+            user = %name,
             "clients of this user are pooled from now on: one of them has said its password in a login that the \
              server has accepted (server.learn_passwords)"
         );
     }
 }
 
-fn forget(worker: &Worker, name: &[u8], user: &Arc<User>, why: &NoLink) {
+fn forget(worker: &Worker, name: &UserName, user: &Arc<User>, why: &NoLink) {
     let was_pooled = user.trust().is_some_and(|trust| trust.belief().is_confirmed);
     if worker.shared.users.forget(name, user) && was_pooled {
-        let user = String::from_utf8_lossy(name);
         tracing::info!(
-            %user,
+            user = %name,
             %why,
             "clients of this user are carried again: the server does not take the password any more that one of them \
              has said"
@@ -251,7 +247,7 @@ fn asked(worker: &Worker) -> &crate::servers::Server {
 }
 
 /// Logs in as the user and leaves, as one of its links would.
-async fn ask(worker: &Worker, name: &[u8], password: &Secret) -> Result<(), NoLink> {
+async fn ask(worker: &Worker, name: &UserName, password: &Secret) -> Result<(), NoLink> {
     let _place = worker.carried_logins.enter_again().await;
     let credential = Credential::Password(password.clone());
     let logged_in =
@@ -341,7 +337,7 @@ impl Learnt {
         self.count.load(Relaxed) == 0
     }
 
-    pub(crate) fn get(&self, name: &[u8]) -> Option<Arc<User>> {
+    pub(crate) fn get(&self, name: &UserName) -> Option<Arc<User>> {
         if self.is_empty() {
             return None;
         }
@@ -349,7 +345,7 @@ impl Learnt {
     }
 
     /// The user of this name and password. `None`: another password is known of it, or there are too many.
-    pub(crate) fn add(&self, name: &[u8], password: &Secret) -> Option<Arc<User>> {
+    pub(crate) fn add(&self, name: &UserName, password: &Secret) -> Option<Arc<User>> {
         let mut users = self.users.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(user) = users.get(name) {
             return user.is_password(password).then(|| Arc::clone(user));
@@ -365,14 +361,14 @@ impl Learnt {
             Arc::new(User::learnt(password.clone(), Trust::new(era)))
         });
         if let Some(user) = &user {
-            users.insert(name.to_vec(), Arc::clone(user));
+            users.insert(name.clone(), Arc::clone(user));
         }
         self.count.store(users.len(), Relaxed);
         user
     }
 
     /// Forgets this very user. False: it was forgotten before.
-    pub(crate) fn remove(&self, name: &[u8], user: &Arc<User>) -> bool {
+    pub(crate) fn remove(&self, name: &UserName, user: &Arc<User>) -> bool {
         let mut users = self.users.write().unwrap_or_else(PoisonError::into_inner);
         user.wipe();
         let is_there = users.get(name).is_some_and(|known| Arc::ptr_eq(known, user));
@@ -393,6 +389,10 @@ mod tests {
 
     const PERIOD: Duration = Duration::from_secs(60);
 
+    fn name(text: &str) -> UserName {
+        UserName::of_account(text)
+    }
+
     fn secret(text: &str) -> Secret {
         Secret::from(text)
     }
@@ -404,60 +404,63 @@ mod tests {
     #[test]
     fn who_is_learnt_again_is_another() {
         let users = Users::default();
-        assert!(users.is_empty() && users.get(b"app").is_none());
-        let first = users.learn(b"app", &secret("one")).unwrap();
-        assert!(!users.is_empty() && Arc::ptr_eq(&users.get(b"app").unwrap(), &first));
-        let same = users.learn(b"app", &secret("one")).unwrap();
+        assert!(users.is_empty() && users.get(&name("app")).is_none());
+        let first = users.learn(&name("app"), &secret("one")).unwrap();
+        assert!(!users.is_empty() && Arc::ptr_eq(&users.get(&name("app")).unwrap(), &first));
+        let same = users.learn(&name("app"), &secret("one")).unwrap();
         assert!(Arc::ptr_eq(&same, &first));
         assert!(
-            users.learn(b"app", &secret("two")).is_none(),
+            users.learn(&name("app"), &secret("two")).is_none(),
             "who is right is the server's to say"
         );
-        assert!(users.forget(b"app", &first) && !users.forget(b"app", &first));
-        assert!(users.is_empty() && users.get(b"app").is_none());
+        assert!(users.forget(&name("app"), &first) && !users.forget(&name("app"), &first));
+        assert!(users.is_empty() && users.get(&name("app")).is_none());
         assert!(first.credential().is_none(), "it is wiped");
-        let second = users.learn(b"app", &secret("two")).unwrap();
+        let second = users.learn(&name("app"), &secret("two")).unwrap();
         assert_ne!(second.era(), first.era());
-        assert!(!users.forget(b"app", &first), "not who has the name by now");
+        assert!(!users.forget(&name("app"), &first), "not who has the name by now");
         assert!(second.credential().is_some() && second.is_password(&secret("two")));
     }
 
     #[test]
     fn who_is_configured_is_not_learnt() {
         let mut users = Users::default();
-        users.add(b"known", User::with_password(secret("x"), Plugin::CachingSha2));
-        users.add_carried(b"carried", None, None);
-        for name in [&b"known"[..], b"carried"] {
+        users.add(name("known"), User::with_password(secret("x"), Plugin::CachingSha2));
+        users.add_carried(name("carried"), None, None);
+        for name in [&name("known"), &name("carried")] {
             assert!(users.is_configured(name) && users.learn(name, &secret("y")).is_none());
         }
-        assert!(!users.is_configured(b"other") && users.learn(b"other", &secret("y")).is_some());
-        assert_eq!(users.get(b"known").unwrap().era(), 0);
+        assert!(
+            !users.is_configured(&name("other"))
+                && users.learn(&name("other"), &secret("y")).is_some()
+        );
+        assert_eq!(users.get(&name("known")).unwrap().era(), 0);
     }
 
     #[test]
     fn there_is_an_end_to_users_and_who_is_not_used_makes_room() {
         let learnt = Learnt::default();
-        let name = |number: usize| format!("user{number}").into_bytes();
+        let numbered = |number: usize| name(&format!("user{number}"));
         let all: Vec<_> =
-            (0..USERS_MAX).map(|it| learnt.add(&name(it), &secret("x")).unwrap()).collect();
+            (0..USERS_MAX).map(|it| learnt.add(&numbered(it), &secret("x")).unwrap()).collect();
         assert!(all.iter().all(|user| trust(user).confirm(PERIOD)));
-        assert!(learnt.add(b"one more", &secret("x")).is_none());
+        assert!(learnt.add(&name("one more"), &secret("x")).is_none());
         // One is not believed any more and has clients, another one has none.
         for user in &all[7..9] {
             trust(user).confirm(Duration::ZERO);
         }
         assert!(all[7].clients.try_take());
-        let more = learnt.add(b"one more", &secret("x")).unwrap();
+        let more = learnt.add(&name("one more"), &secret("x")).unwrap();
         assert!(trust(&more).confirm(PERIOD));
-        assert!(learnt.get(&name(7)).is_some() && learnt.get(&name(8)).is_none());
+        assert!(learnt.get(&numbered(7)).is_some() && learnt.get(&numbered(8)).is_none());
         assert!(all[7].credential().is_some() && all[8].credential().is_none());
-        assert!(learnt.add(b"two more", &secret("x")).is_none());
+        assert!(learnt.add(&name("two more"), &secret("x")).is_none());
     }
 
     #[test]
     fn another_password_than_the_learnt_one_is_the_servers_to_judge() {
         let users = Users::default();
-        let user = users.learn(b"app", &secret("one")).unwrap();
+        let user = users.learn(&name("app"), &secret("one")).unwrap();
         let nonce = Nonce::from_random([7; Nonce::LEN]);
         let check = |password: &str| {
             let answer = Plugin::CachingSha2.respond(&password.into(), &nonce).unwrap();
@@ -466,7 +469,7 @@ mod tests {
         assert_eq!((check("one"), check("two")), (Verdict::Right, Verdict::Unknown));
         assert_eq!(check(""), Verdict::Wrong);
         assert!(!user.can_check(&Plugin::NativePassword) && user.plugin() == Plugin::CachingSha2);
-        users.forget(b"app", &user);
+        users.forget(&name("app"), &user);
         assert_eq!((check("one"), check("")), (Verdict::Unknown, Verdict::Wrong));
     }
 
@@ -504,7 +507,7 @@ mod tests {
     #[test]
     fn what_is_learnt_does_not_show() {
         let users = Users::default();
-        let user = users.learn(b"app", &secret("correct horse")).unwrap();
+        let user = users.learn(&name("app"), &secret("correct horse")).unwrap();
         let shown = format!("{user:?} {users:?}");
         assert!(!shown.contains("correct") && !shown.contains("99, 111, 114"), "{shown}");
     }

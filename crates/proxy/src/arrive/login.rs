@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::account::name::{Brand, Packet, Unsure, UserName};
 use engine::pin::Pin;
 use engine::session::Session;
 use link::login::Greeted;
@@ -83,6 +84,38 @@ pub(crate) struct Newcomer {
     pub(crate) listen: usize,
     /// The server whose words it is greeted with, and where a carried client logs in.
     pub(crate) server: ServerId,
+}
+
+/// What a client asks for, and as whom.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    /// The user, as the server will read its name.
+    pub(crate) user: UserName,
+    /// All else that it says; the name as it came is gone.
+    pub(crate) login: Login,
+}
+
+impl Claim {
+    /// Reads the name by the rules of this brand of server.
+    pub(crate) fn read(mut login: Login, packet: Packet, brand: Brand) -> Result<Self, Fault> {
+        let sent = std::mem::take(&mut login.user);
+        let user = UserName::read(&sent, login.collation.into(), packet, brand);
+        match user {
+            Ok(user) => Ok(Self { user, login }),
+            Err(why) => Err(unsure(&String::from_utf8_lossy(&sent), why)),
+        }
+    }
+}
+
+/// What a client is told whose name the server might read as another one than Flifo.
+pub(crate) fn unsure(name: &str, why: Unsure) -> Fault {
+    // It may be as long as a packet.
+    let name: String = name.chars().take(Brand::MariaDb.longest()).collect();
+    let message = format!(
+        "Access denied for user '{name}': {why}. Flifo lets in only users of whom it knows for certain what the server \
+         makes of their name"
+    );
+    Fault::new(Kind::AccessDenied, message)
 }
 
 /// Whose words a client is greeted with. Decided once for each login: users may be learnt and forgotten during it.
@@ -206,7 +239,7 @@ async fn log_in(
         // Only where the server has never been met is it waited for here.
         Greeter::Flifo => pass.lend(greeting).await,
     };
-    let (greeting, server) = match greeting {
+    let (greeting, server, brand) = match greeting {
         Ok(greeting) => greeting,
         Err(fault) => return Err(greet_with(newcomer, fault).await),
     };
@@ -215,14 +248,18 @@ async fn log_in(
     greeting.encode(&mut payload);
     newcomer.talk.write(&payload).await?;
     let (newcomer, login) = read_login(worker, newcomer, &pass).await?;
+    let claim = match Claim::read(login, Packet::Login, brand) {
+        Ok(claim) => claim,
+        Err(fault) => return Err(tell(newcomer, fault).await),
+    };
     let user = match greeter {
         Greeter::Server => None,
-        Greeter::Flifo => pass.lend(accounts::find(worker, &login.user)).await,
+        Greeter::Flifo => pass.lend(accounts::find(worker, &claim.user)).await,
     };
-    match user.filter(|user| has_room(worker, &login, user)) {
-        Some(user) => pool(worker, newcomer, &greeting, login, &user, &pass).await,
+    match user.filter(|user| has_room(worker, &claim, user)) {
+        Some(user) => pool(worker, newcomer, &greeting, claim, &user, &pass).await,
         None => {
-            accounts::tell_carried(worker, &login.user);
+            accounts::tell_carried(worker, &claim.user);
             let greeted_by = match greeter {
                 Greeter::Server => carry::GreetedBy::Server,
                 Greeter::Flifo => {
@@ -231,7 +268,7 @@ async fn log_in(
                     carry::GreetedBy::Flifo { id: greeting.connection_id }
                 }
             };
-            Ok((carry::log_in(worker, newcomer, login, server, greeted_by, &pass).await?, None))
+            Ok((carry::log_in(worker, newcomer, claim, server, greeted_by, &pass).await?, None))
         }
     }
 }
@@ -241,7 +278,7 @@ async fn greeting(
     worker: &Rc<Worker>,
     newcomer: &Newcomer,
     greeter: Greeter,
-) -> Result<(Greeting, Option<Greeted>), Fault> {
+) -> Result<(Greeting, Option<Greeted>, Brand), Fault> {
     let tls = worker.shared.tls.clients.is_some() && !newcomer.talk.stream().is_tls();
     let pooled = greeter == Greeter::Flifo;
     let home = worker.shared.server(newcomer.server);
@@ -254,6 +291,7 @@ async fn greeting(
             (greeted.greeting.clone(), Some(greeted))
         }
     };
+    let brand = opener::brand(&greeting);
     greeting.capabilities = offered(greeting.capabilities, pooled, tls);
     if pooled {
         let mut random = [0; Nonce::LEN];
@@ -264,7 +302,7 @@ async fn greeting(
         greeting.plugin = Plugin::NativePassword.name().to_vec();
         greeting.connection_id = worker.new_client_id();
     }
-    Ok((greeting, server))
+    Ok((greeting, server, brand))
 }
 
 /// Reads the client's answer, after going on in TLS if it asks for that.
@@ -313,26 +351,26 @@ async fn pool(
     worker: &Rc<Worker>,
     mut newcomer: Newcomer,
     greeting: &Greeting,
-    login: Login,
+    claim: Claim,
     user: &Arc<User>,
     pass: &Pass,
 ) -> Result<(client::Login, Option<Vec<u8>>), NoLogin> {
-    let proved = match prove(worker, &mut newcomer, greeting, &login, user, pass).await {
+    let proved = match prove(worker, &mut newcomer, greeting, &claim, user, pass).await {
         Err(NoLogin::Fault(fault)) => return Err(tell(newcomer, fault).await),
         proved => proved?,
     };
     let Some(user) = &proved.user else {
-        let fault = denied(&login, &newcomer, proved.has_password);
+        let fault = denied(&claim.user, &newcomer, proved.has_password);
         // Guessing is made slow, and costs the server nothing.
         pass.lend(tokio::time::sleep(Duration::from_millis(100))).await;
         return Err(tell(newcomer, fault).await);
     };
     let Some(reserved) = user.clients.reserve() else {
-        let fault = too_many_of_user(&login.user, "clients_max", &user.clients);
+        let fault = too_many_of_user(&claim.user, "clients_max", &user.clients);
         return Err(tell(newcomer, fault).await);
     };
-    let key = key_of(&login, user);
-    let name = Rc::clone(&key.user);
+    let key = key_of(&claim, user);
+    let Claim { user: name, login } = claim;
     let Some(key) = worker.keys.borrow_mut().id(key) else {
         let fault = Fault::new(
             Kind::BadHandshake,
@@ -353,8 +391,8 @@ async fn pool(
         session.keep(Pin::Charset);
     }
     reserved.keep();
-    let class = worker.class_of(&login.user, login.schema.as_deref(), newcomer.peer);
-    let mode = worker.mode_of(newcomer.listen, &login, class);
+    let class = worker.class_of(&name, login.schema.as_deref(), newcomer.peer);
+    let mode = worker.mode_of(newcomer.listen, &name, login.schema.as_deref(), class);
     let (stream, more) = newcomer.talk.into_parts();
     let client = client::Login {
         id: greeting.connection_id,
@@ -374,20 +412,21 @@ async fn pool(
 }
 
 /// What links of this user must have in common with its client.
-fn key_of(login: &Login, user: &User) -> Key {
-    Key::new(login.user.as_slice().into(), login.capabilities, login.collation).of_era(user.era())
+fn key_of(claim: &Claim, user: &User) -> Key {
+    let Claim { user: name, login } = claim;
+    Key::new(name.clone(), login.capabilities, login.collation).of_era(user.era())
 }
 
 /// Whether the client can be pooled, as far as Flifo's own bounds go. Who need not be pooled is carried instead.
-fn has_room(worker: &Worker, login: &Login, user: &User) -> bool {
-    user.trust().is_none() || worker.keys.borrow().has_room_for(&key_of(login, user))
+fn has_room(worker: &Worker, claim: &Claim, user: &User) -> bool {
+    user.trust().is_none() || worker.keys.borrow().has_room_for(&key_of(claim, user))
 }
 
 /// A user has as many clients, or links, as it may.
-pub(crate) fn too_many_of_user(name: &[u8], bound: &str, cap: &Cap) -> Fault {
+pub(crate) fn too_many_of_user(name: &UserName, bound: &str, cap: &Cap) -> Fault {
     let message = format!(
         "User '{}' has exceeded its {bound} in Flifo's configuration (current value: {})",
-        String::from_utf8_lossy(name),
+        name,
         cap.max().unwrap_or_default()
     );
     Fault::new(Kind::UserLimit, message)
@@ -412,10 +451,11 @@ async fn prove(
     worker: &Worker,
     newcomer: &mut Newcomer,
     greeting: &Greeting,
-    login: &Login,
+    claim: &Claim,
     user: &Arc<User>,
     pass: &Pass,
 ) -> Result<Proved, NoLogin> {
+    let Claim { user: name, login } = claim;
     let mut plugin = match &login.plugin {
         Some(name) => Plugin::from_name(name),
         None => Plugin::NativePassword,
@@ -442,13 +482,12 @@ async fn prove(
     let has_password = !response.is_empty();
     let answer = Answer { plugin, nonce, response };
     let talk = &mut newcomer.talk;
-    let user = prove::prove(worker, talk, &login.user, user, &answer, pass).await?;
+    let user = prove::prove(worker, talk, name, user, &answer, pass).await?;
     Ok(Proved { user, has_password })
 }
 
-fn denied(login: &Login, newcomer: &Newcomer, has_password: bool) -> Fault {
+fn denied(user: &UserName, newcomer: &Newcomer, has_password: bool) -> Fault {
     let host = newcomer.peer.map_or_else(|| "localhost".to_owned(), |peer| peer.ip().to_string());
-    let user = String::from_utf8_lossy(&login.user);
     let using = if has_password { "YES" } else { "NO" };
     let message =
         format!("Access denied for user '{user}'@'{host}' (using password: {using}) by Flifo");

@@ -13,15 +13,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use link::login::{Credential, Request};
+use engine::account::name::UserName;
+use link::login::LoginError;
 use link::stream::Peer;
 use link::{Address, Stream};
-use wire::Capabilities;
-use wire::auth::Secret;
-use wire::frame::HEADER;
+use wire::handshake::{AuthPacket, Login};
+use wire::{Capabilities, Malformed};
 
 use crate::fault::{Fault, Kind};
-use crate::links::opener;
+use crate::links::opener::{self, NoLink};
 use crate::servers::Server;
 use crate::worker::Worker;
 
@@ -60,43 +60,83 @@ fn warning(uid: u32, name: &str, owns_socket: bool) -> Option<String> {
 }
 
 /// Says whether this is the name of the user that Flifo runs as.
-pub(crate) fn is_own(user: &[u8]) -> bool {
-    OWN.1.as_deref() == Some(user)
+pub(crate) fn is_own(user: &UserName) -> bool {
+    OWN.1.as_deref() == Some(user.as_bytes())
 }
 
 /// Says whether the server could take Flifo for this user, and the client is somebody else.
-pub(crate) fn is_named(user: &[u8], client: &Stream, server: &Stream) -> bool {
+pub(crate) fn is_named(user: &UserName, client: &Stream, server: &Stream) -> bool {
     let (uid, _) = &*OWN;
     let is_unix = server.is_secure() && !server.is_tls();
     let is_same = matches!(client.peer(), Peer::Unix { uid: client, .. } if client == *uid);
     is_unix && !is_same && is_own(user)
 }
 
-/// Says whether the server lets Flifo in as this user without the password.
-pub(crate) async fn is_open(worker: &Worker, server: &Server, user: &[u8]) -> bool {
-    let mut random = [0; 16];
-    if getrandom::fill(&mut random).is_err() {
-        return true;
-    }
-    let credential = Credential::Password(Secret::from(&random[..]));
-    let request = Request {
-        user,
-        credential: &credential,
-        capabilities: CAPABILITIES,
-        collation: ASCII,
-        packet_max: u32::MAX,
-        schema: None,
-    };
-    match opener::greeted(worker, server, None).await {
-        Ok(greeted) => greeted.login(&request, server.tls.as_ref()).await.is_ok(),
-        // The client's own login meets, and tells, what is wrong.
-        Err(_) => false,
+/// Says whether the server lets Flifo in as this user without the password, or whether that cannot be found out.
+pub(crate) async fn is_open(worker: &Worker, server: &Server, user: &UserName) -> bool {
+    let limit = worker.plan.limits.login;
+    match tokio::time::timeout(limit, is_let_in(worker, server, user)).await {
+        Ok(Ok(is_let_in)) => is_let_in,
+        Ok(Err(error)) => {
+            tracing::debug!(%user, %error, "it is not known whether the server asks this user for a password");
+            true
+        }
+        Err(_) => true,
     }
 }
 
+/// Logs in with proofs that are wrong, whatever plugin they are asked for by.
+async fn is_let_in(worker: &Worker, server: &Server, user: &UserName) -> Result<bool, NoLink> {
+    let greeted = opener::greeted(worker, server, None).await?;
+    let mut login = Login {
+        capabilities: CAPABILITIES & greeted.greeting.capabilities,
+        packet_max: u32::MAX,
+        collation: UTF8MB4,
+        user: user.in_login(UTF8MB4.into(), opener::brand(&greeted.greeting))?,
+        response: wrong(NATIVE)?,
+        schema: None,
+        plugin: Some(NATIVE.to_vec()),
+        attributes: Vec::new(),
+        zstd_level: None,
+    };
+    let mut talk = greeted.secure(server.tls.as_ref(), &mut login).await?.talk;
+    let mut payload = Vec::new();
+    login.encode(&mut payload);
+    talk.write(&payload).await.map_err(LoginError::from)?;
+    for _ in 0..QUESTIONS_MAX {
+        let payload = talk.read().await.map_err(LoginError::from)?;
+        let plugin = match AuthPacket::decode(&payload).map_err(LoginError::from)? {
+            AuthPacket::Ok => return Ok(true),
+            AuthPacket::Err => return Ok(false),
+            AuthPacket::Switch { plugin, .. } => plugin,
+            AuthPacket::More(_) => b"",
+        };
+        talk.write(&wrong(plugin)?).await.map_err(LoginError::from)?;
+    }
+    Err(LoginError::from(Malformed::new("number of questions in a login")).into())
+}
+
+/// A proof that is wrong, and as long as the plugin wants it: the next one of an account is tried only then.
+fn wrong(plugin: &[u8]) -> Result<Vec<u8>, NoLink> {
+    let len = match plugin {
+        NATIVE => 20,
+        b"client_ed25519" => 64,
+        _ => 32,
+    };
+    let mut proof = vec![0; len];
+    getrandom::fill(&mut proof)
+        .map_err(|error| NoLink::Unreachable(std::io::Error::other(error)))?;
+    // Some want a text, up to a zero byte.
+    proof.iter_mut().for_each(|byte| *byte |= 1);
+    if len == 32 {
+        proof.push(0);
+    }
+    Ok(proof)
+}
+
 /// What a client is told that the server would have let in as Flifo.
-pub(crate) fn denied(user: &[u8]) -> Fault {
-    let name = String::from_utf8_lossy(user);
+pub(crate) fn denied(user: &UserName) -> Fault {
+    let name = user;
     let message = format!(
         "Access denied for user '{name}': the server wants no password of it, since Flifo runs as \
          the operating system's user '{name}' (plugin unix_socket); Flifo lends that to nobody. \
@@ -105,30 +145,20 @@ pub(crate) fn denied(user: &[u8]) -> Fault {
     Fault::new(Kind::AccessDenied, message)
 }
 
-/// Why a carried client may not change to the user of its command: the server could take Flifo for
-/// it. This cannot be tried in the middle of a command, so only a user that was tried at the login
-/// may be changed to.
-pub(crate) fn change(packet: &[u8], own: &[u8], client: &Stream, server: &Stream) -> Option<Fault> {
-    let user = packet.get(HEADER + 1..)?.split(|byte| *byte == 0).next()?;
-    if user == own || !is_named(user, client, server) {
-        return None;
-    }
-    let name = String::from_utf8_lossy(user);
-    let message = format!(
-        "Access denied for user '{name}': Flifo runs as the operating system's user '{name}', so \
-         the server might want no password of it. Log in as '{name}' instead of changing to it"
-    );
-    Some(Fault::new(Kind::AccessDenied, message))
-}
-
 const CAPABILITIES: Capabilities = Capabilities(
     Capabilities::LONG_PASSWORD.0
+        | Capabilities::LENENC_AUTH.0
         | Capabilities::PROTOCOL_41.0
         | Capabilities::SECURE_CONNECTION.0
         | Capabilities::PLUGIN_AUTH.0,
 );
-/// The collation latin1_swedish_ci, which every server has.
-const ASCII: u8 = 8;
+/// No plugin asks for more than a few answers.
+const QUESTIONS_MAX: usize = 16;
+
+const NATIVE: &[u8] = b"mysql_native_password";
+
+/// The collation that Flifo's own names are sent in: utf8mb4_general_ci.
+const UTF8MB4: u8 = 45;
 
 #[cfg(test)]
 mod tests {

@@ -7,6 +7,7 @@
 use std::borrow::Borrow;
 use std::sync::Arc;
 
+use engine::account::name::UserName;
 use link::{Stream, Talk};
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2};
 use wire::handshake::AuthPacket;
@@ -32,7 +33,7 @@ pub(crate) struct Answer {
 pub(crate) async fn prove<S: Borrow<Stream>>(
     worker: &Worker,
     talk: &mut Talk<S>,
-    name: &[u8],
+    name: &UserName,
     user: &Arc<User>,
     answer: &Answer,
     pass: &Pass,

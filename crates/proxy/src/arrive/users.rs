@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
+use engine::account::name::UserName;
 use link::login::Credential;
 use wire::auth::{Nonce, Plugin, Secret, native, sha_crypt};
 
@@ -14,11 +15,11 @@ use crate::config::{Password, Pins, Unseen};
 /// All users of the configuration, by their names.
 #[derive(Debug, Default)]
 pub(crate) struct Users {
-    known: HashMap<Vec<u8>, Arc<User>>,
+    known: HashMap<UserName, Arc<User>>,
     /// Those who are named but carried. Each of their clients has one link, so that one bound serves for both.
-    carried: HashMap<Vec<u8>, Cap>,
+    carried: HashMap<UserName, Cap>,
     /// Those that the server's table of accounts has told of. None is ever removed: its clients may still be there.
-    found: RwLock<HashMap<Vec<u8>, Arc<User>>>,
+    found: RwLock<HashMap<UserName, Arc<User>>>,
     /// Those whose password a client has said, of whom neither of the two knows.
     learnt: Learnt,
 }
@@ -376,23 +377,23 @@ fn check(password: &Secret, plugin: &Plugin, nonce: &Nonce, response: &[u8]) -> 
 }
 
 impl Users {
-    pub(crate) fn add(&mut self, name: &[u8], user: User) {
-        self.known.insert(name.to_vec(), Arc::new(user));
+    pub(crate) fn add(&mut self, name: UserName, user: User) {
+        self.known.insert(name, Arc::new(user));
     }
 
     /// Names a user whose clients are carried, with what they may have at once.
     pub(crate) fn add_carried(
         &mut self,
-        name: &[u8],
+        name: UserName,
         clients_max: Option<u32>,
         links_max: Option<u32>,
     ) {
         let max = clients_max.into_iter().chain(links_max).min();
-        self.carried.insert(name.to_vec(), Cap::new(max));
+        self.carried.insert(name, Cap::new(max));
     }
 
     /// A user whose clients are pooled.
-    pub(crate) fn get(&self, name: &[u8]) -> Option<Arc<User>> {
+    pub(crate) fn get(&self, name: &UserName) -> Option<Arc<User>> {
         if let Some(user) = self.known.get(name) {
             return Some(Arc::clone(user));
         }
@@ -403,22 +404,22 @@ impl Users {
 
     /// The user of this name and password, which a client has said to the server and the server has taken. `None`:
     /// it is known otherwise, or there are too many.
-    pub(crate) fn learn(&self, name: &[u8], password: &Secret) -> Option<Arc<User>> {
+    pub(crate) fn learn(&self, name: &UserName, password: &Secret) -> Option<Arc<User>> {
         if self.is_configured(name) { None } else { self.learnt.add(name, password) }
     }
 
     /// Whether the configuration names the user, as pooled or carried.
-    pub(crate) fn is_configured(&self, name: &[u8]) -> bool {
+    pub(crate) fn is_configured(&self, name: &UserName) -> bool {
         self.known.contains_key(name) || self.is_carried(name)
     }
 
     /// The server does not take this user's password. False: that was known.
-    pub(crate) fn forget(&self, name: &[u8], user: &Arc<User>) -> bool {
+    pub(crate) fn forget(&self, name: &UserName, user: &Arc<User>) -> bool {
         self.learnt.remove(name, user)
     }
 
     /// The server's table of accounts names these, and no others.
-    pub(crate) fn replace_found(&self, passwords: &HashMap<Vec<u8>, Password>) {
+    pub(crate) fn replace_found(&self, passwords: &HashMap<UserName, Password>) {
         let mut found = self.found.write().unwrap_or_else(PoisonError::into_inner);
         for (name, user) in &*found {
             user.renew(passwords.get(name));
@@ -432,13 +433,25 @@ impl Users {
     }
 
     /// Whether the configuration has the clients of this user carried.
-    pub(crate) fn is_carried(&self, name: &[u8]) -> bool {
+    pub(crate) fn is_carried(&self, name: &UserName) -> bool {
         self.carried.contains_key(name)
     }
 
-    /// What the clients of a user may have at once who is named, but carried.
-    pub(crate) fn carried(&self, name: &[u8]) -> Option<&Cap> {
-        self.carried.get(name)
+    /// What bounds the carried clients of a user, each of which has one link. They are of a user whose clients are
+    /// pooled where they were carried before they became this user.
+    fn caps_of_carried(&self, name: &UserName) -> impl Iterator<Item = &Cap> {
+        let known = self.known.get(name).into_iter().flat_map(|user| [&user.clients, &user.links]);
+        self.carried.get(name).into_iter().chain(known)
+    }
+
+    /// Counts one more carried client of a user for as long as the answer lives, or the bound that is reached.
+    pub(crate) fn reserve_carried(&self, name: &UserName) -> Result<Vec<Reserved<'_>>, &Cap> {
+        self.caps_of_carried(name).map(|cap| cap.reserve().ok_or(cap)).collect()
+    }
+
+    /// A carried client of this user has gone.
+    pub(crate) fn give_back_carried(&self, name: &UserName) {
+        self.caps_of_carried(name).for_each(Cap::give_back);
     }
 
     /// Whether no clients are pooled, as far as is known now: another worker may be learning of one.
@@ -496,16 +509,17 @@ mod tests {
         let users = Users::default();
         let table = |password: &str| {
             let stored = native::Stage1::of(password.as_bytes()).stored();
-            HashMap::from([(b"app".to_vec(), Password::Native(stored))])
+            HashMap::from([(UserName::of_account("app"), Password::Native(stored))])
         };
         let nonce = Nonce::from_random([7; Nonce::LEN]);
         let check = |user: &User, password: &str| {
             let answer = Plugin::NativePassword.respond(&password.into(), &nonce).unwrap();
             user.check(&Plugin::NativePassword, &nonce, &answer)
         };
-        assert!(users.get(b"app").is_none());
+        let app = &UserName::of_account("app");
+        assert!(users.get(app).is_none());
         users.replace_found(&table("one"));
-        let user = users.get(b"app").unwrap();
+        let user = users.get(app).unwrap();
         assert_eq!((check(&user, "one"), check(&user, "two")), (Verdict::Right, Verdict::Wrong));
         assert!(user.credential().is_some());
         let generation = user.generation();
@@ -515,10 +529,10 @@ mod tests {
         assert!(user.generation() != generation && user.credential().is_none());
         assert_eq!((check(&user, "one"), check(&user, "two")), (Verdict::Wrong, Verdict::Right));
         users.replace_found(&HashMap::new());
-        assert!(users.get(b"app").is_none());
+        assert!(users.get(app).is_none());
         assert_eq!(check(&user, "two"), Verdict::Wrong, "it was dropped");
         users.replace_found(&table("three"));
-        assert!(Arc::ptr_eq(&users.get(b"app").unwrap(), &user), "its bounds still count");
+        assert!(Arc::ptr_eq(&users.get(app).unwrap(), &user), "its bounds still count");
     }
 
     #[test]

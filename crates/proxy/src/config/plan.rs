@@ -11,6 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use engine::account::name::UserName;
 use engine::classes::{CLASSES_MAX, Class};
 use engine::limit::Rhythm;
 use engine::placement::{Policy, Remedy};
@@ -421,13 +422,18 @@ impl Default for ClassRule {
 
 impl ClassRule {
     /// Whether all that it names fits this client. One that names nothing is for comments alone.
-    pub(crate) fn fits(&self, user: &[u8], schema: Option<&[u8]>, from: Option<IpAddr>) -> bool {
+    pub(crate) fn fits(
+        &self,
+        user: &UserName,
+        schema: Option<&[u8]>,
+        from: Option<IpAddr>,
+    ) -> bool {
         let names_any = !(self.users.is_empty() && self.schemas.is_empty() && self.from.is_empty());
         let is_of = |names: &[String], name: &[u8]| {
             names.is_empty() || names.iter().any(|it| it.as_bytes() == name)
         };
         names_any
-            && is_of(&self.users, user)
+            && (self.users.is_empty() || self.users.iter().any(|name| *user == **name))
             && (self.schemas.is_empty() || schema.is_some_and(|it| is_of(&self.schemas, it)))
             && (self.from.is_empty()
                 || from.is_some_and(|it| self.from.iter().any(|network| network.contains(it))))
@@ -447,7 +453,7 @@ impl Plan {
     /// The name of the class of such a client's statements.
     pub(crate) fn class_of(
         &self,
-        user: &[u8],
+        user: &UserName,
         schema: Option<&[u8]>,
         from: Option<IpAddr>,
     ) -> Option<&str> {

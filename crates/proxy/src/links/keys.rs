@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use engine::account::name::UserName;
 use wire::Capabilities;
 
 use crate::arrive::users::User;
@@ -29,7 +30,7 @@ impl KeyId {
 /// What a link must have in common with a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    pub(crate) user: Rc<[u8]>,
+    pub(crate) user: UserName,
     /// The client's capabilities that change what the server does or sends.
     pub(crate) capabilities: Capabilities,
     /// The character set that the login asks for.
@@ -63,7 +64,7 @@ const INDIFFERENT: Capabilities = Capabilities(
 );
 
 impl Key {
-    pub(crate) fn new(user: Rc<[u8]>, capabilities: Capabilities, collation: u8) -> Self {
+    pub(crate) fn new(user: UserName, capabilities: Capabilities, collation: u8) -> Self {
         Self { user, capabilities: capabilities.without(INDIFFERENT), collation, era: 0 }
     }
 
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
 
     fn key(capabilities: Capabilities) -> Key {
-        Key::new(b"app"[..].into(), capabilities, 45)
+        Key::new(UserName::of_account("app"), capabilities, 45)
     }
 
     #[test]
@@ -137,7 +138,7 @@ mod tests {
         let plain = plain.unwrap();
         assert_ne!(plain.with_schema(true), plain);
         assert_eq!(plain.with_schema(true).with_schema(false), plain);
-        assert_eq!(keys.get(plain.with_schema(true)).user[..], *b"app");
+        assert_eq!(keys.get(plain.with_schema(true)).user, *"app");
     }
 
     #[test]
@@ -146,11 +147,11 @@ mod tests {
         for collation in 0..=255 {
             for bit in 0..=16_u64 {
                 let capabilities = Capabilities(bit << 32);
-                let _ = keys.id(Key::new(b"x"[..].into(), capabilities, collation));
+                let _ = keys.id(Key::new(UserName::of_account("x"), capabilities, collation));
             }
         }
         assert_eq!(keys.keys.len(), KEYS_MAX);
-        let known = Key::new(b"x"[..].into(), Capabilities(0), 0);
+        let known = Key::new(UserName::of_account("x"), Capabilities(0), 0);
         assert!(keys.has_room_for(&known) && !keys.has_room_for(&known.of_era(1)));
     }
 }

@@ -4,10 +4,12 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
+use engine::account::name::{Brand, Unsure, UserName};
 use engine::link_state::LinkState;
 use engine::settings::Settings;
 use link::login::{Credential, Greeted, LoggedIn, LoginError, Request};
 use wire::Capabilities;
+use wire::handshake::Greeting;
 
 use crate::arrive::learnt;
 use crate::fault::{Fault, Kind};
@@ -36,6 +38,8 @@ pub(crate) enum NoLink {
     NoCredential,
     #[error("it lets the user in without a proof of the password by caching_sha2_password")]
     NoProof,
+    #[error("{0}")]
+    Name(#[from] Unsure),
     #[error("it does not report changes of session state; set the user's mode to \"carried\"")]
     NoTracking,
 }
@@ -68,6 +72,11 @@ impl NoLink {
         let message = format!("Flifo has no link to the server at {}: {self}", server.address);
         Fault::new(Kind::ServerUnreachable, message)
     }
+}
+
+/// By whose rules the server that greeted so reads names.
+pub(crate) fn brand(greeting: &Greeting) -> Brand {
+    if greeting.is_mariadb() { Brand::MariaDb } else { Brand::MySql }
 }
 
 /// The server's own refusal, `ER_CON_COUNT_ERROR`.
@@ -152,8 +161,8 @@ fn failed(worker: &Rc<Worker>, local: &Local, key: KeyId, error: &NoLink) {
     let server = &local.server;
     worker.counters.links_failed.add(1);
     worker.user_of(key, |user| user.links.give_back());
-    let user = String::from_utf8_lossy(&worker.keys.borrow().get(key).user).into_owned();
-    tracing::warn!(server = %server.address, user, %error, "no link");
+    let user = worker.keys.borrow().get(key).user.clone();
+    tracing::warn!(server = %server.address, %user, %error, "no link");
     learnt::link_refused(worker, server.id, key, error);
     if error.is_distress() {
         local.gate.borrow_mut().alarm();
@@ -234,14 +243,15 @@ pub(crate) async fn log_in(
 pub(crate) async fn log_in_as(
     worker: &Worker,
     server: &Server,
-    user: &[u8],
+    user: &UserName,
     credential: &Credential,
     capabilities: Capabilities,
     collation: u8,
 ) -> Result<LoggedIn, NoLink> {
     let greeted = greeted(worker, server, None).await?;
+    let sent = user.in_login(collation.into(), brand(&greeted.greeting))?;
     let request = Request {
-        user,
+        user: &sent,
         credential,
         capabilities,
         collation,

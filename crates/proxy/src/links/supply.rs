@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use engine::account::name::UserName;
 use engine::gate::Want;
 
 use crate::links::Link;
@@ -79,18 +80,18 @@ fn ask_for_place(worker: &Rc<Worker>, local: &Local, key: KeyId) {
     if local.gate.borrow().serves(key, crate::clock::now()) {
         return;
     }
-    let name = Rc::clone(&worker.keys.borrow().get(key).user);
+    let name = worker.keys.borrow().get(key).user.clone();
     if !close_idle_of(worker, &name) {
         worker.user_of(key, |user| user.link_wanted.store(true, Relaxed));
-        let wanted = || Mail::LinkOfUserWanted(Box::from(&name[..]));
+        let wanted = || Mail::LinkOfUserWanted(name.clone());
         worker.shared.mail_others(worker.index, wanted);
     }
 }
 
 /// Closes an idle link of this user, if there is one here.
-pub(crate) fn close_idle_of(worker: &Worker, name: &[u8]) -> bool {
+pub(crate) fn close_idle_of(worker: &Worker, name: &UserName) -> bool {
     let keys = worker.keys.borrow();
-    let is_one = |key| *keys.get(key).user == *name;
+    let is_one = |key| keys.get(key).user == *name;
     let now = crate::clock::now();
     let mut locals = worker.servers.iter();
     let idle = locals.find_map(|local| local.gate.borrow_mut().take_idle(is_one, now));

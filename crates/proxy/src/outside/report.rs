@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use engine::account::name::UserName;
 use engine::gate::Counts;
 use view::digests::Told;
 use view::histogram::Histogram;
@@ -153,7 +154,7 @@ impl Report {
 
 fn pools(worker: &Worker) -> BTreeMap<String, Pool> {
     // Users are few, clients are many: a name is copied once for each user.
-    let mut pools: BTreeMap<std::rc::Rc<[u8]>, Pool> = BTreeMap::new();
+    let mut pools: BTreeMap<UserName, Pool> = BTreeMap::new();
     for client in worker.clients.borrow().values() {
         let pool = pools.entry(client.user.borrow().clone()).or_default();
         pool.clients += 1;
@@ -172,7 +173,7 @@ fn pools(worker: &Worker) -> BTreeMap<String, Pool> {
         pool.links += 1;
         pool.links_busy += u64::from(!link.flights.borrow().is_empty());
     }
-    let named = |(user, pool): (std::rc::Rc<[u8]>, Pool)| (text(&user), pool);
+    let named = |(user, pool): (UserName, Pool)| (text(user.as_bytes()), pool);
     pools.into_iter().map(named).collect()
 }
 
@@ -180,7 +181,7 @@ fn person(client: &Client, now: Instant) -> Person {
     let session = client.session.borrow();
     Person {
         id: client.id,
-        user: text(&client.user.borrow()),
+        user: text(client.user.borrow().as_bytes()),
         address: client.stream.addresses().map(|(peer, _)| peer),
         is_tls: client.stream.is_tls(),
         is_pooled: client.is_pooled(),

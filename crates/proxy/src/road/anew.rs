@@ -36,7 +36,7 @@ fn keep_option(worker: &Worker, client: &Client) {
     let (Some(_), Some(old)) = (client.several.get(), client.key.get()) else { return };
     let mut keys = worker.keys.borrow_mut();
     let Key { user, collation, era, .. } = &*keys.get(old);
-    let key = Key::new(Rc::clone(user), client.capabilities_now(), *collation).of_era(*era);
+    let key = Key::new(user.clone(), client.capabilities_now(), *collation).of_era(*era);
     let owner = keys.user(old).cloned();
     if let (Some(key), Some(owner)) = (keys.id(key), owner) {
         keys.own(key, &owner);

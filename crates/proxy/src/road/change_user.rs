@@ -1,14 +1,16 @@
 //! `COM_CHANGE_USER`: a pooled client proves the password to Flifo again, and its session begins
 //! anew.
 //!
-//! A carried client's is relayed to its server like any other command where both its legs are
-//! secure or plain; where they are not, it logs in anew on another link, for only a login knows
-//! what to do with a password between them. So does a pooled client that changes to a user whose
-//! clients are carried: it is a carried one from then on.
+//! A carried client's is relayed to its server like any other command where it stays the same user
+//! and both its legs are secure or plain. Else it logs in anew on another link: only a login knows
+//! what to do with a password between different legs, and what another user may have and be. So
+//! does a pooled client that changes to a user whose clients are carried: it is a carried one from
+//! then on.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
+use engine::account::name::{Brand, Packet, UserName};
 use engine::pin::Pin;
 use link::{Stream, Talk};
 use wire::Capabilities;
@@ -20,7 +22,7 @@ use wire::handshake::{AuthPacket, Login};
 
 use crate::arrive::accounts;
 use crate::arrive::carry;
-use crate::arrive::login::{NoLogin, has_hidden_quotes};
+use crate::arrive::login::{Claim, NoLogin, has_hidden_quotes, unsure};
 use crate::arrive::login_schema;
 use crate::arrive::prove::{self, Answer};
 use crate::arrive::users::User;
@@ -36,7 +38,7 @@ use crate::worker::Worker;
 struct Wanted {
     user: Vec<u8>,
     schema: Vec<u8>,
-    collation: u8,
+    collation: u16,
     plugin: Plugin,
 }
 
@@ -47,7 +49,7 @@ fn read(payload: &[u8]) -> Result<Wanted, wire::Malformed> {
     let len = reader.u8("password response")?;
     reader.take(usize::from(len), "password response")?;
     let schema = reader.rest_until_nul().to_vec();
-    let collation = if reader.len() >= 2 { reader.u16("collation")? as u8 } else { 0 };
+    let collation = if reader.len() >= 2 { reader.u16("collation")? } else { 0 };
     let plugin = match reader.rest_until_nul() {
         b"" => Plugin::NativePassword,
         name => Plugin::from_name(name),
@@ -55,9 +57,21 @@ fn read(payload: &[u8]) -> Result<Wanted, wire::Malformed> {
     Ok(Wanted { user, schema, collation, plugin })
 }
 
+impl Wanted {
+    /// The user, as this server will read its name.
+    fn name(&self, brand: Brand) -> Result<UserName, Fault> {
+        UserName::read(&self.user, self.collation, Packet::ChangeUser, brand)
+            .map_err(|why| unsure(&String::from_utf8_lossy(&self.user), why))
+    }
+}
+
+fn brand(worker: &Worker, client: &Client) -> Brand {
+    worker.at(client.server.get()).server.facts.brand()
+}
+
 /// Serves the command. A client that fails is ended, as MySQL does.
 pub(crate) async fn run(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
-    if client.is_pooled() && !is_of_carried(worker, payload).await {
+    if client.is_pooled() && !is_of_carried(worker, payload, brand(worker, client)).await {
         pooled(worker, client, payload).await
     } else {
         carried(worker, client, payload).await
@@ -65,31 +79,41 @@ pub(crate) async fn run(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]
 }
 
 /// Whether the command names a user whose clients are carried.
-async fn is_of_carried(worker: &Rc<Worker>, payload: &[u8]) -> bool {
+async fn is_of_carried(worker: &Rc<Worker>, payload: &[u8], brand: Brand) -> bool {
+    // What is wrong with it is told by what follows.
     let Ok(wanted) = read(payload) else { return false };
-    let find = accounts::find(worker, &wanted.user);
+    let Ok(name) = wanted.name(brand) else { return false };
+    let find = accounts::find(worker, &name);
     let found = tokio::time::timeout(worker.plan.limits.login, find).await;
     matches!(found, Ok(None))
 }
 
 /// Whether a carried client's command must come here: its password would go from one kind of leg to
-/// another.
-pub(crate) fn needs_login(client: &Client, link: &Link) -> bool {
-    client.stream.is_secure() != link.stream.is_secure()
+/// another, or it is to be another user.
+pub(crate) fn needs_login(worker: &Worker, client: &Client, link: &Link, payload: &[u8]) -> bool {
+    let is_same_user = || {
+        let wanted = read(payload).ok()?;
+        // Without a collation, the server reads the name in a character set that is not known here.
+        let name = wanted.name(brand(worker, client)).ok().filter(|_| wanted.collation != 0)?;
+        Some(name == *client.user.borrow())
+    };
+    client.stream.is_secure() != link.stream.is_secure() || is_same_user() != Some(true)
 }
 
 async fn carried(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
-    let wanted = match read(payload) {
-        Ok(wanted) => wanted,
-        Err(error) => {
-            let fault = Fault::new(Kind::BadHandshake, error.to_string());
+    let wanted = read(payload).map_err(|error| Fault::new(Kind::BadHandshake, error.to_string()));
+    let named = wanted.and_then(|wanted| Ok((wanted.name(brand(worker, client))?, wanted)));
+    let (user, wanted) = match named {
+        Ok(named) => named,
+        Err(fault) => {
             worker.count_fault(fault.kind);
             client.write(&fault.packet(1));
             return client.close();
         }
     };
     let login = wanted.into_login(worker, client.capabilities_now());
-    let change = carry::change_user(worker, client, &login);
+    let claim = Claim { user, login };
+    let change = carry::change_user(worker, client, &claim);
     match tokio::time::timeout(worker.plan.limits.login, change).await {
         Ok(Ok(())) => return,
         Ok(Err(NoLogin::Fault(fault))) => worker.count_fault(fault.kind),
@@ -110,8 +134,8 @@ impl Wanted {
         Login {
             capabilities: capabilities.without(Capabilities::CONNECT_WITH_DB) | with_schema,
             packet_max: u32::try_from(worker.plan.limits.packet_max).unwrap_or(u32::MAX),
-            collation: self.collation,
-            user: self.user,
+            collation: self.collation as u8,
+            user: Vec::new(),
             response: Vec::new(),
             schema,
             plugin: Some(self.plugin.name().to_vec()),
@@ -124,12 +148,13 @@ impl Wanted {
 async fn pooled(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
     let mut talk = Talk::resume(&client.stream, client.take_more(), 1);
     let limit = worker.plan.limits.login;
-    let proved = tokio::time::timeout(limit, prove(worker, &mut talk, payload)).await;
+    let brand = brand(worker, client);
+    let proved = tokio::time::timeout(limit, prove(worker, &mut talk, payload, brand)).await;
     let sequence = talk.sequence();
     let (_, more) = talk.into_parts();
     client.keep_more(&more, false);
     let changed = match proved {
-        Ok(Ok((wanted, user))) => begin_anew(worker, client, &wanted, &user, sequence),
+        Ok(Ok((name, wanted, user))) => begin_anew(worker, client, name, &wanted, &user, sequence),
         Ok(Err(fault)) => Err(fault),
         Err(_) => {
             let message = "The change of user took longer than limits.login";
@@ -148,12 +173,13 @@ async fn prove(
     worker: &Worker,
     talk: &mut Talk<&Stream>,
     payload: &[u8],
-) -> Result<(Wanted, Arc<User>), Fault> {
+    brand: Brand,
+) -> Result<(UserName, Wanted, Arc<User>), Fault> {
     let pass = worker.logins.enter_again().await;
     let broken = |error: String| Fault::new(Kind::BadHandshake, error);
     let mut wanted = read(payload).map_err(|error| broken(error.to_string()))?;
-    let name = String::from_utf8_lossy(&wanted.user).into_owned();
-    let Some(user) = accounts::find(worker, &wanted.user).await else {
+    let name = wanted.name(brand)?;
+    let Some(user) = accounts::find(worker, &name).await else {
         let message =
             format!("Access denied for user '{name}': it was dropped or changed just now");
         return Err(Fault::new(Kind::AccessDenied, message));
@@ -172,8 +198,8 @@ async fn prove(
         response.clear();
     }
     let answer = Answer { plugin: wanted.plugin.clone(), nonce, response };
-    match prove::prove(worker, talk, &wanted.user, &user, &answer, &pass).await {
-        Ok(Some(user)) => Ok((wanted, user)),
+    match prove::prove(worker, talk, &name, &user, &answer, &pass).await {
+        Ok(Some(user)) => Ok((name, wanted, user)),
         Ok(None) => {
             let message = format!("Access denied for user '{name}' (using password: YES) by Flifo");
             Err(Fault::new(Kind::AccessDenied, message))
@@ -188,17 +214,18 @@ async fn prove(
 fn begin_anew(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
+    name: UserName,
     wanted: &Wanted,
     user: &Arc<User>,
     sequence: u8,
 ) -> Result<(), Fault> {
-    let name: Rc<[u8]> = wanted.user.as_slice().into();
-    let key = Key::new(Rc::clone(&name), client.capabilities_now(), wanted.collation);
+    let collation = wanted.collation as u8;
+    let key = Key::new(name.clone(), client.capabilities_now(), collation);
     let key = key.of_era(user.era());
     let Some(key) = worker.keys.borrow_mut().id(key) else {
         return Err(Fault::new(Kind::BadHandshake, "Flifo has met too many different users"));
     };
-    let known = worker.shared.users.get(&wanted.user);
+    let known = worker.shared.users.get(&name);
     if !known.is_some_and(|known| Arc::ptr_eq(&known, user)) {
         let message = "Access denied: the user was dropped or changed just now";
         return Err(Fault::new(Kind::AccessDenied, message));
@@ -215,7 +242,7 @@ fn begin_anew(
     let mut session = client.session.borrow_mut();
     session.reset();
     (session.schema, session.was_reset) = (None, false);
-    if has_hidden_quotes(wanted.collation) {
+    if has_hidden_quotes(collation) {
         session.keep(Pin::Charset);
     }
     drop(session);
@@ -224,7 +251,7 @@ fn begin_anew(
     client.key.set(Some(key.with_schema(!wanted.schema.is_empty())));
     let peer = client.stream.addresses().map(|(peer, _)| peer);
     let schema = Some(&wanted.schema[..]).filter(|schema| !schema.is_empty());
-    client.class.set(worker.class_of(&wanted.user, schema, peer));
+    client.class.set(worker.class_of(&client.user.borrow(), schema, peer));
     client.set_turn(Turn::Client);
     client.login_sequence.set(Some(sequence));
     let mut packet = Vec::new();

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
+use engine::account::name::UserName;
 use engine::classes::ClassId;
 use engine::counts::{self, Finds};
 use engine::gate::Waiting;
@@ -52,7 +53,7 @@ pub(crate) struct Client {
     pub(crate) id: u32,
     pub(crate) stream: Stream,
     pub(crate) capabilities: Capabilities,
-    pub(crate) user: RefCell<Rc<[u8]>>,
+    pub(crate) user: RefCell<UserName>,
     /// Which links serve it, if it is pooled. A carried client has one of its own.
     pub(crate) key: Cell<Option<KeyId>>,
     pub(crate) session: RefCell<Session>,
@@ -466,7 +467,7 @@ pub(crate) struct Login {
     pub(crate) id: u32,
     pub(crate) stream: Stream,
     pub(crate) capabilities: Capabilities,
-    pub(crate) user: Rc<[u8]>,
+    pub(crate) user: UserName,
     pub(crate) key: Option<KeyId>,
     pub(crate) class: ClassId,
     pub(crate) session: Session,

@@ -21,7 +21,6 @@ use wire::passage::Passage;
 use wire::response::{OK, OkPacket};
 use wire::statement::{self, Execute};
 
-use crate::arrive::namesake;
 use crate::fault::{Fault, Kind};
 use crate::outbox;
 use crate::road::added;
@@ -115,12 +114,6 @@ fn carried(
     upload: Option<Passage>,
 ) {
     let Some(link) = client.link() else { return client.close() };
-    if command == Some(Command::ChangeUser) {
-        let own = Rc::clone(&client.user.borrow());
-        if let Some(fault) = namesake::change(packet, &own, &client.stream, &link.stream) {
-            return crate::road::refuse_and_close(worker, client, &fault);
-        }
-    }
     match command {
         Some(Command::Quit) => {
             link.send(packet);
@@ -130,8 +123,13 @@ fn carried(
             link.send(packet);
             client.upload_silently(upload);
         }
+        Some(Command::ChangeUser) if upload.is_some() => {
+            let message = "Malformed packet: COM_CHANGE_USER is never this long";
+            let fault = Fault::new(Kind::Malformed, message);
+            crate::road::refuse_and_close(worker, client, &fault);
+        }
         Some(Command::ChangeUser)
-            if upload.is_none() && change_user::needs_login(client, &link) =>
+            if change_user::needs_login(worker, client, &link, &packet[HEADER..]) =>
         {
             client.begin_change_of_user(&packet[HEADER..]);
         }

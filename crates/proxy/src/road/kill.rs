@@ -7,6 +7,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use engine::account::name::UserName;
 use engine::intent::Ends;
 use engine::kill::{Kill, Scope};
 use wire::capability::Capabilities;
@@ -36,7 +37,7 @@ const KILLERS_MAX: u64 = 32;
 pub(crate) struct Order {
     victim: u32,
     scope: Scope,
-    user: Vec<u8>,
+    user: UserName,
     killer: u32,
     killer_worker: usize,
 }
@@ -73,7 +74,7 @@ pub(crate) fn intercept(
     let order = Order {
         victim,
         scope,
-        user: client.user.borrow().to_vec(),
+        user: client.user.borrow().clone(),
         killer: client.id,
         killer_worker: worker.index,
     };
@@ -135,7 +136,7 @@ fn kill(worker: &Rc<Worker>, victim: &Rc<Client>, order: &Order) -> Outcome {
             None => Outcome::Done,
         };
     }
-    if victim.user.borrow()[..] != order.user[..] {
+    if *victim.user.borrow() != order.user {
         let message = format!("You are not owner of thread {}", order.victim);
         return Outcome::Refused(Fault::new(Kind::NotOwner, message));
     }

@@ -158,7 +158,7 @@ pub(crate) fn keepers(worker: &Worker) -> Vec<Keeper> {
         .values()
         .filter_map(|client| {
             let Pinned { pin, digest, since } = client.pinned.get()?;
-            let user = String::from_utf8_lossy(&client.user.borrow()).into_owned();
+            let user = client.user.borrow().to_string();
             let (digest, held) = (show(digest), now - since);
             Some(Keeper { client: client.id, user, reason: pin.name(), digest, held })
         })

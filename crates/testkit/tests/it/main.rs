@@ -50,3 +50,4 @@ mod shared_variables;
 mod slow_readers;
 mod storms;
 mod tidy;
+mod user_names;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use engine::account::name::UserName;
 use engine::checks::health::Rules;
 use engine::fleet::Group;
 
@@ -140,7 +141,7 @@ pub struct RouteRule {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Comer<'a> {
     pub(crate) listen: Option<&'a Listen>,
-    pub(crate) user: &'a [u8],
+    pub(crate) user: &'a UserName,
     pub(crate) schema: Option<&'a [u8]>,
     pub(crate) class: &'a [u8],
 }
@@ -150,7 +151,7 @@ impl RouteRule {
         let is_of =
             |names: &[String], name: &[u8]| names.iter().any(|known| known.as_bytes() == name);
         (self.listen.is_empty() || comer.listen.is_some_and(|it| self.listen.contains(it)))
-            && (self.users.is_empty() || is_of(&self.users, comer.user))
+            && (self.users.is_empty() || self.users.iter().any(|name| *comer.user == **name))
             && (self.schemas.is_empty() || comer.schema.is_some_and(|it| is_of(&self.schemas, it)))
             && (self.classes.is_empty() || is_of(&self.classes, comer.class))
     }

@@ -1,0 +1,6 @@
+//! Accounts of a server: which one a client gets by its name and address, and on what terms.
+//!
+//! Pure: rows, names and addresses go in, a choice or a refusal comes out. What is read from a server, and when, is the
+//! proxy's.
+
+pub mod name;
