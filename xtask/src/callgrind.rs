@@ -42,7 +42,7 @@ impl Proxy {
              listen = []\n[[users]]\nname = {user:?}\npassword = {password:?}\n"
         );
         fs::write(&config, text)?;
-        command.args(["run", "--config"]).arg(config);
+        command.args(["run", "--config"]).arg(config).env("FLIFO_ALLOW_PRIVILEGED_USER", "1");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut running = Running::start("Flifo", command)?;
         while TcpStream::connect(("127.0.0.1", port)).is_err() {

@@ -100,7 +100,7 @@ impl Passage {
             command
         } else {
             let mut command = Command::new(&setup.flifo);
-            command.args(["run", "--config"]).arg(&config);
+            command.args(["run", "--config"]).arg(&config).env("FLIFO_ALLOW_PRIVILEGED_USER", "1");
             command
         };
         let log = server.folder().join(format!("{}.log", way.name()));

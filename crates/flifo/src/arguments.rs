@@ -156,6 +156,9 @@ pub(crate) struct Run {
     /// How many worker threads: a number or "auto".
     #[arg(long, value_name = "N")]
     pub(crate) workers: Option<String>,
+    /// Serve although this is root, or the user of the server; see hardening.privileged_user.
+    #[arg(long, env = "FLIFO_ALLOW_PRIVILEGED_USER", value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) allow_privileged_user: bool,
 }
 
 #[derive(Debug, Args)]

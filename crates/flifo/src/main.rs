@@ -57,8 +57,8 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Run) -> u8 {
-    let Run { config, listen, server, workers } = arguments;
-    let overrides = Overrides { listen, server, workers };
+    let Run { config, listen, server, workers, allow_privileged_user } = arguments;
+    let overrides = Overrides { listen, server, workers, allow_privileged_user };
     let source = config::Instructions { file: config, overrides };
     let (plan, warnings) = match source.load() {
         Ok(loaded) => loaded,

@@ -25,9 +25,9 @@ use toml::de::DeValue;
 
 pub(crate) use self::plan::Comer;
 pub use self::plan::{
-    CheckKind, Checks, ClassRule, ClientTls, ClientTlsMode, Console, Freshness, Http, Limits,
-    Listen, LogFormat, LogLevel, Logs, Mode, Network, Parking, Password, Pins, Plan, ProxyProtocol,
-    RouteRule, Routing, Server, ServerRule, Unseen, User,
+    CheckKind, Checks, ClassRule, ClientTls, ClientTlsMode, Console, Freshness, Hardening, Http,
+    Limits, Listen, LogFormat, LogLevel, Logs, Mode, Network, Parking, Password, Permission, Pins,
+    Plan, ProxyProtocol, RouteRule, Routing, Sandbox, Server, ServerRule, Unseen, User,
 };
 pub use self::problem::{Place, Position, Problem, Severity, Warning};
 pub(crate) use self::reference::shown;
@@ -43,6 +43,8 @@ pub struct Overrides {
     pub listen: Vec<String>,
     pub server: Option<String>,
     pub workers: Option<String>,
+    /// `--allow-privileged-user`.
+    pub allow_privileged_user: bool,
 }
 
 /// Where a plan comes from, and comes from again when it is read anew.
@@ -111,6 +113,10 @@ impl Overrides {
             let number = DeValue::parse(workers).ok().filter(|it| it.get_ref().is_integer());
             let value = number.map_or_else(|| text(workers), toml::Spanned::into_inner);
             reading.argument("--workers", "workers", &value);
+        }
+        if self.allow_privileged_user {
+            let option = "hardening.privileged_user";
+            reading.argument("--allow-privileged-user", option, &text("allowed"));
         }
     }
 }

@@ -12,6 +12,7 @@ mod counters;
 pub mod discover;
 mod fault;
 mod fleet;
+mod hardening;
 mod links;
 pub mod logs;
 mod names;

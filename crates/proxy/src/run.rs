@@ -14,9 +14,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::arrive::listener::{self, Audience, Listener};
-use crate::arrive::namesake;
 use crate::arrive::users::{User, Users};
 use crate::config::{Instructions, Listen, Password, Plan};
+use crate::hardening::{self, HardeningError};
 use crate::logs::LogFile;
 use crate::outside;
 use crate::placement;
@@ -33,6 +33,8 @@ pub enum RunError {
     NoServer,
     #[error("cannot set up TLS: {0}")]
     Tls(#[from] TlsError),
+    #[error(transparent)]
+    Hardening(#[from] HardeningError),
     #[error("a worker panicked; its message is above")]
     Panicked,
     #[error("cannot start a worker: {0}")]
@@ -64,7 +66,8 @@ pub fn run(
     let users = users(&plan);
     let tls = Tls::new(&plan)?;
     let servers = servers(&plan, address, mailboxes.len())?;
-    servers.iter().for_each(|server| namesake::warn(&server.address));
+    let addresses = servers.iter().map(|server| &server.address);
+    hardening::harden(&plan, &source, policy, addresses)?;
     let shared = Arc::new(Shared::new(plan, servers, users, tls, mailboxes));
     let mut listeners = Some(listeners);
     let mut workers = Vec::new();

@@ -16,6 +16,7 @@ pub mod peers;
 pub mod placing;
 pub mod power;
 pub mod process;
+pub mod sandbox;
 pub mod scheduling;
 pub mod secret_memory;
 pub mod sockets;

@@ -2,11 +2,13 @@
 //!
 //! What processes use is in [`crate::account`].
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
+use std::path::Path;
 
 use rustix::process::{Resource, geteuid, getrlimit, setrlimit};
+use rustix::thread::{CapabilitySet, CapabilitySets};
 
 /// Lets this process, and the children that it starts from now on, open as many files as the hard
 /// limit allows. Returns that number; `None` means no limit.
@@ -31,6 +33,82 @@ pub fn set_open_files(pid: u32, soft: Option<u64>, hard: Option<u64>) -> io::Res
 /// Tells whether this process has root's rights over files and processes.
 pub fn is_root() -> bool {
     geteuid().is_root()
+}
+
+/// Why this process could not become another user.
+#[derive(Debug, thiserror::Error)]
+pub enum BecomeError {
+    #[error("this machine has no user '{0}'; make it, for example with `useradd --system {0}`")]
+    Unknown(String),
+    #[error("only root can become another user")]
+    NotRoot,
+    #[error("the kernel refuses: {0}")]
+    Refused(#[from] io::Error),
+}
+
+/// What a user may do although it is not root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    Nothing,
+    /// To set how other users' threads are scheduled (CAP_SYS_NICE).
+    Scheduling,
+}
+
+/// Makes this process act as another user of the machine for good: its groups, no capability but what is kept.
+///
+/// All threads change, but for their capabilities: it is called before the second one is started.
+pub fn become_user(name: &str, keep: Keep) -> Result<(), BecomeError> {
+    if !is_root() {
+        return Err(BecomeError::NotRoot);
+    }
+    let unknown = || BecomeError::Unknown(name.to_owned());
+    let c_name = CString::new(name).map_err(|_| unknown())?;
+    let (uid, gid) = lookup(&c_name).ok_or_else(unknown)?;
+    if keep == Keep::Scheduling {
+        rustix::thread::set_keep_capabilities(true).map_err(io::Error::from)?;
+    }
+    // SAFETY: plain calls of numbers and a string that lives; the C library makes them for every thread.
+    let changed = unsafe {
+        libc::initgroups(c_name.as_ptr(), gid) == 0
+            && libc::setgid(gid) == 0
+            && libc::setuid(uid) == 0
+    };
+    if !changed {
+        return Err(io::Error::last_os_error().into());
+    }
+    if keep == Keep::Scheduling {
+        let kept = CapabilitySet::SYS_NICE;
+        let inheritable = CapabilitySet::empty();
+        let sets = CapabilitySets { effective: kept, permitted: kept, inheritable };
+        rustix::thread::set_capabilities(None, sets).map_err(io::Error::from)?;
+    }
+    Ok(())
+}
+
+/// The numbers of a user of this machine and of its group.
+fn lookup(name: &CStr) -> Option<(u32, u32)> {
+    let mut room = vec![0; NAMES_MAX];
+    let mut entry = MaybeUninit::<libc::passwd>::uninit();
+    let mut found = std::ptr::null_mut();
+    // SAFETY: all pointers are to memory of ours that outlives the call, and `room` has the length that is told.
+    let error = unsafe {
+        let (names, length) = (room.as_mut_ptr(), room.len());
+        libc::getpwnam_r(name.as_ptr(), entry.as_mut_ptr(), names, length, &raw mut found)
+    };
+    if error != 0 || found.is_null() {
+        return None;
+    }
+    // SAFETY: `found` is not null, so `entry` has been filled.
+    let entry = unsafe { entry.assume_init_ref() };
+    Some((entry.pw_uid, entry.pw_gid))
+}
+
+/// Gives a file to the user that this process becomes afterwards, as [`become_user`] will. Only root can.
+pub fn give_to(path: &Path, user: &str) -> Result<(), BecomeError> {
+    let c_name = CString::new(user).map_err(|_| BecomeError::Unknown(user.to_owned()))?;
+    let (uid, gid) = lookup(&c_name).ok_or_else(|| BecomeError::Unknown(user.to_owned()))?;
+    std::os::unix::fs::chown(path, Some(uid), Some(gid))?;
+    Ok(())
 }
 
 /// The user that this process acts as: its number, and its name if the machine has one for it.

@@ -101,6 +101,8 @@ impl Flifo {
             std::fs::write(&config, text).expect("the configuration is written");
             let mut command = program();
             command.args(["run", "--config"]).arg(&config);
+            // Tests may run as root; the servers of tests run as the same user as Flifo.
+            command.env("FLIFO_ALLOW_PRIVILEGED_USER", "1");
             let log = log.try_clone().expect("one more descriptor");
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
             // Forked by a thread that lives on: the child dies with this process, not with this test.

@@ -7,16 +7,14 @@
 //! told to accept another name (`VIA unix_socket AS`).
 //!
 //! The names that matter most are root's and the server's own: servers are installed with an
-//! account that may do everything for each. Who lets Flifo run as either is warned at the start.
+//! account that may do everything for each. Flifo serves as neither unless it is told to (`crate::hardening`).
 
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::LazyLock;
 
 use engine::account::name::UserName;
+use link::Stream;
 use link::login::LoginError;
 use link::stream::Peer;
-use link::{Address, Stream};
 use wire::handshake::{AuthPacket, Login};
 use wire::{Capabilities, Malformed};
 
@@ -26,38 +24,6 @@ use crate::servers::Server;
 use crate::worker::Worker;
 
 static OWN: LazyLock<(u32, Option<Vec<u8>>)> = LazyLock::new(sys::process::user);
-
-/// Warns of a user that Flifo should not run as, before this server.
-pub(crate) fn warn(server: &Address) {
-    let (uid, name) = &*OWN;
-    let socket = match server {
-        Address::Unix(path) => Some(path),
-        Address::Tcp { .. } => None,
-    };
-    let name = name.as_deref().map(String::from_utf8_lossy);
-    let name = name.map_or_else(|| uid.to_string(), Into::into);
-    let owns = |path: &Path| std::fs::metadata(path).is_ok_and(|socket| socket.uid() == *uid);
-    let owns_socket = socket.is_some_and(|path| owns(path));
-    if let Some(warning) = warning(*uid, &name, owns_socket) {
-        tracing::warn!("{warning}");
-    }
-}
-
-/// What is wrong with running as this user, who may own the server's socket, and what to do.
-fn warning(uid: u32, name: &str, owns_socket: bool) -> Option<String> {
-    let why = if uid == 0 {
-        "it needs none of root's rights, and a mistake in it would have them all"
-    } else if owns_socket || ["mysql", "mariadb"].contains(&name) {
-        "that is the user of the server, and a mistake in Flifo could change the server's files"
-    } else {
-        return None;
-    };
-    Some(format!(
-        "Flifo runs as {name}: {why}. On its Unix socket a server may also take Flifo for its \
-         account '{name}', which is refused to clients for that reason. Let Flifo run as a user of \
-         its own, for example with User= in its systemd unit"
-    ))
-}
 
 /// Says whether this is the name of the user that Flifo runs as.
 pub(crate) fn is_own(user: &UserName) -> bool {
@@ -159,25 +125,3 @@ const NATIVE: &[u8] = b"mysql_native_password";
 
 /// The collation that Flifo's own names are sent in: utf8mb4_general_ci.
 const UTF8MB4: u8 = 45;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn root_and_the_servers_user_are_warned_of() {
-        for (uid, name, owns_socket, want) in [
-            (0, "root", true, Some("root's rights")),
-            (0, "root", false, Some("root's rights")),
-            (104, "mysql", false, Some("the user of the server")),
-            (1000, "ann", true, Some("the user of the server")),
-            (105, "flifo", false, None),
-        ] {
-            let warning = warning(uid, name, owns_socket);
-            assert_eq!(warning.is_some(), want.is_some(), "{name}");
-            let text = warning.unwrap_or_default();
-            assert!(text.contains(want.unwrap_or_default()), "{text}");
-            assert!(text.is_empty() || text.contains(&format!("account '{name}'")), "{text}");
-        }
-    }
-}

@@ -3,6 +3,7 @@
 
 mod classes;
 mod clients;
+mod hardening;
 mod limits;
 mod logs;
 mod outside;
@@ -48,7 +49,7 @@ impl<T> Section<T> {
 }
 
 /// The sections of the plan, in the order in which they are documented.
-pub(super) static SECTIONS: [&Section<Plan>; 11] = [
+pub(super) static SECTIONS: [&Section<Plan>; 12] = [
     &clients::TOP,
     &server::SERVER,
     &servers::CHECKS,
@@ -60,6 +61,7 @@ pub(super) static SECTIONS: [&Section<Plan>; 11] = [
     &outside::CONSOLE,
     &outside::HTTP,
     &placement::PLACEMENT,
+    &hardening::HARDENING,
 ];
 
 /// The sections that are lists.

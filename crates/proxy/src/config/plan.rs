@@ -38,6 +38,7 @@ pub struct Plan {
     pub console: Console,
     pub http: Http,
     pub placement: Placement,
+    pub hardening: Hardening,
     pub users: Vec<User>,
     pub classes: Vec<ClassRule>,
     /// Instead of the one of `server`.
@@ -195,6 +196,30 @@ pub struct Placement {
     pub state_file: Option<PathBuf>,
 }
 
+/// Rights that the running proxy gives up.
+#[derive(Clone, Debug)]
+pub struct Hardening {
+    /// The user that a Flifo becomes which is started as root.
+    pub run_as: Option<String>,
+    /// Whether it may serve as root, or as the user of the server.
+    pub privileged_user: Permission,
+    pub sandbox: Sandbox,
+    pub core_dumps: Permission,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Permission {
+    Refused,
+    Allowed,
+}
+
+/// Whether files and kernel calls are kept to what the configuration needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sandbox {
+    On,
+    Off,
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PlacementPolicy {
     Off,
@@ -323,6 +348,7 @@ impl Default for Plan {
             console: Console::default(),
             http: Http::default(),
             placement: Placement::default(),
+            hardening: Hardening::default(),
             users: Vec::new(),
             classes: Vec::new(),
             servers: Vec::new(),
@@ -393,6 +419,17 @@ impl Default for Console {
 impl Default for Http {
     fn default() -> Self {
         Self { listen: on_this_machine(6034), token: None }
+    }
+}
+
+impl Default for Hardening {
+    fn default() -> Self {
+        Self {
+            run_as: None,
+            privileged_user: Permission::Refused,
+            sandbox: Sandbox::On,
+            core_dumps: Permission::Refused,
+        }
     }
 }
 

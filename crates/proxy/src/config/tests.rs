@@ -97,16 +97,19 @@ fn the_command_line_comes_after_the_file() {
         listen: vec!["127.0.0.1:2".into(), "/run/f.sock".into()],
         server: Some("db1".into()),
         workers: Some("auto".into()),
+        allow_privileged_user: true,
     };
     let (plan, _) = load(Some(&path), &overrides).expect("is right");
     let listen: Vec<_> = plan.listen.iter().map(ToString::to_string).collect();
     assert_eq!(listen, ["127.0.0.1:2", "/run/f.sock"]);
     assert!(plan.server.address.is_some() && plan.workers.is_none());
+    assert_eq!(plan.hardening.privileged_user, Permission::Allowed);
 
     let overrides = Overrides {
         listen: vec!["nowhere".into()],
         server: Some("db1:x".into()),
         workers: Some("many".into()),
+        allow_privileged_user: false,
     };
     let problems = load(Some(&path), &overrides).expect_err("is wrong");
     let places: Vec<_> = problems.iter().map(|problem| problem.place.to_string()).collect();

@@ -17,6 +17,7 @@ mod fleet;
 mod fleet_faults;
 mod fleet_signs;
 mod group;
+mod hardening;
 mod hostile_clients;
 mod hostile_commands;
 mod hostile_servers;
