@@ -1,7 +1,7 @@
 //! Admission to one server: who may start a statement now, who waits, and who is next.
 //!
-//! One gate per worker and server; the slots and the cap on links behind it belong to the whole process
-//! ([`Slots`], [`Cap`]). Clients wait first-in-first-out, links are reused last-in-first-out. A client that holds a
+//! One gate per worker and server; the slots and the places for links behind it belong to the whole process
+//! ([`Slots`], [`Places`]). Clients wait first-in-first-out, links are reused last-in-first-out. A client that holds a
 //! link (it is carried, pinned or in a transaction) needs a slot only; one that does not needs a slot and a link of
 //! its key. A client in a transaction may hold locks that others wait for, so it is never made to wait.
 //!
@@ -13,21 +13,22 @@
 //! Invariants: a waiter stands in one line only; a slot that is given back goes to who is next among those who can
 //! use it, in this worker or in another; nobody waits while a slot and a link that suits are free.
 
+use std::collections::VecDeque;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::cap::Cap;
 use crate::classes::{ClassCounts, ClassId, Classes, Shares};
 use crate::intent::Digest;
 use crate::limit::Totals;
 use crate::line::{Line, Place};
 use crate::parked::Bulkheads;
+use crate::places::Places;
 use crate::slots::{Slots, micros};
 
 use self::keys::Keys;
 use self::lanes::{Lane, Waiter};
-pub use self::links::Want;
+pub use self::links::{Due, Want};
 pub use self::refusal::{Reason, Refusal};
 
 /// What a statement is to the gate.
@@ -94,7 +95,7 @@ pub struct Counts {
 pub struct Gate<K, W, L> {
     worker: usize,
     slots: Arc<Slots>,
-    links: Arc<Cap>,
+    links: Arc<Places>,
     /// Those who come back after back-pressure: they have a link, and come before all others.
     again: Line<Waiter<W>>,
     /// Those who hold a link: a line for each class.
@@ -104,9 +105,16 @@ pub struct Gate<K, W, L> {
     bulkheads: Bulkheads,
     /// Slots handed on within this worker since another worker was looked at.
     handed_on: u32,
-    /// When other workers were last asked for links that nobody misses.
-    asked: Option<Instant>,
-    /// Workers that must be woken, because they were granted a slot or wait for their class.
+    /// The same of links.
+    links_kept: u32,
+    /// Each link that comes back may be due to a client of another worker.
+    is_attentive: bool,
+    /// How many lacked a link when that was looked at last.
+    lacked: usize,
+    /// Links that are being closed for clients of this worker, and the workers for which others are.
+    closing: usize,
+    promised: VecDeque<usize>,
+    /// Workers that must be woken, because they were granted a slot or a place, or wait for their class.
     to_wake: Vec<usize>,
     totals: Totals,
     counts: Counts,
@@ -125,7 +133,12 @@ const KICKED_UP: Duration = Duration::from_secs(1);
 
 impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     /// `slots` and `links` are the process's limits on statements and on links.
-    pub fn new(worker: usize, slots: Arc<Slots>, links: Arc<Cap>, classes: Arc<Classes>) -> Self {
+    pub fn new(
+        worker: usize,
+        slots: Arc<Slots>,
+        links: Arc<Places>,
+        classes: Arc<Classes>,
+    ) -> Self {
         Self {
             worker,
             slots,
@@ -136,7 +149,11 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
             shares: Shares::new(classes),
             bulkheads: Bulkheads::default(),
             handed_on: 0,
-            asked: None,
+            links_kept: 0,
+            is_attentive: false,
+            lacked: 0,
+            closing: 0,
+            promised: VecDeque::new(),
             to_wake: Vec::new(),
             totals: Totals::default(),
             counts: Counts::default(),
@@ -402,7 +419,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         if !matches!(lane, Lane::Key(of, _) if of == key) || !suits(&head.waiter) {
             return None;
         }
-        if self.older_elsewhere(since).is_some() {
+        if self.older_elsewhere(since).is_some() || self.is_link_wanted(key, since) {
             return None;
         }
         let (Waiter { waiter, ask }, _) = self.change(lane, Line::pop)??;

@@ -26,6 +26,7 @@ pub mod pace;
 pub mod parked;
 pub mod pin;
 pub mod placement;
+pub mod places;
 pub mod pool;
 pub mod schemas;
 pub mod session;

@@ -38,7 +38,48 @@ pub struct LinkState {
     pub insert_id: OnLink,
 }
 
+/// A session's state on its way to another worker, of which nothing belongs to a client.
+#[derive(Debug)]
+pub struct Packed {
+    schema: Option<Box<[u8]>>,
+    was_reset: bool,
+    settings: Settings,
+    fresh: Settings,
+    renewed: Settings,
+    unasked: Collates,
+    insert_id: OnLink,
+}
+
+impl Packed {
+    /// What it is for the worker that has these settings, as a link of this number.
+    pub fn unpack(self, id: u64, interned: &mut Interned) -> LinkState {
+        let Self { schema, was_reset, settings, fresh, renewed, unasked, insert_id } = self;
+        LinkState {
+            id,
+            schema: schema.map(Rc::from),
+            was_reset,
+            settings: interned.intern(settings),
+            fresh: interned.intern(fresh),
+            renewed: interned.intern(renewed),
+            unasked,
+            last_client: 0,
+            inserter: None,
+            finder: None,
+            insert_id,
+        }
+    }
+}
+
 impl LinkState {
+    /// What another worker must know of the session. What it alone knows of clients is lost: ask it for that before.
+    pub fn pack(self) -> Packed {
+        let Self { id: _, schema, was_reset, settings, fresh, renewed, unasked, insert_id, .. } =
+            self;
+        let [settings, fresh, renewed] = [settings, fresh, renewed].map(|it| (*it).clone());
+        let schema = schema.map(|name| Box::from(&name[..]));
+        Packed { schema, was_reset, settings, fresh, renewed, unasked, insert_id }
+    }
+
     /// A session that has just begun, with these settings.
     pub fn new(id: u64, fresh: Rc<Settings>) -> Self {
         let (settings, renewed) = (Rc::clone(&fresh), Rc::clone(&fresh));

@@ -6,6 +6,9 @@
 #[path = "../src/cap.rs"]
 #[allow(dead_code, unreachable_pub, reason = "not all of it is used here")]
 mod cap;
+#[path = "../src/places.rs"]
+#[allow(dead_code, unreachable_pub, reason = "not all of it is used here")]
+mod places;
 #[path = "../src/slots.rs"]
 #[allow(dead_code, unreachable_pub, reason = "not all of it is used here")]
 mod slots;
@@ -19,6 +22,7 @@ use shuttle::sync::{Arc, Condvar, Mutex};
 use shuttle::thread;
 
 use cap::Cap;
+use places::Places;
 use slots::{Count, Slots};
 
 /// Runs of each test; the orders are drawn by chance, from a seed that is printed if one fails.
@@ -273,6 +277,106 @@ fn a_cap_wakes_those_who_wait_for_it() {
                 .collect();
             threads.into_iter().for_each(|thread| thread.join().unwrap());
             assert_eq!(cap.held(), 0);
+        },
+        RUNS,
+    );
+}
+
+/// One worker's turns at the places for connections.
+fn take_places(places: &Places, office: &Office, index: usize, now: Instant, turns: &[Does]) {
+    for does in turns {
+        let mut has_place = places.take(index);
+        if !has_place {
+            places.publish(index, 1, Some((now, 0)));
+            // Published first, looked second.
+            has_place = places.take(index);
+            while !has_place && *does == Does::Stays {
+                office.sleep(index);
+                has_place = places.take(index);
+            }
+            places.publish(index, 0, None);
+        }
+        if has_place {
+            assert!(places.held() >= 1 && places.held() <= places.limit());
+            places.give_back().into_iter().for_each(|other| office.ring(other));
+        }
+        // What was granted and is of no use here.
+        while places.claim(index) {
+            places.give_back_elsewhere(index).into_iter().for_each(|other| office.ring(other));
+        }
+    }
+}
+
+#[test]
+fn places_are_granted_to_those_who_wait_and_none_is_lost() {
+    use Does::{Leaves, Stays};
+    const TURNS: [&[Does]; 3] = [&[Stays, Stays], &[Stays, Leaves, Stays], &[Leaves, Stays]];
+    let check = |limit| {
+        let now = Instant::now();
+        let places = Arc::new(Places::new(limit, TURNS.len(), now));
+        let office = Arc::new(Office::new(TURNS.len()));
+        let worker = |index: usize| {
+            let (places, office) = (Arc::clone(&places), Arc::clone(&office));
+            thread::spawn(move || {
+                take_places(&places, &office, index, now, TURNS[index]);
+                if office.finish() {
+                    (0..TURNS.len()).for_each(|worker| office.ring(worker));
+                }
+                let mut is_over = false;
+                while !is_over {
+                    is_over = office.is_over();
+                    while places.claim(index) {
+                        let other = places.give_back_elsewhere(index);
+                        other.into_iter().for_each(|other| office.ring(other));
+                    }
+                    if !is_over {
+                        office.sleep(index);
+                    }
+                }
+            })
+        };
+        let threads: Vec<_> = (0..TURNS.len()).map(worker).collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(places.held(), 0);
+    };
+    shuttle::check_random(move || check(1), RUNS);
+    shuttle::check_random(move || check(2), RUNS);
+    shuttle::check_pct(move || check(1), RUNS, 3);
+}
+
+/// A worker with an idle connection stops looking at what others lack, while a client of another one begins to wait: the
+/// connection is handed over nevertheless.
+#[test]
+fn a_worker_that_stops_looking_is_told_or_has_seen() {
+    shuttle::check_random(
+        || {
+            let now = Instant::now();
+            let places = Arc::new(Places::new(1, 2, now));
+            let office = Arc::new(Office::new(2));
+            assert!(places.take(0));
+            places.set_attentive(0, true);
+            let (theirs, bells) = (Arc::clone(&places), Arc::clone(&office));
+            let waits = thread::spawn(move || {
+                theirs.publish(1, 1, Some((now, 0)));
+                theirs.inattentive(1).for_each(|other| bells.ring(other));
+                bells.sleep(1);
+                theirs.arrived(1);
+                theirs.publish(1, 0, None);
+            });
+            let mut elder = places.oldest_other(0);
+            while elder.is_none() {
+                places.set_attentive(0, false);
+                elder = places.oldest_other(0);
+                if elder.is_none() {
+                    office.sleep(0);
+                    places.set_attentive(0, true);
+                    elder = places.oldest_other(0);
+                }
+            }
+            places.promise(1);
+            office.ring(1);
+            waits.join().unwrap();
+            assert_eq!((places.held(), places.oldest_other(0)), (1, None));
         },
         RUNS,
     );

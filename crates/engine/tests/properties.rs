@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::cap::Cap;
 use engine::classes::{Class, ClassId, Classes, WhenOverloaded};
 use engine::gate::{Ask, Gate, Slot, Start, Waiting};
 use engine::intent::Digest;
 use engine::limit::{Auto, Bounds, Rhythm, Totals};
+use engine::places::Places;
 use engine::slots::Slots;
 use proptest::prelude::*;
 
@@ -96,7 +96,7 @@ impl Model {
         ];
         let slots = Arc::new(Slots::new(3, 1, now));
         let classes = Arc::new(Classes::new(plans, 1));
-        let gate = Gate::new(0, Arc::clone(&slots), Arc::new(Cap::new(1, 1)), classes);
+        let gate = Gate::new(0, Arc::clone(&slots), Arc::new(Places::new(1, 1, now)), classes);
         let (running, waiting) = Default::default();
         Self { gate, slots, now, next: 0, running, waiting }
     }

@@ -66,7 +66,28 @@ impl TryFrom<UnixStream> for Stream {
     }
 }
 
+/// A stream on its way to another thread: no event loop watches it.
+#[derive(Debug)]
+pub struct Packed {
+    tls: Option<Box<Session>>,
+    socket: socket::Packed,
+}
+
+impl Packed {
+    /// Has this thread's event loop watch it.
+    pub fn unpack(self) -> io::Result<Stream> {
+        Ok(Stream { tls: self.tls, socket: self.socket.unpack()? })
+    }
+}
+
 impl Stream {
+    /// Takes the stream away from this thread's event loop, so that another thread can have it.
+    pub fn pack(mut self) -> io::Result<Packed> {
+        let socket = self.socket.pack()?;
+        // What ends with this is not the connection, so the peer is not told that it does.
+        Ok(Packed { tls: self.tls.take(), socket })
+    }
+
     /// Reads what is there. `Ok(0)` is the end; `WouldBlock` means that nothing is there now.
     ///
     /// The buffer must not be empty.

@@ -45,6 +45,10 @@ pub(crate) struct Counters {
     pub(crate) links_failed: Counter,
     /// Links whose sessions were begun anew behind a client that had left something on them.
     pub(crate) links_reset: Counter,
+    /// Links that were given up, while they were free, for clients that need others; and those that were sent to another
+    /// worker.
+    pub(crate) links_given_up: Counter,
+    pub(crate) links_handed_over: Counter,
     pub(crate) kills: Counter,
     /// Read from clients that have logged in, and from links for them.
     pub(crate) bytes_in: Counter,
@@ -70,6 +74,8 @@ impl Counters {
             ("links_opened", &self.links_opened),
             ("links_failed", &self.links_failed),
             ("links_reset", &self.links_reset),
+            ("links_given_up", &self.links_given_up),
+            ("links_handed_over", &self.links_handed_over),
             ("kills", &self.kills),
             ("bytes_in", &self.bytes_in),
             ("bytes_out", &self.bytes_out),

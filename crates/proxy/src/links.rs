@@ -8,6 +8,7 @@ pub(crate) mod moves;
 pub(crate) mod opener;
 pub(crate) mod resets;
 pub(crate) mod supply;
+pub(crate) mod transfers;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -325,6 +326,8 @@ pub(crate) struct Link {
     pub(crate) is_out: Cell<bool>,
     /// Its client keeps it for messages only, was busy when somebody else needed one, and is asked at its statement's end.
     pub(crate) is_wanted: Cell<bool>,
+    /// It goes to this worker, whose client has waited longer; see [`transfers`].
+    pub(crate) leaves_for: Cell<Option<usize>>,
     /// It is being asked for its client's messages before it is taken.
     pub(crate) parting: RefCell<Option<parting::Answers>>,
     /// Commands without replies that go ahead of the next statement.
@@ -372,6 +375,7 @@ impl Link {
             retires: Cell::new(false),
             is_out: Cell::new(false),
             is_wanted: Cell::new(false),
+            leaves_for: Cell::new(None),
             parting: RefCell::default(),
             ahead: RefCell::default(),
             carry: RefCell::default(),
@@ -522,6 +526,8 @@ impl Link {
         if self.outbox.is_draining(&self.stream) {
             // An error of writing is no reason to stop reading.
             let _ = self.poll_flush(context);
+        } else if self.leaves_for.get().is_some() && self.flights.borrow().is_empty() {
+            return Poll::Ready(Ok(()));
         }
         if self.is_held_up() {
             return Poll::Pending;
@@ -555,9 +561,20 @@ pub(crate) async fn serve(worker: Rc<Worker>, link: Rc<Link>) {
     loop {
         let event = poll_fn(|context| link.poll_event(context)).await;
         crate::turns::see_ready();
-        if event.is_err() || !replies::read(&worker, &link) {
+        if event.is_err() {
             break;
         }
+        if let Some(to) = link.leaves_for.get()
+            && link.flights.borrow().is_empty()
+        {
+            return transfers::depart(&worker, link, to);
+        }
+        if !replies::read(&worker, &link) {
+            break;
+        }
+    }
+    if let Some(to) = link.leaves_for.take() {
+        worker.at(link.server).gate.borrow_mut().not_sent(to);
     }
     losses::end(&worker, &link);
 }

@@ -9,9 +9,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use engine::cap::Cap;
 use engine::classes::Classes;
 use engine::gate::Gate;
+use engine::places::Places;
 use engine::slots::Slots;
 use link::Address;
 use link::login::LinkTls;
@@ -49,7 +49,7 @@ pub(crate) struct Server {
     /// Where somebody tells how it is.
     pub(crate) agent: Option<Place>,
     /// Pooled links to it.
-    pub(crate) links: Arc<Cap>,
+    pub(crate) links: Arc<Places>,
     /// How statements share the slots.
     pub(crate) classes: Arc<Classes>,
     pub(crate) facts: ServerFacts,
@@ -86,7 +86,7 @@ impl Server {
             limit_by_agent: AtomicU32::new(0),
             growth: AtomicU32::new(WHOLE),
             agent: agent.map(Place::new),
-            links: Arc::new(Cap::new(links_max, workers)),
+            links: Arc::new(Places::new(links_max, workers, crate::clock::now())),
             classes: Arc::new(Classes::new(plan.all_classes(), workers)),
             facts: ServerFacts::default(),
             tls,
@@ -140,8 +140,10 @@ const WHOLE: u32 = 1000;
 pub(crate) struct Local {
     pub(crate) server: Arc<Server>,
     pub(crate) gate: RefCell<Gate<KeyId, Rc<Client>, Rc<Link>>>,
-    /// Somebody, here or in another worker, has no link at all and waits for the place of one of ours.
-    pub(crate) owes_link: Cell<bool>,
+    /// A look at what those who wait for a link could be given is due in a moment.
+    pub(crate) looks_later: Cell<bool>,
+    /// Links that clients keep for their messages only are about to be taken back.
+    pub(crate) takes_back: Cell<bool>,
     /// Where the server was when its links were looked at last; see [`crate::links::moves`].
     pub(crate) place_version: Cell<u32>,
     /// The server is being asked how many statements wait for locks.
@@ -155,7 +157,8 @@ impl Local {
         Self {
             server: Arc::clone(server),
             gate: RefCell::new(Gate::new(worker, slots, links, classes)),
-            owes_link: Cell::new(false),
+            looks_later: Cell::new(false),
+            takes_back: Cell::new(false),
             place_version: Cell::new(0),
             is_watched: Cell::new(false),
         }

@@ -33,9 +33,10 @@ use crate::counters::Counters;
 use crate::fault::Kind;
 use crate::fleet::Fleet;
 use crate::links::Link;
-use crate::links::keys::{KeyId, Keys};
+use crate::links::keys::{KeyId, Keys, Numbers};
 use crate::links::moves;
 use crate::links::supply;
+use crate::links::transfers;
 use crate::outside;
 use crate::placement;
 use crate::road::admit;
@@ -66,6 +67,8 @@ pub(crate) struct Shared {
     /// Clients connected, logged in or not.
     pub(crate) clients: AtomicUsize,
     pub(crate) placement: placement::Board,
+    /// The numbers of the keys of links, the same in all workers.
+    pub(crate) key_numbers: Arc<Numbers>,
     pub(crate) users: Users,
     pub(crate) accounts: Accounts,
     pub(crate) tls: crate::tls::Tls,
@@ -87,8 +90,10 @@ pub(crate) enum Mail {
     /// Somebody elsewhere waits for a place under the cap on links: of this server, or of this user.
     LinkWanted(ServerId),
     LinkOfUserWanted(UserName),
-    /// Somebody elsewhere could use so many more links, while all places are taken and slots are free.
-    SpareLinksWanted(ServerId, usize),
+    /// Clients here lack links: those that others keep for their messages only go back.
+    TakeBackIdle(ServerId),
+    /// A link that comes from another worker.
+    Link(Box<transfers::Parcel>),
     /// A client asks to kill another one, which is here.
     Kill(kill::Order),
     /// A client of this worker need not wait any longer for what another link knows.
@@ -139,6 +144,7 @@ impl Shared {
             plan,
             servers: servers.into(),
             placement: placement::Board::default(),
+            key_numbers: Arc::default(),
             users,
             accounts: Accounts::default(),
             tls,
@@ -288,7 +294,7 @@ impl Worker {
             servers: shared.servers.iter().map(|server| Local::new(index, server)).collect(),
             logins: Logins::own(&counters.statements),
             carried_logins: Logins::new(shared.plan.logins_max, shared.mailboxes.len()),
-            keys: RefCell::default(),
+            keys: RefCell::new(Keys::new(&shared.key_numbers)),
             clients: RefCell::default(),
             links: RefCell::default(),
             buffers: Buffers::default(),
@@ -486,18 +492,12 @@ fn open_mail(worker: &Rc<Worker>, mail: Mail) {
         Mail::LinkOfUserWanted(user) => {
             supply::close_idle_of(worker, &user);
         }
-        Mail::LinkWanted(server) => {
-            let (now, local) = (crate::clock::now(), worker.at(server));
-            let idle = local.gate.borrow_mut().expire_link(now, Duration::ZERO);
-            match idle {
-                Some(link) => supply::retire(worker, &link),
-                // All are in use: the next one that is put back is closed.
-                None => {
-                    local.owes_link.set(local.server.links.other_waiting(worker.index).is_some())
-                }
-            }
+        Mail::LinkWanted(server) => supply::give_idle(worker, server),
+        Mail::TakeBackIdle(server) => {
+            worker.at(server).takes_back.set(false);
+            supply::take_back_idle(worker, server);
         }
-        Mail::SpareLinksWanted(server, count) => supply::close_spare(worker, server, count),
+        Mail::Link(parcel) => transfers::arrive(worker, *parcel),
         Mail::Kill(order) => kill::obey(worker, &order),
         Mail::Resume(client) => {
             let client = worker.clients.borrow().get(&client).cloned();

@@ -3,6 +3,7 @@
 pub mod asking;
 pub mod client;
 pub mod differ;
+pub mod fairness;
 pub mod fake_client;
 pub mod fake_server;
 pub mod fleet;

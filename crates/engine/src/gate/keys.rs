@@ -32,6 +32,8 @@ pub(super) struct Keyed<W, L> {
     pub(super) put: Option<Instant>,
     /// When the last attempt to open one failed, if none has succeeded since.
     pub(super) failed: Option<Instant>,
+    /// Its user has as many links as it may: a place of the server's would not help.
+    pub(super) is_blocked: bool,
     listed: Listed,
 }
 
@@ -40,7 +42,8 @@ pub(super) struct Keyed<W, L> {
 struct Listed {
     /// For each class.
     heads: Box<[Head]>,
-    lacking: usize,
+    demand: usize,
+    demands_since: Option<Instant>,
     is_aside: bool,
     has_idle: bool,
     /// Nobody waits, and the lists know it.
@@ -67,8 +70,9 @@ pub(super) struct Keys<K, W, L> {
 struct Lists<K> {
     /// For each class.
     classes: Box<[ClassLists<K>]>,
-    /// How many wait for a link that is not even being opened.
-    lacking: usize,
+    /// How many another link would serve at once, and the keys that they have; the longest waiter's is in front.
+    demand: usize,
+    demanding: Front<(Instant, K)>,
     /// Keys with somebody set aside, and those with an idle link.
     aside: Front<K>,
     idle: Front<K>,
@@ -94,7 +98,15 @@ impl<W, L> Keyed<W, L> {
             links: 0,
             put: None,
             failed: None,
-            listed: Listed { heads, lacking: 0, is_aside: false, has_idle: false, is_quiet: true },
+            is_blocked: false,
+            listed: Listed {
+                heads,
+                demand: 0,
+                demands_since: None,
+                is_aside: false,
+                has_idle: false,
+                is_quiet: true,
+            },
         }
     }
 
@@ -113,13 +125,24 @@ impl<W, L> Keyed<W, L> {
         self.waiting().saturating_sub(self.idle.len() + self.opening)
     }
 
-    /// Whether its links come round to those who wait: one is being opened, or was put back not long ago, or nobody has
-    /// waited for longer than that. What clients keep for themselves serves nobody else.
-    pub(super) fn is_served(&self, now: Instant, patience: Duration) -> bool {
-        let waits_since = self.lines.iter().filter_map(Line::head_since).min();
-        let is_recent = |at: Instant| now.saturating_duration_since(at) < patience;
-        let is_early = waits_since.is_none_or(is_recent) || self.put.is_some_and(is_recent);
-        self.opening > 0 || self.links > 0 && is_early
+    /// How many another link would serve at once. Where links are idle, only slots are missing.
+    pub(super) fn demand(&self) -> usize {
+        let is_hopeless = self.is_blocked || self.failed.is_some() || !self.idle.is_empty();
+        if is_hopeless { 0 } else { self.waiting().saturating_sub(self.opening) }
+    }
+
+    /// Since when the oldest in line waits.
+    pub(super) fn waits_since(&self) -> Option<Instant> {
+        self.lines.iter().filter_map(Line::head_since).min()
+    }
+
+    /// For how long it is still better to wait for one of its own links than to open another one: they come round, and
+    /// the oldest in line has not waited for longer than that would take.
+    pub(super) fn patience(&self, now: Instant, setup: Duration) -> Option<Duration> {
+        let left =
+            |at| setup.checked_sub(now.saturating_duration_since(at)).filter(|it| !it.is_zero());
+        let comes_round = self.links > 0 && self.put.is_some_and(|at| left(at).is_some());
+        self.waits_since().and_then(left).filter(|_| comes_round)
     }
 
     /// Whether nobody waits, in line or set aside.
@@ -141,7 +164,8 @@ impl<K: Copy + Ord + Hash, W, L> Keys<K, W, L> {
             || ClassLists { heads: Front::default(), ready_heads: Front::default(), ready: 0 };
         let lists = Lists {
             classes: (0..classes).map(|_| class()).collect(),
-            lacking: 0,
+            demand: 0,
+            demanding: Front::default(),
             aside: Front::default(),
             idle: Front::default(),
         };
@@ -218,9 +242,14 @@ impl<K: Copy + Ord + Hash, W, L> Keys<K, W, L> {
         self.lists.classes[class].ready
     }
 
-    /// How many wait for a link that is not even being opened.
-    pub(super) fn lacking(&self) -> usize {
-        self.lists.lacking
+    /// How many another link would serve at once.
+    pub(super) const fn demand(&self) -> usize {
+        self.lists.demand
+    }
+
+    /// Since when the oldest of these has waited, and its key; without those of one key, if that is told.
+    pub(super) fn first_demand(&self, but: Option<K>) -> Option<(Instant, K)> {
+        self.lists.demanding.iter().find(|(_, key)| Some(*key) != but).copied()
     }
 
     /// Keys with somebody set aside.
@@ -233,10 +262,14 @@ impl<K: Copy + Ord + Hash, W, L> Keys<K, W, L> {
         self.lists.idle.iter().filter_map(|key| Some((*key, &self.keys.get(key)?.idle)))
     }
 
-    /// Keys that have somebody waiting.
-    pub(super) fn waiting(&self) -> BTreeSet<K> {
-        let heads = self.lists.classes.iter().flat_map(|class| class.heads.iter());
-        heads.map(|(_, key)| *key).chain(self.aside()).collect()
+    /// Keys that have somebody waiting; the one whose oldest has waited longest is first.
+    pub(super) fn waiting(&self) -> Vec<K> {
+        let heads = self.lists.classes.iter().flat_map(|class| class.heads.iter().copied());
+        let mut heads: Vec<_> = heads.collect();
+        heads.sort_unstable();
+        let keys = heads.into_iter().map(|(_, key)| key).chain(self.aside());
+        let mut seen = BTreeSet::new();
+        keys.filter(|key| seen.insert(*key)).collect()
     }
 }
 
@@ -274,9 +307,11 @@ impl<K: Copy + Ord> Lists<K> {
             relist(&mut lists.ready_heads, key, was.ready_since, now.ready_since);
             lists.ready = lists.ready - was.ready + now.ready;
         }
-        let lacking = keyed.lacking();
-        self.lacking =
-            self.lacking - std::mem::replace(&mut keyed.listed.lacking, lacking) + lacking;
+        let demand = keyed.demand();
+        self.demand = self.demand - std::mem::replace(&mut keyed.listed.demand, demand) + demand;
+        let since = keyed.waits_since().filter(|_| demand > 0);
+        let was = std::mem::replace(&mut keyed.listed.demands_since, since);
+        relist(&mut self.demanding, key, was, since);
         let is_aside = keyed.lines.iter().any(|line| line.aside() > 0);
         if std::mem::replace(&mut keyed.listed.is_aside, is_aside) != is_aside {
             enlist(&mut self.aside, key, is_aside);
@@ -317,9 +352,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::cap::Cap;
     use crate::classes::{Class, Classes};
     use crate::gate::{Ask, Gate, Start, Want};
+    use crate::places::Places;
     use crate::slots::Slots;
 
     thread_local! {
@@ -355,7 +390,7 @@ mod tests {
         let (now, second) = (Instant::now(), Duration::from_secs(1));
         let slots = Arc::new(Slots::new(4, 1, now));
         let classes = Arc::new(Classes::new(vec![Class::default()], 1));
-        let mut gate = Gate::new(0, slots, Arc::new(Cap::new(2, 1)), classes);
+        let mut gate = Gate::new(0, slots, Arc::new(Places::new(2, 1, now)), classes);
         for key in [1, 2] {
             gate.wait(key, key, Ask::default(), now).expect("no line is full");
             assert_eq!(gate.want(key, now), Want::Open);
@@ -363,13 +398,11 @@ mod tests {
             gate.put(key, key, now);
             assert!(matches!(gate.next(now, |_, _| true), Some(Start::On(..))));
         }
-        // The client on the first one keeps it; the second one is put back every now and then.
-        let last = now + 2 * second;
-        gate.wait(1, 3, Ask::default(), last).expect("no line is full");
-        gate.put(2, 2, last);
-        assert_eq!(gate.want(1, last + second / 2), Want::Nothing, "its own may come back");
-        assert!(gate.serves(1, last + second / 2) && !gate.serves(1, last + second));
-        assert_eq!(gate.want(1, last + second), Want::Close(2), "it does not");
+        // The client on the first one keeps it.
+        gate.wait(1, 3, Ask::default(), now + second).expect("no line is full");
+        assert_eq!(gate.want(1, now + second), Want::Ask, "none is idle");
+        gate.put(2, 2, now + second);
+        assert_eq!(gate.want(1, now + second), Want::Close(2));
     }
 
     /// One slot, two workers, and so many keys with somebody in line and a link for him; how many keys a statement's
@@ -378,7 +411,7 @@ mod tests {
         let now = Instant::now();
         let slots = Arc::new(Slots::new(1, 2, now));
         let classes = Arc::new(Classes::new(vec![Class::default(), Class::default()], 2));
-        let mut gate = Gate::new(0, slots, Arc::new(Cap::new(keys, 2)), classes);
+        let mut gate = Gate::new(0, slots, Arc::new(Places::new(keys, 2, now)), classes);
         let mut running = gate.enter_own(Ask::default(), now);
         for key in 0..keys {
             let since = now + Duration::from_micros(u64::from(key));
@@ -405,40 +438,5 @@ mod tests {
     fn the_next_of_thousands_of_keys_is_found_without_a_look_at_each() {
         let (few, many) = (looks_of_one_end(4), looks_of_one_end(4096));
         assert!(few < 100 && many < 300, "{few} of 4, {many} of 4096");
-    }
-
-    #[test]
-    fn a_worker_asks_for_links_that_others_do_not_miss() {
-        let now = Instant::now();
-        let second = Duration::from_secs(1);
-        let slots = Arc::new(Slots::new(4, 2, now));
-        let links = Arc::new(Cap::new(2, 2));
-        let classes = Arc::new(Classes::new(vec![Class::default()], 2));
-        let gate = |worker| {
-            Gate::new(worker, Arc::clone(&slots), Arc::clone(&links), Arc::clone(&classes))
-        };
-        let (mut here, mut there) = (gate(0), gate(1));
-        for gate in [&mut here, &mut there] {
-            let waiting = gate.wait('k', 0, Ask::default(), now).expect("no line is full");
-            assert_eq!(gate.want('k', now), Want::Open);
-            gate.opened('k');
-            gate.put('k', 'x', now);
-            assert_eq!(gate.leave(waiting), Some(0));
-        }
-        let (_, slot) = here.enter('k', Ask::default(), now, |_| true).expect("one is idle");
-        for waiter in 1..=9 {
-            here.wait('k', waiter, Ask::default(), now).expect("no line is full");
-        }
-        assert_eq!(here.want('k', now), Want::AskSpare(3), "as many as slots are free");
-        assert_eq!(here.want('k', now), Want::Nothing, "once is enough for now");
-        assert_eq!(there.spare_link(now + second / 2), None, "it was in use lately");
-        assert_eq!(there.spare_link(now + second), Some('x'));
-        assert_eq!(there.closed('k', |_| false), Some(0), "who waits for it is told");
-        assert_eq!(here.want('k', now + second), Want::Open);
-        for _ in 0..3 {
-            slots.force();
-        }
-        assert_eq!(here.want('k', now + second), Want::Nothing, "all slots are taken");
-        drop(slot);
     }
 }

@@ -255,15 +255,14 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     }
 
     /// Tells the other workers how many here wait for nothing but a slot, and how many for nothing
-    /// but a place under the cap: whoever gives one back must not hand it to a worker that cannot
-    /// use it while others wait.
+    /// but a link: what is given back must not go to a worker that cannot use it while others wait.
     pub(super) fn publish(&self) {
-        if !self.slots.is_told() && !self.links.is_told() {
+        if !self.slots.is_told() && self.links.workers() == 1 {
             return;
         }
         let own = self.again.len() + self.in_line(&self.own);
         self.slots.publish(self.worker, own + self.ready(), self.oldest_ready());
-        self.links.publish_waiting(self.worker, self.keys.lacking());
+        self.publish_demand();
         for class in 0..self.own.len() {
             self.shares.publish(self.worker, class_id(class));
         }

@@ -1,12 +1,17 @@
 //! The links behind a gate: which are idle, which are wanted, and what becomes of them.
 //!
-//! Owns the pools of each key and the places under the cap on links; who gets a link is decided by the lanes.
+//! Owns the pools of each key and this worker's share of the places; which client gets a link is decided by the lanes.
+//!
+//! Room is made when a client begins to wait and when a link comes back, not by a clock: an idle link of another key is
+//! closed, one of another worker is handed over. Where clients wait for links in several workers, a link that comes
+//! back goes to the oldest of them, but not with each statement: its own worker's may have waited a little less long,
+//! and a link serves its own key for a while before it is given up for another one.
 
-use std::hash::Hash;
+use std::hash::{Hash, Hasher};
 use std::time::{Duration, Instant};
 
-use super::keys::Keyed;
-use super::{Gate, Waiter};
+use super::{Gate, MUCH_OLDER, OLDER, Waiter};
+use crate::numbers::OwnNumber;
 use crate::pool::Pool;
 
 /// What should be done so that those who wait for a link get one.
@@ -14,21 +19,41 @@ use crate::pool::Pool;
 #[must_use]
 pub enum Want<L> {
     Nothing,
-    /// Open a link; its place under the cap has been taken.
+    /// Open a link; its place has been taken.
     Open,
     /// Close this idle link of another key, then ask again.
     Close(L),
-    /// All places under the cap are taken, perhaps by idle links of other workers: ask them to close one.
+    /// A link of the key is likely to be free before another one is ready: ask again in this time.
+    Later(Duration),
+    /// All places are taken: tell the workers that do not know it ([`Gate::inattentive`]).
     Ask,
-    /// The same, but there are links of this key: ask other workers to close so many that nobody misses.
-    AskSpare(usize),
 }
 
-/// A link that has been idle for so long is spare: nobody misses it.
-const SPARE: Duration = Duration::from_secs(1);
+/// Where a link that comes back is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Due {
+    /// In this gate's pool.
+    Here,
+    /// A client that needs another kind of link gets its place, here or in another worker: it is closed.
+    Nowhere,
+    /// In another worker, which has a client that it suits: it is sent there.
+    Worker(usize),
+}
 
 /// Time between a link that could not be opened and the next attempt, while others are still hoped for.
 const RETRY: Duration = Duration::from_millis(500);
+
+/// About what it takes until a new link is ready. One that comes back sooner saves that.
+pub(super) const SETUP: Duration = Duration::from_millis(5);
+
+/// Before a link is given up for clients who need another kind, it serves its own for so long, if some wait: where
+/// there are more keys than links, they take turns, and do not spend all their time with logins.
+pub(super) const TENURE: Duration = Duration::from_millis(100);
+
+/// After so many turns within a worker, a link goes to another one's client if that is [`OLDER`] by this. It is more than
+/// of slots: a link that goes to another worker costs as much as some statements.
+pub(super) const LINK_TURNS: u32 = 32;
 
 impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     pub fn idle_links(&self) -> usize {
@@ -42,7 +67,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         link
     }
 
-    /// Puts a link back that anyone of its key may use. Call [`Self::next`] afterwards.
+    /// Puts a link back that anyone of its key may use. Call [`Self::due`] before, and [`Self::next`] afterwards.
     pub fn put(&mut self, key: K, link: L, now: Instant) {
         // Where nobody waits, nothing has become possible.
         if self.keys.put_idle(key, link, now) {
@@ -50,20 +75,155 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         }
     }
 
+    /// Where a link of this key, which was opened so long ago, is due.
+    #[inline]
+    pub fn due(&mut self, key: K, age: Duration) -> Due {
+        // Mostly no client lacks a link, here or elsewhere.
+        if !self.is_attentive && self.keys.demand() == 0 {
+            return Due::Here;
+        }
+        self.due_among(key, age)
+    }
+
+    fn due_among(&mut self, key: K, age: Duration) -> Due {
+        let keyed = self.keys.get(key);
+        // The client that takes it, if it stays.
+        let own = keyed.filter(|it| it.waiting() > it.idle.len()).and_then(|it| it.waits_since());
+        let of_others = self.keys.demand() - keyed.map_or(0, |keyed| keyed.demand());
+        let here = self.keys.first_demand(Some(key)).filter(|_| of_others > self.closing);
+        let here = here.map(|(since, _)| self.links.at(since));
+        let there = self.elder();
+        if let Some(elder) = there.filter(|it| it.kind == kind_of(key)) {
+            let is_first = here.is_none_or(|here| elder.since <= here);
+            let is_due = match own {
+                Some(own) => self.is_turn_of(elder.since, own),
+                None => is_first,
+            };
+            if is_due {
+                self.links_kept = 0;
+                self.links.promise(elder.worker);
+                return Due::Worker(elder.worker);
+            }
+        }
+        let others = [here, there.filter(|it| it.kind != kind_of(key)).map(|it| it.since)];
+        let Some(oldest) = others.iter().flatten().min().copied() else { return Due::Here };
+        let is_due = match own {
+            Some(own) => age >= TENURE && self.links.is_older(oldest, own, OLDER),
+            // No client here would miss it but one that has still to come.
+            None => true,
+        };
+        if !is_due {
+            return Due::Here;
+        }
+        if here == Some(oldest) {
+            self.closing += 1;
+        } else if let Some(elder) = there {
+            self.links.promise(elder.worker);
+            self.promised.push_back(elder.worker);
+        }
+        Due::Nowhere
+    }
+
+    /// Whether a link that could serve a client of this worker is due to an older one elsewhere: at once if that is much
+    /// older, and if it is a little older after some turns.
+    fn is_turn_of(&mut self, since: u64, own: Instant) -> bool {
+        self.links_kept += 1;
+        let is_turn_over = self.links_kept >= LINK_TURNS;
+        let by = if is_turn_over { OLDER } else { MUCH_OLDER };
+        let is_due = self.links.is_older(since, own, by);
+        if is_turn_over && !is_due {
+            self.links_kept = 0;
+        }
+        is_due
+    }
+
+    /// Whether a link of this key that always has a next statement written behind the one that runs would keep it from a
+    /// client that has waited longer than `since`.
+    pub(super) fn is_link_wanted(&mut self, key: K, since: Instant) -> bool {
+        let here = (self.keys.demand() > 0).then(|| self.keys.first_demand(Some(key))).flatten();
+        let here = here.map(|(since, _)| self.links.at(since));
+        let there = self.elder().map(|elder| elder.since);
+        here.into_iter().chain(there).any(|oldest| self.links.is_older(oldest, since, OLDER))
+    }
+
+    /// The client of another worker that has lacked a link longest.
+    fn elder(&mut self) -> Option<crate::places::Elder> {
+        if !self.is_attentive {
+            return None;
+        }
+        if let Some(elder) = self.links.oldest_other(self.worker) {
+            return Some(elder);
+        }
+        self.look_away()
+    }
+
+    /// Other workers have to tell it from now on when their clients lack links.
+    fn look_away(&mut self) -> Option<crate::places::Elder> {
+        self.is_attentive = false;
+        self.links.set_attentive(self.worker, false);
+        // Both sides publish first and look second, so one of them sees the other.
+        let elder = self.links.oldest_other(self.worker)?;
+        self.look_out();
+        Some(elder)
+    }
+
+    fn look_out(&mut self) {
+        self.is_attentive = true;
+        self.links.set_attentive(self.worker, true);
+    }
+
+    /// A client of another worker lacks a link. Takes out an idle one that is not wanted more here, and says where it is
+    /// due. Call until `None`.
+    pub fn give_idle(&mut self, now: Instant) -> Option<(K, L, Due)> {
+        self.look_out();
+        let elder = self.elder()?;
+        let gate = &*self;
+        let may_go = |key: K| {
+            let waits_since = gate.keys.get(key).and_then(|keyed| keyed.waits_since());
+            waits_since.is_none_or(|since| gate.links.is_older(elder.since, since, OLDER))
+        };
+        let idle = || gate.keys.idle().filter(|(key, _)| may_go(*key));
+        let alike = idle().find(|(key, _)| kind_of(*key) == elder.kind).map(|(key, _)| key);
+        let coldest = || idle().filter_map(|(key, idle)| Some((idle.coldest()?, key))).min();
+        let key = alike.or_else(|| coldest().map(|(_, key)| key))?;
+        let link = self.keys.change(key, |keyed| keyed.idle.expire(now, Duration::ZERO))??;
+        self.links.promise(elder.worker);
+        self.publish();
+        if alike.is_some() {
+            return Some((key, link, Due::Worker(elder.worker)));
+        }
+        self.promised.push_back(elder.worker);
+        Some((key, link, Due::Nowhere))
+    }
+
+    /// Whether more clients lack links than when this was asked last: those that waited for a slot and a link, and have
+    /// seen another one take the link. Ask after [`Self::next`]; if so, each key must be asked for with [`Self::want`].
+    #[inline]
+    pub const fn lacks_more(&mut self) -> bool {
+        let demand = self.keys.demand();
+        let lacks_more = demand > self.lacked;
+        self.lacked = demand;
+        lacks_more
+    }
+
+    /// Workers that must be told that clients here lack links.
+    pub fn inattentive(&self) -> Vec<usize> {
+        self.links.inattentive(self.worker).collect()
+    }
+
     /// Says what would help those of this key who wait for a link.
-    ///
-    /// A key that has links already gets more only from those that are really spare: else two keys, or two workers,
-    /// would close each other's links in turn. Unless its clients keep them all: whoever else has this key would wait in
-    /// vain.
     pub fn want(&mut self, key: K, now: Instant) -> Want<L> {
         let Some(keyed) = self.keys.get(key).filter(|keyed| keyed.lacking() > 0) else {
             return Want::Nothing;
         };
-        if keyed.failed.is_some_and(|at| now.saturating_duration_since(at) < RETRY) {
-            return Want::Nothing;
+        if let Some(failed) = keyed.failed {
+            if now.saturating_duration_since(failed) < RETRY {
+                return Want::Nothing;
+            }
+            self.keys.change(key, |keyed| keyed.failed = None);
+            self.publish();
         }
-        let is_served = keyed.is_served(now, SPARE);
-        if self.links.try_take() {
+        if self.links.take(self.worker) {
             self.keys.change(key, |keyed| {
                 keyed.opening += 1;
                 keyed.links += 1;
@@ -71,38 +231,65 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
             self.publish();
             return Want::Open;
         }
-        let spare = if is_served { SPARE } else { Duration::ZERO };
+        self.want_room(key, now, |_| true)
+    }
+
+    /// The same where the key's user has as many links as it may: one of its own others must go. `is_of_user` tells the
+    /// keys of those.
+    pub fn want_of_user(
+        &mut self,
+        key: K,
+        now: Instant,
+        is_of_user: impl Fn(K) -> bool,
+    ) -> Want<L> {
+        let lacks = |keyed: &super::keys::Keyed<W, L>| keyed.lacking() > 0;
+        if !self.keys.get(key).is_some_and(lacks) {
+            return Want::Nothing;
+        }
+        if self.keys.change(key, |keyed| !std::mem::replace(&mut keyed.is_blocked, true))
+            == Some(true)
+        {
+            self.publish();
+        }
+        self.want_room(key, now, is_of_user)
+    }
+
+    /// The key's user may have more links again.
+    pub fn unblock(&mut self, key: K) {
+        if self.keys.get(key).is_some_and(|keyed| keyed.is_blocked) {
+            self.keys.change(key, |keyed| keyed.is_blocked = false);
+            self.publish();
+        }
+    }
+
+    /// No place is free: an idle link of another key has to go, or one of another worker.
+    fn want_room(&mut self, key: K, now: Instant, is_one: impl Fn(K) -> bool) -> Want<L> {
         // Idle links of the key itself only wait for a slot.
-        let others = self.keys.idle().filter(|(other, _)| *other != key);
+        let Some(keyed) = self.keys.get(key).filter(|keyed| keyed.idle.is_empty()) else {
+            return Want::Nothing;
+        };
+        let lacking = keyed.lacking().max(self.keys.demand());
+        if self.closing >= lacking {
+            return Want::Nothing;
+        }
+        if let Some(patience) = keyed.patience(now, SETUP) {
+            return Want::Later(patience);
+        }
+        let others = self.keys.idle().filter(|(other, _)| *other != key && is_one(*other));
         let coldest = others.filter_map(|(other, idle)| Some((idle.coldest()?, other))).min();
         let link = coldest
-            .and_then(|(_, other)| self.keys.change(other, |it| it.idle.expire(now, spare))?);
+            .and_then(|(_, other)| {
+                self.keys.change(other, |it| it.idle.expire(now, Duration::ZERO))
+            })
+            .flatten();
         match link {
             Some(link) => {
+                self.closing += 1;
                 self.publish();
                 Want::Close(link)
             }
-            None if is_served => self.want_spare(key, now),
             None => Want::Ask,
         }
-    }
-
-    /// Other workers may have links that nobody misses, while slots are free and none here can use them.
-    fn want_spare(&mut self, key: K, now: Instant) -> Want<L> {
-        let free = self.slots.limit().saturating_sub(self.slots.held()) as usize;
-        let lacking = self.keys.get(key).map_or(0, Keyed::lacking).min(free);
-        let is_early = self.asked.is_some_and(|at| now.saturating_duration_since(at) < RETRY);
-        if lacking == 0 || is_early || self.slots.workers() == 1 {
-            return Want::Nothing;
-        }
-        self.asked = Some(now);
-        Want::AskSpare(lacking)
-    }
-
-    /// Takes out a link that has been idle so long that nobody here misses it, for another worker that has need of
-    /// its place.
-    pub fn spare_link(&mut self, now: Instant) -> Option<L> {
-        self.expire_link(now, SPARE)
     }
 
     /// A link that is not idle serves another key from now on.
@@ -122,8 +309,34 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         self.publish();
     }
 
+    /// A link that another worker has sent is there, with its place, and is put in with [`Self::put`].
+    pub fn arrived(&mut self, key: K) {
+        self.links.arrived(self.worker);
+        self.keys.change_new(key, |keyed| keyed.links += 1);
+        self.publish();
+    }
+
+    /// A link has been sent to the worker that [`Self::due`] has named.
+    pub fn sent(&mut self, key: K) {
+        self.keys.change(key, |keyed| keyed.links = keyed.links.saturating_sub(1));
+        self.keys.forget(key);
+        self.publish();
+    }
+
+    /// A link that was due in this worker is closed instead of being sent. Call [`Self::closed`] afterwards.
+    pub fn not_sent(&mut self, to: usize) {
+        self.promised.push_back(to);
+    }
+
+    /// A link that another worker has sent cannot be used; the place that came with it goes on. The answer must be woken.
+    #[must_use]
+    pub fn turned_away(&mut self) -> Option<usize> {
+        self.links.arrived(self.worker);
+        self.links.give_back()
+    }
+
     /// A link could not be opened, and no other is tried for a while: a server that refuses is not to be stormed.
-    /// The answer is another worker that waits for its place under the cap.
+    /// The answer is a worker that must be woken, because it waits for its place.
     #[must_use]
     pub fn failed(&mut self, key: K, now: Instant) -> Option<usize> {
         self.keys.change(key, |keyed| {
@@ -133,7 +346,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         self.closed(key, |_| false)
     }
 
-    /// A link of this key is gone. The answer is another worker that waits for its place under the cap.
+    /// A link of this key is gone. The answer is a worker that must be woken, because it waits for its place.
     #[must_use]
     pub fn closed(&mut self, key: K, is_it: impl Fn(&L) -> bool) -> Option<usize> {
         self.keys.change(key, |keyed| {
@@ -142,12 +355,20 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         });
         self.keys.forget(key);
         self.publish();
-        self.links.give_back(self.worker)
+        if let Some(worker) = self.promised.pop_front() {
+            return self.links.fulfil(worker);
+        }
+        self.closing = self.closing.saturating_sub(1);
+        self.links.give_back()
     }
 
-    /// Whether those who wait with this key may expect one of its links.
-    pub fn serves(&self, key: K, now: Instant) -> bool {
-        self.keys.get(key).is_some_and(|keyed| keyed.is_served(now, SPARE))
+    /// Places that were granted to this worker and that none of its clients can use go on. Call after each key has been
+    /// asked for with [`Self::want`], and [`Self::next_wake`] afterwards.
+    pub fn return_places(&mut self) {
+        while self.links.claim(self.worker) {
+            let other = self.links.give_back_elsewhere(self.worker);
+            self.to_wake.extend(other);
+        }
     }
 
     /// Whether links of this key exist, or are being opened.
@@ -210,4 +431,25 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
             keyed.waiting().div_ceil(busy.max(1))
         })
     }
+
+    /// Tells the other workers how many here another link would serve at once: no more than there are slots for.
+    pub(super) fn publish_demand(&self) {
+        if self.links.workers() == 1 {
+            return;
+        }
+        let count = self.keys.demand();
+        if count == 0 {
+            return self.links.publish(self.worker, 0, None);
+        }
+        let free = self.slots.limit().saturating_sub(self.slots.held()) as usize;
+        let oldest = self.keys.first_demand(None).map(|(since, key)| (since, kind_of(key)));
+        self.links.publish(self.worker, count.min(free.max(1)), oldest);
+    }
+}
+
+/// A number for a key that is the same in each worker.
+fn kind_of(key: impl Hash) -> u32 {
+    let mut hasher = OwnNumber::default();
+    key.hash(&mut hasher);
+    hasher.finish() as u32
 }

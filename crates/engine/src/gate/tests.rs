@@ -7,7 +7,7 @@ use crate::classes::{Class, WhenOverloaded};
 struct TestGate {
     gate: Gate<char, u32, &'static str>,
     slots: Arc<Slots>,
-    running: std::collections::VecDeque<Slot>,
+    running: VecDeque<Slot>,
 }
 
 /// A start without its slot.
@@ -21,7 +21,7 @@ const ASK: Ask = Ask { class: ClassId(0), digest: None };
 const MS: Duration = Duration::from_millis(1);
 
 impl TestGate {
-    fn new(worker: usize, slots: &Arc<Slots>, links: &Arc<Cap>, classes: &Arc<Classes>) -> Self {
+    fn new(worker: usize, slots: &Arc<Slots>, links: &Arc<Places>, classes: &Arc<Classes>) -> Self {
         let slots = Arc::clone(slots);
         let shared = (Arc::clone(&slots), Arc::clone(links), Arc::clone(classes));
         let gate = Gate::new(worker, shared.0, shared.1, shared.2);
@@ -77,7 +77,7 @@ fn gate(limit: u32, links: u32) -> TestGate {
 fn classed(limit: u32, links: u32, classes: Vec<Class>) -> TestGate {
     let origin = Instant::now() - Duration::from_secs(1);
     let slots = Arc::new(Slots::new(limit, 2, origin));
-    let links = Arc::new(Cap::new(links, 2));
+    let links = Arc::new(Places::new(links, 2, origin));
     TestGate::new(0, &slots, &links, &Arc::new(Classes::new(classes, 2)))
 }
 
@@ -149,15 +149,121 @@ fn a_full_cap_takes_the_coldest_link_of_another_key() {
     }
     gate.wait('c', 5, now);
     assert_eq!(gate.gate.want('c', now), Want::Close("a"));
-    assert_eq!(gate.gate.closed('a', |link| *link == "a"), None);
+    assert_eq!(gate.gate.want('c', now), Want::Nothing, "one is being closed for it");
+    assert_eq!(gate.gate.closed('a', |link| *link == "a"), Some(0));
     assert_eq!(gate.gate.want('c', now), Want::Open);
     assert_eq!(gate.gate.want('c', now), Want::Nothing, "one waits, one is being opened");
     gate.wait('c', 6, now);
-    assert_eq!(gate.gate.want('c', now), Want::AskSpare(1), "it has one, and b's is not spare yet");
-    let later = now + Duration::from_secs(3);
-    assert_eq!(gate.gate.want('c', later), Want::Close("b"));
+    assert_eq!(gate.gate.want('c', now), Want::Close("b"), "however short b has been idle");
     gate.wait('d', 7, now);
     assert_eq!(gate.gate.want('d', now), Want::Ask, "nothing idle is left here");
+}
+
+#[test]
+fn a_key_whose_links_come_round_waits_as_long_as_a_new_link_would_take() {
+    let now = Instant::now();
+    let mut gate = gate(4, 2);
+    for (waiter, key, link) in [(0, 'a', "a"), (1, 'b', "b")] {
+        gate.wait(key, waiter, now);
+        open(&mut gate, key, link, now);
+        assert_eq!(gate.next(now), Some(Began::On(waiter, link)));
+    }
+    gate.gate.put('b', "b", now);
+    gate.wait('a', 2, now + MS);
+    assert_eq!(gate.gate.want('a', now + MS), Want::Later(links::SETUP));
+    assert_eq!(gate.gate.want('a', now + links::SETUP), Want::Close("b"), "it did not come");
+}
+
+#[test]
+fn a_link_that_comes_back_goes_where_it_is_missed_most() {
+    let now = Instant::now();
+    let slots = Arc::new(Slots::new(9, 2, now));
+    let links = Arc::new(Places::new(1, 2, now));
+    let classes = Arc::new(Classes::new(vec![Class::default()], 2));
+    let mut here = TestGate::new(0, &slots, &links, &classes);
+    let mut there = TestGate::new(1, &slots, &links, &classes);
+    let (young, old) = (Duration::ZERO, links::TENURE);
+    here.wait('a', 0, now);
+    open(&mut here, 'a', "a", now);
+    assert_eq!(here.next(now), Some(Began::On(0, "a")));
+    assert_eq!(here.gate.due('a', young), Due::Here, "no client misses it");
+    there.wait('a', 1, now + MS);
+    assert_eq!(there.gate.want('a', now), Want::Ask);
+    assert_eq!(there.gate.inattentive(), [0]);
+    assert!(here.gate.give_idle(now).is_none());
+    assert_eq!(there.gate.inattentive(), [], "it looks by itself from now on");
+    here.wait('a', 2, now + 2 * MS);
+    assert_eq!(here.gate.due('a', young), Due::Here, "its own has waited nearly as long");
+    assert_eq!(here.gate.take_waiter('a'), Some(2));
+    here.wait('a', 3, now + 4 * MS);
+    let turns = (1..).find(|_| here.gate.due('a', young) != Due::Here);
+    assert_eq!(turns, Some(links::LINK_TURNS - 1), "a little older, after some turns");
+    // It could not be sent, so its place was; and is not of use there any more.
+    here.gate.not_sent(1);
+    assert_eq!(here.gate.closed('a', |_| false), Some(1));
+    there.gate.take_waiter('a');
+    there.gate.return_places();
+    assert_eq!(there.gate.next_wake(), Some(0));
+    open(&mut here, 'a', "a", now);
+    assert_eq!(here.next(now), Some(Began::On(3, "a")));
+    there.wait('a', 1, now + MS);
+    assert_eq!(there.gate.want('a', now), Want::Ask);
+    assert!(here.gate.give_idle(now).is_none());
+    here.wait('a', 4, now + 20 * MS);
+    assert_eq!(here.gate.due('a', young), Due::Worker(1), "much older");
+    here.gate.sent('a');
+    there.gate.arrived('a');
+    there.gate.put('a', "a", now);
+    assert_eq!(there.next(now), Some(Began::On(1, "a")));
+    // Here one waits still; there one of another kind does, for a shorter time.
+    assert_eq!(here.gate.want('a', now + 30 * MS), Want::Ask);
+    assert!(there.gate.give_idle(now).is_none());
+    there.wait('b', 5, now + 10 * MS);
+    there.wait('a', 6, now + 15 * MS);
+    assert_eq!(there.gate.due('a', young), Due::Here, "it serves its own for a while");
+    assert_eq!(there.gate.due('a', old), Due::Nowhere, "then those who have waited longer");
+    assert_eq!(there.gate.due('a', old), Due::Here, "one is being closed for it");
+    assert_eq!(there.gate.closed('a', |_| false), Some(1));
+    assert_eq!(there.gate.want('b', now), Want::Open);
+    assert_eq!(links.held(), 1);
+}
+
+#[test]
+fn an_idle_link_is_given_to_another_worker_as_it_is_or_for_its_place() {
+    let now = Instant::now();
+    let slots = Arc::new(Slots::new(9, 2, now));
+    let links = Arc::new(Places::new(2, 2, now));
+    let classes = Arc::new(Classes::new(vec![Class::default()], 2));
+    let mut here = TestGate::new(0, &slots, &links, &classes);
+    let mut there = TestGate::new(1, &slots, &links, &classes);
+    for (waiter, key, link) in [(0, 'a', "a"), (1, 'b', "b")] {
+        here.wait(key, waiter, now);
+        open(&mut here, key, link, now);
+        assert!(here.next(now).is_some());
+        here.gate.put(key, link, now);
+    }
+    there.wait('b', 2, now);
+    assert_eq!(there.gate.want('b', now), Want::Ask);
+    assert_eq!(here.gate.give_idle(now), Some(('b', "b", Due::Worker(1))));
+    assert_eq!(here.gate.give_idle(now), None, "one waits, one is on its way");
+    assert_eq!(there.gate.inattentive(), [0], "what else is idle there must be asked for");
+    here.gate.sent('b');
+    there.gate.arrived('b');
+    there.gate.put('b', "b", now);
+    assert!(there.next(now).is_some());
+    there.wait('b', 3, now);
+    assert!(matches!(there.gate.want('b', now + MS), Want::Later(_)));
+    assert_eq!(there.gate.want('b', now + 5 * MS), Want::Ask);
+    assert_eq!(here.gate.give_idle(now), Some(('a', "a", Due::Nowhere)));
+    assert_eq!(here.gate.closed('a', |_| false), Some(1));
+    assert_eq!(there.gate.want('b', now), Want::Open);
+    // One that cannot be used after all goes on.
+    there.gate.opened('b');
+    assert_eq!(there.gate.closed('b', |_| false), Some(1));
+    let waiter = there.gate.take_waiter('b');
+    assert_eq!(waiter, Some(3));
+    there.gate.return_places();
+    assert_eq!((there.gate.next_wake(), links.held()), (None, 1));
 }
 
 #[test]
@@ -191,9 +297,9 @@ fn a_worker_that_lacks_a_link_is_given_no_slot() {
     assert!(slots.try_take());
     gate.wait('k', 1, now);
     assert_eq!(slots.oldest_other(1), None, "it could not use one");
-    assert_eq!(gate.gate.links.other_waiting(1), Some(0), "it waits for a link");
+    assert_eq!(gate.gate.links.oldest_other(1).map(|it| it.worker), Some(0), "it waits for a link");
     assert_eq!(gate.gate.want('k', now), Want::Open);
-    assert_eq!(gate.gate.links.other_waiting(1), None, "one is on its way");
+    assert_eq!(gate.gate.links.oldest_other(1), None, "one is on its way");
     gate.gate.opened('k');
     gate.gate.put('k', "x", now);
     assert_eq!(slots.give_back(1), Some(0), "now it can");
@@ -236,7 +342,7 @@ fn waiters_leave_late_ones_are_taken_out_and_hopeless_ones_given_up() {
     assert_eq!(gate.gate.want('k', now), Want::Open);
     assert_eq!(gate.gate.give_up('k'), None, "a link is on its way");
     gate.gate.opened('k');
-    assert_eq!(gate.gate.closed('k', |_| false), None);
+    assert_eq!(gate.gate.closed('k', |_| false), Some(0), "its own, of whom one waits still");
     assert_eq!(gate.gate.give_up('k'), Some(3));
     assert_eq!(gate.gate.waiting(), 0);
 }
@@ -267,7 +373,7 @@ fn statements_go_ahead_on_a_busy_link_in_the_order_of_the_line() {
 fn nothing_is_written_ahead_while_more_run_than_the_limit_allows() {
     let now = Instant::now();
     let slots = Arc::new(Slots::new(2, 1, now));
-    let links = Arc::new(Cap::new(2, 1));
+    let links = Arc::new(Places::new(2, 1, now));
     let classes = Arc::new(Classes::new(vec![Class::default()], 1));
     let mut gate = TestGate::new(0, &slots, &links, &classes);
     for waiter in 1..=6 {
@@ -289,7 +395,7 @@ fn nothing_is_written_ahead_while_more_run_than_the_limit_allows() {
 fn statements_written_ahead_do_not_keep_a_slot_from_another_worker() {
     let now = Instant::now();
     let slots = Arc::new(Slots::new(1, 2, now));
-    let links = Arc::new(Cap::new(2, 2));
+    let links = Arc::new(Places::new(2, 2, now));
     let classes = Arc::new(Classes::new(vec![Class::default()], 2));
     let mut here = TestGate::new(0, &slots, &links, &classes);
     let mut there = TestGate::new(1, &slots, &links, &classes);
@@ -427,7 +533,7 @@ fn a_class_keeps_to_its_maximum_and_is_woken_when_it_may_go_on() {
     let now = Instant::now();
     let batch = Class { maximum: Some(1), ..class("batch") };
     let slots = Arc::new(Slots::new(3, 2, now));
-    let links = Arc::new(Cap::new(2, 2));
+    let links = Arc::new(Places::new(2, 2, now));
     let classes = Arc::new(Classes::new(vec![class("web"), batch], 2));
     let mut here = TestGate::new(0, &slots, &links, &classes);
     let mut there = TestGate::new(1, &slots, &links, &classes);
@@ -559,7 +665,7 @@ fn a_stuck_kind_is_parked_and_held_back_until_it_moves() {
 fn newcomers_borrow_while_a_slot_is_on_its_way() {
     let now = Instant::now();
     let slots = Arc::new(Slots::new(1, 2, now));
-    let links = Arc::new(Cap::new(2, 2));
+    let links = Arc::new(Places::new(2, 2, now));
     let classes = Arc::new(Classes::new(vec![Class::default()], 2));
     let mut here = TestGate::new(0, &slots, &links, &classes);
     let mut there = TestGate::new(1, &slots, &links, &classes);

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::cap::Cap;
 use engine::classes::{Class, Classes};
-use engine::gate::{Ask, Gate, Slot, Start, Waiting, Want};
+use engine::gate::{Ask, Due, Gate, Slot, Start, Waiting, Want};
+use engine::places::Places;
 use engine::slots::Slots;
 
 type Key = u8;
@@ -44,7 +44,9 @@ enum Event {
     SlotFree(usize),
     LinkFree(usize),
     LinkWanted(usize),
-    SpareWanted(usize, usize),
+    /// A worker looks again, because a link of a key was likely to be free soon.
+    Later(usize),
+    Arrived(usize, Key, LinkId),
     Opened(usize, Key),
     Closed(usize, Key, LinkId),
 }
@@ -56,16 +58,18 @@ struct Worker {
     lines: BTreeMap<Key, VecDeque<(ClientId, Instant)>>,
     /// Oldest first.
     idle: BTreeMap<Key, Vec<(LinkId, Instant)>>,
-    owes_link: bool,
 }
 
 pub(crate) struct World {
     random: u64,
     now: Instant,
     slots: Arc<Slots>,
-    cap: Arc<Cap>,
+    cap: Arc<Places>,
     workers: Vec<Worker>,
     clients: Vec<Client>,
+    /// Whether workers look now and then whether anything can be done. Without that nothing may be missed; as links
+    /// that could not be opened are tried again by time only, all can be.
+    has_ticks: bool,
     /// What is under way; it arrives in any order.
     events: Vec<Event>,
     last_link: LinkId,
@@ -95,7 +99,8 @@ impl World {
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             now,
             slots: Arc::new(Slots::new(1, 1, now)),
-            cap: Arc::new(Cap::new(1, 1)),
+            cap: Arc::new(Places::new(1, 1, now)),
+            has_ticks: seed.is_multiple_of(2),
             workers: Vec::new(),
             clients: Vec::new(),
             events: Vec::new(),
@@ -108,13 +113,13 @@ impl World {
         let count = 1 + world.below(4);
         let (limit, cap) = (1 + world.below(5), 1 + world.below(14));
         world.slots = Arc::new(Slots::new(limit as u32, count, now));
-        world.cap = Arc::new(Cap::new(cap as u32, count));
+        world.cap = Arc::new(Places::new(cap as u32, count, now));
         let classes = Arc::new(Classes::new(vec![Class::default()], count));
         for index in 0..count {
             let (slots, cap) = (Arc::clone(&world.slots), Arc::clone(&world.cap));
             let gate = Gate::new(index, slots, cap, Arc::clone(&classes));
             let (own, lines, idle) = Default::default();
-            world.workers.push(Worker { gate, own, lines, idle, owes_link: false });
+            world.workers.push(Worker { gate, own, lines, idle });
         }
         let keys = 1 + world.below(3);
         for _ in 0..3 + world.below(20) {
@@ -196,6 +201,8 @@ impl World {
             let wanted = idle.remove(self.started as usize % idle.len()).0;
             assert_eq!(worker.gate.claim(key, |link| *link == wanted), Some(wanted));
             self.clients[id].link = Some(wanted);
+            // Another client may have waited for a slot to run on it.
+            self.pump(index);
         }
     }
 
@@ -247,6 +254,9 @@ impl World {
         while let Some(start) = self.workers[index].gate.next(now, |id, link| suits(*id, *link)) {
             self.begin(index, start);
         }
+        if self.workers[index].gate.lacks_more() {
+            self.provide_all(index);
+        }
         self.wake_others(index);
     }
 
@@ -258,6 +268,12 @@ impl World {
 
     fn pump(&mut self, index: usize) {
         self.start_ready(index);
+        self.provide_all(index);
+        self.workers[index].gate.return_places();
+        self.wake_others(index);
+    }
+
+    fn provide_all(&mut self, index: usize) {
         let keys: Vec<_> = self.workers[index].gate.keys_waiting().collect();
         for key in keys {
             self.provide_links(index, key);
@@ -270,15 +286,13 @@ impl World {
                 Want::Nothing => return,
                 Want::Open => self.events.push(Event::Opened(index, key)),
                 Want::Close(link) => return self.close_idle(index, link),
-                Want::Ask => {
-                    let others = (0..self.workers.len()).filter(|other| *other != index);
-                    self.events.extend(others.map(Event::LinkWanted));
-                    return;
+                Want::Later(wait) => {
+                    assert!(wait > Duration::ZERO);
+                    return self.events.push(Event::Later(index));
                 }
-                Want::AskSpare(count) => {
-                    let others = (0..self.workers.len()).filter(|other| *other != index);
-                    self.events.extend(others.map(|other| Event::SpareWanted(other, count)));
-                    return;
+                Want::Ask => {
+                    let others = self.workers[index].gate.inattentive();
+                    return self.events.extend(others.into_iter().map(Event::LinkWanted));
                 }
             }
         }
@@ -301,7 +315,7 @@ impl World {
         client.state = if is_gone { State::Gone } else { State::Idle };
         if is_gone || !keeps {
             let link = client.link.take().expect("it ran on a link");
-            if is_gone || std::mem::take(&mut self.workers[index].owes_link) {
+            if is_gone {
                 self.events.push(Event::Closed(index, key, link));
             } else {
                 self.put(index, key, link);
@@ -316,9 +330,28 @@ impl World {
     }
 
     fn put(&mut self, index: usize, key: Key, link: LinkId) {
+        // Links are as old as they need be, or are not.
+        let age = Duration::from_millis(self.below(200) as u64);
         let worker = &mut self.workers[index];
-        worker.gate.put(key, link, self.now);
-        worker.idle.entry(key).or_default().push((link, self.now));
+        match worker.gate.due(key, age) {
+            Due::Here => {
+                worker.gate.put(key, link, self.now);
+                worker.idle.entry(key).or_default().push((link, self.now));
+            }
+            Due::Nowhere => self.events.push(Event::Closed(index, key, link)),
+            Due::Worker(other) => self.send(index, key, link, other),
+        }
+    }
+
+    /// Now and then one cannot be sent after all.
+    fn send(&mut self, index: usize, key: Key, link: LinkId, other: usize) {
+        assert_ne!(index, other);
+        if self.below(4) == 0 {
+            self.workers[index].gate.not_sent(other);
+            return self.events.push(Event::Closed(index, key, link));
+        }
+        self.workers[index].gate.sent(key);
+        self.events.push(Event::Arrived(other, key, link));
     }
 
     fn finish_one(&mut self) {
@@ -368,18 +401,29 @@ impl World {
         let at = self.below(self.events.len());
         match self.events.swap_remove(at) {
             Event::SlotFree(index) | Event::LinkFree(index) => self.pump(index),
-            Event::SpareWanted(index, count) => {
-                for _ in 0..count {
-                    let Some(link) = self.workers[index].gate.spare_link(self.now) else { break };
-                    self.close_idle(index, link);
-                }
+            Event::Later(index) => {
+                self.now += Duration::from_millis(5);
+                self.pump(index);
             }
             Event::LinkWanted(index) => {
-                let is_wanted = self.cap.other_waiting(index).is_some();
-                match self.workers[index].gate.expire_link(self.now, Duration::ZERO) {
-                    Some(link) => self.close_idle(index, link),
-                    None => self.workers[index].owes_link = is_wanted,
+                while let Some((key, link, due)) = self.workers[index].gate.give_idle(self.now) {
+                    let list = self.workers[index].idle.get_mut(&key).expect("it has idle ones");
+                    assert_eq!(list.remove(0).0, link, "the coldest");
+                    match due {
+                        Due::Worker(other) => self.send(index, key, link, other),
+                        _ => self.events.push(Event::Closed(index, key, link)),
+                    }
                 }
+            }
+            Event::Arrived(index, key, link) => {
+                if self.below(8) == 0 {
+                    let other = self.workers[index].gate.turned_away();
+                    self.events.extend(other.map(Event::LinkFree));
+                } else {
+                    self.workers[index].gate.arrived(key);
+                    self.put(index, key, link);
+                }
+                self.pump(index);
             }
             Event::Opened(index, key) => self.opened(index, key),
             Event::Closed(index, key, link) => {
@@ -392,7 +436,7 @@ impl World {
 
     fn opened(&mut self, index: usize, key: Key) {
         self.workers[index].gate.opened(key);
-        if self.below(8) > 0 {
+        if !self.has_ticks || self.below(8) > 0 {
             self.last_link += 1;
             self.put(index, key, self.last_link);
         } else {
@@ -406,7 +450,7 @@ impl World {
         self.pump(index);
     }
 
-    /// Time passes: the old goes, and all who wait look again, as they do at each tick.
+    /// Time passes: the old goes, and all who wait look again, if they do at each tick.
     fn pass_time(&mut self) {
         let passed = 1 + self.below(40) as u64;
         self.now += Duration::from_millis(passed);
@@ -421,7 +465,7 @@ impl World {
             while let Some(link) = self.workers[index].gate.expire_link(self.now, LINK_AGE) {
                 self.close_idle(index, link);
             }
-            if self.workers[index].gate.waiting() > 0 {
+            if self.has_ticks && self.workers[index].gate.waiting() > 0 {
                 self.pump(index);
             }
         }
@@ -437,12 +481,19 @@ impl World {
         let forced = self.clients.iter().filter(forced).count() as u32;
         assert!(count.held <= self.slots.limit() + forced);
 
-        let under_way = |event: &&Event| matches!(event, Event::Opened(..) | Event::Closed(..));
+        let under_way = |event: &&Event| {
+            matches!(event, Event::Opened(..) | Event::Closed(..) | Event::Arrived(..))
+        };
+        let granted = self.events.iter().filter(|event| matches!(event, Event::LinkFree(_)));
         let idle = self.workers.iter().flat_map(|worker| worker.idle.values()).map(Vec::len);
         let links = self.clients.iter().filter(|client| client.link.is_some()).count()
             + idle.sum::<usize>()
             + self.events.iter().filter(under_way).count();
-        assert_eq!(self.cap.held() as usize, links, "links");
+        let held = self.cap.held() as usize;
+        assert!(
+            held >= links && held <= links + granted.count() + self.granted(),
+            "{held}, {links} links"
+        );
         assert!(self.cap.held() <= self.cap.limit());
 
         for (index, worker) in self.workers.iter().enumerate() {
@@ -486,16 +537,29 @@ impl World {
         assert_eq!((self.slots.held(), self.cap.held()), (0, 0), "leaked");
     }
 
-    /// Once all mail is read, nobody waits while a slot and a link that suits are free.
+    /// Places that are on their way by other mail than of links.
+    fn granted(&self) -> usize {
+        self.events.iter().filter(|event| matches!(event, Event::SlotFree(_))).count()
+    }
+
+    /// Once all mail is read, nobody waits while a slot and a link are free: not one of another key or of another worker
+    /// either.
     fn nobody_waits_for_nothing(&self) {
         if self.slots.held() >= self.slots.limit() {
             return;
         }
+        let has_idle = |worker: &Worker| worker.idle.values().any(|idle| !idle.is_empty());
+        let is_full = self.cap.held() >= self.cap.limit() && !self.workers.iter().any(has_idle);
         for worker in &self.workers {
             assert!(worker.own.is_empty(), "waits for a slot that is free");
             for (key, line) in &worker.lines {
                 let is_idle = worker.idle.get(key).is_some_and(|idle| !idle.is_empty());
                 assert!(line.is_empty() || !is_idle, "waits for a link that is free");
+                let may_wait = self.has_ticks || is_full;
+                assert!(
+                    line.is_empty() || may_wait,
+                    "waits for a link that others could do without"
+                );
             }
         }
     }

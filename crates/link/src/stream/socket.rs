@@ -41,6 +41,23 @@ enum Kind {
     Unix(Unix),
 }
 
+/// A socket that no event loop watches.
+#[derive(Debug)]
+pub(super) enum Packed {
+    Tcp(std::net::TcpStream),
+    Unix(std::os::unix::net::UnixStream),
+}
+
+impl Packed {
+    /// Has this thread's event loop watch it: what has come meanwhile is an event then.
+    pub(super) fn unpack(self) -> io::Result<Socket> {
+        Ok(match self {
+            Self::Tcp(socket) => Socket::tcp(TcpStream::from_std(socket)?),
+            Self::Unix(socket) => Socket::new(Kind::Unix(Unix::from_std(socket)?)),
+        })
+    }
+}
+
 /// What the kernel may hold although the runtime does not say so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unread {
@@ -58,6 +75,15 @@ impl Socket {
 
     pub(super) fn unix(stream: UnixStream) -> io::Result<Self> {
         Ok(Self::new(Kind::Unix(Unix::new(stream)?)))
+    }
+
+    /// The same socket on another descriptor, which no event loop watches.
+    pub(super) fn pack(&self) -> io::Result<Packed> {
+        let socket = self.raw().try_clone()?;
+        Ok(match &self.kind {
+            Kind::Tcp(_) => Packed::Tcp(socket.into()),
+            Kind::Unix(_) => Packed::Unix(socket.into()),
+        })
     }
 
     const fn new(kind: Kind) -> Self {

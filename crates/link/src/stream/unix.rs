@@ -21,7 +21,12 @@ pub(super) struct Unix {
 
 impl Unix {
     pub(super) fn new(stream: tokio::net::UnixStream) -> io::Result<Self> {
-        let socket = watch(stream.into_std()?, Interest::READABLE)?;
+        Self::from_std(stream.into_std()?)
+    }
+
+    /// Watches a socket that does not block.
+    pub(super) fn from_std(socket: UnixStream) -> io::Result<Self> {
+        let socket = watch(socket, Interest::READABLE)?;
         Ok(Self { socket, waiting: RefCell::new(None) })
     }
 

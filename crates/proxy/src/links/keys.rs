@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::account::name::UserName;
 use wire::Capabilities;
 
 use crate::arrive::users::User;
 
-/// Stands within one worker for a [`Key`], and for whether a session or link has a schema: a link cannot be told to
+/// Stands for a [`Key`], by the same number in each worker, and for whether a session or link has a schema: a link cannot be told to
 /// have none, so those with and those without are pools of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct KeyId(u32);
@@ -74,48 +74,84 @@ impl Key {
     }
 }
 
+/// The numbers of the keys that any worker has met. A worker asks for each key once.
+#[derive(Debug, Default)]
+pub(crate) struct Numbers(Mutex<HashMap<Key, u32>>);
+
+impl Numbers {
+    fn of(&self, key: &Key) -> Option<u32> {
+        let mut numbers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = numbers.len();
+        if next >= KEYS_MAX {
+            return numbers.get(key).copied();
+        }
+        Some(*numbers.entry(key.clone()).or_insert(next as u32))
+    }
+
+    fn has_room_for(&self, key: &Key) -> bool {
+        let numbers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        numbers.len() < KEYS_MAX || numbers.contains_key(key)
+    }
+}
+
 /// The keys that a worker has met.
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
+    numbers: Arc<Numbers>,
     ids: HashMap<Rc<Key>, KeyId>,
-    keys: Vec<(Rc<Key>, Option<Arc<User>>)>,
+    /// By number; those that only other workers have met are missing.
+    keys: Vec<Option<Entry>>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    key: Rc<Key>,
+    user: Option<Arc<User>>,
 }
 
 /// A hostile client could make up capabilities without end.
 const KEYS_MAX: usize = 4096;
 
 impl Keys {
+    pub(crate) fn new(numbers: &Arc<Numbers>) -> Self {
+        Self { numbers: Arc::clone(numbers), ..Self::default() }
+    }
+
     /// The key's id, without a schema. `None`: there are too many different ones.
     pub(crate) fn id(&mut self, key: Key) -> Option<KeyId> {
         if let Some(id) = self.ids.get(&key) {
             return Some(*id);
         }
-        if self.keys.len() >= KEYS_MAX {
-            return None;
-        }
-        let id = KeyId(self.keys.len() as u32 * 2);
+        let number = self.numbers.of(&key)?;
+        let (id, at) = (KeyId(number * 2), number as usize);
         let key = Rc::new(key);
-        self.keys.push((Rc::clone(&key), None));
+        if self.keys.len() <= at {
+            self.keys.resize(at + 1, None);
+        }
+        self.keys[at] = Some(Entry { key: Rc::clone(&key), user: None });
         self.ids.insert(key, id);
         Some(id)
     }
 
     /// Whether there is an id for this key.
     pub(crate) fn has_room_for(&self, key: &Key) -> bool {
-        self.keys.len() < KEYS_MAX || self.ids.contains_key(key)
+        self.ids.contains_key(key) || self.numbers.has_room_for(key)
     }
 
     pub(crate) fn get(&self, id: KeyId) -> Rc<Key> {
-        Rc::clone(&self.keys[id.0 as usize / 2].0)
+        let entry = self.keys[id.0 as usize / 2].as_ref();
+        Rc::clone(&entry.expect("an id is had of the worker that uses it").key)
     }
 
     /// Says whose key it is, so that nobody has to look for that on the road.
     pub(crate) fn own(&mut self, id: KeyId, user: &Arc<User>) {
-        self.keys[id.0 as usize / 2].1 = Some(Arc::clone(user));
+        if let Some(entry) = &mut self.keys[id.0 as usize / 2] {
+            entry.user = Some(Arc::clone(user));
+        }
     }
 
     pub(crate) fn user(&self, id: KeyId) -> Option<&Arc<User>> {
-        self.keys[id.0 as usize / 2].1.as_ref()
+        self.keys[id.0 as usize / 2].as_ref()?.user.as_ref()
     }
 }
 
@@ -150,8 +186,19 @@ mod tests {
                 let _ = keys.id(Key::new(UserName::of_account("x"), capabilities, collation));
             }
         }
-        assert_eq!(keys.keys.len(), KEYS_MAX);
+        assert_eq!(keys.ids.len(), KEYS_MAX);
         let known = Key::new(UserName::of_account("x"), Capabilities(0), 0);
         assert!(keys.has_room_for(&known) && !keys.has_room_for(&known.of_era(1)));
+    }
+
+    #[test]
+    fn all_workers_have_the_same_number_for_a_key() {
+        let numbers = Arc::default();
+        let (mut here, mut there) = (Keys::new(&numbers), Keys::new(&numbers));
+        let (plain, other) = (key(Capabilities::PROTOCOL_41), key(Capabilities::FOUND_ROWS));
+        let id = here.id(plain.clone());
+        assert_ne!(there.id(other), id);
+        assert_eq!(there.id(plain), id);
+        assert!(id.is_some_and(|id| there.get(id) == here.get(id)));
     }
 }

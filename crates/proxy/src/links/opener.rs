@@ -160,7 +160,7 @@ pub(crate) fn open(worker: &Rc<Worker>, server: ServerId, key: KeyId) {
 fn failed(worker: &Rc<Worker>, local: &Local, key: KeyId, error: &NoLink) {
     let server = &local.server;
     worker.counters.links_failed.add(1);
-    worker.user_of(key, |user| user.links.give_back());
+    supply::give_back_place(worker, key);
     let user = worker.keys.borrow().get(key).user.clone();
     tracing::warn!(server = %server.address, %user, %error, "no link");
     learnt::link_refused(worker, server.id, key, error);

@@ -8,12 +8,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use engine::account::name::UserName;
-use engine::gate::Want;
+use engine::gate::{Due, Want};
 
 use crate::links::Link;
 use crate::links::keys::KeyId;
 use crate::links::opener;
 use crate::links::resets;
+use crate::links::transfers;
 use crate::road::admit;
 use crate::road::client::{Client, Turn};
 use crate::road::owed;
@@ -21,39 +22,78 @@ use crate::road::parting;
 use crate::servers::{Local, ServerId};
 use crate::worker::{Mail, Worker};
 
-/// Sees to it that those of this key who wait for a link get one, as far as the cap allows.
+/// Sees to it that those of this key who wait for a link get one, as far as the places allow.
 pub(crate) fn provide(worker: &Rc<Worker>, local: &Local, key: KeyId) {
     loop {
-        if worker.user_of(key, |user| user.links.is_full()) {
-            ask_for_place(worker, local, key);
-            break;
-        }
-        let want = local.gate.borrow_mut().want(key, crate::clock::now());
+        let now = crate::clock::now();
+        let is_full = worker.user_of(key, |user| user.links.is_full());
+        let want = if is_full {
+            let keys = worker.keys.borrow();
+            let user = keys.get(key).user.clone();
+            local.gate.borrow_mut().want_of_user(key, now, |it| keys.get(it).user == user)
+        } else {
+            local.gate.borrow_mut().unblock(key);
+            local.gate.borrow_mut().want(key, now)
+        };
         match want {
             Want::Nothing => break,
             Want::Open if take_place(worker, key) => opener::open(worker, local.server.id, key),
             // Another worker was quicker.
-            Want::Open => break do_without(worker, local, key),
+            Want::Open => do_without(worker, local, key),
             Want::Close(link) => {
-                // Its place under the cap is free once its task has ended; that pumps again.
+                // Its place is free once its task has ended; that pumps again.
+                worker.counters.links_given_up.add(1);
                 retire(worker, &link);
                 break;
             }
-            Want::Ask => {
-                // Whichever is free first, here or elsewhere.
-                local.owes_link.set(true);
-                let server = local.server.id;
-                worker.shared.mail_others(worker.index, || Mail::LinkWanted(server));
-                break;
-            }
-            Want::AskSpare(count) => {
-                let others = (worker.shared.worker_count() - 1).max(1);
-                let wanted = || Mail::SpareLinksWanted(local.server.id, count.div_ceil(others));
-                worker.shared.mail_others(worker.index, wanted);
-                break;
+            Want::Later(wait) => break look_later(worker, local, wait),
+            Want::Ask if is_full => break ask_for_place(worker, key),
+            Want::Ask => break ask_others(worker, local),
+        }
+    }
+}
+
+/// A link of the key is likely to come back in this time: if not, another one has to go.
+fn look_later(worker: &Rc<Worker>, local: &Local, wait: Duration) {
+    if local.looks_later.replace(true) {
+        return;
+    }
+    let (worker, server) = (Rc::clone(worker), local.server.id);
+    tokio::task::spawn_local(async move {
+        tokio::time::sleep(wait).await;
+        crate::clock::tick();
+        worker.at(server).looks_later.set(false);
+        admit::pump(&worker, server);
+    });
+}
+
+/// No link here can go. Those that clients keep for their messages only, here and elsewhere, do; and idle ones of other
+/// workers.
+fn ask_others(worker: &Worker, local: &Local) {
+    let (server, others) = (local.server.id, local.gate.borrow().inattentive());
+    if !local.takes_back.replace(true) {
+        worker.shared.mail(worker.index, Mail::TakeBackIdle(server));
+    }
+    for other in others {
+        worker.shared.mail(other, Mail::LinkWanted(server));
+    }
+}
+
+/// A client of another worker lacks a link: what is idle here, and not missed more, goes there.
+pub(crate) fn give_idle(worker: &Rc<Worker>, server: ServerId) {
+    let local = worker.at(server);
+    loop {
+        let given = local.gate.borrow_mut().give_idle(crate::clock::now());
+        match given {
+            None => break,
+            Some((_, link, Due::Worker(to))) => transfers::send(worker, &link, to),
+            Some((_, link, _)) => {
+                worker.counters.links_given_up.add(1);
+                retire(worker, &link);
             }
         }
     }
+    take_back_idle(worker, server);
 }
 
 /// Counts one more link of this key's user, if there may be one.
@@ -62,6 +102,19 @@ fn take_place(worker: &Worker, key: KeyId) -> bool {
         user.link_wanted.store(false, Relaxed);
         user.links.try_take()
     })
+}
+
+/// A link of this key's user is gone. Workers whose clients have waited for that are told.
+pub(crate) fn give_back_place(worker: &Worker, key: KeyId) {
+    let is_wanted = worker.user_of(key, |user| {
+        user.links.give_back();
+        user.link_wanted.load(Relaxed)
+    });
+    if is_wanted {
+        for local in &worker.servers {
+            worker.shared.mail_others(worker.index, || Mail::LinkFree(local.server.id));
+        }
+    }
 }
 
 /// The place for a link that was to be opened is given back.
@@ -75,14 +128,11 @@ fn do_without(worker: &Worker, local: &Local, key: KeyId) {
     }
 }
 
-/// The user has as many links as it may. Where none of them serves this key here, one of the others must go.
-fn ask_for_place(worker: &Rc<Worker>, local: &Local, key: KeyId) {
-    if local.gate.borrow().serves(key, crate::clock::now()) {
-        return;
-    }
-    let name = worker.keys.borrow().get(key).user.clone();
-    if !close_idle_of(worker, &name) {
-        worker.user_of(key, |user| user.link_wanted.store(true, Relaxed));
+/// The user has as many links as it may, and none of them is idle here: one of the others must go.
+fn ask_for_place(worker: &Worker, key: KeyId) {
+    let was_wanted = worker.user_of(key, |user| user.link_wanted.swap(true, Relaxed));
+    if !was_wanted {
+        let name = worker.keys.borrow().get(key).user.clone();
         let wanted = || Mail::LinkOfUserWanted(name.clone());
         worker.shared.mail_others(worker.index, wanted);
     }
@@ -101,28 +151,12 @@ pub(crate) fn close_idle_of(worker: &Worker, name: &UserName) -> bool {
     idle.is_some()
 }
 
-/// Closes links that nobody here misses, so many at most: their places are for another worker.
-pub(crate) fn close_spare(worker: &Worker, server: ServerId, count: usize) {
-    let now = crate::clock::now();
-    let spare = || worker.at(server).gate.borrow_mut().spare_link(now);
-    for link in std::iter::from_fn(spare).take(count) {
-        retire(worker, &link);
-    }
-}
-
 /// Closes a link that nobody uses. What it alone knows of a client, it is asked before.
 pub(crate) fn retire(worker: &Worker, link: &Link) {
-    let inserter = link.state.borrow().inserter;
-    let knows = |client: &u32| {
-        let clients = worker.clients.borrow();
-        clients.get(client).is_some_and(|it| it.session.borrow().insert_id.is_on(link.id))
-    };
-    match inserter.filter(knows) {
-        Some(client) if !link.is_closing() => {
-            link.retires.set(true);
-            owed::ask_insert_id(client, link);
-        }
-        _ => link.close(),
+    if owed::ask_before_end(worker, link) {
+        link.retires.set(true);
+    } else {
+        link.close();
     }
 }
 
@@ -168,10 +202,11 @@ pub(crate) fn take_wanted(worker: &Worker, client: &Client, link: &Link) {
     }
 }
 
-/// Whether somebody waits, and no more links may be opened.
+/// Whether somebody waits, here or in another worker, and no more links may be opened.
 pub(crate) fn lacks_links(worker: &Worker, server: ServerId) -> bool {
     let local = worker.at(server);
-    local.gate.borrow().waiting() > 0 && local.server.links.held() >= worker.plan.server.links_max
+    let waits = || local.server.links.oldest_other(worker.index).is_some();
+    local.server.links.is_full() && (local.gate.borrow().waiting() > 0 || waits())
 }
 
 /// The client can do without this link. Its user variables are told to the next one, and nobody else may read them.
@@ -201,16 +236,14 @@ pub(crate) fn rekey(worker: &Worker, link: &Link, key: KeyId) {
     }
 }
 
-/// Before a link is given up for others who have none, it serves its own for so long: where there are more keys than
-/// links, they take turns, and do not spend all their time with logins.
+/// Before a link is given up for another one of its user's, it serves its own for so long.
 const TENURE: Duration = Duration::from_millis(100);
 
-/// Whether somebody who has no link at all waits for the place of one like this.
-fn is_owed(worker: &Worker, local: &Local, key: KeyId) -> bool {
-    local.owes_link.take()
-        || worker.user_of(key, |user| {
-            user.link_wanted.load(Relaxed) && user.link_wanted.swap(false, Relaxed)
-        })
+/// Whether somebody waits for the place of a link of this user's.
+fn is_owed(worker: &Worker, key: KeyId) -> bool {
+    worker.user_of(key, |user| {
+        user.link_wanted.load(Relaxed) && user.link_wanted.swap(false, Relaxed)
+    })
 }
 
 /// Puts a link back, or closes it if it is too old.
@@ -229,10 +262,17 @@ pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, link: &Rc<Link>) {
     let is_left = worker.shared.fleet.as_ref().is_some_and(|fleet| !fleet.is_usable(link.server));
     let is_spare = is_left && local.gate.borrow().waiting() == 0
         || worker.is_stopping() && local.gate.borrow().waiting() == 0;
-    let is_owed = age >= TENURE && is_owed(worker, local, key);
+    let is_owed = age >= TENURE && is_owed(worker, key);
     if is_old || is_spare || is_owed || link.is_closing() {
-        retire(worker, link);
-    } else {
-        local.gate.borrow_mut().put(key, Rc::clone(link), now);
+        return retire(worker, link);
+    }
+    let due = local.gate.borrow_mut().due(key, age);
+    match due {
+        Due::Here => local.gate.borrow_mut().put(key, Rc::clone(link), now),
+        Due::Worker(to) => transfers::send(worker, link, to),
+        Due::Nowhere => {
+            worker.counters.links_given_up.add(1);
+            retire(worker, link);
+        }
     }
 }

@@ -225,7 +225,7 @@ const GAUGES: [Gauge; 7] = [
 const USERS_MAX: usize = 200;
 
 /// Counters of all workers: how they are called in the workers and here.
-const COUNTERS: [(&str, &str, &str); 14] = [
+const COUNTERS: [(&str, &str, &str); 16] = [
     ("statements", "flifo_statements_total", "Commands that have been answered."),
     ("waits", "flifo_waits_total", "Commands that could not start at once."),
     ("parked", "flifo_parked_total", "Slots left because a statement seemed stuck in the server."),
@@ -237,6 +237,12 @@ const COUNTERS: [(&str, &str, &str); 14] = [
     ("links_opened", "flifo_links_opened_total", "Links opened for pooled users."),
     ("links_failed", "flifo_links_failed_total", "Links that could not be opened."),
     ("links_reset", "flifo_links_reset_total", "Links whose sessions were begun anew."),
+    (
+        "links_given_up",
+        "flifo_links_given_up_total",
+        "Free links closed for clients that need others.",
+    ),
+    ("links_handed_over", "flifo_links_handed_over_total", "Links sent to another worker."),
     ("kills", "flifo_kills_total", "Statements killed."),
     ("bytes_in", "flifo_received_bytes_total", "Bytes read from clients."),
     ("bytes_out", "flifo_sent_bytes_total", "Bytes read from links for clients."),

@@ -233,6 +233,12 @@ pub(crate) fn come_back(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link
 pub(crate) fn pump(worker: &Rc<Worker>, server: ServerId) {
     let local = worker.at(server);
     start_ready(worker, local);
+    provide_all(worker, local);
+    local.gate.borrow_mut().return_places();
+    wake_others(worker, local);
+}
+
+fn provide_all(worker: &Rc<Worker>, local: &Local) {
     let keys: Vec<_> = local.gate.borrow().keys_waiting().collect();
     for key in keys {
         supply::provide(worker, local, key);
@@ -249,7 +255,19 @@ fn start_ready(worker: &Rc<Worker>, local: &Local) {
             None => break,
         }
     }
-    while let Some(other) = local.gate.borrow_mut().next_wake() {
+    let lacks_more = local.gate.borrow_mut().lacks_more();
+    if lacks_more {
+        provide_all(worker, local);
+    }
+    wake_others(worker, local);
+}
+
+/// Others have been granted a slot or a place, or may wait for their class.
+fn wake_others(worker: &Worker, local: &Local) {
+    loop {
+        // Not in the loop's head, where the gate would be borrowed for as long as its body.
+        let other = local.gate.borrow_mut().next_wake();
+        let Some(other) = other else { break };
         worker.shared.mail(other, Mail::SlotFree(local.server.id));
     }
 }

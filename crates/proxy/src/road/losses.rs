@@ -7,7 +7,9 @@ use wire::frame::HEADER;
 use wire::response::ErrPacket;
 
 use crate::fault::{Fault, Kind};
+use crate::links::keys::KeyId;
 use crate::links::resets;
+use crate::links::supply;
 use crate::links::{Flight, Link, Purpose};
 use crate::road::added;
 use crate::road::admit;
@@ -16,6 +18,7 @@ use crate::road::client::{Client, Turn};
 use crate::road::commands;
 use crate::road::route;
 use crate::road::undone;
+use crate::servers::ServerId;
 use crate::worker::{Mail, Worker};
 
 /// The link is gone: those whose statements it carried are told, and its place is free.
@@ -27,13 +30,7 @@ pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
     if let Some(waiting) = holder.as_ref().and_then(|client| client.waiting.take()) {
         local.gate.borrow_mut().leave(waiting);
     }
-    if let Some(key) = link.key.get() {
-        worker.user_of(key, |user| user.links.give_back());
-        let other = local.gate.borrow_mut().closed(key, |other| other.id == link.id);
-        if let Some(other) = other {
-            worker.shared.mail(other, Mail::LinkFree(link.server));
-        }
-    }
+    give_back_place(worker, link.server, link.key.get(), link.id);
     let (mut unanswered, mut elsewhere, mut told) = (Vec::new(), Vec::new(), None);
     if let Some(fleet) = &worker.shared.fleet
         && !flights.is_empty()
@@ -76,6 +73,16 @@ pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
         route::go_elsewhere(worker, &client, link.server);
     }
     admit::pump(worker, link.server);
+}
+
+/// A link is gone, and its place is free: the server's, and its user's.
+pub(crate) fn give_back_place(worker: &Worker, server: ServerId, key: Option<KeyId>, link: u64) {
+    let Some(key) = key else { return };
+    supply::give_back_place(worker, key);
+    let other = worker.at(server).gate.borrow_mut().closed(key, |other| other.id == link);
+    if let Some(other) = other {
+        worker.shared.mail(other, Mail::LinkFree(server));
+    }
 }
 
 /// Whether the server answers that it ends the connection: with its end (`ER_SERVER_SHUTDOWN`), by an order

@@ -154,6 +154,27 @@ fn could_not_say(worker: &Worker, client: u32, link: &Link, flight: &Flight) {
     settle(worker, client, link, None);
 }
 
+/// Asks a link that is to be closed, or to go to another worker, for what it alone knows of clients. True: it answers.
+pub(crate) fn ask_before_end(worker: &Worker, link: &Link) -> bool {
+    let clients = worker.clients.borrow();
+    let state = link.state.borrow();
+    let knows = |id: &u32, ask: fn(&Client, u64) -> bool| {
+        clients.get(id).is_some_and(|client| ask(client, link.id))
+    };
+    let inserter =
+        state.inserter.filter(|id| knows(id, |it, link| it.session.borrow().insert_id.is_on(link)));
+    let found = |it: &Client, link: u64| it.session.borrow().counts.are_found_on(link);
+    let finder = state.finder.filter(|id| knows(id, found));
+    drop((clients, state));
+    match (finder, inserter) {
+        _ if link.is_closing() => return false,
+        (Some(finder), inserter) => fixups::send(link, ask_found(finder, inserter)),
+        (None, Some(inserter)) => ask_insert_id(inserter, link),
+        (None, None) => return false,
+    }
+    true
+}
+
 /// Asks a link that nobody uses.
 pub(crate) fn ask_insert_id(client: u32, link: &Link) {
     fixups::send(link, ask(client));

@@ -23,7 +23,7 @@ use crate::road::owed;
 use crate::road::parting::{self, CHARSET};
 use crate::road::prepared;
 use crate::servers::ServerId;
-use crate::worker::Worker;
+use crate::worker::{Mail, Worker};
 
 /// What a statement asks for.
 #[derive(Clone, Copy)]
@@ -290,7 +290,13 @@ fn claim(
         return true;
     }
     let Some(key) = client.key.get() else { return false };
-    let link = worker.at(server).gate.borrow_mut().claim(key, is_it);
+    let mut gate = worker.at(server).gate.borrow_mut();
+    let link = gate.claim(key, is_it);
+    if gate.lacks_more() {
+        // Another client waited for a slot to run on it.
+        worker.shared.mail(worker.index, Mail::LinkFree(server));
+    }
+    drop(gate);
     if let Some(link) = &link {
         link.hold_for(client);
     }

@@ -5,11 +5,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::cap::Cap;
 use engine::classes::{Class, ClassId, Classes};
 use engine::gate::{Ask, Counts, Gate, Slot, Start};
 use engine::intent::Digest;
 use engine::limit::{Auto, Bounds, Rhythm, Totals};
+use engine::places::Places;
 use engine::slots::Slots;
 
 use super::others::{Other, Seen};
@@ -81,7 +81,7 @@ impl Process {
     pub fn new(limit: u32, workers: usize, classes: Vec<Class>) -> Self {
         let origin = Instant::now();
         let slots = Arc::new(Slots::new(limit, workers, origin));
-        let links = Arc::new(Cap::new(LINKS * workers as u32, workers));
+        let links = Arc::new(Places::new(LINKS * workers as u32, workers, origin));
         let classes = Arc::new(Classes::new(classes, workers));
         let gate = |worker| {
             let shared = (Arc::clone(&slots), Arc::clone(&links), Arc::clone(&classes));

@@ -1,0 +1,236 @@
+//! Places for backend connections to one server: how many the whole process may have, and which worker gets the next.
+//!
+//! Shared by all workers through atomics and never locked. Clients wait in their own worker's memory; what others must
+//! know of them (how many lack a connection, since when, of which kind) is published here. A place that is given back
+//! goes to the worker whose clients have waited longest, by a *grant*: the place stays taken on the way, so no other
+//! worker can be quicker. A connection that is handed over, or closed for another worker, is *promised* first: so one
+//! client that waits does not get several.
+//!
+//! A worker is *attentive* while it compares its own clients with those of others each time that a connection comes
+//! back to it. Workers that are not must be told by mail that a client elsewhere lacks a connection.
+//!
+//! Invariants: taken places are at most the limit, but for those that were taken before it fell; what is published sees
+//! a free place, or is seen when one is given back; an attentive worker sees what is published before it stops being so.
+
+use std::time::{Duration, Instant};
+
+use crate::slots::micros;
+use crate::sync::{AtomicU32, AtomicU64, Ordering::SeqCst};
+
+/// The places. One for each server and process.
+#[derive(Debug)]
+pub struct Places {
+    limit: AtomicU32,
+    held: AtomicU32,
+    origin: Instant,
+    workers: Box<[Demand]>,
+}
+
+/// What a worker tells of its clients that lack a connection, and what is on its way to it.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Demand {
+    /// How many of its clients another connection would serve now.
+    count: AtomicU32,
+    /// Since when the oldest of them waits, in microseconds since the origin, and what kind of connection it needs.
+    since: AtomicU64,
+    kind: AtomicU32,
+    /// Places and connections on their way to it, the granted ones included.
+    promised: AtomicU32,
+    /// Places that it may claim.
+    granted: AtomicU32,
+    is_attentive: AtomicU32,
+}
+
+/// The oldest client that lacks a connection in one worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elder {
+    pub worker: usize,
+    /// In microseconds since the origin; see [`Places::at`].
+    pub since: u64,
+    pub kind: u32,
+}
+
+/// No client waits.
+const NEVER: u64 = u64::MAX;
+
+impl Places {
+    /// # Panics
+    /// If `limit` is zero: nothing could ever run. The configuration has refused it.
+    pub fn new(limit: u32, workers: usize, now: Instant) -> Self {
+        assert!(limit > 0);
+        let none = || Demand {
+            count: AtomicU32::new(0),
+            since: AtomicU64::new(NEVER),
+            kind: AtomicU32::new(0),
+            promised: AtomicU32::new(0),
+            granted: AtomicU32::new(0),
+            is_attentive: AtomicU32::new(0),
+        };
+        Self {
+            limit: AtomicU32::new(limit),
+            held: AtomicU32::new(0),
+            origin: now,
+            workers: (0..workers).map(|_| none()).collect(),
+        }
+    }
+
+    pub fn limit(&self) -> u32 {
+        self.limit.load(SeqCst)
+    }
+
+    pub fn held(&self) -> u32 {
+        self.held.load(SeqCst)
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.held() >= self.limit()
+    }
+
+    /// Sets the limit. Places that a higher one makes are granted at once; `wake` gets each worker that must claim.
+    pub fn set_limit(&self, limit: u32, mut wake: impl FnMut(usize)) {
+        self.limit.store(limit.max(1), SeqCst);
+        while let Some(elder) = self.oldest(None) {
+            if !self.try_take() {
+                break;
+            }
+            self.grant(elder.worker);
+            wake(elder.worker);
+        }
+    }
+
+    /// Takes a place: one that was granted to this worker, or a free one.
+    pub fn take(&self, worker: usize) -> bool {
+        self.claim(worker) || self.try_take()
+    }
+
+    /// Claims a place that was granted to this worker.
+    pub fn claim(&self, worker: usize) -> bool {
+        let demand = &self.workers[worker];
+        // Only the worker itself takes any away.
+        if demand.granted.load(SeqCst) == 0 {
+            return false;
+        }
+        demand.granted.fetch_sub(1, SeqCst);
+        demand.promised.fetch_sub(1, SeqCst);
+        true
+    }
+
+    fn try_take(&self) -> bool {
+        let limit = self.limit();
+        self.held.fetch_update(SeqCst, SeqCst, |held| (held < limit).then_some(held + 1)).is_ok()
+    }
+
+    /// Gives a place back: the worker whose clients have waited longest gets it, whichever that is. The answer must be
+    /// woken.
+    #[must_use]
+    pub fn give_back(&self) -> Option<usize> {
+        self.give_back_but(None)
+    }
+
+    /// The same for a place of which no client of this worker can make use.
+    #[must_use]
+    pub fn give_back_elsewhere(&self, worker: usize) -> Option<usize> {
+        self.give_back_but(Some(worker))
+    }
+
+    fn give_back_but(&self, but: Option<usize>) -> Option<usize> {
+        if self.held() <= self.limit()
+            && let Some(elder) = self.oldest(but)
+        {
+            self.grant(elder.worker);
+            return Some(elder.worker);
+        }
+        let before = self.held.fetch_sub(1, SeqCst);
+        debug_assert!(before > 0, "more given back than taken");
+        // Both sides publish first and look second, so one of them sees the other.
+        let elder = self.oldest(but)?;
+        self.try_take().then(|| {
+            self.grant(elder.worker);
+            elder.worker
+        })
+    }
+
+    fn grant(&self, worker: usize) {
+        self.promise(worker);
+        self.workers[worker].granted.fetch_add(1, SeqCst);
+    }
+
+    /// A connection, or the place of one that is being closed, is on its way to this worker.
+    pub fn promise(&self, worker: usize) {
+        self.workers[worker].promised.fetch_add(1, SeqCst);
+    }
+
+    /// The connection that was promised to this worker has arrived.
+    pub fn arrived(&self, worker: usize) {
+        let before = self.workers[worker].promised.fetch_sub(1, SeqCst);
+        debug_assert!(before > 0, "more has arrived than was promised");
+    }
+
+    /// The connection is closed whose place was promised to this worker. The answer must be woken.
+    #[must_use]
+    pub fn fulfil(&self, worker: usize) -> Option<usize> {
+        if self.held() > self.limit() {
+            self.arrived(worker);
+            return self.give_back();
+        }
+        self.workers[worker].granted.fetch_add(1, SeqCst);
+        Some(worker)
+    }
+
+    /// The worker other than this one whose client has lacked a connection longest.
+    pub fn oldest_other(&self, worker: usize) -> Option<Elder> {
+        self.oldest(Some(worker))
+    }
+
+    fn oldest(&self, but: Option<usize>) -> Option<Elder> {
+        let workers = self.workers.iter().enumerate();
+        let waits = |it: &Demand| it.count.load(SeqCst) > it.promised.load(SeqCst);
+        workers
+            .filter(|(worker, it)| Some(*worker) != but && waits(it))
+            .map(|(worker, it)| Elder {
+                worker,
+                since: it.since.load(SeqCst),
+                kind: it.kind.load(SeqCst),
+            })
+            .min_by_key(|elder| elder.since)
+    }
+
+    /// Publishes how many clients of this worker lack a connection, since when the oldest of them does, and what kind
+    /// that one needs. Call [`Self::take`] once more afterwards.
+    pub fn publish(&self, worker: usize, count: usize, oldest: Option<(Instant, u32)>) {
+        let demand = &self.workers[worker];
+        let (since, kind) = oldest.map_or((NEVER, 0), |(since, kind)| (self.at(since), kind));
+        demand.since.store(since, SeqCst);
+        demand.kind.store(kind, SeqCst);
+        demand.count.store(u32::try_from(count).unwrap_or(u32::MAX), SeqCst);
+    }
+
+    /// Says whether a worker looks by itself at what others lack, each time that a connection comes back to it. One that
+    /// stops must look once more afterwards.
+    pub fn set_attentive(&self, worker: usize, is_attentive: bool) {
+        self.workers[worker].is_attentive.store(u32::from(is_attentive), SeqCst);
+    }
+
+    /// The other workers that must be told that a client of this one lacks a connection.
+    pub fn inattentive(&self, worker: usize) -> impl Iterator<Item = usize> + '_ {
+        let workers = self.workers.iter().enumerate();
+        workers
+            .filter(move |(other, it)| *other != worker && it.is_attentive.load(SeqCst) == 0)
+            .map(|(other, _)| other)
+    }
+
+    pub fn workers(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// A time as it is published.
+    pub fn at(&self, time: Instant) -> u64 {
+        micros(time.saturating_duration_since(self.origin))
+    }
+
+    /// Whether what is published came before this time, by so much or more.
+    pub fn is_older(&self, since: u64, than: Instant, by: Duration) -> bool {
+        since.saturating_add(micros(by)) <= self.at(than)
+    }
+}

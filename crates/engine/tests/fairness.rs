@@ -1,0 +1,319 @@
+//! Clients of several workers that share few connections are served evenly: the gates in simulated time, with a server
+//! whose statements, logins and mail take what they usually take.
+//!
+//! Owns what the proxy does around a gate; decides nothing that the gate decides. One seed gives one run. Nothing looks
+//! now and then whether anything can be done: what is missed by the events is missed for good, and found.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use engine::classes::{Class, ClassId, Classes};
+use engine::gate::{Ask, Due, Gate, Slot, Start, Want};
+use engine::places::Places;
+use engine::slots::Slots;
+
+const CLIENTS: usize = 100;
+const LENGTH: Duration = Duration::from_secs(1);
+const ASK: Ask = Ask { class: ClassId(0), digest: None };
+
+/// What things take, in microseconds.
+const STATEMENT: u64 = 100;
+const TRANSACTION: u64 = 1_500;
+const LOGIN: u64 = 2_000;
+const CLOSE: u64 = 300;
+const MAIL: u64 = 50;
+
+type Key = u8;
+type Link = (u32, Instant);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A client asks.
+    Asks(usize),
+    Ends(usize),
+    SlotFree(usize),
+    LinkWanted(usize),
+    Later(usize),
+    Opened(usize, Key),
+    Closed(usize, Key, u32),
+    Arrived(usize, Key, Link),
+}
+
+struct Client {
+    worker: usize,
+    key: Key,
+    running: Option<(Link, Slot)>,
+    served: u64,
+}
+
+struct World {
+    random: u64,
+    now: Instant,
+    events: BinaryHeap<Reverse<(Instant, u64, Event)>>,
+    count: u64,
+    gates: Vec<Gate<Key, usize, Link>>,
+    looks_later: Vec<bool>,
+    places: Arc<Places>,
+    clients: Vec<Client>,
+    work: u64,
+    logins: u64,
+    last_link: u32,
+}
+
+impl World {
+    fn new(seed: u64, workers: usize, links: u32, keys: usize, work: u64) -> Self {
+        let now = Instant::now();
+        let slots = Arc::new(Slots::new(64, workers, now));
+        let places = Arc::new(Places::new(links, workers, now));
+        let classes = Arc::new(Classes::new(vec![Class::default()], workers));
+        let gate = |worker| {
+            Gate::new(worker, Arc::clone(&slots), Arc::clone(&places), Arc::clone(&classes))
+        };
+        let client = |id: usize| Client {
+            // Not the same number of each.
+            worker: id % (workers + 1) % workers,
+            key: (id % keys) as Key,
+            running: None,
+            served: 0,
+        };
+        let mut world = Self {
+            random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            now,
+            events: BinaryHeap::new(),
+            count: 0,
+            gates: (0..workers).map(gate).collect(),
+            looks_later: vec![false; workers],
+            places: Arc::clone(&places),
+            clients: (0..CLIENTS).map(client).collect(),
+            work,
+            logins: 0,
+            last_link: 0,
+        };
+        for client in 0..CLIENTS {
+            world.after(1_000, Event::Asks(client));
+        }
+        world
+    }
+
+    /// Something comes after so many microseconds in the mean, of an exponential distribution.
+    fn after(&mut self, mean: u64, event: Event) {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let share = ((self.random >> 11) as f64 + 1.0) / (1_u64 << 53) as f64;
+        self.at(Duration::from_secs_f64(-share.ln() * mean as f64 / 1e6), event);
+    }
+
+    fn at(&mut self, time: Duration, event: Event) {
+        self.count += 1;
+        self.events.push(Reverse((self.now + time, self.count, event)));
+    }
+
+    fn run(&mut self, length: Duration) {
+        let end = self.now + length;
+        while let Some(Reverse((at, _, event))) = self.events.pop() {
+            if at > end {
+                break;
+            }
+            self.now = at;
+            self.happen(event);
+            assert!(self.places.held() <= self.places.limit());
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Asks(id) => {
+                let Client { worker, key, .. } = self.clients[id];
+                match self.gates[worker].enter(key, ASK, self.now, |_| true) {
+                    Some((link, slot)) => self.begin(id, link, slot),
+                    None => {
+                        let waits = self.gates[worker].wait(key, id, ASK, self.now);
+                        assert!(waits.is_ok(), "no line is full");
+                        self.start_ready(worker);
+                        self.provide(worker, key);
+                    }
+                }
+            }
+            Event::Ends(id) => {
+                let Client { worker, key, .. } = self.clients[id];
+                self.clients[id].served += 1;
+                let (link, slot) = self.clients[id].running.take().expect("it runs");
+                self.put(worker, key, link);
+                if let Some(start) = self.gates[worker].pass_on(slot, self.now, |_, _| true) {
+                    self.started(start);
+                }
+                self.start_ready(worker);
+                self.after(MAIL, Event::Asks(id));
+            }
+            Event::SlotFree(worker) => self.pump(worker),
+            Event::Later(worker) => {
+                self.looks_later[worker] = false;
+                self.pump(worker);
+            }
+            Event::LinkWanted(worker) => {
+                while let Some((key, link, due)) = self.gates[worker].give_idle(self.now) {
+                    self.go(worker, key, link, due);
+                }
+            }
+            Event::Opened(worker, key) => {
+                self.logins += 1;
+                self.last_link += 1;
+                self.gates[worker].opened(key);
+                self.put(worker, key, (self.last_link, self.now));
+                self.pump(worker);
+            }
+            Event::Closed(worker, key, link) => {
+                let other = self.gates[worker].closed(key, |it| it.0 == link);
+                if let Some(other) = other {
+                    self.after(MAIL, Event::SlotFree(other));
+                }
+                self.pump(worker);
+            }
+            Event::Arrived(worker, key, link) => {
+                self.gates[worker].arrived(key);
+                self.put(worker, key, link);
+                self.pump(worker);
+            }
+        }
+    }
+
+    fn put(&mut self, worker: usize, key: Key, link: Link) {
+        match self.gates[worker].due(key, self.now - link.1) {
+            Due::Here => self.gates[worker].put(key, link, self.now),
+            due => self.go(worker, key, link, due),
+        }
+    }
+
+    fn go(&mut self, worker: usize, key: Key, link: Link, due: Due) {
+        match due {
+            Due::Worker(other) => {
+                self.gates[worker].sent(key);
+                self.after(MAIL, Event::Arrived(other, key, link));
+            }
+            _ => self.after(CLOSE, Event::Closed(worker, key, link.0)),
+        }
+    }
+
+    fn begin(&mut self, id: usize, link: Link, slot: Slot) {
+        self.clients[id].running = Some((link, slot));
+        self.after(self.work, Event::Ends(id));
+    }
+
+    fn started(&mut self, start: Start<usize, Link>) {
+        match start {
+            Start::On(id, link, slot) => self.begin(id, link, slot),
+            Start::Own(..) => unreachable!("nobody keeps a link"),
+        }
+    }
+
+    fn start_ready(&mut self, worker: usize) {
+        while let Some(start) = self.gates[worker].next(self.now, |_, _| true) {
+            self.started(start);
+        }
+        if self.gates[worker].lacks_more() {
+            self.provide_all(worker);
+        }
+        self.wake(worker);
+    }
+
+    fn wake(&mut self, worker: usize) {
+        while let Some(other) = self.gates[worker].next_wake() {
+            self.after(MAIL, Event::SlotFree(other));
+        }
+    }
+
+    fn pump(&mut self, worker: usize) {
+        self.start_ready(worker);
+        self.provide_all(worker);
+        self.gates[worker].return_places();
+        self.wake(worker);
+    }
+
+    fn provide_all(&mut self, worker: usize) {
+        let keys: Vec<_> = self.gates[worker].keys_waiting().collect();
+        keys.into_iter().for_each(|key| self.provide(worker, key));
+    }
+
+    fn provide(&mut self, worker: usize, key: Key) {
+        loop {
+            match self.gates[worker].want(key, self.now) {
+                Want::Nothing => return,
+                Want::Open => self.after(LOGIN, Event::Opened(worker, key)),
+                Want::Close(link) => {
+                    // Its own key is found by the closing.
+                    let of = self.key_of(link, key);
+                    return self.after(CLOSE, Event::Closed(worker, of, link.0));
+                }
+                Want::Later(wait) => {
+                    if !std::mem::replace(&mut self.looks_later[worker], true) {
+                        self.at(wait, Event::Later(worker));
+                    }
+                    return;
+                }
+                Want::Ask => {
+                    for other in self.gates[worker].inattentive() {
+                        self.after(MAIL, Event::LinkWanted(other));
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// There are two keys at most, and it is the other one's.
+    fn key_of(&self, _: Link, wanted: Key) -> Key {
+        1 - wanted
+    }
+
+    fn jain(&self) -> f64 {
+        let served: Vec<_> = self.clients.iter().map(|client| client.served as f64).collect();
+        let sum: f64 = served.iter().sum();
+        let squares: f64 = served.iter().map(|it| it * it).sum();
+        sum * sum / (served.len() as f64 * squares)
+    }
+}
+
+#[test]
+fn clients_of_all_workers_share_few_links_evenly() {
+    for (name, work) in [("statements", STATEMENT), ("transactions", TRANSACTION)] {
+        for workers in 2..=4 {
+            for links in 1..=4 {
+                for seed in 1..=2 {
+                    let mut world = World::new(seed, workers, links, 1, work);
+                    world.run(LENGTH);
+                    let (jain, logins) = (world.jain(), world.logins);
+                    let told = format!("{name}, {workers} workers, {links} links, seed {seed}");
+                    assert!(jain >= 0.95, "{told}: Jain {jain:.3}");
+                    assert_eq!(
+                        logins,
+                        u64::from(links),
+                        "{told}: links go round, and none is opened for another"
+                    );
+                    let served: u64 = world.clients.iter().map(|it| it.served).sum();
+                    let most = LENGTH.as_micros() as u64 * u64::from(links) / work;
+                    assert!(served * 10 > most * 6, "{told}: {served} of {most}");
+                }
+            }
+        }
+    }
+}
+
+/// Two kinds of clients, and links that cannot be both: they take turns, and most of the time is not for logins.
+#[test]
+fn two_keys_take_turns() {
+    for workers in 1..=4 {
+        for links in 1..=4 {
+            let mut world = World::new(7, workers, links, 2, TRANSACTION);
+            world.run(4 * LENGTH);
+            let (jain, logins) = (world.jain(), world.logins);
+            let told = format!("{workers} workers, {links} links");
+            assert!(jain >= 0.75, "{told}: Jain {jain:.3}");
+            // A link serves its key for a tenth of a second at least.
+            let most = 4 * LENGTH.as_millis() as u64 / 90 * u64::from(links);
+            assert!(logins <= most, "{told}: {logins} logins");
+        }
+    }
+}

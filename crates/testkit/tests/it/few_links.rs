@@ -1,0 +1,124 @@
+//! Few links and many clients: room is made at once for a client that needs another kind of link, and clients of all
+//! workers are served evenly.
+//!
+//! Figures are those of `cargo run --release -p testkit --example fairness`. What must hold to the event is shown in
+//! simulated time (`engine/tests/fairness.rs`, `engine/tests/simulation.rs`).
+
+use std::time::{Duration, Instant};
+
+use bench::private_server::PrivateServer;
+use link::Address;
+use testkit::client::Client;
+use testkit::fairness::{Work, serve};
+use testkit::flifo::Flifo;
+use wire::Capabilities;
+
+use crate::shared::{USER, ok, server};
+
+const OTHER: &str = "few_links_other";
+
+/// Who logs in, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Kind {
+    user: &'static str,
+    schema: Option<&'static str>,
+    capabilities: Capabilities,
+}
+
+const PLAIN: Kind = Kind { user: USER, schema: None, capabilities: Capabilities(0) };
+
+const KINDS: [Kind; 5] = [
+    PLAIN,
+    Kind { capabilities: Capabilities::FOUND_ROWS, ..PLAIN },
+    Kind { capabilities: Capabilities::INTERACTIVE, ..PLAIN },
+    Kind { schema: Some("few_links"), ..PLAIN },
+    Kind { user: OTHER, ..PLAIN },
+];
+
+fn flifo(workers: u32, links: u32) -> Flifo {
+    let password = server().password();
+    Flifo::start(&format!(
+        "workers = {workers}\n[server]\naddress = \"127.0.0.1:{}\"\nlinks_max = {links}\nlimit = {links}\n\
+         [[users]]\nname = \"{USER}\"\npassword = \"{password}\"\n\
+         [[users]]\nname = \"{OTHER}\"\npassword = \"{password}\"\n",
+        server().port(),
+    ))
+}
+
+fn client(flifo: &Flifo, kind: Kind) -> Client {
+    let address = Address::Tcp { host: "127.0.0.1".to_owned(), port: flifo.port() };
+    let client = Client::builder(address, kind.user, server().password()).with(kind.capabilities);
+    match kind.schema {
+        Some(schema) => client.schema(schema),
+        None => client,
+    }
+    .connect()
+    .expect("a login")
+}
+
+/// Of two links, one is kept by a transaction and the other one idle, of another kind. How long a third client waits, who
+/// needs one like the first.
+fn wait(flifo: &Flifo, kept: Kind, idle: Kind) -> Duration {
+    let [mut keeper, mut next] = [(); 2].map(|()| client(flifo, kept));
+    ok(&mut keeper, "BEGIN");
+    ok(&mut keeper, "SELECT 1");
+    let mut idler = client(flifo, idle);
+    ok(&mut idler, "SELECT SLEEP(0.01)");
+    let begun = Instant::now();
+    ok(&mut next, "SELECT 1");
+    let waited = begun.elapsed();
+    ok(&mut keeper, "COMMIT");
+    waited
+}
+
+/// Where the clock finds room, that takes 0.7 s or more each time. What the machine does beside is not each time.
+const BY_THE_CLOCK: Duration = Duration::from_millis(500);
+
+#[test]
+fn room_is_made_at_once_whatever_the_kind_of_the_link_that_is_idle() {
+    server().sql("CREATE DATABASE few_links").expect("a schema");
+    let password = server().password();
+    server()
+        .sql(&format!(
+            "CREATE USER {OTHER}@'%' IDENTIFIED BY '{password}'; GRANT ALL ON *.* TO {OTHER}@'%'"
+        ))
+        .expect("another user");
+    for workers in 1..=3 {
+        let flifo = flifo(workers, 2);
+        for kept in KINDS {
+            for idle in KINDS {
+                let mut waits = Vec::new();
+                while waits.iter().all(|it| *it >= BY_THE_CLOCK) {
+                    waits.push(wait(&flifo, kept, idle));
+                    assert!(
+                        waits.len() < 8,
+                        "{workers} workers, {kept:?} kept, {idle:?} idle: {waits:?}"
+                    );
+                }
+            }
+        }
+        let (status, log) = flifo.stop();
+        assert!(status.success() && !log.contains("panicked"), "{log}");
+    }
+}
+
+/// The workers share three links, which are too few for each to have one: none of them starves.
+#[test]
+fn clients_of_all_workers_come_forward_evenly() {
+    let server = PrivateServer::builder().start().expect("a private server");
+    let (name, password) = (PrivateServer::USER, server.password());
+    for (work, links) in [(Work::Statements, 1), (Work::Transactions, 3)] {
+        let flifo = Flifo::start(&format!(
+            "workers = 4\n[server]\naddress = \"{}\"\nlinks_max = {links}\n\
+             [[users]]\nname = \"{name}\"\npassword = \"{password}\"\n",
+            server.socket().display()
+        ));
+        let served = serve(flifo.port(), (name, password), 100, work, Duration::from_secs(2));
+        let jain = served.jain();
+        assert!(jain >= 0.9, "{}: Jain {jain:.3}, {:?}", work.name(), served.counts);
+        assert_eq!(served.errors, 0);
+        let (status, log) = flifo.stop();
+        assert!(status.success() && !log.contains("panicked"), "{log}");
+        assert!(!log.contains("links_handed_over=0 "), "{log}");
+    }
+}
