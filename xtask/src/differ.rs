@@ -7,6 +7,7 @@ use std::fs;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use bench::interrupt::Interrupt;
@@ -69,6 +70,9 @@ enum ServerKind {
     Mysql,
 }
 
+/// A program that differs is shortened for so long.
+const SHRINK_MAX: Duration = Duration::from_secs(60);
+
 /// Seeds of one series do not meet those of another.
 const SERIES: u64 = 1 << 32;
 
@@ -120,7 +124,7 @@ fn series<B: Between + Send>(
                 steps: extent.steps,
                 all: extent.all,
             },
-            shrinks: !extent.unshrunk,
+            shrinks: (!extent.unshrunk).then_some(SHRINK_MAX),
         };
         let mut progress = Progress::begin(&format!("seed {seed}"), extent.statements as u64);
         let mut kept = Ok(());

@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::compare::{Difference, compare};
 use super::generate::{Shape, generate};
 use super::peer::{Door, Outcome};
 use super::program::{Action, Program, Step};
-use super::run::{Trace, run};
+use super::run::{Trace, Waits, run};
 use super::shrink::shrink;
 use super::site::{Server, Site};
 use super::text::print;
@@ -28,8 +28,8 @@ pub struct Campaign {
     /// How many links Flifo has: one number after the other.
     pub links: Vec<u32>,
     pub shape: Shape,
-    /// Whether a difference is shrunk.
-    pub shrinks: bool,
+    /// How long a difference is shrunk, if it is: what is shortest so far will do then.
+    pub shrinks: Option<Duration>,
 }
 
 /// A program that differs.
@@ -56,6 +56,11 @@ pub struct Progress {
 pub trait Between {
     /// Starts anew, and says where clients log in.
     fn door(&mut self, server: &Server, links: u32) -> Door;
+
+    /// How clients wait for replies there.
+    fn waits(&self) -> Waits {
+        Waits::ByPace
+    }
 }
 
 /// Flifo itself.
@@ -148,8 +153,8 @@ impl Campaign {
         let program = generate(seed, self.shape);
         let (statements, found) = check(&program, lane, &self.links);
         let finding = found.map(|found| match self.shrinks {
-            true => shorten(found, lane),
-            false => found,
+            Some(patience) => shorten(found, lane, patience),
+            None => found,
         });
         Report { seed, statements, finding }
     }
@@ -204,12 +209,12 @@ impl Finding {
 }
 
 /// The shortest program with a difference.
-fn shorten<B: Between>(found: Finding, lane: &mut Lane<'_, B>) -> Finding {
+fn shorten<B: Between>(found: Finding, lane: &mut Lane<'_, B>, patience: Duration) -> Finding {
     let (Some(links), true) = (found.links, found.is_steady) else { return found };
     let mut last = found.difference.clone();
     let begun = Instant::now();
     let program = shrink(&found.program, |program| {
-        if begun.elapsed().as_secs() > SHRINK_MAX {
+        if begun.elapsed() > patience {
             return false;
         }
         let direct = run_directly(program, lane.site);
@@ -226,17 +231,15 @@ fn shorten<B: Between>(found: Finding, lane: &mut Lane<'_, B>) -> Finding {
     Finding { program, difference: last, ..found }
 }
 
-/// Seconds after which what is shortest so far will do.
-const SHRINK_MAX: u64 = 60;
-
 fn run_directly(program: &Program, site: &mut Site) -> Trace {
     site.direct.prepare(program.clients.len());
-    run(program, &site.direct.door())
+    run(program, &site.direct.door(), Waits::ByPace)
 }
 
 fn run_through<B: Between>(program: &Program, lane: &mut Lane<'_, B>, links: u32) -> Trace {
     lane.site.behind.prepare(program.clients.len());
-    run(program, &lane.between.door(&lane.site.behind, links))
+    let door = lane.between.door(&lane.site.behind, links);
+    run(program, &door, lane.between.waits())
 }
 
 impl fmt::Display for Finding {

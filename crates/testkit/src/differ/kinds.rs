@@ -14,6 +14,7 @@
 //! on other clients; a kind of a topic that is not `alone` never waits for another client.
 
 mod commands;
+mod hidden;
 mod mysql;
 mod reads;
 mod routines;
@@ -45,6 +46,7 @@ pub(super) const TOPICS: &[&[Topic]] = &[
     variables::TOPICS,
     state::TOPICS,
     routines::TOPICS,
+    hidden::TOPICS,
     transactions::TOPICS,
     reads::TOPICS,
     commands::TOPICS,
@@ -78,6 +80,14 @@ pub(super) const UNSETTLED: &[(&str, &str)] = &[
         "its trigger takes a lock, of which nobody hears: `users.triggers` is \"trust\", so another client that has the link \
          next may release it",
     ),
+    ("h_fail", "what a routine of a failed read sets is undone, also for its client"),
+    ("hs (a) VALUES (NULL)", "see `k (a) VALUES (NULL)`"),
+    ("vh_lock", "a view's lock, of which no server tells"),
+    ("vh_id", "a view's `LAST_INSERT_ID(n)`, of which no server tells"),
+    ("vh_into", "a view's `SELECT … INTO @h`, of which no server tells"),
+    ("vh_unscoped", "a view's `SET @@x`, of which no server tells"),
+    ("LASTVAL({s}b", "a view or a default may have taken a number, of which no server tells"),
+    ("PREVIOUS VALUE FOR {s}b", "see above"),
     ("RESIGNAL", "outside of a handler: refused if the messages before it are kept by Flifo"),
     ("GET STACKED", "see above: it always fails there"),
     ("SET CHARSET", "takes the collation of the schema: see above"),
@@ -115,7 +125,7 @@ pub(super) const PROBES: &[&str] = &[
      @@foreign_key_checks, @@unique_checks, @@lc_time_names, @@div_precision_increment, \
      @@default_week_format, @@auto_increment_increment, @@sql_auto_is_null, @@wait_timeout, \
      @@innodb_lock_wait_timeout, @@lock_wait_timeout, @@completion_type, @@insert_id",
-    "SELECT @a, @b, @c, @r, @p, @f, @trigger, @ps, @big",
+    "SELECT @a, @b, @c, @r, @p, @f, @h, @chain, @trigger, @ps, @big",
     "SELECT DATABASE(), SCHEMA(), USER(), CURRENT_USER()",
     "SHOW SESSION VARIABLES LIKE '{character_set_%|collation%|max_%|sql_%|tx_%|%timeout|div%|auto%}'",
     "SELECT @@SESSION.last_insert_id, LAST_INSERT_ID(), @@identity",

@@ -19,6 +19,27 @@ pub type Trace = Vec<Outcome>;
 /// So long a reply is waited for before others go on.
 const TURN: Duration = Duration::from_millis(4);
 
+/// How long the next step waits for a reply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Waits {
+    /// As the program's pace says: a reply that does not come at once is not waited for.
+    #[default]
+    ByPace,
+    /// Until it is there, so that what happens does not go by the machine's load. Only what waits for another client is
+    /// overtaken.
+    Patiently,
+}
+
+impl Waits {
+    const fn turn(self, pace: Pace) -> Duration {
+        match (self, pace) {
+            (Self::Patiently, _) => Duration::from_millis(700),
+            (Self::ByPace, Pace::Rush) => Duration::ZERO,
+            (Self::ByPace, Pace::Turns) => TURN,
+        }
+    }
+}
+
 /// A step for a client's thread.
 struct Order {
     step: usize,
@@ -35,7 +56,7 @@ struct Done {
 }
 
 /// Runs a program.
-pub fn run(program: &Program, door: &Door) -> Trace {
+pub fn run(program: &Program, door: &Door, waits: Waits) -> Trace {
     let (done, replies) = mpsc::channel();
     thread::scope(|scope| {
         let mut orders = Vec::new();
@@ -46,7 +67,7 @@ pub fn run(program: &Program, door: &Door) -> Trace {
             let done = done.clone();
             scope.spawn(move || serve(peer, number, &inbox, &done));
         }
-        Turns::new(program, orders, replies).run()
+        Turns::new(program, orders, replies).run(waits.turn(program.pace))
     })
 }
 
@@ -104,8 +125,7 @@ impl<'a> Turns<'a> {
         }
     }
 
-    fn run(mut self) -> Trace {
-        let turn = if self.program.pace == Pace::Rush { Duration::ZERO } else { TURN };
+    fn run(mut self, turn: Duration) -> Trace {
         loop {
             match self.next() {
                 Some(step) => {

@@ -165,7 +165,7 @@ impl Server {
         for number in 0..USERS {
             let user = peer::user(number);
             self.sql(&format!("CREATE USER {user}@'%' IDENTIFIED {by} '{PASSWORD}'"));
-            self.sql(&format!("GRANT ALL ON `d%`.* TO {user}@'%'"));
+            self.sql(&format!("GRANT ALL ON `d%`.* TO {user}@'%' WITH GRANT OPTION"));
             self.sql(&format!("GRANT RELOAD, PROCESS ON *.* TO {user}@'%'"));
             if self.brand() == Brand::MySql {
                 self.sql(&format!("GRANT BACKUP_ADMIN ON *.* TO {user}@'%'"));

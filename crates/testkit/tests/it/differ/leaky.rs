@@ -1,7 +1,11 @@
 //! A pool as it must not be: it hands links on without a thought for what is on them.
 //!
 //! Stands in for Flifo where the test shall show that it finds leaks. One thread moves all bytes. A client's link is
-//! exchanged for another client's of the same user before a command of its own, if that other one is at rest.
+//! exchanged for another client's of the same user before a command of its own, if that other one is at rest and has not
+//! left.
+//!
+//! Invariant: which links are exchanged goes by the order of commands alone, as long as each is answered before the next
+//! one is sent; it does not go by how fast this thread or the server is.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,9 +16,10 @@ use std::time::Duration;
 
 use testkit::differ::campaign::Between;
 use testkit::differ::peer::Door;
+use testkit::differ::run::Waits;
 use testkit::differ::site::Server;
 use wire::command::Command;
-use wire::frame::{HEADER, put_packet};
+use wire::frame::{HEADER, Header, put_packet};
 use wire::handshake::Login;
 
 /// What the pool forgets.
@@ -51,7 +56,8 @@ impl Between for Leaky {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, door, forgets) = (Arc::clone(&stop), server.door(), self.forgets);
         let thread = thread::spawn(move || {
-            let mut pool = Pool { listener, server: door.port, forgets, pairs: Vec::new() };
+            let mut pool =
+                Pool { listener, server: door.port, forgets, pairs: Vec::new(), clients: 0 };
             while !stopped.load(Relaxed) {
                 if !pool.turn() {
                     thread::sleep(Duration::from_micros(100));
@@ -60,6 +66,11 @@ impl Between for Leaky {
         });
         self.running = Some(Running { stop, thread: Some(thread) });
         Door { port, ..server.door() }
+    }
+
+    /// Links are exchanged between clients at rest.
+    fn waits(&self) -> Waits {
+        Waits::Patiently
     }
 }
 
@@ -76,11 +87,15 @@ struct Pool {
     server: u16,
     forgets: Forgets,
     pairs: Vec<Pair>,
+    /// Clients so far.
+    clients: u64,
 }
 
 /// A client, and the link that it has now.
 struct Pair {
     client: TcpStream,
+    /// How many came before this one.
+    number: u64,
     link: TcpStream,
     /// What it logged in with: its user and its schema.
     login: Option<(Vec<u8>, Vec<u8>)>,
@@ -97,7 +112,9 @@ impl Pool {
                 socket.set_nonblocking(true).expect("a socket");
                 socket.set_nodelay(true).expect("a socket");
             }
-            self.pairs.push(Pair { client, link, login: None, at_rest: false });
+            let number = self.clients;
+            self.clients += 1;
+            self.pairs.push(Pair { client, number, link, login: None, at_rest: false });
             moved = true;
         }
         let mut at = 0;
@@ -120,12 +137,8 @@ impl Pool {
         if said > 0 {
             if self.pairs[at].login.is_none() {
                 self.pairs[at].login = Some(login(&buffer[HEADER..said]));
-            } else {
-                self.exchange(at);
             }
-            let pair = &mut self.pairs[at];
-            pair.at_rest = false;
-            write(&mut pair.link, &buffer[..said])?;
+            self.pass_on(at, &buffer[..said])?;
         }
         let pair = &mut self.pairs[at];
         let answered = read(&mut pair.link, &mut buffer)?;
@@ -136,13 +149,46 @@ impl Pool {
         Some(said + answered > 0)
     }
 
+    /// Writes what a client has said, packet by packet: several come at once where the first has no reply.
+    fn pass_on(&mut self, at: usize, mut said: &[u8]) -> Option<()> {
+        while !said.is_empty() {
+            let len = Header::peek(said).map_or(said.len(), |it| (HEADER + it.len).min(said.len()));
+            let (packet, rest) = said.split_at(len);
+            if has_reply(packet) {
+                self.exchange(at);
+                self.pairs[at].at_rest = false;
+            }
+            write(&mut self.pairs[at].link, packet)?;
+            said = rest;
+        }
+        Some(())
+    }
+
+    /// Passes on what the others have said before. False, for each: it has left.
+    fn hear_others(&mut self, at: usize) -> Vec<bool> {
+        let mut buffer = vec![0; 64 << 10];
+        let mut hear = |pair: &mut Pair| loop {
+            match read(&mut pair.client, &mut buffer) {
+                Some(0) => return true,
+                // What awaits a reply awaits it before anything else is said.
+                Some(said) if write(&mut pair.link, &buffer[..said]).is_some() => {}
+                _ => return false,
+            }
+        };
+        let others = self.pairs.iter_mut().enumerate();
+        others.map(|(other, pair)| other != at && pair.at_rest && hear(pair)).collect()
+    }
+
     fn exchange(&mut self, at: usize) {
+        let are_there = self.hear_others(at);
         let user = self.pairs[at].login.as_ref().map(|login| &login.0);
-        let mates = self.pairs.iter().enumerate();
-        let mut mates = mates.filter(|(other, pair)| {
-            *other != at && pair.at_rest && pair.login.as_ref().map(|login| &login.0) == user
-        });
-        let Some((other, _)) = mates.next() else { return };
+        let is_mate = |(other, pair): &(usize, &Pair)| {
+            let same_user = pair.login.as_ref().map(|login| &login.0) == user;
+            are_there[*other] && same_user
+        };
+        let mates = self.pairs.iter().enumerate().filter(is_mate);
+        // Not the first one: where a pair stands goes by when others were taken out.
+        let Some((other, _)) = mates.min_by_key(|(_, pair)| pair.number) else { return };
         let (low, high) = (at.min(other), at.max(other));
         let (left, right) = self.pairs.split_at_mut(high);
         std::mem::swap(&mut left[low].link, &mut right[0].link);
@@ -167,6 +213,12 @@ impl Pair {
             thread::yield_now();
         }
     }
+}
+
+/// Whether a packet is a command, and one that is answered.
+fn has_reply(packet: &[u8]) -> bool {
+    let silent = [Command::StmtClose as u8, Command::StmtSendLongData as u8];
+    packet[HEADER - 1] == 0 && packet.get(HEADER).is_none_or(|it| !silent.contains(it))
 }
 
 /// User and schema of a login.
