@@ -568,6 +568,13 @@ fn is_stateful(name: &[u8]) -> bool {
     )
 }
 
+/// Whether a name that stands before a parenthesis is a function of the server's own, or a word of its language.
+pub(crate) fn is_builtin_function(name: &[u8]) -> bool {
+    let mut capitals = [0; LONGEST];
+    let name = upper(name, &mut capitals);
+    is_stateful(name) || name == b"LAST_INSERT_ID" || is_builtin(name)
+}
+
 fn is_builtin(name: &[u8]) -> bool {
     builtins::BUILTINS.binary_search_by(|known| known.as_bytes().cmp(name)).is_ok()
 }

@@ -13,6 +13,7 @@ pub mod counts;
 pub mod fleet;
 pub mod gate;
 pub mod gtid;
+pub mod hidden;
 pub mod insert_id;
 pub mod intent;
 pub mod kept;

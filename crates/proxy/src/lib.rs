@@ -13,6 +13,7 @@ pub mod discover;
 mod fault;
 mod fleet;
 mod hardening;
+mod hidden;
 mod links;
 pub mod logs;
 mod names;

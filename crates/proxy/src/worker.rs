@@ -32,6 +32,7 @@ use crate::config::{Comer, Mode, Parking, Plan};
 use crate::counters::Counters;
 use crate::fault::Kind;
 use crate::fleet::Fleet;
+use crate::hidden::{self, Hidden};
 use crate::links::Link;
 use crate::links::keys::{KeyId, Keys, Numbers};
 use crate::links::moves;
@@ -71,6 +72,8 @@ pub(crate) struct Shared {
     pub(crate) key_numbers: Arc<Numbers>,
     pub(crate) users: Users,
     pub(crate) accounts: Accounts,
+    /// Views and triggers that do what no server reports.
+    pub(crate) hidden: Hidden,
     pub(crate) tls: crate::tls::Tls,
     pub(crate) rsa: crate::arrive::rsa::RsaKey,
     stopping: AtomicBool,
@@ -147,6 +150,7 @@ impl Shared {
             key_numbers: Arc::default(),
             users,
             accounts: Accounts::default(),
+            hidden: Hidden::default(),
             tls,
             mailboxes,
         }
@@ -554,6 +558,7 @@ fn tick(worker: &Rc<Worker>, all: bool) {
         ages::expire_clients(worker);
         ages::expire_links(worker);
         accounts::look_after(worker);
+        hidden::look_after(worker);
     }
     if worker.plan.server.parking == Parking::Locks {
         waits::look(worker);

@@ -279,7 +279,7 @@ fn text(
         return enter(worker, client, packet, upload, asks);
     }
     // A text that is prepared is judged as well: what it will leave behind is the same.
-    let leaves = match pins::judge(worker, client, intent, &payload[text_at..]) {
+    let leaves = match pins::judge(worker, client, intent, &payload[text_at..], None) {
         Ok(leaves) => leaves,
         Err(fault) => return refuse(worker, client, upload, &fault),
     };
@@ -434,7 +434,7 @@ fn prepared(
                 // So many parameters that their types do not fit a buffer: only the server knows them.
                 pins::keep(worker, client, Pin::LongData, Some(&source.text))
             } else {
-                pins::judge(worker, client, intent, &source.text)
+                pins::judge(worker, client, intent, &source.text, source.schema.as_deref())
             };
             match judged {
                 Ok(leaves) => {

@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use engine::hidden::When;
 use engine::intent::{Digest, Intent};
 use engine::pin::Pin;
 
@@ -41,14 +42,24 @@ pub(crate) fn judge(
     client: &Client,
     intent: Intent,
     text: &[u8],
+    schema: Option<&[u8]>,
 ) -> Result<Leaves, Fault> {
-    if intent.pin.is_none() && !intent.fires {
+    let hidden = find_hidden(worker, client, text, schema);
+    if intent.pin.is_none() && !intent.fires && hidden.is_none() {
         return Ok(Leaves::Nothing);
     }
     let of_user = |key| worker.user_of(key, |user| Some((user.routines, user.triggers)));
     let of_user = client.key.get().and_then(of_user);
     let (routines, triggers) = of_user.unwrap_or((Unseen::Pin, Unseen::Trust));
     let triggers = if intent.fires { triggers } else { Unseen::Trust };
+    let hidden = match hidden {
+        Some(When::Named) => Some(Pin::Function),
+        Some(When::Written) if triggers == Unseen::Trust && intent.fires => Some(Pin::Trigger),
+        _ => None,
+    };
+    if let Some(pin) = hidden.filter(|_| client.session.borrow().pin().is_none()) {
+        keep(worker, client, pin, Some(text))?;
+    }
     let is_kept = client.session.borrow().pin().is_some();
     let fired = match triggers {
         Unseen::Reset if !is_kept => Leaves::Anything,
@@ -69,6 +80,22 @@ pub(crate) fn judge(
         client.session.borrow_mut().go_beyond_reset();
     }
     Ok(Leaves::Nothing)
+}
+
+/// Whether a text that was written in this schema, or in the client's own, names what does more than anything tells.
+fn find_hidden(
+    worker: &Worker,
+    client: &Client,
+    text: &[u8],
+    schema: Option<&[u8]>,
+) -> Option<When> {
+    let hidden = &worker.shared.hidden;
+    if !hidden.has_any() {
+        return None;
+    }
+    let session = client.session.borrow();
+    let schema = schema.or(session.schema.as_deref());
+    hidden.find(text, schema, session.dialect())
 }
 
 /// Keeps the link for this reason, unless the user's clients may not.

@@ -50,9 +50,14 @@ impl Shared {
 
     /// A proxy before a server of the test's own, for a schema that is there.
     pub(crate) fn before(server: &PrivateServer, schema: &str, user: &str) -> Self {
+        Self::told(server, schema, "", user)
+    }
+
+    /// The same, with this told of the server.
+    pub(crate) fn told(server: &PrivateServer, schema: &str, more: &str, user: &str) -> Self {
         let (socket, password) = (server.socket(), server.password().to_owned());
         let flifo = Flifo::start(&format!(
-            "workers = 1\n[server]\naddress = \"{}\"\nlinks_max = 1\n[limits]\nwait = \"2s\"\n\
+            "workers = 1\n[server]\naddress = \"{}\"\nlinks_max = 1\n{more}\n[limits]\nwait = \"2s\"\n\
              [[users]]\nname = \"{USER}\"\npassword = \"{password}\"\n{user}\n",
             socket.display(),
         ));

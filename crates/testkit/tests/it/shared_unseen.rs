@@ -1,9 +1,12 @@
 //! What views, routines and triggers leave on a link although no text tells: the server reports some of it, with the
 //! coming and going of another schema or without, and nothing at all of the rest.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use testkit::client::Client;
 
-use crate::shared::{Shared, fails, ok};
+use crate::shared::{Shared, USER, fails, ok, server};
 
 /// Another schema, whose objects leave what the server reports.
 const OTHER: [&str; 14] = [
@@ -99,4 +102,90 @@ fn entering_a_schema_keeps_nothing() {
     }
     drop(moves);
     assert_eq!(shared.end()("pins."), 0);
+}
+
+/// What no server reports, by a view or a trigger; and what tells the next client of it.
+const UNREPORTED: [(&str, &str, &str); 6] = [
+    ("SELECT * FROM {o}.v_lock", "SELECT IS_FREE_LOCK('{o}')", "1"),
+    ("SELECT * FROM v_deep", "SELECT IS_FREE_LOCK('{o}')", "1"),
+    ("SELECT * FROM {o}.v_id", "SELECT LAST_INSERT_ID()", "0"),
+    ("SELECT * FROM {o}.v_into", "SELECT @x IS NULL", "1"),
+    ("INSERT INTO t VALUES (1)", "SELECT @x IS NULL", "1"),
+    ("INSERT INTO {o}.fires VALUES (1)", "SELECT IS_FREE_LOCK('{o}')", "1"),
+];
+
+const HIDDEN: [&str; 14] = [
+    "CREATE DATABASE {o}",
+    "CREATE VIEW {o}.v_lock AS SELECT GET_LOCK('{o}', 0)",
+    "CREATE VIEW v_deep AS SELECT * FROM {o}.v_lock",
+    "CREATE VIEW {o}.v_id AS SELECT LAST_INSERT_ID(4711)",
+    "CREATE FUNCTION {o}.f_into() RETURNS INT BEGIN SELECT 5 INTO @x; RETURN 1; END",
+    "CREATE FUNCTION {o}.f_pure() RETURNS INT RETURN 1",
+    "CREATE FUNCTION f_pure() RETURNS INT RETURN 1",
+    "CREATE VIEW {o}.v_into AS SELECT {o}.f_into()",
+    "CREATE VIEW v_pure AS SELECT f_pure() AS one, a FROM plain",
+    "CREATE TABLE {o}.fires (a INT)",
+    "CREATE TABLE t (a INT)",
+    "CREATE TRIGGER {o}.fires BEFORE INSERT ON {o}.fires FOR EACH ROW INSERT INTO {o}.more VALUES (1)",
+    "CREATE TABLE {o}.more (a INT)",
+    "CREATE TRIGGER t BEFORE INSERT ON t FOR EACH ROW SELECT 5 INTO @x",
+];
+
+fn make_hidden(shared: &Shared, other: &str) {
+    let mut direct = shared.direct();
+    ok(&mut direct, "CREATE TABLE plain (a INT)");
+    for text in HIDDEN {
+        ok(&mut direct, &text.replace("{o}", other));
+    }
+    let locks =
+        "CREATE TRIGGER {o}.more BEFORE INSERT ON {o}.more FOR EACH ROW DO GET_LOCK('{o}', 0)";
+    ok(&mut direct, &locks.replace("{o}", other));
+}
+
+/// Waits until a statement that names this view keeps its link.
+fn await_reading(shared: &Shared, view: &str) {
+    let begun = Instant::now();
+    loop {
+        let mut client = shared.client();
+        ok(&mut client, &format!("SELECT * FROM {view}"));
+        if !shared.is_free() {
+            return;
+        }
+        assert!(begun.elapsed().as_secs() < 60, "{view}: {}", shared.flifo.log());
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn what_no_server_reports_is_read_off_definitions() {
+    const NAME: &str = "unseen_hidden";
+    server().sql(&format!("CREATE DATABASE {NAME}")).expect("a schema");
+    let reads = format!("accounts_user = \"{USER}\"");
+    let shared = Shared::told(server(), NAME, &reads, "");
+    let other = format!("{NAME}_o");
+    make_hidden(&shared, &other);
+    await_reading(&shared, &format!("{other}.v_id"));
+    for (text, question, clean) in UNREPORTED {
+        let (text, question) = (text.replace("{o}", &other), question.replace("{o}", &other));
+        let mut litters = shared.client();
+        ok(&mut litters, &text);
+        assert_ne!(ok(&mut litters, &question), clean, "{text}: its own client has it");
+        drop(litters);
+        // A lock is gone when the server has noticed that its connection is.
+        let begun = Instant::now();
+        while ok(&mut shared.client(), &question) != clean {
+            assert!(begun.elapsed().as_secs() < 60 && question.contains("LOCK"), "{text}");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+    // What leaves nothing keeps nothing.
+    let mut client = shared.client();
+    for text in ["SELECT * FROM v_pure", "INSERT INTO plain VALUES (1)", "SELECT 'v_lock_not'"] {
+        ok(&mut client, text);
+        assert!(shared.is_free(), "{text}");
+    }
+    // What is defined through Flifo is known soon; so is what is gone.
+    ok(&mut client, "CREATE VIEW v_new AS SELECT LAST_INSERT_ID(5)");
+    drop(client);
+    await_reading(&shared, "v_new");
 }

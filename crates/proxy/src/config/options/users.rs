@@ -162,14 +162,17 @@ pub(in crate::config) static USERS: Section<User> = Section {
                 place: |user: &mut User| &mut user.triggers,
             }),
             example: None,
-            doc: "What becomes of a link behind a statement that may fire triggers (INSERT, REPLACE, \
-                  UPDATE, DELETE, LOAD). \"trust\" believes what the server reports, and is right \
-                  where no trigger takes a lock by name (GET_LOCK) or sets a user variable otherwise \
-                  than by SET. \"reset\" undoes whatever was left before anybody has the link again, \
-                  also for the client itself, at the cost of one more round trip between the server \
-                  and Flifo. \"pin\" keeps the link with its client. To look for such triggers: \
-                  SELECT trigger_schema, trigger_name FROM information_schema.triggers WHERE \
-                  action_statement RLIKE '@[[:alnum:]_]|GET_LOCK'.",
+            doc: "What becomes of a link behind a statement that may fire triggers (INSERT, \
+                  REPLACE, UPDATE, DELETE, LOAD). \"trust\" believes what the server reports; \
+                  where a trigger does more (GET_LOCK, SELECT INTO @x), and Flifo can read \
+                  that in information_schema, the link stays with its client. \"reset\" undoes \
+                  whatever was left before anybody has the link again, also for the client \
+                  itself, at the cost of one more round trip between the server and Flifo. \
+                  \"pin\" keeps the link with its client. Definitions are read as \
+                  `server.accounts_user`, if that is set: grant it SHOW VIEW and TRIGGER on \
+                  *.*, and SELECT on mysql.proc (MariaDB) or SHOW_ROUTINE (MySQL). Views that \
+                  do such things then keep the link in any case, and so do those whose \
+                  definitions cannot be read.",
             elsewhere: &[],
             since: FIRST,
         },

@@ -1,0 +1,429 @@
+//! What views, routines and triggers do although no statement's text tells it and no server reports it: read off their
+//! definitions once, so that a statement that names such an object is known.
+//!
+//! Does not read definitions from a server, nor decide what becomes of a connection. Invariant: what cannot be read, or
+//! calls what is not known, is taken to do anything.
+
+use std::collections::{HashMap, HashSet};
+
+use wire::lex::{Dialect, Lexer, Token};
+
+use crate::intent::is_builtin_function;
+
+/// What kind of object a definition is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    View,
+    /// A procedure or a function.
+    Routine,
+    /// Its name is that of its table.
+    Trigger,
+}
+
+/// An object of a server, as its tables of definitions tell it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Definition {
+    pub kind: Kind,
+    pub schema: Vec<u8>,
+    pub name: Vec<u8>,
+    /// Empty where the reader has no right to see it.
+    pub body: Vec<u8>,
+}
+
+/// When an object does what nothing tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// Whenever it is named.
+    Named,
+    /// When rows of it are written.
+    Written,
+}
+
+/// The objects that do what nothing tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Catalog {
+    /// By name, in small letters; with their schemas.
+    names: HashMap<Box<[u8]>, Vec<InSchema>>,
+    /// Names that are written in several ways, by letters or quotes: any name with such letters is taken for one.
+    has_odd: Option<When>,
+    objects: usize,
+    unreadable: usize,
+}
+
+/// A schema, in small letters, and what the object of that name does there.
+type InSchema = (Box<[u8]>, When);
+
+/// Longer names are none.
+const NAME_MAX: usize = 64 * 4;
+
+impl Catalog {
+    pub fn new(definitions: &[Definition]) -> Self {
+        let routines = Routines::of(definitions);
+        let mut does: Vec<bool> = definitions.iter().map(|it| acts(it, &routines)).collect();
+        // What calls such an object does the same; each round finds at least one more, or is the last.
+        loop {
+            let found = Self::of(definitions, &does);
+            let mut is_last = true;
+            for (definition, does) in definitions.iter().zip(&mut does) {
+                let own = Some(&*definition.schema);
+                if !*does && found.find(&definition.body, own, Dialect::default()).is_some() {
+                    (*does, is_last) = (true, false);
+                }
+            }
+            if is_last {
+                let unreadable = definitions.iter().filter(|it| it.body.is_empty()).count();
+                // A text that names a routine tells that it calls one.
+                let is_routine = definitions.iter().map(|it| it.kind == Kind::Routine);
+                does.iter_mut().zip(is_routine).for_each(|(does, is)| *does &= !is);
+                return Self { unreadable, ..Self::of(definitions, &does) };
+            }
+        }
+    }
+
+    fn of(definitions: &[Definition], does: &[bool]) -> Self {
+        let mut found = Self::default();
+        for (definition, _) in definitions.iter().zip(does).filter(|(_, does)| **does) {
+            found.add(definition);
+        }
+        found
+    }
+
+    fn add(&mut self, definition: &Definition) {
+        let when = if definition.kind == Kind::Trigger { When::Written } else { When::Named };
+        if is_odd(&definition.name) || is_odd(&definition.schema) {
+            self.has_odd = Some(self.has_odd.map_or(when, |other| other.or(when)));
+        }
+        let name = definition.name.to_ascii_lowercase().into_boxed_slice();
+        let schema = definition.schema.to_ascii_lowercase().into_boxed_slice();
+        let of_name = self.names.entry(name).or_default();
+        match of_name.iter_mut().find(|(other, _)| *other == schema) {
+            Some((_, other)) => *other = other.or(when),
+            None => {
+                of_name.push((schema, when));
+                self.objects += 1;
+            }
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// How many views, and tables with triggers, it has.
+    pub const fn objects(&self) -> usize {
+        self.objects
+    }
+
+    /// How many definitions could not be read.
+    pub const fn unreadable(&self) -> usize {
+        self.unreadable
+    }
+
+    /// Whether a text, of a session in this schema, names such an object: the worst that is found.
+    pub fn find(&self, text: &[u8], schema: Option<&[u8]>, dialect: Dialect) -> Option<When> {
+        if self.is_empty() {
+            return None;
+        }
+        let own = schema.map_or(Place::Nowhere, Place::In);
+        let (mut default, mut worst) = (own, None);
+        let (mut before, mut previous) = (Token::Symbol(b';'), Token::Symbol(b';'));
+        for token in Lexer::new(text, dialect) {
+            if token.is_word("USE") {
+                // Which schema follows, a routine's text may compute.
+                default = Place::Anywhere;
+            }
+            let place = match (name(before), previous) {
+                (Some(schema), Token::Symbol(b'.')) => Place::In(schema),
+                (None, Token::Symbol(b'.')) => Place::Anywhere,
+                _ => default,
+            };
+            match self.when(token, place) {
+                Some(When::Named) => return Some(When::Named),
+                found => worst = worst.or(found),
+            }
+            (before, previous) = (previous, token);
+        }
+        worst
+    }
+
+    fn when(&self, token: Token<'_>, place: Place<'_>) -> Option<When> {
+        let name = name(token)?;
+        let mut space = [0; NAME_MAX];
+        let lower = space.get_mut(..name.len())?;
+        lower.copy_from_slice(name);
+        lower.make_ascii_lowercase();
+        let fits = |(schema, _): &&InSchema| match place {
+            Place::In(place) => schema.eq_ignore_ascii_case(place),
+            Place::Anywhere => true,
+            Place::Nowhere => false,
+        };
+        let known = self.names.get(&*lower).and_then(|of_name| of_name.iter().find(fits));
+        let is_odd = is_odd(name) || matches!(place, Place::In(schema) if is_odd(schema));
+        known.map(|(_, when)| *when).or_else(|| self.has_odd.filter(|_| is_odd))
+    }
+}
+
+/// Where a name is looked for.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    In(&'a [u8]),
+    Anywhere,
+    Nowhere,
+}
+
+/// What may be a name. One in double quotes is read as a string, and one that begins with a digit as a number.
+const fn name(token: Token<'_>) -> Option<&[u8]> {
+    match token {
+        Token::Word(name) | Token::Quoted(name) | Token::String(name) | Token::Number(name) => {
+            Some(name)
+        }
+        _ => None,
+    }
+}
+
+impl When {
+    const fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Written, Self::Written) => Self::Written,
+            _ => Self::Named,
+        }
+    }
+}
+
+fn is_odd(name: &[u8]) -> bool {
+    name.iter().any(|byte| !byte.is_ascii() || matches!(byte, b'`' | b'"' | b'\'' | b'\\'))
+}
+
+/// The routines of which a definition is known, in small letters.
+struct Routines(HashSet<(Vec<u8>, Vec<u8>)>);
+
+impl Routines {
+    fn of(definitions: &[Definition]) -> Self {
+        let routines = definitions.iter().filter(|it| it.kind == Kind::Routine);
+        let key = |it: &Definition| (it.schema.to_ascii_lowercase(), it.name.to_ascii_lowercase());
+        Self(routines.map(key).collect())
+    }
+
+    fn has(&self, schema: &[u8], name: &[u8]) -> bool {
+        self.0.contains(&(schema.to_ascii_lowercase(), name.to_ascii_lowercase()))
+    }
+}
+
+/// Whether a definition does by itself what nothing tells, or calls what is not known.
+fn acts(definition: &Definition, routines: &Routines) -> bool {
+    if definition.body.is_empty() {
+        return true;
+    }
+    let mut lexer = Lexer::new(&definition.body, Dialect::default());
+    // The last three tokens, the first one first.
+    let mut last = [Token::Symbol(b';'); 3];
+    let mut is_table = false;
+    while let Some(token) = lexer.next() {
+        let [schema, dot, called] = last;
+        if token == Token::Symbol(b'(')
+            && !is_table
+            && matches!(called, Token::Word(_) | Token::Quoted(_))
+        {
+            let called = name(called).unwrap_or_default();
+            let is_known = match (name(schema), dot) {
+                (Some(schema), Token::Symbol(b'.')) => routines.has(schema, called),
+                // A view's definition has been written by the server: there, names before parentheses are functions, and
+                // those of its own schema stand alone.
+                _ if definition.kind == Kind::View => {
+                    is_builtin_function(called) || routines.has(&definition.schema, called)
+                }
+                _ => true,
+            };
+            if !is_known {
+                return true;
+            }
+        }
+        if is_unreported(last, token, lexer) {
+            return true;
+        }
+        // A table, and behind it a list of its columns.
+        const BEFORE_TABLES: [&str; 6] =
+            ["INTO", "TABLE", "REFERENCES", "INSERT", "REPLACE", "IGNORE"];
+        let is_name = matches!(token, Token::Word(_) | Token::Quoted(_) | Token::Symbol(b'.'));
+        is_table = BEFORE_TABLES.iter().any(|it| token.is_word(it)) || is_table && is_name;
+        last = [dot, called, token];
+    }
+    false
+}
+
+/// Whether something begins here of which no server tells.
+fn is_unreported(last: [Token<'_>; 3], token: Token<'_>, behind: Lexer<'_>) -> bool {
+    let [_, before, previous] = last;
+    const WORDS: [&str; 13] = [
+        "GET_LOCK",
+        "RELEASE_LOCK",
+        "RELEASE_ALL_LOCKS",
+        "NEXTVAL",
+        "SETVAL",
+        "NEXT",
+        "TEMPORARY",
+        "SQL_CALC_FOUND_ROWS",
+        "PREPARE",
+        "EXECUTE",
+        "BACKUP",
+        "FLUSH",
+        "ROLE",
+    ];
+    match token {
+        Token::Word(word) if word.eq_ignore_ascii_case(b"LAST_INSERT_ID") => {
+            let mut ahead = behind;
+            ahead.next() == Some(Token::Symbol(b'(')) && ahead.next() != Some(Token::Symbol(b')'))
+        }
+        Token::Word(_) => WORDS.iter().any(|it| token.is_word(it)),
+        // `SET @@x = …`, which is not reported, unlike `SET x = …`.
+        Token::SystemVariable(_) => {
+            let mut ahead = behind;
+            let is_set = matches!(ahead.next(), Some(Token::Symbol(b'=') | Token::Assign));
+            is_set && (previous.is_word("SET") || previous == Token::Symbol(b','))
+        }
+        Token::Unfinished => true,
+        // `SELECT … INTO @x`, `FETCH … INTO a, @x`: not by `SET @x = …`, which is reported.
+        Token::UserVariable(_) => {
+            let is_set = previous.is_word("SET");
+            let mut ahead = behind;
+            let next = ahead.next();
+            let is_assigned = next == Some(Token::Assign) && !is_set;
+            let is_list = previous == Token::Symbol(b',') && next != Some(Token::Symbol(b'='));
+            previous.is_word("INTO") || is_assigned || is_list && !is_argument(before)
+        }
+        _ => false,
+    }
+}
+
+/// Whether what stood before a comma was no name: then a list of names goes on in no `INTO`.
+const fn is_argument(before: Token<'_>) -> bool {
+    matches!(before, Token::Number(_) | Token::String(_) | Token::Symbol(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition((kind, name, body): &(Kind, &str, &str)) -> Definition {
+        let (schema, name) = name.split_once('.').unwrap_or(("a", name));
+        let [schema, name, body] = [schema, name, body].map(|it| it.as_bytes().to_vec());
+        Definition { kind: *kind, schema, name, body }
+    }
+
+    fn catalog(objects: &[(Kind, &str, &str)]) -> Catalog {
+        Catalog::new(&objects.iter().map(definition).collect::<Vec<_>>())
+    }
+
+    fn find(catalog: &Catalog, text: &str) -> Option<When> {
+        catalog.find(text.as_bytes(), Some(b"a"), Dialect::default())
+    }
+
+    use Kind::{Routine, Trigger, View};
+
+    #[test]
+    fn bodies_that_do_what_nothing_tells() {
+        for (kind, body) in [
+            (View, "select get_lock('a',0) AS `x`"),
+            (View, "select last_insert_id(4711) AS `x`"),
+            (View, "select `iso`.`unknown`(1) AS `x`"),
+            (View, "select my_udf(1) AS `x`"),
+            (View, "select nextval(`iso`.`q`) AS `x`"),
+            (View, ""),
+            (Trigger, "SELECT 7 INTO @x"),
+            (Trigger, "BEGIN SELECT 7, 8 INTO a, @x; END"),
+            (Trigger, "DO @x := 7"),
+            (Trigger, "SET @@max_sort_length = 5"),
+            (Trigger, "SET a = 1, @@sql_mode = ''"),
+            (Trigger, "DO RELEASE_ALL_LOCKS()"),
+            (Trigger, "INSERT INTO log (a) VALUES (iso.unknown(1))"),
+            (Routine, "BEGIN CREATE TEMPORARY TABLE t AS SELECT 1; RETURN 1; END"),
+            (Routine, "BEGIN DECLARE c CURSOR FOR SELECT 1; OPEN c; FETCH c INTO @x; END"),
+            (Routine, "PREPARE p FROM 'SELECT 1'"),
+            (Routine, "RETURN 'never ends"),
+        ] {
+            assert!(acts(&definition(&(kind, "o", body)), &Routines::of(&[])), "{body}");
+        }
+    }
+
+    #[test]
+    fn bodies_that_leave_nothing_or_what_the_server_reports() {
+        for (kind, body) in [
+            (View, "select `a`.`t`.`id` AS `id` from `a`.`t` where `a`.`t`.`id` in (1,2)"),
+            (View, "select count(0) AS `n`,cast(`t`.`a` as decimal(10,2)) AS `d` from `a`.`t`"),
+            (View, "select last_insert_id() AS `x`"),
+            (View, "select @x AS `x`, @@sql_mode AS `y`"),
+            (Trigger, "SET NEW.a = COALESCE(NEW.a, 0) + 1"),
+            (Trigger, "SET @x = 5, @y = @x + 1"),
+            (Trigger, "INSERT INTO log (a, b) VALUES (NEW.a, CONCAT(NEW.b, 'x', @x))"),
+            (
+                Trigger,
+                "BEGIN INSERT IGNORE INTO a.log (a) VALUES (1); UPDATE a.t SET b = 2 WHERE a IN (1); END",
+            ),
+            (Routine, "BEGIN DECLARE x VARCHAR(20); SELECT a INTO x FROM t; RETURN x; END"),
+            (Routine, "RETURN x + 1"),
+        ] {
+            assert!(!acts(&definition(&(kind, "o", body)), &Routines::of(&[])), "{body}");
+        }
+    }
+
+    #[test]
+    fn what_calls_such_an_object_is_one() {
+        let catalog = catalog(&[
+            (Routine, "locks", "RETURN GET_LOCK('a', 0)"),
+            (Routine, "calls", "RETURN locks() + 1"),
+            (Routine, "pure", "RETURN 1"),
+            (View, "v_calls", "select `a`.`calls`() AS `x`"),
+            (View, "v_deep", "select `a`.`v_calls`.`x` AS `x` from `a`.`v_calls`"),
+            (View, "v_pure", "select `a`.`pure`() AS `x`"),
+            (View, "v_own", "select `pure`() AS `x`"),
+            (Trigger, "fires", "INSERT INTO fires_too (a) VALUES (1)"),
+            (Trigger, "fires_too", "DO GET_LOCK('a', 0)"),
+            (Trigger, "counts", "INSERT INTO log (a) VALUES (1)"),
+            (View, "v_written", "select `a`.`fires`.`a` AS `a` from `a`.`fires`"),
+        ]);
+        for (text, when) in [
+            ("SELECT * FROM v_calls", Some(When::Named)),
+            ("SELECT * FROM `a` . `V_Deep`", Some(When::Named)),
+            ("SELECT * FROM \"v_deep\"", Some(When::Named)),
+            ("INSERT INTO a.fires VALUES (1)", Some(When::Written)),
+            ("INSERT INTO fires_too VALUES (1)", Some(When::Written)),
+            ("INSERT INTO fires SELECT * FROM v_calls", Some(When::Named)),
+            ("SELECT * FROM v_pure", None),
+            ("SELECT * FROM v_own", None),
+            ("INSERT INTO counts VALUES (1)", None),
+            // A text tells of a routine.
+            ("SELECT calls()", None),
+            ("SELECT * FROM v_calls_not -- v_calls", None),
+            ("SELECT 1", None),
+            ("SELECT * FROM b.v_calls", None),
+            ("SELECT v.v_calls FROM v_pure AS v", None),
+            ("USE x; SELECT * FROM v_calls", Some(When::Named)),
+        ] {
+            assert_eq!(find(&catalog, text), when, "{text}");
+        }
+        let elsewhere = |schema| catalog.find(b"SELECT * FROM v_calls", schema, Dialect::default());
+        assert_eq!((elsewhere(Some(b"b")), elsewhere(None)), (None, None));
+        assert!(find(&catalog, "INSERT INTO v_written VALUES (1)").is_some());
+        assert_eq!((catalog.objects(), catalog.unreadable()), (5, 0));
+    }
+
+    #[test]
+    fn routines_that_call_themselves_end() {
+        let catalog = catalog(&[
+            (Routine, "one", "BEGIN CALL two(); END"),
+            (Routine, "two", "BEGIN CALL one(); END"),
+            (View, "v", "select `a`.`one`() AS `x`"),
+        ]);
+        assert!(catalog.is_empty());
+        assert_eq!(find(&catalog, "SELECT * FROM v"), None);
+    }
+
+    #[test]
+    fn names_beyond_ascii_are_taken_for_one_another() {
+        let catalog = catalog(&[(View, "größe", "select get_lock('a',0) AS `x`")]);
+        for text in ["SELECT * FROM `GRÖSSE`", "SELECT * FROM größe", "SELECT * FROM `a``b`"] {
+            assert_eq!(find(&catalog, text), Some(When::Named), "{text}");
+        }
+        assert_eq!(find(&catalog, "SELECT * FROM t"), None);
+    }
+}
