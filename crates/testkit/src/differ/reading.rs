@@ -137,6 +137,7 @@ impl Packets {
         }
         let eof = end(&self.read(into)?, false)?;
         if eof.0.has(Status::CURSOR_EXISTS) {
+            mask_flags(into, abilities, false);
             return Ok(Some(eof));
         }
         // See the masks in `peer`.
