@@ -1,5 +1,5 @@
 //! What maintainers run beside `cargo test`: `cargo xtask ci | drivers | sysbench-matrix |
-//! bulk | cost | allocations | gate-cost | turn-cost | differ | rules | servers | set-up`.
+//! bulk | cost | allocations | gate-cost | turn-cost | differ | logins | rules | servers | set-up`.
 //!
 //! Owns the command line only; each command is a module. Ships nothing. Invariant: whatever was
 //! started is stopped at the end, on an error and on Ctrl-C.
@@ -12,6 +12,7 @@ mod differ;
 mod drivers;
 mod errand;
 mod gate_cost;
+mod logins;
 mod matrix;
 mod price;
 mod repository;
@@ -94,6 +95,14 @@ enum Task {
     Differ {
         #[command(flatten)]
         extent: differ::Extent,
+        #[command(flatten)]
+        program: Program,
+    },
+    /// Makes random accounts, and logs in at random directly and through Flifo: nothing more is let
+    /// in, and less is counted.
+    Logins {
+        #[command(flatten)]
+        extent: logins::Extent,
         #[command(flatten)]
         program: Program,
     },
@@ -200,6 +209,10 @@ fn run(task: Task) -> Result<()> {
         Task::Differ { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;
             differ::run(&extent, flifo, &Interrupt::listen()?)
+        }
+        Task::Logins { extent, program } => {
+            let flifo = program.find(&[Way::Pooled])?;
+            logins::run(&extent, &flifo, &Interrupt::listen()?)
         }
         Task::Rules { extent } => rules::run(&extent, &Interrupt::listen()?),
         Task::Drivers { suite, modes, clients_max, links, noise, program } => {

@@ -3,11 +3,14 @@
 //! Speaks the protocol's plain form, packet by packet, and waits where it must; what real drivers
 //! do is tested with real drivers. Not for large results: a packet has at most 64 KiB.
 
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use link::login::{self, Greeted, LinkTls, LoginError};
 use link::tls::{ForLinks, Mode};
-use link::{Address, Talk};
+use link::{Address, Stream, Talk};
+use tokio::net::TcpSocket;
 use tokio::runtime::Runtime;
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2, rsa};
 use wire::bytes::{Reader, Write};
@@ -44,6 +47,8 @@ pub struct Builder {
     other: Vec<u8>,
     capabilities: Capabilities,
     schema: Option<String>,
+    /// The address of its own end.
+    source: Option<IpAddr>,
 }
 
 /// A client that is logged in.
@@ -100,6 +105,18 @@ impl Builder {
         Self { tls: Some(LinkTls { mode: tls.mode, config, name }), ..self }
     }
 
+    /// Goes on in TLS so.
+    #[must_use]
+    pub fn over(self, tls: LinkTls) -> Self {
+        Self { tls: Some(tls), ..self }
+    }
+
+    /// Comes from this address, by TCP.
+    #[must_use]
+    pub fn from(self, source: IpAddr) -> Self {
+        Self { source: Some(source), ..self }
+    }
+
     /// Encrypts the password with this public key instead of asking for the server's.
     #[must_use]
     pub fn with_key(self, pem: &str) -> Self {
@@ -139,10 +156,20 @@ impl Builder {
         Ok(Client { runtime, talk, nonce, key, capabilities, asked })
     }
 
+    async fn dial(&self) -> io::Result<Stream> {
+        let (Some(source), Address::Tcp { host, port }) = (self.source, &self.address) else {
+            return link::dial::dial(&self.address).await;
+        };
+        let host = host.parse().map_err(io::Error::other)?;
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(SocketAddr::new(source, 0))?;
+        Ok(socket.connect(SocketAddr::new(host, *port)).await?.into())
+    }
+
     async fn open(
         self,
     ) -> Result<(Talk, Nonce, Capabilities, Option<String>, Vec<Asked>), Problem> {
-        let stream = link::dial::dial(&self.address).await.map_err(Problem::Tls)?;
+        let stream = self.dial().await.map_err(Problem::Tls)?;
         let greeted = login::greet(stream).await?;
         let mut login = Login {
             capabilities: self.capabilities & greeted.greeting.capabilities,
@@ -185,6 +212,7 @@ impl Client {
             other: Vec::new(),
             capabilities: CAPABILITIES,
             schema: None,
+            source: None,
         }
     }
 
@@ -344,5 +372,5 @@ fn read_row(row: &[u8]) -> Result<Vec<String>, Malformed> {
 }
 
 fn late() -> Problem {
-    Problem::Tls(std::io::Error::new(std::io::ErrorKind::TimedOut, "nothing came in time"))
+    Problem::Tls(io::Error::new(io::ErrorKind::TimedOut, "nothing came in time"))
 }

@@ -8,6 +8,7 @@ pub mod fake_client;
 pub mod fake_server;
 pub mod fleet;
 pub mod flifo;
+pub mod logins;
 pub mod mysql;
 pub mod overdue;
 pub mod relay;

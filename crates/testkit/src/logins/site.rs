@@ -1,0 +1,272 @@
+//! A server with the accounts of a batch, and Flifos before it, one for each way in which clients get through.
+
+use std::path::{Path, PathBuf};
+
+use bench::private_server::PrivateServer;
+use link::Address;
+use link::login::LinkTls;
+use link::tls::{ForLinks, Identity, Mode};
+use wire::auth::Plugin;
+
+use super::account::{Account, quote};
+use super::attempt::{BASE_PASSWORD, BASES, Keys, Target};
+use super::certificates;
+use super::generate::{Abilities, Batch, Leg};
+use crate::client::{Client, Problem};
+use crate::differ::program::Brand;
+use crate::flifo::Flifo;
+use crate::mysql::Mysql;
+
+/// How Flifo knows users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Way {
+    /// Not at all.
+    Carried,
+    /// From its configuration.
+    Configured,
+    /// From the server's table of accounts.
+    Accounts,
+    /// From what clients have said.
+    Learnt,
+}
+
+impl Way {
+    pub const fn all(brand: Brand) -> &'static [Self] {
+        match brand {
+            Brand::MariaDb => &[Self::Carried, Self::Configured, Self::Accounts],
+            Brand::MySql => &[Self::Carried, Self::Configured, Self::Accounts, Self::Learnt],
+        }
+    }
+}
+
+/// A server, and what is needed to log in.
+pub struct Site {
+    server: Server,
+    admin: Client,
+    folder: bench::folder::Folder,
+    pub keys: Keys,
+    pub can: Abilities,
+}
+
+enum Server {
+    MariaDb(PrivateServer),
+    MySql(Mysql),
+}
+
+/// Who may read the server's table of accounts.
+const READER: &str = "accounts_reader";
+
+/// Accounts that the server's own installation has made.
+const KEPT: &str =
+    "'sbtest','admin','mariadb.sys','mysql.sys','mysql.session','mysql.infoschema','root'";
+
+impl Site {
+    /// Starts a server; `None` where there is none of this brand.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn start(brand: Brand) -> Option<Self> {
+        let folder = bench::folder::Folder::create().expect("a folder");
+        certificates::make(folder.path());
+        let file = |name: &str| folder.path().join(name);
+        let mut ed25519 = false;
+        let server = match brand {
+            Brand::MariaDb => {
+                let mut builder = PrivateServer::builder().in_memory();
+                for setting in ["--innodb-buffer-pool-size=32M", "--max-password-errors=4000000000"]
+                {
+                    builder = builder.argument(setting);
+                }
+                for (option, name) in
+                    [("ca", "ca.pem"), ("cert", "server.pem"), ("key", "server-key.pem")]
+                {
+                    builder = builder.argument(format!("--ssl-{option}={}", file(name).display()));
+                }
+                if let Some(plugins) = plugins() {
+                    ed25519 = true;
+                    builder = builder
+                        .argument(format!("--plugin-dir={}", plugins.display()))
+                        .argument("--plugin-load-add=auth_ed25519");
+                }
+                Server::MariaDb(builder.start().expect("a private server"))
+            }
+            Brand::MySql => {
+                let ca = format!("--ssl-ca={}", file("ca.pem").display());
+                let cert = format!("--ssl-cert={}", file("server.pem").display());
+                let key = format!("--ssl-key={}", file("server-key.pem").display());
+                Server::MySql(Mysql::start_in_memory(&[
+                    &ca,
+                    &cert,
+                    &key,
+                    "--skip-name-resolve",
+                    "--max-connect-errors=1000000000",
+                ])?)
+            }
+        };
+        let admin = match &server {
+            Server::MariaDb(server) => Client::builder(
+                Address::Unix(server.socket()),
+                PrivateServer::ADMIN,
+                server.password(),
+            )
+            .plugin(Plugin::NativePassword)
+            .connect(),
+            Server::MySql(server) => server.admin(),
+        };
+        let admin = admin.expect("the administrator logs in");
+        let (native, tls) = match &server {
+            Server::MariaDb(_) => (true, true),
+            Server::MySql(server) => (server.version() < [8, 4, 0], server.has_modern_tls()),
+        };
+        let keys = Keys {
+            plain: link_tls(None),
+            certificate: link_tls(Some(Identity {
+                certificate: file("client.pem"),
+                key: file("client-key.pem"),
+            })),
+        };
+        let can = Abilities { brand, ed25519, native, tls };
+        let mut site = Self { server, admin, folder, keys, can };
+        site.query("CREATE ROLE role0").expect("a role");
+        Some(site)
+    }
+
+    /// Runs a statement as the administrator.
+    pub fn query(&mut self, text: &str) -> Result<Vec<Vec<String>>, Problem> {
+        self.admin.query(text)
+    }
+
+    /// Makes these the accounts of the server. The answer is which of them there are.
+    ///
+    /// # Panics
+    /// If the server refuses what a run needs.
+    pub fn prepare(&mut self, batch: &Batch) -> Vec<Account> {
+        let all = format!(
+            "SELECT CONCAT(QUOTE(User), '@', QUOTE(Host)) FROM mysql.user WHERE User NOT IN ({KEPT}, 'role0')"
+        );
+        for row in self.query(&all).expect("the accounts") {
+            self.query(&format!("DROP USER {}", row[0])).expect("an account is dropped");
+        }
+        let brand = self.can.brand;
+        let password = |text: &str| match brand {
+            Brand::MariaDb => format!("IDENTIFIED BY {}", quote(text)),
+            Brand::MySql => format!("IDENTIFIED WITH caching_sha2_password BY {}", quote(text)),
+        };
+        for user in BASES.into_iter().chain([READER]) {
+            for host in ["%", "localhost", "127.0.0.0/255.0.0.0"] {
+                let with = password(BASE_PASSWORD);
+                self.query(&format!("CREATE USER '{user}'@'{host}' {with}")).expect("an account");
+                if user == READER {
+                    let table = match brand {
+                        Brand::MariaDb => "global_priv",
+                        Brand::MySql => "user",
+                    };
+                    let grant = format!("GRANT SELECT ON mysql.{table} TO '{user}'@'{host}'");
+                    self.query(&grant).expect("a right");
+                }
+            }
+        }
+        let accounts = batch.accounts.iter().chain([&batch.limited]);
+        accounts.filter(|account| self.make(account)).cloned().collect()
+    }
+
+    /// Makes an account; false where the server has none such.
+    fn make(&mut self, account: &Account) -> bool {
+        let statements = account.sql(self.can.brand);
+        let Some((create, rest)) = statements.split_first() else { return false };
+        if self.query(create).is_err() {
+            return false;
+        }
+        for statement in rest {
+            // What cannot be granted tells no accounts apart.
+            let _ = self.query(statement);
+        }
+        true
+    }
+
+    pub fn direct(&self) -> Target {
+        let (port, socket) = match &self.server {
+            Server::MariaDb(server) => (server.port(), server.socket()),
+            Server::MySql(server) => (server.port(), server.socket()),
+        };
+        Target { port, socket, is_flifo: false, plugin: self.plugin() }
+    }
+
+    pub fn through(&self, flifo: &Flifo) -> Target {
+        let plugin = self.plugin();
+        Target { port: flifo.port(), socket: flifo.socket(), is_flifo: true, plugin }
+    }
+
+    fn plugin(&self) -> Plugin {
+        match self.can.brand {
+            Brand::MariaDb => Plugin::NativePassword,
+            Brand::MySql => Plugin::CachingSha2,
+        }
+    }
+
+    /// Flifo before this server.
+    pub fn flifo(&self, program: &Path, way: Way, batch: &Batch) -> Flifo {
+        Flifo::start_program(program, &self.config(way, batch))
+    }
+
+    /// What its configuration says.
+    pub fn config(&self, way: Way, batch: &Batch) -> String {
+        let direct = self.direct();
+        let Leg { is_socket, has_certificate } = batch.leg;
+        let mut text = String::from("workers = 1\n[server]\n");
+        match is_socket {
+            true => text.push_str(&format!("address = {:?}\n", direct.socket)),
+            false => text.push_str(&format!("address = \"127.0.0.1:{}\"\n", direct.port)),
+        }
+        if has_certificate && self.can.tls {
+            let file = |name: &str| self.folder.path().join(name);
+            text.push_str(&format!(
+                "tls_cert = {:?}\ntls_key = {:?}\n",
+                file("flifo.pem"),
+                file("flifo-key.pem")
+            ));
+        }
+        if !self.can.tls {
+            text.push_str("tls = \"off\"\n");
+        }
+        if way == Way::Accounts {
+            text.push_str(&format!("accounts_user = \"{READER}\"\naccounts_period = \"1h\"\n"));
+        }
+        if way != Way::Learnt {
+            text.push_str("learn_passwords = \"off\"\n");
+        }
+        let mut user = |name: &str, password: Option<&str>| {
+            let password = password.map_or_else(
+                || "mode = \"carried\"".to_owned(),
+                |password| format!("password = {password:?}"),
+            );
+            text.push_str(&format!("[[users]]\nname = {name:?}\n{password}\n"));
+        };
+        match way {
+            Way::Carried | Way::Learnt => {}
+            Way::Configured => {
+                user(BASES[0], Some(BASE_PASSWORD));
+                user(BASES[1], None);
+                user(&batch.limited.user, Some("secret"));
+                for (name, password) in &batch.configured {
+                    user(name, password.as_deref());
+                }
+            }
+            Way::Accounts => user(READER, Some(BASE_PASSWORD)),
+        }
+        text
+    }
+}
+
+/// Where `packaging/install-deps.sh` has put what MariaDB does not bring along.
+fn plugins() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    let folders = program.ancestors().map(|folder| folder.join("plugins"));
+    folders.into_iter().find(|folder| folder.join("auth_ed25519.so").exists())
+}
+
+fn link_tls(identity: Option<Identity>) -> LinkTls {
+    let tls = ForLinks { mode: Mode::Required, identity, ..ForLinks::default() };
+    let config = tls.config().expect("files").expect("a mode other than off");
+    LinkTls { mode: tls.mode, config, name: link::tls::server_name("localhost").expect("a name") }
+}

@@ -1,0 +1,101 @@
+//! Compares a login through Flifo with the direct one.
+//!
+//! More than directly is a defect; less is counted by its reason. One kind of more cannot be known without the server's
+//! table of accounts: that of two accounts of one name that both match the client, the server chooses the more special
+//! one directly, and the other one for Flifo.
+
+use engine::account::host::{Brand as Rules, Match, matches};
+use engine::account::row::{Choice, Row, choose};
+
+use super::account::Account;
+use super::attempt::{Attempt, Outcome};
+use super::site::Way;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Same,
+    /// Refused by Flifo alone, for this reason.
+    Less(String),
+    More,
+    /// More, as cannot be known in this way.
+    Unknowable,
+}
+
+/// What a login through Flifo comes to.
+pub fn judge(
+    attempt: &Attempt,
+    way: Way,
+    accounts: &[Account],
+    rules: Rules,
+    direct: &Outcome,
+    through: &Outcome,
+) -> Verdict {
+    match (direct, through) {
+        (_, Outcome::Out { .. }) if !direct.is_in() => Verdict::Same,
+        (_, Outcome::Out { code, message }) => Verdict::Less(format!("{code} {}", reason(message))),
+        _ if direct == through => Verdict::Same,
+        (_, Outcome::In { account, .. }) => {
+            let is_known = way == Way::Accounts;
+            if !is_known && is_shadowed(attempt, accounts, rules, account) {
+                Verdict::Unknowable
+            } else {
+                Verdict::More
+            }
+        }
+    }
+}
+
+/// Whether this account matches the client too, and only another one is more special.
+fn is_shadowed(attempt: &Attempt, accounts: &[Account], rules: Rules, account: &str) -> bool {
+    let (account, _) = account.rsplit_once(' ').unwrap_or((account, ""));
+    let Some((user, host)) = account.rsplit_once('@') else { return false };
+    let rows = rows(accounts, user);
+    let origin = attempt.door.origin();
+    let is_match = matches(host.as_bytes(), origin, rules) == Match::Yes;
+    let is_chosen = match choose(&rows, origin, rules) {
+        Choice::One(row) => row.user == user.as_bytes() && row.host == host.as_bytes(),
+        Choice::None | Choice::Unclear => false,
+    };
+    !user.is_empty() && is_match && !is_chosen
+}
+
+/// The accounts among which the server chooses for a name.
+pub fn rows(accounts: &[Account], user: &str) -> Vec<Row> {
+    let of_name = |it: &&Account| it.user == user || it.user.is_empty();
+    accounts.iter().filter(of_name).map(Account::row).collect()
+}
+
+/// Whether the rules choose the account that the server has chosen.
+pub fn is_as_ruled(
+    attempt: &Attempt,
+    accounts: &[Account],
+    rules: Rules,
+    direct: &Outcome,
+) -> bool {
+    let Outcome::In { account, .. } = direct else { return true };
+    let (account, _) = account.rsplit_once(' ').unwrap_or((account, ""));
+    let Some((user, host)) = account.rsplit_once('@') else { return true };
+    // By which name the client is known does not show where an account has none.
+    let name = if user.is_empty() { &attempt.name } else { user };
+    let rows = rows(accounts, name);
+    match choose(&rows, attempt.door.origin(), rules) {
+        Choice::One(row) => {
+            row.user == user.as_bytes() && row.host.eq_ignore_ascii_case(host.as_bytes())
+        }
+        Choice::None => false,
+        Choice::Unclear => true,
+    }
+}
+
+/// A message without what is another one each time.
+fn reason(message: &str) -> String {
+    let mut reason = String::new();
+    for (at, part) in message.split('\'').enumerate() {
+        if at % 2 == 0 {
+            reason.extend(part.chars().map(|it| if it.is_ascii_digit() { '#' } else { it }));
+        } else {
+            reason.push_str("'…'");
+        }
+    }
+    reason.chars().take(160).collect()
+}
