@@ -6,6 +6,7 @@
 pub(crate) mod accounts;
 pub(crate) mod carry;
 pub(crate) mod learnt;
+pub(crate) mod leg;
 pub(crate) mod listener;
 pub(crate) mod login;
 pub(crate) mod login_schema;

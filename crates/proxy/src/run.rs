@@ -122,7 +122,14 @@ fn servers(
     let one = one.map(|address| (plan.server.name.clone(), address, own, None));
     let mut servers = Vec::new();
     for (name, address, limit, agent) in one.into_iter().chain(listed) {
-        let site = Site { name, tls: tls::of_links(plan, &address)?, address, limit, agent };
+        let site = Site {
+            name,
+            tls: tls::of_links(plan, &address)?,
+            pass_through_tls: tls::of_carried(plan, &address)?,
+            address,
+            limit,
+            agent,
+        };
         let id = ServerId(servers.len());
         servers.push(Arc::new(Server::new(id, site, plan, workers)));
     }

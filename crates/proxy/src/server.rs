@@ -1,11 +1,12 @@
 //! What is known of the server: its version and capabilities, from its last greeting, and whether
 //! somebody holds statements back from it.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use engine::account::name::Brand;
+use link::Address;
 use wire::Capabilities;
 use wire::handshake::Greeting;
 
@@ -17,6 +18,9 @@ pub(crate) struct ServerFacts {
     brand: AtomicU8,
     /// How many prepared statements it allows all its connections together.
     statements_max: AtomicU32,
+    /// TLS has failed on its Unix socket, and that clients are carried in plain has been said.
+    tls_fails: AtomicBool,
+    told_plain: AtomicBool,
     standing: AtomicU8,
     evidence: Mutex<Evidence>,
 }
@@ -28,6 +32,8 @@ impl Default for ServerFacts {
             greeting: Mutex::default(),
             brand: AtomicU8::default(),
             statements_max: AtomicU32::new(16_382),
+            tls_fails: AtomicBool::new(false),
+            told_plain: AtomicBool::new(false),
             standing: AtomicU8::default(),
             evidence: Mutex::default(),
         }
@@ -129,6 +135,32 @@ impl ServerFacts {
     /// Whether it has said that it is MySQL.
     pub(crate) fn is_mysql(&self) -> bool {
         self.brand.load(Ordering::Relaxed) == MYSQL
+    }
+
+    pub(crate) fn does_tls_fail(&self) -> bool {
+        self.tls_fails.load(Ordering::Relaxed)
+    }
+
+    /// Not to be tried again where it is not needed.
+    pub(crate) fn see_tls_fail(&self) {
+        self.tls_fails.store(true, Ordering::Relaxed);
+    }
+
+    /// Says, once, that clients are carried to a server in plain that might have them in TLS.
+    pub(crate) fn tell_plain(&self, address: &Address) {
+        let is_remote = matches!(address, Address::Tcp { .. });
+        let offers = || self.greeting().is_some_and(|it| it.capabilities.has(Capabilities::SSL));
+        if is_remote
+            && !self.told_plain.load(Ordering::Relaxed)
+            && offers()
+            && !self.told_plain.swap(true, Ordering::Relaxed)
+        {
+            tracing::info!(
+                server = %address,
+                "carried clients that are not in TLS have no TLS to this server either, so that accounts with REQUIRE \
+                 SSL are safe; server.pass_through_tls = \"always\" gives it to all"
+            );
+        }
     }
 
     /// By whose rules it reads names. One that has said nothing yet is taken for the stricter of the two.

@@ -53,7 +53,10 @@ pub(crate) struct Server {
     /// How statements share the slots.
     pub(crate) classes: Arc<Classes>,
     pub(crate) facts: ServerFacts,
+    /// Of pooled links and Flifo's own.
     pub(crate) tls: Option<LinkTls>,
+    /// Of carried clients': without a certificate. Whether it is used, [`crate::arrive::leg`] says.
+    pub(crate) pass_through_tls: Option<LinkTls>,
 }
 
 /// What a server is made of.
@@ -62,12 +65,13 @@ pub(crate) struct Site {
     pub(crate) address: Address,
     pub(crate) limit: Option<u32>,
     pub(crate) tls: Option<LinkTls>,
+    pub(crate) pass_through_tls: Option<LinkTls>,
     pub(crate) agent: Option<Address>,
 }
 
 impl Server {
     pub(crate) fn new(id: ServerId, site: Site, plan: &Plan, workers: usize) -> Self {
-        let Site { name, address, limit, tls, agent } = site;
+        let Site { name, address, limit, tls, pass_through_tls, agent } = site;
         let (links_max, rhythm) = (plan.server.links_max, plan.server.rhythm);
         let cpus = Steer::cpus_of(&address);
         let steer = limit.is_none().then(|| Steer::new(workers, links_max, rhythm, cpus));
@@ -90,6 +94,7 @@ impl Server {
             classes: Arc::new(Classes::new(plan.all_classes(), workers)),
             facts: ServerFacts::default(),
             tls,
+            pass_through_tls,
         }
     }
 

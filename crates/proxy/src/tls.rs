@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use link::Address;
 use link::login::LinkTls;
-use link::tls::{TlsError, server_name};
+use link::tls::{ForLinks, TlsError, server_name};
 
 use crate::config::{ClientTlsMode, Plan};
 
@@ -29,12 +29,21 @@ impl Tls {
 
 /// What links to the server at this address use.
 pub(crate) fn of_links(plan: &Plan, address: &Address) -> Result<Option<LinkTls>, TlsError> {
-    let Some(config) = plan.server.tls.config()? else { return Ok(None) };
+    of(plan, address, &plan.server.tls)
+}
+
+/// What carried clients' links may use: the same, but for the certificate, which is Flifo's and not the client's.
+pub(crate) fn of_carried(plan: &Plan, address: &Address) -> Result<Option<LinkTls>, TlsError> {
+    of(plan, address, &ForLinks { identity: None, ..plan.server.tls.clone() })
+}
+
+fn of(plan: &Plan, address: &Address, tls: &ForLinks) -> Result<Option<LinkTls>, TlsError> {
+    let Some(config) = tls.config()? else { return Ok(None) };
     let host = match (&plan.server.tls_server_name, address) {
         (Some(name), _) => name,
         (None, Address::Tcp { host, .. }) => host,
         (None, Address::Unix(_)) => "localhost",
     };
     let name = server_name(host)?;
-    Ok(Some(LinkTls { mode: plan.server.tls.mode, config, name }))
+    Ok(Some(LinkTls { mode: tls.mode, config, name }))
 }

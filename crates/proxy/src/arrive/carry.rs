@@ -7,6 +7,7 @@
 //! encrypts on the other. What it hears there, and the server takes, is [`crate::arrive::learnt`].
 
 use std::borrow::Borrow;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use engine::session::Session;
@@ -18,6 +19,7 @@ use wire::handshake::AuthPacket;
 use wire::response::{OkPacket, Status};
 
 use crate::arrive::learnt;
+use crate::arrive::leg::{Leg, NoLeg};
 use crate::arrive::login::{Claim, Newcomer, NoLogin, tell, too_many_of_user, unsure};
 use crate::arrive::logins::Pass;
 use crate::arrive::namesake;
@@ -77,13 +79,14 @@ pub(crate) async fn log_in(
             Err(error) => return Err(tell(newcomer, error.fault(at)).await),
         },
     };
-    let peers = Peers { client: newcomer.talk, at, server: greeted, pass };
+    let (peer, greeted_id) = (newcomer.peer, greeted.greeting.connection_id);
+    let peers = Peers { client: newcomer.talk, peer, at, server: greeted, pass };
     let carried = carry(worker, peers, &claim, greeted_by).await?;
     let (stream, more) = carried.client.into_parts();
     places.into_iter().for_each(Reserved::keep);
     Ok(client::Login {
         id: match greeted_by {
-            GreetedBy::Server => carried.link.thread_id,
+            GreetedBy::Server => greeted_id,
             GreetedBy::Flifo { id } => id,
         },
         stream,
@@ -133,7 +136,7 @@ pub(crate) async fn change_user(
         Ok(greeted) => greeted,
         Err(error) => return Err(tell_on(&mut talk, error.fault(at)).await),
     };
-    let peers = Peers { client: talk, at, server, pass: &pass };
+    let peers = Peers { client: talk, peer, at, server, pass: &pass };
     let carried = carry(worker, peers, claim, GreetedBy::Flifo { id: client.id }).await?;
     let (_, more) = carried.client.into_parts();
     client.keep_more(&more, false);
@@ -159,6 +162,7 @@ pub(crate) async fn change_user(
 /// A client, and a server that has greeted, between which a login is carried.
 struct Peers<'a, S> {
     client: Talk<S>,
+    peer: Option<SocketAddr>,
     at: &'a Server,
     server: Greeted,
     pass: &'a Pass,
@@ -177,7 +181,7 @@ async fn carry<S: Borrow<Stream>>(
     claim: &Claim,
     greeted_by: GreetedBy,
 ) -> Result<Carried<S>, NoLogin> {
-    let Peers { mut client, at, server, pass } = peers;
+    let Peers { mut client, peer, at, server, pass } = peers;
     let Claim { user, login } = claim;
     let mut request = login.clone();
     request.capabilities = login.capabilities & server.greeting.capabilities;
@@ -186,12 +190,23 @@ async fn carry<S: Borrow<Stream>>(
         Ok(name) => name,
         Err(why) => return Err(tell_on(&mut client, unsure(&user.to_string(), why)).await),
     };
-    let server = match server.secure(at.tls.as_ref(), &mut request).await {
-        Ok(server) => server,
-        Err(error) => {
-            let fault = opener::NoLink::from(error).fault(at);
-            return Err(tell_on(&mut client, fault).await);
+    let leg = match Leg::of(worker, client.stream(), at) {
+        Ok(leg) => leg,
+        Err(fault) => return Err(tell_on(&mut client, fault).await),
+    };
+    let mut is_asked_again = false;
+    let server = match leg.secure(server, at, &mut request).await {
+        Ok(server) => Ok(server),
+        Err(NoLeg::Failed(error)) => Err(opener::NoLink::from(error)),
+        Err(NoLeg::Again) => {
+            is_asked_again = true;
+            request.capabilities = request.capabilities.without(Capabilities::SSL);
+            opener::greeted(worker, at, peer).await
         }
+    };
+    let server = match server {
+        Ok(server) => server,
+        Err(error) => return Err(tell_on(&mut client, error.fault(at)).await),
     };
     let Greeted { talk: mut server, greeting } = server;
     // Over a Unix socket a server may let in who Flifo is, whoever the client is.
@@ -205,6 +220,7 @@ async fn carry<S: Borrow<Stream>>(
     // What it answered must not reach the server, or would mean nothing to it: the server asks
     // anew.
     let is_mute = greeted_by != GreetedBy::Server
+        || is_asked_again
         || by_socket && request.capabilities.has(Capabilities::PLUGIN_AUTH)
         || plugin
             .is_some_and(|plugin| why_not(&plugin, client.stream(), server.stream()).is_some());

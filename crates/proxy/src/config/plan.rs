@@ -86,6 +86,8 @@ pub struct Server {
     pub tls: link::tls::ForLinks,
     /// By default, the host of the address.
     pub tls_server_name: Option<String>,
+    /// When a carried client's connection to the server is in TLS.
+    pub pass_through_tls: PassThroughTls,
     /// Whether a link begins with a PROXY header of version 2.
     pub send_proxy: bool,
     /// The user who reads other users' hashes from the server's table of accounts.
@@ -96,6 +98,15 @@ pub struct Server {
     pub learn_passwords: bool,
     /// How often a server's name is resolved again.
     pub resolve: Duration,
+}
+
+/// Which carried clients have TLS between Flifo and the server, where it can be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PassThroughTls {
+    /// Those that have it to Flifo.
+    AsClient,
+    /// All: the server takes clients for such that are in TLS which are not.
+    Always,
 }
 
 /// TLS as clients see it.
@@ -372,6 +383,7 @@ impl Default for Server {
             pipeline: 8,
             tls: link::tls::ForLinks::default(),
             tls_server_name: None,
+            pass_through_tls: PassThroughTls::AsClient,
             send_proxy: false,
             accounts_user: None,
             accounts_period: Duration::from_secs(30),

@@ -55,6 +55,8 @@ fn site() -> &'static Site {
                 "CREATE USER ed@'%' IDENTIFIED VIA ed25519 USING PASSWORD('{PASSWORD}'); \
                  CREATE USER tls@'%' IDENTIFIED VIA {with} REQUIRE SSL; \
                  CREATE USER shown@'%' IDENTIFIED VIA {with} REQUIRE SUBJECT '/CN=Flifo'; \
+                 CREATE USER x509@'%' IDENTIFIED VIA mysql_native_password USING '' REQUIRE X509; \
+                 GRANT ALL ON *.* TO x509@'%'; \
                  CREATE USER plain@'%' IDENTIFIED VIA {with}; \
                  CREATE USER blank@'%' IDENTIFIED VIA mysql_native_password USING ''; \
                  CREATE USER someone@'%' IDENTIFIED VIA unix_socket"
@@ -197,7 +199,9 @@ fn who_flifo_is_lets_no_client_in() {
 fn who_must_use_tls_needs_it_between_flifo_and_the_server() {
     for rest in [String::new(), pooled("tls")] {
         let secure = by_tcp("127.0.0.1", "tls = \"required\"", &rest);
-        assert_eq!(ask(client(&secure, "tls", PASSWORD)).unwrap(), "tls");
+        if rest.is_empty() {
+            assert_eq!(refusal(ask(client(&secure, "tls", PASSWORD))).0, 3159);
+        }
         assert_eq!(ask(client(&secure, "tls", PASSWORD).tls()).unwrap(), "tls");
         let plain = by_tcp("127.0.0.1", "tls = \"off\"", &rest);
         assert_eq!(refusal(ask(client(&plain, "tls", PASSWORD).tls())).0, 1045);
@@ -224,7 +228,9 @@ fn each_mode_of_tls_asks_for_what_it_says() {
         ] {
             let case = format!("{host} {server} {rest}");
             let flifo = by_tcp(host, &server, &rest);
-            let client = client(&flifo, "plain", PASSWORD).connect();
+            let client = client(&flifo, "plain", PASSWORD);
+            // A carried client has no more than it brings.
+            let client = if rest.is_empty() { client.tls() } else { client }.connect();
             let asked = client.and_then(|mut client| client.query(is_in_tls));
             match want {
                 Some(want) => assert_eq!(asked.unwrap(), [[want]], "{case}"),
@@ -245,10 +251,13 @@ fn certificates_are_shown_on_both_legs() {
         site().path("flifo-key.pem")
     );
     for rest in [String::new(), pooled("shown")] {
-        let shows = by_tcp("127.0.0.1", &identity, &rest);
-        assert_eq!(ask(client(&shows, "shown", PASSWORD)).unwrap(), "shown");
+        if rest.is_empty() {
+            // It is Flifo's, not the client's.
+            let shows = by_tcp("127.0.0.1", &identity, &rest);
+            assert_eq!(refusal(ask(client(&shows, "shown", PASSWORD).tls())).0, 1045);
+        }
         let hides = by_tcp("127.0.0.1", "tls = \"required\"", &rest);
-        assert_eq!(refusal(ask(client(&hides, "shown", PASSWORD))).0, 1045);
+        assert_eq!(refusal(ask(client(&hides, "shown", PASSWORD).tls())).0, 1045);
     }
     let clients_ca = format!("[tls]\nclient_ca = {:?}\n", site().path("ca.pem"));
     let flifo = by_tcp("127.0.0.1", "", &clients_ca);
@@ -258,4 +267,56 @@ fn certificates_are_shown_on_both_legs() {
     tls.identity =
         Some(Identity { certificate: site().path("flifo.pem"), key: site().path("flifo-key.pem") });
     assert_eq!(ask(client(&flifo, "plain", PASSWORD).tls_with(&tls)).unwrap(), "plain");
+}
+
+#[test]
+fn a_carried_client_meets_its_accounts_demands_by_what_it_brings_itself() {
+    let identity = format!(
+        "tls_cert = {:?}\ntls_key = {:?}",
+        site().path("flifo.pem"),
+        site().path("flifo-key.pem")
+    );
+    let tcp = format!("address = \"127.0.0.1:{}\"", site().server.port());
+    let socket = format!("address = {:?}", site().server.socket());
+    // What the server says to clients of each account: in plain, and in TLS without a certificate.
+    let (fine, denied, refused) = (None, Some(1045), Some(3159));
+    for (server, plain, tls_in_plain, tls_in_tls) in [
+        (format!("{tcp}\n{identity}"), fine, denied, fine),
+        (format!("{socket}\n{identity}"), fine, denied, fine),
+        (format!("{tcp}\ntls = \"required\"\n{identity}"), refused, refused, fine),
+        (format!("{tcp}\ntls = \"off\""), fine, denied, denied),
+        (format!("{tcp}\npass_through_tls = \"always\"\n{identity}"), fine, fine, fine),
+    ] {
+        for rest in [String::new(), pooled("nobody")] {
+            let case = format!("{server} {rest}");
+            let flifo = Flifo::start(&format!("[server]\n{server}\n{rest}"));
+            let code = |asked: Result<(), Problem>| match asked {
+                Ok(()) => None,
+                Err(Problem::Refused { code, .. }) => Some(code),
+                Err(error) => panic!("{case}: {error}"),
+            };
+            let log_in = |client: Builder| code(client.connect().map(drop));
+            let change = |user: &str, password: &str, client: Builder| {
+                let mut client = client.connect().unwrap_or_else(|error| panic!("{case}: {error}"));
+                code(client.change_user(user, password, &Plugin::NativePassword))
+            };
+            let (tls, plain_user) =
+                (|user, password| client(&flifo, user, password).tls(), "plain");
+            assert_eq!(log_in(client(&flifo, plain_user, PASSWORD)), plain, "{case}");
+            assert_eq!(log_in(tls(plain_user, PASSWORD)), fine, "{case}");
+            assert_eq!(log_in(client(&flifo, "tls", PASSWORD)), tls_in_plain, "{case}");
+            assert_eq!(log_in(tls("tls", PASSWORD)), tls_in_tls, "{case}");
+            assert_eq!(change("tls", PASSWORD, tls(plain_user, PASSWORD)), tls_in_tls, "{case}");
+            for (user, password) in [("shown", PASSWORD), ("x509", "")] {
+                assert_eq!(log_in(tls(user, password)), denied, "{case}: {user}");
+                let want = if plain == refused { refused } else { denied };
+                assert_eq!(log_in(client(&flifo, user, password)), want, "{case}: {user}");
+                assert_eq!(change(user, password, tls(plain_user, PASSWORD)), denied, "{case}");
+                if plain == fine {
+                    let client = client(&flifo, plain_user, PASSWORD);
+                    assert_eq!(change(user, password, client), denied, "{case}: {user}");
+                }
+            }
+        }
+    }
 }

@@ -83,12 +83,13 @@ impl Out {
         let (tcp, socket) = (format!("127.0.0.1:{}", server.port()), server.socket());
         let (address, tls) = match self {
             Self::Plain => (tcp, "off"),
-            Self::Tls => (tcp, "required"),
+            // For clients in plain, too.
+            Self::Tls => (tcp, "required\"\npass_through_tls = \"always"),
             Self::Socket => (socket.display().to_string(), "preferred"),
         };
         // What is learnt of a password is another matter.
         let learn = "learn_passwords = \"off\"";
-        Flifo::start(&format!("[server]\naddress = {address:?}\ntls = {tls:?}\n{learn}\n{rest}"))
+        Flifo::start(&format!("[server]\naddress = {address:?}\ntls = \"{tls}\"\n{learn}\n{rest}"))
     }
 }
 
@@ -423,7 +424,8 @@ fn a_server_whose_tls_is_too_old_is_told_of_with_what_to_do() {
             "[server]\naddress = \"127.0.0.1:{}\"\ntls = {mode:?}\n{rest}",
             server.port()
         ));
-        let client = In::Plain.client(&flifo, "sha", PASSWORD).connect();
+        let leg = if rest.is_empty() { In::Tls } else { In::Plain };
+        let client = leg.client(&flifo, "sha", PASSWORD).connect();
         let client = client.and_then(|mut client| client.query("SELECT 1").map(|_| client));
         let (code, message) = refusal(client);
         assert_eq!(code, 1429, "{message}");

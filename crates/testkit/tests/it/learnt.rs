@@ -38,7 +38,7 @@ const LEGS: [Leg; 3] = [Leg::Plain, Leg::Tls, Leg::Socket];
 impl Proxy {
     /// `server`: what is said of the server.
     fn start(server: &str) -> Self {
-        Self { flifo: Flifo::start(&format!("workers = 1\n[server]\n{server}\n")) }
+        Self { flifo: Flifo::start(&format!("workers = 1\n[server]\n{ANY_LEG}\n{server}\n")) }
     }
 
     fn to(server: &Mysql, rest: &str) -> Self {
@@ -130,6 +130,9 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
         thread::sleep(Duration::from_millis(100));
     }
 }
+
+/// Clients in plain are carried in TLS where `server.tls` wants it.
+const ANY_LEG: &str = "pass_through_tls = \"always\"";
 
 #[test]
 fn a_password_that_is_said_is_learnt_on_all_legs() {

@@ -14,7 +14,8 @@ const PASSWORD: &str = "correct horse";
 
 fn flifo(server: &Asking, tls: &str, rest: &str) -> Flifo {
     // What is learnt of a password is another matter.
-    let learn = "learn_passwords = \"off\"";
+    // Clients in plain are carried in TLS: that is what is looked at here.
+    let learn = "learn_passwords = \"off\"\npass_through_tls = \"always\"";
     let address = &server.address;
     Flifo::start(&format!("[server]\naddress = \"{address}\"\ntls = {tls:?}\n{learn}\n{rest}"))
 }

@@ -8,7 +8,7 @@ use link::tls::Mode;
 use super::{FIRST, Row, Section, paths};
 use crate::config::address;
 use crate::config::form::{Form, Named};
-use crate::config::plan::{Parking, Plan};
+use crate::config::plan::{Parking, PassThroughTls, Plan};
 
 /// What a server may be called.
 pub(super) fn check_name(text: &str) -> Result<(), String> {
@@ -230,6 +230,25 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             doc: "The name that the server's certificate must bear under \"verify-full\". Without \
                   it, the host of `server.address`.",
             elsewhere: &[("HAProxy", "verifyhost")],
+            since: FIRST,
+        },
+        Row {
+            name: "pass_through_tls",
+            form: Form::Choice(&Named {
+                values: &[
+                    ("as-client", PassThroughTls::AsClient),
+                    ("always", PassThroughTls::Always),
+                ],
+                place: |plan: &mut Plan| &mut plan.server.pass_through_tls,
+            }),
+            example: None,
+            doc: "Which carried clients have TLS between Flifo and the server, as `server.tls` has \
+                  it. \"as-client\": those that are in TLS themselves, on the server's Unix socket \
+                  too if it offers that; the others have none, and are refused where `server.tls` \
+                  insists on it. \"always\": all; the server then takes clients for such that are \
+                  in TLS which are not, so that accounts with REQUIRE SSL are open to clients in \
+                  plain. Never shown on these links: `server.tls_cert`.",
+            elsewhere: &[],
             since: FIRST,
         },
         Row {
