@@ -371,6 +371,11 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         }
     }
 
+    /// Whether clients of this key are in line.
+    pub fn has_waiters(&self, key: K) -> bool {
+        self.keys.get(key).is_some_and(|keyed| keyed.waiting() > 0)
+    }
+
     /// Whether links of this key exist, or are being opened.
     pub fn has_links(&self, key: K) -> bool {
         self.keys.get(key).is_some_and(|keyed| keyed.links > 0)

@@ -130,12 +130,10 @@ fn do_without(worker: &Worker, local: &Local, key: KeyId) {
 
 /// The user has as many links as it may, and none of them is idle here: one of the others must go.
 fn ask_for_place(worker: &Worker, key: KeyId) {
-    let was_wanted = worker.user_of(key, |user| user.link_wanted.swap(true, Relaxed));
-    if !was_wanted {
-        let name = worker.keys.borrow().get(key).user.clone();
-        let wanted = || Mail::LinkOfUserWanted(name.clone());
-        worker.shared.mail_others(worker.index, wanted);
-    }
+    // Told each time: what was busy when another worker was told before may be idle there by now.
+    worker.user_of(key, |user| user.link_wanted.store(true, Relaxed));
+    let name = worker.keys.borrow().get(key).user.clone();
+    worker.shared.mail_others(worker.index, || Mail::LinkOfUserWanted(name.clone()));
 }
 
 /// Closes an idle link of this user, if there is one here.
@@ -262,7 +260,8 @@ pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, link: &Rc<Link>) {
     let is_left = worker.shared.fleet.as_ref().is_some_and(|fleet| !fleet.is_usable(link.server));
     let is_spare = is_left && local.gate.borrow().waiting() == 0
         || worker.is_stopping() && local.gate.borrow().waiting() == 0;
-    let is_owed = age >= TENURE && is_owed(worker, key);
+    let is_missed = || local.gate.borrow().has_waiters(key);
+    let is_owed = (age >= TENURE || !is_missed()) && is_owed(worker, key);
     if is_old || is_spare || is_owed || link.is_closing() {
         return retire(worker, link);
     }
