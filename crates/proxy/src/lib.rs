@@ -24,6 +24,7 @@ mod road;
 mod run;
 mod server;
 mod servers;
+mod signals;
 mod tally;
 mod tls;
 mod turns;

@@ -7,6 +7,7 @@ pub(crate) mod keys;
 pub(crate) mod moves;
 pub(crate) mod opener;
 pub(crate) mod resets;
+pub(crate) mod room;
 pub(crate) mod supply;
 pub(crate) mod transfers;
 

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use engine::checks::desk::Moving;
 use engine::classes::{ClassId, Classes};
+use engine::descriptors::Descriptors;
 use engine::gate::Slot;
 use engine::intent::Readings;
 use engine::kill::FIRST_CLIENT_ID;
@@ -36,6 +37,7 @@ use crate::hidden::{self, Hidden};
 use crate::links::Link;
 use crate::links::keys::{KeyId, Keys, Numbers};
 use crate::links::moves;
+use crate::links::room;
 use crate::links::supply;
 use crate::links::transfers;
 use crate::outside;
@@ -67,6 +69,8 @@ pub(crate) struct Shared {
     pub(crate) alterations: Alterations,
     /// Clients connected, logged in or not.
     pub(crate) clients: AtomicUsize,
+    /// How the process shares its descriptors.
+    pub(crate) descriptors: Descriptors,
     pub(crate) placement: placement::Board,
     /// The numbers of the keys of links, the same in all workers.
     pub(crate) key_numbers: Arc<Numbers>,
@@ -93,6 +97,8 @@ pub(crate) enum Mail {
     /// Somebody elsewhere waits for a place under the cap on links: of this server, or of this user.
     LinkWanted(ServerId),
     LinkOfUserWanted(UserName),
+    /// A link is wanted for which there is no room: one that is idle here is closed. The answer is whether there was one.
+    GiveUpIdle(ServerId, oneshot::Sender<bool>),
     /// Clients here lack links: those that others keep for their messages only go back.
     TakeBackIdle(ServerId),
     /// A link that comes from another worker.
@@ -133,6 +139,7 @@ impl Shared {
         servers: Vec<Arc<Server>>,
         users: Users,
         tls: crate::tls::Tls,
+        descriptors: Descriptors,
         mailboxes: Vec<mpsc::UnboundedSender<Mail>>,
     ) -> Self {
         let workers = mailboxes.len();
@@ -140,6 +147,7 @@ impl Shared {
             alterations: Alterations::default(),
             classes: Arc::new(Classes::new(plan.all_classes(), workers)),
             clients: AtomicUsize::new(0),
+            descriptors,
             rsa: crate::arrive::rsa::RsaKey::default(),
             stopping: AtomicBool::new(false),
             loads: (0..workers).map(|_| AtomicU32::new(0)).collect(),
@@ -497,6 +505,10 @@ fn open_mail(worker: &Rc<Worker>, mail: Mail) {
             supply::close_idle_of(worker, &user);
         }
         Mail::LinkWanted(server) => supply::give_idle(worker, server),
+        Mail::GiveUpIdle(server, tell) => {
+            // Who has asked may not wait any longer.
+            let _ = tell.send(room::give_up_idle(worker, server));
+        }
         Mail::TakeBackIdle(server) => {
             worker.at(server).takes_back.set(false);
             supply::take_back_idle(worker, server);

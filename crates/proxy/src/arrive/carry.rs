@@ -16,7 +16,7 @@ use link::{Address, Stream, Talk};
 use wire::Capabilities;
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2};
 use wire::handshake::AuthPacket;
-use wire::response::{OkPacket, Status};
+use wire::response::{ErrPacket, OkPacket, Status};
 
 use crate::arrive::learnt;
 use crate::arrive::leg::{Leg, NoLeg};
@@ -29,6 +29,7 @@ use crate::config::Mode;
 use crate::fault::{Fault, Kind};
 use crate::links::opener;
 use crate::links::resets;
+use crate::links::room;
 use crate::links::{self, Link};
 use crate::road::client::{self, Client};
 use crate::road::route;
@@ -332,6 +333,11 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
                 }
                 AuthPacket::Err => {
                     self.client.write(&payload).await?;
+                    let code = ErrPacket::decode(&payload).map(|error| error.code);
+                    if code == Ok(opener::TOO_MANY_CONNECTIONS) {
+                        // Its proof was for this connection alone. Its next try finds room.
+                        room::make(self.worker, self.at.id).await;
+                    }
                     return Err(NoLogin::Told);
                 }
                 AuthPacket::Switch { plugin, data } => {

@@ -15,6 +15,7 @@ use engine::session::Session;
 use link::login::Greeted;
 use link::talk::TalkError;
 use link::{Stream, Talk};
+use tokio::time::Instant;
 use wire::auth::{Nonce, Plugin};
 use wire::capability::Capabilities;
 use wire::handshake::{AuthPacket, FirstPacket, Greeting, Login};
@@ -167,7 +168,9 @@ async fn admit(worker: &Rc<Worker>, accepted: Accepted) -> Option<Rc<Client>> {
         }
     };
     let newcomer = Newcomer::new(stream, listen);
-    match tokio::time::timeout(limit, log_in(worker, newcomer, greeter, pass)).await {
+    let deadline = Instant::now() + limit;
+    let login = log_in(worker, newcomer, greeter, pass, deadline);
+    match tokio::time::timeout_at(deadline + FAREWELL, login).await {
         Ok(Ok((login, schema))) => Some(enter(worker, login, schema)),
         Ok(Err(NoLogin::Fault(fault))) => {
             worker.count_fault(fault.kind);
@@ -224,6 +227,7 @@ async fn log_in(
     mut newcomer: Newcomer,
     greeter: Greeter,
     mut pass: Pass,
+    deadline: Instant,
 ) -> Result<(client::Login, Option<Vec<u8>>), NoLogin> {
     if worker.is_stopping() {
         return Err(greet_with(newcomer, Fault::new(Kind::Stopping, "Flifo is stopping")).await);
@@ -247,7 +251,7 @@ async fn log_in(
     let mut payload = Vec::new();
     greeting.encode(&mut payload);
     newcomer.talk.write(&payload).await?;
-    let (newcomer, login) = read_login(worker, newcomer, &pass).await?;
+    let (newcomer, login) = read_login(worker, newcomer, &pass, deadline).await?;
     let claim = match Claim::read(login, Packet::Login, brand) {
         Ok(claim) => claim,
         Err(fault) => return Err(tell(newcomer, fault).await),
@@ -305,20 +309,50 @@ async fn greeting(
     Ok((greeting, server, brand))
 }
 
-/// Reads the client's answer, after going on in TLS if it asks for that.
-async fn read_login(
+/// Beyond `limits.login`, a client is told so in this time.
+const FAREWELL: Duration = Duration::from_millis(250);
+
+/// Reads the client's next packet. A client that sends none in time, or one that no login has, is told so.
+async fn hear(
     worker: &Worker,
     mut newcomer: Newcomer,
     pass: &Pass,
+    deadline: Instant,
+) -> Result<(Newcomer, Vec<u8>), NoLogin> {
+    let read = tokio::time::timeout_at(deadline, newcomer.talk.read());
+    let why = match pass.lend(read).await {
+        Ok(Ok(payload)) => return Ok((newcomer, payload)),
+        Ok(Err(error @ (TalkError::TooLong { .. } | TalkError::OutOfOrder { .. }))) => {
+            error.to_string()
+        }
+        Ok(Err(error)) => return Err(error.into()),
+        Err(_) => {
+            let limit = worker.plan.limits.login.as_secs_f64();
+            format!("the client has not logged in within {limit:.1} s (limits.login)")
+        }
+    };
+    let fault = Fault::new(Kind::BadHandshake, format!("Bad handshake: {why}"));
+    Err(tell(newcomer, fault).await)
+}
+
+/// Reads the client's answer, after going on in TLS if it asks for that.
+async fn read_login(
+    worker: &Worker,
+    newcomer: Newcomer,
+    pass: &Pass,
+    deadline: Instant,
 ) -> Result<(Newcomer, Login), NoLogin> {
-    let mut first = FirstPacket::decode(&pass.lend(newcomer.talk.read()).await?);
+    let (mut newcomer, packet) = hear(worker, newcomer, pass, deadline).await?;
+    let mut first = FirstPacket::decode(&packet);
     if let Ok(FirstPacket::TlsRequest { .. }) = first {
         let Some(config) = worker.shared.tls.clients.clone() else {
             let message = "Bad handshake: TLS was asked for, which Flifo did not offer";
             return Err(tell(newcomer, Fault::new(Kind::BadHandshake, message)).await);
         };
-        newcomer = newcomer.go_on_in_tls(config, pass).await?;
-        first = FirstPacket::decode(&pass.lend(newcomer.talk.read()).await?);
+        let secure = newcomer.go_on_in_tls(config, pass).await?;
+        let packet;
+        (newcomer, packet) = hear(worker, secure, pass, deadline).await?;
+        first = FirstPacket::decode(&packet);
     }
     let fault = match first {
         Ok(FirstPacket::Login(_))
