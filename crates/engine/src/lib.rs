@@ -24,6 +24,7 @@ pub mod line;
 pub mod link_state;
 pub mod numbers;
 pub mod overload;
+pub mod own_id;
 pub mod pace;
 pub mod parked;
 pub mod pin;

@@ -230,6 +230,8 @@ pub(crate) enum Purpose {
     Parting(parting::Question),
     /// No rows are affected, or some are sent.
     Nothing,
+    /// The link answers with this client's number as that of its connection; `None`: with its own again.
+    Number(Option<u32>),
     /// A transaction begins.
     Begin,
     /// The link's session begins anew; see [`crate::links::resets`].
@@ -261,6 +263,7 @@ impl Purpose {
                 | Self::Clear
                 | Self::Messages
                 | Self::Nothing
+                | Self::Number(_)
                 | Self::Begin
                 | Self::Probe(_)
                 | Self::Parting(_)
@@ -281,6 +284,7 @@ impl Purpose {
                 | Self::Clear
                 | Self::Messages
                 | Self::Nothing
+                | Self::Number(_)
                 | Self::Begin
         )
     }

@@ -17,6 +17,7 @@ pub(crate) mod late;
 pub(crate) mod launch;
 pub(crate) mod losses;
 pub(crate) mod owed;
+pub(crate) mod own_id;
 pub(crate) mod parting;
 pub(crate) mod past;
 pub(crate) mod pins;

@@ -297,6 +297,14 @@ const TICK: Duration = Duration::from_millis(100);
 /// Everything else that has an age is looked at every so many ticks: ten thousand clients at rest must cost nothing.
 const SLOW_TICKS: u32 = 10;
 
+/// Where the ids of a worker's clients begin: anywhere, so that those of several Flifos before one server are hardly ever
+/// the same. What a server's replicas know of a session's temporary tables goes by its number.
+fn first_turn(workers: usize) -> u32 {
+    let mut random = [0; 4];
+    let known = getrandom::fill(&mut random);
+    known.map_or(0, |()| u32::from_le_bytes(random) % (FIRST_CLIENT_ID / workers as u32))
+}
+
 impl Worker {
     pub(crate) fn new(index: usize, shared: Arc<Shared>) -> Self {
         let counters = Counters::default();
@@ -327,7 +335,7 @@ impl Worker {
             stranded: RefCell::default(),
             next_reader: Cell::new(0),
             clients_due: Cell::new(crate::clock::now()),
-            next_client: Cell::new(0),
+            next_client: Cell::new(first_turn(shared.mailboxes.len())),
             next_link: Cell::new(1),
             shared,
         }

@@ -10,7 +10,7 @@ use std::borrow::Borrow;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use engine::session::Session;
+use engine::session::{Reset, Session};
 use link::login::{Greeted, LoginError, prove_fully};
 use link::{Address, Stream, Talk};
 use wire::Capabilities;
@@ -129,7 +129,7 @@ pub(crate) async fn change_user(
         // What it leaves behind is gone before it hears that it is somebody else.
         let link = client.link.take();
         link.iter().for_each(|link| resets::clean(worker, client, link));
-        client.session.borrow_mut().reset();
+        client.session.borrow_mut().reset(Reset::ForgetsFound);
         client.server.set(route::home(worker, client.mode.get()).await);
     }
     let at = worker.shared.server(client.server.get());

@@ -30,6 +30,7 @@ use crate::fault::{Fault, Kind};
 use crate::links::Link;
 use crate::links::keys::Key;
 use crate::links::resets;
+use crate::road::anew;
 use crate::road::client::{Client, Turn};
 use crate::road::commands;
 use crate::worker::Worker;
@@ -239,8 +240,9 @@ fn begin_anew(
         let message = "The user has exceeded its clients_max in Flifo's configuration";
         return Err(Fault::new(Kind::UserLimit, message));
     }
+    let forgets = anew::forgets(worker, client);
     let mut session = client.session.borrow_mut();
-    session.reset();
+    session.reset(forgets);
     (session.schema, session.was_reset) = (None, false);
     if has_hidden_quotes(collation) {
         session.keep(Pin::Charset);

@@ -28,6 +28,7 @@ use crate::outbox::Outbox;
 use crate::road;
 use crate::road::admit;
 use crate::road::change_user;
+use crate::road::own_id::Reads;
 use crate::road::pins::{Leaves, Pinned};
 use crate::road::prepared::InHand;
 use crate::road::whole::Reserved;
@@ -82,6 +83,10 @@ pub(crate) struct Client {
     pub(crate) asked: Cell<Option<Asked>>,
     /// The command in hand reads the session's last insert id.
     pub(crate) asks_insert_id: Cell<bool>,
+    /// The command in hand may read the number of its connection out of sight; see [`crate::road::own_id`].
+    pub(crate) reads_number: Cell<Reads>,
+    /// The command in hand gives its connection another number.
+    pub(crate) sets_number: Cell<bool>,
     pub(crate) inserts: Cell<Inserts>,
     pub(crate) finds: Cell<Finds>,
     /// Its session is beginning anew on the link that it keeps.
@@ -199,6 +204,8 @@ impl Client {
             upload_ends_turn: Cell::new(false),
             asked: Cell::new(None),
             asks_insert_id: Cell::new(false),
+            reads_number: Cell::default(),
+            sets_number: Cell::new(false),
             inserts: Cell::new(Inserts::No),
             kind: Cell::new(None),
             finds: Cell::default(),

@@ -30,6 +30,7 @@ use crate::road::asks::Asks;
 use crate::road::change_user;
 use crate::road::client::{Client, Turn};
 use crate::road::kill;
+use crate::road::own_id;
 use crate::road::parting;
 use crate::road::past::{self, Found, Past};
 use crate::road::pins::{self, Leaves};
@@ -140,7 +141,7 @@ fn carried(
                 if kill::intercept(worker, client, command, packet) {
                     return;
                 }
-                replaced = wording::with_own_id(client, command, packet);
+                (replaced, _) = wording::with_own_id(client, command, packet);
             }
             worker.tally.ask_carried(client, command, packet);
             let packet = replaced.as_deref_mut().unwrap_or(packet);
@@ -278,14 +279,20 @@ fn text(
         let asks = Asks { sets, messages, ends: Ends::Never, ..Asks::default() };
         return enter(worker, client, packet, upload, asks);
     }
+    let may_change = own_id::may_change(client);
     // A text that is prepared is judged as well: what it will leave behind is the same.
     let leaves = match pins::judge(worker, client, intent, &payload[text_at..], None) {
         Ok(leaves) => leaves,
         Err(fault) => return refuse(worker, client, upload, &fault),
     };
-    let mut replaced = None;
+    let (mut replaced, mut reads_number) = (None, false);
     if intent.asks_connection_id {
-        replaced = wording::with_own_id(client, Some(command), packet);
+        (replaced, reads_number) = wording::with_own_id(client, Some(command), packet);
+        client.session.borrow_mut().ask_number();
+    }
+    if may_change {
+        let text = &payload[text_at..];
+        reads_number |= own_id::may_read(worker, client, intent, text, None, leaves);
     }
     let packet = replaced.as_deref_mut().unwrap_or(packet);
     let told = (intent.asks_gtid && !is_prepare).then_some(text_at);
@@ -317,6 +324,7 @@ fn text(
         (asks.messages, asks.counts) = (Messages::Added, Asked::default());
     }
     let packet = diagnosed.as_deref_mut().unwrap_or(packet);
+    asks.reads_number = may_change && reads_number;
     asks.counts_at = Some(text_at).filter(|_| asks.counts != Asked::default());
     enter(worker, client, packet, upload, asks);
 }
@@ -416,6 +424,7 @@ fn prepared(
         }
         session = client.session.borrow_mut();
     }
+    let may_change = own_id::may_change_of(client, &session);
     match command {
         Command::StmtReset if !kept.any() => {
             session.tell(0);
@@ -439,7 +448,18 @@ fn prepared(
             match judged {
                 Ok(leaves) => {
                     let of = Asks::of(intent, &source.text, dialect, Format::Binary);
-                    asks = Asks { leaves, ..of };
+                    let schema = source.schema.as_deref();
+                    let reads_number = may_change
+                        && (intent.asks_connection_id
+                            || own_id::may_read(
+                                worker,
+                                client,
+                                intent,
+                                &source.text,
+                                schema,
+                                leaves,
+                            ));
+                    asks = Asks { leaves, reads_number, ..of };
                     if let Some(mut query) =
                         wording::diagnoses(worker, client, intent, &source.text)
                     {
@@ -489,6 +509,8 @@ pub(crate) fn enter(
     client.releases.set(asks.releases);
     client.ends.set(asks.ends);
     client.asks_insert_id.set(asks_insert_id);
+    client.reads_number.set(own_id::Reads::of(&asks));
+    client.sets_number.set(asks.sets_number);
     client.inserts.set(asks.inserts);
     client.finds.set(asks.finds);
     client.looks_up.set(asks.looks_up);
@@ -528,6 +550,7 @@ fn enter_kept(
     upload: Option<Passage>,
     pin: Pin,
 ) {
+    let reads_number = own_id::may_change(client);
     match pins::keep(worker, client, pin, None) {
         Ok(_) => {
             let alters = pin == Pin::Unreadable;
@@ -536,7 +559,13 @@ fn enter_kept(
                 true => (Finds::Nothing, added::asks(worker, client, Command::SetOption)),
                 false => (Finds::default(), Asks::default()),
             };
-            enter(worker, client, packet, upload, Asks { alters, finds, is_still, ..asks });
+            enter(
+                worker,
+                client,
+                packet,
+                upload,
+                Asks { alters, finds, is_still, reads_number, ..asks },
+            );
         }
         Err(fault) => refuse(worker, client, upload, &fault),
     }

@@ -29,6 +29,7 @@ use crate::road::client::Client;
 use crate::road::fixups;
 use crate::road::losses;
 use crate::road::owed;
+use crate::road::own_id;
 use crate::road::parting;
 use crate::road::past;
 use crate::road::prepared;
@@ -466,6 +467,10 @@ fn finish(
             if flight.purpose == Purpose::Statement {
                 if !flight.failed {
                     session.see_end(client.ends.get());
+                    if client.sets_number.get() {
+                        session.take_own_number();
+                        link.state.borrow_mut().number.see_set();
+                    }
                 }
                 let rows = (!flight.failed).then(|| flight.follower.rows());
                 session.counts.see_found(client.finds.get(), rows, link.id);
@@ -506,6 +511,7 @@ fn finish(
     if is_done {
         match flight.purpose {
             Purpose::Variables => client.session.borrow_mut().variables.are_told(),
+            Purpose::Number(_) => own_id::go_on(&client, link, flight),
             Purpose::Mode => {
                 link.state.borrow_mut().see_mode(&mut worker.interned.borrow_mut());
                 client.session.borrow_mut().see_settings(&link.state.borrow());

@@ -40,6 +40,7 @@ mod shared_blind_spots;
 mod shared_ends;
 mod shared_gaps;
 mod shared_hostile;
+mod shared_ids;
 mod shared_load;
 mod shared_messages;
 mod shared_past;

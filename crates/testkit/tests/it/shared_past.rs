@@ -6,14 +6,16 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use testkit::client::Client;
+use testkit::fake_client::FakeClient;
 use testkit::reply::{Flag, Reply, honest};
 use testkit::scene::{Scene, row, wait_for};
 use wire::Capabilities;
+use wire::auth::Plugin;
 use wire::frame::put_packet;
 use wire::response::{OK, OkPacket, Status};
 use wire::tracker::{Change, put_change};
 
-use crate::shared::{Shared, fails, ok};
+use crate::shared::{Shared, USER, fails, ok, server};
 
 /// Another client uses the link, and leaves traces of its own on it.
 fn disturb(other: &mut Client) {
@@ -28,6 +30,31 @@ fn pair(schema: &str) -> (Shared, Client, Client) {
     let (mut one, other) = (shared.client(), shared.client());
     ok(&mut one, "CREATE TABLE t (a INT AUTO_INCREMENT PRIMARY KEY, b INT)");
     (shared, one, other)
+}
+
+#[test]
+fn the_count_of_rows_found_outlives_a_new_beginning() {
+    let shared = Shared::start("past_anew");
+    for reset in [true, false] {
+        let found = [shared.flifo.port(), server().port()].map(|port| {
+            let mut client = FakeClient::login(port, USER, server().password()).expect("a login");
+            client.query("SELECT 1").expect("a row");
+            match reset {
+                true => client.command(&[0x1f]),
+                false => client.query("SET @nothing = 1"),
+            }
+            .expect("an OK");
+            client.query("SELECT FOUND_ROWS()").expect("a count")
+        });
+        assert_eq!(found[0], found[1], "{reset}");
+        assert_eq!(found[1], [b"1"], "{reset}");
+    }
+    let found = [shared.client(), shared.direct()].map(|mut client| {
+        ok(&mut client, "SELECT 1");
+        client.change_user(USER, server().password(), &Plugin::NativePassword).expect("a change");
+        ok(&mut client, "SELECT FOUND_ROWS()")
+    });
+    assert_eq!(found, ["1", "1"]);
 }
 
 #[test]
