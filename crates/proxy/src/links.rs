@@ -36,12 +36,13 @@ use wire::statement;
 
 use crate::links::keys::KeyId;
 use crate::outbox::Outbox;
-use crate::road::client::Client;
+use crate::road::client::{Client, Turn};
 use crate::road::fixups::FixUp;
 use crate::road::losses;
 use crate::road::parting;
 use crate::road::prepared::Refused;
 use crate::road::replies;
+use crate::road::whole;
 use crate::servers::ServerId;
 use crate::worker::Worker;
 
@@ -310,8 +311,8 @@ pub(crate) struct Link {
     pub(crate) known: RefCell<Known>,
     /// The client that has it now, whether a statement runs or not.
     pub(crate) holder: RefCell<Option<Rc<Client>>>,
-    /// Its slot was left because the client of what runs on it does not read; see [`crate::road::admit::hold_up`].
-    pub(crate) is_set_down: Cell<bool>,
+    /// Whether the slot of what runs on it was left, because its own client keeps the server waiting.
+    pub(crate) set_down: Cell<SetDown>,
     /// A `KILL` for what runs on it is under way: whoever is served next could be hit.
     pub(crate) being_killed: Cell<bool>,
     /// A routine may have left something on it, which is undone before it is put back.
@@ -345,6 +346,17 @@ pub(crate) struct Link {
     waker: RefCell<Option<Waker>>,
 }
 
+/// Why the slot of a statement was left before its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum SetDown {
+    #[default]
+    No,
+    /// Its client does not read the reply; see [`crate::road::admit::hold_up`].
+    Unread,
+    /// Its client has not sent the end of the command; see [`crate::road::admit::await_rest`].
+    Unsent,
+}
+
 /// More than this unsent, and whoever streams waits.
 const OUTBOX_MAX: usize = 64 << 10;
 
@@ -370,7 +382,7 @@ impl Link {
             state: RefCell::default(),
             known: RefCell::default(),
             holder: RefCell::default(),
-            is_set_down: Cell::new(false),
+            set_down: Cell::default(),
             being_killed: Cell::new(false),
             soiled: Cell::new(false),
             is_doubtful: Cell::new(false),
@@ -486,6 +498,11 @@ impl Link {
         self.outbox.len() >= OUTBOX_MAX
     }
 
+    /// Whether some of what was sent is still here.
+    pub(crate) fn owes_bytes(&self) -> bool {
+        self.outbox.len() > 0
+    }
+
     /// Whether the reply in flight has something to say before more of it comes.
     pub(crate) fn owes_eof(&self) -> bool {
         self.flights.borrow().front().is_some_and(|flight| flight.follower.owes_eof())
@@ -509,7 +526,7 @@ impl Link {
 
     /// Whether what the server says cannot go on because its client does not take it.
     pub(crate) fn is_held_up(&self) -> bool {
-        if self.is_set_down.get() {
+        if self.set_down.get() == SetDown::Unread {
             return true;
         }
         let is_draining = |client: &Rc<Client>| client.is_draining();
@@ -543,11 +560,19 @@ impl Link {
     fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let was_full = self.is_full();
         let result = self.outbox.poll_flush(&self.stream, context);
-        if was_full && !self.is_full() {
-            // Not who is in flight: a value that comes in pieces of its own awaits no reply.
-            if let Some(client) = &*self.holder.borrow() {
-                client.wake();
+        // Not who is in flight: a value that comes in pieces of its own awaits no reply.
+        if was_full
+            && !self.is_full()
+            && let Some(client) = &*self.holder.borrow()
+        {
+            if client.turn.get() == Turn::Server {
+                whole::sent(client);
             }
+            // Its time for the next step begins: it was not asked for more.
+            if client.upload.get().is_some() {
+                client.begin_upload();
+            }
+            client.wake();
         }
         result
     }

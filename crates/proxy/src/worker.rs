@@ -53,6 +53,7 @@ use crate::road::replies::Settled;
 use crate::road::route::{self, Stranded};
 use crate::road::steer;
 use crate::road::waits;
+use crate::road::whole::Memory;
 use crate::server::State;
 use crate::servers::{Local, Server, ServerId};
 use crate::tally::Tally;
@@ -261,8 +262,8 @@ pub(crate) struct Worker {
     pub(crate) clients: RefCell<NumberMap<u32, Rc<Client>>>,
     pub(crate) links: RefCell<NumberMap<u64, Rc<Link>>>,
     pub(crate) buffers: Buffers,
-    /// Bytes that long texts of clients may take. See [`crate::road::whole`].
-    pub(crate) reserved: Rc<Cell<usize>>,
+    /// Room for long commands of clients.
+    pub(crate) memory: Rc<Memory>,
     pub(crate) counters: Counters,
     pub(crate) tally: Tally,
     pub(crate) pace: RefCell<Pace>,
@@ -318,7 +319,7 @@ impl Worker {
             clients: RefCell::default(),
             links: RefCell::default(),
             buffers: Buffers::default(),
-            reserved: Rc::default(),
+            memory: Rc::default(),
             counters,
             tally: Tally::new(shared.plan.console.digests),
             pace: RefCell::default(),

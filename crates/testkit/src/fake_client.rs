@@ -168,6 +168,23 @@ impl FakeClient {
         self.stream.write_all(bytes).is_ok()
     }
 
+    /// Sends bytes for as long as the peer takes some. The answer is how many were sent.
+    ///
+    /// # Panics
+    /// If the socket is none any more.
+    pub fn send_what_is_taken(&mut self, bytes: &[u8]) -> usize {
+        const NOT_TAKEN: Duration = Duration::from_millis(300);
+        let mut sent = 0;
+        self.stream.set_write_timeout(Some(NOT_TAKEN)).expect("a timeout");
+        while sent < bytes.len()
+            && let Ok(taken) = self.stream.write(&bytes[sent..])
+        {
+            sent += taken;
+        }
+        self.stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
+        sent
+    }
+
     /// Ends what this client sends; it can still read.
     pub fn half_close(&mut self) {
         // It may be closed already.

@@ -152,6 +152,7 @@ pub struct Limits {
     pub link_age: Option<Duration>,
     pub stop: Duration,
     pub write_stall: Option<Duration>,
+    pub upload: Option<Duration>,
     pub packet_max: u64,
 }
 
@@ -411,6 +412,7 @@ impl Default for Limits {
             link_age: Some(Duration::from_hours(1)),
             stop: Duration::from_secs(30),
             write_stall: Some(Duration::from_mins(1)),
+            upload: Some(Duration::from_secs(30)),
             packet_max: 1 << 30,
         }
     }

@@ -16,9 +16,11 @@ use engine::gate::Waiting;
 use engine::intent::{Digest, Ends, Inserts, LooksUp, Sets};
 use engine::session::{Messages, Session};
 use engine::source::Source;
+use engine::upload::Progress;
 use engine::variables::Assignment;
 use link::Stream;
 use wire::Capabilities;
+use wire::frame::Extent;
 use wire::passage::Passage;
 
 use crate::config::Mode;
@@ -47,6 +49,8 @@ pub(crate) enum Turn {
     Preparation,
     /// The server works, or answers.
     Server,
+    /// A long command waits until there is room for it; see [`crate::road::whole`].
+    Memory,
 }
 
 /// A client that has logged in.
@@ -73,10 +77,12 @@ pub(crate) struct Client {
     pub(crate) waiting: Cell<Option<Waiting<KeyId>>>,
     /// The command that waits or is being prepared for: all of it, or its first piece.
     pub(crate) held: RefCell<Vec<u8>>,
-    /// The place of a long text that is read as a whole.
+    /// The room of a long command that is read as a whole.
     pub(crate) reserved: RefCell<Option<Reserved>>,
     /// What the client still has to send for the command in hand.
     pub(crate) upload: Cell<Option<Passage>>,
+    /// How fast the command in hand comes, if not all of it was there at once.
+    progress: Cell<Option<Progress>>,
     /// The turn comes back when the upload ends: there will be no reply.
     pub(crate) upload_ends_turn: Cell<bool>,
     /// The statement in hand, for those who count what statements cost.
@@ -201,6 +207,7 @@ impl Client {
             held: RefCell::default(),
             reserved: RefCell::default(),
             upload: Cell::new(None),
+            progress: Cell::new(None),
             upload_ends_turn: Cell::new(false),
             asked: Cell::new(None),
             asks_insert_id: Cell::new(false),
@@ -339,6 +346,11 @@ impl Client {
         self.outbox.stalled_for(now)
     }
 
+    /// How many packets of an unfinished command are there: an error in its answer's place is numbered behind them.
+    pub(crate) fn packets_sent(&self) -> u8 {
+        Extent::of(&self.more.borrow()).packets().max(1) as u8
+    }
+
     /// Takes what was read before its turn.
     pub(crate) fn take_more(&self) -> Vec<u8> {
         self.more.take()
@@ -352,10 +364,52 @@ impl Client {
         self.unseen.set(!seen && !bytes.is_empty());
     }
 
+    /// Keeps the beginning of a command until more of it comes.
+    pub(crate) fn keep_unfinished(&self, bytes: &[u8]) {
+        self.keep_more(bytes, true);
+        if !bytes.is_empty() && self.progress.get().is_none() {
+            self.begin_upload();
+        }
+    }
+
     /// Keeps an unfinished command for later, without a copy.
     pub(crate) fn put_more(&self, bytes: Vec<u8>) {
         *self.more.borrow_mut() = bytes;
         self.unseen.set(false);
+    }
+
+    /// From now on, the client is expected to send what is missing of its command.
+    pub(crate) fn begin_upload(&self) {
+        self.progress.set(Some(Progress::begin(crate::clock::now())));
+    }
+
+    /// So much has come, if something was missing.
+    pub(crate) fn see_upload(&self, bytes: usize) {
+        if let Some(mut progress) = self.progress.get() {
+            progress.see(bytes, crate::clock::now());
+            self.progress.set(Some(progress));
+        }
+    }
+
+    pub(crate) fn end_upload(&self) {
+        self.progress.set(None);
+    }
+
+    /// Whether something is missing of the client's command.
+    pub(crate) fn is_sending(&self) -> bool {
+        self.progress.get().is_some()
+    }
+
+    /// How the rest of a command comes that the client is expected to send.
+    pub(crate) fn progress(&self) -> Option<Progress> {
+        let progress = self.progress.get()?;
+        let is_full = self.link.borrow().as_ref().is_some_and(|link| link.is_full());
+        if self.waiting.get().is_some() || self.turn.get() == Turn::Server && is_full {
+            // It is not asked for more: its time begins when it is.
+            self.begin_upload();
+            return None;
+        }
+        Some(progress)
     }
 
     /// Forgets what the client has not taken.
@@ -423,7 +477,7 @@ impl Client {
         }
         let may_send = match self.turn.get() {
             Turn::Client => true,
-            Turn::Server => self.upload.get().is_some(),
+            Turn::Server => self.upload.get().is_some() && self.waiting.get().is_none(),
             _ => false,
         };
         // Back-pressure: the server takes its time. In a client's turn it may lag behind with

@@ -221,7 +221,7 @@ fn pooled(
 }
 
 /// Whether a command may be longer than a buffer: it carries a text or values of the client's.
-const fn may_be_long(command: Command) -> bool {
+pub(crate) const fn may_be_long(command: Command) -> bool {
     matches!(
         command,
         Command::Query
@@ -605,6 +605,7 @@ impl Client {
         if upload.is_some() {
             self.upload.set(upload);
             self.upload_ends_turn.set(true);
+            self.begin_upload();
             self.set_turn(Turn::Server);
         }
     }

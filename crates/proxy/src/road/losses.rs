@@ -10,7 +10,7 @@ use crate::fault::{Fault, Kind};
 use crate::links::keys::KeyId;
 use crate::links::resets;
 use crate::links::supply;
-use crate::links::{Flight, Link, Purpose};
+use crate::links::{Flight, Link, Purpose, SetDown};
 use crate::road::added;
 use crate::road::admit;
 use crate::road::ahead;
@@ -24,7 +24,7 @@ use crate::worker::{Mail, Worker};
 /// The link is gone: those whose statements it carried are told, and its place is free.
 pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
     resets::forget(worker, link);
-    link.is_set_down.set(false);
+    link.set_down.set(SetDown::No);
     let (flights, local) = (link.flights.take(), worker.at(link.server));
     let holder = link.holder.take();
     if let Some(waiting) = holder.as_ref().and_then(|client| client.waiting.take()) {
@@ -176,7 +176,7 @@ fn let_go_on(worker: &Rc<Worker>, client: &Rc<Client>) {
     let waits = match client.turn.get() {
         Turn::Line => true,
         Turn::Preparation => client.awaits_link.get(),
-        Turn::Client | Turn::Server => false,
+        Turn::Client | Turn::Server | Turn::Memory => false,
     };
     if waits {
         // Its command is read again as if it came now.

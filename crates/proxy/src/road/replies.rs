@@ -318,8 +318,12 @@ fn inspect(
         Packet::LocalInfile => {
             let passage = Passage::new(Until::EmptyPacket);
             client.upload.set(Some(passage.renumbered(flight.follower.shift())));
+            client.begin_upload();
         }
-        Packet::Authentication => client.upload.set(Some(Passage::new(Until::PayloadEnd))),
+        Packet::Authentication => {
+            client.upload.set(Some(Passage::new(Until::PayloadEnd)));
+            client.begin_upload();
+        }
         Packet::Prepared | Packet::Text | Packet::Progress => {}
     }
     at.end
@@ -457,6 +461,9 @@ fn finish(
             login_schema::learn(worker, &client, &flight.purpose);
         }
         let was_uploading = client.upload.take().is_some_and(|upload| !upload.is_done());
+        if was_uploading {
+            admit::forget_rest(worker, &client, link);
+        }
         if client.is_pooled() {
             prepared::over(worker, &client, link, flight);
             if flight.failed {

@@ -53,4 +53,5 @@ mod shared_variables;
 mod slow_readers;
 mod storms;
 mod tidy;
+mod uploads;
 mod user_names;
