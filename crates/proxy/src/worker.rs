@@ -24,6 +24,7 @@ use engine::source::Sources;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::arrive::accounts::{self, Accounts};
+use crate::arrive::held::Given;
 use crate::arrive::login;
 use crate::arrive::logins::Logins;
 use crate::arrive::users::{User, Users};
@@ -77,6 +78,7 @@ pub(crate) struct Shared {
     pub(crate) key_numbers: Arc<Numbers>,
     pub(crate) users: Users,
     pub(crate) accounts: Accounts,
+    pub(crate) given: Given,
     /// Views and triggers that do what no server reports.
     pub(crate) hidden: Hidden,
     pub(crate) tls: crate::tls::Tls,
@@ -159,6 +161,7 @@ impl Shared {
             key_numbers: Arc::default(),
             users,
             accounts: Accounts::default(),
+            given: Given::default(),
             hidden: Hidden::default(),
             tls,
             mailboxes,

@@ -18,6 +18,7 @@ use wire::auth::{Nonce, Plugin, Secret, caching_sha2};
 use wire::handshake::AuthPacket;
 use wire::response::{ErrPacket, OkPacket, Status};
 
+use crate::arrive::held;
 use crate::arrive::learnt;
 use crate::arrive::leg::{Leg, NoLeg};
 use crate::arrive::login::{Claim, Newcomer, NoLogin, tell, too_many_of_user, unsure};
@@ -95,6 +96,7 @@ pub(crate) async fn log_in(
         user: claim.user,
         key: None,
         class,
+        peer,
         session: Session::new(None, carried.status),
         server: carried.link.server,
         mode: Mode::Writer,
@@ -124,7 +126,7 @@ pub(crate) async fn change_user(
         Ok(places) => places,
         Err(cap) => return Err(tell_on(&mut talk, too_many_of_user(user, BOUNDS, cap)).await),
     };
-    let peer = client.stream.peer_address();
+    let peer = client.peer;
     if client.is_pooled() {
         // What it leaves behind is gone before it hears that it is somebody else.
         let link = client.link.take();
@@ -250,10 +252,17 @@ async fn carry<S: Borrow<Stream>>(
         said: None,
     };
     let ok = relay.run().await?;
+    let capabilities = request.capabilities;
+    let Relay { client, server, .. } = &mut relay;
+    let claim = (user, peer.map(|peer| peer.ip()));
+    let held = held::carried(worker, at, claim, client.stream(), server, capabilities);
+    if let Err(fault) = held.await {
+        return Err(relay.refuse(fault).await);
+    }
+    relay.client.write(&ok).await?;
     if let Some(password) = relay.said.take() {
         learnt::learn(worker, user, &password);
     }
-    let capabilities = request.capabilities;
     let status = OkPacket::decode(&ok, capabilities).map(|ok| ok.status).unwrap_or_default();
     let (server, unread) = relay.server.into_parts();
     let id = worker.new_link_id();
@@ -311,7 +320,8 @@ struct Relay<'a, S> {
 }
 
 impl<S: Borrow<Stream>> Relay<'_, S> {
-    /// Passes packets on until the server has decided. The answer is its OK packet's payload.
+    /// Passes packets on until the server has decided. The answer is its OK packet's payload, which the client is still
+    /// to be told.
     async fn run(&mut self) -> Result<Vec<u8>, NoLogin> {
         loop {
             let payload = match self.server.read().await {
@@ -327,10 +337,7 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
             }
             match packet {
                 AuthPacket::Ok if !self.has_asked => return Err(self.let_in_unasked().await),
-                AuthPacket::Ok => {
-                    self.client.write(&payload).await?;
-                    return Ok(payload);
-                }
+                AuthPacket::Ok => return Ok(payload),
                 AuthPacket::Err => {
                     self.client.write(&payload).await?;
                     let code = ErrPacket::decode(&payload).map(|error| error.code);

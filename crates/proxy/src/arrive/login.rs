@@ -23,6 +23,7 @@ use wire::response::{OK, OkPacket};
 
 use crate::arrive::accounts;
 use crate::arrive::carry;
+use crate::arrive::held;
 use crate::arrive::login_schema;
 use crate::arrive::logins::{NoPass, Pass};
 use crate::arrive::prove::{self, Answer};
@@ -399,10 +400,19 @@ async fn pool(
         pass.lend(tokio::time::sleep(Duration::from_millis(100))).await;
         return Err(tell(newcomer, fault).await);
     };
+    let peer = newcomer.peer.map(|peer| peer.ip());
+    let held = held::pooled(worker, &claim.user, user, newcomer.talk.stream(), peer);
+    let terms = match pass.lend(held).await {
+        Ok(terms) => terms,
+        Err(fault) => return Err(tell(newcomer, fault).await),
+    };
     let Some(reserved) = user.clients.reserve() else {
         let fault = too_many_of_user(&claim.user, "clients_max", &user.clients);
         return Err(tell(newcomer, fault).await);
     };
+    if let Err(fault) = held::enter(&claim.user, user, &terms) {
+        return Err(tell(newcomer, fault).await);
+    }
     let key = key_of(&claim, user);
     let Claim { user: name, login } = claim;
     let Some(key) = worker.keys.borrow_mut().id(key) else {
@@ -427,6 +437,7 @@ async fn pool(
     reserved.keep();
     let class = worker.class_of(&name, login.schema.as_deref(), newcomer.peer);
     let mode = worker.mode_of(newcomer.listen, &name, login.schema.as_deref(), class);
+    let peer = newcomer.peer;
     let (stream, more) = newcomer.talk.into_parts();
     let client = client::Login {
         id: greeting.connection_id,
@@ -435,6 +446,7 @@ async fn pool(
         user: name,
         key: Some(key.with_schema(login.schema.is_some())),
         class,
+        peer,
         session,
         link: None,
         server: newcomer.server,

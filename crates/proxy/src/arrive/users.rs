@@ -9,6 +9,7 @@ use engine::account::name::UserName;
 use link::login::Credential;
 use wire::auth::{Nonce, Plugin, Secret, native, sha_crypt};
 
+use crate::arrive::held::Standing;
 use crate::arrive::learnt::{Learnt, Trust};
 use crate::config::{Password, Pins, Unseen};
 
@@ -34,6 +35,7 @@ pub(crate) struct User {
     /// What Flifo asks clients to prove the password with, if the proof allows a choice.
     plugin: Plugin,
     source: Source,
+    pub(crate) standing: Standing,
     pub(crate) clients: Cap,
     pub(crate) links: Cap,
     /// Somebody waits who has none of these links: the next one that is free is closed.
@@ -89,8 +91,12 @@ impl Cap {
         self.max
     }
 
+    pub(crate) fn used(&self) -> u32 {
+        self.used.load(Relaxed)
+    }
+
     fn is_used(&self) -> bool {
-        self.used.load(Relaxed) > 0
+        self.used() > 0
     }
 }
 
@@ -193,6 +199,7 @@ impl User {
             generation: AtomicU32::new(0),
             plugin,
             source: Source::Configuration,
+            standing: Standing::default(),
             clients: Cap::default(),
             links: Cap::default(),
             link_wanted: AtomicBool::new(false),

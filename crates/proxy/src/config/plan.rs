@@ -88,6 +88,10 @@ pub struct Server {
     pub tls_server_name: Option<String>,
     /// When a carried client's connection to the server is in TLS.
     pub pass_through_tls: PassThroughTls,
+    /// Whose address and TLS must meet what an account demands.
+    pub account_terms: AccountTerms,
+    /// Where the server sees Flifo, if that is not its own end of its connections.
+    pub own_address: Option<IpAddr>,
     /// Whether a link begins with a PROXY header of version 2.
     pub send_proxy: bool,
     /// The user who reads other users' hashes from the server's table of accounts.
@@ -107,6 +111,15 @@ pub enum PassThroughTls {
     AsClient,
     /// All: the server takes clients for such that are in TLS which are not.
     Always,
+}
+
+/// Whose address and TLS must meet what an account demands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccountTerms {
+    /// The client's.
+    Client,
+    /// Flifo's, as the server sees it: clients have what it has.
+    Flifo,
 }
 
 /// TLS as clients see it.
@@ -385,6 +398,8 @@ impl Default for Server {
             tls: link::tls::ForLinks::default(),
             tls_server_name: None,
             pass_through_tls: PassThroughTls::AsClient,
+            account_terms: AccountTerms::Client,
+            own_address: None,
             send_proxy: false,
             accounts_user: None,
             accounts_period: Duration::from_secs(30),

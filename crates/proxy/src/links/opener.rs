@@ -44,6 +44,11 @@ pub(crate) enum NoLink {
     NoCredential,
     #[error("it lets the user in without a proof of the password by caching_sha2_password")]
     NoProof,
+    #[error(
+        "it shows the user's account (SHOW CREATE USER) in a way that Flifo does not understand, so that it is not known \
+         what the account demands; set the user's mode to \"carried\""
+    )]
+    NoTerms,
     #[error("{0}")]
     Name(#[from] Unsure),
     #[error("it does not report changes of session state; set the user's mode to \"carried\"")]

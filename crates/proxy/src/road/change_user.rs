@@ -7,10 +7,12 @@
 //! does a pooled client that changes to a user whose clients are carried: it is a carried one from
 //! then on.
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use engine::account::name::{Brand, Packet, UserName};
+use engine::account::terms::Terms;
 use engine::pin::Pin;
 use link::{Stream, Talk};
 use wire::Capabilities;
@@ -22,6 +24,7 @@ use wire::handshake::{AuthPacket, Login};
 
 use crate::arrive::accounts;
 use crate::arrive::carry;
+use crate::arrive::held;
 use crate::arrive::login::{Claim, NoLogin, has_hidden_quotes, unsure};
 use crate::arrive::login_schema;
 use crate::arrive::prove::{self, Answer};
@@ -150,12 +153,13 @@ async fn pooled(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
     let mut talk = Talk::resume(&client.stream, client.take_more(), 1);
     let limit = worker.plan.limits.login;
     let brand = brand(worker, client);
-    let proved = tokio::time::timeout(limit, prove(worker, &mut talk, payload, brand)).await;
+    let proved = prove(worker, &mut talk, payload, brand, client.peer);
+    let proved = tokio::time::timeout(limit, proved).await;
     let sequence = talk.sequence();
     let (_, more) = talk.into_parts();
     client.keep_more(&more, false);
     let changed = match proved {
-        Ok(Ok((name, wanted, user))) => begin_anew(worker, client, name, &wanted, &user, sequence),
+        Ok(Ok((proved, wanted))) => begin_anew(worker, client, proved, &wanted, sequence),
         Ok(Err(fault)) => Err(fault),
         Err(_) => {
             let message = "The change of user took longer than limits.login";
@@ -169,13 +173,21 @@ async fn pooled(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
     }
 }
 
+/// The user whose password a client has proved, and what its account demands.
+struct Proved {
+    name: UserName,
+    user: Arc<User>,
+    terms: Terms,
+}
+
 /// What the client wants, and as whom.
 async fn prove(
     worker: &Worker,
     talk: &mut Talk<&Stream>,
     payload: &[u8],
     brand: Brand,
-) -> Result<(UserName, Wanted, Arc<User>), Fault> {
+    peer: Option<SocketAddr>,
+) -> Result<(Proved, Wanted), Fault> {
     let pass = worker.logins.enter_again().await;
     let broken = |error: String| Fault::new(Kind::BadHandshake, error);
     let mut wanted = read(payload).map_err(|error| broken(error.to_string()))?;
@@ -200,7 +212,11 @@ async fn prove(
     }
     let answer = Answer { plugin: wanted.plugin.clone(), nonce, response };
     match prove::prove(worker, talk, &name, &user, &answer, &pass).await {
-        Ok(Some(user)) => Ok((name, wanted, user)),
+        Ok(Some(user)) => {
+            let ip = peer.map(|peer| peer.ip());
+            let terms = pass.lend(held::pooled(worker, &name, &user, talk.stream(), ip)).await?;
+            Ok((Proved { name, user, terms }, wanted))
+        }
         Ok(None) => {
             let message = format!("Access denied for user '{name}' (using password: YES) by Flifo");
             Err(Fault::new(Kind::AccessDenied, message))
@@ -215,11 +231,11 @@ async fn prove(
 fn begin_anew(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
-    name: UserName,
+    proved: Proved,
     wanted: &Wanted,
-    user: &Arc<User>,
     sequence: u8,
 ) -> Result<(), Fault> {
+    let Proved { name, user, terms } = proved;
     let collation = wanted.collation as u8;
     let key = Key::new(name.clone(), client.capabilities_now(), collation);
     let key = key.of_era(user.era());
@@ -227,11 +243,11 @@ fn begin_anew(
         return Err(Fault::new(Kind::BadHandshake, "Flifo has met too many different users"));
     };
     let known = worker.shared.users.get(&name);
-    if !known.is_some_and(|known| Arc::ptr_eq(&known, user)) {
+    if !known.is_some_and(|known| Arc::ptr_eq(&known, &user)) {
         let message = "Access denied: the user was dropped or changed just now";
         return Err(Fault::new(Kind::AccessDenied, message));
     }
-    worker.keys.borrow_mut().own(key, user);
+    worker.keys.borrow_mut().own(key, &user);
     let waits = resets::give_up(worker, client);
     if let Some(old) = client.key.take() {
         worker.user_of(old, |user| user.clients.give_back());
@@ -239,6 +255,10 @@ fn begin_anew(
     if !worker.user_of(key, |user| user.clients.try_take()) {
         let message = "The user has exceeded its clients_max in Flifo's configuration";
         return Err(Fault::new(Kind::UserLimit, message));
+    }
+    if let Err(fault) = held::enter(&name, &user, &terms) {
+        user.clients.give_back();
+        return Err(fault);
     }
     let forgets = anew::forgets(worker, client);
     let mut session = client.session.borrow_mut();
@@ -251,9 +271,8 @@ fn begin_anew(
     client.gtid.take();
     *client.user.borrow_mut() = name;
     client.key.set(Some(key.with_schema(!wanted.schema.is_empty())));
-    let peer = client.stream.addresses().map(|(peer, _)| peer);
     let schema = Some(&wanted.schema[..]).filter(|schema| !schema.is_empty());
-    client.class.set(worker.class_of(&client.user.borrow(), schema, peer));
+    client.class.set(worker.class_of(&client.user.borrow(), schema, client.peer));
     client.set_turn(Turn::Client);
     client.login_sequence.set(Some(sequence));
     let mut packet = Vec::new();

@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
@@ -105,6 +106,8 @@ pub(crate) struct Client {
     pub(crate) read: Cell<Option<Digest>>,
     /// The class of what it asks, unless the command in hand names another one.
     pub(crate) class: Cell<ClassId>,
+    /// Where it came from, as it or a proxy before Flifo has said; `None`: by a Unix socket.
+    pub(crate) peer: Option<SocketAddr>,
     pub(crate) named_class: Cell<Option<ClassId>>,
     /// What the command in hand sets, if that is all it does.
     pub(crate) sets: Cell<Option<Sets>>,
@@ -221,6 +224,7 @@ impl Client {
             looks_up: Cell::default(),
             read: Cell::new(None),
             class: Cell::new(login.class),
+            peer: login.peer,
             named_class: Cell::new(None),
             sets: Cell::new(None),
             alters: Cell::new(false),
@@ -531,6 +535,7 @@ pub(crate) struct Login {
     pub(crate) user: UserName,
     pub(crate) key: Option<KeyId>,
     pub(crate) class: ClassId,
+    pub(crate) peer: Option<SocketAddr>,
     pub(crate) session: Session,
     pub(crate) link: Option<Rc<Link>>,
     pub(crate) server: ServerId,

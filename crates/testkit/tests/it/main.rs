@@ -27,6 +27,7 @@ mod legs;
 mod life;
 mod limits;
 mod login_schema;
+mod logins;
 mod lost_links;
 mod mysql;
 mod names;
