@@ -33,6 +33,7 @@ pub mod placement;
 pub mod places;
 pub mod pool;
 pub mod repeats;
+pub mod rights;
 pub mod schemas;
 pub mod session;
 pub mod settings;

@@ -20,6 +20,7 @@ mod names;
 mod outbox;
 mod outside;
 pub mod placement;
+mod rights;
 mod road;
 mod run;
 mod server;

@@ -23,6 +23,7 @@ use engine::gate::Slot;
 use engine::intent::{Digest, Inserts, Sets};
 use engine::kept::Message;
 use engine::link_state::LinkState;
+use engine::rights::{Change, Era};
 use engine::session::Messages;
 use engine::settings::Settings;
 use engine::statements::Known;
@@ -68,6 +69,8 @@ pub(crate) struct Flight {
     pub(crate) collation: Option<Rc<[u8]>>,
     /// It may take a schema, or a right to one, from somebody.
     pub(crate) alters: bool,
+    /// What it does to rights, which may be others behind it.
+    pub(crate) change: Option<Rc<Change>>,
     /// What it does with the messages of statements before it.
     pub(crate) messages: Messages,
     /// Rows that it has changed.
@@ -160,6 +163,7 @@ impl Flight {
             probe: None,
             collation: None,
             alters: false,
+            change: None,
             messages: Messages::Stay,
             affected: 0,
             warnings: 0,
@@ -303,6 +307,8 @@ pub(crate) struct Link {
     /// Which clients may share it; `None` for a carried client's own.
     pub(crate) key: Cell<Option<KeyId>>,
     pub(crate) opened: Instant,
+    /// When its login began: rights that have changed since are not the ones that it has.
+    pub(crate) era: Era,
     pub(crate) flights: RefCell<VecDeque<Box<Flight>>>,
     /// The slot of what runs on it.
     pub(crate) slot: Cell<Option<Slot>>,
@@ -377,6 +383,7 @@ impl Link {
             capabilities,
             key: Cell::new(key),
             opened: crate::clock::now(),
+            era: Era::default(),
             flights: RefCell::default(),
             slot: Cell::new(None),
             state: RefCell::default(),

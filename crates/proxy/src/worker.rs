@@ -18,6 +18,7 @@ use engine::gate::Slot;
 use engine::intent::Readings;
 use engine::kill::FIRST_CLIENT_ID;
 use engine::pace::Pace;
+use engine::rights::Era;
 use engine::schemas::{Alterations, Schemas};
 use engine::settings::Interned;
 use engine::source::Sources;
@@ -43,6 +44,7 @@ use crate::links::supply;
 use crate::links::transfers;
 use crate::outside;
 use crate::placement;
+use crate::rights::{self, Rights};
 use crate::road::admit;
 use crate::road::ahead;
 use crate::road::client::Client;
@@ -79,6 +81,8 @@ pub(crate) struct Shared {
     pub(crate) users: Users,
     pub(crate) accounts: Accounts,
     pub(crate) given: Given,
+    /// When rights have changed, and until when that is known.
+    pub(crate) rights: Rights,
     /// Views and triggers that do what no server reports.
     pub(crate) hidden: Hidden,
     pub(crate) tls: crate::tls::Tls,
@@ -146,6 +150,7 @@ impl Shared {
         mailboxes: Vec<mpsc::UnboundedSender<Mail>>,
     ) -> Self {
         let workers = mailboxes.len();
+        let rights = Rights::new(servers.len(), plan.server.rights_bound);
         Self {
             alterations: Alterations::default(),
             classes: Arc::new(Classes::new(plan.all_classes(), workers)),
@@ -156,6 +161,7 @@ impl Shared {
             loads: (0..workers).map(|_| AtomicU32::new(0)).collect(),
             fleet: Fleet::new(&plan, workers),
             plan,
+            rights,
             servers: servers.into(),
             placement: placement::Board::default(),
             key_numbers: Arc::default(),
@@ -283,6 +289,8 @@ pub(crate) struct Worker {
     pub(crate) is_passing_on: Cell<bool>,
     /// Somebody has joined a line who may be written ahead.
     pub(crate) has_waiters: Notify,
+    /// The last era of rights that it has looked at its idle links for.
+    pub(crate) era: Cell<Era>,
     /// Its checks of servers, if there are several.
     pub(crate) checks: Option<Checks>,
     /// Statements that no server can take for now.
@@ -335,6 +343,7 @@ impl Worker {
             slots_left: RefCell::default(),
             is_passing_on: Cell::new(false),
             has_waiters: Notify::new(),
+            era: Cell::default(),
             checks: shared.fleet.as_ref().map(|fleet| Checks::new(index, &shared.plan, fleet)),
             stranded: RefCell::default(),
             next_reader: Cell::new(0),
@@ -446,6 +455,7 @@ impl Worker {
 /// Runs a worker until it is told to abort, or until all its clients are gone after it was told to stop.
 pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver<Mail>) {
     tokio::task::spawn_local(checks::run(Rc::clone(&worker)));
+    rights::watch::begin(&worker);
     if worker.plan.server.pipeline > 1 {
         tokio::task::spawn_local(ahead::run(Rc::clone(&worker)));
     }
@@ -569,6 +579,7 @@ fn open_mail(worker: &Rc<Worker>, mail: Mail) {
 /// Looks at what has an age; at all of it if `all` is true.
 fn tick(worker: &Rc<Worker>, all: bool) {
     crate::clock::tick();
+    rights::look(worker);
     late::expire(worker);
     route::release(worker);
     if worker.plan.server.pipeline > 1 {

@@ -399,6 +399,15 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         link
     }
 
+    /// Takes out an idle link that is one of these.
+    pub fn take_idle_link(&mut self, is_one: impl Fn(&L) -> bool) -> Option<L> {
+        let has_one = |idle: &Pool<L>| idle.has(&is_one);
+        let key = self.keys.idle().find(|(_, idle)| has_one(idle)).map(|(key, _)| key)?;
+        let link = self.keys.change(key, |keyed| keyed.idle.remove(&is_one))?;
+        self.publish();
+        link
+    }
+
     /// Takes out the coldest link that has been idle for `age`; zero takes any.
     pub fn expire_link(&mut self, now: Instant, age: Duration) -> Option<L> {
         let is_old = |since| now.saturating_duration_since(since) >= age;

@@ -18,6 +18,7 @@ use engine::account::held::{Refusal, Rules};
 use engine::account::name::UserName;
 use engine::account::row::Row;
 use link::login::Many;
+use engine::rights::Era;
 
 use crate::arrive::held;
 use crate::arrive::learnt;
@@ -39,6 +40,8 @@ pub(crate) struct Accounts {
 struct State {
     read_at: Option<Instant>,
     table: Option<Arc<Table>>,
+    /// Rights that have changed since then may have changed it.
+    era: Era,
     /// Why clients of these are carried.
     unusable: HashMap<UserName, Unusable>,
     /// Of these it has been said that they are carried.
@@ -157,7 +160,9 @@ fn is_configured(worker: &Worker) -> bool {
 }
 
 fn is_older(worker: &Worker, age: Duration) -> bool {
-    worker.shared.accounts.lock().read_at.is_none_or(|at| at.elapsed() >= age)
+    let state = worker.shared.accounts.lock();
+    let is_over = state.era != worker.shared.rights.eras.now();
+    is_over || state.read_at.is_none_or(|at| at.elapsed() >= age)
 }
 
 /// Reads the table, unless it is younger than this.
@@ -170,9 +175,10 @@ async fn read(worker: &Worker, age: Duration) {
     if !is_older(worker, age) {
         return;
     }
+    let era = worker.shared.rights.eras.now();
     let sorted = sorted(worker).await;
     let mut state = accounts.lock();
-    state.read_at = Some(Instant::now());
+    (state.read_at, state.era) = (Some(Instant::now()), era);
     match sorted {
         Ok(Sorted { table, usable, unusable }) => {
             worker.shared.users.replace_found(&usable);

@@ -32,6 +32,7 @@ use crate::config::Mode;
 use crate::fault::{Fault, Kind};
 use crate::links::keys::Key;
 use crate::links::opener;
+use crate::rights::confirm;
 use crate::road::client::{self, Client};
 use crate::road::route;
 use crate::server::offered;
@@ -410,6 +411,9 @@ async fn pool(
         let fault = too_many_of_user(&claim.user, "clients_max", &user.clients);
         return Err(tell(newcomer, fault).await);
     };
+    if let Err(fault) = pass.lend(confirm::confirm(worker, &claim.user, user)).await {
+        return Err(tell(newcomer, fault).await);
+    }
     if let Err(fault) = held::enter(&claim.user, user, &terms) {
         return Err(tell(newcomer, fault).await);
     }

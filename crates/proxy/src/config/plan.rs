@@ -98,6 +98,8 @@ pub struct Server {
     pub accounts_user: Option<String>,
     /// How often; and how often it is asked whether a learnt password is right still.
     pub accounts_period: Duration,
+    /// For how long rights are believed that nobody watches.
+    pub rights_bound: Duration,
     /// Whether users are pooled whose clients have said their password in a login that was carried.
     pub learn_passwords: bool,
     /// How often a server's name is resolved again.
@@ -403,6 +405,7 @@ impl Default for Server {
             send_proxy: false,
             accounts_user: None,
             accounts_period: Duration::from_secs(30),
+            rights_bound: Duration::from_secs(60),
             learn_passwords: true,
             resolve: Duration::from_secs(10),
         }

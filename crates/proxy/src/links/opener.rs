@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::account::name::{Brand, Unsure, UserName};
 use engine::link_state::LinkState;
@@ -227,6 +227,7 @@ fn failed(worker: &Rc<Worker>, local: &Local, key: KeyId, error: &NoLink) {
 }
 
 async fn pooled(worker: &Worker, server: &Server, key: KeyId) -> Result<Rc<Link>, NoLink> {
+    let (era, begun) = (worker.shared.rights.eras.now(), Instant::now());
     let mut logged_in =
         with_room(worker, server, async || log_in(worker, server, key).await).await?;
     if !logged_in.capabilities.has(Capabilities::SESSION_TRACK) {
@@ -258,6 +259,8 @@ async fn pooled(worker: &Worker, server: &Server, key: KeyId) -> Result<Rc<Link>
     let (stream, _) = talk.into_parts();
     let id = worker.new_link_id();
     let link = Link::new(id, server.id, thread_id, stream, capabilities, Some(key));
+    let link = Link { opened: begun, era, ..link };
+    worker.user_of(key, |user| user.rights.confirmed.confirm(era, begun));
     link.state.replace(LinkState::new(id, fresh).renewed_as(renewed));
     Ok(Rc::new(link))
 }

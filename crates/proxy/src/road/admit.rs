@@ -9,6 +9,7 @@ use crate::fault::Fault;
 use crate::links::keys::KeyId;
 use crate::links::supply;
 use crate::links::{Link, SetDown};
+use crate::rights;
 use crate::road::added;
 use crate::road::ahead;
 use crate::road::client::{Client, Turn};
@@ -50,6 +51,7 @@ pub(crate) fn enter_here(
     urgent: bool,
 ) {
     client.upload.set(upload);
+    rights::look(worker);
     let link = client.link();
     let (ask, now) = (ask(client), crate::clock::now());
     let local = worker.at(client.server.get());
@@ -136,6 +138,7 @@ pub(crate) fn leave(worker: &Rc<Worker>, server: ServerId, slot: Option<Slot>) {
     if worker.is_passing_on.replace(true) {
         return;
     }
+    rights::look(worker);
     let now = crate::clock::now();
     loop {
         let Some((server, slot)) = worker.slots_left.borrow_mut().pop() else { break };
@@ -301,6 +304,7 @@ fn provide_all(worker: &Rc<Worker>, local: &Local) {
 
 /// Starts everyone who can start.
 fn start_ready(worker: &Rc<Worker>, local: &Local) {
+    rights::look(worker);
     loop {
         let now = crate::clock::now();
         let start = local.gate.borrow_mut().next(now, |client, link| suits(client, link));

@@ -33,6 +33,7 @@ use crate::fault::{Fault, Kind};
 use crate::links::Link;
 use crate::links::keys::Key;
 use crate::links::resets;
+use crate::rights::confirm;
 use crate::road::anew;
 use crate::road::client::{Client, Turn};
 use crate::road::commands;
@@ -213,6 +214,7 @@ async fn prove(
     let answer = Answer { plugin: wanted.plugin.clone(), nonce, response };
     match prove::prove(worker, talk, &name, &user, &answer, &pass).await {
         Ok(Some(user)) => {
+            pass.lend(confirm::confirm(worker, &name, &user)).await?;
             let ip = peer.map(|peer| peer.ip());
             let terms = pass.lend(held::pooled(worker, &name, &user, talk.stream(), ip)).await?;
             Ok((Proved { name, user, terms }, wanted))

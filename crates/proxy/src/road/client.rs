@@ -15,6 +15,7 @@ use engine::classes::ClassId;
 use engine::counts::{self, Finds};
 use engine::gate::Waiting;
 use engine::intent::{Digest, Ends, Inserts, LooksUp, Sets};
+use engine::rights::{Change, Prepared};
 use engine::session::{Messages, Session};
 use engine::source::Source;
 use engine::upload::Progress;
@@ -113,6 +114,10 @@ pub(crate) struct Client {
     pub(crate) sets: Cell<Option<Sets>>,
     /// The command in hand may take a schema, or a right to one, from somebody.
     pub(crate) alters: Cell<bool>,
+    /// What the command in hand does to rights.
+    pub(crate) change: RefCell<Option<Rc<Change>>>,
+    /// Those that it has prepared by name.
+    pub(crate) prepared_changes: RefCell<Prepared>,
     /// The command in hand changes nothing that anybody could read, although it is no mere read.
     pub(crate) is_still: Cell<bool>,
     /// What the command in hand does with the messages of those before it.
@@ -228,6 +233,8 @@ impl Client {
             named_class: Cell::new(None),
             sets: Cell::new(None),
             alters: Cell::new(false),
+            change: RefCell::default(),
+            prepared_changes: RefCell::default(),
             is_still: Cell::new(false),
             messages: Cell::default(),
             adds: Cell::new(false),

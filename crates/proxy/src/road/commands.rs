@@ -11,6 +11,7 @@ use engine::insert_id::InsertId;
 use engine::intent::{Ends, Inserts, Intent, Moves, Sets};
 use engine::kept::Format;
 use engine::pin::Pin;
+use engine::rights::Change;
 use engine::session::{Diagnostics, Messages};
 use engine::settings::Settings;
 use engine::statements::{BYTES_MAX, Kept as KeptOnLink, STATEMENTS_MAX};
@@ -57,6 +58,7 @@ pub(crate) fn handle(
     client.named_class.set(class_named(worker, client, command, packet));
     client.asked.set(None);
     client.messages.set(Messages::default());
+    client.change.take();
     if client.is_pooled() {
         match command {
             Some(command) => pooled(worker, client, command, packet, upload),
@@ -144,6 +146,7 @@ fn carried(
                 (replaced, _) = wording::with_own_id(client, command, packet);
             }
             worker.tally.ask_carried(client, command, packet);
+            changes_by_command(worker, client, command, packet);
             let packet = replaced.as_deref_mut().unwrap_or(packet);
             let urgent = client.session.borrow().may_hold_locks();
             admit::enter(worker, client, packet, upload, urgent);
@@ -208,6 +211,7 @@ fn pooled(
         | Command::TableDump
         | Command::RegisterReplica => enter_kept(worker, client, packet, upload, Pin::Replication),
         _ => {
+            changes_by_command(worker, client, Some(command), packet);
             let is_still = command == Command::InitDb;
             let (ends, moves) = match is_still {
                 true => (Ends::Never, Moves::IntoSchema),
@@ -268,6 +272,9 @@ fn text(
     if !is_prepare {
         worker.tally.ask(client, intent.digest, &payload[text_at..], dialect);
     }
+    if !is_prepare {
+        changes(worker, client, intent, &payload[text_at..]);
+    }
     let assigns = match command {
         Command::Query => assigns(client, intent, &payload[text_at..]),
         _ => Vec::new(),
@@ -327,6 +334,35 @@ fn text(
     asks.reads_number = may_change && reads_number;
     asks.counts_at = Some(text_at).filter(|_| asks.counts != Asked::default());
     enter(worker, client, packet, upload, asks);
+}
+
+/// What a statement does to rights.
+fn changes(worker: &Worker, client: &Client, intent: Intent, text: &[u8]) {
+    if intent.read.is_none() {
+        client.change.replace(change(worker, client, text).map(Rc::new));
+    }
+}
+
+fn change(worker: &Worker, client: &Client, text: &[u8]) -> Option<Change> {
+    let (dialect, is_mysql) = (client.session.borrow().dialect(), added::is_mysql(worker, client));
+    let change = Change::read(text, dialect, is_mysql);
+    change.or_else(|| client.prepared_changes.borrow_mut().read(text, dialect, is_mysql))
+}
+
+/// The same of a command whose text has not been read.
+fn changes_by_command(worker: &Worker, client: &Client, command: Option<Command>, packet: &[u8]) {
+    let payload = packet.get(HEADER..).unwrap_or_default();
+    let change = match command {
+        Some(Command::Query) => query_text_at(payload, client.capabilities)
+            .and_then(|at| payload.get(at..))
+            .and_then(|text| change(worker, client, text)),
+        // `REFRESH_GRANT`, which is `FLUSH PRIVILEGES`.
+        Some(Command::Refresh) if payload.get(1).is_some_and(|it| it & 1 == 1) => {
+            Some(Change::of_all())
+        }
+        _ => None,
+    };
+    client.change.replace(change.map(Rc::new));
 }
 
 /// The user variables that a text sets, if that is all it does and any link can be told them.
@@ -439,6 +475,7 @@ fn prepared(
         Command::StmtExecute | Command::StmtBulkExecute => {
             drop(session);
             worker.tally.ask(client, intent.digest, &source.text, dialect);
+            changes(worker, client, intent, &source.text);
             let judged = if upload.is_some() && !is_read {
                 // So many parameters that their types do not fit a buffer: only the server knows them.
                 pins::keep(worker, client, Pin::LongData, Some(&source.text))

@@ -383,6 +383,7 @@ fn fly(client: &Rc<Client>, link: &Link, shape: Shape, purpose: Purpose, shift: 
         flight.sets = client.sets.get();
         flight.inserts = client.inserts.get();
         flight.alters = client.alters.get();
+        flight.change.clone_from(&client.change.borrow());
         flight.carried = client.carried.get();
         flight.shown.clone_from(&client.shown.borrow());
     }

@@ -11,6 +11,7 @@ use crate::links::keys::KeyId;
 use crate::links::resets;
 use crate::links::supply;
 use crate::links::{Flight, Link, Purpose, SetDown};
+use crate::rights;
 use crate::road::added;
 use crate::road::admit;
 use crate::road::ahead;
@@ -42,6 +43,7 @@ pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
         }
     }
     for flight in flights {
+        rights::see_lost(worker, link, &flight);
         match flight.client.clone() {
             // What was to be undone is gone with the link.
             Some(client) if matches!(flight.purpose, Purpose::Reset(_)) => {

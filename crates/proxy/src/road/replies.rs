@@ -22,6 +22,7 @@ use crate::fault::{Fault, Kind};
 use crate::links::resets;
 use crate::links::supply;
 use crate::links::{Flight, Link, Purpose};
+use crate::rights;
 use crate::road::added;
 use crate::road::admit;
 use crate::road::ahead;
@@ -251,6 +252,7 @@ fn inspect(
     at: Range<usize>,
 ) -> usize {
     let packet = &mut bytes[at.clone()];
+    rights::see_reply(worker, link, flight, kind, packet);
     let Some(client) = flight.client.clone() else {
         see_unheard(worker, link, flight, kind, packet);
         return at.end;

@@ -10,6 +10,7 @@ use engine::kill::Scope;
 use crate::fault::{Fault, Kind};
 use crate::links::supply;
 use crate::links::{Link, Purpose};
+use crate::rights;
 use crate::road::client::{Client, Turn};
 use crate::road::kill;
 use crate::road::losses;
@@ -174,6 +175,7 @@ pub(super) fn expire_links(worker: &Rc<Worker>) {
     if let Some(age) = worker.plan.limits.idle_link {
         worker.servers.iter().for_each(|local| close_idle_for(worker, local, age));
     }
+    rights::close_stale(worker);
     // A statement whose client is gone was killed; a server that does not even end it then loses the link.
     for link in worker.links.borrow().values() {
         let orphaned = link.flights.borrow().front().is_some_and(|flight| {

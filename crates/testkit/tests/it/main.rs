@@ -35,6 +35,7 @@ mod outside;
 mod pages;
 mod parking;
 mod placement;
+mod rights;
 mod road;
 mod shared;
 mod shared_blind_spots;

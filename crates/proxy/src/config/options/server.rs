@@ -330,9 +330,25 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             },
             example: None,
             doc: "How often that table is read. It is also read when a login fails or its user is \
-                  not known, at most once a second. An old password, or a user who was dropped, \
-                  is let in for no longer than this. So is one that was learnt \
-                  (`server.learn_passwords`).",
+                  not known, at most once a second, and when rights have changed. An old password, or \
+                  a user who was dropped, is let in for no longer than this. So is one that was \
+                  learnt (`server.learn_passwords`).",
+            elsewhere: &[],
+            since: FIRST,
+        },
+        Row {
+            name: "rights_bound",
+            form: Form::Duration {
+                range: Duration::from_secs(5)..=Duration::from_hours(24),
+                place: |plan| &mut plan.server.rights_bound,
+            },
+            example: None,
+            doc: "How long it may take until rights that are changed beside Flifo are changed for its \
+                  clients: REVOKE, a locked or dropped account, roles, SET GLOBAL. A link whose \
+                  login is older goes to no other client, and a login that Flifo decides itself \
+                  is confirmed by the server. Of no matter where `server.accounts_user` may read all \
+                  tables of rights (`GRANT SELECT ON mysql.*`): they are compared each second. \
+                  What is changed through Flifo takes effect at once.",
             elsewhere: &[],
             since: FIRST,
         },
