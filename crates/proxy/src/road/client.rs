@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use engine::account::name::UserName;
 use engine::classes::ClassId;
 use engine::counts::{self, Finds};
+use engine::fleet::writes::Writes;
 use engine::gate::Waiting;
 use engine::intent::{Digest, Ends, Inserts, LooksUp, Sets};
 use engine::rights::{Change, Prepared};
@@ -70,8 +71,8 @@ pub(crate) struct Client {
     pub(crate) server: Cell<ServerId>,
     /// Where its statements go, if there are several servers.
     pub(crate) mode: Cell<Mode>,
-    /// When it last wrote something, if that matters to where it reads.
-    pub(crate) wrote: Cell<Option<Instant>>,
+    /// Where it has written, if that matters to where it reads.
+    pub(crate) writes: RefCell<Writes>,
     /// The server that has just failed the command in hand.
     pub(crate) avoids: Cell<Option<ServerId>>,
     /// Since when the command in hand is held back.
@@ -207,7 +208,7 @@ impl Client {
             turn: Cell::new(Turn::Client),
             server: Cell::new(login.server),
             mode: Cell::new(login.mode),
-            wrote: Cell::new(None),
+            writes: RefCell::default(),
             avoids: Cell::new(None),
             stranded: Cell::new(None),
             link: RefCell::new(login.link),

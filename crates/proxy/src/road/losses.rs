@@ -132,7 +132,7 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, link: &Link, flight: &Fli
         }
         Verdict::Done | Verdict::RolledBack => undone::fault(worker, link.server),
         Verdict::Unknown => {
-            route::note_write(worker, client);
+            route::note_write(worker, client, link.server);
             may_have_run(worker, link, was_open)
         }
     };

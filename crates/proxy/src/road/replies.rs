@@ -408,7 +408,13 @@ fn see_ok(
     }
     let listens = if session.is_told_of_all() { Listens::ToAll } else { Listens::ToUsual };
     drop(session);
-    rewrite::ok(ok, packet, client.capabilities, listens, &worker.scratch, &client.gtid)
+    let note = |gtid: &[u8]| {
+        *client.gtid.borrow_mut() = gtid.into();
+        if let Some(fleet) = &worker.shared.fleet {
+            fleet.acknowledge(link.server, gtid);
+        }
+    };
+    rewrite::ok(ok, packet, client.capabilities, listens, &worker.scratch, note)
 }
 
 /// A reply has ended: what follows is started. The answer is what is left to be written.

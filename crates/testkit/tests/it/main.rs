@@ -32,6 +32,7 @@ mod lost_links;
 mod mysql;
 mod names;
 mod outside;
+mod own_writes;
 mod pages;
 mod parking;
 mod placement;
