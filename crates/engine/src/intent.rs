@@ -53,6 +53,8 @@ pub struct Intent {
     pub releases: bool,
     /// Asks for the last insert id of its session.
     pub asks_insert_id: bool,
+    /// Shows variables of its session, and that among them, if it is known.
+    pub shows_variables: bool,
     pub inserts: Inserts,
     /// May fire triggers.
     pub fires: bool,
@@ -471,11 +473,17 @@ impl<'a> Reader<'a> {
             _ => {}
         }
         self.qualified = previous == Token::Symbol(b'.');
-        if self.qualified || !words::may_matter(word) {
+        if !words::may_matter(word) {
             return;
         }
         let mut name = [0; LONGEST];
         let name = upper(word, &mut name);
+        if matches!(name, b"SESSION_VARIABLES" | b"SYSTEM_VARIABLES") {
+            (self.found.shows_variables, self.only_reads) = (true, false);
+        }
+        if self.qualified {
+            return;
+        }
         let is_table = name == b"TABLE" && self.verb != Verb::Define;
         if is_table || matches!(name, b"SELECT" | b"WITH" | b"RETURNING") {
             self.inserts_more();
@@ -523,6 +531,9 @@ impl<'a> Reader<'a> {
                 self.shows_messages = previous.is_word("SHOW");
                 let how = if self.shows_messages { Messages::Shown } else { Messages::Counted };
                 self.ask_for_messages(how);
+            }
+            b"VARIABLES" if self.verb == Verb::Show => {
+                self.found.shows_variables |= !previous.is_word("GLOBAL");
             }
             b"LAST_INSERT_ID" => self.found.asks_insert_id = true,
             b"CONNECTION_ID" => self.found.asks_connection_id = true,

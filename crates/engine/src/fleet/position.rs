@@ -117,7 +117,7 @@ impl Gtid {
 
     /// Who has given it, and its number there.
     pub fn halves(self) -> (u64, u64) {
-        (u64::from(self.domain) << 32 | u64::from(self.server), self.sequence)
+        ((u64::from(self.domain) << 32) | u64::from(self.server), self.sequence)
     }
 
     pub fn from_halves(origin: u64, sequence: u64) -> Self {

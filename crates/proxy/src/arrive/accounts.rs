@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use engine::account::held::{Refusal, Rules};
 use engine::account::name::UserName;
 use engine::account::row::Row;
-use link::login::Many;
 use engine::rights::Era;
+use link::login::Many;
 
 use crate::arrive::held;
 use crate::arrive::learnt;

@@ -194,8 +194,10 @@ pub(crate) async fn carried<S: Borrow<Stream>>(
                 Ok(None) => return Ok(()),
                 Ok(Some(answer)) => worker.shared.given.remember(at.id, name, answer),
                 // It may only change its password.
-                Err(_) if is_own && !namesake::is_open(worker, at, name).await => return Ok(()),
-                Err(_) if is_own => return Err(namesake::denied(name)),
+                Err(_) if is_own => {
+                    let is_open = namesake::is_open(worker, at, name).await;
+                    return if is_open { Err(namesake::denied(name)) } else { Ok(()) };
+                }
                 Err(why) => return Err(unknown(name, peer, &why)),
             }
         }

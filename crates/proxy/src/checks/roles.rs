@@ -12,6 +12,7 @@ use link::login::{LoggedIn, LoginError};
 
 /// What MariaDB says of itself without any rights.
 const MARIADB: &str = "SELECT 'read_only', @@global.read_only UNION ALL \
+    SELECT 'log_bin', @@global.log_bin UNION ALL \
     SELECT 'written', IFNULL(@@global.gtid_binlog_state, '') UNION ALL \
     SELECT 'applied', IFNULL(@@global.gtid_slave_pos, '') UNION ALL \
     SELECT 'wsrep_on', @@global.wsrep_on";
@@ -142,7 +143,11 @@ impl Said {
             };
         }
         let at = |name| self.get(name).map_or(Position::Unknown, |it| Position::from_gtids(&it));
-        at("written").plus(at("applied"))
+        // What is written without a binary log leaves no position.
+        match self.is_on("log_bin") || self.is_on("read_only") {
+            true => at("written").plus(at("applied")),
+            false => Position::Unknown,
+        }
     }
 
     fn is_on(&self, name: &str) -> bool {
@@ -189,7 +194,11 @@ mod tests {
         let of = |mode| said(&[("gtid_mode", mode), ("gtid_executed", "")]).position();
         assert_eq!(of("OFF"), Position::Unknown);
         assert_eq!(of("ON"), Position::from_executed(""));
-        let of = |written, applied| said(&[("written", written), ("applied", applied)]).position();
+        let with = |log, written, applied| {
+            said(&[("log_bin", log), ("written", written), ("applied", applied)]).position()
+        };
+        assert_eq!(with("0", "", "0-2-7"), Position::Unknown, "its own writes leave none");
+        let of = |written, applied| with("1", written, applied);
         assert_eq!(of("0-1-9", "0-2-7"), Position::from_gtids("0-1-9,0-2-7"));
         assert_eq!(of("", "0-2-7"), Position::from_gtids("0-2-7"));
         let uuid = [("wsrep_cluster_state_uuid", "00000000-0000-0000-0000-00000000002a")];

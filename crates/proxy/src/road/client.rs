@@ -92,6 +92,8 @@ pub(crate) struct Client {
     pub(crate) asked: Cell<Option<Asked>>,
     /// The command in hand reads the session's last insert id.
     pub(crate) asks_insert_id: Cell<bool>,
+    /// The command in hand shows that among others, if it is known.
+    pub(crate) shows_variables: Cell<bool>,
     /// The command in hand may read the number of its connection out of sight; see [`crate::road::own_id`].
     pub(crate) reads_number: Cell<Reads>,
     /// The command in hand gives its connection another number.
@@ -220,6 +222,7 @@ impl Client {
             upload_ends_turn: Cell::new(false),
             asked: Cell::new(None),
             asks_insert_id: Cell::new(false),
+            shows_variables: Cell::new(false),
             reads_number: Cell::default(),
             sets_number: Cell::new(false),
             inserts: Cell::new(Inserts::No),

@@ -546,6 +546,7 @@ pub(crate) fn enter(
     client.releases.set(asks.releases);
     client.ends.set(asks.ends);
     client.asks_insert_id.set(asks_insert_id);
+    client.shows_variables.set(asks.shows_variables);
     client.reads_number.set(own_id::Reads::of(&asks));
     client.sets_number.set(asks.sets_number);
     client.inserts.set(asks.inserts);
@@ -562,7 +563,7 @@ pub(crate) fn enter(
         counts: asks.counts,
         calls: asks.calls,
         insert_id: asks_insert_id,
-        inserts: asks.inserts != Inserts::No,
+        inserts: asks.inserts != Inserts::No || asks.shows_variables,
     };
     match past::find(worker, client, past) {
         Found::Here => {}

@@ -99,7 +99,7 @@ const HARMLESS: &[u8] = b"information_schema";
 pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Command) -> Lack {
     let (session, state) = (client.session.borrow(), link.state.borrow());
     let own = session.insert_id;
-    let needs_own = client.asks_insert_id.get() || client.inserts.get() == Inserts::Unreported;
+    let needs_own = needs_own(client);
     // What is kept may ask for it unseen.
     let is_kept = session.pin().is_some() && !owed::is_still(client);
     let asks = needs_own || (is_kept && client.asks_link.get() == Asked::default());
@@ -196,7 +196,7 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
 pub(crate) fn counts_anew(worker: &Worker, client: &Client, link: &Link) -> Option<bool> {
     let (session, state) = (client.session.borrow(), link.state.borrow());
     let own = session.insert_id;
-    let needs_own = client.asks_insert_id.get() || client.inserts.get() == Inserts::Unreported;
+    let needs_own = needs_own(client);
     let finds =
         needs_clear(client, &session, &state) || owed::found(worker, client, &state).is_some();
     let affects = !state.suits(&session)
@@ -205,6 +205,13 @@ pub(crate) fn counts_anew(worker: &Worker, client: &Client, link: &Link) -> Opti
         || own_id::lacks(worker, client, &session, link, &state) != Tell::Nothing
         || owed::insert_id(worker, client, own, &state).is_some();
     (finds || affects).then_some(finds)
+}
+
+/// Whether the command in hand must find the client's own last insert id on its link.
+fn needs_own(client: &Client) -> bool {
+    client.asks_insert_id.get()
+        || client.shows_variables.get()
+        || client.inserts.get() == Inserts::Unreported
 }
 
 /// Whether the link must be asked for this last insert id, or told it, before who has it may ask for it.

@@ -202,10 +202,11 @@ fn send_pooled(
     match command {
         Command::StmtExecute | Command::StmtBulkExecute => {
             let id = statement::id(&packet[HEADER..]).unwrap_or(0);
+            let is_short = client.reserved.borrow().is_none();
             if let Err(fault) = send_execute(client, link, packet) {
                 return refuse_launched(worker, client, link, &fault);
             }
-            if client.upload.get().is_none() && client.reserved.borrow().is_none() {
+            if client.upload.get().is_none() && is_short {
                 // The server may want it once more; see `crate::road::prepared`. A long one is not kept for that.
                 statement::set_id(&mut packet[HEADER..], id);
                 *client.held.borrow_mut() = worker.buffers.keep(packet);

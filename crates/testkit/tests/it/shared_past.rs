@@ -58,6 +58,21 @@ fn the_count_of_rows_found_outlives_a_new_beginning() {
 }
 
 #[test]
+fn variables_show_the_clients_own_insert_id() {
+    let (shared, mut one, mut other) = pair("past_variables");
+    const SYSTEM: &str = "SELECT SESSION_VALUE FROM information_schema.SYSTEM_VARIABLES \
+        WHERE VARIABLE_NAME = 'LAST_INSERT_ID'";
+    const SHOW: &str = "SHOW VARIABLES LIKE 'last_insert_id'";
+    ok(&mut one, "INSERT INTO t (b) VALUES (1)");
+    assert_eq!(ok(&mut other, SHOW), "last_insert_id 0");
+    assert_eq!(ok(&mut one, SHOW), "last_insert_id 1");
+    disturb(&mut other);
+    assert_eq!(ok(&mut one, SYSTEM), "1");
+    assert_eq!(ok(&mut other, SYSTEM), "2");
+    assert!(shared.is_free());
+}
+
+#[test]
 fn insert_ids_are_those_of_the_client() {
     let (shared, mut one, mut other) = pair("past_ids");
     assert_eq!(ok(&mut one, "SELECT LAST_INSERT_ID()"), "0");

@@ -357,7 +357,7 @@ impl World {
     fn write(&mut self) {
         let author = self.chance.below(AUTHORS);
         let stays = self.chance.one_in(4).then(|| self.authors[author].writes.taker()).flatten();
-        let Some(at) = stays.or(self.layout.writer.clone().ok()) else { return };
+        let Some(at) = stays.or_else(|| self.layout.writer.clone().ok()) else { return };
         let server = &self.servers[at];
         // Links to a server that is down are closed.
         let is_linked = server.is_alive && self.fleet.health(at).state() != State::Down;
