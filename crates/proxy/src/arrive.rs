@@ -6,6 +6,7 @@
 
 pub(crate) mod accounts;
 pub(crate) mod carry;
+pub(crate) mod guesses;
 pub(crate) mod held;
 pub(crate) mod learnt;
 pub(crate) mod leg;

@@ -168,6 +168,11 @@ impl Fault {
         Self { kind: Kind::ServerRefused, message: message.to_owned(), relayed }
     }
 
+    /// The same, counted otherwise.
+    pub(crate) fn of_kind(self, kind: Kind) -> Self {
+        Self { kind, ..self }
+    }
+
     /// The error as a packet with this sequence id.
     pub(crate) fn packet(&self, sequence: u8) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.message.len() + 16);

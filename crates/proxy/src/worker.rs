@@ -7,10 +7,11 @@ use engine::numbers::NumberMap;
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use engine::account::guessing::Guesses;
 use engine::checks::desk::Moving;
 use engine::classes::{ClassId, Classes};
 use engine::descriptors::Descriptors;
@@ -83,6 +84,8 @@ pub(crate) struct Shared {
     pub(crate) given: Given,
     /// When rights have changed, and until when that is known.
     pub(crate) rights: Rights,
+    /// Wrong passwords.
+    pub(crate) guesses: Mutex<Guesses>,
     /// Views and triggers that do what no server reports.
     pub(crate) hidden: Hidden,
     pub(crate) tls: crate::tls::Tls,
@@ -168,6 +171,7 @@ impl Shared {
             users,
             accounts: Accounts::default(),
             given: Given::default(),
+            guesses: Mutex::default(),
             hidden: Hidden::default(),
             tls,
             mailboxes,

@@ -98,12 +98,18 @@ impl FakeClient {
         Ok(client)
     }
 
-    /// Reads the greeting and answers it.
+    /// Reads the greeting and answers it, and a nonce if there is one more.
     pub fn log_in(&mut self, user: &str, password: &str) -> Result<(), Refusal> {
         let greeting = self.read_greeting()?;
         let login = Self::login_payload(&greeting, user, password);
         self.send_packet(1, &login);
-        self.read_payload().map(|_| ())
+        let payload = self.read_payload()?;
+        if payload.first() == Some(&EOF) {
+            let nonce = payload.last_chunk::<21>().expect("a nonce");
+            self.send_packet(self.sequence + 1, &prove(nonce, password));
+            self.read_payload()?;
+        }
+        Ok(())
     }
 
     /// # Panics

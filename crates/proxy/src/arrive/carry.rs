@@ -10,6 +10,7 @@ use std::borrow::Borrow;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
+use engine::account::name::UserName;
 use engine::session::{Reset, Session};
 use link::login::{Greeted, LoginError, prove_fully};
 use link::{Address, Stream, Talk};
@@ -18,6 +19,7 @@ use wire::auth::{Nonce, Plugin, Secret, caching_sha2};
 use wire::handshake::AuthPacket;
 use wire::response::{ErrPacket, OkPacket, Status};
 
+use crate::arrive::guesses;
 use crate::arrive::held;
 use crate::arrive::learnt;
 use crate::arrive::leg::{Leg, NoLeg};
@@ -243,6 +245,8 @@ async fn carry<S: Borrow<Stream>>(
         worker,
         at,
         pass,
+        user,
+        peer,
         plugin,
         nonce,
         client,
@@ -252,6 +256,7 @@ async fn carry<S: Borrow<Stream>>(
         said: None,
     };
     let ok = relay.run().await?;
+    guesses::is_right(worker, user, peer);
     let capabilities = request.capabilities;
     let Relay { client, server, .. } = &mut relay;
     let claim = (user, peer.map(|peer| peer.ip()));
@@ -307,6 +312,8 @@ struct Relay<'a, S> {
     worker: &'a Worker,
     at: &'a Server,
     pass: &'a Pass,
+    user: &'a UserName,
+    peer: Option<SocketAddr>,
     client: Talk<S>,
     server: Talk,
     plugin: Plugin,
@@ -339,6 +346,7 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
                 AuthPacket::Ok if !self.has_asked => return Err(self.let_in_unasked().await),
                 AuthPacket::Ok => return Ok(payload),
                 AuthPacket::Err => {
+                    guesses::is_refused(self.worker, self.user, self.peer, &payload);
                     self.client.write(&payload).await?;
                     let code = ErrPacket::decode(&payload).map(|error| error.code);
                     if code == Ok(opener::TOO_MANY_CONNECTIONS) {

@@ -7,7 +7,6 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use engine::account::name::{Brand, Packet, Unsure, UserName};
 use engine::pin::Pin;
@@ -23,6 +22,7 @@ use wire::response::{OK, OkPacket};
 
 use crate::arrive::accounts;
 use crate::arrive::carry;
+use crate::arrive::guesses::{self, Answered, Attempt};
 use crate::arrive::held;
 use crate::arrive::login_schema;
 use crate::arrive::logins::{NoPass, Pass};
@@ -258,6 +258,10 @@ async fn log_in(
         Ok(claim) => claim,
         Err(fault) => return Err(tell(newcomer, fault).await),
     };
+    let delay = guesses::begin(worker, &claim.user, newcomer.peer);
+    if !delay.is_zero() {
+        pass.lend(tokio::time::sleep(delay)).await;
+    }
     let user = match greeter {
         Greeter::Server => None,
         Greeter::Flifo => pass.lend(accounts::find(worker, &claim.user)).await,
@@ -300,11 +304,7 @@ async fn greeting(
     let brand = opener::brand(&greeting);
     greeting.capabilities = offered(greeting.capabilities, pooled, tls);
     if pooled {
-        let mut random = [0; Nonce::LEN];
-        getrandom::fill(&mut random).map_err(|error| {
-            Fault::new(Kind::BadHandshake, format!("Flifo got no random numbers: {error}"))
-        })?;
-        greeting.nonce = Nonce::from_random(random).as_bytes().to_vec();
+        greeting.nonce = guesses::random_nonce()?.as_bytes().to_vec();
         greeting.plugin = Plugin::NativePassword.name().to_vec();
         greeting.connection_id = worker.new_client_id();
     }
@@ -395,12 +395,20 @@ async fn pool(
         Err(NoLogin::Fault(fault)) => return Err(tell(newcomer, fault).await),
         proved => proved?,
     };
+    let attempt = Attempt {
+        user: &claim.user,
+        peer: newcomer.peer,
+        login: &claim.login,
+        server: newcomer.server,
+    };
     let Some(user) = &proved.user else {
-        let fault = denied(&claim.user, &newcomer, proved.has_password);
-        // Guessing is made slow, and costs the server nothing.
-        pass.lend(tokio::time::sleep(Duration::from_millis(100))).await;
+        let (talk, plugin) = (&mut newcomer.talk, user.plugin());
+        let fault = guesses::refuse(worker, talk, attempt, &plugin, proved.answered, pass).await?;
         return Err(tell(newcomer, fault).await);
     };
+    if let Err(fault) = pass.lend(guesses::confirm(worker, attempt, user)).await {
+        return Err(tell(newcomer, fault).await);
+    }
     let peer = newcomer.peer.map(|peer| peer.ip());
     let held = held::pooled(worker, &claim.user, user, newcomer.talk.stream(), peer);
     let terms = match pass.lend(held).await {
@@ -492,8 +500,7 @@ pub(crate) const fn has_hidden_quotes(collation: u8) -> bool {
 struct Proved {
     /// Whose it is, if it is right.
     user: Option<Arc<User>>,
-    /// It had a password to prove at all.
-    has_password: bool,
+    answered: Answered,
 }
 
 /// Whether the client proves the user's password.
@@ -511,12 +518,14 @@ async fn prove(
         None => Plugin::NativePassword,
     };
     let bad = |error: wire::Malformed| Fault::new(Kind::BadHandshake, error.to_string());
-    let nonce = Nonce::from_server(&Plugin::NativePassword, &greeting.nonce).map_err(bad)?;
+    let mut nonce = Nonce::from_server(&Plugin::NativePassword, &greeting.nonce).map_err(bad)?;
     let mut response = login.response.clone();
     // MySQL's own clients do not answer a nonce that is meant for another plugin than theirs: they
     // wait to be asked for it.
     let is_unanswered = plugin.name() != greeting.plugin && response.is_empty();
-    if is_unanswered || !user.can_check(&plugin) {
+    let was_asked = is_unanswered || !user.can_check(&plugin);
+    if was_asked {
+        nonce = guesses::random_nonce()?;
         if !user.can_check(&plugin) {
             plugin = user.plugin();
         }
@@ -529,19 +538,11 @@ async fn prove(
     if response == [0] {
         response.clear();
     }
-    let has_password = !response.is_empty();
+    let answered = Answered { has_password: !response.is_empty(), was_asked };
     let answer = Answer { plugin, nonce, response };
     let talk = &mut newcomer.talk;
     let user = prove::prove(worker, talk, name, user, &answer, pass).await?;
-    Ok(Proved { user, has_password })
-}
-
-fn denied(user: &UserName, newcomer: &Newcomer, has_password: bool) -> Fault {
-    let host = newcomer.peer.map_or_else(|| "localhost".to_owned(), |peer| peer.ip().to_string());
-    let using = if has_password { "YES" } else { "NO" };
-    let message =
-        format!("Access denied for user '{user}'@'{host}' (using password: {using}) by Flifo");
-    Fault::new(Kind::AccessDenied, message)
+    Ok(Proved { user, answered })
 }
 
 /// Sends an error in the greeting's place.

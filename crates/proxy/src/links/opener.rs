@@ -293,6 +293,19 @@ pub(crate) async fn log_in_as(
     collation: u8,
 ) -> Result<LoggedIn, NoLink> {
     let greeted = greeted_once(worker, server, None).await?;
+    log_in_on(worker, server, greeted, user, credential, capabilities, collation).await
+}
+
+/// The same on a connection whose server has greeted.
+pub(crate) async fn log_in_on(
+    worker: &Worker,
+    server: &Server,
+    greeted: Greeted,
+    user: &UserName,
+    credential: &Credential,
+    capabilities: Capabilities,
+    collation: u8,
+) -> Result<LoggedIn, NoLink> {
     let sent = user.in_login(collation.into(), brand(&greeted.greeting))?;
     let request = Request {
         user: &sent,

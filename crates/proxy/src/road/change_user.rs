@@ -16,7 +16,7 @@ use engine::account::terms::Terms;
 use engine::pin::Pin;
 use link::{Stream, Talk};
 use wire::Capabilities;
-use wire::auth::{Nonce, Plugin};
+use wire::auth::Plugin;
 use wire::bytes::Reader;
 use wire::command::Command;
 use wire::frame::put_packet;
@@ -24,6 +24,7 @@ use wire::handshake::{AuthPacket, Login};
 
 use crate::arrive::accounts;
 use crate::arrive::carry;
+use crate::arrive::guesses::{self, Answered, Attempt};
 use crate::arrive::held;
 use crate::arrive::login::{Claim, NoLogin, has_hidden_quotes, unsure};
 use crate::arrive::login_schema;
@@ -37,6 +38,7 @@ use crate::rights::confirm;
 use crate::road::anew;
 use crate::road::client::{Client, Turn};
 use crate::road::commands;
+use crate::servers::ServerId;
 use crate::worker::Worker;
 
 /// What the command names. Its proof is ignored: it was made for a nonce that has been used.
@@ -116,9 +118,15 @@ async fn carried(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
             return client.close();
         }
     };
-    let login = wanted.into_login(worker, client.capabilities_now());
+    let login = wanted.login(worker, client.capabilities_now());
     let claim = Claim { user, login };
-    let change = carry::change_user(worker, client, &claim);
+    let change = async {
+        let delay = guesses::begin(worker, &claim.user, client.stream.peer_address());
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
+        carry::change_user(worker, client, &claim).await
+    };
     match tokio::time::timeout(worker.plan.limits.login, change).await {
         Ok(Ok(())) => return,
         Ok(Err(NoLogin::Fault(fault))) => worker.count_fault(fault.kind),
@@ -130,8 +138,8 @@ async fn carried(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
 
 impl Wanted {
     /// The login that asks for the same, but for the proof.
-    fn into_login(self, worker: &Worker, capabilities: Capabilities) -> Login {
-        let schema = Some(self.schema).filter(|schema| !schema.is_empty());
+    fn login(&self, worker: &Worker, capabilities: Capabilities) -> Login {
+        let schema = Some(self.schema.clone()).filter(|schema| !schema.is_empty());
         let with_schema = match schema {
             Some(_) => Capabilities::CONNECT_WITH_DB,
             None => Capabilities::NONE,
@@ -154,8 +162,10 @@ async fn pooled(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
     let mut talk = Talk::resume(&client.stream, client.take_more(), 1);
     let limit = worker.plan.limits.login;
     let brand = brand(worker, client);
-    let proved = prove(worker, &mut talk, payload, brand, client.peer);
-    let proved = tokio::time::timeout(limit, proved).await;
+    let server = client.server.get();
+    let capabilities = client.capabilities_now();
+    let proving = prove(worker, &mut talk, payload, brand, client.peer, (server, capabilities));
+    let proved = tokio::time::timeout(limit, proving).await;
     let sequence = talk.sequence();
     let (_, more) = talk.into_parts();
     client.keep_more(&more, false);
@@ -188,11 +198,16 @@ async fn prove(
     payload: &[u8],
     brand: Brand,
     peer: Option<SocketAddr>,
+    (server, capabilities): (ServerId, Capabilities),
 ) -> Result<(Proved, Wanted), Fault> {
     let pass = worker.logins.enter_again().await;
     let broken = |error: String| Fault::new(Kind::BadHandshake, error);
     let mut wanted = read(payload).map_err(|error| broken(error.to_string()))?;
     let name = wanted.name(brand)?;
+    let delay = guesses::begin(worker, &name, peer);
+    if !delay.is_zero() {
+        pass.lend(tokio::time::sleep(delay)).await;
+    }
     let Some(user) = accounts::find(worker, &name).await else {
         let message =
             format!("Access denied for user '{name}': it was dropped or changed just now");
@@ -201,9 +216,7 @@ async fn prove(
     if !user.can_check(&wanted.plugin) {
         wanted.plugin = user.plugin();
     }
-    let mut random = [0; Nonce::LEN];
-    getrandom::fill(&mut random).map_err(|error| broken(error.to_string()))?;
-    let nonce = Nonce::from_random(random);
+    let nonce = guesses::random_nonce()?;
     let mut switch = Vec::new();
     AuthPacket::encode_switch(wanted.plugin.name(), nonce.as_bytes(), &mut switch);
     talk.write(&switch).await.map_err(|error| broken(error.to_string()))?;
@@ -211,18 +224,29 @@ async fn prove(
     if response == [0] {
         response.clear();
     }
+    let answered = Answered { has_password: !response.is_empty(), was_asked: true };
     let answer = Answer { plugin: wanted.plugin.clone(), nonce, response };
-    match prove::prove(worker, talk, &name, &user, &answer, &pass).await {
+    let login = wanted.login(worker, capabilities);
+    let attempt = Attempt { user: &name, peer, login: &login, server };
+    let proved = match prove::prove(worker, talk, &name, &user, &answer, &pass).await {
+        Ok(Some(user)) => pass
+            .lend(guesses::confirm(worker, attempt, &user))
+            .await
+            .map(|()| Some(user))
+            .map_err(NoLogin::from),
+        Ok(None) => guesses::refuse(worker, talk, attempt, &answer.plugin, answered, &pass)
+            .await
+            .and_then(|fault| Err(fault.into())),
+        Err(error) => Err(error),
+    };
+    match proved {
         Ok(Some(user)) => {
             pass.lend(confirm::confirm(worker, &name, &user)).await?;
             let ip = peer.map(|peer| peer.ip());
             let terms = pass.lend(held::pooled(worker, &name, &user, talk.stream(), ip)).await?;
             Ok((Proved { name, user, terms }, wanted))
         }
-        Ok(None) => {
-            let message = format!("Access denied for user '{name}' (using password: YES) by Flifo");
-            Err(Fault::new(Kind::AccessDenied, message))
-        }
+        Ok(None) => Err(broken("The login was refused".to_owned())),
         Err(NoLogin::Fault(fault)) => Err(fault),
         Err(NoLogin::Talk(error)) => Err(broken(error.to_string())),
         Err(NoLogin::Told) => Err(broken("The login was refused".to_owned())),

@@ -18,6 +18,7 @@ mod fleet;
 mod fleet_faults;
 mod fleet_signs;
 mod group;
+mod guessing;
 mod hardening;
 mod hostile_clients;
 mod hostile_commands;
