@@ -33,6 +33,7 @@ use crate::arrive::users::User;
 use crate::config::AccountTerms;
 use crate::fault::{Fault, Kind};
 use crate::links::opener::{self, NoLink};
+use crate::links::room::with_room;
 use crate::road::route;
 use crate::servers::{Server, ServerId};
 use crate::worker::Worker;
@@ -339,8 +340,10 @@ async fn ask(worker: &Worker, name: &UserName, user: &User) -> Result<Known, NoL
     let _place = worker.carried_logins.enter_again().await;
     let server = asked_of(worker);
     let credential = user.credential().ok_or(NoLink::NoCredential)?;
-    let mut logged_in =
-        opener::log_in_as(worker, server, name, &credential, opener::POOLED, UTF8MB4).await?;
+    let mut logged_in = with_room(worker, server, async || {
+        opener::log_in_as(worker, server, name, &credential, opener::POOLED, UTF8MB4).await
+    })
+    .await?;
     let own = Own::of(worker, logged_in.talk.stream());
     let shown = match logged_in.text("SHOW CREATE USER CURRENT_USER()").await {
         Ok(shown) => shown.map(Secret::from),
