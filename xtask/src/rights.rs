@@ -3,12 +3,12 @@
 //! What is changed is [`testkit::rights`]'s; this owns the command line, the clock and what is printed.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 use bench::interrupt::Interrupt;
 use clap::ValueEnum;
-use testkit::rights::{CHANGES, Expected, Scene, UNCHANGED, owned};
+use testkit::rights::{CHANGES, Scene, Settled, UNCHANGED};
 
 /// How much is run.
 #[derive(clap::Args)]
@@ -36,30 +36,21 @@ enum Place {
     Unwatched,
 }
 
-/// What was promised and seen of one change at one place.
-#[derive(Default)]
-struct Seen {
-    longest: Duration,
-    /// Clients that got what was there before.
-    late: u64,
-}
-
-/// Longer than this, nothing is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
-
 pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()> {
     let mut broken = 0;
     println!("{:<10} {:>8} {:>12} {:>10}  change", "made", "times", "longest", "too many");
     for place in &extent.made {
         let scene = Scene::start_program(flifo, place.told(), extent.workers);
         for change in CHANGES {
-            let mut seen = Seen::default();
+            let mut seen = Settled::default();
             for _ in 0..extent.tries {
                 interrupt.check()?;
                 scene.use_links(2 * extent.workers as usize);
                 for (text, expected) in [(change.make, change.expected), (change.undo, UNCHANGED)] {
                     place.make(&scene, text)?;
-                    seen.await_seen(&scene, text, expected)?;
+                    let settled = scene.await_seen(text, expected);
+                    seen.late += settled.late;
+                    seen.longest = seen.longest.max(settled.longest);
                 }
             }
             let is_kept =
@@ -80,19 +71,6 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
     Ok(())
 }
 
-impl Seen {
-    /// New clients come, one after the other, until one gets this.
-    fn await_seen(&mut self, scene: &Scene, what: &str, expected: Expected) -> Result<()> {
-        let begun = Instant::now();
-        while scene.sees() != owned(expected) {
-            self.late += 1;
-            ensure!(begun.elapsed() < PATIENCE, "{what} has no effect");
-        }
-        self.longest = self.longest.max(begun.elapsed());
-        Ok(())
-    }
-}
-
 impl Place {
     const fn told(self) -> &'static str {
         match self {
@@ -104,12 +82,12 @@ impl Place {
 
     fn make(self, scene: &Scene, text: &str) -> Result<()> {
         let user = match self {
-            Self::Pooled => "admin",
+            Self::Pooled => "maker",
             Self::Carried => "boss",
             Self::Watched | Self::Unwatched => return scene.server.sql(text).map(drop),
         };
         let made = scene.client(user, "can").and_then(|mut it| it.query(text));
-        made.map(drop).map_err(|problem| anyhow::anyhow!("{text}: {problem}"))
+        made.map(drop).map_err(|problem| anyhow!("{text}: {problem}"))
     }
 
     const fn is_at_once(self) -> bool {

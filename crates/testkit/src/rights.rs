@@ -4,6 +4,7 @@
 //! Owns a server with some users, Flifo before it, and the changes that are tried there.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use bench::private_server::PrivateServer;
 use link::Address;
@@ -89,12 +90,12 @@ const USERS: &str = "CREATE DATABASE d; CREATE TABLE d.t (a INT); INSERT INTO d.
     CREATE USER app@'%' IDENTIFIED BY 'one'; GRANT SELECT ON d.* TO app@'%'; \
     GRANT looker TO app@'%'; SET DEFAULT ROLE looker FOR app@'%'; \
     CREATE USER reader@'%' IDENTIFIED BY 'look'; GRANT SELECT ON mysql.* TO reader@'%'; \
-    CREATE USER admin@'%' IDENTIFIED BY 'can'; CREATE USER boss@'%' IDENTIFIED BY 'can'; \
-    GRANT ALL ON *.* TO admin@'%' WITH GRANT OPTION; GRANT looker TO admin@'%' WITH ADMIN OPTION; \
+    CREATE USER maker@'%' IDENTIFIED BY 'can'; CREATE USER boss@'%' IDENTIFIED BY 'can'; \
+    GRANT ALL ON *.* TO maker@'%' WITH GRANT OPTION; GRANT looker TO maker@'%' WITH ADMIN OPTION; \
     GRANT ALL ON *.* TO boss@'%' WITH GRANT OPTION; GRANT looker TO boss@'%' WITH ADMIN OPTION";
 
-/// A server, and Flifo before it, which knows `app`, `admin` and `reader` by their passwords, and nobody else: `boss`, who
-/// may do what `admin` may, is carried.
+/// A server, and Flifo before it, which knows `app`, `maker` and `reader` by their passwords, and nobody else: `boss`, who
+/// may do what `maker` may, is carried.
 pub struct Scene {
     pub server: PrivateServer,
     pub flifo: Flifo,
@@ -123,7 +124,7 @@ impl Scene {
             "workers = {workers}\n[server]\naddress = \"{}\"\n{told}\n{}{}{}",
             server.socket().display(),
             user("app", "one"),
-            user("admin", "can"),
+            user("maker", "can"),
             user("reader", "look"),
         );
         let flifo = Flifo::start_program(program, &configuration);
@@ -145,12 +146,34 @@ impl Scene {
     /// If that is no answer of a server's.
     pub fn sees(&self) -> Seen {
         let code = |problem: Problem| match problem {
+            // The server asks for the password of an account that is not there as it would ask for another one's.
+            Problem::Refused { code: 1698, .. } => 1045,
             Problem::Refused { code, .. } => code,
             other => panic!("{other:?}"),
         };
         let mut client = self.client("app", "one").map_err(code)?;
         let rows = client.query(READS).map_err(code)?;
         Ok(rows.concat().concat())
+    }
+
+    /// New clients of `app` come, one after the other, until so many in a row have got this that no worker has a link that
+    /// would give another answer.
+    ///
+    /// # Panics
+    /// If that is never so.
+    pub fn await_seen(&self, what: &str, expected: Expected) -> Settled {
+        let (begun, mut settled, mut agree) = (Instant::now(), Settled::default(), 0);
+        while agree < AGREE {
+            let seen = self.sees();
+            if seen == owned(expected) {
+                agree += 1;
+                continue;
+            }
+            agree = 0;
+            settled = Settled { late: settled.late + 1, longest: begun.elapsed() };
+            assert!(settled.longest < PATIENCE, "{what}: {seen:?}");
+        }
+        settled
     }
 
     /// Has clients of `app` use the links that there are.
@@ -170,6 +193,21 @@ impl Scene {
         self.server.sql(text).expect(text);
     }
 }
+
+/// How a change came into effect.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Settled {
+    /// Clients that still got something else.
+    pub late: u64,
+    /// When the last of these had it.
+    pub longest: Duration,
+}
+
+/// Clients in a row that get the same.
+const AGREE: u32 = 16;
+
+/// Longer than any promise: the machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What should be seen, as it is seen.
 pub fn owned(expected: Expected) -> Seen {

@@ -5,32 +5,18 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use testkit::rights::{CHANGES, Change, Expected, LOCK, READS, REVOKE, Scene, UNCHANGED, owned};
+use testkit::rights::{CHANGES, Change, LOCK, READS, REVOKE, Scene, UNCHANGED, owned};
 
 use crate::shared::{fails, ok};
-
-/// Waits until new clients get this. Longer than any promise: the machine may be busy.
-#[track_caller]
-fn await_seen(scene: &Scene, what: &str, expected: Expected) {
-    let begun = Instant::now();
-    loop {
-        let seen = scene.sees();
-        if seen == owned(expected) {
-            return;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(30), "{what}: {seen:?}");
-        thread::sleep(Duration::from_millis(50));
-    }
-}
 
 /// Makes a change beside Flifo, and undoes it.
 #[track_caller]
 fn try_beside(scene: &Scene, Change { make, expected, undo }: Change) {
     scene.use_links(4);
     scene.sql(make);
-    await_seen(scene, make, expected);
+    scene.await_seen(make, expected);
     scene.sql(undo);
-    await_seen(scene, undo, UNCHANGED);
+    scene.await_seen(undo, UNCHANGED);
 }
 
 /// Ends Flifo. The answer is how often it counted what has this name.
@@ -48,10 +34,10 @@ fn end(scene: Scene) -> impl Fn(&str) -> u64 {
 fn what_is_changed_through_flifo_takes_effect_at_once() {
     // Were it not seen by itself, it would take an hour.
     let scene = Scene::start("rights_bound = \"1h\"", 2);
-    for maker in ["admin", "boss"] {
+    for user in ["maker", "boss"] {
         for Change { make, expected, undo } in CHANGES {
             scene.use_links(4);
-            let mut maker = scene.client(maker, "can").expect("a login");
+            let mut maker = scene.client(user, "can").expect("a login");
             ok(&mut maker, make);
             for _ in 0..4 {
                 assert_eq!(scene.sees(), owned(expected), "{make}");
@@ -68,7 +54,7 @@ fn what_is_changed_through_flifo_takes_effect_at_once() {
 #[test]
 fn a_change_that_hides_in_another_text_is_seen() {
     let scene = Scene::start("rights_bound = \"1h\"", 2);
-    let mut admin = scene.client("admin", "can").expect("a login");
+    let mut maker = scene.client("maker", "can").expect("a login");
     for text in [
         "DO 1; REVOKE SELECT ON d.* FROM app@'%'",
         "/* why */ REVOKE SELECT ON d.* FROM app@'%'",
@@ -78,11 +64,11 @@ fn a_change_that_hides_in_another_text_is_seen() {
         "DELETE FROM mysql.db WHERE User = 'app'; FLUSH PRIVILEGES",
     ] {
         scene.use_links(4);
-        ok(&mut admin, text);
+        ok(&mut maker, text);
         assert_eq!(scene.sees(), Err(1142), "{text}");
-        ok(&mut admin, "GRANT SELECT ON d.* TO app@'%'");
+        ok(&mut maker, "GRANT SELECT ON d.* TO app@'%'");
     }
-    drop(admin);
+    drop(maker);
     drop(end(scene));
 }
 
@@ -115,24 +101,24 @@ fn what_nobody_watches_takes_effect_within_the_bound() {
 #[test]
 fn a_client_that_keeps_its_link_keeps_it() {
     let scene = Scene::start("accounts_user = \"reader\"\nrights_bound = \"5s\"", 1);
-    let mut admin = scene.client("admin", "can").expect("a login");
-    ok(&mut admin, "GRANT CREATE TEMPORARY TABLES, INSERT ON d.* TO app@'%'");
+    let mut maker = scene.client("maker", "can").expect("a login");
+    ok(&mut maker, "GRANT CREATE TEMPORARY TABLES, INSERT ON d.* TO app@'%'");
     let mut pinned = scene.client("app", "one").expect("a login");
     ok(&mut pinned, "CREATE TEMPORARY TABLE d.mine AS SELECT 5 AS a");
     let mut open = scene.client("app", "one").expect("a login");
     ok(&mut open, "BEGIN");
     ok(&mut open, "INSERT INTO d.t VALUES (3)");
-    ok(&mut admin, "SET GLOBAL div_precision_increment = 5");
-    ok(&mut admin, "FLUSH PRIVILEGES");
+    ok(&mut maker, "SET GLOBAL div_precision_increment = 5");
+    ok(&mut maker, "FLUSH PRIVILEGES");
     scene.sql("SET GLOBAL div_precision_increment = 4; ALTER USER app@'%' ACCOUNT LOCK");
-    await_seen(&scene, "ACCOUNT LOCK", Err(4151));
+    scene.await_seen("ACCOUNT LOCK", Err(4151));
     assert_eq!(ok(&mut pinned, "SELECT a FROM d.mine"), "5");
     assert_eq!(ok(&mut open, "SELECT MIN(a) FROM d.t"), "3");
     ok(&mut open, "COMMIT");
-    ok(&mut admin, "ALTER USER app@'%' ACCOUNT UNLOCK");
+    ok(&mut maker, "ALTER USER app@'%' ACCOUNT UNLOCK");
     assert_eq!(scene.sees(), owned(UNCHANGED));
     assert_eq!(ok(&mut pinned, "SELECT a FROM d.mine"), "5");
-    drop((pinned, open, admin));
+    drop((pinned, open, maker));
     drop(end(scene));
 }
 
@@ -140,15 +126,15 @@ fn a_client_that_keeps_its_link_keeps_it() {
 #[test]
 fn a_change_costs_no_other_user_its_links() {
     let scene = Scene::start("rights_bound = \"1h\"", 1);
-    let mut admin = scene.client("admin", "can").expect("a login");
-    ok(&mut admin, "DO 1");
+    let mut maker = scene.client("maker", "can").expect("a login");
+    ok(&mut maker, "DO 1");
     scene.use_links(1);
     let mut app = scene.client("app", "one").expect("a login");
     for (text, code) in [
         ("GRANT ALL ON *.* TO app@'%'", 1045),
         ("FLUSH PRIVILEGES", 1227),
         ("SET GLOBAL max_sort_length = 99", 1227),
-        ("DROP USER admin@'%'", 1227),
+        ("DROP USER maker@'%'", 1227),
     ] {
         assert_eq!(fails(&mut app, text), code, "{text}");
     }
@@ -159,10 +145,10 @@ fn a_change_costs_no_other_user_its_links() {
         "SET PASSWORD FOR other@'%' = PASSWORD('x')",
         "DROP USER other@'%'",
     ] {
-        ok(&mut admin, text);
+        ok(&mut maker, text);
         assert_eq!(scene.sees(), owned(UNCHANGED));
     }
-    drop((app, admin));
-    // One of `app`, and of `admin` the one that each of its changes has closed.
+    drop((app, maker));
+    // One of `app`, and of `maker` the one that each of its changes has closed.
     assert!(end(scene)("links_opened") <= 1 + 5);
 }
