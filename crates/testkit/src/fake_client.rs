@@ -98,18 +98,12 @@ impl FakeClient {
         Ok(client)
     }
 
-    /// Reads the greeting and answers it, and a nonce if there is one more.
+    /// Reads the greeting and answers it.
     pub fn log_in(&mut self, user: &str, password: &str) -> Result<(), Refusal> {
         let greeting = self.read_greeting()?;
         let login = Self::login_payload(&greeting, user, password);
         self.send_packet(1, &login);
-        let payload = self.read_payload()?;
-        if payload.first() == Some(&EOF) {
-            let nonce = payload.last_chunk::<21>().expect("a nonce");
-            self.send_packet(self.sequence + 1, &prove(nonce, password));
-            self.read_payload()?;
-        }
-        Ok(())
+        self.read_payload().map(|_| ())
     }
 
     /// # Panics
@@ -172,23 +166,6 @@ impl FakeClient {
     /// Sends bytes. False: the peer is gone.
     pub fn send(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
-    }
-
-    /// Sends bytes for as long as the peer takes some. The answer is how many were sent.
-    ///
-    /// # Panics
-    /// If the socket is none any more.
-    pub fn send_what_is_taken(&mut self, bytes: &[u8]) -> usize {
-        const NOT_TAKEN: Duration = Duration::from_millis(300);
-        let mut sent = 0;
-        self.stream.set_write_timeout(Some(NOT_TAKEN)).expect("a timeout");
-        while sent < bytes.len()
-            && let Ok(taken) = self.stream.write(&bytes[sent..])
-        {
-            sent += taken;
-        }
-        self.stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
-        sent
     }
 
     /// Ends what this client sends; it can still read.

@@ -16,7 +16,6 @@
 mod commands;
 mod hidden;
 mod mysql;
-mod numbers;
 mod reads;
 mod routines;
 mod state;
@@ -49,7 +48,6 @@ pub(super) const TOPICS: &[&[Topic]] = &[
     routines::TOPICS,
     hidden::TOPICS,
     transactions::TOPICS,
-    numbers::TOPICS,
     reads::TOPICS,
     commands::TOPICS,
     mysql::TOPICS,

@@ -433,7 +433,7 @@ fn a_client_with_the_servers_key_is_not_kept_out_by_an_old_password() {
         || proxy.client(Leg::Plain, "pinned_new", "battery staple").with_key(&key).connect();
     // What it says is for the server alone; but Flifo has a look at what it knows itself.
     let refused = log_in().unwrap_err();
-    assert!(matches!(refused, Problem::Refused { code: 1045, .. }), "{refused}");
+    assert!(matches!(refused, Problem::Refused { code: 1043, .. }), "{refused}");
     assert!(is_who_it_says(&mut log_in().expect("a login"), "pinned_new"));
     let (carried, pooled, log) = proxy.end();
     assert_eq!((carried, pooled), (2, 0), "{log}");

@@ -52,9 +52,7 @@ pub(in crate::config) static LOGS: Section<Plan> = Section {
             example: Some("\"/var/log/flifo.log\""),
             doc: "A file to which logs are appended. Without it they go to standard error, where \
                   systemd and containers pick them up. The signal SIGHUP has Flifo open the file \
-                  anew, for example after logrotate has renamed it; without a file it does \
-                  nothing. Of lines that are the same but for their numbers ten a second are \
-                  written; one line tells how many more there were.",
+                  anew, for example after logrotate has renamed it.",
             elsewhere: &[("PgBouncer", "logfile"), ("ProxySQL", "errorlog")],
             since: FIRST,
         },
