@@ -235,9 +235,13 @@ mod tests {
     use super::*;
 
     fn run(way: Way) -> Figure {
+        run_for(Duration::from_millis(600), way)
+    }
+
+    fn run_for(time: Duration, way: Way) -> Figure {
         let interval = Duration::from_millis(200);
         let treatment = Treatment { way, workers: 6, servers: 24, interval };
-        let checks = Checks { time: Duration::from_millis(600) };
+        let checks = Checks { time };
         let servers = Servers::start(24).unwrap();
         let Way::Held(hold) = way else { panic!("only crews are tested here") };
         let runs = Runs::Crew(Crew::start(hold, &treatment, servers.addresses()).unwrap());
@@ -250,10 +254,19 @@ mod tests {
     #[test]
     fn every_way_checks_all_servers_and_serves_pages() {
         for hold in [Hold::SharedQueue, Hold::Bound, Hold::Spread] {
-            let figure = run(Way::Held(hold));
-            // 24 servers five times a second, on a machine that may be busy.
+            let mut time = Duration::from_millis(600);
+            let (figure, pages) = loop {
+                let figure = run_for(time, Way::Held(hold));
+                let pages = figure.pages.count();
+                // A busy machine gets more time.
+                if figure.checks >= 40.0 && pages > 10 || time > Duration::from_secs(20) {
+                    break (figure, pages);
+                }
+                time *= 3;
+            };
+            // 24 servers five times a second.
             assert!((40.0..200.0).contains(&figure.checks), "{hold:?}: {}", figure.checks);
-            assert!(figure.pages.count() > 10, "{hold:?}");
+            assert!(pages > 10, "{hold:?}");
             assert!(figure.cpu > 0.0 && figure.switches > 0.0, "{hold:?}");
         }
     }
