@@ -15,7 +15,7 @@ use std::time::Duration;
 use sys::account;
 
 /// No test takes as long, on any machine.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_secs(1200);
 
 /// Whoever works until somebody says that it is over is told so when this goes, also if the test fails: a scope of threads
 /// waits for all of them.
