@@ -4,6 +4,8 @@
 # Both install what is missing with apt-get, as root or with sudo; see packaging/install-deps.sh.
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
+# What a server makes before its first start is made once for all tests of a run.
+KEPT := $(abspath $(TARGET))/kept-data
 
 .PHONY: demo test
 .NOTPARALLEL:
@@ -18,4 +20,5 @@ test:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	PATH="$(abspath $(TARGET))/tools/bin:$$PATH" cargo deny --log-level error check licenses bans sources
-	cargo test --workspace
+	@rm -rf $(KEPT) && mkdir -p $(KEPT)
+	FLIFO_KEPT_DATA=$(KEPT) cargo test --workspace

@@ -11,6 +11,7 @@ pub mod demo;
 pub mod figures;
 pub mod folder;
 pub mod interrupt;
+pub mod kept;
 pub mod lab;
 pub mod load;
 pub mod names;

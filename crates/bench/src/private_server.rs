@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::folder::Folder;
+use crate::kept;
 use crate::programs::{INSTALL_DB, MARIADB, MARIADBD};
 
 pub struct PrivateServer {
@@ -84,7 +85,7 @@ impl Builder {
             keep: self.keep,
         };
         server.write_files()?;
-        server.install()?;
+        kept::fill("mariadb", &server.folder().join("data"), || server.install())?;
         server.start()?;
         Ok(server)
     }
@@ -384,7 +385,7 @@ pub(crate) fn tail(path: &Path) -> String {
     }
 }
 
-const START_MAX: Duration = Duration::from_secs(60);
+const START_MAX: Duration = Duration::from_secs(180);
 const STOP_MAX: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(20);
 const PORT_ATTEMPTS: u32 = 5;

@@ -15,6 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bench::folder::Folder;
+use bench::kept;
 use link::Address;
 
 use crate::client::{Client, Problem};
@@ -133,10 +134,18 @@ impl Mysql {
     /// Makes its data: no password for [`Self::ADMIN`].
     fn initialize(&self) {
         let mut command = self.command();
+        let program = Path::new(command.get_program());
+        let name = format!("mysql{}", program.display()).replace('/', "-");
         command.arg("--initialize-insecure");
-        let mut child = sys::child::spawn(command).expect("mysqld starts");
-        let status = child.wait().expect("mysqld ends");
-        assert!(status.success(), "mysqld --initialize: {status}\n{}", self.log());
+        let data = self.folder().join("data");
+        let filled = kept::fill(&name, &data, || {
+            let status = sys::child::spawn(command)?.wait()?;
+            assert!(status.success(), "mysqld --initialize: {status}\n{}", self.log());
+            Ok(())
+        });
+        filled.expect("data of a new server");
+        // Its identity, which no other server may have: it makes one when it starts.
+        let _ = fs::remove_file(data.join("auto.cnf"));
     }
 
     fn start_again(&mut self) {
@@ -203,4 +212,4 @@ const SETTINGS: [&str; 7] = [
 ];
 
 /// How long it may take to begin or to end.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
