@@ -16,12 +16,17 @@ fn the_limit_finds_its_way_and_says_why() {
         thread::sleep(Duration::from_millis(10));
         honest(command)
     });
-    let until = Instant::now() + Duration::from_secs(3);
+    let begun = Instant::now();
+    // A busy machine takes longer to see that more brings more.
+    let is_over = || {
+        let most = if scene.flifo.log().contains("Up(") { 3 } else { 60 };
+        begun.elapsed() > Duration::from_secs(most)
+    };
     thread::scope(|scope| {
         for _ in 0..48 {
             scope.spawn(|| {
                 let mut client = scene.client();
-                while Instant::now() < until {
+                while !is_over() {
                     assert_eq!(client.query("SELECT on"), row("on"));
                 }
             });
