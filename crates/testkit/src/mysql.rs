@@ -145,7 +145,7 @@ impl Mysql {
         });
         filled.expect("data of a new server");
         // Its identity, which no other server may have: it makes one when it starts.
-        let _ = fs::remove_file(data.join("auto.cnf"));
+        fs::remove_file(data.join("auto.cnf")).expect("the identity of a new server");
     }
 
     fn start_again(&mut self) {

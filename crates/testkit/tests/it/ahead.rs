@@ -19,6 +19,9 @@ use wire::tracker::{Change, put_change};
 /// So long it takes until a client that has sent its statement surely stands in line.
 const STEP: Duration = Duration::from_millis(20);
 
+/// What only happens in time, as being written ahead does, is tried so often: a busy machine is seldom in time.
+const TURNS: usize = 20;
+
 /// Makes it known that statements of this kind are short.
 fn make_short(scene: &Scene) {
     let mut client = scene.client();
@@ -97,6 +100,13 @@ fn own() -> Vec<Answer> {
 
 #[test]
 fn everybody_gets_his_own_answer() {
+    let mut turns = (0..TURNS).map(|_| everybody_asks());
+    // On a busy machine one in front may seem long often; it costs no client its answer.
+    assert!(turns.any(|(ahead, again)| again < ahead / 4), "a quarter was sent again each time");
+}
+
+/// How many statements were written ahead, and how many of them were sent again.
+fn everybody_asks() -> (u64, u64) {
     let mut stand = Row::stand(honest);
     assert_eq!(stand.clients[0].read_answer(), row("1"));
     assert_eq!(stand.rest(), own());
@@ -113,10 +123,10 @@ fn everybody_gets_his_own_answer() {
         }
     });
     let count = stand.end();
-    // On a busy machine one in front may seem long often; it costs no client its answer.
     let (ahead, again) = (count("written_ahead"), count("sent_again"));
-    assert!(ahead > 100 && again < ahead, "{again} of {ahead} were sent again");
+    assert!(ahead > 100, "{ahead}");
     assert_eq!(again, count("sent_again.long"), "for no other reason");
+    (ahead, again)
 }
 
 /// Not only when the next reply comes: by then the server's thread would be asleep.
@@ -146,8 +156,11 @@ fn a_link_that_dies_costs_only_the_one_in_front() {
         assert_eq!(stand.clients[0].read_answer().unwrap_err().code(), 1430);
         assert_eq!(stand.rest(), own());
         let count = stand.end();
-        (count("written_ahead"), count("sent_again"))
+        let (ahead, again) = (count("written_ahead"), count("sent_again"));
+        assert!(again <= ahead, "{again} of {ahead}: once is enough");
+        (ahead, again)
     });
+    // On a busy machine some may have waited in line until the other link was free.
     assert!(counts.any(|(ahead, again)| 0 < ahead && again == ahead));
 }
 
@@ -248,6 +261,8 @@ fn kill_one_of_four(victim: usize) -> (u64, bool) {
     wait_for("the one in front", || scene.server.received(b"\x03SELECT 1") == 1);
     assert_eq!(killer.query(&format!("KILL QUERY {id}")), Ok(vec![]));
     assert_eq!(clients[victim].read_answer().unwrap_err().code(), 1317, "{victim}");
+    // Only what runs needs the server for that. Later it may also have to end what runs for no client any more.
+    assert_eq!(scene.server.received(b"KILL") > 0, victim == 0);
     front.store(true, SeqCst);
     for (client, number) in clients.iter_mut().zip(0..) {
         if number != victim {
@@ -255,17 +270,12 @@ fn kill_one_of_four(victim: usize) -> (u64, bool) {
         }
         assert_eq!(client.query("SELECT 9"), row("9"), "{victim} killed");
     }
-    // Only what runs needs the server for that.
-    assert_eq!(scene.server.received(b"KILL") > 0, victim == 0);
     assert!(held.read_answer().is_ok());
     drop((held, killer));
     let was_written = scene.server.received(format!("\x03SELECT {}", victim + 1).as_bytes()) == 1;
     let count = Row { scene, clients }.end();
     (count("written_ahead"), was_written && count("sent_again") == 0)
 }
-
-/// On a busy machine those behind may come too late to be written ahead: again, until they are.
-const TURNS: usize = 20;
 
 #[test]
 fn who_is_killed_behind_another_is_the_only_one() {

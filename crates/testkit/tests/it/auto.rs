@@ -1,8 +1,11 @@
 //! `server.limit = "auto"`, from outside: all are served, the limit is looked for, and the log says why it moves.
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use testkit::overdue::Over;
 use testkit::reply::honest;
 use testkit::scene::{Scene, row};
 
@@ -16,20 +19,22 @@ fn the_limit_finds_its_way_and_says_why() {
         thread::sleep(Duration::from_millis(10));
         honest(command)
     });
-    let begun = Instant::now();
-    // A busy machine takes longer to see that more brings more.
-    let is_over = || {
-        let most = if scene.flifo.log().contains("Up(") { 3 } else { 60 };
-        begun.elapsed() > Duration::from_secs(most)
-    };
+    let over = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..48 {
             scope.spawn(|| {
                 let mut client = scene.client();
-                while !is_over() {
+                while !over.load(Relaxed) {
                     assert_eq!(client.query("SELECT on"), row("on"));
                 }
             });
+        }
+        let _over = Over(&over);
+        thread::sleep(Duration::from_secs(3));
+        // A busy machine takes longer to see that more slots bring more.
+        let begun = Instant::now();
+        while !scene.flifo.log().contains("Up(") && begun.elapsed() < Duration::from_secs(60) {
+            thread::sleep(Duration::from_millis(100));
         }
     });
     let most = scene.server.opened();
