@@ -189,13 +189,17 @@ fn nobody_gets_a_session_that_the_one_in_front_has_changed() {
         put_packet(&mut packet, 1, &ok);
         Reply::Raw(packet).after(STEP)
     };
-    let mut stand = Row::stand(changed);
-    assert_eq!(stand.clients[0].read_answer(), Ok(vec![]));
-    assert_eq!(stand.rest(), own());
-    // The link is the first one's from now on, and what was written to it for others has been answered to nobody.
-    assert_eq!(stand.clients[0].query("SELECT 8"), row("8"));
-    let count = stand.end();
-    assert!(count("sent_again") > 0 && count("pins.session_variable") == 1);
+    let mut turns = (0..TURNS).map(|_| {
+        let mut stand = Row::stand(changed);
+        assert_eq!(stand.clients[0].read_answer(), Ok(vec![]));
+        assert_eq!(stand.rest(), own());
+        // The link is the first one's from now on, and what was written to it for others has been answered to nobody.
+        assert_eq!(stand.clients[0].query("SELECT 8"), row("8"));
+        let count = stand.end();
+        assert_eq!(count("pins.session_variable"), 1);
+        count("sent_again")
+    });
+    assert!(turns.any(|again| again > 0), "none was written ahead");
 }
 
 #[test]

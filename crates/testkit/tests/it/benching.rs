@@ -108,9 +108,16 @@ fn every_workload_runs_in_both_protocols_without_errors() {
     ];
     for protocol in ["text", "prepared"] {
         let list = workloads.join(",");
-        let arguments =
-            ["--workloads", &list, "--protocol", protocol, "--seconds", "0.4", "--clients", "4"];
-        let results = arena.run(&arguments);
+        let run = |seconds| {
+            let length = ["--seconds", seconds, "--clients", "4"];
+            arena.run(&[&["--workloads", &list, "--protocol", protocol][..], &length].concat())
+        };
+        // A busy machine needs more time for some of each.
+        let is_enough = |of: &Results| of.cells.iter().all(|it| 9 < it.rounds[0].transactions);
+        let mut results = run("0.4");
+        if !is_enough(&results) {
+            results = run("6");
+        }
         assert_eq!(results.cells.len(), workloads.len());
         for cell in &results.cells {
             let round = &cell.rounds[0];
@@ -188,14 +195,14 @@ fn stopped_for_a_second(arena: &Arena, arguments: &[&str]) -> Cell {
 #[test]
 fn an_open_loop_shows_a_second_of_silence_and_a_closed_one_hides_it() {
     let arena = Arena::new();
-    let open = stopped_for_a_second(&arena, &["--rate", "500"]);
+    // A machine that others use may not begin what is due in the last moments: again, until it does.
+    let mut opens = (0..5).map(|_| stopped_for_a_second(&arena, &["--rate", "500"]));
+    let open = opens.find(|it| it.rounds[0].unsent < 20).expect("nearly all is sent");
     let open = &open.rounds[0];
     // A quarter of all transactions was due while nobody answered.
     assert!(700.0 < open.latency.p99_9_ms, "{:?}", open.latency);
     assert!(100.0 < open.latency.p95_ms, "{:?}", open.latency);
     assert!((1700..2300).contains(&open.transactions), "{}", open.transactions);
-    // A machine that others use may not begin what is due in the last moments.
-    assert!(open.unsent < 20, "{}", open.unsent);
 
     let closed = stopped_for_a_second(&arena, &[]);
     let closed = &closed.rounds[0];
