@@ -39,6 +39,9 @@ pub(crate) struct Extent {
     /// Batches that run at once, each on a server of its own.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=16))]
     lanes: u32,
+    /// A line of Flifo's section `[server]`, as `account_terms = "flifo"`: what it allows must be found.
+    #[arg(long)]
+    setting: Vec<String>,
     /// Ends after so many findings.
     #[arg(long, default_value_t = 10)]
     findings: usize,
@@ -71,10 +74,13 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
         false => extent.ways.iter().map(|way| way.way()).collect(),
     };
     let lanes = if extent.batch.is_some() { 1 } else { extent.lanes };
-    let mut sites: Vec<_> = (0..lanes)
+    let mut sites: Vec<Site> = (0..lanes)
         .map(|_| Site::start(brand))
         .collect::<Option<_>>()
         .context("there is no such server on this machine")?;
+    for site in &mut sites {
+        site.settings = extent.setting.iter().map(|line| format!("{line}\n")).collect();
+    }
     let mut found = 0;
     for seed in &extent.seeds {
         let report = series(extent, *seed, &mut sites, &ways, flifo, interrupt)?;

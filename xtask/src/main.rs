@@ -1,5 +1,5 @@
 //! What maintainers run beside `cargo test`: `cargo xtask ci | drivers | sysbench-matrix |
-//! bulk | cost | allocations | gate-cost | turn-cost | differ | logins | rules | servers | set-up`.
+//! bulk | cost | allocations | gate-cost | turn-cost | differ | logins | rights | rules | servers | set-up`.
 //!
 //! Owns the command line only; each command is a module. Ships nothing. Invariant: whatever was
 //! started is stopped at the end, on an error and on Ctrl-C.
@@ -16,6 +16,7 @@ mod logins;
 mod matrix;
 mod price;
 mod repository;
+mod rights;
 mod rules;
 mod servers;
 mod set_up;
@@ -103,6 +104,13 @@ enum Task {
     Logins {
         #[command(flatten)]
         extent: logins::Extent,
+        #[command(flatten)]
+        program: Program,
+    },
+    /// Measures how long it takes until changes of rights hold for new clients.
+    Rights {
+        #[command(flatten)]
+        extent: rights::Extent,
         #[command(flatten)]
         program: Program,
     },
@@ -213,6 +221,10 @@ fn run(task: Task) -> Result<()> {
         Task::Logins { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;
             logins::run(&extent, &flifo, &Interrupt::listen()?)
+        }
+        Task::Rights { extent, program } => {
+            let flifo = program.find(&[Way::Pooled])?;
+            rights::run(&extent, &flifo, &Interrupt::listen()?)
         }
         Task::Rules { extent } => rules::run(&extent, &Interrupt::listen()?),
         Task::Drivers { suite, modes, clients_max, links, noise, program } => {

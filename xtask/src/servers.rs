@@ -6,6 +6,7 @@
 mod console;
 mod failover;
 mod outside;
+mod own_writes;
 mod price;
 mod restart;
 mod stale;
@@ -32,6 +33,8 @@ pub(crate) enum Part {
     Restart(restart::Extent),
     /// Writes and reads back while readers lag: nothing stale may be read.
     Stale(stale::Extent),
+    /// Writes and reads back while servers fail, fall behind and change: nothing stale, lost or doubled.
+    OwnWrites(own_writes::Extent),
     /// Compares three servers that are checked with one that is not.
     Price(price::Extent),
     /// Reads /metrics and the CSV page under full load.
@@ -52,6 +55,7 @@ pub(crate) fn run(part: &Part, flifo: &Path, interrupt: &Interrupt) -> Result<()
         Part::Failover(extent) => failover::run(extent, flifo, interrupt),
         Part::Restart(extent) => restart::run(extent, flifo, interrupt),
         Part::Stale(extent) => stale::run(extent, flifo, interrupt),
+        Part::OwnWrites(extent) => own_writes::run(extent, flifo, interrupt),
         Part::Price(extent) => price::run(extent, flifo, interrupt),
         Part::Outside(extent) => outside::run(extent, flifo, interrupt),
         Part::Console => console::run(flifo, interrupt),

@@ -25,6 +25,15 @@ pub fn replace(
     dialect: Dialect,
     mut value: impl FnMut(&[u8], Place) -> Option<String>,
 ) -> Option<Vec<u8>> {
+    replace_at(text, dialect, |name, place, _| value(name, place))
+}
+
+/// The same, where it matters at which byte of the text a call begins.
+pub fn replace_at(
+    text: &[u8],
+    dialect: Dialect,
+    mut value: impl FnMut(&[u8], Place, usize) -> Option<String>,
+) -> Option<Vec<u8>> {
     let tokens = Tokens::read(text, dialect);
     let mut items = tokens.items();
     // Those that begin first, and of those the outermost one, come first.
@@ -52,7 +61,7 @@ pub fn replace(
                 break;
             }
         }
-        let Some(value) = value(name, place) else { continue };
+        let Some(value) = value(name, place, token.start) else { continue };
         edits.push((token.start, tokens.list[end].end, value));
         around.iter().rev().take(DEPTH_MAX).for_each(|at| items[*at].is_changed = true);
     }
@@ -143,12 +152,12 @@ impl<'a> Tokens<'a> {
 
     /// The name of the call that begins here, and its last token.
     fn call(&self, at: usize) -> Option<(&'a [u8], usize)> {
+        let written = &self.text[self.list[at].start..self.list[at].end];
         let name = match self.token(at)? {
             Token::Word(name) => name,
-            // With its signs, so that it is not taken for a function.
-            Token::SystemVariable(_) => {
-                return Some((&self.text[self.list[at].start..self.list[at].end], at));
-            }
+            // With its signs, so that it is not taken for a function; and one in quotes with those.
+            Token::SystemVariable(_) => return Some((written, at)),
+            Token::Quoted(_) => written,
             _ => return None,
         };
         let is_qualified = at > 0 && self.token(at - 1) == Some(Token::Symbol(b'.'));

@@ -122,6 +122,16 @@ impl Counts {
         self.found = Some(rows);
     }
 
+    /// How many rows were found, if that is known without the link.
+    pub const fn found(&self) -> Option<u64> {
+        self.found
+    }
+
+    /// So many were found before all else was forgotten; `None`: nobody knows any more.
+    pub const fn keep_found(&mut self, found: Option<u64>) {
+        (self.found, self.found_on) = (found, None);
+    }
+
     /// Somebody else has used this link, or it has run something between this client's statements.
     pub fn lose(&mut self, link: u64) {
         self.affected_on = self.affected_on.filter(|on| *on != link);

@@ -8,14 +8,19 @@
 //! * Nobody is a writer whose role was not asked since it came up.
 //! * A server that has been replaced as the writer is not one again before it was seen `read_only`, or an operator says
 //!   so: it may lack what was written in the meantime, and have what nobody else has.
+//! * A server that is known to lack what the writer before it had (a *gap*) is not the writer before an operator has
+//!   confirmed it, or the configuration says so.
 
+pub mod knowledge;
 pub mod position;
+pub mod writes;
 
 use std::time::{Duration, Instant};
 
 use crate::checks::agent::Report;
 use crate::checks::health::{Health, Order, Others, Rules, Sign, State};
-use crate::fleet::position::{History, Lag, Position};
+use crate::fleet::knowledge::{Holds, Knowledge, Said};
+use crate::fleet::position::{Lag, Position};
 
 /// What a server is used for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +47,8 @@ pub struct Role {
     pub position: Position,
     /// Whether it is a node of a cluster, and able to work in it.
     pub node: Node,
+    /// The number of the view of its cluster: another one when a node has gone or come.
+    pub view: Option<u64>,
     pub flow: Flow,
 }
 
@@ -71,6 +78,17 @@ pub enum Node {
 pub struct Bounds {
     /// A reader further behind than this is not read from.
     pub lag_max: Option<Duration>,
+    pub gaps: Gaps,
+}
+
+/// What becomes of a server that can be written to and lacks what the writer before it had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Gaps {
+    /// It is not used before an operator confirms it.
+    #[default]
+    Confirm,
+    /// It is used.
+    Accept,
 }
 
 /// What is to be done with each server.
@@ -78,6 +96,8 @@ pub struct Bounds {
 pub struct Layout {
     /// The one that is written to, or why there is none.
     pub writer: Result<usize, String>,
+    /// What the writer lacked of what the one before it had, when it took its place.
+    pub lost: Option<String>,
     pub places: Vec<Place>,
 }
 
@@ -87,8 +107,12 @@ pub struct Place {
     pub is_reader: bool,
     /// What it is, or why it is nothing.
     pub role: String,
-    /// It has all that was committed before this moment, if that is known.
-    pub caught_up: Option<Instant>,
+    /// It can be asked, and is able to work in its cluster if it is in one, whatever it is used for.
+    pub answers: bool,
+    /// What it holds of what each server took.
+    pub holds: Vec<Holds>,
+    /// It could be the writer, but for what it lacks.
+    pub gap: Option<String>,
     pub lag: Option<Duration>,
     /// How much of its weight counts: less than 1 while its load grows, as much as its agent says.
     pub share: f64,
@@ -107,7 +131,8 @@ pub struct Place {
 pub struct Fleet {
     servers: Vec<Server>,
     writer: Option<usize>,
-    history: History,
+    knowledge: Knowledge,
+    lost: Option<String>,
     bounds: Bounds,
 }
 
@@ -119,6 +144,8 @@ struct Server {
     role: Option<Role>,
     /// Another one has become the writer in its place.
     replaced: bool,
+    /// An operator wants it as the writer, whatever it lacks.
+    confirmed: bool,
     /// It was asked once, or is down.
     is_known: bool,
     flow: FlowSeen,
@@ -146,11 +173,13 @@ impl Fleet {
             health: Health::new(rules.clone(), now),
             role: None,
             replaced: false,
+            confirmed: false,
             is_known: false,
             flow: FlowSeen::default(),
         };
         let servers = members.iter().map(server).collect();
-        Self { servers, writer: None, history: History::default(), bounds }
+        let knowledge = Knowledge::new(members.len());
+        Self { servers, writer: None, knowledge, lost: None, bounds }
     }
 
     pub fn health(&self, at: usize) -> &Health {
@@ -169,19 +198,25 @@ impl Fleet {
         let server = &mut self.servers[at];
         // A server that does not answer at all is waited for until it is down.
         server.is_known |= is_alive || server.health.state() == State::Down;
-        self.elect();
+        self.elect(now);
         changed
     }
 
     /// Takes in what a server has said, when asked at `begun`; then the check has passed as well.
     pub fn hear(&mut self, at: usize, role: Role, begun: Instant, now: Instant) -> bool {
         let changed = self.count(at, Sign::Passed, now);
-        if self.writer == Some(at) {
-            self.history.note(&role.position, begun);
+        match role.node {
+            Node::NotReady(_) => self.knowledge.lose(at, now),
+            _ => {
+                let takes_writes = !role.read_only || self.writer == Some(at);
+                let said = Said { position: &role.position, view: role.view, takes_writes };
+                self.knowledge.hear(at, said, begun);
+            }
         }
         let server = &mut self.servers[at];
         // A node of a cluster gets what it lacks before it is ready.
         server.replaced &= !role.read_only && role.node == Node::None;
+        server.confirmed &= !role.read_only;
         server.is_known = true;
         match role.node {
             Node::None => {}
@@ -193,7 +228,7 @@ impl Fleet {
             server.role = None;
         }
         let changed = changed || before != server.role;
-        self.elect();
+        self.elect(now);
         changed
     }
 
@@ -207,6 +242,7 @@ impl Fleet {
         let changed = server.health.see(sign, others, now);
         if matches!(server.health.state(), State::Down | State::GoingUp) {
             (server.role, server.flow) = (None, FlowSeen::default());
+            self.knowledge.lose(at, now);
         }
         changed
     }
@@ -215,16 +251,41 @@ impl Fleet {
     pub fn order(&mut self, at: usize, order: Order, reason: &str, now: Instant) {
         let server = &mut self.servers[at];
         server.health.set_order(order, reason, now);
-        if order == Order::None {
-            server.replaced = false;
+        match order {
+            Order::None => server.replaced = false,
+            Order::Maintenance => self.knowledge.leave(at),
+            Order::Drain => {}
         }
-        self.elect();
+        self.elect(now);
+    }
+
+    /// An operator wants a server as the writer although it lacks what the one before it had, or was replaced. An
+    /// error: why there is nothing to confirm.
+    pub fn confirm(&mut self, at: usize, now: Instant) -> Result<(), String> {
+        let server = &self.servers[at];
+        if !server.health.is_usable() {
+            return Err(server.why_unusable());
+        }
+        if self.writer == Some(at) {
+            return Err("it is the writer".to_owned());
+        }
+        match &server.role {
+            Some(Role { read_only: true, .. }) => return Err("it is read_only".to_owned()),
+            _ if self.gap(at).is_none() && !server.replaced => {
+                return Err("it lacks nothing that is known".to_owned());
+            }
+            _ => {}
+        }
+        let server = &mut self.servers[at];
+        (server.confirmed, server.replaced) = (true, false);
+        self.elect(now);
+        Ok(())
     }
 
     /// Takes in what a server's agent says of it. True: something is not as it was.
     pub fn hear_agent(&mut self, at: usize, report: &Report, now: Instant) -> bool {
         let changed = self.servers[at].health.hear_agent(report, now);
-        self.elect();
+        self.elect(now);
         changed
     }
 
@@ -233,25 +294,69 @@ impl Fleet {
         self.servers[at].health.tried(now);
     }
 
-    fn elect(&mut self) {
+    /// A client was told that its write is on this server, at this position.
+    pub fn acknowledge(&mut self, at: usize, position: Position) {
+        self.knowledge.acknowledge(at, position);
+    }
+
+    fn elect(&mut self, now: Instant) {
         let is_synced = |at: usize| self.may_write(at).is_ok() && !self.servers[at].is_desynced();
         let stays = self.writer.is_some_and(|at| {
             is_synced(at) || self.may_write(at).is_ok() && !(0..self.servers.len()).any(is_synced)
         });
-        if stays {
-            return;
-        }
         let before = self.writer;
-        let next = self.candidate().ok();
-        if next.is_none() || next == before {
-            // Until another takes its place, the last one is the one that may come back.
+        // Until another takes its place, the last one is the one that may come back.
+        if !stays && let Some(next) = self.candidate().ok().filter(|next| before != Some(*next)) {
+            self.lost = self.lack(next);
+            if let Some(before) = before {
+                self.servers[before].replaced = self.servers[before].is_asynchronous();
+                if self.lost.is_some() {
+                    // Those who have written there get what there is.
+                    self.knowledge.settle(before, next, now);
+                }
+            }
+            self.servers.iter_mut().for_each(|server| server.confirmed = false);
+            self.writer = Some(next);
+        }
+        self.settle(now);
+    }
+
+    /// What servers took that are down is what the writer has; a cluster knows more (see [`Knowledge`]).
+    fn settle(&mut self, now: Instant) {
+        let Some(writer) = self.writer.filter(|at| self.may_write(*at).is_ok()) else { return };
+        let role = self.servers[writer].role.as_ref();
+        if role.is_some_and(|role| role.view.is_some()) {
             return;
         }
-        if let Some(before) = before.filter(|at| self.servers[*at].is_asynchronous()) {
-            self.servers[before].replaced = true;
+        for at in (0..self.servers.len()).filter(|at| *at != writer) {
+            let is_down = self.servers[at].health.state() == State::Down;
+            if is_down && self.knowledge.is_unsettled(at) && self.lacks(writer, at).is_none() {
+                self.knowledge.settle(at, writer, now);
+            }
+            self.knowledge.keep_settled(at, now);
         }
-        self.writer = next;
-        self.history.clear();
+    }
+
+    /// What a server lacks of what another one is known to have had. `None`: nothing that is known. Nodes of a cluster
+    /// have the same or are not ready.
+    fn lacks(&self, at: usize, other: usize) -> Option<String> {
+        let has = self.knowledge.position(at);
+        if self.servers[at].is_node() || *has == Position::Unknown {
+            return None;
+        }
+        let had = self.knowledge.had(other).into_iter().find(|had| !has.covers(had))?;
+        Some(format!("it has {has}, and the writer before it had {had}"))
+    }
+
+    /// What a server lacks of what the writer, or the last one, had.
+    fn lack(&self, at: usize) -> Option<String> {
+        self.writer.filter(|before| *before != at).and_then(|before| self.lacks(at, before))
+    }
+
+    /// What keeps a server from being the writer.
+    fn gap(&self, at: usize) -> Option<String> {
+        let is_accepted = self.bounds.gaps == Gaps::Accept || self.servers[at].confirmed;
+        self.lack(at).filter(|_| !is_accepted)
     }
 
     /// Whether a server can be written to, as far as itself is concerned; or why not.
@@ -275,7 +380,10 @@ impl Fleet {
                     .to_owned(),
             );
         }
-        Ok(())
+        match self.gap(at) {
+            Some(gap) => Err(format!("it lacks what was acknowledged: {gap}")),
+            None => Ok(()),
+        }
     }
 
     /// Who can be the writer.
@@ -297,6 +405,11 @@ impl Fleet {
             return Ok(can[0]);
         }
         match &*can {
+            [] if (0..self.servers.len()).any(|at| self.is_kept_back(at)) => {
+                Err("the server that can be written to lacks what the writer before it had: \
+                     SHOW SERVERS says what; CONFIRM WRITER takes it all the same"
+                    .to_owned())
+            }
             [] => Err("no server can be written to".to_owned()),
             [only] => Ok(*only),
             [first, ..] if can.iter().all(|at| !self.servers[*at].is_asynchronous()) => Ok(*first),
@@ -306,6 +419,14 @@ impl Fleet {
                     .to_owned())
             }
         }
+    }
+
+    /// Whether a server could be the writer, but for what it lacks.
+    fn is_kept_back(&self, at: usize) -> bool {
+        let server = &self.servers[at];
+        let can = server.health.is_usable() && !server.replaced;
+        let writes = server.role.as_ref().is_some_and(|role| !role.read_only);
+        can && writes && server.member.group != Group::Readers && self.gap(at).is_some()
     }
 
     /// What is to be done with each server now.
@@ -330,17 +451,27 @@ impl Fleet {
                 };
             }
         }
-        Layout { writer, places }
+        Layout { writer, lost: self.lost.clone(), places }
     }
 
     fn place(&self, at: usize, writer: Option<&usize>, now: Instant) -> Place {
         let server = &self.servers[at];
         let position = server.role.as_ref().map(|role| &role.position);
-        let lag = position.map_or(Lag::Unknown, |position| self.history.lag(position, now));
-        let (lag, caught_up) = match lag {
-            Lag::Unknown => (None, None),
-            Lag::Behind { by, caught_up } => (Some(by), Some(caught_up)),
+        let lag = match position.zip(self.writer) {
+            Some((position, writer)) => self.knowledge.took(writer).lag(position, now),
+            None => Lag::Unknown,
         };
+        let lag = match lag {
+            Lag::Unknown => None,
+            Lag::Behind { by, .. } => Some(by),
+        };
+        let kept_back = writer.is_none() && self.is_kept_back(at);
+        let holds: Vec<_> =
+            (0..self.servers.len()).map(|taker| self.knowledge.holds(at, taker)).collect();
+        let is_able =
+            server.role.as_ref().is_some_and(|role| !matches!(role.node, Node::NotReady(_)));
+        let answers = server.health.is_usable() && is_able;
+        let gap = if kept_back { self.gap(at) } else { None };
         let is_spared = server.flow.is_slow(now);
         let share = server.health.share(now) * if is_spared { SPARED_SHARE } else { 1.0 };
         let paused = server.flow.paused;
@@ -350,7 +481,9 @@ impl Fleet {
         let place = |is_reader, role: String| Place {
             is_reader,
             role,
-            caught_up,
+            answers,
+            holds: holds.clone(),
+            gap: gap.clone(),
             lag,
             share,
             growth,
@@ -360,6 +493,9 @@ impl Fleet {
         };
         if writer == Some(&at) {
             return place(false, "writer".to_owned());
+        }
+        if let Some(gap) = &gap {
+            return place(false, format!("not used: it lacks what was acknowledged: {gap}"));
         }
         match self.may_read(at, lag) {
             Ok(()) if is_spared => place(true, "reader, slows its cluster".to_owned()),
@@ -389,7 +525,7 @@ impl Fleet {
                 Some(lag) if lag <= max => {}
                 Some(lag) => return Err(format!("it is {:.1} s behind", lag.as_secs_f64())),
                 // Without a writer nobody gets further behind.
-                None if self.history.is_empty() => {}
+                None if self.writer.is_none_or(|at| self.knowledge.took(at).is_empty()) => {}
                 None => return Err("it is behind, nobody knows how far".to_owned()),
             }
         }
@@ -400,8 +536,12 @@ impl Fleet {
 impl Server {
     /// Whether it is found by a role that is its own, and not a node's like all others.
     fn is_asynchronous(&self) -> bool {
-        let is_node = self.role.as_ref().is_some_and(|role| role.node != Node::None);
-        self.member.group == Group::Auto && !is_node
+        self.member.group == Group::Auto && !self.is_node()
+    }
+
+    /// Whether it is a node of a cluster, as far as it has said.
+    fn is_node(&self) -> bool {
+        self.role.as_ref().is_some_and(|role| role.node != Node::None)
     }
 
     fn is_desynced(&self) -> bool {

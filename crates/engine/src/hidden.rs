@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use wire::lex::{Dialect, Lexer, Token};
 
 use crate::intent::is_builtin_function;
+use crate::own_id::may_ask;
 
 /// What kind of object a definition is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +40,7 @@ pub enum When {
     Written,
 }
 
-/// The objects that do what nothing tells.
+/// Objects of which something is known that no statement which names them tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Catalog {
     /// By name, in small letters; with their schemas.
@@ -57,9 +58,19 @@ type InSchema = (Box<[u8]>, When);
 const NAME_MAX: usize = 64 * 4;
 
 impl Catalog {
+    /// The objects that do what nothing tells.
     pub fn new(definitions: &[Definition]) -> Self {
         let routines = Routines::of(definitions);
-        let mut does: Vec<bool> = definitions.iter().map(|it| acts(it, &routines)).collect();
+        Self::closed(definitions, definitions.iter().map(|it| acts(it, &routines)).collect())
+    }
+
+    /// The objects that ask for the number of their reader's connection.
+    pub fn asking_number(definitions: &[Definition]) -> Self {
+        Self::closed(definitions, definitions.iter().map(|it| may_ask(&it.body)).collect())
+    }
+
+    /// Those of which this is known, and those that use them.
+    fn closed(definitions: &[Definition], mut does: Vec<bool>) -> Self {
         // What calls such an object does the same; each round finds at least one more, or is the last.
         loop {
             let found = Self::of(definitions, &does);
@@ -363,6 +374,28 @@ mod tests {
             (Routine, "RETURN x + 1"),
         ] {
             assert!(!acts(&definition(&(kind, "o", body)), &Routines::of(&[])), "{body}");
+        }
+    }
+
+    #[test]
+    fn what_asks_for_the_number_of_its_readers_connection() {
+        let objects = [
+            (Routine, "asks", "RETURN CONNECTION_ID()"),
+            (View, "v_asks", "select connection_id() AS `id`"),
+            (View, "v_calls", "select `a`.`asks`() AS `id`"),
+            (View, "v_locks", "select get_lock('a',0) AS `x`"),
+            (View, "v_unread", ""),
+            (Trigger, "writes", "SET NEW.a = @@pseudo_thread_id"),
+        ];
+        let definitions: Vec<_> = objects.iter().map(definition).collect();
+        let catalog = Catalog::asking_number(&definitions);
+        for (text, when) in [
+            ("SELECT * FROM v_asks", Some(When::Named)),
+            ("SELECT * FROM v_calls", Some(When::Named)),
+            ("INSERT INTO writes VALUES (1)", Some(When::Written)),
+            ("SELECT * FROM v_locks JOIN v_unread", None),
+        ] {
+            assert_eq!(find(&catalog, text), when, "{text}");
         }
     }
 

@@ -19,6 +19,7 @@ mod words;
 use wire::lex::{Dialect, Lexer, Token};
 
 use crate::counts::{Asked, Finds};
+use crate::own_id;
 use crate::pin::Pin;
 
 use builtins::is_one_of;
@@ -52,6 +53,8 @@ pub struct Intent {
     pub releases: bool,
     /// Asks for the last insert id of its session.
     pub asks_insert_id: bool,
+    /// Shows variables of its session, and that among them, if it is known.
+    pub shows_variables: bool,
     pub inserts: Inserts,
     /// May fire triggers.
     pub fires: bool,
@@ -61,7 +64,10 @@ pub struct Intent {
     pub finds: Finds,
     /// What becomes of the count of rows affected if it fails.
     pub looks_up: LooksUp,
+    /// Asks for the number of its connection; see [`crate::own_id`].
     pub asks_connection_id: bool,
+    /// Gives its connection another number.
+    pub sets_number: bool,
     /// Asks for the GTID of its session's last write.
     pub asks_gtid: bool,
     /// Is a `KILL` statement; see [`crate::kill`].
@@ -154,6 +160,8 @@ struct Reader<'a> {
     is_use: bool,
     is_insert: bool,
     is_select: bool,
+    /// Its strings may be statements.
+    prepares: bool,
     /// It is `SHOW WARNINGS` or `SHOW ERRORS`, without a count.
     shows_messages: bool,
     /// It has a `LIMIT`, so that a comma may separate an offset from it.
@@ -181,6 +189,7 @@ impl<'a> Reader<'a> {
             is_use: false,
             is_insert: false,
             is_select: false,
+            prepares: false,
             shows_messages: false,
             limits: false,
             set: None,
@@ -343,6 +352,7 @@ impl<'a> Reader<'a> {
         }
         self.is_insert = is_one_of(word, &["INSERT", "REPLACE"]);
         self.is_use = word.eq_ignore_ascii_case(b"USE");
+        self.prepares = pin == Some(Pin::TextPrepare);
         if let Some(pin) = pin {
             self.found.pin(pin);
         }
@@ -358,11 +368,14 @@ impl<'a> Reader<'a> {
                 return;
             }
             let was_value = set.is_value();
+            self.found.sets_number |= !was_value && own_id::is_target(previous, token, self.lexer);
             if let Some(pin) = set.read(token) {
                 self.found.pin(pin);
             }
             self.found.passing_mode |= set.passing_mode;
             if !was_value && token != Token::Unfinished {
+                // Of what is not read any further, this is still to be known.
+                self.found.asks_connection_id |= own_id::asks(token);
                 return;
             }
         }
@@ -399,6 +412,9 @@ impl<'a> Reader<'a> {
             Token::Word(word) => self.word(previous, word),
             Token::UserVariable(_) | Token::Assign => self.found.pin(Pin::UserVariable),
             Token::SystemVariable(name) => self.system_variable(name),
+            Token::String(text) if self.prepares => {
+                self.found.asks_connection_id |= own_id::may_ask(text);
+            }
             Token::Unfinished => self.found.pin(Pin::Unreadable),
             Token::Quoted(_) | Token::String(_) | Token::Number(_) | Token::Symbol(_) => {}
         }
@@ -414,6 +430,10 @@ impl<'a> Reader<'a> {
     /// A parenthesis opens: is what stands before it a function that somebody wrote?
     fn open(&mut self, previous: Token<'a>) {
         let is_unknown = match previous {
+            Token::Quoted(_) if own_id::asks(previous) => {
+                self.found.asks_connection_id = true;
+                false
+            }
             // Under ANSI_QUOTES a name may stand in double quotes; a string never stands here.
             Token::Quoted(_) | Token::String(_) => true,
             // A function of a schema is never built in, whatever its name.
@@ -453,11 +473,17 @@ impl<'a> Reader<'a> {
             _ => {}
         }
         self.qualified = previous == Token::Symbol(b'.');
-        if self.qualified || !words::may_matter(word) {
+        if !words::may_matter(word) {
             return;
         }
         let mut name = [0; LONGEST];
         let name = upper(word, &mut name);
+        if matches!(name, b"SESSION_VARIABLES" | b"SYSTEM_VARIABLES") {
+            (self.found.shows_variables, self.only_reads) = (true, false);
+        }
+        if self.qualified {
+            return;
+        }
         let is_table = name == b"TABLE" && self.verb != Verb::Define;
         if is_table || matches!(name, b"SELECT" | b"WITH" | b"RETURNING") {
             self.inserts_more();
@@ -506,6 +532,9 @@ impl<'a> Reader<'a> {
                 let how = if self.shows_messages { Messages::Shown } else { Messages::Counted };
                 self.ask_for_messages(how);
             }
+            b"VARIABLES" if self.verb == Verb::Show => {
+                self.found.shows_variables |= !previous.is_word("GLOBAL");
+            }
             b"LAST_INSERT_ID" => self.found.asks_insert_id = true,
             b"CONNECTION_ID" => self.found.asks_connection_id = true,
             b"NEXTVAL" | b"LASTVAL" | b"SETVAL" => self.found.pin(Pin::Sequence),
@@ -530,7 +559,7 @@ impl<'a> Reader<'a> {
             b"LAST_INSERT_ID" | b"IDENTITY" => self.found.asks_insert_id = true,
             b"WARNING_COUNT" | b"ERROR_COUNT" => self.ask_for_messages(Messages::Spent),
             b"LAST_GTID" => (self.found.asks_gtid, self.only_reads) = (true, false),
-            b"PSEUDO_THREAD_ID" => self.found.pin(Pin::SessionVariable),
+            b"PSEUDO_THREAD_ID" => self.found.asks_connection_id = true,
             _ => {}
         }
     }

@@ -1,11 +1,9 @@
-//! Connection ids as clients know them: `KILL` that names one, and `CONNECTION_ID()` that asks for one.
+//! Connection ids as clients know them: `KILL` that names one. For `CONNECTION_ID()`, see [`crate::own_id`].
 //!
 //! A client's id is Flifo's own: it lies in a range that no server reaches, so a `KILL` of a number that Flifo gave
 //! out and a `KILL` of a number that a server shows in its process list never mean each other.
 
 use wire::lex::{Dialect, Lexer, Token};
-
-use crate::calls;
 
 /// The lowest id that Flifo gives to a client. Servers count their own from 1.
 pub const FIRST_CLIENT_ID: u32 = 0x4000_0000;
@@ -24,7 +22,7 @@ pub struct Kill {
     pub id: u32,
     /// It says `HARD` or `SOFT`, which only MariaDB knows.
     pub has_manner: bool,
-    /// Where the number stands in the text.
+    /// Where the number, or a sum of numbers, stands in the text.
     pub id_at: (usize, usize),
 }
 
@@ -44,13 +42,21 @@ impl Kill {
         if is_query || token.is_word("CONNECTION") {
             token = lexer.next()?;
         }
-        let Token::Number(digits) = token else { return None };
-        let id = std::str::from_utf8(digits).ok()?.parse().ok()?;
-        let id_at = lexer.span();
-        let ends = match lexer.next() {
-            None => true,
-            Some(token) => token == Token::Symbol(b';') && lexer.next().is_none(),
+        let mut id = i64::from(number(token)?);
+        let (start, mut end) = lexer.span();
+        let ends = loop {
+            match lexer.next() {
+                None => break true,
+                Some(Token::Symbol(b';')) => break lexer.next().is_none(),
+                Some(Token::Symbol(sign @ (b'+' | b'-'))) => {
+                    let more = i64::from(number(lexer.next()?)?);
+                    id = id.checked_add(if sign == b'+' { more } else { -more })?;
+                }
+                Some(_) => break false,
+            }
+            (_, end) = lexer.span();
         };
+        let (id, id_at) = (u32::try_from(id).ok()?, (start, end));
         let scope = if is_query { Scope::Query } else { Scope::Connection };
         ends.then_some(Self { scope, id, has_manner, id_at })
     }
@@ -60,13 +66,9 @@ impl Kill {
     }
 }
 
-/// The text with each `CONNECTION_ID()` replaced by this id; `None` if there is none.
-///
-/// Where the call is a whole item of a select list, its text stays the column's name.
-pub fn replace_connection_id(text: &[u8], dialect: Dialect, id: u32) -> Option<Vec<u8>> {
-    calls::replace(text, dialect, |name, _| {
-        name.eq_ignore_ascii_case(b"CONNECTION_ID").then(|| id.to_string())
-    })
+fn number(token: Token<'_>) -> Option<u32> {
+    let Token::Number(digits) = token else { return None };
+    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -86,6 +88,7 @@ mod tests {
         assert_eq!(read("KILL 5"), Some((Scope::Connection, 5)));
         assert_eq!(read("kill hard query 1073741824;"), Some((Scope::Query, 1 << 30)));
         assert_eq!(read("KILL /* x */ CONNECTION 7"), Some((Scope::Connection, 7)));
+        assert_eq!(read("KILL 1073741830 + 3 - 1;"), Some((Scope::Connection, 1_073_741_832)));
         for text in [
             "KILL QUERY HARD 5",
             "KILL QUERY QUERY 5",
@@ -93,6 +96,10 @@ mod tests {
             "KILL QUERY ID 5",
             "KILL 5; SELECT 1",
             "KILL -1",
+            "KILL 1-2",
+            "KILL 1+",
+            "KILL 1+x",
+            "KILL 4294967295+1",
             "KILL",
             "X",
         ] {
@@ -106,35 +113,8 @@ mod tests {
         let kill = Kill::read(text).unwrap();
         assert!(kill.names_client());
         assert_eq!(&text[kill.id_at.0..kill.id_at.1], b"1073741830");
-    }
-
-    #[test]
-    fn connection_id_becomes_the_clients_own() {
-        let replace = |text: &str| {
-            replace_connection_id(text.as_bytes(), Dialect::default(), 9)
-                .map(|text| String::from_utf8(text).unwrap())
-        };
-        assert_eq!(
-            replace("SELECT CONNECTION_ID()").as_deref(),
-            Some("SELECT 9 AS `CONNECTION_ID()`")
-        );
-        assert_eq!(
-            replace("select connection_id( ) , 'CONNECTION_ID()' from t").as_deref(),
-            Some("select 9 AS `connection_id( )` , 'CONNECTION_ID()' from t")
-        );
-        assert_eq!(
-            replace("SELECT 1 FROM t WHERE id = CONNECTION_ID() AND x").as_deref(),
-            Some("SELECT 1 FROM t WHERE id = 9 AND x")
-        );
-        assert_eq!(
-            replace("SELECT CONNECTION_ID() + 1, CONNECTION_ID() AS me").as_deref(),
-            Some("SELECT 9 + 1 AS `CONNECTION_ID() + 1`, 9 AS me")
-        );
-        assert_eq!(
-            replace("SELECT CONNECTION_ID(/*`*/)").as_deref(),
-            Some("SELECT 9 AS `CONNECTION_ID(/*``*/)`")
-        );
-        assert_eq!(replace("SELECT 'CONNECTION_ID()'"), None);
-        assert_eq!(replace("SELECT connection_id FROM t"), None);
+        let text = b"KILL 1073741830+ 1 ;";
+        let (start, end) = Kill::read(text).unwrap().id_at;
+        assert_eq!(&text[start..end], b"1073741830+ 1");
     }
 }

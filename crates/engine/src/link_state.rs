@@ -9,9 +9,13 @@ use wire::response::OkPacket;
 use wire::tracker::{Change, Changes};
 
 use crate::insert_id::OnLink;
+use crate::own_id::Number;
 use crate::pin::Pin;
 use crate::session::Session;
 use crate::settings::{Collates, Interned, Settings, forbids};
+
+/// The variable that `CONNECTION_ID()` answers with.
+pub(crate) const NUMBER: &[u8] = b"pseudo_thread_id";
 
 #[derive(Debug, Default)]
 pub struct LinkState {
@@ -36,6 +40,8 @@ pub struct LinkState {
     pub finder: Option<u32>,
     /// What `LAST_INSERT_ID()` is here.
     pub insert_id: OnLink,
+    /// What `CONNECTION_ID()` is here.
+    pub number: Number,
 }
 
 /// A session's state on its way to another worker, of which nothing belongs to a client.
@@ -48,12 +54,13 @@ pub struct Packed {
     renewed: Settings,
     unasked: Collates,
     insert_id: OnLink,
+    number: Number,
 }
 
 impl Packed {
     /// What it is for the worker that has these settings, as a link of this number.
     pub fn unpack(self, id: u64, interned: &mut Interned) -> LinkState {
-        let Self { schema, was_reset, settings, fresh, renewed, unasked, insert_id } = self;
+        let Self { schema, was_reset, settings, fresh, renewed, unasked, insert_id, number } = self;
         LinkState {
             id,
             schema: schema.map(Rc::from),
@@ -66,6 +73,7 @@ impl Packed {
             inserter: None,
             finder: None,
             insert_id,
+            number,
         }
     }
 }
@@ -73,11 +81,12 @@ impl Packed {
 impl LinkState {
     /// What another worker must know of the session. What it alone knows of clients is lost: ask it for that before.
     pub fn pack(self) -> Packed {
-        let Self { id: _, schema, was_reset, settings, fresh, renewed, unasked, insert_id, .. } =
-            self;
+        let Self {
+            schema, was_reset, settings, fresh, renewed, unasked, insert_id, number, ..
+        } = self;
         let [settings, fresh, renewed] = [settings, fresh, renewed].map(|it| (*it).clone());
         let schema = schema.map(|name| Box::from(&name[..]));
-        Packed { schema, was_reset, settings, fresh, renewed, unasked, insert_id }
+        Packed { schema, was_reset, settings, fresh, renewed, unasked, insert_id, number }
     }
 
     /// A session that has just begun, with these settings.
@@ -122,6 +131,7 @@ impl LinkState {
         self.inserter = None;
         self.finder = None;
         self.insert_id = OnLink::default();
+        self.number.renew();
         true
     }
 
@@ -216,6 +226,9 @@ impl LinkState {
         // What Flifo asks for on each link.
         if name == b"session_track_system_variables" && value == b"*" {
             return None;
+        }
+        if name == NUMBER {
+            self.number.see_set();
         }
         match self.settings.after(name, value) {
             Ok(changed) => {

@@ -62,7 +62,12 @@ impl<L> Pool<L> {
         self.idle.first().map(|idle| idle.since)
     }
 
-    /// Takes out one particular link, because it died.
+    /// Whether one of its links is this.
+    pub fn has(&self, is_it: impl Fn(&L) -> bool) -> bool {
+        self.idle.iter().any(|idle| is_it(&idle.link))
+    }
+
+    /// Takes out one particular link, because it died, or must not be lent any more.
     pub fn remove(&mut self, is_it: impl Fn(&L) -> bool) -> Option<L> {
         let at = self.idle.iter().position(|idle| is_it(&idle.link))?;
         Some(self.idle.remove(at).link)

@@ -15,7 +15,7 @@ use crate::insert_id::InsertId;
 pub use crate::intent::Messages;
 use crate::intent::{Moves, Sets};
 use crate::kept::Kept;
-use crate::link_state::LinkState;
+use crate::link_state::{LinkState, NUMBER};
 use crate::pin::Pin;
 use crate::settings::{Interned, Settings};
 use crate::statements::Statements;
@@ -23,6 +23,14 @@ use crate::variables::Variables;
 pub use messages::Diagnostics;
 use messages::Told;
 pub use transaction::{Loss, Reached, Verdict};
+
+/// What the server makes of `FOUND_ROWS()` when a session begins anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reset {
+    /// MariaDB (10.11).
+    KeepsFound,
+    ForgetsFound,
+}
 
 /// What is known of one client's session.
 #[derive(Debug, Default)]
@@ -71,6 +79,10 @@ pub struct Session {
     has_passing_mode: bool,
     /// What the statement that runs does to its schema by its text.
     moves: Moves,
+    /// It has given its connection a number itself, which the server answers with.
+    has_own_number: bool,
+    /// It has asked for the number of its connection.
+    has_asked_number: bool,
 }
 
 impl Session {
@@ -195,6 +207,26 @@ impl Session {
         Status(self.status.0 | believed)
     }
 
+    /// Whether it has given its connection a number itself.
+    pub const fn has_own_number(&self) -> bool {
+        self.has_own_number
+    }
+
+    /// It has given its connection a number itself.
+    pub const fn take_own_number(&mut self) {
+        self.has_own_number = true;
+    }
+
+    /// Whether it has asked for the number of its connection, so that it may compare that with what it reads elsewhere.
+    pub const fn has_asked_number(&self) -> bool {
+        self.has_asked_number
+    }
+
+    /// It asks for the number of its connection.
+    pub const fn ask_number(&mut self) {
+        self.has_asked_number = true;
+    }
+
     /// How the server reads this session's statements.
     pub const fn dialect(&self) -> Dialect {
         Dialect { backslash_escapes: !self.status.has(Status::NO_BACKSLASH_ESCAPES) }
@@ -254,6 +286,8 @@ impl Session {
         let is_move = self.moves == Moves::IntoSchema;
         let mut schema_changed = false;
         for change in Changes::new(ok.changes) {
+            self.has_own_number |=
+                matches!(&change, Ok(Change::Variable { name, .. }) if *name == NUMBER);
             if let Ok(Change::Variable { name, .. }) = &change
                 && matches!(*name, b"collation_connection" | b"character_set_connection")
                 && is_kept
@@ -312,11 +346,16 @@ impl Session {
     /// Forgets everything, as after `COM_RESET_CONNECTION`. The schema stays, as it does at the
     /// server; and numbers of statements are not given again: a client may close one that it had
     /// before.
-    pub fn reset(&mut self) {
+    pub fn reset(&mut self, found: Reset) {
+        let found = match found {
+            Reset::KeepsFound => self.counts.found(),
+            Reset::ForgetsFound => Some(0),
+        };
         let mut statements = std::mem::take(&mut self.statements);
         statements.clear();
         let schema = self.schema.take();
         *self = Self { statements, was_reset: true, ..Self::new(schema, self.fresh) };
+        self.counts.keep_found(found);
     }
 }
 
@@ -374,7 +413,7 @@ mod tests {
             Rc::new(crate::source::Source::new(schema, text, Rc::default(), Dialect::default()))
         };
         let before = session.statements.add(source(), 0).unwrap();
-        session.reset();
+        session.reset(Reset::ForgetsFound);
         assert!(session.statements.is_empty());
         let after = session.statements.add(source(), 0).unwrap();
         session.statements.close(before);
@@ -489,7 +528,7 @@ mod tests {
         let renewed = pair.interned.intern(Settings::from_rows(rows.into_iter()));
         pair.link = pair.link.renewed_as(Rc::clone(&renewed));
         assert!(pair.link.suits(&pair.session));
-        pair.session.reset();
+        pair.session.reset(Reset::ForgetsFound);
         assert!(Rc::ptr_eq(pair.link.wanted(&pair.session), &renewed));
         assert!(!pair.link.suits(&pair.session), "a new session is not like one that was reset");
     }
@@ -509,7 +548,7 @@ mod tests {
             assert_eq!(pair.see_ok(&ok(2, &list), None), Some(pin));
             assert_eq!(pair.see(2, &[UNKNOWN]), None, "already pinned");
             assert!(pair.session.holds_link());
-            pair.session.reset();
+            pair.session.reset(Reset::ForgetsFound);
             assert!(!pair.session.holds_link());
         }
     }
@@ -553,7 +592,7 @@ mod tests {
         );
         session.keep(Pin::Role);
         assert_eq!(session.outlives_reset(false), Some(Pin::Role));
-        session.reset();
+        session.reset(Reset::ForgetsFound);
         assert_eq!(session.outlives_reset(true), None);
     }
 

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use engine::insert_id::{InsertId, OnLink};
 use engine::intent::{Intent, Moves};
 use engine::link_state::LinkState;
-use engine::session::Session;
+use engine::session::{Reset, Session};
 use engine::settings::{Interned, Settings};
 use wire::lex::{Dialect, Lexer, Token};
 use wire::response::{OkPacket, Status};
@@ -266,7 +266,7 @@ impl World {
             assert_eq!(told, self.clients[client].alone.last_insert_id);
         }
         if self.draw(50) == 0 {
-            self.clients[client].session.reset();
+            self.clients[client].session.reset(Reset::KeepsFound);
             let mut alone = Connection::new();
             (alone.schema, alone.was_reset) = (self.clients[client].alone.schema, true);
             self.clients[client].alone = alone;

@@ -83,7 +83,7 @@ fn run(arguments: Run) -> u8 {
     if address.is_none() && plan.servers.is_empty() {
         return UNAVAILABLE;
     }
-    match proxy::run(plan, source, address, log) {
+    match proxy::run(plan, source, address, &log) {
         Ok(()) => OK,
         Err(error) => {
             let code = if error.is_ours() { SOFTWARE } else { UNAVAILABLE };

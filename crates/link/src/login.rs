@@ -1,5 +1,6 @@
 //! Logs in at a server: reads the greeting, goes on in TLS where that is wanted, proves the password.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 use rustls::pki_types::ServerName;
@@ -252,6 +253,14 @@ impl LoggedIn {
         let _ = self.talk.write(&[Command::Quit as u8]).await;
     }
 
+    /// The same, and waits until the server has ended the connection, and does not count it any more.
+    pub async fn leave(mut self) {
+        self.talk.set_sequence(0);
+        if self.talk.write(&[Command::Quit as u8]).await.is_ok() {
+            let _ = self.talk.read().await;
+        }
+    }
+
     /// Runs a statement that answers OK; for what a link is told before it is used.
     pub async fn run(&mut self, text: &str) -> Result<(), LoginError> {
         self.command(&[&[Command::Query as u8], text.as_bytes()].concat()).await
@@ -269,33 +278,95 @@ impl LoggedIn {
     }
 
     /// Runs a statement that answers with rows of two texts, of which there are few. Servers that answer OK have none.
-    pub async fn rows(&mut self, text: &str) -> Result<Vec<(Vec<u8>, Vec<u8>)>, LoginError> {
-        self.talk.set_sequence(0);
-        self.talk.write(&[&[Command::Query as u8], text.as_bytes()].concat()).await?;
-        let first = self.talk.read().await?;
-        match first.first() {
-            Some(&wire::response::OK) => return Ok(Vec::new()),
-            Some(&ERR) => return Err(LoginError::refused(&first)),
-            Some(&columns) => {
-                let eof = u8::from(!self.capabilities.has(Capabilities::DEPRECATE_EOF));
-                for _ in 0..columns + eof {
-                    self.talk.read().await?;
-                }
-            }
-            None => return Err(Malformed::new("an empty answer").into()),
-        }
+    pub async fn rows(&mut self, text: &str) -> Result<Vec<Pair>, LoginError> {
+        let query = [&[Command::Query as u8], text.as_bytes()].concat();
         let mut rows = Vec::new();
-        loop {
-            let payload = self.talk.read().await?;
-            match payload.first() {
-                Some(&wire::response::EOF) => return Ok(rows),
-                Some(&ERR) => return Err(LoginError::refused(&payload)),
-                _ if rows.len() >= ROWS_MAX => return Err(Malformed::new("rows").into()),
-                _ => {}
+        let taken = each_row(&mut self.talk, self.capabilities, &query, |row| {
+            rows.push(pair(row)?);
+            Ok(rows.len() <= ROWS_MAX)
+        });
+        match taken.await? {
+            true => Ok(rows),
+            false => Err(Malformed::new("rows").into()),
+        }
+    }
+
+    /// The same of many rows, up to so many bytes of them. If there are more, the connection is of no more use.
+    pub async fn rows_within(&mut self, text: &str, max: usize) -> Result<Many, LoginError> {
+        let query = [&[Command::Query as u8], text.as_bytes()].concat();
+        let (mut rows, mut left) = (Vec::new(), max);
+        let taken = each_row(&mut self.talk, self.capabilities, &query, |row| {
+            let (name, value) = pair(row)?;
+            let size = name.len() + value.len() + size_of::<Pair>();
+            let rest = left.checked_sub(size);
+            if let Some(rest) = rest {
+                left = rest;
+                rows.push((name, value));
             }
-            let mut row = Reader::new(&payload);
-            let name = row.lenenc_bytes("name")?.to_vec();
-            rows.push((name, row.lenenc_bytes("value")?.to_vec()));
+            Ok(rest.is_some())
+        });
+        let is_whole = taken.await?;
+        Ok(Many { rows, is_whole })
+    }
+
+    /// The first text of the first row that a statement answers with, if there is one.
+    pub async fn text(&mut self, text: &str) -> Result<Option<Vec<u8>>, LoginError> {
+        let query = [&[Command::Query as u8], text.as_bytes()].concat();
+        let mut found = None;
+        let taken = each_row(&mut self.talk, self.capabilities, &query, |row| {
+            found.get_or_insert(row.lenenc_bytes("text")?.to_vec());
+            Ok(true)
+        });
+        taken.await?;
+        Ok(found)
+    }
+}
+
+/// A row of two texts.
+pub type Pair = (Vec<u8>, Vec<u8>);
+
+/// Rows of which there may be too many.
+#[derive(Debug, Default)]
+pub struct Many {
+    pub rows: Vec<Pair>,
+    /// All are there.
+    pub is_whole: bool,
+}
+
+fn pair(row: &mut Reader<'_>) -> Result<Pair, Malformed> {
+    let name = row.lenenc_bytes("name")?.to_vec();
+    Ok((name, row.lenenc_bytes("value")?.to_vec()))
+}
+
+/// Runs a statement, and has each row of its answer taken, until one is too many: then the answer is false, and what
+/// follows is left unread.
+pub async fn each_row<S: Borrow<Stream>>(
+    talk: &mut Talk<S>,
+    capabilities: Capabilities,
+    query: &[u8],
+    mut take: impl FnMut(&mut Reader<'_>) -> Result<bool, Malformed>,
+) -> Result<bool, LoginError> {
+    talk.set_sequence(0);
+    talk.write(query).await?;
+    let first = talk.read().await?;
+    match first.first() {
+        Some(&wire::response::OK) => return Ok(true),
+        Some(&ERR) => return Err(LoginError::refused(&first)),
+        Some(&columns) => {
+            let eof = u8::from(!capabilities.has(Capabilities::DEPRECATE_EOF));
+            for _ in 0..columns.saturating_add(eof) {
+                talk.read().await?;
+            }
+        }
+        None => return Err(Malformed::new("an empty answer").into()),
+    }
+    loop {
+        let payload = talk.read().await?;
+        match payload.first() {
+            Some(&wire::response::EOF) => return Ok(true),
+            Some(&ERR) => return Err(LoginError::refused(&payload)),
+            _ if take(&mut Reader::new(&payload))? => {}
+            _ => return Ok(false),
         }
     }
 }

@@ -262,6 +262,11 @@ impl Stream {
         }
     }
 
+    /// The number by which the kernel knows the socket. No number that was free is lower, when it is opened.
+    pub fn descriptor(&self) -> i32 {
+        self.socket.descriptor()
+    }
+
     /// The address of the other end of a TCP connection.
     pub fn peer_address(&self) -> Option<SocketAddr> {
         self.socket.peer_address()

@@ -1,10 +1,13 @@
 //! How a client arrives: from its socket to a session that may speak.
 //!
 //! Reads in the order of a login: [`listener`], [`proxy_protocol`], [`logins`], [`login`]; then [`prove`] where Flifo
-//! knows the user, or [`carry`] where only the server does ([`learnt`] is what Flifo comes to know by it). Ends where [`crate::road`] begins.
+//! knows the user, or [`carry`] where only the server does ([`learnt`] is what Flifo comes to know by it), and [`held`]:
+//! whether it may have that account from where it is. Ends where [`crate::road`] begins.
 
 pub(crate) mod accounts;
 pub(crate) mod carry;
+pub(crate) mod guesses;
+pub(crate) mod held;
 pub(crate) mod learnt;
 pub(crate) mod leg;
 pub(crate) mod listener;
@@ -15,4 +18,5 @@ pub(crate) mod namesake;
 pub(crate) mod prove;
 pub(crate) mod proxy_protocol;
 pub(crate) mod rsa;
+pub(crate) mod table;
 pub(crate) mod users;

@@ -147,7 +147,7 @@ async fn find(worker: &Worker, checks: &Checks, server: &Server) -> Finding {
             Err(error) => Finding::Failed(format!("it cannot be reached: {error}")),
         },
         (CheckKind::Handshake, _) | (_, None) => {
-            match opener::greeted(worker, server, None).await {
+            match opener::greeted_once(worker, server, None).await {
                 Ok(_) => Finding::Passed,
                 Err(error) => refused(&error),
             }

@@ -25,10 +25,10 @@ use toml::de::DeValue;
 
 pub(crate) use self::plan::Comer;
 pub use self::plan::{
-    CheckKind, Checks, ClassRule, ClientTls, ClientTlsMode, Console, Freshness, Hardening, Http,
-    Limits, Listen, LogFormat, LogLevel, Logs, Mode, Network, Parking, PassThroughTls, Password,
-    Permission, Pins, Plan, ProxyProtocol, RouteRule, Routing, Sandbox, Server, ServerRule, Unseen,
-    User,
+    AccountTerms, CheckKind, Checks, ClassRule, ClientTls, ClientTlsMode, Console, Freshness,
+    Hardening, Http, Limits, Listen, LogFormat, LogLevel, Logs, Mode, Network, Parking,
+    PassThroughTls, Password, Permission, Pins, Plan, ProxyProtocol, RouteRule, Routing, Sandbox,
+    Server, ServerRule, Unseen, User,
 };
 pub use self::problem::{Place, Position, Problem, Severity, Warning};
 pub(crate) use self::reference::shown;

@@ -33,6 +33,8 @@ pub(crate) struct Counters {
     pub(crate) parked: Counter,
     /// Slots left because a client did not read its reply.
     pub(crate) held_up: Counter,
+    /// Commands that were sent before all of them was there.
+    pub(crate) passed_in_pieces: Counter,
     /// Statements written to a link behind others.
     pub(crate) written_ahead: Counter,
     /// Statements written ahead in vain, and sent again on another link.
@@ -67,6 +69,7 @@ impl Counters {
             ("waits", &self.waits),
             ("parked", &self.parked),
             ("held_up", &self.held_up),
+            ("passed_in_pieces", &self.passed_in_pieces),
             ("written_ahead", &self.written_ahead),
             ("clients_carried", &self.clients_carried),
             ("clients_pooled", &self.clients_pooled),

@@ -30,6 +30,7 @@ pub(crate) enum Kind {
     NoCursor,
     TooManyStatements,
     PacketTooLarge,
+    UploadTooSlow,
     StatementTooLong,
     Idle,
     Stopping,
@@ -43,7 +44,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 29] = [
+    pub(crate) const ALL: [Self; 30] = [
         Self::TooManyClients,
         Self::UserLimit,
         Self::BadHandshake,
@@ -63,6 +64,7 @@ impl Kind {
         Self::NoCursor,
         Self::TooManyStatements,
         Self::PacketTooLarge,
+        Self::UploadTooSlow,
         Self::StatementTooLong,
         Self::Idle,
         Self::Stopping,
@@ -95,6 +97,7 @@ impl Kind {
             Self::NoCursor => (1421, b"HY000"),
             Self::TooManyStatements => (1461, b"42000"),
             Self::PacketTooLarge => (1153, b"08S01"),
+            Self::UploadTooSlow => (1159, b"08S01"),
             Self::StatementTooLong => (3024, b"HY000"),
             Self::Idle => (4031, b"HY000"),
             Self::Stopping => (1053, b"08S01"),
@@ -129,6 +132,7 @@ impl Kind {
             Self::NoCursor => "no_cursor",
             Self::TooManyStatements => "too_many_statements",
             Self::PacketTooLarge => "packet_too_large",
+            Self::UploadTooSlow => "upload_too_slow",
             Self::StatementTooLong => "statement_too_long",
             Self::Idle => "idle",
             Self::Stopping => "stopping",
@@ -162,6 +166,11 @@ impl Fault {
         let sqlstate = sqlstate.as_bytes().first_chunk().copied().unwrap_or(*b"HY000");
         let relayed = Some((code, sqlstate));
         Self { kind: Kind::ServerRefused, message: message.to_owned(), relayed }
+    }
+
+    /// The same, counted otherwise.
+    pub(crate) fn of_kind(self, kind: Kind) -> Self {
+        Self { kind, ..self }
     }
 
     /// The error as a packet with this sequence id.

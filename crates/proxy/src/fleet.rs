@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use engine::checks::agent::Report;
 use engine::checks::desk::{Loads, Subject};
 use engine::checks::health::{Order, Sign, State};
+use engine::fleet::knowledge::Holds;
+use engine::fleet::position::{Gtid, Position};
 use engine::fleet::{self, Bounds, Layout, Member, Role};
 
 use crate::config::Plan;
@@ -25,6 +27,8 @@ pub(crate) struct Fleet {
     /// The writer's place and one; zero is none.
     writer: AtomicUsize,
     seats: Box<[Seat]>,
+    /// A statement is held back until more is known of what servers hold.
+    is_awaited: AtomicBool,
     pub(crate) loads: Arc<Loads>,
     /// What is checked: the servers in their order, and then, of those that have one, their agents.
     pub(crate) subjects: Vec<Arc<Subject>>,
@@ -56,15 +60,25 @@ struct Seat {
     is_usable: AtomicBool,
     /// Its role may be another one by now, and a check is on its way.
     is_doubted: AtomicBool,
-    /// It has all that was committed before this moment, in microseconds since the origin; zero is unknown.
-    caught_up: AtomicU64,
+    /// It answers, and is able to work in its cluster if it is in one.
+    answers: AtomicBool,
+    /// What it holds of what each server took: [`UNTOLD`], [`NOTHING`], [`ALL`], or all that was acknowledged before
+    /// this moment, in microseconds since the origin.
+    holds: Box<[AtomicU64]>,
     /// Its weight for now, in thousandths.
     share: AtomicU32,
     /// It has come up, and must show that it can bear load.
     is_on_trial: AtomicBool,
     /// Somebody's statement is its trial.
     is_tried: AtomicBool,
+    /// The last transaction of which a client was told since that was looked at: domain and server in halves of the
+    /// first, of whom only the first ones count; its number in the second, zero is none.
+    acknowledged: [AtomicU64; 2],
 }
+
+const UNTOLD: u64 = 0;
+const NOTHING: u64 = 1;
+const ALL: u64 = u64::MAX;
 
 /// A weight is never more than this, in thousandths, whatever an agent says.
 const SHARE_MAX: f64 = 1e6;
@@ -125,17 +139,19 @@ impl Fleet {
             .iter()
             .map(|rule| Member { group: rule.group, backup: rule.backup })
             .collect();
-        let bounds = Bounds { lag_max: plan.routing.lag_max };
+        let bounds = Bounds { lag_max: plan.routing.lag_max, gaps: plan.routing.gaps };
         let fleet = fleet::Fleet::new(&members, &plan.checks.rules, bounds, now);
         let seat = |rule: &crate::config::ServerRule| Seat {
             weight: rule.weight,
             is_reader: AtomicBool::new(false),
             is_usable: AtomicBool::new(true),
             is_doubted: AtomicBool::new(false),
-            caught_up: AtomicU64::new(0),
+            answers: AtomicBool::new(false),
+            holds: members.iter().map(|_| AtomicU64::new(UNTOLD)).collect(),
             share: AtomicU32::new(rule.weight * 1000),
             is_on_trial: AtomicBool::new(false),
             is_tried: AtomicBool::new(false),
+            acknowledged: [AtomicU64::new(0), AtomicU64::new(0)],
         };
         let layout = fleet.layout(now);
         let results = vec![Results::default(); members.len()];
@@ -149,6 +165,7 @@ impl Fleet {
             origin: now.checked_sub(Duration::from_secs(1)).unwrap_or(now),
             writer: AtomicUsize::new(0),
             seats: plan.servers.iter().map(seat).collect(),
+            is_awaited: AtomicBool::new(false),
             loads: Arc::new(Loads::new(workers)),
             subjects,
         })
@@ -203,11 +220,18 @@ impl Fleet {
         self.seats[server.0].share.load(Relaxed).max(1)
     }
 
-    /// Whether a server has all that was committed at this moment. `None`: it does not tell.
-    pub(crate) fn has_all_of(&self, server: ServerId, moment: Instant) -> Option<bool> {
-        match self.seats[server.0].caught_up.load(Relaxed) {
-            0 => None,
-            caught_up => Some(caught_up > self.micros(moment)),
+    /// Whether a server answers, and is able to work in its cluster if it is in one, whatever it is used for.
+    pub(crate) fn answers(&self, server: ServerId) -> bool {
+        self.seats[server.0].answers.load(Relaxed)
+    }
+
+    /// What a server holds of what another one took.
+    pub(crate) fn holds(&self, server: ServerId, taker: ServerId) -> Holds {
+        match self.seats[server.0].holds[taker.0].load(Relaxed) {
+            UNTOLD => Holds::Untold,
+            NOTHING => Holds::Nothing,
+            ALL => Holds::All,
+            micros => Holds::Until(self.origin + Duration::from_micros(micros)),
         }
     }
 
@@ -293,6 +317,37 @@ impl Fleet {
         }
     }
 
+    /// A client is told that its write is on this server, which calls it so.
+    pub(crate) fn acknowledge(&self, server: ServerId, gtid: &[u8]) {
+        let Some(gtid) = std::str::from_utf8(gtid).ok().and_then(Gtid::read) else { return };
+        let [origin, number] = &self.seats[server.0].acknowledged;
+        let (of, sequence) = gtid.halves();
+        let known = match origin.load(Relaxed) {
+            0 => origin.compare_exchange(0, of, Relaxed, Relaxed).err().unwrap_or(of),
+            known => known,
+        };
+        if known == of {
+            number.fetch_max(sequence, Relaxed);
+        }
+    }
+
+    /// A statement waits for what checks of this server can prove: it is asked at once, and those who wait are told.
+    pub(crate) fn await_check(&self, shared: &Shared, server: ServerId) {
+        self.is_awaited.store(true, Relaxed);
+        if !self.seats[server.0].is_doubted.swap(true, Relaxed) {
+            shared.mail_all(|| Mail::CheckNow(server));
+        }
+    }
+
+    /// An operator wants a server as the writer, whatever it lacks. An error: why there is nothing to confirm.
+    pub(crate) fn confirm(&self, shared: &Shared, server: ServerId) -> Result<(), String> {
+        let mut done = Ok(());
+        self.change(shared, |decided| {
+            done = decided.fleet.confirm(server.0, Instant::now());
+        });
+        done
+    }
+
     /// Somebody orders something on the console.
     pub(crate) fn order(&self, shared: &Shared, server: ServerId, standing: Standing) {
         let order = match standing {
@@ -314,6 +369,14 @@ impl Fleet {
             healths.map(|it| (it.name(), it.state() == State::Down, it.is_usable())).collect()
         };
         let (before, were) = (decided.layout.clone(), states(&decided));
+        for (at, seat) in self.seats.iter().enumerate() {
+            let [origin, number] = &seat.acknowledged;
+            let sequence = number.swap(0, Relaxed);
+            if sequence != 0 {
+                let gtid = Gtid::from_halves(origin.load(Relaxed), sequence);
+                decided.fleet.acknowledge(at, Position::Gtid(vec![gtid]));
+            }
+        }
         change(&mut decided);
         let (layout, are) = (decided.fleet.layout(Instant::now()), states(&decided));
         // A server that comes up is not to be found before its limit is what it should be on trial.
@@ -344,9 +407,28 @@ impl Fleet {
                 Err(why) => format!("none ({why})"),
             };
             let (old, new) = (name(&before.writer), name(&layout.writer));
-            tracing::warn!(old, new, "the writer is another one");
+            match layout.lost.as_ref().filter(|_| layout.writer.is_ok()) {
+                Some(gap) => tracing::warn!(
+                    old,
+                    new,
+                    gap,
+                    "the writer is another one, and lacks what was acknowledged"
+                ),
+                None => tracing::warn!(old, new, "the writer is another one"),
+            }
             if let Ok(at) = before.writer {
                 shared.mail_all(|| Mail::NotWriter(ServerId(at)));
+            }
+        }
+        for (at, (was, is)) in before.places.iter().zip(&layout.places).enumerate() {
+            if let Some(gap) = is.gap.as_ref().filter(|_| was.gap.is_none()) {
+                let server = &shared.servers[at].name;
+                tracing::warn!(
+                    server,
+                    gap,
+                    "a server can be written to and lacks what was acknowledged: it is not used; \
+                     CONFIRM WRITER on the console takes it all the same (routing.gaps)"
+                );
             }
         }
         let gains = before
@@ -354,15 +436,23 @@ impl Fleet {
             .iter()
             .zip(&layout.places)
             .any(|(was, is)| is.is_reader && !was.is_reader);
-        if gains || before.writer != layout.writer {
+        if gains || before.writer != layout.writer || self.is_awaited.swap(false, Relaxed) {
             shared.mail_all(|| Mail::Rerouted);
         }
     }
 
     fn publish(&self, decided: &Decided, layout: &Layout) {
         for (at, (seat, place)) in self.seats.iter().zip(&layout.places).enumerate() {
-            let caught_up = place.caught_up.map_or(0, |moment| self.micros(moment));
-            seat.caught_up.store(caught_up, Relaxed);
+            for (known, holds) in seat.holds.iter().zip(&place.holds) {
+                let holds = match holds {
+                    Holds::Untold => UNTOLD,
+                    Holds::Nothing => NOTHING,
+                    Holds::Until(moment) => self.micros(*moment),
+                    Holds::All => ALL,
+                };
+                known.store(holds, Relaxed);
+            }
+            seat.answers.store(place.answers, Relaxed);
             let share = (f64::from(seat.weight) * 1000.0 * place.share).min(SHARE_MAX);
             seat.share.store(share as u32, Relaxed);
             if !seat.is_on_trial.swap(place.is_on_trial, Relaxed) {

@@ -25,6 +25,9 @@ pub(crate) struct Hidden {
     /// Whether there is such an object.
     any: AtomicBool,
     catalog: RwLock<Arc<Catalog>>,
+    /// The same of objects that ask for the number of their reader's connection.
+    any_asks: AtomicBool,
+    asking: RwLock<Arc<Catalog>>,
     state: Mutex<State>,
 }
 
@@ -89,6 +92,20 @@ impl Hidden {
         catalog.find(text, schema, dialect)
     }
 
+    /// Whether a text names an object that asks for the number of its reader's connection, as far as definitions tell.
+    pub(crate) fn asks_number(
+        &self,
+        text: &[u8],
+        schema: Option<&[u8]>,
+        dialect: Dialect,
+    ) -> Option<When> {
+        if !self.any_asks.load(Relaxed) {
+            return None;
+        }
+        let asking = Arc::clone(&self.asking.read().unwrap_or_else(PoisonError::into_inner));
+        asking.find(text, schema, dialect)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -102,14 +119,16 @@ impl Hidden {
         begins
     }
 
-    fn learn(&self, reading: Reading, read: Result<Catalog, NoLink>, user: &[u8]) {
+    fn learn(&self, reading: Reading, read: Result<[Catalog; 2], NoLink>, user: &[u8]) {
         let user = String::from_utf8_lossy(user);
         let mut state = self.lock();
         (state.is_reading, state.last) = (false, Some(reading));
         match read {
-            Ok(read) => {
+            Ok([read, asking]) => {
                 state.has_failed = false;
                 drop(state);
+                self.any_asks.store(!asking.is_empty(), Relaxed);
+                *self.asking.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(asking);
                 let mut catalog = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
                 if **catalog != read {
                     self.any.store(!read.is_empty(), Relaxed);
@@ -180,7 +199,8 @@ fn reader(worker: &Worker) -> Option<UserName> {
     worker.plan.server.accounts_user.as_deref().map(UserName::of_account)
 }
 
-async fn read(worker: &Worker, name: &UserName) -> Result<Catalog, NoLink> {
+/// The objects that do what nothing tells, and those that ask for the number of a connection.
+async fn read(worker: &Worker, name: &UserName) -> Result<[Catalog; 2], NoLink> {
     let user = worker.shared.users.get(name);
     let credential = user.and_then(|user| user.credential()).ok_or(NoLink::NoCredential)?;
     let server = worker.shared.server(route::greeter(worker));
@@ -197,7 +217,7 @@ async fn read(worker: &Worker, name: &UserName) -> Result<Catalog, NoLink> {
             break;
         }
     }
-    Ok(Catalog::new(&definitions))
+    Ok([Catalog::new(&definitions), Catalog::asking_number(&definitions)])
 }
 
 fn definition((key, text): &(Vec<u8>, Vec<u8>)) -> Option<Definition> {
@@ -241,12 +261,16 @@ mod tests {
         hidden.learn(reading, Err(NoLink::NoCredential), b"u");
         assert!(!hidden.begins(now, since) && hidden.begins(now + PERIOD, since));
         let view = definition(&(b"vs.v".to_vec(), b"s\0v\0".to_vec())).unwrap();
-        hidden.learn(reading, Ok(Catalog::new(&[view])), b"u");
+        let asks = definition(&(b"vs.w".to_vec(), b"s\0w\0connection_id()".to_vec())).unwrap();
+        let known = [Catalog::new(&[view]), Catalog::asking_number(&[asks])];
+        hidden.learn(reading, Ok(known), b"u");
         let find = || hidden.find(b"SELECT * FROM s.v", None, Dialect::default());
         assert_eq!(find(), Some(When::Named));
         hidden.learn(reading, Err(NoLink::NoCredential), b"u");
         assert_eq!(find(), Some(When::Named), "what cannot be read changes nothing");
-        hidden.learn(reading, Ok(Catalog::default()), b"u");
-        assert_eq!(find(), None);
+        let asks = || hidden.asks_number(b"SELECT * FROM s.w", None, Dialect::default());
+        assert_eq!(asks(), Some(When::Named));
+        hidden.learn(reading, Ok(<[Catalog; 2]>::default()), b"u");
+        assert_eq!((find(), asks()), (None, None));
     }
 }

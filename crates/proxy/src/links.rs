@@ -7,6 +7,7 @@ pub(crate) mod keys;
 pub(crate) mod moves;
 pub(crate) mod opener;
 pub(crate) mod resets;
+pub(crate) mod room;
 pub(crate) mod supply;
 pub(crate) mod transfers;
 
@@ -22,6 +23,7 @@ use engine::gate::Slot;
 use engine::intent::{Digest, Inserts, Sets};
 use engine::kept::Message;
 use engine::link_state::LinkState;
+use engine::rights::{Change, Era};
 use engine::session::Messages;
 use engine::settings::Settings;
 use engine::statements::Known;
@@ -35,12 +37,13 @@ use wire::statement;
 
 use crate::links::keys::KeyId;
 use crate::outbox::Outbox;
-use crate::road::client::Client;
+use crate::road::client::{Client, Turn};
 use crate::road::fixups::FixUp;
 use crate::road::losses;
 use crate::road::parting;
 use crate::road::prepared::Refused;
 use crate::road::replies;
+use crate::road::whole;
 use crate::servers::ServerId;
 use crate::worker::Worker;
 
@@ -66,6 +69,8 @@ pub(crate) struct Flight {
     pub(crate) collation: Option<Rc<[u8]>>,
     /// It may take a schema, or a right to one, from somebody.
     pub(crate) alters: bool,
+    /// What it does to rights, which may be others behind it.
+    pub(crate) change: Option<Rc<Change>>,
     /// What it does with the messages of statements before it.
     pub(crate) messages: Messages,
     /// Rows that it has changed.
@@ -158,6 +163,7 @@ impl Flight {
             probe: None,
             collation: None,
             alters: false,
+            change: None,
             messages: Messages::Stay,
             affected: 0,
             warnings: 0,
@@ -229,6 +235,8 @@ pub(crate) enum Purpose {
     Parting(parting::Question),
     /// No rows are affected, or some are sent.
     Nothing,
+    /// The link answers with this client's number as that of its connection; `None`: with its own again.
+    Number(Option<u32>),
     /// A transaction begins.
     Begin,
     /// The link's session begins anew; see [`crate::links::resets`].
@@ -260,6 +268,7 @@ impl Purpose {
                 | Self::Clear
                 | Self::Messages
                 | Self::Nothing
+                | Self::Number(_)
                 | Self::Begin
                 | Self::Probe(_)
                 | Self::Parting(_)
@@ -280,6 +289,7 @@ impl Purpose {
                 | Self::Clear
                 | Self::Messages
                 | Self::Nothing
+                | Self::Number(_)
                 | Self::Begin
         )
     }
@@ -297,6 +307,8 @@ pub(crate) struct Link {
     /// Which clients may share it; `None` for a carried client's own.
     pub(crate) key: Cell<Option<KeyId>>,
     pub(crate) opened: Instant,
+    /// When its login began: rights that have changed since are not the ones that it has.
+    pub(crate) era: Era,
     pub(crate) flights: RefCell<VecDeque<Box<Flight>>>,
     /// The slot of what runs on it.
     pub(crate) slot: Cell<Option<Slot>>,
@@ -305,8 +317,8 @@ pub(crate) struct Link {
     pub(crate) known: RefCell<Known>,
     /// The client that has it now, whether a statement runs or not.
     pub(crate) holder: RefCell<Option<Rc<Client>>>,
-    /// Its slot was left because the client of what runs on it does not read; see [`crate::road::admit::hold_up`].
-    pub(crate) is_set_down: Cell<bool>,
+    /// Whether the slot of what runs on it was left, because its own client keeps the server waiting.
+    pub(crate) set_down: Cell<SetDown>,
     /// A `KILL` for what runs on it is under way: whoever is served next could be hit.
     pub(crate) being_killed: Cell<bool>,
     /// A routine may have left something on it, which is undone before it is put back.
@@ -340,6 +352,17 @@ pub(crate) struct Link {
     waker: RefCell<Option<Waker>>,
 }
 
+/// Why the slot of a statement was left before its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum SetDown {
+    #[default]
+    No,
+    /// Its client does not read the reply; see [`crate::road::admit::hold_up`].
+    Unread,
+    /// Its client has not sent the end of the command; see [`crate::road::admit::await_rest`].
+    Unsent,
+}
+
 /// More than this unsent, and whoever streams waits.
 const OUTBOX_MAX: usize = 64 << 10;
 
@@ -360,12 +383,13 @@ impl Link {
             capabilities,
             key: Cell::new(key),
             opened: crate::clock::now(),
+            era: Era::default(),
             flights: RefCell::default(),
             slot: Cell::new(None),
             state: RefCell::default(),
             known: RefCell::default(),
             holder: RefCell::default(),
-            is_set_down: Cell::new(false),
+            set_down: Cell::default(),
             being_killed: Cell::new(false),
             soiled: Cell::new(false),
             is_doubtful: Cell::new(false),
@@ -481,6 +505,11 @@ impl Link {
         self.outbox.len() >= OUTBOX_MAX
     }
 
+    /// Whether some of what was sent is still here.
+    pub(crate) fn owes_bytes(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
     /// Whether the reply in flight has something to say before more of it comes.
     pub(crate) fn owes_eof(&self) -> bool {
         self.flights.borrow().front().is_some_and(|flight| flight.follower.owes_eof())
@@ -504,7 +533,7 @@ impl Link {
 
     /// Whether what the server says cannot go on because its client does not take it.
     pub(crate) fn is_held_up(&self) -> bool {
-        if self.is_set_down.get() {
+        if self.set_down.get() == SetDown::Unread {
             return true;
         }
         let is_draining = |client: &Rc<Client>| client.is_draining();
@@ -538,11 +567,19 @@ impl Link {
     fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let was_full = self.is_full();
         let result = self.outbox.poll_flush(&self.stream, context);
-        if was_full && !self.is_full() {
-            // Not who is in flight: a value that comes in pieces of its own awaits no reply.
-            if let Some(client) = &*self.holder.borrow() {
-                client.wake();
+        // Not who is in flight: a value that comes in pieces of its own awaits no reply.
+        if was_full
+            && !self.is_full()
+            && let Some(client) = &*self.holder.borrow()
+        {
+            if client.turn.get() == Turn::Server {
+                whole::sent(client);
             }
+            // Its time for the next step begins: it was not asked for more.
+            if client.upload.get().is_some() {
+                client.begin_upload();
+            }
+            client.wake();
         }
         result
     }

@@ -3,19 +3,24 @@
 //!
 //! Owns how it is said and where to; what is said is each module's own. Invariants: a log that
 //! cannot be written to, because its reader has gone or its disk is full, never stops the proxy; a
-//! line goes to the file before or to the one after a change, and is never lost between them.
+//! line goes to the file before or to the one after a change, and is never lost between them; lines of one kind are
+//! bounded ([`repeats`]).
+
+mod repeats;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use engine::repeats::Which;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt, registry};
 
+use self::repeats::{Bounded, Repeats};
 use crate::config::{LogFormat, LogLevel, Logs};
 
 /// Why logs cannot go where they should.
@@ -26,9 +31,39 @@ pub struct LogError {
     error: io::Error,
 }
 
+/// Where Flifo logs to, and what it has not said.
+#[derive(Debug)]
+pub struct Log {
+    file: Option<LogFile>,
+    repeats: Repeats,
+}
+
+impl Log {
+    /// Goes on in the file that has the configured name now, if there is a file.
+    pub(crate) fn reopen(&self) {
+        match &self.file {
+            Some(file) => file.reopen(),
+            None => tracing::info!(
+                "SIGHUP: there is nothing to reopen, because logs go to standard error; logs.file names a file"
+            ),
+        }
+    }
+
+    /// Says how many lines were left out, where it is time to say so.
+    pub(crate) fn sum_up(&self) {
+        self.repeats.sum_up(Which::Due);
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.repeats.sum_up(Which::All);
+    }
+}
+
 /// The file that is logged to.
 #[derive(Clone, Debug)]
-pub struct LogFile(Arc<Opened>);
+struct LogFile(Arc<Opened>);
 
 #[derive(Debug)]
 struct Opened {
@@ -43,7 +78,7 @@ impl LogFile {
     }
 
     /// Goes on in the file that has the configured name now: the one before may have been renamed.
-    pub(crate) fn reopen(&self) {
+    fn reopen(&self) {
         let Opened { path, file } = &*self.0;
         match open(path) {
             Ok(opened) => {
@@ -60,21 +95,26 @@ fn open(path: &Path) -> Result<File, LogError> {
     opened.map_err(|error| LogError { path: path.to_owned(), error })
 }
 
-/// Starts to log as configured; answers with the file, if it is one. Whoever has set up logging in
-/// this process already keeps it.
-pub fn start(logs: &Logs) -> Result<Option<LogFile>, LogError> {
+/// Starts to log as configured. Whoever has set up logging in this process already keeps it.
+pub fn start(logs: &Logs) -> Result<Log, LogError> {
     let file = logs.file.clone().map(LogFile::open).transpose()?;
     let sink = file.clone().map_or(Sink::StandardError, Sink::File);
     let colours = matches!(sink, Sink::StandardError)
         && io::stderr().is_terminal()
         && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let layer = layer(logs, sink, colours);
+    let repeats = Repeats::default();
+    let layer = layer(logs, sink, colours, repeats.clone());
     // The first in the process stays: that is no failure.
     let _ = registry().with(layer).try_init();
-    Ok(file)
+    Ok(Log { file, repeats })
 }
 
-fn layer<S>(logs: &Logs, sink: Sink, colours: bool) -> Box<dyn Layer<S> + Send + Sync>
+fn layer<S>(
+    logs: &Logs,
+    sink: Sink,
+    colours: bool,
+    repeats: Repeats,
+) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: tracing::Subscriber + for<'a> registry::LookupSpan<'a>,
 {
@@ -84,11 +124,11 @@ where
         LogFormat::Auto => matches!(sink, Sink::StandardError) && io::stderr().is_terminal(),
     };
     let layer = fmt::layer().with_writer(sink).with_target(false).log_internal_errors(false);
-    let level = filter(logs.level);
+    let bounded = Bounded { level: filter(logs.level), repeats };
     if as_text {
-        layer.with_ansi(colours).with_filter(level).boxed()
+        layer.with_ansi(colours).and_then(bounded).boxed()
     } else {
-        layer.json().flatten_event(true).with_filter(level).boxed()
+        layer.json().flatten_event(true).and_then(bounded).boxed()
     }
 }
 
@@ -149,11 +189,14 @@ mod tests {
         let folder = tempfile::tempdir().expect("makes");
         let path = folder.path().join("flifo.log");
         let file = LogFile::open(path.clone()).expect("opens");
-        with_default(registry().with(layer(logs, Sink::File(file), false)), || {
-            tracing::error!(port = 6033, "cannot listen");
-            tracing::info!("two\nlines");
-            tracing::debug!("details");
-        });
+        with_default(
+            registry().with(layer(logs, Sink::File(file), false, Repeats::default())),
+            || {
+                tracing::error!(port = 6033, "cannot listen");
+                tracing::info!("two\nlines");
+                tracing::debug!("details");
+            },
+        );
         fs::read_to_string(path).expect("reads").lines().map(str::to_owned).collect()
     }
 
@@ -185,7 +228,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("makes");
         let (path, old) = (folder.path().join("flifo.log"), folder.path().join("flifo.log.1"));
         let file = LogFile::open(path.clone()).expect("opens");
-        let layer = layer(&logs(LogLevel::Info, LogFormat::Text), Sink::File(file.clone()), false);
+        let logs = logs(LogLevel::Info, LogFormat::Text);
+        let layer = layer(&logs, Sink::File(file.clone()), false, Repeats::default());
         let said = |path| fs::read_to_string(path).expect("reads");
         with_default(registry().with(layer), || {
             tracing::info!("one");
@@ -208,11 +252,36 @@ mod tests {
     }
 
     #[test]
+    fn lines_of_one_kind_are_counted_beyond_a_bound() {
+        let folder = tempfile::tempdir().expect("makes");
+        let path = folder.path().join("flifo.log");
+        let file = LogFile::open(path.clone()).expect("opens");
+        let repeats = Repeats::default();
+        let logs = logs(LogLevel::Debug, LogFormat::Text);
+        let layer = layer(&logs, Sink::File(file), false, repeats.clone());
+        with_default(registry().with(layer), || {
+            for number in 0..1000 {
+                tracing::warn!(user = "ann", error = %format!("refused {number}"), "no link");
+                tracing::debug!("each is wanted");
+            }
+            tracing::warn!(user = "bob", error = "\u{e9}".repeat(300), "no link");
+            repeats.sum_up(Which::All);
+        });
+        let text = fs::read_to_string(path).expect("reads");
+        let count = |part: &str| text.lines().filter(|line| line.contains(part)).count();
+        assert_eq!((count("DEBUG"), count("bob")), (1000, 1));
+        assert_eq!(count("WARN no link user=\"ann\""), engine::repeats::BURST as usize, "{text}");
+        let summary = "WARN more lines like: no link user=\"ann\" error=refused 10 more=990";
+        assert_eq!(count(summary), 1, "{text}");
+    }
+
+    #[test]
     fn a_log_that_nobody_takes_stops_nothing() {
         // Every write to it fails, as on a full disk.
         let full = LogFile::open("/dev/full".into()).expect("opens");
         let logs = logs(LogLevel::Info, LogFormat::Text);
-        with_default(registry().with(layer(&logs, Sink::File(full), false)), || {
+        let layer = layer(&logs, Sink::File(full), false, Repeats::default());
+        with_default(registry().with(layer), || {
             tracing::info!("lost");
         });
         let path = PathBuf::from("/nonexistent/flifo.log");

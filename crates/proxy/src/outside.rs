@@ -14,6 +14,7 @@ mod servers;
 mod stats;
 mod survey;
 mod tables;
+mod visits;
 
 use std::cell::Cell;
 use std::io;
@@ -23,8 +24,9 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Mutex;
 
+use self::visits::Room;
 use crate::arrive::listener::{self, Audience, Listener};
 use crate::config::{Console, Http, Instructions, Listen};
 use crate::worker::Shared;
@@ -43,9 +45,12 @@ pub(crate) struct Doors {
 pub(crate) struct Outside {
     shared: Arc<Shared>,
     source: Instructions,
-    /// Places for connections to the HTTP port, and for clients of the console.
-    requests: Semaphore,
-    visitors: Semaphore,
+    /// Places for connections to the HTTP port, and more of them for questions after health.
+    requests: Room,
+    spare: Room,
+    /// Places for clients of the console: those who may look at most, and those who may change things.
+    lookers: Room,
+    administrators: Room,
     /// When the server was last asked whether it greets.
     looked: Mutex<Option<Instant>>,
     /// The number of the console's next client.
@@ -82,6 +87,11 @@ async fn pause(error: &io::Error) {
     tokio::time::sleep(Duration::from_millis(100)).await;
 }
 
+/// How many places a door has: fewer than usual where the process may open few files. There are four kinds of places.
+fn places(most: usize, shared: &Shared) -> usize {
+    most.min(shared.descriptors.administration() / 4).max(1)
+}
+
 /// Those who watch are few.
 const BACKLOG: u32 = 64;
 
@@ -99,13 +109,16 @@ pub(crate) fn open(shared: &Arc<Shared>, doors: Doors, source: Instructions) -> 
             Err(error) => return tracing::error!(%error, "neither console nor HTTP port"),
         };
         runtime.block_on(async move {
+            let room = |most: usize| Room::new(places(most, &shared));
             let outside = Rc::new(Outside {
+                requests: room(http::CONNECTIONS_MAX),
+                spare: room(http::SPARE_MAX),
+                lookers: room(console::CLIENTS_MAX),
+                administrators: room(console::CLIENTS_MAX),
                 survey: survey::Survey::default(),
                 started: SystemTime::now(),
                 shared,
                 source,
-                requests: Semaphore::new(http::CONNECTIONS_MAX),
-                visitors: Semaphore::new(console::CLIENTS_MAX),
                 looked: Mutex::default(),
                 next_visitor: Cell::new(1),
             });

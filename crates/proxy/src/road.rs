@@ -17,6 +17,7 @@ pub(crate) mod late;
 pub(crate) mod launch;
 pub(crate) mod losses;
 pub(crate) mod owed;
+pub(crate) mod own_id;
 pub(crate) mod parting;
 pub(crate) mod past;
 pub(crate) mod pins;
@@ -38,8 +39,10 @@ use wire::passage::Passage;
 
 use crate::buffers::PIECE;
 use crate::fault::{Fault, Kind};
+use crate::links::SetDown;
 use crate::links::resets;
 use crate::road::client::{Client, Turn};
+use crate::road::whole::Rest;
 use crate::worker::Worker;
 
 /// Reads what the client has sent and handles it.
@@ -55,9 +58,10 @@ pub(crate) fn read(worker: &Rc<Worker>, client: &Rc<Client>) {
         Ok(0) => client.close(),
         Ok(read) => {
             worker.counters.bytes_in.add(read as u64);
+            client.see_upload(read);
             handle(worker, client, &mut buffer[..more.len() + read]);
         }
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => client.keep_more(&more, true),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => client.keep_unfinished(&more),
         Err(_) => client.close(),
     }
     worker.buffers.give(buffer);
@@ -68,7 +72,7 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8])
     let mut at = pass_upload(worker, client, bytes);
     while at < bytes.len() && client.turn.get() == Turn::Client && !client.is_closing() {
         let Some(header) = Header::peek(&bytes[at..]) else {
-            return client.keep_more(&bytes[at..], true);
+            return client.keep_unfinished(&bytes[at..]);
         };
         if header.sequence != 0 {
             let message = format!(
@@ -84,12 +88,21 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8])
         if announced > max {
             return refuse_and_close(worker, client, &too_large(announced, max));
         }
-        // A command is read as a whole where it fits a piece or may be judged by all of its text, else it begins with
-        // as much as fits.
-        let is_awaited = || whole::is_awaited(worker, client, extent, &bytes[at + HEADER..]);
-        if there < length.min(PIECE) || there < extent.len && is_awaited() {
-            return client.keep_more(&bytes[at..], true);
+        // A command starts when all of it is there, unless its client holds a link anyway, or it is too long for that.
+        if there < length.min(PIECE) {
+            return client.keep_unfinished(&bytes[at..]);
         }
+        if there < extent.len {
+            match whole::rest(worker, client, extent, &bytes[at + HEADER..]) {
+                Rest::Awaited => return client.keep_unfinished(&bytes[at..]),
+                Rest::Unread => {
+                    client.keep_more(&bytes[at..], true);
+                    return client.set_turn(Turn::Memory);
+                }
+                Rest::Passed => {}
+            }
+        }
+        client.end_upload();
         client.packets.set(1);
         let end = if header.is_continued() && there >= extent.len {
             client.packets.set(frame::packet_count(extent.payload) as u8);
@@ -113,11 +126,14 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8])
 }
 
 /// Sends on what belongs to a command that is being uploaded.
-fn pass_upload(worker: &Worker, client: &Client, bytes: &mut [u8]) -> usize {
+fn pass_upload(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8]) -> usize {
     let (Some(mut passage), Turn::Server) = (client.upload.get(), client.turn.get()) else {
         return 0;
     };
     let passed = passage.advance(bytes);
+    if passage.is_done() && client.link().is_some_and(|link| !admit::go_on(worker, client, &link)) {
+        return 0;
+    }
     let max = worker.plan.limits.packet_max;
     if let Some(len) = passage.payload_len().filter(|len| *len > max) {
         // The server has the beginning; without the rest it runs nothing, and its connection is lost.
@@ -133,6 +149,9 @@ fn pass_upload(worker: &Worker, client: &Client, bytes: &mut [u8]) -> usize {
         link.send(&bytes[..passed]);
     }
     client.upload.set((!passage.is_done()).then_some(passage));
+    if passage.is_done() {
+        client.end_upload();
+    }
     if passage.is_done() && client.upload_ends_turn.take() {
         client.give_turn();
     }
@@ -156,9 +175,12 @@ pub(crate) fn end(worker: &Rc<Worker>, client: &Rc<Client>) {
     if let Some(waiting) = client.waiting.take() {
         worker.at(client.server.get()).gate.borrow_mut().leave(waiting);
     }
-    client.turn.set(Turn::Client);
+    if client.turn.replace(Turn::Client) == Turn::Memory {
+        worker.memory.leave(client);
+    }
+    client.reserved.take();
     let link = client.link().inspect(|link| {
-        if link.is_set_down.take() {
+        if link.set_down.take() == SetDown::Unread {
             // Nobody has to read it any more, so nothing holds it up.
             link.wake();
         }

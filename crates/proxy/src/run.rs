@@ -7,20 +7,21 @@ use std::thread;
 use std::time::Duration;
 
 use engine::account::name::UserName;
+use engine::descriptors::Descriptors;
 
 use link::tls::TlsError;
-use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime, Runtime};
 use tokio::sync::mpsc;
 
 use crate::arrive::listener::{self, Audience, Listener};
 use crate::arrive::users::{User, Users};
 use crate::config::{Instructions, Listen, Password, Plan};
 use crate::hardening::{self, HardeningError};
-use crate::logs::LogFile;
+use crate::logs::Log;
 use crate::outside;
 use crate::placement;
 use crate::servers::{Server, ServerId, Site};
+use crate::signals::Signals;
 use crate::tls::{self, Tls};
 use crate::worker::{self, Mail, Shared, Worker};
 
@@ -35,6 +36,10 @@ pub enum RunError {
     Tls(#[from] TlsError),
     #[error(transparent)]
     Hardening(#[from] HardeningError),
+    #[error("cannot raise the soft limit of open files to the hard one: {0}")]
+    Descriptors(io::Error),
+    #[error("cannot wait for signals: {0}")]
+    Signals(io::Error),
     #[error("a worker panicked; its message is above")]
     Panicked,
     #[error("cannot start a worker: {0}")]
@@ -48,15 +53,19 @@ impl RunError {
     }
 }
 
-/// Runs the proxy in front of the server at `address`, or of those that the plan lists, until a signal ends it. Another opens `log`
-/// anew. `source` is where the plan came from.
+/// Runs the proxy in front of the server at `address`, or of those that the plan lists, until a signal ends it. SIGHUP opens
+/// `log` anew. `source` is where the plan came from.
 pub fn run(
     plan: Plan,
     source: Instructions,
     address: Option<link::Address>,
-    log: Option<LogFile>,
+    log: &Log,
 ) -> Result<(), RunError> {
+    // Before anything else: a signal that comes early must not end Flifo either.
+    let waiting = Builder::new_current_thread().enable_all().build().map_err(RunError::Signals)?;
+    let mut signals = waiting.block_on(async { Signals::catch() }).map_err(RunError::Signals)?;
     let plan = Arc::new(plan);
+    let limit = sys::process::raise_open_files().map_err(RunError::Descriptors)?;
     let policy = placement::succeed(&plan);
     let listeners = bind(&plan)?;
     let doors = outside::bind(&plan)
@@ -68,7 +77,8 @@ pub fn run(
     let servers = servers(&plan, address, mailboxes.len())?;
     let addresses = servers.iter().map(|server| &server.address);
     hardening::harden(&plan, &source, policy, addresses)?;
-    let shared = Arc::new(Shared::new(plan, servers, users, tls, mailboxes));
+    let descriptors = share_descriptors(&plan, limit, servers.len());
+    let shared = Arc::new(Shared::new(plan, servers, users, tls, descriptors, mailboxes));
     let mut listeners = Some(listeners);
     let mut workers = Vec::new();
     for (index, mail) in mails.into_iter().enumerate() {
@@ -82,7 +92,8 @@ pub fn run(
     outside::open(&shared, doors, source).map_err(RunError::Worker)?;
     // Ends, and undoes, before this function returns, whatever it returns.
     let placement = placement::start(&shared, policy).map_err(RunError::Worker)?;
-    wait_for_signal(&shared, &workers, log).map_err(RunError::Worker)?;
+    say_start(&shared);
+    wait_for_signal(&waiting, &mut signals, &shared, &workers, log);
     drop(placement);
     for worker in workers {
         match worker.join() {
@@ -201,31 +212,63 @@ async fn one_ends(workers: &[thread::JoinHandle<io::Result<()>>]) {
     }
 }
 
-/// Opens the log anew each time that the signal comes.
-async fn reopen(log: LogFile, mut hangup: Signal) {
-    while hangup.recv().await.is_some() {
-        log.reopen();
+/// Shares the descriptors, and says so if clients and links may want more than there are.
+fn share_descriptors(plan: &Plan, limit: Option<u64>, servers: usize) -> Descriptors {
+    let links = u64::from(plan.server.links_max).saturating_mul(servers as u64);
+    let descriptors = Descriptors::share(limit, links);
+    let clients = u64::from(plan.clients_max);
+    // Where nobody is pooled, each client has a link.
+    let links = if plan.users.is_empty() { links.max(clients) } else { links };
+    if let (Some(wanted), Some(limit)) = (descriptors.wanted(clients, links), limit) {
+        tracing::warn!(
+            limit,
+            wanted,
+            clients_max = plan.clients_max,
+            links_max = plan.server.links_max,
+            "clients_max and links_max ask for more open files than this process may have: clients are refused (1040) \
+             before links and administration lack any; raise LimitNOFILE= in its unit (ulimit -n), or lower clients_max"
+        );
     }
+    descriptors
+}
+
+/// One line that says what runs, since a log may hold the lines of many runs.
+fn say_start(shared: &Shared) {
+    let (plan, servers) = (&shared.plan, &shared.servers);
+    let open_files = shared.descriptors.limit();
+    let names =
+        |listen: &[Listen]| listen.iter().map(Listen::to_string).collect::<Vec<_>>().join(" ");
+    let servers = servers.iter().map(|it| match &it.steer {
+        None => format!("{} (limit {})", it.address, it.wanted_limit()),
+        Some(_) => format!("{} (limit auto, now {})", it.address, it.wanted_limit()),
+    });
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        pid = std::process::id(),
+        listen = names(&plan.listen),
+        console = names(&plan.console.listen),
+        http = names(&plan.http.listen),
+        servers = servers.collect::<Vec<_>>().join(", "),
+        workers = plan.worker_count(),
+        clients_max = plan.clients_max,
+        open_files_max = open_files,
+        "Flifo serves"
+    );
 }
 
 /// Waits for a signal to stop, then for the workers, but not for ever.
 fn wait_for_signal(
+    runtime: &Runtime,
+    signals: &mut Signals,
     shared: &Arc<Shared>,
     workers: &[thread::JoinHandle<io::Result<()>>],
-    log: Option<LogFile>,
-) -> io::Result<()> {
-    let runtime = Builder::new_current_thread().enable_all().build()?;
+    log: &Log,
+) {
     runtime.block_on(async {
-        // Without a file this signal ends Flifo, as it ends what runs in a terminal that is closed.
-        if let Some(log) = log {
-            tokio::spawn(reopen(log, signal(SignalKind::hangup())?));
-        }
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
         tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+            () = signals.stop(log) => {}
             () = one_ends(workers) => tracing::error!("a worker ended on its own: Flifo stops"),
+            () = sum_up(log) => {}
         }
         let limit = shared.plan.limits.stop;
         tracing::info!(?limit, "stopping: no new clients; what runs may finish");
@@ -238,10 +281,17 @@ fn wait_for_signal(
         tokio::select! {
             () = all_gone => {}
             () = tokio::time::sleep(limit) => tracing::warn!("some clients did not finish in time"),
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+            () = signals.stop(log) => {}
+            () = sum_up(log) => {}
         }
         shared.mail_all(|| Mail::Abort);
-        Ok(())
-    })
+    });
+}
+
+/// Says each second how many lines were left out.
+async fn sum_up(log: &Log) {
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        log.sum_up();
+    }
 }

@@ -7,22 +7,26 @@ use engine::numbers::NumberMap;
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use engine::account::guessing::Guesses;
 use engine::checks::desk::Moving;
 use engine::classes::{ClassId, Classes};
+use engine::descriptors::Descriptors;
 use engine::gate::Slot;
 use engine::intent::Readings;
 use engine::kill::FIRST_CLIENT_ID;
 use engine::pace::Pace;
+use engine::rights::Era;
 use engine::schemas::{Alterations, Schemas};
 use engine::settings::Interned;
 use engine::source::Sources;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::arrive::accounts::{self, Accounts};
+use crate::arrive::held::Given;
 use crate::arrive::login;
 use crate::arrive::logins::Logins;
 use crate::arrive::users::{User, Users};
@@ -36,10 +40,12 @@ use crate::hidden::{self, Hidden};
 use crate::links::Link;
 use crate::links::keys::{KeyId, Keys, Numbers};
 use crate::links::moves;
+use crate::links::room;
 use crate::links::supply;
 use crate::links::transfers;
 use crate::outside;
 use crate::placement;
+use crate::rights::{self, Rights};
 use crate::road::admit;
 use crate::road::ahead;
 use crate::road::client::Client;
@@ -51,6 +57,7 @@ use crate::road::replies::Settled;
 use crate::road::route::{self, Stranded};
 use crate::road::steer;
 use crate::road::waits;
+use crate::road::whole::Memory;
 use crate::server::State;
 use crate::servers::{Local, Server, ServerId};
 use crate::tally::Tally;
@@ -67,11 +74,18 @@ pub(crate) struct Shared {
     pub(crate) alterations: Alterations,
     /// Clients connected, logged in or not.
     pub(crate) clients: AtomicUsize,
+    /// How the process shares its descriptors.
+    pub(crate) descriptors: Descriptors,
     pub(crate) placement: placement::Board,
     /// The numbers of the keys of links, the same in all workers.
     pub(crate) key_numbers: Arc<Numbers>,
     pub(crate) users: Users,
     pub(crate) accounts: Accounts,
+    pub(crate) given: Given,
+    /// When rights have changed, and until when that is known.
+    pub(crate) rights: Rights,
+    /// Wrong passwords.
+    pub(crate) guesses: Mutex<Guesses>,
     /// Views and triggers that do what no server reports.
     pub(crate) hidden: Hidden,
     pub(crate) tls: crate::tls::Tls,
@@ -93,6 +107,8 @@ pub(crate) enum Mail {
     /// Somebody elsewhere waits for a place under the cap on links: of this server, or of this user.
     LinkWanted(ServerId),
     LinkOfUserWanted(UserName),
+    /// A link is wanted for which there is no room: one that is idle here is closed. The answer is whether there was one.
+    GiveUpIdle(ServerId, oneshot::Sender<bool>),
     /// Clients here lack links: those that others keep for their messages only go back.
     TakeBackIdle(ServerId),
     /// A link that comes from another worker.
@@ -133,23 +149,29 @@ impl Shared {
         servers: Vec<Arc<Server>>,
         users: Users,
         tls: crate::tls::Tls,
+        descriptors: Descriptors,
         mailboxes: Vec<mpsc::UnboundedSender<Mail>>,
     ) -> Self {
         let workers = mailboxes.len();
+        let rights = Rights::new(servers.len(), plan.server.rights_bound);
         Self {
             alterations: Alterations::default(),
             classes: Arc::new(Classes::new(plan.all_classes(), workers)),
             clients: AtomicUsize::new(0),
+            descriptors,
             rsa: crate::arrive::rsa::RsaKey::default(),
             stopping: AtomicBool::new(false),
             loads: (0..workers).map(|_| AtomicU32::new(0)).collect(),
             fleet: Fleet::new(&plan, workers),
             plan,
+            rights,
             servers: servers.into(),
             placement: placement::Board::default(),
             key_numbers: Arc::default(),
             users,
             accounts: Accounts::default(),
+            given: Given::default(),
+            guesses: Mutex::default(),
             hidden: Hidden::default(),
             tls,
             mailboxes,
@@ -253,8 +275,8 @@ pub(crate) struct Worker {
     pub(crate) clients: RefCell<NumberMap<u32, Rc<Client>>>,
     pub(crate) links: RefCell<NumberMap<u64, Rc<Link>>>,
     pub(crate) buffers: Buffers,
-    /// Bytes that long texts of clients may take. See [`crate::road::whole`].
-    pub(crate) reserved: Rc<Cell<usize>>,
+    /// Room for long commands of clients.
+    pub(crate) memory: Rc<Memory>,
     pub(crate) counters: Counters,
     pub(crate) tally: Tally,
     pub(crate) pace: RefCell<Pace>,
@@ -271,6 +293,8 @@ pub(crate) struct Worker {
     pub(crate) is_passing_on: Cell<bool>,
     /// Somebody has joined a line who may be written ahead.
     pub(crate) has_waiters: Notify,
+    /// The last era of rights that it has looked at its idle links for.
+    pub(crate) era: Cell<Era>,
     /// Its checks of servers, if there are several.
     pub(crate) checks: Option<Checks>,
     /// Statements that no server can take for now.
@@ -289,6 +313,14 @@ const TICK: Duration = Duration::from_millis(100);
 /// Everything else that has an age is looked at every so many ticks: ten thousand clients at rest must cost nothing.
 const SLOW_TICKS: u32 = 10;
 
+/// Where the ids of a worker's clients begin: anywhere, so that those of several Flifos before one server are hardly ever
+/// the same. What a server's replicas know of a session's temporary tables goes by its number.
+fn first_turn(workers: usize) -> u32 {
+    let mut random = [0; 4];
+    let known = getrandom::fill(&mut random);
+    known.map_or(0, |()| u32::from_le_bytes(random) % (FIRST_CLIENT_ID / workers as u32))
+}
+
 impl Worker {
     pub(crate) fn new(index: usize, shared: Arc<Shared>) -> Self {
         let counters = Counters::default();
@@ -302,7 +334,7 @@ impl Worker {
             clients: RefCell::default(),
             links: RefCell::default(),
             buffers: Buffers::default(),
-            reserved: Rc::default(),
+            memory: Rc::default(),
             counters,
             tally: Tally::new(shared.plan.console.digests),
             pace: RefCell::default(),
@@ -315,11 +347,12 @@ impl Worker {
             slots_left: RefCell::default(),
             is_passing_on: Cell::new(false),
             has_waiters: Notify::new(),
+            era: Cell::default(),
             checks: shared.fleet.as_ref().map(|fleet| Checks::new(index, &shared.plan, fleet)),
             stranded: RefCell::default(),
             next_reader: Cell::new(0),
             clients_due: Cell::new(crate::clock::now()),
-            next_client: Cell::new(0),
+            next_client: Cell::new(first_turn(shared.mailboxes.len())),
             next_link: Cell::new(1),
             shared,
         }
@@ -426,6 +459,7 @@ impl Worker {
 /// Runs a worker until it is told to abort, or until all its clients are gone after it was told to stop.
 pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver<Mail>) {
     tokio::task::spawn_local(checks::run(Rc::clone(&worker)));
+    rights::watch::begin(&worker);
     if worker.plan.server.pipeline > 1 {
         tokio::task::spawn_local(ahead::run(Rc::clone(&worker)));
     }
@@ -497,6 +531,10 @@ fn open_mail(worker: &Rc<Worker>, mail: Mail) {
             supply::close_idle_of(worker, &user);
         }
         Mail::LinkWanted(server) => supply::give_idle(worker, server),
+        Mail::GiveUpIdle(server, tell) => {
+            // Who has asked may not wait any longer.
+            let _ = tell.send(room::give_up_idle(worker, server));
+        }
         Mail::TakeBackIdle(server) => {
             worker.at(server).takes_back.set(false);
             supply::take_back_idle(worker, server);
@@ -545,6 +583,7 @@ fn open_mail(worker: &Rc<Worker>, mail: Mail) {
 /// Looks at what has an age; at all of it if `all` is true.
 fn tick(worker: &Rc<Worker>, all: bool) {
     crate::clock::tick();
+    rights::look(worker);
     late::expire(worker);
     route::release(worker);
     if worker.plan.server.pipeline > 1 {

@@ -98,12 +98,17 @@ impl FakeClient {
         Ok(client)
     }
 
-    /// Reads the greeting and answers it.
+    /// Reads the greeting and answers it, and a nonce if there is one more. It knows no other plugin.
     pub fn log_in(&mut self, user: &str, password: &str) -> Result<(), Refusal> {
         let greeting = self.read_greeting()?;
         let login = Self::login_payload(&greeting, user, password);
         self.send_packet(1, &login);
-        self.read_payload().map(|_| ())
+        let payload = self.read_payload()?;
+        if let Some(nonce) = payload.strip_prefix(b"\xfemysql_native_password\0") {
+            self.send_packet(self.sequence + 1, &prove(nonce, password));
+            self.read_payload()?;
+        }
+        Ok(())
     }
 
     /// # Panics
@@ -168,6 +173,23 @@ impl FakeClient {
         self.stream.write_all(bytes).is_ok()
     }
 
+    /// Sends bytes for as long as the peer takes some. The answer is how many were sent.
+    ///
+    /// # Panics
+    /// If the socket is none any more.
+    pub fn send_what_is_taken(&mut self, bytes: &[u8]) -> usize {
+        const NOT_TAKEN: Duration = Duration::from_millis(300);
+        let mut sent = 0;
+        self.stream.set_write_timeout(Some(NOT_TAKEN)).expect("a timeout");
+        while sent < bytes.len()
+            && let Ok(taken) = self.stream.write(&bytes[sent..])
+        {
+            sent += taken;
+        }
+        self.stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
+        sent
+    }
+
     /// Ends what this client sends; it can still read.
     pub fn half_close(&mut self) {
         // It may be closed already.
@@ -229,6 +251,23 @@ impl FakeClient {
     /// Whether the peer ends the connection without another word.
     pub fn is_closed(&mut self) -> bool {
         self.read_payload() == Err(Refusal::Closed)
+    }
+
+    /// Whether the peer says why it ends the connection, and ends it.
+    pub fn is_refused(&mut self) -> bool {
+        matches!(self.read_payload(), Err(Refusal::Error { .. })) && self.is_closed()
+    }
+
+    /// The number of its connection, which stands in the text that a fake server of MariaDB's brand repeats.
+    ///
+    /// # Panics
+    /// If the answer is another one.
+    pub fn id(&mut self) -> u32 {
+        let rows = self.query("SELECT 0 + CONNECTION_ID()").expect("an id");
+        let text = String::from_utf8(rows[0].to_vec()).expect("text");
+        // Behind the number comes the column's name, which must stay what it was.
+        let digits = text.strip_prefix("0 + CAST(").and_then(|rest| rest.split(' ').next());
+        digits.expect("the text").parse().expect("a number")
     }
 
     /// # Panics

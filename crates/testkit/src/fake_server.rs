@@ -393,4 +393,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn is_greeting(command: &[u8]) -> bool {
     command.starts_with(b"\x03SET SESSION session_track")
         || command.starts_with(b"\x03SHOW SESSION VARIABLES WHERE")
+        || command.starts_with(b"\x03SHOW CREATE USER")
+        || command.starts_with(b"\x03SELECT CAST(@@skip_name_resolve")
+        || command.starts_with(b"\x03SELECT HEX(COALESCE(@@proxy_user")
 }

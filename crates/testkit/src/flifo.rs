@@ -79,6 +79,21 @@ impl Flifo {
         Some(Self::begin_as(|| own(&[program()]), rest, folder, &log))
     }
 
+    /// Starts the proxy with bounds on its descriptors, as the shell's `ulimit` has them: `-n 64`, say.
+    ///
+    /// # Panics
+    /// If it does not greet in time; with what it logged.
+    pub fn start_with_descriptors(ulimit: &str, rest: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let log = File::create(folder.path().join("log")).expect("a log");
+        let bounded = || {
+            let mut command = Command::new("sh");
+            command.args(["-c", &format!("ulimit {ulimit} && exec \"$0\" \"$@\"")]).arg(program());
+            command
+        };
+        Self::begin_as(bounded, rest, folder, &log)
+    }
+
     fn begin(program: &Path, rest: &str, folder: tempfile::TempDir, log: &File) -> Self {
         Self::begin_as(|| Command::new(program), rest, folder, log)
     }
@@ -164,7 +179,11 @@ impl Flifo {
         self.signal(Signal::HUP);
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Sends it a signal, and does not wait.
+    ///
+    /// # Panics
+    /// If it has ended already.
+    pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("flifo runs");
     }
 

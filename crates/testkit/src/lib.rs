@@ -13,6 +13,7 @@ pub mod mysql;
 pub mod overdue;
 pub mod relay;
 pub mod reply;
+pub mod rights;
 pub mod scene;
 pub mod simulated;
 pub mod virtual_server;

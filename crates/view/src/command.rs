@@ -20,6 +20,8 @@ pub enum Command {
     Set(String, String),
     /// Of the named server, or of all.
     Server(Verb, Option<String>),
+    /// The named server is to be the writer, whatever it lacks.
+    ConfirmWriter(String),
     Kill(Victim, u32),
     Reload,
     /// What concerns only the session of a client of the console, which has none.
@@ -97,6 +99,7 @@ pub fn read(text: &[u8]) -> Result<Command, String> {
         "DRAIN" => server(Verb::Drain, &mut words)?,
         "ENABLE" => server(Verb::Enable, &mut words)?,
         "DISABLE" => server(Verb::Disable, &mut words)?,
+        "CONFIRM" => confirm(&mut words)?,
         "KILL" => kill(&mut words)?,
         "RELOAD" => Command::Reload,
         "USE" | "BEGIN" | "START" | "COMMIT" | "ROLLBACK" => return Ok(Command::Nothing),
@@ -104,6 +107,13 @@ pub fn read(text: &[u8]) -> Result<Command, String> {
     };
     words.end()?;
     Ok(command)
+}
+
+fn confirm(words: &mut Words) -> Result<Command, Wrong> {
+    if !words.take("WRITER") {
+        return Err(format!("WRITER is missing{}", before(words.peek())));
+    }
+    Ok(Command::ConfirmWriter(words.name("a server's name")?))
 }
 
 fn help(words: &mut Words) -> Result<Command, Wrong> {
@@ -349,6 +359,7 @@ mod tests {
         let is = |text: &str, want: Command| assert_eq!(read(text.as_bytes()), Ok(want), "{text}");
         is("pause", Command::Server(Verb::Pause, None));
         is("DRAIN SERVER db1.local", Command::Server(Verb::Drain, Some("db1.local".into())));
+        is("confirm writer db2", Command::ConfirmWriter("db2".into()));
         is("kill 1073741824", Command::Kill(Victim::Client, 1 << 30));
         is("kill query 7;", Command::Kill(Victim::Statement, 7));
         is("set server.limit = 8", Command::Set("server.limit".into(), "8".into()));
@@ -386,8 +397,17 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_refused_with_a_reason() {
-        for text in ["drop table x", "show", "kill x", "set x", "select a from b", "pause 'x'", "1"]
-        {
+        for text in [
+            "confirm db2",
+            "confirm writer",
+            "drop table x",
+            "show",
+            "kill x",
+            "set x",
+            "select a from b",
+            "pause 'x'",
+            "1",
+        ] {
             let error = read(text.as_bytes()).unwrap_err();
             assert!(!error.is_empty(), "{text}");
         }

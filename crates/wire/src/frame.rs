@@ -107,6 +107,14 @@ pub const fn packet_count(payload: usize) -> usize {
 }
 
 impl Extent {
+    /// How many packets have been announced.
+    pub fn packets(self) -> usize {
+        // The last header may be one that is still missing.
+        let headers = self.len - self.payload;
+        let is_missing = self.payload.is_multiple_of(PAYLOAD_MAX);
+        headers / HEADER - usize::from(is_missing)
+    }
+
     /// Of the payload whose first packet is at the front of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
         let mut extent = Self { len: HEADER, payload: 0 };

@@ -100,6 +100,13 @@ pub fn matches(pattern: &[u8], origin: Origin, brand: Brand) -> Match {
     match origin.name {
         Name::Local if is_like(pattern, b"localhost", u8::eq_ignore_ascii_case) => Match::Yes,
         Name::Local | Name::None => Match::No,
+        // A server believes a name only if it leads back to the address.
+        Name::Unknown
+            if pattern.eq_ignore_ascii_case(b"localhost")
+                && origin.ip.is_some_and(|ip| !ip.is_loopback()) =>
+        {
+            Match::No
+        }
         Name::Unknown if may_be_name(pattern) => Match::Unclear,
         Name::Unknown => Match::No,
     }
@@ -323,6 +330,7 @@ mod tests {
         assert_eq!(is_match("localhost", from("127.0.0.1", Resolving::Unknown)), Match::Unclear);
         assert_eq!(is_match("localhost", from("::ffff:127.0.0.1", Resolving::On)), Match::Yes);
         assert_eq!(is_match("127.0.0.1", from("::ffff:127.0.0.1", Resolving::Off)), Match::Yes);
+        assert_eq!(is_match("localhost", far), Match::No);
     }
 
     #[test]

@@ -42,6 +42,20 @@ pub fn read(text: &[u8]) -> Option<Row> {
     Some(Row { user, host, terms })
 }
 
+/// Whether the account may be of who the server sees at the other end of a Unix socket, by what is shown of it.
+pub fn looks_at_process(text: &[u8]) -> bool {
+    let mut tokens = Tokens { rest: text };
+    let is_one = |text: &[u8]| {
+        ["unix_socket", "auth_socket"].iter().any(|it| text.eq_ignore_ascii_case(it.as_bytes()))
+    };
+    std::iter::from_fn(|| tokens.next()).any(|token| match token {
+        Token::Word(word) => is_one(word),
+        Token::Quoted(name) => is_one(&name),
+        Token::Torn => true,
+        Token::Other(_) => false,
+    })
+}
+
 fn transport(word: &Token<'_>) -> Option<Transport> {
     match word {
         word if word.is("NONE") => Some(Transport::Any),
@@ -169,6 +183,22 @@ mod tests {
             ));
             assert_eq!(row.terms.transport, Transport::Certificate, "{demand}");
             assert_eq!(&row.user[..], b"a`b");
+        }
+    }
+
+    #[test]
+    fn an_account_of_a_process_is_known() {
+        for (text, want) in [
+            (
+                "CREATE USER `a`@`%` IDENTIFIED VIA mysql_native_password USING '*0' OR unix_socket AS 'x'",
+                true,
+            ),
+            ("CREATE USER 'a'@'%' IDENTIFIED WITH 'auth_socket' REQUIRE NONE", true),
+            ("CREATE USER 'a'@'%' IDENTIFIED WITH 'x", true),
+            ("CREATE USER `a`@`%` IDENTIFIED VIA mysql_native_password USING '*0'", false),
+            ("", false),
+        ] {
+            assert_eq!(looks_at_process(text.as_bytes()), want, "{text}");
         }
     }
 

@@ -1,13 +1,14 @@
 //! How far a server has come in what is replicated, and how far behind the writer that is.
 //!
-//! A server's place is told by itself: the last transaction of each domain (GTIDs), or the last commit of a cluster.
-//! Time comes in by the writer alone: its places are remembered with the times at which it was asked, so that no
-//! server's clock is believed. Invariant: whoever covers a place has everything that was committed before the writer
-//! was asked for it.
+//! A server's place is told by itself: its transactions (GTIDs), or the last commit of a cluster. Time comes in by the
+//! server that takes writes: its places are remembered with the times at which it was asked, so that no server's clock
+//! is believed. Invariants: a server that covers a place has everything that was committed before the other one was
+//! asked for it; a number counts only where it was given, by its server of MariaDB, by its cluster of Galera.
 
 pub mod executed;
 
 use std::collections::VecDeque;
+use std::fmt::{self, Display, Formatter};
 use std::time::{Duration, Instant};
 
 use self::executed::Executed;
@@ -17,35 +18,42 @@ use self::executed::Executed;
 pub enum Position {
     #[default]
     Unknown,
-    /// The last transaction of each domain, as MariaDB writes it: `0-1-42,1-1-7`.
-    Gtid(Vec<(u32, u64)>),
+    /// The last transaction of each server in each domain, as MariaDB writes them: `0-1-42,0-2-40`.
+    Gtid(Vec<Gtid>),
     /// The last commit of a Galera cluster.
-    Commit(u64),
+    Commit {
+        /// The UUID of the cluster's history, zero if it does not tell.
+        cluster: u128,
+        number: u64,
+    },
     /// All transactions that were executed, as MySQL writes them.
     Executed(Executed),
 }
 
-/// More domains than anybody has.
-const DOMAINS_MAX: usize = 256;
+/// A transaction of MariaDB's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gtid {
+    domain: u32,
+    /// The server that took it. Two servers that are written to apart from each other give the same numbers.
+    server: u32,
+    sequence: u64,
+}
+
+/// More servers and domains than anybody has.
+const GTIDS_MAX: usize = 256;
 
 impl Position {
     /// Reads a list of GTIDs. What cannot be read is unknown.
     pub fn from_gtids(text: &str) -> Self {
-        let mut domains: Vec<(u32, u64)> = Vec::new();
+        let mut all: Vec<Gtid> = Vec::new();
         for gtid in text.split(',').map(str::trim).filter(|gtid| !gtid.is_empty()) {
-            let mut parts = gtid.split('-');
-            let (domain, _server, sequence) = (parts.next(), parts.next(), parts.next());
-            let domain = domain.and_then(|it| it.parse().ok());
-            let sequence = sequence.and_then(|it| it.parse().ok());
-            let Some((domain, sequence)) = domain.zip(sequence) else { return Self::Unknown };
-            let has_room = domains.len() < DOMAINS_MAX;
-            match domains.iter_mut().find(|it| it.0 == domain) {
-                Some(known) => known.1 = known.1.max(sequence),
-                None if has_room => domains.push((domain, sequence)),
-                None => return Self::Unknown,
+            let Some(gtid) = Gtid::read(gtid) else { return Self::Unknown };
+            gtid.put(&mut all);
+            if all.len() > GTIDS_MAX {
+                return Self::Unknown;
             }
         }
-        Self::Gtid(domains)
+        Self::Gtid(all)
     }
 
     /// Reads a set of GTIDs as MySQL writes them: `3e11fa47-…:1-5:7,…`. What cannot be read is unknown.
@@ -57,14 +65,9 @@ impl Position {
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Gtid(mut domains), Self::Gtid(others)) => {
-                for (domain, sequence) in others {
-                    match domains.iter_mut().find(|it| it.0 == domain) {
-                        Some(known) => known.1 = known.1.max(sequence),
-                        None => domains.push((domain, sequence)),
-                    }
-                }
-                Self::Gtid(domains)
+            (Self::Gtid(mut all), Self::Gtid(others)) => {
+                others.into_iter().for_each(|gtid| gtid.put(&mut all));
+                Self::Gtid(all)
             }
             (Self::Unknown, other) => other,
             (own, _) => own,
@@ -74,17 +77,84 @@ impl Position {
     /// Whether a server that is here has all that one there has. What is not known covers nothing.
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Gtid(own), Self::Gtid(other)) => other.iter().all(|(domain, sequence)| {
-                own.iter().any(|it| it.0 == *domain && it.1 >= *sequence)
-            }),
-            (Self::Commit(own), Self::Commit(other)) => own >= other,
+            (Self::Gtid(own), Self::Gtid(other)) => latest(other).all(|gtid| gtid.is_in(own)),
+            (Self::Commit { cluster, number }, Self::Commit { cluster: theirs, number: other }) => {
+                cluster == theirs && number >= other
+            }
             (Self::Executed(own), Self::Executed(other)) => own.covers(other),
             _ => false,
         }
     }
 }
 
-/// Where the writer has been, and when.
+/// Positions are longer than anybody reads; errors and logs show so many characters.
+const SHOWN_MAX: usize = 200;
+
+impl Display for Position {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Self::Unknown => "an unknown position".to_owned(),
+            Self::Gtid(all) => latest(all).map(Gtid::to_string).collect::<Vec<_>>().join(","),
+            Self::Commit { number, .. } => number.to_string(),
+            Self::Executed(executed) => executed.to_string(),
+        };
+        match text.char_indices().nth(SHOWN_MAX) {
+            _ if text.is_empty() => f.write_str("nothing"),
+            Some((end, _)) => write!(f, "{}…", &text[..end]),
+            None => f.write_str(&text),
+        }
+    }
+}
+
+impl Gtid {
+    /// `None`: it is none, or several.
+    pub fn read(text: &str) -> Option<Self> {
+        let mut parts = text.split('-');
+        let (domain, server, sequence) = (parts.next()?, parts.next()?, parts.next()?);
+        let (domain, server) = (domain.parse().ok()?, server.parse().ok()?);
+        Some(Self { domain, server, sequence: sequence.parse().ok()? })
+    }
+
+    /// Who has given it, and its number there.
+    pub fn halves(self) -> (u64, u64) {
+        ((u64::from(self.domain) << 32) | u64::from(self.server), self.sequence)
+    }
+
+    pub fn from_halves(origin: u64, sequence: u64) -> Self {
+        Self { domain: (origin >> 32) as u32, server: origin as u32, sequence }
+    }
+
+    /// Adds it to those that a server has.
+    fn put(self, all: &mut Vec<Self>) {
+        match all.iter_mut().find(|it| (it.domain, it.server) == (self.domain, self.server)) {
+            Some(known) => known.sequence = known.sequence.max(self.sequence),
+            None => all.push(self),
+        }
+    }
+
+    /// Whether a server has it that has these.
+    fn is_in(&self, all: &[Self]) -> bool {
+        let is_same = |it: &Self| (it.domain, it.server) == (self.domain, self.server);
+        all.iter().any(|it| is_same(it) && it.sequence >= self.sequence)
+    }
+}
+
+impl Display for Gtid {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}-{}", self.domain, self.server, self.sequence)
+    }
+}
+
+/// The newest of each domain: a server that has it has all that came before it.
+fn latest(all: &[Gtid]) -> impl Iterator<Item = &Gtid> {
+    let newest = move |domain: u32| {
+        let same = all.iter().filter(move |it| it.domain == domain);
+        same.map(|it| it.sequence).max()
+    };
+    all.iter().filter(move |gtid| newest(gtid.domain) == Some(gtid.sequence))
+}
+
+/// Where a server that takes writes has been, and when.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     samples: VecDeque<Sample>,
@@ -93,12 +163,12 @@ pub struct History {
 #[derive(Clone, Debug)]
 struct Sample {
     position: Position,
-    /// When the writer was asked first, and last, and was there.
+    /// When it was asked first, and last, and was there.
     first: Instant,
     last: Instant,
 }
 
-/// So many places of the writer are remembered; who covers none of them is too far behind to be measured.
+/// So many places are remembered; a server that covers none of them is too far behind to be measured.
 const SAMPLES_MAX: usize = 512;
 
 /// How far a server is behind.
@@ -111,15 +181,23 @@ pub enum Lag {
 }
 
 impl History {
-    pub fn clear(&mut self) {
-        self.samples.clear();
-    }
-
     pub fn is_empty(&self) -> bool {
         self.samples.is_empty()
     }
 
-    /// The writer was asked at `begun`, and was here.
+    /// The last place, and until when it is known to have been the last one.
+    pub fn newest(&self) -> Option<(&Position, Instant)> {
+        self.samples.back().map(|sample| (&sample.position, sample.last))
+    }
+
+    /// The newest place that it had reached so long before it was asked last.
+    pub fn older_than(&self, age: Duration) -> Option<&Position> {
+        let last = self.samples.back()?.last;
+        let is_old = |it: &&Sample| last.saturating_duration_since(it.first) >= age;
+        self.samples.iter().rev().find(is_old).map(|sample| &sample.position)
+    }
+
+    /// The server was asked at `begun`, and was here.
     pub fn note(&mut self, position: &Position, begun: Instant) {
         if *position == Position::Unknown {
             return;
@@ -162,23 +240,42 @@ mod tests {
     #[test]
     fn gtids_are_compared_domain_by_domain() {
         let at = Position::from_gtids;
-        assert_eq!(at("0-1-42, 7-2-3"), Position::Gtid(vec![(0, 42), (7, 3)]));
-        assert_eq!(at("0-1-42,0-2-40"), Position::Gtid(vec![(0, 42)]));
+        let gtid = |domain, server, sequence| Gtid { domain, server, sequence };
+        assert_eq!(at("0-1-42, 7-2-3"), Position::Gtid(vec![gtid(0, 1, 42), gtid(7, 2, 3)]));
+        assert_eq!(at("0-1-42,0-1-40"), Position::Gtid(vec![gtid(0, 1, 42)]));
+        let (origin, number) = gtid(7, 2, 3).halves();
+        assert_eq!(Gtid::from_halves(origin, number), gtid(7, 2, 3));
         assert_eq!(at("0-1"), Position::Unknown);
         assert_eq!(at("nonsense"), Position::Unknown);
-        assert!(at("0-9-42,7-2-3").covers(&at("0-1-42")), "whoever wrote it");
+        assert!(at("0-1-42,7-2-3").covers(&at("0-1-41")));
+        assert!(!at("0-9-42,7-2-3").covers(&at("0-1-42")), "another server's number");
+        assert!(at("0-1-42,0-9-50").covers(&at("0-1-42")), "another server went on");
+        assert!(at("0-1-42").covers(&at("0-1-42,0-9-40")), "the newest one says it all");
         assert!(!at("0-1-42").covers(&at("0-1-42,7-2-3")) && !at("0-1-41").covers(&at("0-1-42")));
         assert!(at("0-1-1").covers(&at("")) && !Position::Unknown.covers(&at("")));
-        assert!(Position::Commit(7).covers(&Position::Commit(7)));
-        assert!(!Position::Commit(7).covers(&Position::Commit(8)));
-        assert_eq!(at("0-1-4").plus(at("0-2-3,1-1-1")), at("0-1-4,1-1-1"));
+        assert_eq!(at("0-1-4").plus(at("0-1-3,1-1-1")), at("0-1-4,1-1-1"));
         assert_eq!(Position::Unknown.plus(at("0-2-3")), at("0-2-3"));
+        let many: Vec<_> = (0..=GTIDS_MAX).map(|server| format!("0-{server}-1")).collect();
+        assert_eq!(at(&many.join(",")), Position::Unknown);
+        let shown = |text| at(text).to_string();
+        assert_eq!(
+            (shown("0-1-42,0-2-40,7-1-1"), shown("")),
+            ("0-1-42,7-1-1".into(), "nothing".into())
+        );
+        assert!(at(&many[1..].join(",")).to_string().chars().count() <= SHOWN_MAX + 1);
+    }
+
+    #[test]
+    fn commits_are_compared_within_a_cluster() {
+        let at = |cluster, number| Position::Commit { cluster, number };
+        assert!(at(1, 7).covers(&at(1, 7)) && !at(1, 7).covers(&at(1, 8)));
+        assert!(!at(2, 7).covers(&at(1, 7)));
     }
 
     #[test]
     fn lag_is_the_age_of_what_is_missing() {
         let (start, second) = (Instant::now(), Duration::from_secs(1));
-        let at = Position::Commit;
+        let at = |number| Position::Commit { cluster: 0, number };
         let mut history = History::default();
         assert_eq!(history.lag(&at(9), start), Lag::Unknown, "the writer has not been asked");
         history.note(&at(10), start);
@@ -190,6 +287,9 @@ mod tests {
         assert_eq!(history.lag(&at(11), now), Lag::Behind { by: 3 * second, caught_up });
         let caught_up = start + 2 * second;
         assert_eq!(history.lag(&at(12), now), Lag::Behind { by: Duration::ZERO, caught_up });
+        let older = |by| history.older_than(by).cloned();
+        assert_eq!((older(second), older(3 * second)), (Some(at(10)), None));
+        assert_eq!(older(Duration::ZERO), Some(at(12)));
         // An answer that was overtaken by a later one says nothing new.
         history.note(&at(11), start + second);
         assert_eq!(history.lag(&at(12), now), Lag::Behind { by: Duration::ZERO, caught_up });
@@ -199,10 +299,13 @@ mod tests {
     fn what_is_remembered_has_an_end() {
         let (start, mut history) = (Instant::now(), History::default());
         for at in 1..=2 * SAMPLES_MAX as u64 {
-            history.note(&Position::Commit(at), start + Duration::from_millis(at));
+            history.note(
+                &Position::Commit { cluster: 0, number: at },
+                start + Duration::from_millis(at),
+            );
         }
         assert_eq!(history.samples.len(), SAMPLES_MAX);
-        let oldest = Position::Commit(SAMPLES_MAX as u64);
+        let oldest = Position::Commit { cluster: 0, number: SAMPLES_MAX as u64 };
         assert_eq!(history.lag(&oldest, start), Lag::Unknown);
     }
 }

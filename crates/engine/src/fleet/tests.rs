@@ -13,8 +13,9 @@ struct Scene {
 fn role(read_only: bool, at: u64) -> Role {
     Role {
         read_only,
-        position: Position::Gtid(vec![(0, at)]),
+        position: Position::from_gtids(&format!("0-1-{at}")),
         node: Node::None,
+        view: None,
         flow: Flow::default(),
     }
 }
@@ -22,15 +23,17 @@ fn role(read_only: bool, at: u64) -> Role {
 fn node(at: u64) -> Role {
     Role {
         read_only: false,
-        position: Position::Commit(at),
+        position: Position::Commit { cluster: 1, number: at },
         node: Node::Ready,
+        view: Some(1),
         flow: Flow::default(),
     }
 }
 
 impl Scene {
     fn of(members: &[Member]) -> Self {
-        let (now, bounds) = (Instant::now(), Bounds { lag_max: Some(10 * SECOND) });
+        let now = Instant::now();
+        let bounds = Bounds { lag_max: Some(10 * SECOND), gaps: Gaps::Confirm };
         Self { fleet: Fleet::new(members, &Rules::default(), bounds, now), now }
     }
 
@@ -106,7 +109,7 @@ fn a_promoted_reader_is_the_writer_once_the_old_one_is_down() {
     // Even if the new one fails: what was written there would be missing.
     scene.fail(1);
     assert!(scene.writer().is_err());
-    scene.hear(0, role(true, 10)).hear(0, role(false, 10));
+    scene.hear(0, role(true, 11)).hear(0, role(false, 11));
     assert_eq!(scene.writer(), Ok(0), "somebody has made it read_only, and promoted it");
 }
 
@@ -114,10 +117,112 @@ fn a_promoted_reader_is_the_writer_once_the_old_one_is_down() {
 fn an_operator_vouches_for_a_server_that_was_replaced() {
     let mut scene = Scene::usual();
     scene.fail(0).hear(1, role(false, 11)).fail(1);
-    scene.hear(0, role(false, 10)).hear(0, role(false, 10)).hear(0, role(false, 10));
+    scene.hear(0, role(false, 11)).hear(0, role(false, 11)).hear(0, role(false, 11));
     assert!(scene.writer().is_err());
     scene.fleet.order(0, Order::None, "by an order", scene.now);
     assert_eq!(scene.writer(), Ok(0));
+}
+
+#[test]
+fn a_server_that_lacks_what_was_acknowledged_waits_for_an_operator() {
+    let promoted = |gaps: Gaps| {
+        let mut scene = Scene::usual();
+        scene.fleet.bounds.gaps = gaps;
+        scene.fleet.acknowledge(0, Position::from_gtids("0-1-12"));
+        scene.fail(0).hear(1, role(false, 11));
+        scene
+    };
+    let mut scene = promoted(Gaps::Confirm);
+    let gap = "it has 0-1-11, and the writer before it had 0-1-12";
+    assert!(scene.writer().is_err_and(|why| why.contains("CONFIRM WRITER")));
+    assert_eq!(scene.roles()[1], format!("not used: it lacks what was acknowledged: {gap}"));
+    assert_eq!(scene.fleet.layout(scene.now).places[1].gap.as_deref(), Some(gap));
+    assert!(scene.fleet.confirm(2, scene.now).is_err_and(|why| why == "it is read_only"));
+    assert!(scene.fleet.confirm(0, scene.now).is_err_and(|why| why.contains("down")));
+    scene.fleet.confirm(1, scene.now).unwrap();
+    assert_eq!(scene.writer(), Ok(1));
+    assert_eq!(scene.fleet.layout(scene.now).lost.as_deref(), Some(gap));
+    assert!(matches!(scene.fleet.layout(scene.now).places[1].holds[0], Holds::Until(_)));
+    assert!(scene.fleet.confirm(1, scene.now).is_err_and(|why| why == "it is the writer"));
+
+    // It gets what it lacks.
+    let mut scene = promoted(Gaps::Confirm);
+    scene.hear(1, role(false, 12));
+    assert_eq!(scene.writer(), Ok(1));
+    assert_eq!(scene.fleet.layout(scene.now).lost, None);
+    // The old writer is back.
+    let mut scene = promoted(Gaps::Confirm);
+    scene.hear(0, role(false, 12)).hear(0, role(false, 12));
+    assert_eq!(scene.writer(), Ok(0));
+
+    let scene = promoted(Gaps::Accept);
+    assert_eq!((scene.writer(), scene.fleet.layout(scene.now).lost.as_deref()), (Ok(1), Some(gap)));
+}
+
+#[test]
+fn a_confirmation_ends_when_the_server_is_read_only_again() {
+    let mut scene = Scene::usual();
+    scene.fleet.acknowledge(0, Position::from_gtids("0-1-12"));
+    // While the writer is well, it stays the writer.
+    scene.hear(1, role(false, 10));
+    scene.fleet.confirm(1, scene.now).unwrap();
+    assert_eq!(scene.writer(), Ok(0));
+    scene.hear(1, role(true, 10)).fail(0).hear(1, role(false, 11));
+    assert!(scene.writer().is_err(), "{:?}", scene.roles());
+}
+
+#[test]
+fn what_a_server_took_that_is_down_is_what_the_next_writer_has() {
+    let holds = |scene: &Scene, at: usize, taker: usize| {
+        scene.fleet.layout(scene.now).places[at].holds[taker]
+    };
+    let mut scene = Scene::usual();
+    scene.fail(0);
+    let down = scene.now;
+    assert!(!matches!(holds(&scene, 2, 0), Holds::Until(moment) if moment >= down));
+    scene.hear(1, role(false, 11));
+    assert_eq!(holds(&scene, 1, 0), Holds::Until(scene.now));
+    assert_ne!(holds(&scene, 2, 0), Holds::Until(scene.now), "it has not followed yet");
+    // A replaced writer that is well is asked, and nothing is decided of what it took.
+    let mut scene = Scene::usual();
+    scene.hear(0, role(true, 10)).hear(1, role(false, 10));
+    assert_eq!(scene.writer(), Ok(1));
+    assert_ne!(holds(&scene, 1, 0), Holds::Until(scene.now));
+
+    // A cluster knows more: a view without the node.
+    let mut scene = Scene::of(&[AUTO; 3]);
+    scene.hear(0, node(5)).hear(1, node(5)).hear(2, node(5)).fail(0);
+    assert_eq!(scene.writer(), Ok(1));
+    let down = scene.now;
+    scene.hear(1, node(6));
+    assert!(matches!(holds(&scene, 1, 0), Holds::Until(moment) if moment < down));
+    scene.hear(1, Role { view: Some(2), ..node(6) });
+    assert!(matches!(holds(&scene, 1, 0), Holds::Until(moment) if moment > down));
+}
+
+#[test]
+fn what_a_writer_has_had_for_a_second_counts_as_acknowledged() {
+    for (age, is_used) in [(5, true), (15, false)] {
+        let mut scene = Scene::usual();
+        scene.hear(0, role(false, 12));
+        for _ in 0..age {
+            scene.hear(0, role(false, 13));
+        }
+        scene.hear(0, role(false, 14)).fail(0).hear(1, role(false, 12));
+        assert_eq!(scene.writer().is_ok(), is_used, "{age}");
+    }
+}
+
+#[test]
+fn a_script_that_writes_beside_does_not_stand_for_what_was_acknowledged() {
+    let mut scene = Scene::usual();
+    scene.fleet.acknowledge(0, Position::from_gtids("0-1-12"));
+    let beside = |last: u64| Role {
+        position: Position::from_gtids(&format!("0-1-11,0-2-{last}")),
+        ..role(false, 0)
+    };
+    scene.fail(0).hear(1, beside(12)).hear(1, beside(40));
+    assert!(scene.writer().is_err(), "{:?}", scene.roles());
 }
 
 #[test]
@@ -153,7 +258,11 @@ fn who_lags_is_not_read_from() {
     assert_eq!(scene.readers(), [1]);
     assert!(scene.roles()[2].contains("s behind"), "{:?}", scene.roles());
     let places = scene.fleet.layout(scene.now).places;
-    assert!(places[1].caught_up > places[2].caught_up && places[1].lag == Some(Duration::ZERO));
+    let until = |at: usize| match places[at].holds[0] {
+        Holds::Until(moment) => moment,
+        other => panic!("{other:?}"),
+    };
+    assert!(until(1) > until(2) && places[1].lag == Some(Duration::ZERO));
     scene.hear(2, role(true, 39));
     assert_eq!(scene.readers(), [1, 2]);
 }

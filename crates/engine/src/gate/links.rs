@@ -389,6 +389,25 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         link
     }
 
+    /// Takes out the link that is idle longest of those that no client here waits for, because the server, or the
+    /// process, has no room for another one.
+    pub fn take_coldest(&mut self, now: Instant) -> Option<L> {
+        let spare = self.keys.idle().filter(|(key, _)| !self.has_waiters(*key));
+        let (_, key) = spare.filter_map(|(key, idle)| Some((idle.coldest()?, key))).min()?;
+        let link = self.keys.change(key, |keyed| keyed.idle.expire(now, Duration::ZERO))?;
+        self.publish();
+        link
+    }
+
+    /// Takes out an idle link that is one of these.
+    pub fn take_idle_link(&mut self, is_one: impl Fn(&L) -> bool) -> Option<L> {
+        let has_one = |idle: &Pool<L>| idle.has(&is_one);
+        let key = self.keys.idle().find(|(_, idle)| has_one(idle)).map(|(key, _)| key)?;
+        let link = self.keys.change(key, |keyed| keyed.idle.remove(&is_one))?;
+        self.publish();
+        link
+    }
+
     /// Takes out the coldest link that has been idle for `age`; zero takes any.
     pub fn expire_link(&mut self, now: Instant, age: Duration) -> Option<L> {
         let is_old = |since| now.saturating_duration_since(since) >= age;

@@ -255,6 +255,10 @@ fn the_past_is_asked_for_by_name() {
         assert_eq!(read(text).messages, messages, "{text}");
     }
     assert!(read("SELECT connection_id()").asks_connection_id);
+    assert!(read("SHOW VARIABLES LIKE 'last_insert_id'").shows_variables);
+    assert!(read("SELECT * FROM performance_schema.session_variables").shows_variables);
+    assert!(read("SELECT * FROM system_variables").read.is_none());
+    assert!(!read("SHOW GLOBAL VARIABLES").shows_variables);
     assert!(read("KILL 5").is_kill);
 }
 

@@ -160,6 +160,7 @@ impl Session {
 mod tests {
     use super::*;
     use crate::pin::Pin;
+    use crate::session::Reset;
     use crate::statements::Kept;
 
     const OPEN: Status = Status(Status::AUTOCOMMIT.0 | Status::IN_TRANSACTION.0);
@@ -280,7 +281,7 @@ mod tests {
         assert!(!session.has_lost_transaction() && session.status() == Status::AUTOCOMMIT);
         session.see_status(OPEN);
         session.lose_link();
-        session.reset();
+        session.reset(Reset::ForgetsFound);
         assert!(!session.has_lost_transaction(), "a reset ends the transaction as well");
     }
 

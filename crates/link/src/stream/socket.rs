@@ -18,6 +18,7 @@
 use std::cell::Cell;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
@@ -188,6 +189,10 @@ impl Socket {
 
     pub(super) const fn is_unix(&self) -> bool {
         matches!(self.kind, Kind::Unix(_))
+    }
+
+    pub(super) fn descriptor(&self) -> i32 {
+        self.raw().as_raw_fd()
     }
 
     pub(super) fn peer_address(&self) -> Option<SocketAddr> {

@@ -1,22 +1,29 @@
-//! Passwords of users that nobody has configured: their hashes are read from the server's own table of accounts.
+//! Users that nobody has configured: their hashes, and what each account demands, are read from the server's own table of
+//! accounts.
 //!
 //! One configured user may read that table (`server.accounts_user`). It is read at the first login, once a period, and
-//! when a login fails or its user is unknown, since the table may have changed; never more often than [`SOON`].
+//! when a login fails or its user is unknown, since the table may have changed; never more often than [`SOON`]. What is
+//! read of it is [`crate::arrive::table`]'s, what clients are held to [`crate::arrive::held`]'s.
 //!
-//! Invariants: hashes and what clients give away are in memory only, and zeroised; of a user whose accounts for several
-//! hosts differ nothing is known; a table that cannot be read changes nothing.
+//! Invariants: hashes and what clients give away are in memory only, and zeroised; a table that cannot be read changes
+//! nothing; a client is refused only by a table that was read since it came.
 
 use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use engine::account::held::{Refusal, Rules};
 use engine::account::name::UserName;
-use wire::auth::{Plugin, Secret, native, sha_crypt};
+use engine::account::row::Row;
+use engine::rights::Era;
+use link::login::Many;
 
+use crate::arrive::held;
 use crate::arrive::learnt;
+use crate::arrive::table::{self, Sorted, Table, Unusable};
 use crate::arrive::users::User;
-use crate::config::Password;
 use crate::links::opener::{self, NoLink};
 use crate::road::route;
 use crate::worker::Worker;
@@ -31,24 +38,21 @@ pub(crate) struct Accounts {
 
 #[derive(Debug, Default)]
 struct State {
+    /// When the last attempt to read it began.
+    tried_at: Option<Instant>,
+    /// When the reading of this table began.
     read_at: Option<Instant>,
+    table: Option<Arc<Table>>,
+    /// Rights that have changed since then may have changed it.
+    era: Era,
     /// Why clients of these are carried.
     unusable: HashMap<UserName, Unusable>,
     /// Of these it has been said that they are carried.
     told: HashSet<UserName>,
     /// The last attempt has failed, and that has been said.
     failed: bool,
-}
-
-/// Why an account does not tell what is needed to pool its clients.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unusable {
-    #[error("its accounts for several hosts have different passwords")]
-    Differs,
-    #[error("its account is locked, or its password has expired")]
-    Locked,
-    #[error("what the server stores for {0} is not enough to log in with")]
-    Plugin(String),
+    /// It has been said that the table is too large.
+    is_cut: bool,
 }
 
 /// The table is not read again sooner.
@@ -56,17 +60,6 @@ const SOON: Duration = Duration::from_secs(1);
 
 /// So many carried users are named in the log.
 const TOLD_MAX: usize = 1000;
-
-/// MariaDB's table, as rows of a name, and a plugin and what it stores, or `-`.
-const MARIADB: &str = "SELECT User, IF(JSON_VALUE(Priv,'$.account_locked') IN ('1','true') \
-    OR JSON_VALUE(Priv,'$.password_last_changed')='0','-',\
-    CONCAT(IFNULL(JSON_VALUE(Priv,'$.plugin'),''),' ',\
-    HEX(IFNULL(JSON_VALUE(Priv,'$.authentication_string'),'')))) \
-    FROM mysql.global_priv WHERE User<>'' AND NOT JSON_EXISTS(Priv,'$.is_role')";
-
-/// MySQL's.
-const MYSQL: &str = "SELECT User, IF(account_locked='Y' OR password_expired='Y','-',\
-    CONCAT(plugin,' ',HEX(authentication_string))) FROM mysql.user WHERE User<>''";
 
 /// The user of this name whose clients are pooled, if there is one. A name that is not known may be new.
 pub(crate) async fn find(worker: &Worker, name: &UserName) -> Option<Arc<User>> {
@@ -93,6 +86,35 @@ pub(crate) async fn is_renewed(worker: &Worker, user: &User) -> bool {
         read(worker, SOON).await;
     }
     user.generation() != before
+}
+
+/// The account that the table tells for a client of this name, or why it is to be refused. `None`: it is not told. `own`
+/// is where Flifo comes from to the server that decides, which the table's reader tells if nobody else does.
+pub(crate) async fn judge(
+    worker: &Worker,
+    name: &UserName,
+    client: Option<IpAddr>,
+    own: Option<held::Own>,
+) -> Option<Result<Row, Refusal>> {
+    if !is_configured(worker) {
+        return None;
+    }
+    let judge = || {
+        let table = worker.shared.accounts.lock().table.clone()?;
+        let own = own.map_or_else(|| table.own(), |own| own.0);
+        table.judge(name, client, own).map(Option::<&Row>::cloned).transpose()
+    };
+    // An account may have been made, or changed, just now.
+    let came = Instant::now();
+    match judge() {
+        Some(Ok(row)) => Some(Ok(row)),
+        Some(Err(_)) if !read_since(worker, came).await => None,
+        Some(Err(_)) => judge(),
+        None => {
+            read(worker, SOON).await;
+            judge().filter(|told| told.is_ok() || worker.shared.accounts.lock().is_since(came))
+        }
+    }
 }
 
 /// Reads the table if a period has passed.
@@ -133,6 +155,13 @@ pub(crate) fn tell_carried(worker: &Worker, name: &UserName) {
     );
 }
 
+impl State {
+    /// Whether the table was read since then.
+    fn is_since(&self, moment: Instant) -> bool {
+        self.read_at.is_some_and(|at| at >= moment)
+    }
+}
+
 impl Accounts {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -144,7 +173,9 @@ fn is_configured(worker: &Worker) -> bool {
 }
 
 fn is_older(worker: &Worker, age: Duration) -> bool {
-    worker.shared.accounts.lock().read_at.is_none_or(|at| at.elapsed() >= age)
+    let state = worker.shared.accounts.lock();
+    let is_over = state.era != worker.shared.rights.eras.now();
+    is_over || state.tried_at.is_none_or(|at| at.elapsed() >= age)
 }
 
 /// Reads the table, unless it is younger than this.
@@ -152,21 +183,41 @@ async fn read(worker: &Worker, age: Duration) {
     if !is_configured(worker) || !is_older(worker, age) {
         return;
     }
-    let accounts = &worker.shared.accounts;
-    let _alone = accounts.reading.lock().await;
-    if !is_older(worker, age) {
-        return;
+    let _alone = worker.shared.accounts.reading.lock().await;
+    if is_older(worker, age) {
+        read_now(worker).await;
     }
-    let rows = rows(worker).await;
+}
+
+/// Reads the table, unless an attempt has begun since then. Whether it was read since then.
+async fn read_since(worker: &Worker, moment: Instant) -> bool {
+    let accounts = &worker.shared.accounts;
+    let earlier = accounts.lock().tried_at.filter(|at| *at < moment);
+    if let Some(at) = earlier {
+        tokio::time::sleep_until((at + SOON).into()).await;
+    }
+    let alone = accounts.reading.lock().await;
+    if accounts.lock().tried_at.is_none_or(|at| at < moment) {
+        read_now(worker).await;
+    }
+    drop(alone);
+    accounts.lock().is_since(moment)
+}
+
+/// Reads the table, for the one who holds [`Accounts::reading`].
+async fn read_now(worker: &Worker) {
+    let accounts = &worker.shared.accounts;
+    let begun = Instant::now();
+    let era = worker.shared.rights.eras.now();
+    let sorted = sorted(worker).await;
     let mut state = accounts.lock();
-    state.read_at = Some(Instant::now());
-    match rows {
-        Ok(rows) => {
-            let (usable, unusable) = sort(&rows);
-            // Zeroised as it is dropped.
-            rows.into_iter().for_each(|(_, text)| drop(Secret::from(text)));
+    (state.tried_at, state.era) = (Some(begun), era);
+    match sorted {
+        Ok(Sorted { table, usable, unusable }) => {
             worker.shared.users.replace_found(&usable);
             state.unusable = unusable;
+            tell_cut(&mut state, &table);
+            (state.table, state.read_at) = (Some(Arc::new(table)), Some(begun));
             if std::mem::take(&mut state.failed) {
                 tracing::info!("the server's table of accounts can be read again");
             }
@@ -184,9 +235,20 @@ async fn read(worker: &Worker, age: Duration) {
     }
 }
 
-type Rows = Vec<(Vec<u8>, Vec<u8>)>;
+/// Says, once, that not all accounts are known.
+fn tell_cut(state: &mut State, table: &Table) {
+    let was_cut = std::mem::replace(&mut state.is_cut, table.end().is_some());
+    if let Some(name) = table.end().filter(|_| !was_cut) {
+        tracing::warn!(
+            from = %name,
+            bytes_max = table::BYTES_MAX,
+            "the server's table of accounts is too large to be held: clients of users from this name on are carried, as \
+             if the table did not name them"
+        );
+    }
+}
 
-async fn rows(worker: &Worker) -> Result<Rows, NoLink> {
+async fn sorted(worker: &Worker) -> Result<Sorted, NoLink> {
     let name = worker.plan.server.accounts_user.as_deref().unwrap_or_default();
     let name = &UserName::of_account(name);
     let user = worker.shared.users.get(name);
@@ -194,103 +256,25 @@ async fn rows(worker: &Worker) -> Result<Rows, NoLink> {
     let server = worker.shared.server(route::greeter(worker));
     let mut logged_in =
         opener::log_in_as(worker, server, name, &credential, opener::POOLED, UTF8MB4).await?;
-    let text = if logged_in.is_mariadb { MARIADB } else { MYSQL };
+    let own = held::Own::of(worker, logged_in.talk.stream());
     let limit = worker.plan.limits.connect;
-    let rows = tokio::time::timeout(limit, logged_in.rows(text)).await;
-    Ok(rows.map_err(|_| NoLink::Late("limits.connect", limit))??)
+    let read = async {
+        let rules = held::rules(server, &mut logged_in).await?;
+        let text = if logged_in.is_mariadb { table::MARIADB } else { table::MYSQL };
+        Ok::<_, NoLink>((rules, logged_in.rows_within(text, table::BYTES_MAX).await?))
+    };
+    let read = tokio::time::timeout(limit, read).await;
+    let (rules, many) = read.map_err(|_| NoLink::Late("limits.connect", limit))??;
+    sort(many, rules, own).await
+}
+
+/// Sorts what was read in another thread: it may be longer than a turn of the loop.
+async fn sort(many: Many, rules: Rules, own: held::Own) -> Result<Sorted, NoLink> {
+    let Many { rows, is_whole } = many;
+    let sort = move || table::sort(rows, is_whole, rules, own.0);
+    let sorted = tokio::task::spawn_blocking(sort).await;
+    sorted.map_err(|error| NoLink::Unreachable(std::io::Error::other(error)))
 }
 
 /// The collation that names are read in: utf8mb4_general_ci.
 const UTF8MB4: u8 = 45;
-
-/// Which users can be pooled, with what the server stores of their passwords, and why others cannot.
-fn sort(rows: &Rows) -> (HashMap<UserName, Password>, HashMap<UserName, Unusable>) {
-    let mut stored: HashMap<&[u8], Result<&[u8], Unusable>> = HashMap::new();
-    for (name, text) in rows {
-        let text = text.as_slice();
-        let same = stored.entry(name.as_slice()).or_insert(Ok(text));
-        if *same != Ok(text) {
-            *same = Err(Unusable::Differs);
-        }
-    }
-    let (mut usable, mut unusable) = (HashMap::new(), HashMap::new());
-    for (name, stored) in stored {
-        // Read in UTF-8, which it is stored in.
-        let Ok(name) = std::str::from_utf8(name) else { continue };
-        let name = UserName::of_account(name);
-        match stored.and_then(password) {
-            Ok(password) => drop(usable.insert(name, password)),
-            Err(why) => drop(unusable.insert(name, why)),
-        }
-    }
-    (usable, unusable)
-}
-
-fn password(stored: &[u8]) -> Result<Password, Unusable> {
-    let Some(space) = stored.iter().position(|byte| *byte == b' ') else {
-        return Err(Unusable::Locked);
-    };
-    let (name, hex) = (&stored[..space], &stored[space + 1..]);
-    let plugin = match name {
-        b"" => Plugin::NativePassword,
-        name => Plugin::from_name(name),
-    };
-    let unusable = || Unusable::Plugin(plugin.to_string());
-    let hash = wire::auth::from_hex(hex).map(Secret::from).ok_or_else(unusable)?;
-    match plugin {
-        Plugin::NativePassword | Plugin::CachingSha2 if hash.is_empty() => {
-            Ok(Password::Plain(Secret::from("")))
-        }
-        Plugin::NativePassword => {
-            native::Stored::parse(hash.as_bytes()).map(Password::Native).map_err(|_| unusable())
-        }
-        Plugin::CachingSha2 => sha_crypt::Stored::parse(hash.as_bytes())
-            .map(Password::CachingSha2)
-            .map_err(|_| unusable()),
-        _ => Err(unusable()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn hex(text: &str) -> String {
-        text.bytes().map(|byte| format!("{byte:02X}")).collect()
-    }
-
-    #[test]
-    fn accounts_are_sorted_by_whether_a_hash_is_enough() {
-        let native = native::Stage1::of(b"secret").stored().reveal();
-        let other = native::Stage1::of(b"other").stored().reveal();
-        let native = format!("mysql_native_password {}", hex(&native));
-        let other = format!("mysql_native_password {}", hex(&other));
-        let rows: Rows = [
-            ("app", native.as_str()),
-            ("twice", &native),
-            ("twice", &native),
-            ("differs", &native),
-            ("differs", &other),
-            ("differs", &native),
-            ("locked", "-"),
-            ("key", "ed25519 4142"),
-            ("socket", "unix_socket "),
-            ("invalid", "mysql_native_password 696E76616C6964"),
-            ("torn", "mysql_native_password 6"),
-            ("open", "mysql_native_password "),
-        ]
-        .map(|(name, text)| (name.as_bytes().to_vec(), text.as_bytes().to_vec()))
-        .to_vec();
-        let (usable, unusable) = sort(&rows);
-        let mut names: Vec<_> = usable.keys().map(ToString::to_string).collect();
-        names.sort();
-        assert_eq!(names, ["app", "open", "twice"]);
-        assert!(matches!(usable[&b"app"[..]], Password::Native(_)));
-        assert!(matches!(&usable[&b"open"[..]], Password::Plain(it) if it.is_empty()));
-        assert_eq!(unusable[&b"differs"[..]], Unusable::Differs);
-        assert_eq!(unusable[&b"locked"[..]], Unusable::Locked);
-        for name in ["key", "socket", "invalid", "torn"] {
-            assert!(matches!(unusable[name.as_bytes()], Unusable::Plugin(_)), "{name}");
-        }
-    }
-}

@@ -10,14 +10,17 @@ use std::borrow::Borrow;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use engine::session::Session;
+use engine::account::name::UserName;
+use engine::session::{Reset, Session};
 use link::login::{Greeted, LoginError, prove_fully};
 use link::{Address, Stream, Talk};
 use wire::Capabilities;
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2};
 use wire::handshake::AuthPacket;
-use wire::response::{OkPacket, Status};
+use wire::response::{ErrPacket, OkPacket, Status};
 
+use crate::arrive::guesses;
+use crate::arrive::held;
 use crate::arrive::learnt;
 use crate::arrive::leg::{Leg, NoLeg};
 use crate::arrive::login::{Claim, Newcomer, NoLogin, tell, too_many_of_user, unsure};
@@ -29,6 +32,7 @@ use crate::config::Mode;
 use crate::fault::{Fault, Kind};
 use crate::links::opener;
 use crate::links::resets;
+use crate::links::room;
 use crate::links::{self, Link};
 use crate::road::client::{self, Client};
 use crate::road::route;
@@ -94,6 +98,7 @@ pub(crate) async fn log_in(
         user: claim.user,
         key: None,
         class,
+        peer,
         session: Session::new(None, carried.status),
         server: carried.link.server,
         mode: Mode::Writer,
@@ -123,12 +128,12 @@ pub(crate) async fn change_user(
         Ok(places) => places,
         Err(cap) => return Err(tell_on(&mut talk, too_many_of_user(user, BOUNDS, cap)).await),
     };
-    let peer = client.stream.peer_address();
+    let peer = client.peer;
     if client.is_pooled() {
         // What it leaves behind is gone before it hears that it is somebody else.
         let link = client.link.take();
         link.iter().for_each(|link| resets::clean(worker, client, link));
-        client.session.borrow_mut().reset();
+        client.session.borrow_mut().reset(Reset::ForgetsFound);
         client.server.set(route::home(worker, client.mode.get()).await);
     }
     let at = worker.shared.server(client.server.get());
@@ -240,6 +245,8 @@ async fn carry<S: Borrow<Stream>>(
         worker,
         at,
         pass,
+        user,
+        peer,
         plugin,
         nonce,
         client,
@@ -249,10 +256,18 @@ async fn carry<S: Borrow<Stream>>(
         said: None,
     };
     let ok = relay.run().await?;
+    guesses::is_right(worker, user, peer);
+    let capabilities = request.capabilities;
+    let Relay { client, server, .. } = &mut relay;
+    let claim = (user, peer.map(|peer| peer.ip()));
+    let held = held::carried(worker, at, claim, client.stream(), server, capabilities);
+    if let Err(fault) = held.await {
+        return Err(relay.refuse(fault).await);
+    }
+    relay.client.write(&ok).await?;
     if let Some(password) = relay.said.take() {
         learnt::learn(worker, user, &password);
     }
-    let capabilities = request.capabilities;
     let status = OkPacket::decode(&ok, capabilities).map(|ok| ok.status).unwrap_or_default();
     let (server, unread) = relay.server.into_parts();
     let id = worker.new_link_id();
@@ -297,6 +312,8 @@ struct Relay<'a, S> {
     worker: &'a Worker,
     at: &'a Server,
     pass: &'a Pass,
+    user: &'a UserName,
+    peer: Option<SocketAddr>,
     client: Talk<S>,
     server: Talk,
     plugin: Plugin,
@@ -310,7 +327,8 @@ struct Relay<'a, S> {
 }
 
 impl<S: Borrow<Stream>> Relay<'_, S> {
-    /// Passes packets on until the server has decided. The answer is its OK packet's payload.
+    /// Passes packets on until the server has decided. The answer is its OK packet's payload, which the client is still
+    /// to be told.
     async fn run(&mut self) -> Result<Vec<u8>, NoLogin> {
         loop {
             let payload = match self.server.read().await {
@@ -326,12 +344,15 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
             }
             match packet {
                 AuthPacket::Ok if !self.has_asked => return Err(self.let_in_unasked().await),
-                AuthPacket::Ok => {
-                    self.client.write(&payload).await?;
-                    return Ok(payload);
-                }
+                AuthPacket::Ok => return Ok(payload),
                 AuthPacket::Err => {
+                    guesses::is_refused(self.worker, self.user, self.peer, &payload);
                     self.client.write(&payload).await?;
+                    let code = ErrPacket::decode(&payload).map(|error| error.code);
+                    if code == Ok(opener::TOO_MANY_CONNECTIONS) {
+                        // Its proof was for this connection alone. Its next try finds room.
+                        room::make(self.worker, self.at.id).await;
+                    }
                     return Err(NoLogin::Told);
                 }
                 AuthPacket::Switch { plugin, data } => {

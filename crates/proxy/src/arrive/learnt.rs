@@ -271,7 +271,7 @@ async fn ask(worker: &Worker, name: &UserName, password: &Secret) -> Result<(), 
 
 /// Whether the server says by it that links of this user cannot be opened by this password. Whatever else goes wrong
 /// may pass: it has too much to do, or is not there.
-fn is_refusal(error: &NoLink) -> bool {
+pub(crate) fn is_refusal(error: &NoLink) -> bool {
     match error {
         NoLink::Login(LoginError::Refused { code, sqlstate, .. }) => {
             sqlstate.starts_with("28") || REFUSALS.contains(code)

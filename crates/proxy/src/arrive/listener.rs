@@ -1,6 +1,6 @@
 //! Where clients come in: TCP and Unix sockets, bound before anything else starts.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use rustix::net::SocketFlags;
 use socket2::{Domain, Socket, TcpKeepalive, Type};
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::io::{AsyncWriteExt, Interest};
 
 use crate::arrive::login::{self, Accepted, Socket as ClientSocket};
 use crate::config::Listen;
@@ -122,11 +122,16 @@ async fn take(worker: &Rc<Worker>, accepted: io::Result<Accepted>) {
     match accepted {
         Ok(accepted) => {
             let clients = worker.shared.clients.fetch_add(1, Ordering::Relaxed);
-            if clients >= worker.plan.clients_max as usize {
-                worker.shared.clients.fetch_sub(1, Ordering::Relaxed);
-                refuse(worker, accepted);
-            } else {
-                login::hand_over(worker, accepted);
+            let refusal = match clients >= worker.plan.clients_max as usize {
+                true => Some(format!("Flifo's clients_max is {}", worker.plan.clients_max)),
+                false => lacks_descriptors(worker, &accepted.socket),
+            };
+            match refusal {
+                None => login::hand_over(worker, accepted),
+                Some(why) => {
+                    worker.shared.clients.fetch_sub(1, Ordering::Relaxed);
+                    refuse(worker, &accepted.socket, &why);
+                }
             }
         }
         Err(error) => {
@@ -137,23 +142,36 @@ async fn take(worker: &Rc<Worker>, accepted: io::Result<Accepted>) {
     }
 }
 
+/// Why a client may not stay, if its descriptor is one of those that are kept for links and administration.
+fn lacks_descriptors(worker: &Worker, socket: &ClientSocket) -> Option<String> {
+    let descriptor = match socket {
+        ClientSocket::Tcp(stream) => stream.as_raw_fd(),
+        ClientSocket::Unix(stream) => stream.as_raw_fd(),
+    };
+    let descriptors = &worker.shared.descriptors;
+    if descriptors.admit_client(descriptor) {
+        return None;
+    }
+    let limit = descriptors.limit().unwrap_or_default();
+    let why = format!(
+        "Flifo may open {limit} files, and keeps the rest for links and administration; raise LimitNOFILE= in its unit \
+         (ulimit -n)"
+    );
+    tracing::warn!(
+        limit,
+        "a client was refused: no more open files for clients (LimitNOFILE=, ulimit -n)"
+    );
+    Some(why)
+}
+
 /// Tells a client that there are too many. It is not waited for.
-fn refuse(worker: &Worker, accepted: Accepted) {
+fn refuse(worker: &Worker, socket: &ClientSocket, why: &str) {
     worker.count_fault(Kind::TooManyClients);
-    let message =
-        format!("Too many connections: Flifo's clients_max is {}", worker.plan.clients_max);
+    let message = format!("Too many connections: {why}");
     let greeting = Fault::new(Kind::TooManyClients, message).greeting();
-    tokio::task::spawn_local(async move {
-        // A fresh socket's buffer is empty: the write does not block.
-        let _ = match accepted.socket {
-            ClientSocket::Tcp(stream) => match tokio::net::TcpStream::from_std(stream) {
-                Ok(mut stream) => stream.write_all(&greeting).await,
-                Err(error) => Err(error),
-            },
-            ClientSocket::Unix(stream) => match tokio::net::UnixStream::from_std(stream) {
-                Ok(mut stream) => stream.write_all(&greeting).await,
-                Err(error) => Err(error),
-            },
-        };
-    });
+    // A fresh socket's buffer is empty: it takes this at once, or the client is gone.
+    let _ = match socket {
+        ClientSocket::Tcp(stream) => (&*stream).write_all(&greeting),
+        ClientSocket::Unix(stream) => (&*stream).write_all(&greeting),
+    };
 }

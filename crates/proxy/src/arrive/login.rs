@@ -15,6 +15,7 @@ use engine::session::Session;
 use link::login::Greeted;
 use link::talk::TalkError;
 use link::{Stream, Talk};
+use tokio::time::Instant;
 use wire::auth::{Nonce, Plugin};
 use wire::capability::Capabilities;
 use wire::handshake::{AuthPacket, FirstPacket, Greeting, Login};
@@ -22,6 +23,8 @@ use wire::response::{OK, OkPacket};
 
 use crate::arrive::accounts;
 use crate::arrive::carry;
+use crate::arrive::guesses::{self, Answered, Attempt};
+use crate::arrive::held;
 use crate::arrive::login_schema;
 use crate::arrive::logins::{NoPass, Pass};
 use crate::arrive::prove::{self, Answer};
@@ -30,6 +33,7 @@ use crate::config::Mode;
 use crate::fault::{Fault, Kind};
 use crate::links::keys::Key;
 use crate::links::opener;
+use crate::rights::confirm;
 use crate::road::client::{self, Client};
 use crate::road::route;
 use crate::server::offered;
@@ -167,7 +171,9 @@ async fn admit(worker: &Rc<Worker>, accepted: Accepted) -> Option<Rc<Client>> {
         }
     };
     let newcomer = Newcomer::new(stream, listen);
-    match tokio::time::timeout(limit, log_in(worker, newcomer, greeter, pass)).await {
+    let deadline = Instant::now() + limit;
+    let login = log_in(worker, newcomer, greeter, pass, deadline);
+    match tokio::time::timeout_at(deadline + FAREWELL, login).await {
         Ok(Ok((login, schema))) => Some(enter(worker, login, schema)),
         Ok(Err(NoLogin::Fault(fault))) => {
             worker.count_fault(fault.kind);
@@ -224,6 +230,7 @@ async fn log_in(
     mut newcomer: Newcomer,
     greeter: Greeter,
     mut pass: Pass,
+    deadline: Instant,
 ) -> Result<(client::Login, Option<Vec<u8>>), NoLogin> {
     if worker.is_stopping() {
         return Err(greet_with(newcomer, Fault::new(Kind::Stopping, "Flifo is stopping")).await);
@@ -247,11 +254,15 @@ async fn log_in(
     let mut payload = Vec::new();
     greeting.encode(&mut payload);
     newcomer.talk.write(&payload).await?;
-    let (newcomer, login) = read_login(worker, newcomer, &pass).await?;
+    let (newcomer, login) = read_login(worker, newcomer, &pass, deadline).await?;
     let claim = match Claim::read(login, Packet::Login, brand) {
         Ok(claim) => claim,
         Err(fault) => return Err(tell(newcomer, fault).await),
     };
+    let delay = guesses::begin(worker, &claim.user, newcomer.peer);
+    if !delay.is_zero() {
+        pass.lend(tokio::time::sleep(delay)).await;
+    }
     let user = match greeter {
         Greeter::Server => None,
         Greeter::Flifo => pass.lend(accounts::find(worker, &claim.user)).await,
@@ -294,31 +305,57 @@ async fn greeting(
     let brand = opener::brand(&greeting);
     greeting.capabilities = offered(greeting.capabilities, pooled, tls);
     if pooled {
-        let mut random = [0; Nonce::LEN];
-        getrandom::fill(&mut random).map_err(|error| {
-            Fault::new(Kind::BadHandshake, format!("Flifo got no random numbers: {error}"))
-        })?;
-        greeting.nonce = Nonce::from_random(random).as_bytes().to_vec();
+        greeting.nonce = guesses::random_nonce()?.as_bytes().to_vec();
         greeting.plugin = Plugin::NativePassword.name().to_vec();
         greeting.connection_id = worker.new_client_id();
     }
     Ok((greeting, server, brand))
 }
 
-/// Reads the client's answer, after going on in TLS if it asks for that.
-async fn read_login(
+/// Beyond `limits.login`, a client is told so in this time.
+const FAREWELL: Duration = Duration::from_millis(250);
+
+/// Reads the client's next packet. A client that sends none in time, or one that no login has, is told so.
+async fn hear(
     worker: &Worker,
     mut newcomer: Newcomer,
     pass: &Pass,
+    deadline: Instant,
+) -> Result<(Newcomer, Vec<u8>), NoLogin> {
+    let read = tokio::time::timeout_at(deadline, newcomer.talk.read());
+    let why = match pass.lend(read).await {
+        Ok(Ok(payload)) => return Ok((newcomer, payload)),
+        Ok(Err(error @ (TalkError::TooLong { .. } | TalkError::OutOfOrder { .. }))) => {
+            error.to_string()
+        }
+        Ok(Err(error)) => return Err(error.into()),
+        Err(_) => {
+            let limit = worker.plan.limits.login.as_secs_f64();
+            format!("the client has not logged in within {limit:.1} s (limits.login)")
+        }
+    };
+    let fault = Fault::new(Kind::BadHandshake, format!("Bad handshake: {why}"));
+    Err(tell(newcomer, fault).await)
+}
+
+/// Reads the client's answer, after going on in TLS if it asks for that.
+async fn read_login(
+    worker: &Worker,
+    newcomer: Newcomer,
+    pass: &Pass,
+    deadline: Instant,
 ) -> Result<(Newcomer, Login), NoLogin> {
-    let mut first = FirstPacket::decode(&pass.lend(newcomer.talk.read()).await?);
+    let (mut newcomer, packet) = hear(worker, newcomer, pass, deadline).await?;
+    let mut first = FirstPacket::decode(&packet);
     if let Ok(FirstPacket::TlsRequest { .. }) = first {
         let Some(config) = worker.shared.tls.clients.clone() else {
             let message = "Bad handshake: TLS was asked for, which Flifo did not offer";
             return Err(tell(newcomer, Fault::new(Kind::BadHandshake, message)).await);
         };
-        newcomer = newcomer.go_on_in_tls(config, pass).await?;
-        first = FirstPacket::decode(&pass.lend(newcomer.talk.read()).await?);
+        let secure = newcomer.go_on_in_tls(config, pass).await?;
+        let packet;
+        (newcomer, packet) = hear(worker, secure, pass, deadline).await?;
+        first = FirstPacket::decode(&packet);
     }
     let fault = match first {
         Ok(FirstPacket::Login(_))
@@ -359,16 +396,36 @@ async fn pool(
         Err(NoLogin::Fault(fault)) => return Err(tell(newcomer, fault).await),
         proved => proved?,
     };
+    let attempt = Attempt {
+        user: &claim.user,
+        peer: newcomer.peer,
+        login: &claim.login,
+        server: newcomer.server,
+    };
     let Some(user) = &proved.user else {
-        let fault = denied(&claim.user, &newcomer, proved.has_password);
-        // Guessing is made slow, and costs the server nothing.
-        pass.lend(tokio::time::sleep(Duration::from_millis(100))).await;
+        let (talk, plugin) = (&mut newcomer.talk, user.plugin());
+        let fault = guesses::refuse(worker, talk, attempt, &plugin, proved.answered, pass).await?;
         return Err(tell(newcomer, fault).await);
+    };
+    if let Err(fault) = pass.lend(guesses::confirm(worker, attempt, user)).await {
+        return Err(tell(newcomer, fault).await);
+    }
+    let peer = newcomer.peer.map(|peer| peer.ip());
+    let held = held::pooled(worker, &claim.user, user, newcomer.talk.stream(), peer);
+    let terms = match pass.lend(held).await {
+        Ok(terms) => terms,
+        Err(fault) => return Err(tell(newcomer, fault).await),
     };
     let Some(reserved) = user.clients.reserve() else {
         let fault = too_many_of_user(&claim.user, "clients_max", &user.clients);
         return Err(tell(newcomer, fault).await);
     };
+    if let Err(fault) = pass.lend(confirm::confirm(worker, &claim.user, user)).await {
+        return Err(tell(newcomer, fault).await);
+    }
+    if let Err(fault) = held::enter(&claim.user, user, &terms) {
+        return Err(tell(newcomer, fault).await);
+    }
     let key = key_of(&claim, user);
     let Claim { user: name, login } = claim;
     let Some(key) = worker.keys.borrow_mut().id(key) else {
@@ -393,6 +450,7 @@ async fn pool(
     reserved.keep();
     let class = worker.class_of(&name, login.schema.as_deref(), newcomer.peer);
     let mode = worker.mode_of(newcomer.listen, &name, login.schema.as_deref(), class);
+    let peer = newcomer.peer;
     let (stream, more) = newcomer.talk.into_parts();
     let client = client::Login {
         id: greeting.connection_id,
@@ -401,6 +459,7 @@ async fn pool(
         user: name,
         key: Some(key.with_schema(login.schema.is_some())),
         class,
+        peer,
         session,
         link: None,
         server: newcomer.server,
@@ -442,8 +501,7 @@ pub(crate) const fn has_hidden_quotes(collation: u8) -> bool {
 struct Proved {
     /// Whose it is, if it is right.
     user: Option<Arc<User>>,
-    /// It had a password to prove at all.
-    has_password: bool,
+    answered: Answered,
 }
 
 /// Whether the client proves the user's password.
@@ -461,12 +519,14 @@ async fn prove(
         None => Plugin::NativePassword,
     };
     let bad = |error: wire::Malformed| Fault::new(Kind::BadHandshake, error.to_string());
-    let nonce = Nonce::from_server(&Plugin::NativePassword, &greeting.nonce).map_err(bad)?;
+    let mut nonce = Nonce::from_server(&Plugin::NativePassword, &greeting.nonce).map_err(bad)?;
     let mut response = login.response.clone();
     // MySQL's own clients do not answer a nonce that is meant for another plugin than theirs: they
     // wait to be asked for it.
     let is_unanswered = plugin.name() != greeting.plugin && response.is_empty();
-    if is_unanswered || !user.can_check(&plugin) {
+    let was_asked = is_unanswered || !user.can_check(&plugin);
+    if was_asked {
+        nonce = guesses::random_nonce()?;
         if !user.can_check(&plugin) {
             plugin = user.plugin();
         }
@@ -479,19 +539,11 @@ async fn prove(
     if response == [0] {
         response.clear();
     }
-    let has_password = !response.is_empty();
+    let answered = Answered { has_password: !response.is_empty(), was_asked };
     let answer = Answer { plugin, nonce, response };
     let talk = &mut newcomer.talk;
     let user = prove::prove(worker, talk, name, user, &answer, pass).await?;
-    Ok(Proved { user, has_password })
-}
-
-fn denied(user: &UserName, newcomer: &Newcomer, has_password: bool) -> Fault {
-    let host = newcomer.peer.map_or_else(|| "localhost".to_owned(), |peer| peer.ip().to_string());
-    let using = if has_password { "YES" } else { "NO" };
-    let message =
-        format!("Access denied for user '{user}'@'{host}' (using password: {using}) by Flifo");
-    Fault::new(Kind::AccessDenied, message)
+    Ok(Proved { user, answered })
 }
 
 /// Sends an error in the greeting's place.

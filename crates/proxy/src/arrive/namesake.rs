@@ -3,8 +3,9 @@
 //! On a Unix socket a server may ask the kernel who is at the other end, and want no password of
 //! him (`unix_socket`, `auth_socket`): that is Flifo, whoever its client is. Through Flifo, the
 //! account of its name would be open to everybody. So before a client is carried under this name,
-//! Flifo tries the name with a password that cannot be right. Not known here: accounts that are
-//! told to accept another name (`VIA unix_socket AS`).
+//! Flifo tries the name with a password that cannot be right. Accounts that are told to accept
+//! another name (`VIA unix_socket AS`) are found by what the server shows of them
+//! ([`crate::arrive::held`]).
 //!
 //! The names that matter most are root's and the server's own: servers are installed with an
 //! account that may do everything for each. Flifo serves as neither unless it is told to (`crate::hardening`).
@@ -32,10 +33,15 @@ pub(crate) fn is_own(user: &UserName) -> bool {
 
 /// Says whether the server could take Flifo for this user, and the client is somebody else.
 pub(crate) fn is_named(user: &UserName, client: &Stream, server: &Stream) -> bool {
+    is_lent(client, server) && is_own(user)
+}
+
+/// Says whether the server sees Flifo's process where the client is another user's: on its Unix socket, TLS or not.
+pub(crate) fn is_lent(client: &Stream, server: &Stream) -> bool {
     let (uid, _) = &*OWN;
-    let is_unix = server.is_secure() && !server.is_tls();
+    let is_unix = server.addresses().is_none();
     let is_same = matches!(client.peer(), Peer::Unix { uid: client, .. } if client == *uid);
-    is_unix && !is_same && is_own(user)
+    is_unix && !is_same
 }
 
 /// Says whether the server lets Flifo in as this user without the password, or whether that cannot be found out.

@@ -100,12 +100,12 @@ pub(crate) async fn take_password<S: Borrow<Stream>>(
     } else if talk.stream().is_secure() {
         caching_sha2::clear(sent)
     } else {
-        return Err(bad(
+        return Err(denied(
             "the client encrypted its password with a key that is not Flifo's; connect in TLS, or \
              let the client ask for the public key",
         ));
     };
-    password.ok_or_else(|| bad("what the client sent hides no password"))
+    password.ok_or_else(|| denied("what the client sent hides no password"))
 }
 
 /// Whether a client that was asked for the password wants the public key first.
@@ -117,6 +117,11 @@ async fn write_more<S: Borrow<Stream>>(talk: &mut Talk<S>, data: &[u8]) -> Resul
     let mut packet = Vec::new();
     AuthPacket::encode_more(data, &mut packet);
     Ok(talk.write(&packet).await?)
+}
+
+/// As a server says it that cannot read a password.
+fn denied(why: &str) -> NoLogin {
+    Fault::new(Kind::AccessDenied, format!("Access denied by Flifo: {why}")).into()
 }
 
 fn bad(why: &str) -> NoLogin {

@@ -9,8 +9,10 @@ use engine::account::name::UserName;
 use link::login::Credential;
 use wire::auth::{Nonce, Plugin, Secret, native, sha_crypt};
 
+use crate::arrive::held::Standing;
 use crate::arrive::learnt::{Learnt, Trust};
 use crate::config::{Password, Pins, Unseen};
+use crate::rights;
 
 /// All users of the configuration, by their names.
 #[derive(Debug, Default)]
@@ -34,6 +36,8 @@ pub(crate) struct User {
     /// What Flifo asks clients to prove the password with, if the proof allows a choice.
     plugin: Plugin,
     source: Source,
+    pub(crate) standing: Standing,
+    pub(crate) rights: rights::OfOne,
     pub(crate) clients: Cap,
     pub(crate) links: Cap,
     /// Somebody waits who has none of these links: the next one that is free is closed.
@@ -89,8 +93,12 @@ impl Cap {
         self.max
     }
 
+    pub(crate) fn used(&self) -> u32 {
+        self.used.load(Relaxed)
+    }
+
     fn is_used(&self) -> bool {
-        self.used.load(Relaxed) > 0
+        self.used() > 0
     }
 }
 
@@ -193,6 +201,8 @@ impl User {
             generation: AtomicU32::new(0),
             plugin,
             source: Source::Configuration,
+            standing: Standing::default(),
+            rights: rights::OfOne::default(),
             clients: Cap::default(),
             links: Cap::default(),
             link_wanted: AtomicBool::new(false),
@@ -400,6 +410,13 @@ impl Users {
         let found = self.found.read().unwrap_or_else(PoisonError::into_inner);
         let found = found.get(name).filter(|user| user.proof().is_some()).cloned();
         found.or_else(|| self.learnt.get(name))
+    }
+
+    /// The user of this name whose links may be there, though its clients may be carried by now.
+    pub(crate) fn named(&self, name: &UserName) -> Option<Arc<User>> {
+        let found = || self.found.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        let known = self.known.get(name).cloned();
+        known.or_else(found).or_else(|| self.learnt.get(name))
     }
 
     /// The user of this name and password, which a client has said to the server and the server has taken. `None`:

@@ -12,7 +12,8 @@ use link::login::{LoggedIn, LoginError};
 
 /// What MariaDB says of itself without any rights.
 const MARIADB: &str = "SELECT 'read_only', @@global.read_only UNION ALL \
-    SELECT 'written', IFNULL(@@global.gtid_binlog_pos, '') UNION ALL \
+    SELECT 'log_bin', @@global.log_bin UNION ALL \
+    SELECT 'written', IFNULL(@@global.gtid_binlog_state, '') UNION ALL \
     SELECT 'applied', IFNULL(@@global.gtid_slave_pos, '') UNION ALL \
     SELECT 'wsrep_on', @@global.wsrep_on";
 
@@ -29,7 +30,8 @@ const MAJORITY: &str = "SELECT SUM(MEMBER_STATE <> 'UNREACHABLE'), COUNT(*) FROM
 
 const GALERA: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_ready', \
     'wsrep_local_state', 'wsrep_local_state_comment', 'wsrep_cluster_status', \
-    'wsrep_last_committed', 'wsrep_flow_control_sent', 'wsrep_flow_control_paused_ns')";
+    'wsrep_last_committed', 'wsrep_cluster_state_uuid', 'wsrep_cluster_conf_id', \
+    'wsrep_flow_control_sent', 'wsrep_flow_control_paused_ns')";
 
 /// A node of a cluster that cannot work answers nothing but what is asked of its state.
 const NOT_PREPARED: u16 = 1047;
@@ -40,24 +42,27 @@ pub(super) async fn ask(link: &mut LoggedIn) -> Result<Role, LoginError> {
         Err(LoginError::Refused { code: NOT_PREPARED, message, .. }) => {
             let node = Node::NotReady(message);
             let (position, flow) = (Position::Unknown, Flow::default());
-            let role = Role { read_only: false, position, node, flow };
+            let role = Role { read_only: false, position, node, view: None, flow };
             return Ok(role);
         }
         said => Said(said?),
     };
     let read_only = said.is_on("read_only");
     if !said.is_on("wsrep_on") {
-        let (position, flow) = (said.position(read_only), Flow::default());
+        let (position, flow) = (said.position(), Flow::default());
         let node = group(link, &said).await?;
-        return Ok(Role { read_only, position, node, flow });
+        return Ok(Role { read_only, position, node, view: None, flow });
     }
     let said = Said(link.rows(GALERA).await?);
-    let position = said.number("wsrep_last_committed").map_or(Position::Unknown, Position::Commit);
+    let cluster = said.cluster();
+    let commit = |number| Position::Commit { cluster, number };
+    let position = said.number("wsrep_last_committed").map_or(Position::Unknown, commit);
+    let view = said.number("wsrep_cluster_conf_id");
     let flow = Flow {
         asked: said.number("wsrep_flow_control_sent").unwrap_or(0),
         paused: Duration::from_nanos(said.number("wsrep_flow_control_paused_ns").unwrap_or(0)),
     };
-    Ok(Role { read_only, position, node: said.node(), flow })
+    Ok(Role { read_only, position, node: said.node(), view, flow })
 }
 
 /// What a member of a MySQL group says of its place in that. In a group with one primary, the others are `read_only`;
@@ -122,9 +127,14 @@ impl Said {
         }
     }
 
-    /// A reader has what it has applied. What it has written itself, if anything, says nothing of what it has of
-    /// the writer's; of the writer all counts.
-    fn position(&self, read_only: bool) -> Position {
+    /// The UUID of the cluster's history, as a number.
+    fn cluster(&self) -> u128 {
+        let uuid = self.get("wsrep_cluster_state_uuid").unwrap_or_default();
+        u128::from_str_radix(&uuid.replace('-', ""), 16).unwrap_or(0)
+    }
+
+    /// A server has what it has applied, and what it has written; each transaction names the server that took it.
+    fn position(&self) -> Position {
         if let Some(executed) = self.get("gtid_executed") {
             // Without GTIDs the set is empty, and would cover whatever there is.
             return match self.is_on("gtid_mode") {
@@ -133,9 +143,10 @@ impl Said {
             };
         }
         let at = |name| self.get(name).map_or(Position::Unknown, |it| Position::from_gtids(&it));
-        match read_only {
-            true => at("applied"),
-            false => at("written").plus(at("applied")),
+        // What is written without a binary log leaves no position.
+        match self.is_on("log_bin") || self.is_on("read_only") {
+            true => at("written").plus(at("applied")),
+            false => Position::Unknown,
         }
     }
 
@@ -180,12 +191,17 @@ mod tests {
 
     #[test]
     fn without_gtids_nobody_knows_how_far_a_server_is() {
-        let of = |mode| said(&[("gtid_mode", mode), ("gtid_executed", "")]).position(false);
+        let of = |mode| said(&[("gtid_mode", mode), ("gtid_executed", "")]).position();
         assert_eq!(of("OFF"), Position::Unknown);
         assert_eq!(of("ON"), Position::from_executed(""));
-        let of =
-            |read_only| said(&[("written", "0-1-9"), ("applied", "0-2-7")]).position(read_only);
-        assert_eq!(of(true), Position::from_gtids("0-2-7"));
-        assert_eq!(of(false), Position::from_gtids("0-1-9"));
+        let with = |log, written, applied| {
+            said(&[("log_bin", log), ("written", written), ("applied", applied)]).position()
+        };
+        assert_eq!(with("0", "", "0-2-7"), Position::Unknown, "its own writes leave none");
+        let of = |written, applied| with("1", written, applied);
+        assert_eq!(of("0-1-9", "0-2-7"), Position::from_gtids("0-1-9,0-2-7"));
+        assert_eq!(of("", "0-2-7"), Position::from_gtids("0-2-7"));
+        let uuid = [("wsrep_cluster_state_uuid", "00000000-0000-0000-0000-00000000002a")];
+        assert_eq!((said(&uuid).cluster(), said(&[]).cluster()), (42, 0));
     }
 }

@@ -88,12 +88,18 @@ pub struct Server {
     pub tls_server_name: Option<String>,
     /// When a carried client's connection to the server is in TLS.
     pub pass_through_tls: PassThroughTls,
+    /// Whose address and TLS must meet what an account demands.
+    pub account_terms: AccountTerms,
+    /// Where the server sees Flifo, if that is not its own end of its connections.
+    pub own_address: Option<IpAddr>,
     /// Whether a link begins with a PROXY header of version 2.
     pub send_proxy: bool,
     /// The user who reads other users' hashes from the server's table of accounts.
     pub accounts_user: Option<String>,
     /// How often; and how often it is asked whether a learnt password is right still.
     pub accounts_period: Duration,
+    /// For how long rights are believed that nobody watches.
+    pub rights_bound: Duration,
     /// Whether users are pooled whose clients have said their password in a login that was carried.
     pub learn_passwords: bool,
     /// How often a server's name is resolved again.
@@ -107,6 +113,15 @@ pub enum PassThroughTls {
     AsClient,
     /// All: the server takes clients for such that are in TLS which are not.
     Always,
+}
+
+/// Whose address and TLS must meet what an account demands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccountTerms {
+    /// The client's.
+    Client,
+    /// Flifo's, as the server sees it: clients have what it has.
+    Flifo,
 }
 
 /// TLS as clients see it.
@@ -152,6 +167,7 @@ pub struct Limits {
     pub link_age: Option<Duration>,
     pub stop: Duration,
     pub write_stall: Option<Duration>,
+    pub upload: Option<Duration>,
     pub packet_max: u64,
 }
 
@@ -384,9 +400,12 @@ impl Default for Server {
             tls: link::tls::ForLinks::default(),
             tls_server_name: None,
             pass_through_tls: PassThroughTls::AsClient,
+            account_terms: AccountTerms::Client,
+            own_address: None,
             send_proxy: false,
             accounts_user: None,
             accounts_period: Duration::from_secs(30),
+            rights_bound: Duration::from_secs(60),
             learn_passwords: true,
             resolve: Duration::from_secs(10),
         }
@@ -411,6 +430,7 @@ impl Default for Limits {
             link_age: Some(Duration::from_hours(1)),
             stop: Duration::from_secs(30),
             write_stall: Some(Duration::from_mins(1)),
+            upload: Some(Duration::from_secs(30)),
             packet_max: 1 << 30,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::account::name::{Brand, Unsure, UserName};
 use engine::link_state::LinkState;
@@ -15,6 +15,7 @@ use crate::arrive::learnt;
 use crate::fault::{Fault, Kind};
 use crate::links::keys::{Key, KeyId};
 use crate::links::moves;
+use crate::links::room::with_room;
 use crate::links::supply;
 use crate::links::{self, Link};
 use crate::road::admit;
@@ -27,6 +28,11 @@ use crate::worker::Worker;
 pub(crate) enum NoLink {
     #[error("it cannot be reached: {0}")]
     Unreachable(std::io::Error),
+    #[error(
+        "Flifo may open no more files: raise LimitNOFILE= in its unit (ulimit -n), or lower clients_max and \
+         server.links_max"
+    )]
+    NoDescriptor,
     #[error("it did not answer within {0} ({1:?})")]
     Late(&'static str, Duration),
     #[error("{0}")]
@@ -38,6 +44,11 @@ pub(crate) enum NoLink {
     NoCredential,
     #[error("it lets the user in without a proof of the password by caching_sha2_password")]
     NoProof,
+    #[error(
+        "it shows the user's account (SHOW CREATE USER) in a way that Flifo does not understand, so that it is not known \
+         what the account demands; set the user's mode to \"carried\""
+    )]
+    NoTerms,
     #[error("{0}")]
     Name(#[from] Unsure),
     #[error("it does not report changes of session state; set the user's mode to \"carried\"")]
@@ -45,6 +56,15 @@ pub(crate) enum NoLink {
 }
 
 impl NoLink {
+    /// Whether one more connection is what there is no room for, at the server or here.
+    pub(crate) const fn lacks_room(&self) -> bool {
+        match self {
+            Self::NoDescriptor => true,
+            Self::Login(LoginError::Refused { code, .. }) => *code == TOO_MANY_CONNECTIONS,
+            _ => false,
+        }
+    }
+
     /// Whether the server has too much to do: a wrong password says nothing of that, nor does a dead server.
     const fn is_distress(&self) -> bool {
         let code = match self {
@@ -80,7 +100,7 @@ pub(crate) fn brand(greeting: &Greeting) -> Brand {
 }
 
 /// The server's own refusal, `ER_CON_COUNT_ERROR`.
-const TOO_MANY_CONNECTIONS: u16 = 1040;
+pub(crate) const TOO_MANY_CONNECTIONS: u16 = 1040;
 
 /// `ER_SERVER_SHUTDOWN`.
 const SHUTTING_DOWN: u16 = 1053;
@@ -111,15 +131,27 @@ const RENEWED: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN \
 /// The variable that bounds the server's prepared statements.
 const STATEMENTS_MAX: &str = "max_prepared_stmt_count";
 
-/// Connects and reads the greeting, within the time that is allowed.
+/// Connects and reads the greeting. Where there is no room for a connection, idle links give way.
 pub(crate) async fn greeted(
+    worker: &Worker,
+    server: &Server,
+    client: Option<SocketAddr>,
+) -> Result<Greeted, NoLink> {
+    with_room(worker, server, async || greeted_once(worker, server, client).await).await
+}
+
+/// Connects and reads the greeting, within the time that is allowed.
+pub(crate) async fn greeted_once(
     worker: &Worker,
     server: &Server,
     client: Option<SocketAddr>,
 ) -> Result<Greeted, NoLink> {
     let limit = worker.plan.limits.connect;
     let connect = async {
-        let stream = server.place.dial().await.map_err(NoLink::Unreachable)?;
+        let stream = server.place.dial().await.map_err(not_dialled)?;
+        if !worker.shared.descriptors.admit_link(stream.descriptor()) {
+            return Err(NoLink::NoDescriptor);
+        }
         crate::arrive::proxy_protocol::send(worker, &stream, client)
             .await
             .map_err(NoLink::Unreachable)?;
@@ -133,6 +165,14 @@ pub(crate) async fn greeted(
     let greeted = greeted?;
     server.facts.learn(&greeted.greeting);
     Ok(greeted)
+}
+
+/// Why there is no connection. That Flifo has no descriptor left does not speak against the server.
+fn not_dialled(error: std::io::Error) -> NoLink {
+    match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+        Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => NoLink::NoDescriptor,
+        _ => NoLink::Unreachable(error),
+    }
 }
 
 /// Opens a link for those of this key who wait. Its places under the caps have been taken.
@@ -187,7 +227,9 @@ fn failed(worker: &Rc<Worker>, local: &Local, key: KeyId, error: &NoLink) {
 }
 
 async fn pooled(worker: &Worker, server: &Server, key: KeyId) -> Result<Rc<Link>, NoLink> {
-    let mut logged_in = log_in(worker, server, key).await?;
+    let (era, begun) = (worker.shared.rights.eras.now(), Instant::now());
+    let mut logged_in =
+        with_room(worker, server, async || log_in(worker, server, key).await).await?;
     if !logged_in.capabilities.has(Capabilities::SESSION_TRACK) {
         return Err(NoLink::NoTracking);
     }
@@ -217,6 +259,8 @@ async fn pooled(worker: &Worker, server: &Server, key: KeyId) -> Result<Rc<Link>
     let (stream, _) = talk.into_parts();
     let id = worker.new_link_id();
     let link = Link::new(id, server.id, thread_id, stream, capabilities, Some(key));
+    let link = Link { opened: begun, era, ..link };
+    worker.user_of(key, |user| user.rights.confirmed.confirm(era, begun));
     link.state.replace(LinkState::new(id, fresh).renewed_as(renewed));
     Ok(Rc::new(link))
 }
@@ -248,7 +292,20 @@ pub(crate) async fn log_in_as(
     capabilities: Capabilities,
     collation: u8,
 ) -> Result<LoggedIn, NoLink> {
-    let greeted = greeted(worker, server, None).await?;
+    let greeted = greeted_once(worker, server, None).await?;
+    log_in_on(worker, server, greeted, user, credential, capabilities, collation).await
+}
+
+/// The same on a connection whose server has greeted.
+pub(crate) async fn log_in_on(
+    worker: &Worker,
+    server: &Server,
+    greeted: Greeted,
+    user: &UserName,
+    credential: &Credential,
+    capabilities: Capabilities,
+    collation: u8,
+) -> Result<LoggedIn, NoLink> {
     let sent = user.in_login(collation.into(), brand(&greeted.greeting))?;
     let request = Request {
         user: &sent,
@@ -271,7 +328,9 @@ pub(crate) async fn run_once(
     key: KeyId,
     text: &str,
 ) -> Result<(), NoLink> {
-    let mut logged_in = log_in(worker, &worker.at(server).server, key).await?;
+    let server = &worker.at(server).server;
+    let mut logged_in =
+        with_room(worker, server, async || log_in(worker, server, key).await).await?;
     let limit = worker.plan.limits.connect;
     let run = tokio::time::timeout(limit, logged_in.run(text));
     match run.await.map_err(|_| NoLink::Late("limits.connect", limit))? {

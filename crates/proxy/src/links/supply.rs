@@ -15,6 +15,7 @@ use crate::links::keys::KeyId;
 use crate::links::opener;
 use crate::links::resets;
 use crate::links::transfers;
+use crate::rights;
 use crate::road::admit;
 use crate::road::client::{Client, Turn};
 use crate::road::owed;
@@ -255,7 +256,8 @@ pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, link: &Rc<Link>) {
     let (now, local) = (crate::clock::now(), worker.at(link.server));
     let age = now - link.opened;
     let is_aged = worker.plan.limits.link_age.is_some_and(|most| age >= most);
-    let is_old = is_aged || link.is_left_behind.get();
+    let is_stale = rights::is_stale(worker, link, now);
+    let is_old = is_aged || is_stale || link.is_left_behind.get();
     // Those who were in line when Flifo was told to stop are still served.
     let is_left = worker.shared.fleet.as_ref().is_some_and(|fleet| !fleet.is_usable(link.server));
     let is_spare = is_left && local.gate.borrow().waiting() == 0

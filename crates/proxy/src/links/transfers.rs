@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use engine::link_state;
+use engine::rights::Era;
 use link::stream;
 use wire::Capabilities;
 
@@ -33,6 +34,7 @@ pub(crate) struct Parcel {
     key: Key,
     user: Option<Arc<User>>,
     opened: Instant,
+    era: Era,
     state: link_state::Packed,
     /// Ids of statements that are still prepared.
     statements: Vec<u32>,
@@ -98,6 +100,7 @@ fn pack(worker: &Worker, link: Rc<Link>) -> Result<Parcel, Option<Rc<Link>>> {
         key: Key::clone(&packed),
         user,
         opened: link.opened,
+        era: link.era,
         state: link.state.into_inner().pack(),
         statements: known.shrink(0),
         is_left_behind: link.is_left_behind.get(),
@@ -124,7 +127,7 @@ pub(crate) fn arrive(worker: &Rc<Worker>, parcel: Parcel) {
     let state = parcel.state.unpack(id, &mut worker.interned.borrow_mut());
     let key = key.with_schema(state.schema.is_some());
     let link = Link::new(id, server, thread_id, stream, capabilities, Some(key));
-    let link = Rc::new(Link { opened: parcel.opened, ..link });
+    let link = Rc::new(Link { opened: parcel.opened, era: parcel.era, ..link });
     link.state.replace(state);
     link.is_left_behind.set(parcel.is_left_behind);
     parcel.statements.into_iter().for_each(|statement| link.close_statement(statement));

@@ -59,6 +59,19 @@ impl Outside {
         Ok(format!("{}: {}; {running} statements run", server.name, standing.means()))
     }
 
+    /// A server is to be the writer although it lacks what the one before it had.
+    pub(super) async fn confirm(&self, name: &str) -> Done {
+        let server = self.named(Some(name))?;
+        let Some(fleet) = &self.shared.fleet else {
+            return Err("there is one server, and nothing to confirm".to_owned());
+        };
+        let done = fleet.confirm(&self.shared, server.id);
+        done.map_err(|why| format!("nothing to confirm of {name}: {why}"))?;
+        self.survey.forget().await;
+        tracing::warn!(server = server.name, "confirmed on the console as the writer");
+        Ok(format!("{name}: it may be the writer, whatever it lacks"))
+    }
+
     /// The server of this name; without one, the only one there is.
     fn named(&self, name: Option<&str>) -> Result<&Server, String> {
         let servers = &self.shared.servers;

@@ -1,7 +1,8 @@
 //! The console: SHOW, SET, PAUSE and so on, over the protocol that every MySQL client speaks.
 //!
 //! Owns the login and the conversation; what is shown is made in [`super::tables`], what is done in
-//! [`super::actions`]. Invariants: so many clients and no more; a statement is of bounded size; nobody changes anything
+//! [`super::actions`]. Invariants: so many clients and no more, of which an idle one keeps nobody out, and one who has proved
+//! nothing never takes the place of one who has; a statement is of bounded size; nobody changes anything
 //! who has not proved the password, or come by a socket that is Flifo's own user's.
 
 mod answers;
@@ -11,6 +12,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
+use engine::visits::Origin;
 use link::talk::TalkError;
 use link::{Stream, Talk};
 use wire::Capabilities;
@@ -23,9 +25,10 @@ use wire::response::{ErrPacket, Status};
 use self::prepared::Prepared;
 use super::Outside;
 use super::resultset::{Form, Packets};
+use super::visits::{Gone, Visit};
 use crate::arrive::listener::Listener;
 
-/// Clients at once; one more is told so.
+/// Clients at once who may change things, and as many who may not. For one more, an idle one is sent away.
 pub(super) const CLIENTS_MAX: usize = 32;
 
 /// Time for a login, and for a client to take an answer.
@@ -56,6 +59,7 @@ struct Visitor {
     outside: Rc<Outside>,
     talk: Talk,
     capabilities: Capabilities,
+    origin: Origin,
     rights: Rights,
     id: u32,
     prepared: Prepared,
@@ -80,13 +84,15 @@ pub(super) async fn serve(outside: Rc<Outside>, listener: Listener) -> io::Resul
             let rights = if has_password { Rights::Change } else { Rights::Look };
             loop {
                 match listener.accept().await {
-                    Ok((stream, _)) => {
+                    Ok((stream, peer)) => {
                         // Answers are short: each goes at once.
                         let _ = link::dial::tune(&stream);
-                        begin(&outside, Stream::from(stream), rights);
+                        begin(&outside, Stream::from(stream), peer.ip().into(), rights);
                     }
                     Err(error) => super::pause(&error).await,
                 }
+                // Who has come speaks first; else a crowd would take the places of those who have not been heard.
+                tokio::task::yield_now().await;
             }
         }
         Listener::Unix(listener) => {
@@ -94,37 +100,69 @@ pub(super) async fn serve(outside: Rc<Outside>, listener: Listener) -> io::Resul
             loop {
                 let accepted = listener.accept().await;
                 match accepted.and_then(|(stream, _)| Stream::try_from(stream)) {
-                    Ok(stream) => begin(&outside, stream, Rights::Change),
+                    Ok(stream) => begin(&outside, stream, Origin::Socket, Rights::Change),
                     Err(error) => super::pause(&error).await,
                 }
+                tokio::task::yield_now().await;
             }
         }
     }
 }
 
-fn begin(outside: &Rc<Outside>, stream: Stream, rights: Rights) {
-    let outside = Rc::clone(outside);
+fn begin(outside: &Rc<Outside>, stream: Stream, origin: Origin, rights: Rights) {
+    // Who comes by a port has proved nothing yet.
+    let room = if origin == Origin::Socket { &outside.administrators } else { &outside.lookers };
+    let place = room.enter(origin);
+    let (outside, talk) = (Rc::clone(outside), Talk::new(stream));
     tokio::task::spawn_local(async move {
-        let talk = Talk::new(stream);
-        let Ok(_place) = outside.visitors.try_acquire() else {
-            let message = format!("Too many connections: the console takes {CLIENTS_MAX}");
-            return greet_with(&talk, &Refusal(1040, b"08004", message)).await;
+        let Some((visit, mut gone)) = place else { return greet_with(&talk, &full()).await };
+        let entered = tokio::select! {
+            biased;
+            _ = &mut gone => return,
+            entered = enter(&outside, talk, origin, rights) => entered,
         };
-        let id = outside.next_visitor.get();
-        outside.next_visitor.set(id.wrapping_add(1));
-        let arrived = tokio::time::timeout(PATIENCE, arrive(&outside, talk, id)).await;
-        let Ok(Some(Arrival { talk, nonce, login })) = arrived else { return };
-        let capabilities = CAPABILITIES & login.capabilities;
-        let (outside, prepared) = (Rc::clone(&outside), Prepared::default());
-        let mut visitor = Visitor { outside, talk, capabilities, rights, id, prepared };
-        match tokio::time::timeout(PATIENCE, visitor.log_in(&nonce, &login)).await {
-            Ok(Ok(())) => visitor.converse().await,
-            Ok(Err(NotIn::Refused(refusal))) => {
-                refuse(&visitor.talk, visitor.capabilities, &refusal).await;
-            }
-            Ok(Err(NotIn::Gone)) | Err(_) => {}
+        let Some(visitor) = entered else { return };
+        if origin == Origin::Socket || rights == Rights::Look {
+            return visitor.converse(visit, gone).await;
+        }
+        let place = outside.administrators.enter(origin);
+        drop((visit, gone));
+        match place {
+            Some((visit, gone)) => visitor.converse(visit, gone).await,
+            None => refuse(&visitor.talk, visitor.capabilities, &full()).await,
         }
     });
+}
+
+fn full() -> Refusal {
+    let message = format!(
+        "Too many connections: all {CLIENTS_MAX} clients of the console are being answered"
+    );
+    Refusal(1040, b"08004", message)
+}
+
+/// Logs a client in. `None`: it is gone, or was sent away.
+async fn enter(
+    outside: &Rc<Outside>,
+    talk: Talk,
+    origin: Origin,
+    rights: Rights,
+) -> Option<Visitor> {
+    let id = outside.next_visitor.get();
+    outside.next_visitor.set(id.wrapping_add(1));
+    let arrived = tokio::time::timeout(PATIENCE, arrive(outside, talk, id)).await;
+    let Arrival { talk, nonce, login } = arrived.ok()??;
+    let capabilities = CAPABILITIES & login.capabilities;
+    let (outside, prepared) = (Rc::clone(outside), Prepared::default());
+    let mut visitor = Visitor { outside, talk, capabilities, origin, rights, id, prepared };
+    match tokio::time::timeout(PATIENCE, visitor.log_in(&nonce, &login)).await {
+        Ok(Ok(())) => Some(visitor),
+        Ok(Err(NotIn::Refused(refusal))) => {
+            refuse(&visitor.talk, visitor.capabilities, &refusal).await;
+            None
+        }
+        Ok(Err(NotIn::Gone)) | Err(_) => None,
+    }
 }
 
 /// A client that has said who it is.
@@ -213,9 +251,8 @@ impl Visitor {
 
     /// Whether the client may come in: it knows the password, or needs none.
     async fn proves_password(&mut self, nonce: &Nonce, login: &Login) -> Result<bool, NotIn> {
-        let is_by_socket = self.talk.stream().addresses().is_none();
         let Some(password) = &self.outside.shared.plan.console.password else { return Ok(true) };
-        if is_by_socket {
+        if self.origin == Origin::Socket {
             return Ok(true);
         }
         let stored = native::Stage1::of(password.as_bytes()).stored();
@@ -230,22 +267,42 @@ impl Visitor {
         Ok(stored.check(nonce, &response).is_some())
     }
 
-    async fn converse(mut self) {
+    /// Answers commands until the client leaves, or its place is another one's.
+    async fn converse(mut self, visit: Visit, mut gone: Gone) {
         let idle = self.outside.shared.plan.limits.idle_client;
         loop {
             self.talk.set_sequence(0);
-            let read = self.talk.read();
-            let payload = match idle {
-                Some(limit) => tokio::time::timeout(limit, read).await.ok().and_then(Result::ok),
-                None => read.await.ok(),
+            let read = async {
+                let read = self.talk.read();
+                match idle {
+                    Some(limit) => {
+                        tokio::time::timeout(limit, read).await.ok().and_then(Result::ok)
+                    }
+                    None => read.await.ok(),
+                }
+            };
+            let payload = tokio::select! {
+                biased;
+                _ = &mut gone => return self.send_away().await,
+                payload = read => payload,
             };
             let Some(payload) = payload else { return };
+            let _answering = visit.answer();
             let Some(reply) = self.reply(&payload).await else { return };
             let sent = tokio::time::timeout(PATIENCE, self.talk.stream().write_all(&reply)).await;
             if !matches!(sent, Ok(Ok(()))) {
                 return;
             }
         }
+    }
+
+    /// Tells a client that its place is another one's. It is idle: the socket takes these few bytes, or it is not told.
+    async fn send_away(&self) {
+        let message = "Too many connections: another client of the console got this place, which was idle longest";
+        let mut packets = Packets::new(0, self.capabilities);
+        packets.put_refusal(&Refusal(1040, b"08004", message.to_owned()));
+        let write = self.talk.stream().write_all(&packets.bytes);
+        let _ = tokio::time::timeout(Duration::from_secs(1), write).await;
     }
 
     /// The packets that answer a command. `None`: the client takes its leave.

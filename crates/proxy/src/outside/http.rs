@@ -1,34 +1,43 @@
 //! The HTTP port: what may be asked, by whom, and within which bounds.
 //!
 //! Only reads; nothing can be changed here. Invariants: a connection lives for [`LIFE`] at most, a head has
-//! [`HEAD_MAX`] bytes, a request has no body that is read; so many connections and no more.
+//! [`HEAD_MAX`] bytes, a request has no body that is read; so many connections and no more. An idle connection keeps nobody
+//! out; where all are in the middle of an answer, one that comes is served for one question after health.
+
+mod busy;
 
 use std::convert::Infallible;
 use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use engine::visits::Origin;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use subtle::ConstantTimeEq;
 use tokio::io::{AsyncRead, AsyncWrite};
 use view::command::Show;
 use wire::auth::{Secret, base64};
 
+use self::busy::{Guarded, Watched};
 use super::Outside;
 use super::report::Want;
 use super::tables::{SHOWN, Shown};
+use super::visits::{Gone, Visit};
 use crate::arrive::listener::Listener;
 use crate::server::Standing;
 use crate::servers::Server;
 
-/// Connections at once; one more is closed.
+/// Connections at once. For one more, an idle one is closed.
 pub(super) const CONNECTIONS_MAX: usize = 64;
+
+/// Connections beyond, where all others are in the middle of an answer. Answers to these are short: none gets stuck.
+pub(super) const SPARE_MAX: usize = 64;
 
 /// How long a connection may last, whatever it does.
 const LIFE: Duration = Duration::from_mins(1);
@@ -55,47 +64,75 @@ pub(super) async fn serve(outside: Rc<Outside>, listener: Listener) -> io::Resul
             let listener = tokio::net::TcpListener::from_std(listener)?;
             loop {
                 match listener.accept().await {
-                    Ok((stream, _)) => begin(&outside, stream),
+                    Ok((stream, peer)) => begin(&outside, stream, peer.ip().into()),
                     Err(error) => super::pause(&error).await,
                 }
+                // Who has come speaks first; else a crowd would take the places of those who have not been heard.
+                tokio::task::yield_now().await;
             }
         }
         Listener::Unix(listener) => {
             let listener = tokio::net::UnixListener::from_std(listener)?;
             loop {
                 match listener.accept().await {
-                    Ok((stream, _)) => begin(&outside, stream),
+                    Ok((stream, _)) => begin(&outside, stream, Origin::Socket),
                     Err(error) => super::pause(&error).await,
                 }
+                tokio::task::yield_now().await;
             }
         }
     }
 }
 
-fn begin<S>(outside: &Rc<Outside>, stream: S)
+/// What may be asked on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    All,
+    /// One question after `/health` or `/ready`.
+    Health,
+}
+
+fn begin<S>(outside: &Rc<Outside>, stream: S, origin: Origin)
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
-    let outside = Rc::clone(outside);
-    tokio::task::spawn_local(async move {
-        let Ok(_place) = outside.requests.try_acquire() else { return };
-        let service = service_fn(|request| {
-            let outside = Rc::clone(&outside);
-            async move { Ok::<_, Infallible>(answer(&outside, &request).await) }
-        });
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_WAIT)
-            .max_buf_size(HEAD_MAX)
-            .max_headers(FIELDS_MAX)
-            .half_close(false)
-            .serve_connection(TokioIo::new(stream), service);
-        // Whatever goes wrong with a connection is its client's affair.
-        let _ = tokio::time::timeout(LIFE, connection).await;
-    });
+    let taken = outside.requests.enter(origin).map(|(visit, gone)| (visit, gone, Scope::All));
+    let spare = || outside.spare.enter(origin).map(|(visit, gone)| (visit, gone, Scope::Health));
+    let Some((visit, gone, scope)) = taken.or_else(spare) else { return };
+    tokio::task::spawn_local(serve_one(Rc::clone(outside), stream, visit, gone, scope));
 }
 
-async fn answer(outside: &Outside, request: &Request<Incoming>) -> Answer {
+async fn serve_one<S>(outside: Rc<Outside>, stream: S, visit: Visit, gone: Gone, scope: Scope)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let visit = Rc::new(visit);
+    let service = service_fn(|request| {
+        let (outside, answering) = (Rc::clone(&outside), visit.answer());
+        async move {
+            let answer = answer(&outside, &request, scope).await;
+            Ok::<_, Infallible>(answer.map(|body| Guarded::new(body, answering)))
+        }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_WAIT)
+        .max_buf_size(HEAD_MAX)
+        .max_headers(FIELDS_MAX)
+        .half_close(false)
+        .keep_alive(scope == Scope::All)
+        .serve_connection(TokioIo::new(Watched::new(stream, Rc::clone(&visit))), service);
+    tokio::select! {
+        // Whatever goes wrong with a connection is its client's affair.
+        _ = tokio::time::timeout(LIFE, connection) => {}
+        _ = gone => {}
+    }
+}
+
+async fn answer(outside: &Outside, request: &Request<Incoming>, scope: Scope) -> Answer {
+    if !has_its_host(request.version(), request.headers()) {
+        return plain(StatusCode::BAD_REQUEST, "a request needs one Host\n");
+    }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let mut refusal = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
         refusal.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
@@ -107,7 +144,12 @@ async fn answer(outside: &Outside, request: &Request<Incoming>) -> Answer {
         "/ready" => return ready(outside).await,
         _ => {}
     }
-    if let Some(refusal) = refuse(outside.shared.plan.http.token.as_ref(), request.headers()) {
+    if scope == Scope::Health {
+        let why = "all connections are in the middle of an answer; try again\n";
+        return plain(StatusCode::SERVICE_UNAVAILABLE, why);
+    }
+    let token = outside.shared.plan.http.token.as_ref();
+    if let Some(refusal) = refuse(token, request.uri(), request.headers()) {
         return refusal;
     }
     match path {
@@ -252,13 +294,21 @@ impl Outside {
     }
 }
 
+/// Whether a request names as many hosts as its version of the protocol demands.
+fn has_its_host(version: Version, fields: &HeaderMap) -> bool {
+    let hosts = fields.get_all(header::HOST).iter().count();
+    hosts == 1 || hosts == 0 && version < Version::HTTP_11
+}
+
 /// Why a request is not answered, if it is not.
-fn refuse(token: Option<&Secret>, fields: &HeaderMap) -> Option<Answer> {
+fn refuse(token: Option<&Secret>, uri: &Uri, fields: &HeaderMap) -> Option<Answer> {
     let Some(token) = token else {
         // A page on the internet could have a browser of this machine ask, under a name of its own for 127.0.0.1.
-        let host = fields.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        let mut hosts = fields.get_all(header::HOST).iter();
+        let is_own = hosts.all(|host| host.to_str().is_ok_and(is_own_name))
+            && uri.authority().is_none_or(|it| is_own_name(it.as_str()));
         let refusal = "without a token (http.token), ask by address or as localhost\n";
-        return (!is_own_name(host)).then(|| plain(StatusCode::FORBIDDEN, refusal));
+        return (!is_own).then(|| plain(StatusCode::FORBIDDEN, refusal));
     };
     let given =
         fields.get(header::AUTHORIZATION).and_then(|it| it.to_str().ok()).unwrap_or_default();
@@ -319,8 +369,9 @@ mod tests {
     #[test]
     fn only_the_token_opens() {
         let token = Secret::from("secret");
-        let refused =
-            |value: &str| refuse(Some(&token), &fields(header::AUTHORIZATION, value)).is_some();
+        let refused = |value: &str| {
+            refuse(Some(&token), &Uri::default(), &fields(header::AUTHORIZATION, value)).is_some()
+        };
         assert!(!refused("Bearer secret") && !refused("bearer  secret"));
         // "any:secret"
         assert!(!refused("Basic YW55OnNlY3JldA=="));
@@ -329,16 +380,42 @@ mod tests {
         {
             assert!(refused(wrong), "{wrong:?}");
         }
-        assert!(refuse(Some(&token), &HeaderMap::new()).is_some());
+        assert!(refuse(Some(&token), &Uri::default(), &HeaderMap::new()).is_some());
     }
 
     #[test]
     fn without_a_token_names_of_the_internet_are_refused() {
-        let refused = |host: &str| refuse(None, &fields(header::HOST, host)).is_some();
+        let asked = |uri: &str, host: &[u8]| {
+            let host = HeaderValue::from_bytes(host).unwrap();
+            let fields = HeaderMap::from_iter([(header::HOST, host)]);
+            refuse(None, &uri.parse().unwrap(), &fields).is_some()
+        };
+        let refused = |host: &str| asked("/metrics", host.as_bytes());
         for host in ["localhost:6034", "127.0.0.1:6034", "[::1]:6034", "[::1]", "127.0.0.1", ""] {
             assert!(!refused(host), "{host}");
         }
         assert!(refused("evil.example:6034") && refused("localhost.evil.example"));
+        assert!(asked("/metrics", b"\xe9vil.example"), "no text");
+        assert!(asked("http://evil.example/metrics", b"localhost"));
+        assert!(asked("http://localhost@evil.example/metrics", b"localhost"));
+        assert!(!asked("http://127.0.0.1:6034/metrics", b"localhost"));
+    }
+
+    #[test]
+    fn a_request_names_one_host() {
+        let mut two = fields(header::HOST, "a");
+        two.append(header::HOST, HeaderValue::from_static("b"));
+        let (none, one) = (HeaderMap::new(), fields(header::HOST, "a"));
+        for (version, all, want) in [
+            (Version::HTTP_10, &none, true),
+            (Version::HTTP_10, &one, true),
+            (Version::HTTP_10, &two, false),
+            (Version::HTTP_11, &none, false),
+            (Version::HTTP_11, &one, true),
+            (Version::HTTP_11, &two, false),
+        ] {
+            assert_eq!(has_its_host(version, all), want, "{version:?} {all:?}");
+        }
     }
 
     #[test]

@@ -225,11 +225,16 @@ const GAUGES: [Gauge; 7] = [
 const USERS_MAX: usize = 200;
 
 /// Counters of all workers: how they are called in the workers and here.
-const COUNTERS: [(&str, &str, &str); 16] = [
+const COUNTERS: [(&str, &str, &str); 17] = [
     ("statements", "flifo_statements_total", "Commands that have been answered."),
     ("waits", "flifo_waits_total", "Commands that could not start at once."),
     ("parked", "flifo_parked_total", "Slots left because a statement seemed stuck in the server."),
     ("held_up", "flifo_held_up_total", "Slots left because a client did not read its reply."),
+    (
+        "passed_in_pieces",
+        "flifo_passed_in_pieces_total",
+        "Commands that were sent before all of them was there.",
+    ),
     ("written_ahead", "flifo_written_ahead_total", "Statements written to a link behind others."),
     ("clients_carried", "flifo_clients_carried_total", "Clients that got a link of their own."),
     ("clients_pooled", "flifo_clients_pooled_total", "Clients that share links."),

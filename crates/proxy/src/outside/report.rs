@@ -65,7 +65,7 @@ pub(crate) struct Pool {
     pub(crate) clients: u64,
     pub(crate) carried: u64,
     /// Clients by whose turn it is.
-    pub(crate) turns: [u64; 4],
+    pub(crate) turns: [u64; 5],
     pub(crate) pinned: u64,
     pub(crate) links: u64,
     pub(crate) links_busy: u64,

@@ -262,7 +262,7 @@ impl Pool {
     }
 
     pub(super) const fn waiting(&self) -> u64 {
-        self.turns[Turn::Line as usize]
+        self.turns[Turn::Line as usize] + self.turns[Turn::Memory as usize]
     }
 
     pub(super) const fn running(&self) -> u64 {
@@ -298,7 +298,7 @@ fn clients(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
         for person in &report.clients {
             let state = match person.turn {
                 Turn::Client => "idle",
-                Turn::Line => "waiting",
+                Turn::Line | Turn::Memory => "waiting",
                 Turn::Preparation => "preparing",
                 Turn::Server => "running",
             };

@@ -6,9 +6,10 @@ use engine::gate::{Ask, Full, Slot, Start, Waiting};
 use wire::passage::Passage;
 
 use crate::fault::Fault;
-use crate::links::Link;
 use crate::links::keys::KeyId;
 use crate::links::supply;
+use crate::links::{Link, SetDown};
+use crate::rights;
 use crate::road::added;
 use crate::road::ahead;
 use crate::road::client::{Client, Turn};
@@ -50,6 +51,7 @@ pub(crate) fn enter_here(
     urgent: bool,
 ) {
     client.upload.set(upload);
+    rights::look(worker);
     let link = client.link();
     let (ask, now) = (ask(client), crate::clock::now());
     let local = worker.at(client.server.get());
@@ -60,7 +62,11 @@ pub(crate) fn enter_here(
             if slot.is_some() {
                 drop(gate);
                 link.slot.set(slot);
-                return launch::launch(worker, client, &link, packet);
+                launch::launch(worker, client, &link, packet);
+                if upload.is_some() {
+                    await_rest(worker, client, &link);
+                }
+                return;
             }
             let waiting = gate.wait_own(Rc::clone(client), ask, now);
             drop(gate);
@@ -73,7 +79,11 @@ pub(crate) fn enter_here(
                 drop(gate);
                 link.slot.set(Some(slot));
                 link.hold_for(client);
-                return launch::launch(worker, client, &link, packet);
+                launch::launch(worker, client, &link, packet);
+                if upload.is_some() {
+                    await_rest(worker, client, &link);
+                }
+                return;
             }
             let waiting = gate.wait(key, Rc::clone(client), ask, now);
             drop(gate);
@@ -128,6 +138,7 @@ pub(crate) fn leave(worker: &Rc<Worker>, server: ServerId, slot: Option<Slot>) {
     if worker.is_passing_on.replace(true) {
         return;
     }
+    rights::look(worker);
     let now = crate::clock::now();
     loop {
         let Some((server, slot)) = worker.slots_left.borrow_mut().pop() else { break };
@@ -198,8 +209,49 @@ pub(crate) fn park_stuck_at(worker: &Rc<Worker>, local: &Local) {
 pub(crate) fn hold_up(worker: &Rc<Worker>, link: &Rc<Link>) {
     let Some(slot) = link.slot.take() else { return };
     worker.counters.held_up.add(1);
-    link.is_set_down.set(true);
     ahead::take_back(worker, link, ahead::Why::Unread);
+    set_down(worker, link, slot, SetDown::Unread);
+}
+
+/// More of the command that was sent on this link has still to come, and the server does not work before all is there: its
+/// slot goes to the next, until the client sends the end. What the server has asked for in the middle of its work (a file)
+/// does not count: it holds what others wait for.
+pub(crate) fn await_rest(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>) {
+    let is_command = client.upload.get().is_some_and(|upload| upload.payload_len().is_some());
+    if !is_command || client.turn.get() != Turn::Server {
+        return;
+    }
+    let Some(slot) = link.slot.take() else { return };
+    worker.counters.passed_in_pieces.add(1);
+    set_down(worker, link, slot, SetDown::Unsent);
+}
+
+/// The end of a command is there. False: its statement has no slot for it yet, and gets the next.
+pub(crate) fn go_on(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>) -> bool {
+    if link.set_down.get() != SetDown::Unsent {
+        return true;
+    }
+    if client.waiting.get().is_none() {
+        let has_locks = client.session.borrow().may_hold_locks();
+        take_up(worker, client, link, has_locks);
+    }
+    link.set_down.get() != SetDown::Unsent
+}
+
+/// The server has answered before the command was there: it needs no slot for the rest.
+pub(crate) fn forget_rest(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>) {
+    client.end_upload();
+    if link.set_down.get() != SetDown::Unsent {
+        return;
+    }
+    link.set_down.set(SetDown::No);
+    if let Some(waiting) = client.waiting.take() {
+        worker.at(link.server).gate.borrow_mut().leave(waiting);
+    }
+}
+
+fn set_down(worker: &Rc<Worker>, link: &Rc<Link>, slot: Slot, why: SetDown) {
+    link.set_down.set(why);
     let now = crate::clock::now();
     let suits = |client: &Rc<Client>, link: &Rc<Link>| suits(client, link);
     let local = worker.at(link.server);
@@ -212,17 +264,22 @@ pub(crate) fn hold_up(worker: &Rc<Worker>, link: &Rc<Link>) {
 
 /// The client has read: its statement goes on as soon as it has a slot again, before all others.
 pub(crate) fn come_back(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>) {
-    if !link.is_set_down.get() || client.waiting.get().is_some() {
+    if link.set_down.get() != SetDown::Unread || client.waiting.get().is_some() {
         return;
     }
-    let (ask, now) = (Ask { digest: None, ..ask(client) }, crate::clock::now());
-    let local = worker.at(link.server);
     // Others may wait for locks that it has, unless it is known to have none.
     let has_locks = client.session.borrow().may_hold_locks()
         || client.is_pooled() && client.read.get().is_none();
+    take_up(worker, client, link, has_locks);
+}
+
+/// A statement whose slot was left gets one, at once or before all others.
+fn take_up(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>, has_locks: bool) {
+    let (ask, now) = (Ask { digest: None, ..ask(client) }, crate::clock::now());
+    let local = worker.at(link.server);
     if has_locks {
         link.slot.set(Some(local.gate.borrow_mut().force(ask, now)));
-        return link.is_set_down.set(false);
+        return link.set_down.set(SetDown::No);
     }
     let waiting = local.gate.borrow_mut().come_back(Rc::clone(client), ask, now);
     client.waiting.set(Some(waiting));
@@ -247,6 +304,7 @@ fn provide_all(worker: &Rc<Worker>, local: &Local) {
 
 /// Starts everyone who can start.
 fn start_ready(worker: &Rc<Worker>, local: &Local) {
+    rights::look(worker);
     loop {
         let now = crate::clock::now();
         let start = local.gate.borrow_mut().next(now, |client, link| suits(client, link));
@@ -289,8 +347,9 @@ fn begin(worker: &Rc<Worker>, local: &Local, start: Start<Rc<Client>, Rc<Link>>)
         }
     };
     client.waiting.set(None);
-    if link.is_set_down.take() {
+    if link.set_down.take() != SetDown::No {
         // It goes on where its client kept it waiting.
+        client.wake();
         return link.wake();
     }
     launch_held(worker, &client, &link);
@@ -303,6 +362,7 @@ pub(crate) fn launch_held(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Li
     worker.buffers.forget(held);
     if client.upload.get().is_some() {
         client.wake();
+        await_rest(worker, client, link);
     }
 }
 

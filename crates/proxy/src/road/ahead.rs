@@ -17,6 +17,7 @@ use engine::kill::Scope;
 use smallvec::SmallVec;
 
 use crate::links::Link;
+use crate::rights;
 use crate::road::admit;
 use crate::road::client::{Client, Turn};
 use crate::road::kill;
@@ -131,7 +132,11 @@ fn may_lead(worker: &Worker, link: &Link) -> bool {
         flight.client.as_ref().is_some_and(is_known)
             && flight.read.is_some_and(|digest| pace.is_short(digest))
     });
-    is_young && are_short && !link.being_killed.get() && !link.is_closing()
+    is_young
+        && are_short
+        && !link.being_killed.get()
+        && !link.is_closing()
+        && !rights::is_stale(worker, link, crate::clock::now())
 }
 
 fn may_follow(worker: &Worker, client: &Client) -> bool {

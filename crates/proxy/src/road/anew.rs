@@ -6,8 +6,11 @@
 
 use std::rc::Rc;
 
+use engine::session::Reset;
+
 use crate::links::keys::Key;
 use crate::links::resets;
+use crate::road::added;
 use crate::road::client::Client;
 use crate::road::commands;
 use crate::worker::Worker;
@@ -20,8 +23,9 @@ pub(crate) fn reset(worker: &Rc<Worker>, client: &Rc<Client>, packet: &[u8]) {
     let kept = resets::keep(worker, client);
     client.is_reset.set(kept.is_some());
     let waits = kept.is_some() || resets::give_up(worker, client);
+    let forgets = forgets(worker, client);
     let mut session = client.session.borrow_mut();
-    session.reset();
+    session.reset(forgets);
     if let Some(pin) = kept {
         session.keep(pin);
     }
@@ -29,6 +33,14 @@ pub(crate) fn reset(worker: &Rc<Worker>, client: &Rc<Client>, packet: &[u8]) {
     client.gtid.take();
     keep_option(worker, client);
     if waits { commands::hold(worker, client, packet, None) } else { commands::ok(client) }
+}
+
+/// What its server forgets of a session that begins anew.
+pub(crate) fn forgets(worker: &Worker, client: &Client) -> Reset {
+    match added::is_mysql(worker, client) {
+        true => Reset::ForgetsFound,
+        false => Reset::KeepsFound,
+    }
 }
 
 /// What a client has said of texts of several statements outlives its session: its next links are opened so.

@@ -15,6 +15,11 @@ use crate::road::prepared::InHand;
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Asks {
     pub(crate) insert_id: bool,
+    /// It shows that among others, if it is known.
+    pub(crate) shows_variables: bool,
+    /// It may read the number of its connection out of sight.
+    pub(crate) reads_number: bool,
+    pub(crate) sets_number: bool,
     pub(crate) inserts: Inserts,
     pub(crate) counts: Asked,
     /// It calls a routine or executes a text, which may ask for counts unseen.
@@ -57,6 +62,9 @@ impl Asks {
             alters: intent.read.is_none() && may_alter(text),
             is_still: false,
             insert_id: intent.asks_insert_id,
+            shows_variables: intent.shows_variables,
+            reads_number: false,
+            sets_number: intent.sets_number,
             inserts: intent.inserts,
             counts: intent.counts,
             calls: matches!(intent.pin, Some(Pin::Call | Pin::Function | Pin::TextPrepare)),

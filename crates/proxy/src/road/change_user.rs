@@ -7,14 +7,16 @@
 //! does a pooled client that changes to a user whose clients are carried: it is a carried one from
 //! then on.
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use engine::account::name::{Brand, Packet, UserName};
+use engine::account::terms::Terms;
 use engine::pin::Pin;
 use link::{Stream, Talk};
 use wire::Capabilities;
-use wire::auth::{Nonce, Plugin};
+use wire::auth::Plugin;
 use wire::bytes::Reader;
 use wire::command::Command;
 use wire::frame::put_packet;
@@ -22,6 +24,8 @@ use wire::handshake::{AuthPacket, Login};
 
 use crate::arrive::accounts;
 use crate::arrive::carry;
+use crate::arrive::guesses::{self, Answered, Attempt};
+use crate::arrive::held;
 use crate::arrive::login::{Claim, NoLogin, has_hidden_quotes, unsure};
 use crate::arrive::login_schema;
 use crate::arrive::prove::{self, Answer};
@@ -30,8 +34,11 @@ use crate::fault::{Fault, Kind};
 use crate::links::Link;
 use crate::links::keys::Key;
 use crate::links::resets;
+use crate::rights::confirm;
+use crate::road::anew;
 use crate::road::client::{Client, Turn};
 use crate::road::commands;
+use crate::servers::ServerId;
 use crate::worker::Worker;
 
 /// What the command names. Its proof is ignored: it was made for a nonce that has been used.
@@ -111,9 +118,15 @@ async fn carried(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
             return client.close();
         }
     };
-    let login = wanted.into_login(worker, client.capabilities_now());
+    let login = wanted.login(worker, client.capabilities_now());
     let claim = Claim { user, login };
-    let change = carry::change_user(worker, client, &claim);
+    let change = async {
+        let delay = guesses::begin(worker, &claim.user, client.stream.peer_address());
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
+        carry::change_user(worker, client, &claim).await
+    };
     match tokio::time::timeout(worker.plan.limits.login, change).await {
         Ok(Ok(())) => return,
         Ok(Err(NoLogin::Fault(fault))) => worker.count_fault(fault.kind),
@@ -125,8 +138,8 @@ async fn carried(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
 
 impl Wanted {
     /// The login that asks for the same, but for the proof.
-    fn into_login(self, worker: &Worker, capabilities: Capabilities) -> Login {
-        let schema = Some(self.schema).filter(|schema| !schema.is_empty());
+    fn login(&self, worker: &Worker, capabilities: Capabilities) -> Login {
+        let schema = Some(self.schema.clone()).filter(|schema| !schema.is_empty());
         let with_schema = match schema {
             Some(_) => Capabilities::CONNECT_WITH_DB,
             None => Capabilities::NONE,
@@ -149,12 +162,15 @@ async fn pooled(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
     let mut talk = Talk::resume(&client.stream, client.take_more(), 1);
     let limit = worker.plan.limits.login;
     let brand = brand(worker, client);
-    let proved = tokio::time::timeout(limit, prove(worker, &mut talk, payload, brand)).await;
+    let server = client.server.get();
+    let capabilities = client.capabilities_now();
+    let proving = prove(worker, &mut talk, payload, brand, client.peer, (server, capabilities));
+    let proved = tokio::time::timeout(limit, proving).await;
     let sequence = talk.sequence();
     let (_, more) = talk.into_parts();
     client.keep_more(&more, false);
     let changed = match proved {
-        Ok(Ok((name, wanted, user))) => begin_anew(worker, client, name, &wanted, &user, sequence),
+        Ok(Ok((proved, wanted))) => begin_anew(worker, client, proved, &wanted, sequence),
         Ok(Err(fault)) => Err(fault),
         Err(_) => {
             let message = "The change of user took longer than limits.login";
@@ -168,17 +184,30 @@ async fn pooled(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
     }
 }
 
+/// The user whose password a client has proved, and what its account demands.
+struct Proved {
+    name: UserName,
+    user: Arc<User>,
+    terms: Terms,
+}
+
 /// What the client wants, and as whom.
 async fn prove(
     worker: &Worker,
     talk: &mut Talk<&Stream>,
     payload: &[u8],
     brand: Brand,
-) -> Result<(UserName, Wanted, Arc<User>), Fault> {
+    peer: Option<SocketAddr>,
+    (server, capabilities): (ServerId, Capabilities),
+) -> Result<(Proved, Wanted), Fault> {
     let pass = worker.logins.enter_again().await;
     let broken = |error: String| Fault::new(Kind::BadHandshake, error);
     let mut wanted = read(payload).map_err(|error| broken(error.to_string()))?;
     let name = wanted.name(brand)?;
+    let delay = guesses::begin(worker, &name, peer);
+    if !delay.is_zero() {
+        pass.lend(tokio::time::sleep(delay)).await;
+    }
     let Some(user) = accounts::find(worker, &name).await else {
         let message =
             format!("Access denied for user '{name}': it was dropped or changed just now");
@@ -187,9 +216,7 @@ async fn prove(
     if !user.can_check(&wanted.plugin) {
         wanted.plugin = user.plugin();
     }
-    let mut random = [0; Nonce::LEN];
-    getrandom::fill(&mut random).map_err(|error| broken(error.to_string()))?;
-    let nonce = Nonce::from_random(random);
+    let nonce = guesses::random_nonce()?;
     let mut switch = Vec::new();
     AuthPacket::encode_switch(wanted.plugin.name(), nonce.as_bytes(), &mut switch);
     talk.write(&switch).await.map_err(|error| broken(error.to_string()))?;
@@ -197,13 +224,29 @@ async fn prove(
     if response == [0] {
         response.clear();
     }
+    let answered = Answered { has_password: !response.is_empty(), was_asked: true };
     let answer = Answer { plugin: wanted.plugin.clone(), nonce, response };
-    match prove::prove(worker, talk, &name, &user, &answer, &pass).await {
-        Ok(Some(user)) => Ok((name, wanted, user)),
-        Ok(None) => {
-            let message = format!("Access denied for user '{name}' (using password: YES) by Flifo");
-            Err(Fault::new(Kind::AccessDenied, message))
+    let login = wanted.login(worker, capabilities);
+    let attempt = Attempt { user: &name, peer, login: &login, server };
+    let proved = match prove::prove(worker, talk, &name, &user, &answer, &pass).await {
+        Ok(Some(user)) => pass
+            .lend(guesses::confirm(worker, attempt, &user))
+            .await
+            .map(|()| Some(user))
+            .map_err(NoLogin::from),
+        Ok(None) => guesses::refuse(worker, talk, attempt, &answer.plugin, answered, &pass)
+            .await
+            .and_then(|fault| Err(fault.into())),
+        Err(error) => Err(error),
+    };
+    match proved {
+        Ok(Some(user)) => {
+            pass.lend(confirm::confirm(worker, &name, &user)).await?;
+            let ip = peer.map(|peer| peer.ip());
+            let terms = pass.lend(held::pooled(worker, &name, &user, talk.stream(), ip)).await?;
+            Ok((Proved { name, user, terms }, wanted))
         }
+        Ok(None) => Err(broken("The login was refused".to_owned())),
         Err(NoLogin::Fault(fault)) => Err(fault),
         Err(NoLogin::Talk(error)) => Err(broken(error.to_string())),
         Err(NoLogin::Told) => Err(broken("The login was refused".to_owned())),
@@ -214,11 +257,11 @@ async fn prove(
 fn begin_anew(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
-    name: UserName,
+    proved: Proved,
     wanted: &Wanted,
-    user: &Arc<User>,
     sequence: u8,
 ) -> Result<(), Fault> {
+    let Proved { name, user, terms } = proved;
     let collation = wanted.collation as u8;
     let key = Key::new(name.clone(), client.capabilities_now(), collation);
     let key = key.of_era(user.era());
@@ -226,11 +269,11 @@ fn begin_anew(
         return Err(Fault::new(Kind::BadHandshake, "Flifo has met too many different users"));
     };
     let known = worker.shared.users.get(&name);
-    if !known.is_some_and(|known| Arc::ptr_eq(&known, user)) {
+    if !known.is_some_and(|known| Arc::ptr_eq(&known, &user)) {
         let message = "Access denied: the user was dropped or changed just now";
         return Err(Fault::new(Kind::AccessDenied, message));
     }
-    worker.keys.borrow_mut().own(key, user);
+    worker.keys.borrow_mut().own(key, &user);
     let waits = resets::give_up(worker, client);
     if let Some(old) = client.key.take() {
         worker.user_of(old, |user| user.clients.give_back());
@@ -239,8 +282,13 @@ fn begin_anew(
         let message = "The user has exceeded its clients_max in Flifo's configuration";
         return Err(Fault::new(Kind::UserLimit, message));
     }
+    if let Err(fault) = held::enter(&name, &user, &terms) {
+        user.clients.give_back();
+        return Err(fault);
+    }
+    let forgets = anew::forgets(worker, client);
     let mut session = client.session.borrow_mut();
-    session.reset();
+    session.reset(forgets);
     (session.schema, session.was_reset) = (None, false);
     if has_hidden_quotes(collation) {
         session.keep(Pin::Charset);
@@ -249,9 +297,8 @@ fn begin_anew(
     client.gtid.take();
     *client.user.borrow_mut() = name;
     client.key.set(Some(key.with_schema(!wanted.schema.is_empty())));
-    let peer = client.stream.addresses().map(|(peer, _)| peer);
     let schema = Some(&wanted.schema[..]).filter(|schema| !schema.is_empty());
-    client.class.set(worker.class_of(&client.user.borrow(), schema, peer));
+    client.class.set(worker.class_of(&client.user.borrow(), schema, client.peer));
     client.set_turn(Turn::Client);
     client.login_sequence.set(Some(sequence));
     let mut packet = Vec::new();

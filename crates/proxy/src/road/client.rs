@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
@@ -12,13 +13,17 @@ use std::time::{Duration, Instant};
 use engine::account::name::UserName;
 use engine::classes::ClassId;
 use engine::counts::{self, Finds};
+use engine::fleet::writes::Writes;
 use engine::gate::Waiting;
 use engine::intent::{Digest, Ends, Inserts, LooksUp, Sets};
+use engine::rights::{Change, Prepared};
 use engine::session::{Messages, Session};
 use engine::source::Source;
+use engine::upload::Progress;
 use engine::variables::Assignment;
 use link::Stream;
 use wire::Capabilities;
+use wire::frame::Extent;
 use wire::passage::Passage;
 
 use crate::config::Mode;
@@ -28,6 +33,7 @@ use crate::outbox::Outbox;
 use crate::road;
 use crate::road::admit;
 use crate::road::change_user;
+use crate::road::own_id::Reads;
 use crate::road::pins::{Leaves, Pinned};
 use crate::road::prepared::InHand;
 use crate::road::whole::Reserved;
@@ -46,6 +52,8 @@ pub(crate) enum Turn {
     Preparation,
     /// The server works, or answers.
     Server,
+    /// A long command waits until there is room for it; see [`crate::road::whole`].
+    Memory,
 }
 
 /// A client that has logged in.
@@ -63,8 +71,8 @@ pub(crate) struct Client {
     pub(crate) server: Cell<ServerId>,
     /// Where its statements go, if there are several servers.
     pub(crate) mode: Cell<Mode>,
-    /// When it last wrote something, if that matters to where it reads.
-    pub(crate) wrote: Cell<Option<Instant>>,
+    /// Where it has written, if that matters to where it reads.
+    pub(crate) writes: RefCell<Writes>,
     /// The server that has just failed the command in hand.
     pub(crate) avoids: Cell<Option<ServerId>>,
     /// Since when the command in hand is held back.
@@ -72,16 +80,24 @@ pub(crate) struct Client {
     pub(crate) waiting: Cell<Option<Waiting<KeyId>>>,
     /// The command that waits or is being prepared for: all of it, or its first piece.
     pub(crate) held: RefCell<Vec<u8>>,
-    /// The place of a long text that is read as a whole.
+    /// The room of a long command that is read as a whole.
     pub(crate) reserved: RefCell<Option<Reserved>>,
     /// What the client still has to send for the command in hand.
     pub(crate) upload: Cell<Option<Passage>>,
+    /// How fast the command in hand comes, if not all of it was there at once.
+    progress: Cell<Option<Progress>>,
     /// The turn comes back when the upload ends: there will be no reply.
     pub(crate) upload_ends_turn: Cell<bool>,
     /// The statement in hand, for those who count what statements cost.
     pub(crate) asked: Cell<Option<Asked>>,
     /// The command in hand reads the session's last insert id.
     pub(crate) asks_insert_id: Cell<bool>,
+    /// The command in hand shows that among others, if it is known.
+    pub(crate) shows_variables: Cell<bool>,
+    /// The command in hand may read the number of its connection out of sight; see [`crate::road::own_id`].
+    pub(crate) reads_number: Cell<Reads>,
+    /// The command in hand gives its connection another number.
+    pub(crate) sets_number: Cell<bool>,
     pub(crate) inserts: Cell<Inserts>,
     pub(crate) finds: Cell<Finds>,
     /// Its session is beginning anew on the link that it keeps.
@@ -94,11 +110,17 @@ pub(crate) struct Client {
     pub(crate) read: Cell<Option<Digest>>,
     /// The class of what it asks, unless the command in hand names another one.
     pub(crate) class: Cell<ClassId>,
+    /// Where it came from, as it or a proxy before Flifo has said; `None`: by a Unix socket.
+    pub(crate) peer: Option<SocketAddr>,
     pub(crate) named_class: Cell<Option<ClassId>>,
     /// What the command in hand sets, if that is all it does.
     pub(crate) sets: Cell<Option<Sets>>,
     /// The command in hand may take a schema, or a right to one, from somebody.
     pub(crate) alters: Cell<bool>,
+    /// What the command in hand does to rights.
+    pub(crate) change: RefCell<Option<Rc<Change>>>,
+    /// Those that it has prepared by name.
+    pub(crate) prepared_changes: RefCell<Prepared>,
     /// The command in hand changes nothing that anybody could read, although it is no mere read.
     pub(crate) is_still: Cell<bool>,
     /// What the command in hand does with the messages of those before it.
@@ -188,7 +210,7 @@ impl Client {
             turn: Cell::new(Turn::Client),
             server: Cell::new(login.server),
             mode: Cell::new(login.mode),
-            wrote: Cell::new(None),
+            writes: RefCell::default(),
             avoids: Cell::new(None),
             stranded: Cell::new(None),
             link: RefCell::new(login.link),
@@ -196,9 +218,13 @@ impl Client {
             held: RefCell::default(),
             reserved: RefCell::default(),
             upload: Cell::new(None),
+            progress: Cell::new(None),
             upload_ends_turn: Cell::new(false),
             asked: Cell::new(None),
             asks_insert_id: Cell::new(false),
+            shows_variables: Cell::new(false),
+            reads_number: Cell::default(),
+            sets_number: Cell::new(false),
             inserts: Cell::new(Inserts::No),
             kind: Cell::new(None),
             finds: Cell::default(),
@@ -207,9 +233,12 @@ impl Client {
             looks_up: Cell::default(),
             read: Cell::new(None),
             class: Cell::new(login.class),
+            peer: login.peer,
             named_class: Cell::new(None),
             sets: Cell::new(None),
             alters: Cell::new(false),
+            change: RefCell::default(),
+            prepared_changes: RefCell::default(),
             is_still: Cell::new(false),
             messages: Cell::default(),
             adds: Cell::new(false),
@@ -332,6 +361,11 @@ impl Client {
         self.outbox.stalled_for(now)
     }
 
+    /// How many packets of an unfinished command are there: an error in its answer's place is numbered behind them.
+    pub(crate) fn packets_sent(&self) -> u8 {
+        Extent::of(&self.more.borrow()).packets().max(1) as u8
+    }
+
     /// Takes what was read before its turn.
     pub(crate) fn take_more(&self) -> Vec<u8> {
         self.more.take()
@@ -345,10 +379,52 @@ impl Client {
         self.unseen.set(!seen && !bytes.is_empty());
     }
 
+    /// Keeps the beginning of a command until more of it comes.
+    pub(crate) fn keep_unfinished(&self, bytes: &[u8]) {
+        self.keep_more(bytes, true);
+        if !bytes.is_empty() && self.progress.get().is_none() {
+            self.begin_upload();
+        }
+    }
+
     /// Keeps an unfinished command for later, without a copy.
     pub(crate) fn put_more(&self, bytes: Vec<u8>) {
         *self.more.borrow_mut() = bytes;
         self.unseen.set(false);
+    }
+
+    /// From now on, the client is expected to send what is missing of its command.
+    pub(crate) fn begin_upload(&self) {
+        self.progress.set(Some(Progress::begin(crate::clock::now())));
+    }
+
+    /// So much has come, if something was missing.
+    pub(crate) fn see_upload(&self, bytes: usize) {
+        if let Some(mut progress) = self.progress.get() {
+            progress.see(bytes, crate::clock::now());
+            self.progress.set(Some(progress));
+        }
+    }
+
+    pub(crate) fn end_upload(&self) {
+        self.progress.set(None);
+    }
+
+    /// Whether something is missing of the client's command.
+    pub(crate) fn is_sending(&self) -> bool {
+        self.progress.get().is_some()
+    }
+
+    /// How the rest of a command comes that the client is expected to send.
+    pub(crate) fn progress(&self) -> Option<Progress> {
+        let progress = self.progress.get()?;
+        let is_full = self.link.borrow().as_ref().is_some_and(|link| link.is_full());
+        if self.waiting.get().is_some() || self.turn.get() == Turn::Server && is_full {
+            // It is not asked for more: its time begins when it is.
+            self.begin_upload();
+            return None;
+        }
+        Some(progress)
     }
 
     /// Forgets what the client has not taken.
@@ -416,7 +492,7 @@ impl Client {
         }
         let may_send = match self.turn.get() {
             Turn::Client => true,
-            Turn::Server => self.upload.get().is_some(),
+            Turn::Server => self.upload.get().is_some() && self.waiting.get().is_none(),
             _ => false,
         };
         // Back-pressure: the server takes its time. In a client's turn it may lag behind with
@@ -470,6 +546,7 @@ pub(crate) struct Login {
     pub(crate) user: UserName,
     pub(crate) key: Option<KeyId>,
     pub(crate) class: ClassId,
+    pub(crate) peer: Option<SocketAddr>,
     pub(crate) session: Session,
     pub(crate) link: Option<Rc<Link>>,
     pub(crate) server: ServerId,

@@ -11,6 +11,7 @@ use engine::insert_id::InsertId;
 use engine::intent::{Ends, Inserts, Intent, Moves, Sets};
 use engine::kept::Format;
 use engine::pin::Pin;
+use engine::rights::Change;
 use engine::session::{Diagnostics, Messages};
 use engine::settings::Settings;
 use engine::statements::{BYTES_MAX, Kept as KeptOnLink, STATEMENTS_MAX};
@@ -30,6 +31,7 @@ use crate::road::asks::Asks;
 use crate::road::change_user;
 use crate::road::client::{Client, Turn};
 use crate::road::kill;
+use crate::road::own_id;
 use crate::road::parting;
 use crate::road::past::{self, Found, Past};
 use crate::road::pins::{self, Leaves};
@@ -56,6 +58,7 @@ pub(crate) fn handle(
     client.named_class.set(class_named(worker, client, command, packet));
     client.asked.set(None);
     client.messages.set(Messages::default());
+    client.change.take();
     if client.is_pooled() {
         match command {
             Some(command) => pooled(worker, client, command, packet, upload),
@@ -140,9 +143,10 @@ fn carried(
                 if kill::intercept(worker, client, command, packet) {
                     return;
                 }
-                replaced = wording::with_own_id(client, command, packet);
+                (replaced, _) = wording::with_own_id(worker, client, command, packet);
             }
             worker.tally.ask_carried(client, command, packet);
+            changes_by_command(worker, client, command, packet);
             let packet = replaced.as_deref_mut().unwrap_or(packet);
             let urgent = client.session.borrow().may_hold_locks();
             admit::enter(worker, client, packet, upload, urgent);
@@ -207,6 +211,7 @@ fn pooled(
         | Command::TableDump
         | Command::RegisterReplica => enter_kept(worker, client, packet, upload, Pin::Replication),
         _ => {
+            changes_by_command(worker, client, Some(command), packet);
             let is_still = command == Command::InitDb;
             let (ends, moves) = match is_still {
                 true => (Ends::Never, Moves::IntoSchema),
@@ -220,7 +225,7 @@ fn pooled(
 }
 
 /// Whether a command may be longer than a buffer: it carries a text or values of the client's.
-const fn may_be_long(command: Command) -> bool {
+pub(crate) const fn may_be_long(command: Command) -> bool {
     matches!(
         command,
         Command::Query
@@ -267,6 +272,9 @@ fn text(
     if !is_prepare {
         worker.tally.ask(client, intent.digest, &payload[text_at..], dialect);
     }
+    if !is_prepare {
+        changes(worker, client, intent, &payload[text_at..]);
+    }
     let assigns = match command {
         Command::Query => assigns(client, intent, &payload[text_at..]),
         _ => Vec::new(),
@@ -278,14 +286,20 @@ fn text(
         let asks = Asks { sets, messages, ends: Ends::Never, ..Asks::default() };
         return enter(worker, client, packet, upload, asks);
     }
+    let may_change = own_id::may_change(client);
     // A text that is prepared is judged as well: what it will leave behind is the same.
     let leaves = match pins::judge(worker, client, intent, &payload[text_at..], None) {
         Ok(leaves) => leaves,
         Err(fault) => return refuse(worker, client, upload, &fault),
     };
-    let mut replaced = None;
+    let (mut replaced, mut reads_number) = (None, false);
     if intent.asks_connection_id {
-        replaced = wording::with_own_id(client, Some(command), packet);
+        (replaced, reads_number) = wording::with_own_id(worker, client, Some(command), packet);
+        client.session.borrow_mut().ask_number();
+    }
+    if may_change {
+        let text = &payload[text_at..];
+        reads_number |= own_id::may_read(worker, client, intent, text, None, leaves);
     }
     let packet = replaced.as_deref_mut().unwrap_or(packet);
     let told = (intent.asks_gtid && !is_prepare).then_some(text_at);
@@ -317,8 +331,38 @@ fn text(
         (asks.messages, asks.counts) = (Messages::Added, Asked::default());
     }
     let packet = diagnosed.as_deref_mut().unwrap_or(packet);
+    asks.reads_number = may_change && reads_number;
     asks.counts_at = Some(text_at).filter(|_| asks.counts != Asked::default());
     enter(worker, client, packet, upload, asks);
+}
+
+/// What a statement does to rights.
+fn changes(worker: &Worker, client: &Client, intent: Intent, text: &[u8]) {
+    if intent.read.is_none() {
+        client.change.replace(change(worker, client, text).map(Rc::new));
+    }
+}
+
+fn change(worker: &Worker, client: &Client, text: &[u8]) -> Option<Change> {
+    let (dialect, is_mysql) = (client.session.borrow().dialect(), added::is_mysql(worker, client));
+    let change = Change::read(text, dialect, is_mysql);
+    change.or_else(|| client.prepared_changes.borrow_mut().read(text, dialect, is_mysql))
+}
+
+/// The same of a command whose text has not been read.
+fn changes_by_command(worker: &Worker, client: &Client, command: Option<Command>, packet: &[u8]) {
+    let payload = packet.get(HEADER..).unwrap_or_default();
+    let change = match command {
+        Some(Command::Query) => query_text_at(payload, client.capabilities)
+            .and_then(|at| payload.get(at..))
+            .and_then(|text| change(worker, client, text)),
+        // `REFRESH_GRANT`, which is `FLUSH PRIVILEGES`.
+        Some(Command::Refresh) if payload.get(1).is_some_and(|it| it & 1 == 1) => {
+            Some(Change::of_all())
+        }
+        _ => None,
+    };
+    client.change.replace(change.map(Rc::new));
 }
 
 /// The user variables that a text sets, if that is all it does and any link can be told them.
@@ -416,6 +460,7 @@ fn prepared(
         }
         session = client.session.borrow_mut();
     }
+    let may_change = own_id::may_change_of(client, &session);
     match command {
         Command::StmtReset if !kept.any() => {
             session.tell(0);
@@ -430,6 +475,7 @@ fn prepared(
         Command::StmtExecute | Command::StmtBulkExecute => {
             drop(session);
             worker.tally.ask(client, intent.digest, &source.text, dialect);
+            changes(worker, client, intent, &source.text);
             let judged = if upload.is_some() && !is_read {
                 // So many parameters that their types do not fit a buffer: only the server knows them.
                 pins::keep(worker, client, Pin::LongData, Some(&source.text))
@@ -439,7 +485,18 @@ fn prepared(
             match judged {
                 Ok(leaves) => {
                     let of = Asks::of(intent, &source.text, dialect, Format::Binary);
-                    asks = Asks { leaves, ..of };
+                    let schema = source.schema.as_deref();
+                    let reads_number = may_change
+                        && (intent.asks_connection_id
+                            || own_id::may_read(
+                                worker,
+                                client,
+                                intent,
+                                &source.text,
+                                schema,
+                                leaves,
+                            ));
+                    asks = Asks { leaves, reads_number, ..of };
                     if let Some(mut query) =
                         wording::diagnoses(worker, client, intent, &source.text)
                     {
@@ -489,6 +546,9 @@ pub(crate) fn enter(
     client.releases.set(asks.releases);
     client.ends.set(asks.ends);
     client.asks_insert_id.set(asks_insert_id);
+    client.shows_variables.set(asks.shows_variables);
+    client.reads_number.set(own_id::Reads::of(&asks));
+    client.sets_number.set(asks.sets_number);
     client.inserts.set(asks.inserts);
     client.finds.set(asks.finds);
     client.looks_up.set(asks.looks_up);
@@ -503,7 +563,7 @@ pub(crate) fn enter(
         counts: asks.counts,
         calls: asks.calls,
         insert_id: asks_insert_id,
-        inserts: asks.inserts != Inserts::No,
+        inserts: asks.inserts != Inserts::No || asks.shows_variables,
     };
     match past::find(worker, client, past) {
         Found::Here => {}
@@ -528,6 +588,7 @@ fn enter_kept(
     upload: Option<Passage>,
     pin: Pin,
 ) {
+    let reads_number = own_id::may_change(client);
     match pins::keep(worker, client, pin, None) {
         Ok(_) => {
             let alters = pin == Pin::Unreadable;
@@ -536,7 +597,13 @@ fn enter_kept(
                 true => (Finds::Nothing, added::asks(worker, client, Command::SetOption)),
                 false => (Finds::default(), Asks::default()),
             };
-            enter(worker, client, packet, upload, Asks { alters, finds, is_still, ..asks });
+            enter(
+                worker,
+                client,
+                packet,
+                upload,
+                Asks { alters, finds, is_still, reads_number, ..asks },
+            );
         }
         Err(fault) => refuse(worker, client, upload, &fault),
     }
@@ -576,6 +643,7 @@ impl Client {
         if upload.is_some() {
             self.upload.set(upload);
             self.upload_ends_turn.set(true);
+            self.begin_upload();
             self.set_turn(Turn::Server);
         }
     }

@@ -17,6 +17,7 @@ use engine::insert_id::{InsertId, OnLink};
 use engine::intent::Inserts;
 use engine::kept::Kept;
 use engine::link_state::LinkState;
+use engine::own_id::Tell;
 use engine::pin::Pin;
 use engine::session::{Diagnostics, Messages, Session};
 use engine::settings::{Collates, Settings};
@@ -35,6 +36,7 @@ use crate::road::client::Client;
 use crate::road::kill;
 use crate::road::losses;
 use crate::road::owed;
+use crate::road::own_id;
 use crate::road::parting;
 use crate::road::replies::Settled;
 use crate::worker::Worker;
@@ -51,7 +53,7 @@ impl FixUp {
         Self { purpose, command: Command::Query, body: Cow::Borrowed(text.as_bytes()) }
     }
 
-    fn own_query(purpose: Purpose, text: String) -> Self {
+    pub(crate) fn own_query(purpose: Purpose, text: String) -> Self {
         Self { purpose, command: Command::Query, body: text.into_bytes().into() }
     }
 }
@@ -97,7 +99,7 @@ const HARMLESS: &[u8] = b"information_schema";
 pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Command) -> Lack {
     let (session, state) = (client.session.borrow(), link.state.borrow());
     let own = session.insert_id;
-    let needs_own = client.asks_insert_id.get() || client.inserts.get() == Inserts::Unreported;
+    let needs_own = needs_own(client);
     // What is kept may ask for it unseen.
     let is_kept = session.pin().is_some() && !owed::is_still(client);
     let asks = needs_own || (is_kept && client.asks_link.get() == Asked::default());
@@ -106,6 +108,10 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
     }
     if let Some(fix_up) = variables(link, &session.variables) {
         return Lack::Answered(fix_up);
+    }
+    let number = own_id::lacks(worker, client, &session, link, &state);
+    if let Tell::Try(id) = number {
+        return Lack::Answered(own_id::fix_up(link, Some(id)));
     }
     if asks && own.is_on(state.id) && !own.is_plainly_on(state.id) {
         return Lack::Answered(owed::ask(client.id));
@@ -120,6 +126,7 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
         || needs_clear
         || set_up.is_some()
         || asked.is_some()
+        || number != Tell::Nothing
         || client.affected.get().is_some();
     if state.suits(&session) && !needs_more {
         return Lack::Nothing;
@@ -160,6 +167,9 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
         let purpose = Purpose::InsertId(client.id, id);
         told.push(FixUp::own_query(purpose, format!("SET last_insert_id={id}")));
     }
+    if let Tell::Show(shown) = number {
+        told.push(own_id::fix_up(link, shown));
+    }
     if needs_clear {
         let is_mysql = added::is_mysql(worker, client);
         told.push(FixUp::query(Purpose::Clear, if is_mysql { CLEAR_ON_MYSQL } else { CLEAR }));
@@ -186,14 +196,22 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
 pub(crate) fn counts_anew(worker: &Worker, client: &Client, link: &Link) -> Option<bool> {
     let (session, state) = (client.session.borrow(), link.state.borrow());
     let own = session.insert_id;
-    let needs_own = client.asks_insert_id.get() || client.inserts.get() == Inserts::Unreported;
+    let needs_own = needs_own(client);
     let finds =
         needs_clear(client, &session, &state) || owed::found(worker, client, &state).is_some();
     let affects = !state.suits(&session)
         || needs_own && lacks_insert_id(own, &state)
         || set_up(client, &session).is_some()
+        || own_id::lacks(worker, client, &session, link, &state) != Tell::Nothing
         || owed::insert_id(worker, client, own, &state).is_some();
     (finds || affects).then_some(finds)
+}
+
+/// Whether the command in hand must find the client's own last insert id on its link.
+fn needs_own(client: &Client) -> bool {
+    client.asks_insert_id.get()
+        || client.shows_variables.get()
+        || client.inserts.get() == Inserts::Unreported
 }
 
 /// Whether the link must be asked for this last insert id, or told it, before who has it may ask for it.
@@ -483,6 +501,7 @@ pub(crate) fn is_done(worker: &Worker, link: &Link, flight: &Flight) -> bool {
             state.inserter = Some(*client);
             true
         }
+        Purpose::Number(shown) => own_id::is_done(link, flight, *shown),
         // It makes an error, if that is what its client's messages are.
         Purpose::Messages => true,
         _ => !flight.failed,

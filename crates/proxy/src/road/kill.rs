@@ -170,7 +170,7 @@ pub(crate) fn interrupt(worker: &Rc<Worker>, victim: &Rc<Client>) {
                 kill_on(worker, &link, Scope::Query);
             }
         }
-        Turn::Client => {}
+        Turn::Client | Turn::Memory => {}
     }
 }
 

@@ -14,6 +14,17 @@ use crate::worker::Worker;
 /// Refuses those who have waited too long. Nothing of their statements has reached the server.
 pub(crate) fn expire(worker: &Rc<Worker>) {
     worker.servers.iter().for_each(|local| expire_at(worker, local));
+    let Some(max) = worker.plan.limits.wait else { return };
+    while let Some((client, claimed, room)) = worker.memory.expire(crate::clock::now(), max) {
+        let message = format!(
+            "Flifo did not run this statement: it is long, and waited {:.1} s (limits.wait) for memory, of which \
+             others that are coming have {} of {} MiB. It is safe to try again",
+            max.as_secs_f64(),
+            claimed >> 20,
+            room >> 20,
+        );
+        crate::road::refuse_and_close(worker, &client, &Fault::new(Kind::WaitedTooLong, message));
+    }
 }
 
 fn expire_at(worker: &Rc<Worker>, local: &Local) {

@@ -23,6 +23,7 @@ use crate::road::owed;
 use crate::road::past;
 use crate::road::pins::Leaves;
 use crate::road::prepared::{self, InHand};
+use crate::road::whole;
 use crate::road::wording;
 use crate::worker::Worker;
 
@@ -201,11 +202,12 @@ fn send_pooled(
     match command {
         Command::StmtExecute | Command::StmtBulkExecute => {
             let id = statement::id(&packet[HEADER..]).unwrap_or(0);
+            let is_short = client.reserved.borrow().is_none();
             if let Err(fault) = send_execute(client, link, packet) {
                 return refuse_launched(worker, client, link, &fault);
             }
-            if client.upload.get().is_none() {
-                // The server may want it once more; see `crate::road::prepared`.
+            if client.upload.get().is_none() && is_short {
+                // The server may want it once more; see `crate::road::prepared`. A long one is not kept for that.
                 statement::set_id(&mut packet[HEADER..], id);
                 *client.held.borrow_mut() = worker.buffers.keep(packet);
             }
@@ -219,7 +221,8 @@ fn send_pooled(
             send(client, link, packet, command.shape(), purpose);
         }
         _ => {
-            if worker.shared.fleet.is_some() && client.read.get().is_some() {
+            let is_short = client.reserved.borrow().is_none();
+            if worker.shared.fleet.is_some() && client.read.get().is_some() && is_short {
                 // Should the server be lost, another one may be asked.
                 *client.held.borrow_mut() = worker.buffers.keep(packet);
             }
@@ -352,6 +355,12 @@ fn send(client: &Rc<Client>, link: &Rc<Link>, packet: &[u8], shape: Shape, purpo
             send();
         });
     }
+    if !is_whole {
+        client.begin_upload();
+    }
+    if client.reserved.borrow().is_some() && !link.owes_bytes() {
+        whole::sent(client);
+    }
 }
 
 /// `shift`: what the client's sequence ids are ahead of the server's.
@@ -375,6 +384,7 @@ fn fly(client: &Rc<Client>, link: &Link, shape: Shape, purpose: Purpose, shift: 
         flight.sets = client.sets.get();
         flight.inserts = client.inserts.get();
         flight.alters = client.alters.get();
+        flight.change.clone_from(&client.change.borrow());
         flight.carried = client.carried.get();
         flight.shown.clone_from(&client.shown.borrow());
     }

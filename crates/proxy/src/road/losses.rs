@@ -10,7 +10,8 @@ use crate::fault::{Fault, Kind};
 use crate::links::keys::KeyId;
 use crate::links::resets;
 use crate::links::supply;
-use crate::links::{Flight, Link, Purpose};
+use crate::links::{Flight, Link, Purpose, SetDown};
+use crate::rights;
 use crate::road::added;
 use crate::road::admit;
 use crate::road::ahead;
@@ -24,7 +25,7 @@ use crate::worker::{Mail, Worker};
 /// The link is gone: those whose statements it carried are told, and its place is free.
 pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
     resets::forget(worker, link);
-    link.is_set_down.set(false);
+    link.set_down.set(SetDown::No);
     let (flights, local) = (link.flights.take(), worker.at(link.server));
     let holder = link.holder.take();
     if let Some(waiting) = holder.as_ref().and_then(|client| client.waiting.take()) {
@@ -42,6 +43,7 @@ pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
         }
     }
     for flight in flights {
+        rights::see_lost(worker, link, &flight);
         match flight.client.clone() {
             // What was to be undone is gone with the link.
             Some(client) if matches!(flight.purpose, Purpose::Reset(_)) => {
@@ -130,7 +132,7 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, link: &Link, flight: &Fli
         }
         Verdict::Done | Verdict::RolledBack => undone::fault(worker, link.server),
         Verdict::Unknown => {
-            route::note_write(worker, client);
+            route::note_write(worker, client, link.server);
             may_have_run(worker, link, was_open)
         }
     };
@@ -176,7 +178,7 @@ fn let_go_on(worker: &Rc<Worker>, client: &Rc<Client>) {
     let waits = match client.turn.get() {
         Turn::Line => true,
         Turn::Preparation => client.awaits_link.get(),
-        Turn::Client | Turn::Server => false,
+        Turn::Client | Turn::Server | Turn::Memory => false,
     };
     if waits {
         // Its command is read again as if it came now.

@@ -22,6 +22,7 @@ use crate::fault::{Fault, Kind};
 use crate::links::resets;
 use crate::links::supply;
 use crate::links::{Flight, Link, Purpose};
+use crate::rights;
 use crate::road::added;
 use crate::road::admit;
 use crate::road::ahead;
@@ -29,6 +30,7 @@ use crate::road::client::Client;
 use crate::road::fixups;
 use crate::road::losses;
 use crate::road::owed;
+use crate::road::own_id;
 use crate::road::parting;
 use crate::road::past;
 use crate::road::prepared;
@@ -250,6 +252,7 @@ fn inspect(
     at: Range<usize>,
 ) -> usize {
     let packet = &mut bytes[at.clone()];
+    rights::see_reply(worker, link, flight, kind, packet);
     let Some(client) = flight.client.clone() else {
         see_unheard(worker, link, flight, kind, packet);
         return at.end;
@@ -317,8 +320,12 @@ fn inspect(
         Packet::LocalInfile => {
             let passage = Passage::new(Until::EmptyPacket);
             client.upload.set(Some(passage.renumbered(flight.follower.shift())));
+            client.begin_upload();
         }
-        Packet::Authentication => client.upload.set(Some(Passage::new(Until::PayloadEnd))),
+        Packet::Authentication => {
+            client.upload.set(Some(Passage::new(Until::PayloadEnd)));
+            client.begin_upload();
+        }
         Packet::Prepared | Packet::Text | Packet::Progress => {}
     }
     at.end
@@ -401,7 +408,13 @@ fn see_ok(
     }
     let listens = if session.is_told_of_all() { Listens::ToAll } else { Listens::ToUsual };
     drop(session);
-    rewrite::ok(ok, packet, client.capabilities, listens, &worker.scratch, &client.gtid)
+    let note = |gtid: &[u8]| {
+        *client.gtid.borrow_mut() = gtid.into();
+        if let Some(fleet) = &worker.shared.fleet {
+            fleet.acknowledge(link.server, gtid);
+        }
+    };
+    rewrite::ok(ok, packet, client.capabilities, listens, &worker.scratch, note)
 }
 
 /// A reply has ended: what follows is started. The answer is what is left to be written.
@@ -456,6 +469,9 @@ fn finish(
             login_schema::learn(worker, &client, &flight.purpose);
         }
         let was_uploading = client.upload.take().is_some_and(|upload| !upload.is_done());
+        if was_uploading {
+            admit::forget_rest(worker, &client, link);
+        }
         if client.is_pooled() {
             prepared::over(worker, &client, link, flight);
             if flight.failed {
@@ -466,6 +482,10 @@ fn finish(
             if flight.purpose == Purpose::Statement {
                 if !flight.failed {
                     session.see_end(client.ends.get());
+                    if client.sets_number.get() {
+                        session.take_own_number();
+                        link.state.borrow_mut().number.see_set();
+                    }
                 }
                 let rows = (!flight.failed).then(|| flight.follower.rows());
                 session.counts.see_found(client.finds.get(), rows, link.id);
@@ -506,6 +526,7 @@ fn finish(
     if is_done {
         match flight.purpose {
             Purpose::Variables => client.session.borrow_mut().variables.are_told(),
+            Purpose::Number(_) => own_id::go_on(&client, link, flight),
             Purpose::Mode => {
                 link.state.borrow_mut().see_mode(&mut worker.interned.borrow_mut());
                 client.session.borrow_mut().see_settings(&link.state.borrow());

@@ -17,14 +17,14 @@ pub(crate) enum Listens {
 }
 
 /// The OK packet as the client would have got it: without what only Flifo asked the server to report. The GTID of a
-/// write, if it is reported, is put into `gtid`.
+/// write, if it is reported, is told to `note`.
 pub(crate) fn ok(
     ok: &OkPacket<'_>,
     packet: &[u8],
     capabilities: Capabilities,
     listens: Listens,
     scratch: &RefCell<Vec<u8>>,
-    gtid: &RefCell<Box<[u8]>>,
+    note: impl Fn(&[u8]),
 ) -> Option<Vec<u8>> {
     // MariaDB reports now and then that nothing has changed.
     if ok.changes.is_empty() && !ok.status.has(Status::STATE_CHANGED) {
@@ -33,7 +33,7 @@ pub(crate) fn ok(
     let mut changes = Vec::new();
     for change in Changes::new(ok.changes).flatten() {
         if let Change::Variable { name: b"last_gtid", value } = change {
-            *gtid.borrow_mut() = value.into();
+            note(value);
         }
         match change {
             Change::Schema(_) => put_change(&mut changes, change),

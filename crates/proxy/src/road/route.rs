@@ -2,7 +2,8 @@
 //!
 //! Owns the choice, and a worker's statements that are held back because their server is being replaced. Where there is
 //! one server, nothing here runs. Invariants: who must keep its link stays on its server; what is not known for certain
-//! to be a mere read goes to the writer; nobody is held back longer than `routing.hold`.
+//! to be a mere read goes to the writer; a client that reads its own writes is sent nowhere where they are not known to
+//! be; nobody is held back longer than `routing.hold`.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -40,8 +41,18 @@ fn choose(worker: &Worker, fleet: &Fleet, client: &Client) -> Option<ServerId> {
     let reads = wants_reader(client);
     let avoided = client.avoids.get();
     let reader = reads.then(|| reader(worker, fleet, client)).flatten();
-    let writer = || fleet.writer().filter(|it| reads || avoided != Some(*it));
-    reader.or_else(writer)
+    let holds = |server: &ServerId| holds_writes(worker, fleet, client, *server, reads);
+    let writer = || fleet.writer().filter(|it| reads || avoided != Some(*it)).filter(holds);
+    reader.or_else(writer).or_else(|| {
+        let taker = taker(fleet, client).filter(|_| reads)?;
+        Some(taker).filter(|it| avoided != Some(*it)).filter(holds)
+    })
+}
+
+/// The server that took the client's last write, if it can be read from, whatever else it is used for.
+fn taker(fleet: &Fleet, client: &Client) -> Option<ServerId> {
+    let taker = client.writes.borrow().taker().map(ServerId);
+    taker.filter(|taker| client.mode.get() == Mode::Split && fleet.answers(*taker))
 }
 
 /// Whether a client's statement in hand may go to a reader.
@@ -92,7 +103,7 @@ fn reader(worker: &Worker, fleet: &Fleet, client: &Client) -> Option<ServerId> {
     let may = |server: &ServerId| {
         fleet.is_reader(*server)
             && client.avoids.get() != Some(*server)
-            && is_fresh(worker, fleet, client, *server)
+            && holds_writes(worker, fleet, client, *server, true)
     };
     // One on trial gets the next statement, and no other one meanwhile.
     order.filter(|server| may(server) && !fleet.is_tried(*server)).min_by_key(|server| {
@@ -129,37 +140,57 @@ fn may_stay(worker: &Worker, fleet: &Fleet, client: &Client, link: &Link, reads:
         Mode::Readers => true,
         Mode::Split => reads,
     };
-    fleet.writer() == Some(server)
-        || reads && fleet.is_reader(server) && is_fresh(worker, fleet, client, server)
+    let is_place = fleet.writer() == Some(server)
+        || reads && (fleet.is_reader(server) || taker(fleet, client) == Some(server));
+    is_place && holds_writes(worker, fleet, client, server, reads)
 }
 
-/// Whether a server has all that this client has written.
-fn is_fresh(worker: &Worker, fleet: &Fleet, client: &Client, server: ServerId) -> bool {
-    if worker.plan.routing.reads == Freshness::Any || client.mode.get() != Mode::Split {
+/// Whether a server is known to have all that this client has written. Where servers do not tell, a write need not wait
+/// for that.
+fn holds_writes(
+    worker: &Worker,
+    fleet: &Fleet,
+    client: &Client,
+    server: ServerId,
+    reads: bool,
+) -> bool {
+    let routing = &worker.plan.routing;
+    if routing.reads == Freshness::Any || client.mode.get() != Mode::Split {
         return true;
     }
-    let Some(wrote) = client.wrote.get() else { return true };
-    match fleet.has_all_of(server, wrote) {
-        Some(has) => has,
-        None => crate::clock::now().saturating_duration_since(wrote) > worker.plan.routing.stay,
+    let stay = if reads { routing.stay } else { Duration::ZERO };
+    let holds = |taker: usize| fleet.holds(server, ServerId(taker));
+    client.writes.borrow().are_held(holds, crate::clock::now(), stay)
+}
+
+/// A statement is held back. If that is for what the client has written, servers are asked at once where they are.
+fn look_for_writes(worker: &Worker, fleet: &Fleet, client: &Client) {
+    if worker.plan.routing.reads == Freshness::Any {
+        return;
+    }
+    let writes = client.writes.borrow();
+    for server in writes.takers().map(ServerId).chain(fleet.writer()) {
+        if writes.taker().is_some() && fleet.is_usable(server) {
+            fleet.await_check(&worker.shared, server);
+        }
     }
 }
 
 /// A statement has been answered.
 pub(crate) fn note_end(worker: &Worker, client: &Client, server: ServerId) {
-    note_write(worker, client);
+    note_write(worker, client, server);
     if let Some(fleet) = worker.shared.fleet.as_ref().filter(|fleet| fleet.is_on_trial(server)) {
         fleet.tried(&worker.shared, server);
     }
 }
 
-/// A statement has ended, or may have: what it may have written must be seen by those that follow.
-pub(crate) fn note_write(worker: &Worker, client: &Client) {
+/// A statement has ended on this server, or may have: what it may have written must be seen by those that follow.
+pub(crate) fn note_write(worker: &Worker, client: &Client, server: ServerId) {
     let is_write =
         client.read.get().is_none() && client.sets.get().is_none() && !client.is_still.get();
     if worker.shared.fleet.is_some() && is_write && client.mode.get() == Mode::Split {
         // Not the loop's time, which may be from before the write.
-        client.wrote.set(Some(Instant::now()));
+        client.writes.borrow_mut().note(server.0, Instant::now());
     }
 }
 
@@ -194,6 +225,9 @@ fn strand_held(worker: &Rc<Worker>, client: &Rc<Client>) {
     let since = client.stranded.get().unwrap_or(now);
     client.stranded.set(Some(since));
     let (turned, until) = (client.turned.get(), since + worker.plan.routing.hold);
+    if let Some(fleet) = &worker.shared.fleet {
+        look_for_writes(worker, fleet, client);
+    }
     let client = Rc::clone(client);
     worker.stranded.borrow_mut().push(Stranded { client, turned, until });
 }
@@ -230,6 +264,7 @@ pub(crate) fn release(worker: &Rc<Worker>) {
         } else {
             // Whoever failed it may be the only one there is, and be well again.
             client.avoids.set(None);
+            look_for_writes(worker, fleet, client);
             worker.stranded.borrow_mut().push(stranded);
         }
     }
@@ -240,11 +275,23 @@ fn refuse(worker: &Rc<Worker>, fleet: &Fleet, client: &Rc<Client>) {
         true => "readers",
         false => "writer",
     };
+    let taker = client.writes.borrow().taker().map(ServerId);
+    let others = taker.zip(fleet.writer()).filter(|(taker, writer)| {
+        let reads = wants_reader(client);
+        taker != writer && !holds_writes(worker, fleet, client, *writer, reads)
+    });
+    let why = match others {
+        Some((taker, writer)) => format!(
+            "{} is not known to have what this client wrote on {} (routing.reads)",
+            worker.shared.server(writer).name,
+            worker.shared.server(taker).name
+        ),
+        None => fleet.why_not(&worker.shared),
+    };
     let message = format!(
         "Flifo did not run this statement: no server of group {group:?} could take it within \
-         {:.1} s (routing.hold): {}. It is safe to try again",
+         {:.1} s (routing.hold): {why}. It is safe to try again",
         worker.plan.routing.hold.as_secs_f64(),
-        fleet.why_not(&worker.shared)
     );
     admit::refuse_held(worker, client, &Fault::new(Kind::WaitedTooLong, message));
 }

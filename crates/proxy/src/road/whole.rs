@@ -1,15 +1,21 @@
-//! Texts that are longer than a buffer and are read as a whole all the same, so that they can be judged like any other:
-//! inserts of many rows, lists of many numbers; and executes with so many parameters. Where one came in several packets,
-//! these are joined, and it is split again when it is sent. What is longer still goes on to the server in pieces, and keeps
-//! its client's link.
+//! Commands that are longer than a buffer and are read as a whole all the same: they start when all of them is there, and
+//! are judged like any other. Where one came in several packets, these are joined, and it is split again when it is sent.
 //!
-//! Invariant: what the clients of a worker have sent of such texts, or have waiting, is bounded; beyond that a text goes
-//! on in pieces as well, from as much of it as has come.
+//! A long command claims room for all of it first ([`engine::claims`]); without room it waits, the rest of it unread in its
+//! client's socket. Some go on to the server in pieces: what is longer than [`LONGEST`], and commands of clients that hold a
+//! link of their own anyway, if reading all would tell nothing or there is no room. Those have a slot for the first piece
+//! and the last; see [`crate::road::admit::await_rest`].
+//!
+//! Invariants: what the clients of a worker have sent of long commands that are not on their way is bounded; a client that
+//! sends a part of one has neither a slot nor, up to [`LONGEST`], a link.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
+use engine::account::name::UserName;
+use engine::claims::Claims;
 use wire::command::Command;
 use wire::frame::{Extent, HEADER};
 use wire::statement::{self, Execute};
@@ -17,6 +23,7 @@ use wire::statement::{self, Execute};
 use crate::buffers::PIECE;
 use crate::road;
 use crate::road::client::{Client, Turn};
+use crate::road::commands;
 use crate::road::prepared;
 use crate::worker::Worker;
 
@@ -24,63 +31,143 @@ use crate::worker::Worker;
 /// it takes to judge is bounded by [`engine::intent::TOKENS_MAX`].
 const LONGEST: usize = 32 << 20;
 
-/// How many bytes the clients of a worker may have reserved at once.
-const ALL: usize = 2 * LONGEST;
+/// Commands up to this claim of a room of their own, in bytes, which the longer ones cannot fill.
+const SHORT: usize = 1 << 20;
 
-/// A place for a long text, from when it begins to come until its client's next turn. It grows with what has come: who
-/// announces much and sends little takes little.
-#[derive(Debug)]
-pub(crate) struct Reserved {
-    all: Rc<Cell<usize>>,
-    taken: usize,
-    /// How long it is by what is there of it, headers included.
+/// The rooms of a worker, in bytes: for the short ones, and for two of the longest with their headers.
+const ROOMS: [usize; 2] = [16 << 20, 2 * (LONGEST + PIECE)];
+
+/// A worker's memory for long commands.
+pub(crate) struct Memory {
+    rooms: [RefCell<Claims<UserName, Waiter>>; 2],
+}
+
+/// A client whose command waits for room.
+struct Waiter {
+    client: Rc<Client>,
     whole: usize,
 }
 
-impl Reserved {
-    /// What is needed behind so much of it.
-    fn room_for(&self, there: usize) -> usize {
-        self.whole.min(there + PIECE)
+/// The room of a long command, from when it begins to be read until it is on its way.
+pub(crate) struct Reserved {
+    memory: Rc<Memory>,
+    user: UserName,
+    claim: usize,
+    /// How long the command is by what is there of it, headers included.
+    whole: usize,
+}
+
+/// What is to be done with a long command that has begun to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// It is read.
+    Awaited,
+    /// It waits for room.
+    Unread,
+    /// It goes on to the server as it comes.
+    Passed,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { rooms: ROOMS.map(|room| RefCell::new(Claims::new(room))) }
+    }
+}
+
+impl Memory {
+    fn room(&self, claim: usize) -> &RefCell<Claims<UserName, Waiter>> {
+        &self.rooms[usize::from(claim > SHORT + HEADER)]
     }
 
-    /// Takes place for this much in all. False: there is none.
-    fn take(&mut self, len: usize) -> bool {
-        let all = self.all.get() + len.saturating_sub(self.taken);
-        let has_room = all <= ALL;
-        if has_room {
-            self.all.set(all);
-            self.taken = self.taken.max(len);
+    /// Those that have room now are read on.
+    fn pass_on(self: &Rc<Self>, claim: usize) {
+        loop {
+            // Not in the loop's head, where the room would be borrowed for as long as its body.
+            let next = self.room(claim).borrow_mut().admit();
+            let Some((Waiter { client, whole }, claim)) = next else { break };
+            let (memory, user) = (Rc::clone(self), client.user.borrow().clone());
+            *client.reserved.borrow_mut() = Some(Reserved { memory, user, claim, whole });
+            client.set_turn(Turn::Client);
+            client.begin_upload();
+            client.wake();
         }
-        has_room
+    }
+
+    /// A client that waits is gone.
+    pub(crate) fn leave(self: &Rc<Self>, client: &Client) {
+        for (room, claim) in self.rooms.iter().zip([0, LONGEST]) {
+            let user = client.user.borrow();
+            let is_it = |waiter: &Waiter| waiter.client.id == client.id;
+            let left = room.borrow_mut().leave(&user, is_it);
+            drop(user);
+            if left.is_some() {
+                self.pass_on(claim);
+            }
+        }
+    }
+
+    /// A client whose command has waited for so long, and how much of its room others have.
+    pub(crate) fn expire(
+        self: &Rc<Self>,
+        now: Instant,
+        max: Duration,
+    ) -> Option<(Rc<Client>, usize, usize)> {
+        self.rooms.iter().zip([0, LONGEST]).find_map(|(room, claim)| {
+            if !room.borrow().has_waiters() {
+                return None;
+            }
+            let late = room.borrow_mut().expire(now, max)?;
+            self.pass_on(claim);
+            let room = room.borrow();
+            Some((late.client, room.claimed(), room.room()))
+        })
     }
 }
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        self.all.set(self.all.get() - self.taken);
+        self.memory.room(self.claim).borrow_mut().end(&self.user, self.claim);
+        self.memory.pass_on(self.claim);
     }
 }
 
-/// Whether this command, of which more is to come, is waited for. What is there fills a buffer.
-pub(crate) fn is_awaited(worker: &Worker, client: &Client, extent: Extent, there: &[u8]) -> bool {
-    let mut reserved = client.reserved.borrow_mut();
-    let may_wait = || {
-        client.is_pooled()
-            && client.session.borrow().pin().is_none()
-            && is_judged_whole(client, there)
-    };
-    if reserved.is_none() && extent.payload <= LONGEST && may_wait() {
-        let (all, whole) = (Rc::clone(&worker.reserved), extent.len);
-        *reserved = Some(Reserved { all, taken: 0, whole });
+/// What is to be done with the rest of a command of which a buffer is there, and not all.
+pub(crate) fn rest(worker: &Worker, client: &Rc<Client>, extent: Extent, there: &[u8]) -> Rest {
+    let is_short = extent.payload <= LONGEST;
+    if let Some(reserved) = client.reserved.borrow_mut().as_mut() {
+        // Its next header was awaited, and is there.
+        reserved.whole = extent.len;
+        return if is_short { Rest::Awaited } else { Rest::Passed };
     }
-    let has_room = |it: &mut Reserved| {
-        it.whole = extent.len;
-        extent.payload <= LONGEST && it.take(it.room_for(HEADER + there.len()))
+    let holds_link = client.session.borrow().holds_link();
+    let is_read = match client.is_pooled() {
+        false => false,
+        true if holds_link => {
+            client.session.borrow().pin().is_none() && is_judged_whole(client, there)
+        }
+        // The others are answered, or refused for their length, by their beginning.
+        true => there.first().copied().and_then(Command::decode).is_some_and(commands::may_be_long),
     };
-    if !reserved.as_mut().is_some_and(has_room) {
-        *reserved = None;
+    if !is_short || !is_read {
+        return Rest::Passed;
     }
-    reserved.is_some()
+    // What is continued may become as long as can be.
+    let claim = if extent.payload < extent.len - HEADER { LONGEST + PIECE } else { extent.len };
+    let (memory, user) = (&worker.memory, client.user.borrow().clone());
+    if !memory.room(claim).borrow_mut().claim(&user, claim) {
+        if holds_link {
+            // Others may wait for what it holds.
+            return Rest::Passed;
+        }
+        let waiter = Waiter { client: Rc::clone(client), whole: extent.len };
+        let now = crate::clock::now();
+        memory.room(claim).borrow_mut().wait(&user, claim, waiter, now);
+        worker.counters.waits.add(1);
+        return Rest::Unread;
+    }
+    let memory = Rc::clone(memory);
+    *client.reserved.borrow_mut() = Some(Reserved { memory, user, claim, whole: extent.len });
+    Rest::Awaited
 }
 
 /// Whether to judge the command takes all of it: its text, or the types of so many parameters.
@@ -97,7 +184,7 @@ fn is_judged_whole(client: &Client, payload: &[u8]) -> bool {
     }
 }
 
-/// Reads on where such a text is being collected. False: none is.
+/// Reads on where such a command is being collected. False: none is.
 pub(crate) fn read(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
     let whole = client.reserved.borrow().as_ref().map_or(0, |reserved| reserved.whole);
     if client.turn.get() != Turn::Client || whole == 0 {
@@ -112,16 +199,25 @@ pub(crate) fn read(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
     text.truncate(have + *read.as_ref().unwrap_or(&0));
     match read {
         Ok(0) => client.close(),
-        Ok(read) => worker.counters.bytes_in.add(read as u64),
+        Ok(read) => {
+            worker.counters.bytes_in.add(read as u64);
+            client.see_upload(read);
+        }
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
         Err(_) => client.close(),
     }
     // When that is there, it may tell that there is more.
-    let has_room = |it: &mut Reserved| it.take(it.room_for(text.len()));
-    if text.len() < whole && client.reserved.borrow_mut().as_mut().is_some_and(has_room) {
+    if text.len() < whole {
         client.put_more(text);
     } else {
         road::handle(worker, client, &mut text);
     }
     true
+}
+
+/// The command in hand was sent, or will not be: what is not kept of it needs no room.
+pub(crate) fn sent(client: &Client) {
+    if client.held.borrow().is_empty() {
+        client.reserved.take();
+    }
 }

@@ -8,7 +8,7 @@ use engine::counts::Asked;
 use engine::gtid;
 use engine::intent::Intent;
 use engine::kept::Kept;
-use engine::kill::replace_connection_id;
+use engine::own_id;
 use engine::session::{Diagnostics, Messages};
 use engine::source::Source;
 use wire::command::{Command, query_text_at};
@@ -21,23 +21,32 @@ use crate::road::fixups;
 use crate::road::route;
 use crate::worker::Worker;
 
-/// The packet with `CONNECTION_ID()` replaced by the client's own id, if that occurs.
+/// The packet with the client's own id in the place of `CONNECTION_ID()`, if that occurs, and whether the link is asked for
+/// it all the same.
 pub(crate) fn with_own_id(
+    worker: &Worker,
     client: &Client,
     command: Option<Command>,
     packet: &[u8],
-) -> Option<Vec<u8>> {
+) -> (Option<Vec<u8>>, bool) {
     let payload = &packet[HEADER..];
-    let text_at = match command? {
-        Command::Query => query_text_at(payload, client.capabilities)?,
-        Command::StmtPrepare => 1,
-        _ => return None,
+    let text_at = match command {
+        Some(Command::Query) => query_text_at(payload, client.capabilities),
+        Some(Command::StmtPrepare) => Some(1),
+        _ => None,
     };
-    let text =
-        replace_connection_id(&payload[text_at..], client.session.borrow().dialect(), client.id)?;
-    let mut out = Vec::new();
-    put_joined(&mut out, 0, &[&payload[..text_at], &text]);
-    Some(out)
+    let (Some(text_at), session) = (text_at, client.session.borrow()) else { return (None, false) };
+    if session.has_own_number() {
+        return (None, true);
+    }
+    let brand = worker.shared.server(client.server.get()).facts.brand();
+    let own = own_id::put(&payload[text_at..], session.dialect(), client.id, brand);
+    let packet = own.text.map(|text| {
+        let mut out = Vec::new();
+        put_joined(&mut out, 0, &[&payload[..text_at], &text]);
+        out
+    });
+    (packet, own.asks_link)
 }
 
 /// The packet with counts of rows in the place of the calls that ask for them, and what must still be asked.

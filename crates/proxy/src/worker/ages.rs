@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use engine::kill::Scope;
 
 use crate::fault::{Fault, Kind};
-use crate::links::Purpose;
 use crate::links::supply;
+use crate::links::{Link, Purpose};
+use crate::rights;
 use crate::road::client::{Client, Turn};
 use crate::road::kill;
 use crate::road::losses;
@@ -24,71 +25,125 @@ pub(super) fn expire_clients(worker: &Rc<Worker>) {
         return;
     }
     let limits = &worker.plan.limits;
-    let all = [limits.write_stall, limits.idle_client, limits.statement];
+    let all = [limits.write_stall, limits.upload, limits.idle_client, limits.statement];
     let mut next = all.into_iter().flatten().min().unwrap_or(LOOK_MAX);
     let mut old = Vec::new();
     for client in worker.clients.borrow().values() {
-        let (age, max) = age(worker, client, now);
-        match max.map(|max| max.saturating_sub(age)) {
+        match end_of(worker, client, now) {
             None => {}
-            Some(Duration::ZERO) => old.push(Rc::clone(client)),
-            Some(left) => next = next.min(left),
+            Some((Duration::ZERO, end)) => old.push((Rc::clone(client), end)),
+            Some((left, _)) => next = next.min(left),
         }
     }
     worker.clients_due.set(now + next.min(LOOK_MAX));
-    for client in old {
-        if client.is_draining() {
-            tracing::info!(client = client.id, "ended: it does not read its reply");
-            client.abort();
-        } else if client.turn.get() == Turn::Server {
-            expire_statement(worker, &client);
-        } else if worker.is_stopping() {
-            stop_client(worker, &client);
-        } else {
-            let message = "The client was disconnected by Flifo because of inactivity \
-                (limits.idle_client)";
-            end_client(worker, &client, &Fault::new(Kind::Idle, message));
+    for (client, end) in old {
+        match end {
+            End::Unread => {
+                tracing::info!(client = client.id, "ended: it does not read its reply");
+                client.abort();
+            }
+            End::Statement => expire_statement(worker, &client),
+            End::Upload => expire_upload(worker, &client),
+            End::Stop => stop_client(worker, &client),
+            End::Idle => {
+                let message = "The client was disconnected by Flifo because of inactivity \
+                    (limits.idle_client)";
+                end_client(worker, &client, &Fault::new(Kind::Idle, message));
+            }
         }
     }
 }
 
-/// For how long a client has done what it does, and for how long it may.
-fn age(worker: &Worker, client: &Client, now: Instant) -> (Duration, Option<Duration>) {
+/// What a client may do for so long only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// It leaves a reply unread.
+    Unread,
+    /// It sends a command, or a file, too slowly.
+    Upload,
+    /// Its statement runs.
+    Statement,
+    /// It asks nothing.
+    Idle,
+    /// It is connected while Flifo stops.
+    Stop,
+}
+
+/// In how long what a client does now must end, if ever.
+fn end_of(worker: &Worker, client: &Client, now: Instant) -> Option<(Duration, End)> {
     let limits = &worker.plan.limits;
+    let left = |age, max: Option<Duration>, end| max.map(|max| (max.saturating_sub(age), end));
     if client.is_draining() {
-        return (client.stalled_for(now), limits.write_stall);
+        return left(client.stalled_for(now), limits.write_stall, End::Unread);
     }
-    let max = match client.turn.get() {
-        Turn::Client if worker.is_stopping() => Some(Duration::ZERO),
-        Turn::Client => limits.idle_client,
-        Turn::Server => limits.statement,
-        Turn::Line | Turn::Preparation => None,
+    let progress = client.progress();
+    let age = now.saturating_duration_since(client.turned.get());
+    let usual = match client.turn.get() {
+        Turn::Client | Turn::Memory if worker.is_stopping() => Some((Duration::ZERO, End::Stop)),
+        Turn::Client => {
+            // One that sends is not idle.
+            let age = progress.map_or(age, |progress| age.min(progress.age(now)));
+            left(age, limits.idle_client, End::Idle)
+        }
+        Turn::Server => left(age, limits.statement, End::Statement),
+        Turn::Line | Turn::Preparation | Turn::Memory => None,
     };
-    (now.saturating_duration_since(client.turned.get()), max)
+    let upload = progress.and_then(|it| left(it.age(now), limits.upload, End::Upload));
+    usual.into_iter().chain(upload).min_by_key(|(left, _)| *left)
 }
 
 /// Who has no limits is looked at nevertheless, now and then.
 const LOOK_MAX: Duration = Duration::from_mins(1);
 
-/// A statement runs too long: it is killed where Flifo knows how to log in, else its link is closed.
+/// A statement runs too long: it is killed where Flifo knows how to log in, else its link is closed. A server that waits for
+/// the rest of a command, or of a file, cannot be told to kill it.
 fn expire_statement(worker: &Rc<Worker>, client: &Rc<Client>) {
-    worker.count_fault(Kind::StatementTooLong);
     let Some(link) = client.link() else { return };
     tracing::info!(client = client.id, "killed: the statement ran longer than limits.statement");
     client.turned.set(crate::clock::now());
-    if link.key.get().is_some() {
+    if link.key.get().is_some() && !client.is_sending() {
+        worker.count_fault(Kind::StatementTooLong);
         kill::kill_on(worker, &link, Scope::Query);
     } else {
         let fault = Fault::new(
             Kind::StatementTooLong,
             "Flifo ended this connection: its statement ran longer than limits.statement",
         );
-        losses::cut_off(worker, &link, &fault);
+        cut_off(worker, client, &fault);
     }
 }
 
+/// A command does not come to its end in time.
+fn expire_upload(worker: &Rc<Worker>, client: &Rc<Client>) {
+    let max = worker.plan.limits.upload.unwrap_or_default();
+    tracing::info!(client = client.id, "ended: it sends its command too slowly");
+    let message = format!(
+        "Got timeout reading communication packets: Flifo ended this connection, because less than \
+         1 MiB of a command, or of a file, came within {:.1} s (limits.upload)",
+        max.as_secs_f64()
+    );
+    cut_off(worker, client, &Fault::new(Kind::UploadTooSlow, message));
+}
+
+/// Ends a client in the middle of what it sends, and the link that it sends it to.
+fn cut_off(worker: &Rc<Worker>, client: &Rc<Client>, fault: &Fault) {
+    if client.is_closing() {
+        return;
+    }
+    worker.count_fault(fault.kind);
+    let runs = |link: &Rc<Link>| link.flights.borrow().iter().any(|flight| flight.is_of(client));
+    match client.link().filter(runs) {
+        Some(link) => losses::cut_off(worker, &link, fault),
+        None => {
+            client.write(&fault.packet(client.packets_sent()));
+        }
+    }
+    client.close();
+}
+
 pub(super) fn stop_client(worker: &Worker, client: &Client) {
-    if client.turn.get() == Turn::Client && !client.session.borrow().in_transaction() {
+    let asks_nothing = matches!(client.turn.get(), Turn::Client | Turn::Memory);
+    if asks_nothing && !client.session.borrow().in_transaction() {
         end_client(worker, client, &Fault::new(Kind::Stopping, "Flifo is stopping"));
     }
 }
@@ -120,6 +175,7 @@ pub(super) fn expire_links(worker: &Rc<Worker>) {
     if let Some(age) = worker.plan.limits.idle_link {
         worker.servers.iter().for_each(|local| close_idle_for(worker, local, age));
     }
+    rights::close_stale(worker);
     // A statement whose client is gone was killed; a server that does not even end it then loses the link.
     for link in worker.links.borrow().values() {
         let orphaned = link.flights.borrow().front().is_some_and(|flight| {

@@ -16,6 +16,7 @@
 mod commands;
 mod hidden;
 mod mysql;
+mod numbers;
 mod reads;
 mod routines;
 mod state;
@@ -48,6 +49,7 @@ pub(super) const TOPICS: &[&[Topic]] = &[
     routines::TOPICS,
     hidden::TOPICS,
     transactions::TOPICS,
+    numbers::TOPICS,
     reads::TOPICS,
     commands::TOPICS,
     mysql::TOPICS,

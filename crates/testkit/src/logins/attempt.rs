@@ -87,6 +87,11 @@ impl Door {
 }
 
 impl Attempt {
+    /// By a change of user of another one's session.
+    pub fn is_change(&self) -> bool {
+        self.changes < BASES.len()
+    }
+
     /// Logs in, and looks who it is.
     pub fn run(&self, target: &Target, keys: &Keys) -> Outcome {
         let (mut client, _) = match self.log_in(target, keys) {

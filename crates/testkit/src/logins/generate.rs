@@ -107,9 +107,11 @@ pub fn batch(seed: u64, attempts: usize, can: Abilities) -> Batch {
     let mut random = Random::new(seed);
     let names: Vec<&str> = (0..4 + random.below(3)).map(|_| pick(&mut random, &NAMES)).collect();
     let count = 6 + random.below(14);
+    // They hide others of each address, of whom sessions are to become others.
+    let has_anonymous = random.once_in(2);
     let mut accounts: Vec<Account> = Vec::new();
     for number in 0..count {
-        let account = account(&mut random, &names, number, can);
+        let account = account(&mut random, &names, has_anonymous, number, can);
         let is_new = |it: &Account| {
             // Hosts are compared without case.
             it.user != account.user || !it.host.eq_ignore_ascii_case(&account.host)
@@ -130,8 +132,15 @@ fn pick<T: Copy>(random: &mut Random, from: &[T]) -> T {
     from[random.below(from.len())]
 }
 
-fn account(random: &mut Random, names: &[&str], number: usize, can: Abilities) -> Account {
-    let user = if random.once_in(6) { "" } else { pick(random, names) };
+fn account(
+    random: &mut Random,
+    names: &[&str],
+    has_anonymous: bool,
+    number: usize,
+    can: Abilities,
+) -> Account {
+    let is_anonymous = has_anonymous && random.once_in(3);
+    let user = if is_anonymous { "" } else { pick(random, names) };
     let require = match random.below(12) {
         0 => Require::Ssl,
         1 => Require::X509,
@@ -189,7 +198,8 @@ fn limited(random: &mut Random, number: usize, can: Abilities) -> Account {
     };
     Account {
         user: "limited".to_owned(),
-        host: "%".to_owned(),
+        // The crowd's. A network would hide behind an anonymous account of a more special one.
+        host: "127.0.0.1".to_owned(),
         proofs: vec![proof],
         require: Require::None,
         is_locked: false,

@@ -46,6 +46,8 @@ pub struct Site {
     folder: bench::folder::Folder,
     pub keys: Keys,
     pub can: Abilities,
+    /// More lines of each Flifo's section `[server]`: what takes a mend out shows that it is found.
+    pub settings: String,
 }
 
 enum Server {
@@ -126,7 +128,8 @@ impl Site {
             })),
         };
         let can = Abilities { brand, ed25519, native, tls };
-        let mut site = Self { server, admin, folder, keys, can };
+        let settings = String::new();
+        let mut site = Self { server, admin, folder, keys, can, settings };
         site.query("CREATE ROLE role0").expect("a role");
         Some(site)
     }
@@ -152,8 +155,12 @@ impl Site {
             Brand::MariaDb => format!("IDENTIFIED BY {}", quote(text)),
             Brand::MySql => format!("IDENTIFIED WITH caching_sha2_password BY {}", quote(text)),
         };
+        // Flifo holds clients to the hosts of their accounts: one account for all, unless it would be hidden.
+        let is_hidden = batch.accounts.iter().any(|it| it.user.is_empty());
+        let hosts: &[&str] =
+            if is_hidden { &["%", "localhost", "127.0.0.0/255.0.0.0"] } else { &["%"] };
         for user in BASES.into_iter().chain([READER]) {
-            for host in ["%", "localhost", "127.0.0.0/255.0.0.0"] {
+            for host in hosts {
                 let with = password(BASE_PASSWORD);
                 self.query(&format!("CREATE USER '{user}'@'{host}' {with}")).expect("an account");
                 if user == READER {
@@ -218,6 +225,7 @@ impl Site {
             true => text.push_str(&format!("address = {:?}\n", direct.socket)),
             false => text.push_str(&format!("address = \"127.0.0.1:{}\"\n", direct.port)),
         }
+        text.push_str(&self.settings);
         if has_certificate && self.can.tls {
             let file = |name: &str| self.folder.path().join(name);
             text.push_str(&format!(

@@ -5,11 +5,15 @@
 //! one directly, and the other one for Flifo.
 
 use engine::account::host::{Brand as Rules, Match, matches};
+use engine::account::name::{Brand, Packet, Unsure, UserName};
 use engine::account::row::{Choice, Row, choose};
 
 use super::account::Account;
 use super::attempt::{Attempt, Outcome};
 use super::site::Way;
+
+/// The collation of all clients: utf8mb4_general_ci.
+const UTF8MB4: u16 = 45;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -76,8 +80,9 @@ pub fn is_as_ruled(
     let (account, _) = account.rsplit_once(' ').unwrap_or((account, ""));
     let Some((user, host)) = account.rsplit_once('@') else { return true };
     // By which name the client is known does not show where an account has none.
-    let name = if user.is_empty() { &attempt.name } else { user };
-    let rows = rows(accounts, name);
+    let Ok(read) = name(attempt, rules) else { return true };
+    let name = if user.is_empty() { read.to_string() } else { user.to_owned() };
+    let rows = rows(accounts, &name);
     match choose(&rows, attempt.door.origin(), rules) {
         Choice::One(row) => {
             row.user == user.as_bytes() && row.host.eq_ignore_ascii_case(host.as_bytes())
@@ -85,6 +90,13 @@ pub fn is_as_ruled(
         Choice::None => false,
         Choice::Unclear => true,
     }
+}
+
+/// The client's name as the server reads it.
+fn name(attempt: &Attempt, rules: Rules) -> Result<UserName, Unsure> {
+    let brand = if rules == Rules::MariaDb { Brand::MariaDb } else { Brand::MySql };
+    let packet = if attempt.is_change() { Packet::ChangeUser } else { Packet::Login };
+    UserName::read(attempt.name.as_bytes(), UTF8MB4, packet, brand)
 }
 
 /// A message without what is another one each time.

@@ -154,7 +154,7 @@ fn the_hash_of_a_mysql_is_enough_for_an_account_of_a_mariadb() {
     let other = RsaEnd::generate().expect("a key");
     let foreign = client(&flifo, "plain", PASSWORD).with_key(other.public_pem());
     let (code, message) = refusal(ask(foreign));
-    assert!(code == 1043 && message.contains("ask for the public key"), "{message}");
+    assert!(code == 1045 && message.contains("ask for the public key"), "{message}");
     assert_eq!(refusal(ask(client(&flifo, "plain", "wrong"))).0, 1045);
     // Many at once, of whom none is remembered yet.
     std::thread::scope(|scope| {
@@ -174,17 +174,29 @@ fn who_flifo_is_lets_no_client_in() {
     let me = String::from_utf8(me).expect("in UTF-8");
     let create = format!("CREATE USER IF NOT EXISTS `{me}`@localhost IDENTIFIED VIA unix_socket");
     site().server.sql(&create).expect("an account");
+    let lent = format!(
+        "CREATE OR REPLACE USER lent@'%' IDENTIFIED VIA unix_socket AS '{me}'; \
+         CREATE OR REPLACE USER or_lent@'%' IDENTIFIED VIA mysql_native_password USING 'invalid' OR unix_socket AS '{me}'"
+    );
+    site().server.sql(&lent).expect("accounts");
     // The server would let Flifo in as this user.
     let direct = Client::builder(Address::Unix(site().server.socket()), &me, "");
     assert_eq!(ask(direct.plugin(Plugin::NativePassword)).unwrap(), me);
     for rest in [String::new(), pooled("nobody")] {
         let flifo = by_socket(&rest);
         for password in ["", "guess"] {
-            let (code, message) = refusal(ask(client(&flifo, &me, password)));
-            assert!(code == 1045 && message.contains("runs as"), "{code} {message}");
+            // On the server's socket, TLS does not hide whose process it is.
+            for client in [client(&flifo, &me, password), client(&flifo, &me, password).tls()] {
+                let (code, message) = refusal(ask(client));
+                assert!(code == 1045 && message.contains("runs as"), "{code} {message}");
+            }
             // The server says it of one whom its plugin does not know.
             assert_eq!(refusal(ask(client(&flifo, "someone", password))).0, 1698);
         }
+        // Under another name, with a password that is not asked for, or is wrong.
+        let refused = |user: &str, password: &str| refusal(ask(client(&flifo, user, password)));
+        let denied = [refused("lent", ""), refused("or_lent", "x")];
+        assert!(denied.iter().all(|(code, _)| matches!(code, 1045 | 1698)), "{denied:?}");
         // Nobody else is concerned, not even who has no password.
         assert_eq!(ask(client(&flifo, "plain", PASSWORD)).unwrap(), "plain");
         assert_eq!(ask(client(&flifo, "blank", "")).unwrap(), "blank");
@@ -319,4 +331,97 @@ fn a_carried_client_meets_its_accounts_demands_by_what_it_brings_itself() {
             }
         }
     }
+}
+
+/// Flifo before the server's Unix socket, with a certificate, that knows these users by its configuration, or all by the
+/// table of accounts.
+fn pools(way: &str, more: &str) -> Flifo {
+    let users = ["tls", "shown", "plain"].map(pooled).concat();
+    let x509 = "[[users]]\nname = \"x509\"\npassword = \"\"\n";
+    let (server, users) = match way {
+        "table" => ("accounts_user = \"reader\"", pooled("reader")),
+        _ => ("", format!("{users}{x509}")),
+    };
+    let (cert, key) = (site().path("flifo.pem"), site().path("flifo-key.pem"));
+    by_tcp(
+        "127.0.0.1",
+        &format!("tls_cert = {cert:?}\ntls_key = {key:?}\n{server}\n{more}"),
+        &users,
+    )
+}
+
+#[test]
+fn a_pooled_client_meets_its_accounts_demands_by_what_it_brings_itself() {
+    let with = format!("mysql_native_password USING PASSWORD('{PASSWORD}')");
+    let reader = format!(
+        "CREATE USER IF NOT EXISTS reader@'%' IDENTIFIED VIA {with}; GRANT SELECT ON mysql.global_priv TO reader@'%'"
+    );
+    site().server.sql(&reader).expect("a reader");
+    for way in ["configured", "table"] {
+        let flifo = pools(way, "");
+        let code = |asked: Result<(), Problem>| match asked {
+            Ok(()) => None,
+            Err(Problem::Refused { code, .. }) => Some(code),
+            Err(error) => panic!("{way}: {error}"),
+        };
+        for (user, password, in_plain, in_tls) in [
+            ("plain", PASSWORD, None, None),
+            ("tls", PASSWORD, Some(1045), None),
+            ("shown", PASSWORD, Some(1045), Some(1045)),
+            ("x509", "", Some(1045), Some(1045)),
+        ] {
+            for _ in 0..2 {
+                let come = client(&flifo, user, password);
+                assert_eq!(code(ask(come).map(drop)), in_plain, "{way} {user}");
+                let come = client(&flifo, user, password).tls();
+                assert_eq!(code(ask(come).map(drop)), in_tls, "{way} {user}");
+            }
+            for (come, want) in [
+                (client(&flifo, "plain", PASSWORD), in_plain),
+                (client(&flifo, "plain", PASSWORD).tls(), in_tls),
+            ] {
+                let mut other = come.connect().expect("a login");
+                let changed = other.change_user(user, password, &Plugin::NativePassword);
+                assert_eq!(code(changed), want, "{way} {user}");
+            }
+        }
+        let (_, log) = flifo.stop();
+        assert!(!log.contains("clients_pooled=0"), "{log}");
+        // The server takes Flifo's connection for the clients'.
+        let flifo = pools(way, "account_terms = \"flifo\"");
+        assert_eq!(ask(client(&flifo, "tls", PASSWORD)).unwrap(), "tls");
+        assert_eq!(ask(client(&flifo, "shown", PASSWORD)).unwrap(), "shown");
+        assert_eq!(ask(client(&flifo, "x509", "")).unwrap(), "x509");
+    }
+}
+
+#[test]
+fn pooled_clients_are_no_more_than_their_account_allows() {
+    let with = format!("mysql_native_password USING PASSWORD('{PASSWORD}')");
+    let sql = format!(
+        "CREATE OR REPLACE USER two@'%' IDENTIFIED VIA {with} WITH MAX_USER_CONNECTIONS 2; \
+         CREATE OR REPLACE USER hourly@'%' IDENTIFIED VIA {with} WITH MAX_CONNECTIONS_PER_HOUR 3; \
+         CREATE OR REPLACE USER shut@'%' IDENTIFIED VIA {with} ACCOUNT LOCK"
+    );
+    site().server.sql(&sql).expect("accounts");
+    let flifo = by_socket(&["two", "hourly", "shut"].map(pooled).concat());
+    let come = |user: &str| client(&flifo, user, PASSWORD).connect();
+    let refused = |come: Result<Client, Problem>| match come {
+        Err(Problem::Refused { code, .. }) => code,
+        other => panic!("{other:?}"),
+    };
+    let (one, two) = (come("two").expect("one"), come("two").expect("two"));
+    assert_eq!(refused(come("two")), 1226);
+    drop(one);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while come("two").is_err() {
+        assert!(std::time::Instant::now() < deadline, "its place is not given back");
+        std::thread::yield_now();
+    }
+    drop(two);
+    // They do nothing, so that one link's login is counted by the server at most.
+    let inside: Vec<_> = (0..3).map(|_| come("hourly").expect("a login")).collect();
+    assert_eq!(refused(come("hourly")), 1226);
+    drop(inside);
+    assert_eq!(refused(come("shut")), 4151);
 }

@@ -118,19 +118,18 @@ fn who_cannot_be_pooled_is_carried_and_the_log_says_why() {
     let table = Table::start("1h");
     table.sql(
         "CREATE USER two@'%' IDENTIFIED BY 'far'; CREATE USER two@localhost IDENTIFIED BY 'near'; \
-         CREATE USER locked@'%' IDENTIFIED BY 'x' ACCOUNT LOCK",
+         CREATE USER locked@'%' IDENTIFIED BY 'x' ACCOUNT LOCK; \
+         CREATE USER socketed@'%' IDENTIFIED VIA unix_socket",
     );
-    assert!(
-        table.is_served("two", "near"),
-        "the server decides, to whom Flifo comes by its socket"
-    );
-    assert!(!table.is_denied("two", "near") && table.is_denied("two", "far"));
+    // Flifo comes by the server's socket, the client does not: its account is another one.
+    assert!(table.is_denied("two", "near") && table.is_denied("two", "far"));
+    assert!(table.client("socketed", "x").is_err());
     assert!(matches!(table.client("locked", "x"), Err(Problem::Refused { code: 4151, .. })));
     assert!(table.is_denied("nobody", "x"));
     let (log, counted) = table.end();
-    assert_eq!(counted("clients_carried"), 2);
+    assert_eq!((counted("clients_carried"), counted("clients_pooled")), (0, 0));
     for (user, why) in
-        [("two", "several hosts"), ("locked", "locked"), ("nobody", "does not name it")]
+        [("socketed", "unix_socket"), ("locked", "locked"), ("nobody", "does not name it")]
     {
         let says = |line: &&str| line.contains("are carried") && line.contains(user);
         let lines: Vec<_> = log.lines().filter(says).collect();
@@ -152,4 +151,23 @@ fn a_table_that_cannot_be_read_keeps_nobody_out() {
     assert_eq!((counted("clients_carried"), counted("clients_pooled")), (2, 1));
     assert_eq!(log.matches("cannot be read; grant").count(), 1, "said once: {log}");
     assert!(log.contains("can be read again"));
+}
+
+#[test]
+fn there_may_be_many_accounts() {
+    let table = Table::start("1h");
+    let name = |number: usize| format!("many{number:05}");
+    for numbers in (0..3000).collect::<Vec<_>>().chunks(500) {
+        let users: Vec<_> =
+            numbers.iter().map(|it| format!("{}@'%' IDENTIFIED BY 'x'", name(*it))).collect();
+        table.sql(&format!("CREATE USER {}", users.join(", ")));
+    }
+    for number in [0, 1500, 2999] {
+        assert!(
+            table.is_served(&name(number), "x") && table.is_denied(&name(number), "y"),
+            "{number}"
+        );
+    }
+    let (log, counted) = table.end();
+    assert_eq!((counted("clients_carried"), counted("clients_pooled")), (0, 3), "{log}");
 }

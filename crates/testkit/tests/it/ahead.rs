@@ -219,15 +219,6 @@ fn whoever_leaves_disturbs_nobody() {
     }
 }
 
-/// A client's id, which Flifo puts into its text.
-fn id_of(client: &mut FakeClient) -> u32 {
-    let rows = client.query("SELECT 0 + CONNECTION_ID()").expect("an id");
-    let text = String::from_utf8(rows[0].to_vec()).expect("text");
-    // Behind the number comes the column's name, which must stay what it was.
-    let digits = text.strip_prefix("0 + ").and_then(|rest| rest.split(' ').next());
-    digits.expect("the text").parse().expect("a number")
-}
-
 /// Four clients on one link, of whom the first one's statement is in front and runs until `front`
 /// is raised or it is killed. One of them has its statement killed. The answer is how many were
 /// written ahead, and whether the killed one was behind the first one then.
@@ -254,7 +245,7 @@ fn kill_one_of_four(victim: usize) -> (u64, bool) {
     make_short(&scene);
     let (mut held, mut killer) = (scene.client(), scene.client());
     let mut clients: Vec<_> = (0..4).map(|_| scene.client()).collect();
-    let id = id_of(&mut clients[victim]);
+    let id = clients[victim].id();
     held.send_packet(0, b"\x03SELECT 0 AS first");
     wait_for("the link to be busy", || scene.server.received(b"SELECT 0 AS") == 1);
     for (client, number) in clients.iter_mut().zip(1..) {

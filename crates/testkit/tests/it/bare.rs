@@ -66,7 +66,8 @@ fn a_client_that_compresses_unasked_is_told_so() {
 
 #[test]
 fn a_change_of_user_is_answered_in_order() {
-    let knows_me = "\n[[users]]\nname = \"me\"\npassword = \"\"\n";
+    // A server that answers nothing says nothing of accounts.
+    let knows_me = "\naccount_terms = \"flifo\"\n[[users]]\nname = \"me\"\npassword = \"\"\n";
     let (flifo, _server) = flifo_and_server_with(knows_me);
     let change = |user: &str| framed(0, &[b"\x11", user.as_bytes(), b"\0\0\0"].concat());
 

@@ -122,3 +122,48 @@ fn clients_of_all_workers_come_forward_evenly() {
         assert!(!log.contains("links_handed_over=0 "), "{log}");
     }
 }
+
+/// The server has no connection left, and Flifo has ten that it does not need now.
+#[test]
+fn idle_links_give_way_where_the_server_takes_no_more() {
+    let server = PrivateServer::builder().start().expect("a private server");
+    let (name, password) = (PrivateServer::USER, server.password());
+    let rights = ["few_links_pooled", "few_links_carried"].map(|name| {
+        format!(
+            "CREATE USER {name}@'%' IDENTIFIED BY '{password}'; GRANT SELECT ON *.* TO {name}@'%';"
+        )
+    });
+    server.sql(&rights.concat()).expect("users");
+    for workers in [1, 2] {
+        server.sql("SET GLOBAL max_connections = 1000").expect("room");
+        let flifo = Flifo::start(&format!(
+            "workers = {workers}\n[server]\naddress = \"127.0.0.1:{}\"\nlinks_max = 100\nlimit = 100\n\
+             [[users]]\nname = \"{name}\"\npassword = \"{password}\"\n\
+             [[users]]\nname = \"few_links_pooled\"\npassword = \"{password}\"\n",
+            server.port(),
+        ));
+        let login = |name| {
+            let address = Address::Tcp { host: "127.0.0.1".to_owned(), port: flifo.port() };
+            Client::builder(address, name, password).connect()
+        };
+        // Each in a transaction, so that each has a link.
+        let mut crowd: Vec<_> = (0..12).map(|_| login(name).expect("a login")).collect();
+        for text in ["BEGIN", "SELECT 1", "COMMIT"] {
+            for client in &mut crowd {
+                ok(client, text);
+            }
+        }
+        server.sql("SET GLOBAL max_connections = 10").expect("no room");
+        let mut other = login("few_links_pooled").expect("a login");
+        ok(&mut other, "SELECT 2");
+        let mut carried = login("few_links_carried");
+        if carried.is_err() {
+            // The server may refuse it only after its proof, which is good for one connection.
+            carried = login("few_links_carried");
+        }
+        ok(&mut carried.expect("a login"), "SELECT 3");
+        ok(&mut crowd[0], "SELECT 4");
+        let (status, log) = flifo.stop();
+        assert!(status.success() && !log.contains("panicked"), "{log}");
+    }
+}

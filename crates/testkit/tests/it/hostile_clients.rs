@@ -93,6 +93,25 @@ fn packets_out_of_order_end_the_connection() {
 }
 
 #[test]
+fn a_login_that_fails_is_told_why() {
+    for scene in scenes() {
+        let end = |bytes: &[u8]| {
+            let mut client = FakeClient::connect(scene.flifo.port());
+            client.read_greeting().unwrap();
+            client.send(bytes);
+            match client.read_payload() {
+                Err(Refusal::Error { code: 1043, message }) => message,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert!(end(b"").contains("limits.login"));
+        assert!(end(&Header { len: 70_000, sequence: 1 }.encode()).contains("65536"));
+        assert!(end(b"\x01\0\0\x07x").contains("numbered 7"));
+        scene.end();
+    }
+}
+
+#[test]
 fn a_length_that_is_a_lie_reserves_nothing() {
     for scene in scenes() {
         // In a login it is too long at once.
@@ -243,9 +262,9 @@ fn five_hundred_that_say_nothing_are_ended_together() {
         scene.works();
         let begun = Instant::now();
         for mut client in silent {
-            // A greeting, and then the end.
+            // A greeting, why it ends, and the end.
             let _ = client.read_greeting();
-            assert!(client.is_closed());
+            assert!(client.is_refused());
         }
         assert!(begun.elapsed() < Duration::from_secs(10));
         scene.end();

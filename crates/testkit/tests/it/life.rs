@@ -233,6 +233,63 @@ fn out_of_descriptors_it_serves_those_it_has() {
 }
 
 #[test]
+fn clients_leave_descriptors_to_links_and_administration() {
+    let server = FakeServer::start();
+    let (console, http) = (testkit::flifo::free_port(), testkit::flifo::free_port());
+    let rest = format!(
+        "{}\n[console]\nlisten = \"127.0.0.1:{console}\"\n[http]\nlisten = \"127.0.0.1:{http}\"\n",
+        user("")
+    );
+    let rest = configuration(server.port(), "workers = 1", &rest);
+    server.answer(|command| match command {
+        b"\x03BEGIN" => Reply::Status(Status(0x0003)),
+        _ => honest(command),
+    });
+    let flifo = Flifo::start_with_descriptors("-n 64", &rest);
+    let mut clients = Vec::new();
+    let refusal = loop {
+        match FakeClient::login(flifo.port(), USER, PASSWORD) {
+            Ok(client) => clients.push(client),
+            Err(refusal) => break refusal,
+        }
+        assert!(clients.len() < 64);
+    };
+    let Refusal::Error { code: 1040, message } = refusal else { panic!("{refusal:?}") };
+    assert!(message.contains("may open 64 files") && clients.len() >= 4, "{message}");
+    // Whoever is in gets a link each, at the same time.
+    for client in &mut clients {
+        assert_eq!(client.query("BEGIN"), Ok(vec![]));
+    }
+    for client in &mut clients {
+        assert_eq!(client.query("SELECT in"), row("in"));
+    }
+    let address = link::Address::Tcp { host: "127.0.0.1".to_owned(), port: console };
+    let console = testkit::client::Client::builder(address, "anybody", "").connect();
+    assert!(console.unwrap().query("SHOW WORKERS").is_ok());
+    let mut health = TcpStream::connect(("127.0.0.1", http)).unwrap();
+    let request = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    std::io::Write::write_all(&mut health, request).unwrap();
+    let mut answer = String::new();
+    std::io::Read::read_to_string(&mut health, &mut answer).unwrap();
+    assert!(answer.ends_with("ok\n"), "{answer}");
+    clients.pop();
+    wait_for("a place", || FakeClient::login(flifo.port(), USER, PASSWORD).is_ok());
+    let (status, log) = flifo.stop();
+    assert!(status.success() && log.contains("ask for more open files"), "{log}");
+}
+
+#[test]
+fn the_soft_limit_of_descriptors_is_raised_to_the_hard_one() {
+    let server = FakeServer::start();
+    let rest = configuration(server.port(), "workers = 1\nclients_max = 100", &user(""));
+    let flifo = Flifo::start_with_descriptors("-Sn 64", &rest);
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", flifo.pid())).unwrap();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let numbers: Vec<_> = line.unwrap().split_whitespace().collect();
+    assert_eq!(numbers[0], numbers[1], "{limits}");
+}
+
+#[test]
 fn a_log_that_cannot_be_written_does_no_harm() {
     let server = FakeServer::start();
     let rest = format!("[logs]\nlevel = \"debug\"\n{}", user(""));
@@ -277,4 +334,78 @@ fn a_log_that_was_renamed_goes_on_under_its_name() {
     let [before, after] = [old, path].map(|path| std::fs::read_to_string(path).unwrap());
     assert!(before.contains("a login failed") && !before.contains("stopping"), "{before}");
     assert!(after.contains("stopping") && !after.contains("a login failed"), "{after}");
+}
+
+#[test]
+fn no_signal_ends_it_but_those_that_ask_it_to_stop() {
+    for last in [Signal::TERM, Signal::INT, Signal::QUIT] {
+        let mut scene = Scene::pooled("");
+        let mut client = scene.client();
+        let others = [Signal::ALARM, Signal::VTALARM, Signal::PROF, Signal::IO, Signal::POWER];
+        for signal in others.into_iter().chain([Signal::PIPE, Signal::XFSZ]) {
+            scene.flifo.signal(signal);
+        }
+        for (signal, line) in [
+            (Signal::HUP, "SIGHUP: there is nothing to reopen"),
+            (Signal::USR1, "SIGUSR1: nothing is done"),
+            (Signal::USR2, "SIGUSR2: nothing is done"),
+        ] {
+            scene.flifo.signal(signal);
+            wait_for(line, || scene.flifo.log().contains(line) || scene.flifo.has_ended());
+            assert_eq!(client.query("SELECT on"), row("on"), "{line}");
+        }
+        drop(client);
+        scene.flifo.signal(last);
+        wait_for("the end", || scene.flifo.has_ended());
+        let (status, log) = scene.flifo.stop();
+        assert!(status.success() && log.contains("stopping"), "{status:?}: {log}");
+    }
+}
+
+#[test]
+fn the_first_line_says_what_runs() {
+    let mut scene = Scene::pooled("limit = 7\n");
+    let pid = scene.flifo.pid();
+    scene.works();
+    scene.flifo.ask_to_stop();
+    wait_for("the end", || scene.flifo.has_ended());
+    let (_, log) = scene.flifo.stop();
+    let line = log.lines().find(|line| line.contains("\"Flifo serves\""));
+    let line: serde_json::Value = serde_json::from_str(line.expect(&log)).unwrap();
+    assert_eq!((&line["pid"], &line["workers"]), (&pid.into(), &1.into()), "{line}");
+    let server = format!("127.0.0.1:{} (limit 7)", scene.server.port());
+    assert_eq!(line["servers"], server.as_str(), "{line}");
+    assert!(line["listen"].as_str().unwrap().starts_with("127.0.0.1:"), "{line}");
+    assert!(line["version"].is_string() && line["http"] == "", "{line}");
+}
+
+#[test]
+fn equal_lines_of_the_log_are_bounded_and_counted() {
+    let server = FakeServer::start();
+    let flifo = Flifo::start(&configuration(server.port(), "workers = 1", &user("")));
+    let mut clients: Vec<_> =
+        (0..8).map(|_| FakeClient::login(flifo.port(), USER, PASSWORD).unwrap()).collect();
+    drop(server);
+    // Each of these statements wants a link, and there is none.
+    for _ in 0..100 {
+        for client in &mut clients {
+            assert!(client.query("SELECT 1").is_err());
+        }
+    }
+    wait_for("the summary", || flifo.log().contains("more lines like: no link"));
+    let (status, log) = flifo.stop();
+    assert!(status.success(), "{log}");
+    let lines: Vec<serde_json::Value> =
+        log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let said = |start: &str| {
+        let begins = |it: &str| it.starts_with(start);
+        let is_one = |line: &&serde_json::Value| {
+            line["level"] == "WARN" && line["message"].as_str().is_some_and(begins)
+        };
+        lines.iter().filter(is_one).collect::<Vec<_>>()
+    };
+    let counts = said("more lines like: no link");
+    let counted: u64 = counts.iter().map(|line| line["more"].as_u64().unwrap()).sum();
+    let single = said("no link").len() as u64;
+    assert!(single <= 100 && single + counted >= 400, "{single} lines, {counted} counted: {log}");
 }

@@ -1,5 +1,6 @@
 //! The running program between the real client and a real server: carried and pooled, alone and among others.
 
+use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -209,18 +210,19 @@ fn a_pooled_statement_is_killed_by_its_clients_id_or_when_its_client_leaves() {
     let schema = schema("kills");
     let flifo = pooled();
     let sleep = "SELECT CONNECTION_ID(); SELECT SLEEP(31)";
-    for how in ["KILL QUERY 1073741824", "KILL 1073741824"] {
-        // The first client of a fresh proxy has the first id.
+    for how in ["KILL QUERY", "KILL"] {
         let flifo = pooled();
-        let victim = client(&flifo, schema, server().password(), "SELECT SLEEP(31)")
+        let mut victim = client(&flifo, schema, server().password(), sleep)
+            .arg("--unbuffered")
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         wait_for(1);
-        // Flifo was greeted once before: the victim is its second client, by order of connection.
-        let victim_id = how.replace("1073741824", "1073741825");
-        run(&flifo, schema, &victim_id).unwrap();
+        let mut id = String::new();
+        let mut said = BufReader::new(victim.stdout.take().unwrap());
+        said.read_line(&mut id).unwrap();
+        run(&flifo, schema, &format!("{how} {id}")).unwrap();
         let begun = Instant::now();
         let seen = finish(&victim.wait_with_output().unwrap());
         assert!(begun.elapsed() < Duration::from_secs(10), "{seen:?}");

@@ -6,14 +6,16 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use testkit::client::Client;
+use testkit::fake_client::FakeClient;
 use testkit::reply::{Flag, Reply, honest};
 use testkit::scene::{Scene, row, wait_for};
 use wire::Capabilities;
+use wire::auth::Plugin;
 use wire::frame::put_packet;
 use wire::response::{OK, OkPacket, Status};
 use wire::tracker::{Change, put_change};
 
-use crate::shared::{Shared, fails, ok};
+use crate::shared::{Shared, USER, fails, ok, server};
 
 /// Another client uses the link, and leaves traces of its own on it.
 fn disturb(other: &mut Client) {
@@ -28,6 +30,46 @@ fn pair(schema: &str) -> (Shared, Client, Client) {
     let (mut one, other) = (shared.client(), shared.client());
     ok(&mut one, "CREATE TABLE t (a INT AUTO_INCREMENT PRIMARY KEY, b INT)");
     (shared, one, other)
+}
+
+#[test]
+fn the_count_of_rows_found_outlives_a_new_beginning() {
+    let shared = Shared::start("past_anew");
+    for reset in [true, false] {
+        let found = [shared.flifo.port(), server().port()].map(|port| {
+            let mut client = FakeClient::login(port, USER, server().password()).expect("a login");
+            client.query("SELECT 1").expect("a row");
+            match reset {
+                true => client.command(&[0x1f]),
+                false => client.query("SET @nothing = 1"),
+            }
+            .expect("an OK");
+            client.query("SELECT FOUND_ROWS()").expect("a count")
+        });
+        assert_eq!(found[0], found[1], "{reset}");
+        assert_eq!(found[1], [b"1"], "{reset}");
+    }
+    let found = [shared.client(), shared.direct()].map(|mut client| {
+        ok(&mut client, "SELECT 1");
+        client.change_user(USER, server().password(), &Plugin::NativePassword).expect("a change");
+        ok(&mut client, "SELECT FOUND_ROWS()")
+    });
+    assert_eq!(found, ["1", "1"]);
+}
+
+#[test]
+fn variables_show_the_clients_own_insert_id() {
+    let (shared, mut one, mut other) = pair("past_variables");
+    const SYSTEM: &str = "SELECT SESSION_VALUE FROM information_schema.SYSTEM_VARIABLES \
+        WHERE VARIABLE_NAME = 'LAST_INSERT_ID'";
+    const SHOW: &str = "SHOW VARIABLES LIKE 'last_insert_id'";
+    ok(&mut one, "INSERT INTO t (b) VALUES (1)");
+    assert_eq!(ok(&mut other, SHOW), "last_insert_id 0");
+    assert_eq!(ok(&mut one, SHOW), "last_insert_id 1");
+    disturb(&mut other);
+    assert_eq!(ok(&mut one, SYSTEM), "1");
+    assert_eq!(ok(&mut other, SYSTEM), "2");
+    assert!(shared.is_free());
 }
 
 #[test]
@@ -182,8 +224,7 @@ fn an_insert_id_is_known_while_its_link_is_to_be_killed() {
         _ => honest(command),
     });
     let (mut one, mut killer) = (scene.client(), scene.client());
-    let id = one.query("SELECT CONNECTION_ID()").expect("an answer").remove(0);
-    let id = String::from_utf8_lossy(&id).replace(" AS `CONNECTION_ID()`", "");
+    let id = one.id();
     one.send_packet(0, b"\x03INSERT INTO t VALUES (1)");
     wait_for("the insert", || scene.server.received(b"\x03INSERT") == 1);
     assert_eq!(killer.query(&format!("KILL QUERY {id}")), Ok(vec![]));

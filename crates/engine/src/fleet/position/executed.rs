@@ -3,6 +3,8 @@
 //! Invariants: the intervals of an origin are sorted and have gaps between them; a set has a bound, beyond which it is
 //! not known.
 
+use std::fmt::{self, Display, Formatter};
+
 /// What was executed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Executed(Vec<Origin>);
@@ -65,6 +67,21 @@ impl Executed {
     }
 }
 
+impl Display for Executed {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (at, origin) in self.0.iter().enumerate() {
+            write!(f, "{}{}", if at == 0 { "" } else { "," }, origin.name)?;
+            for (first, last) in &origin.intervals {
+                match first == last {
+                    true => write!(f, ":{first}")?,
+                    false => write!(f, ":{first}-{last}")?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Of a UUID with its dashes.
 const UUID_LEN: usize = 36;
 
@@ -116,6 +133,8 @@ mod tests {
         // A tag is an origin of its own.
         assert!(!set("A:1-9").covers(&set("A:blue:1")));
         assert!(set("A:1-9:blue:1-2").covers(&set("A:blue:1-2,A:9")));
+        let text = format!("{}:1-3:5,{B}:7", A.to_ascii_lowercase());
+        assert_eq!(set("A:1-3:5,B:7").to_string(), text);
         let lower = set("A:1").0[0].name.clone();
         assert_eq!(*lower, *A.to_ascii_lowercase());
     }

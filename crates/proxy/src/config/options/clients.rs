@@ -48,7 +48,9 @@ pub(in crate::config) static TOP: Section<Plan> = Section {
             example: None,
             doc: "Clients that may be connected at once. One more is refused with error 1040. It \
                   may be far more than the server's own max_connections, since clients share \
-                  links.",
+                  links. Each takes an open file: where the hard limit (LimitNOFILE=, ulimit -n) \
+                  allows fewer, clients are refused before links and administration lack any, \
+                  and a warning at the start says so.",
             elsewhere: &[
                 ("HAProxy", "maxconn"),
                 ("ProxySQL", "mysql-max_connections"),

@@ -49,9 +49,9 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
             },
             example: Some("\"30s\""),
             doc: "Time that a statement may run on the server; then it is killed there. A carried \
-                  client, whose statements Flifo cannot kill, loses its connection instead. There \
-                  is none by default, because only the application knows how long its statements \
-                  may take.",
+                  client, whose statements Flifo cannot kill, loses its connection instead, and so \
+                  does one that has not sent all of its command or file. There is none by default, \
+                  because only the application knows how long its statements may take.",
             elsewhere: &[
                 ("MariaDB", "max_statement_time"),
                 ("ProxySQL", "mysql-default_query_timeout"),
@@ -147,6 +147,21 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                   holds a link so long. Then it is disconnected. The default is that of the \
                   server's net_write_timeout.",
             elsewhere: &[("MySQL", "net_write_timeout")],
+            since: FIRST,
+        },
+        Row {
+            name: "upload",
+            form: Form::DurationOrNone {
+                range: SECOND..=DAY,
+                place: |plan| &mut plan.limits.upload,
+            },
+            example: None,
+            doc: "Time for each MiB of a command that does not come at once, or of a file that LOAD \
+                  DATA LOCAL reads, and for what is left at its end. A client that is slower is \
+                  disconnected with error 1159, because it holds memory, and behind 32 MiB a link. \
+                  Time in which Flifo or the server takes nothing does not count. The default is \
+                  that of the server's net_read_timeout.",
+            elsewhere: &[("MySQL", "net_read_timeout")],
             since: FIRST,
         },
         Row {

@@ -52,7 +52,9 @@ pub(in crate::config) static LOGS: Section<Plan> = Section {
             example: Some("\"/var/log/flifo.log\""),
             doc: "A file to which logs are appended. Without it they go to standard error, where \
                   systemd and containers pick them up. The signal SIGHUP has Flifo open the file \
-                  anew, for example after logrotate has renamed it.",
+                  anew, for example after logrotate has renamed it; without a file it does \
+                  nothing. Of lines that are the same but for their numbers ten a second are \
+                  written; one line tells how many more there were.",
             elsewhere: &[("PgBouncer", "logfile"), ("ProxySQL", "errorlog")],
             since: FIRST,
         },

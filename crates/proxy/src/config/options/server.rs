@@ -8,7 +8,7 @@ use link::tls::Mode;
 use super::{FIRST, Row, Section, paths};
 use crate::config::address;
 use crate::config::form::{Form, Named};
-use crate::config::plan::{Parking, PassThroughTls, Plan};
+use crate::config::plan::{AccountTerms, Parking, PassThroughTls, Plan};
 
 /// What a server may be called.
 pub(super) fn check_name(text: &str) -> Result<(), String> {
@@ -252,6 +252,41 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             since: FIRST,
         },
         Row {
+            name: "account_terms",
+            form: Form::Choice(&Named {
+                values: &[("client", AccountTerms::Client), ("flifo", AccountTerms::Flifo)],
+                place: |plan: &mut Plan| &mut plan.server.account_terms,
+            }),
+            example: None,
+            doc: "Whose address and TLS must meet what an account demands: its host, REQUIRE, its bounds of \
+                  connections. The server sees Flifo's. \"client\": Flifo holds clients to it that are in another place \
+                  than itself, or share links: a client is refused whose account from its own address would be another \
+                  one, or none. What the account is, the table of accounts tells (`server.accounts_user`), or the \
+                  server is asked once in `server.accounts_period`. \"flifo\": all clients have the account that the \
+                  server gives Flifo; choose it if accounts are made for Flifo's address, and nobody relies on their \
+                  hosts and REQUIRE to keep clients out.",
+            elsewhere: &[],
+            since: FIRST,
+        },
+        Row {
+            name: "own_address",
+            form: Form::Text {
+                allowed: "an IP address",
+                show: |plan| plan.server.own_address.map(|address| address.to_string()),
+                set: |plan, text| {
+                    let address = text.parse().map_err(|_| "this is no IP address".to_owned())?;
+                    plan.server.own_address = Some(address);
+                    Ok(())
+                },
+            },
+            example: Some("\"10.0.0.5\""),
+            doc: "The address from which the server sees Flifo, where it is not Flifo's end of the connection: behind \
+                  a translation of addresses, or another proxy. Flifo needs it to know which account the server gives \
+                  it. Without effect on the server's Unix socket, where all are `localhost`.",
+            elsewhere: &[],
+            since: FIRST,
+        },
+        Row {
             name: "send_proxy",
             form: Form::Choice(&Named {
                 values: &[("off", false), ("v2", true)],
@@ -279,9 +314,11 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             doc: "A user named in `[[users]]` with its password, who may read the server's table \
                   of accounts: `GRANT SELECT ON mysql.global_priv` on MariaDB, `GRANT SELECT ON \
                   mysql.user` on MySQL. With it, clients of all users share links whose hash is \
-                  enough for that: those of mysql_native_password and caching_sha2_password, \
-                  unless accounts for several hosts differ. The log names those who are carried \
-                  all the same, and why. Hashes are kept in memory only.",
+                  enough for that: those of mysql_native_password and caching_sha2_password. A client \
+                  has the account that the server would choose for its own address, or is refused \
+                  (`server.account_terms`). The log names those who are carried all the same, and \
+                  why. Of a table of more than 32 MiB, users at its end are carried. Hashes are \
+                  kept in memory only.",
             elsewhere: &[("PgBouncer", "auth_user")],
             since: FIRST,
         },
@@ -293,9 +330,25 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             },
             example: None,
             doc: "How often that table is read. It is also read when a login fails or its user is \
-                  not known, at most once a second. An old password, or a user who was dropped, \
-                  is let in for no longer than this. So is one that was learnt \
-                  (`server.learn_passwords`).",
+                  not known, at most once a second, and when rights have changed. An old password, or \
+                  a user who was dropped, is let in for no longer than this. So is one that was \
+                  learnt (`server.learn_passwords`).",
+            elsewhere: &[],
+            since: FIRST,
+        },
+        Row {
+            name: "rights_bound",
+            form: Form::Duration {
+                range: Duration::from_secs(5)..=Duration::from_hours(24),
+                place: |plan| &mut plan.server.rights_bound,
+            },
+            example: None,
+            doc: "How long it may take until rights that are changed beside Flifo are changed for its \
+                  clients: REVOKE, a locked or dropped account, roles, SET GLOBAL. A link whose \
+                  login is older goes to no other client, and a login that Flifo decides itself \
+                  is confirmed by the server. Of no matter where `server.accounts_user` may read all \
+                  tables of rights (`GRANT SELECT ON mysql.*`): they are compared each second. \
+                  What is changed through Flifo takes effect at once.",
             elsewhere: &[],
             since: FIRST,
         },

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::fleet::Group;
+use engine::fleet::{Gaps, Group};
 
 use super::{FIRST, Row, Section};
 use crate::config::address;
@@ -323,9 +323,10 @@ pub(in crate::config) static ROUTING: Section<Plan> = Section {
             }),
             example: None,
             doc: "What a client of mode \"split\" sees. \"own_writes\": a client that has written is \
-                  read for by the writer until a reader has all that it wrote; that is known by \
-                  GTID positions, or by the number of the last commit in a Galera cluster, and \
-                  without those taken to be so after `routing.stay`. \"any\": what a reader has.",
+                  sent only where all of that is known to be: to the server that took it, or to \
+                  one that has got so far, which GTID positions tell, or the number of the last \
+                  commit in a Galera cluster. Without those it is taken to be so after \
+                  `routing.stay`. \"any\": what a reader has.",
             elsewhere: &[("MaxScale", "causal_reads")],
             since: FIRST,
         },
@@ -354,6 +355,20 @@ pub(in crate::config) static ROUTING: Section<Plan> = Section {
                 ("ProxySQL", "mysql_servers.max_replication_lag"),
                 ("MaxScale", "max_replication_lag"),
             ],
+            since: FIRST,
+        },
+        Row {
+            name: "gaps",
+            form: Form::Choice(&Named {
+                values: &[("confirm", Gaps::Confirm), ("accept", Gaps::Accept)],
+                place: |plan: &mut Plan| &mut plan.routing.gaps,
+            }),
+            example: None,
+            doc: "What becomes of a server that can be written to and lacks what the writer before \
+                  it had, as far as positions of asynchronous replication tell. \"confirm\": it is \
+                  not used before an operator says `CONFIRM WRITER` on the console. \"accept\": it \
+                  is the writer, and the log names the gap.",
+            elsewhere: &[],
             since: FIRST,
         },
         Row {

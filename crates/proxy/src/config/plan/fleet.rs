@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use engine::account::name::UserName;
 use engine::checks::health::Rules;
-use engine::fleet::Group;
+use engine::fleet::{Gaps, Group};
 
 use super::Listen;
 
@@ -93,6 +93,7 @@ pub struct Routing {
     pub reads: Freshness,
     pub stay: Duration,
     pub lag_max: Option<Duration>,
+    pub gaps: Gaps,
     /// How long a statement is held back that no server can take.
     pub hold: Duration,
 }
@@ -104,6 +105,7 @@ impl Default for Routing {
             reads: Freshness::OwnWrites,
             stay: Duration::from_secs(5),
             lag_max: Some(Duration::from_secs(10)),
+            gaps: Gaps::Confirm,
             hold: Duration::from_secs(10),
         }
     }

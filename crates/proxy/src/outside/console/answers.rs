@@ -29,6 +29,11 @@ impl Visitor {
                 let done = self.outside.stand(verb, name.as_deref()).await;
                 packets.put_table(&said(done)?);
             }
+            Command::ConfirmWriter(name) => {
+                self.may_change()?;
+                let done = self.outside.confirm(&name).await;
+                packets.put_table(&said(done)?);
+            }
             Command::Kill(victim, id) => {
                 self.may_change()?;
                 let done = self.outside.kill(victim, id).await;
@@ -200,7 +205,7 @@ fn help(about: Option<&str>) -> Result<Table, Refusal> {
     Ok(table)
 }
 
-const STATEMENTS: [(&str, &str); 14] = [
+const STATEMENTS: [(&str, &str); 15] = [
     ("SHOW x LIKE 'pattern'", "only rows whose first column is like it"),
     (
         "SHOW x WHERE condition",
@@ -213,6 +218,10 @@ const STATEMENTS: [(&str, &str); 14] = [
     ("DRAIN [server]", means(Verb::Drain)),
     ("DISABLE [server]", means(Verb::Disable)),
     ("ENABLE [server]", means(Verb::Enable)),
+    (
+        "CONFIRM WRITER server",
+        "it is written to although it lacks what the writer before it had, or was replaced",
+    ),
     (
         "SET server.limit = n",
         "statements that may run at once; auto is what the configuration says",

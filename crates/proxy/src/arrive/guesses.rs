@@ -1,0 +1,170 @@
+//! Wrong passwords at logins: how they are slowed down ([`engine::account::guessing`]), and who refuses them.
+//!
+//! A proof that Flifo finds wrong is refused by the server: a login that fails is made there, and its error passed on. So a
+//! wrong password is answered by the same words, after the same questions and the same work, whether Flifo knows the user or
+//! only the server does, or nobody; and the server counts it (`max_password_errors`). Once a password was wrong, a right one is
+//! believed when the server has taken it, too.
+
+use std::borrow::Borrow;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use engine::account::guessing::Guesses;
+use engine::account::name::UserName;
+use link::login::{Credential, LoginError};
+use link::{Stream, Talk};
+use wire::auth::{Nonce, Plugin, Secret};
+use wire::handshake::{AuthPacket, Login};
+use wire::response::ErrPacket;
+
+use crate::arrive::learnt;
+use crate::arrive::login::NoLogin;
+use crate::arrive::logins::Pass;
+use crate::arrive::users::User;
+use crate::fault::{Fault, Kind};
+use crate::links::opener::{self, NoLink};
+use crate::servers::ServerId;
+use crate::worker::Worker;
+
+/// An attempt to log in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attempt<'a> {
+    pub(crate) user: &'a UserName,
+    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) login: &'a Login,
+    /// The server that refuses it.
+    pub(crate) server: ServerId,
+}
+
+/// How a client has answered before it was found wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Answered {
+    /// It had a password to prove at all.
+    pub(crate) has_password: bool,
+    /// It was asked once more for its proof, as a server asks whom Flifo has greeted.
+    pub(crate) was_asked: bool,
+}
+
+/// How long an attempt waits before its password is looked at.
+pub(crate) fn begin(worker: &Worker, user: &UserName, peer: Option<SocketAddr>) -> Duration {
+    with(worker, |guesses| guesses.begin(user, peer.map(|it| it.ip()), crate::clock::now()))
+}
+
+/// The server has let the user in.
+pub(crate) fn is_right(worker: &Worker, user: &UserName, peer: Option<SocketAddr>) {
+    with(worker, |guesses| {
+        guesses.is_right(user, peer.map(|it| it.ip()));
+        guesses.is_confirmed(user);
+    });
+}
+
+/// The server has refused the user with this packet.
+pub(crate) fn is_refused(
+    worker: &Worker,
+    user: &UserName,
+    peer: Option<SocketAddr>,
+    packet: &[u8],
+) {
+    let is_guess =
+        |error: ErrPacket<'_>| matches!(error.code, ACCESS_DENIED | NO_PASSWORD | BLOCKED);
+    if ErrPacket::decode(packet).is_ok_and(is_guess) {
+        is_wrong(worker, user, peer);
+    }
+}
+
+fn is_wrong(worker: &Worker, user: &UserName, peer: Option<SocketAddr>) {
+    with(worker, |guesses| guesses.is_wrong(user, peer.map(|it| it.ip()), crate::clock::now()));
+}
+
+/// `ER_ACCESS_DENIED_ERROR`, `ER_ACCESS_DENIED_NO_PASSWORD_ERROR`, `ER_USER_IS_BLOCKED`.
+const ACCESS_DENIED: u16 = 1045;
+const NO_PASSWORD: u16 = 1698;
+const BLOCKED: u16 = 4150;
+
+/// A client's proof is right. A fault: the server does not take the password, or blocks the account.
+pub(crate) async fn confirm(
+    worker: &Worker,
+    attempt: Attempt<'_>,
+    user: &User,
+) -> Result<(), Fault> {
+    let Attempt { user: name, peer, login, server } = attempt;
+    let is_suspect = with(worker, |guesses| {
+        guesses.is_right(name, peer.map(|it| it.ip()));
+        guesses.is_suspect(name)
+    });
+    let Some(credential) = user.credential().filter(|_| is_suspect) else { return Ok(()) };
+    let at = worker.shared.server(server);
+    let capabilities = login.capabilities | opener::POOLED;
+    match opener::log_in_as(worker, at, name, &credential, capabilities, login.collation).await {
+        Ok(_) => with(worker, |guesses| guesses.is_confirmed(name)),
+        Err(error) if is_blocked(&error) || learnt::is_refusal(&error) => {
+            return Err(error.fault(at).of_kind(Kind::AccessDenied));
+        }
+        // It cannot be asked; links will tell.
+        Err(_) => {}
+    }
+    Ok(())
+}
+
+const fn is_blocked(error: &NoLink) -> bool {
+    matches!(error, NoLink::Login(LoginError::Refused { code: BLOCKED, .. }))
+}
+
+/// Has the server refuse an attempt that was found wrong. The answer is what the client is told.
+pub(crate) async fn refuse<S: Borrow<Stream>>(
+    worker: &Worker,
+    talk: &mut Talk<S>,
+    attempt: Attempt<'_>,
+    plugin: &Plugin,
+    answered: Answered,
+    pass: &Pass,
+) -> Result<Fault, NoLogin> {
+    let Attempt { user, peer, login, server } = attempt;
+    is_wrong(worker, user, peer);
+    let at = worker.shared.server(server);
+    let greeted = match pass.lend(opener::greeted(worker, at, None)).await {
+        Ok(greeted) => greeted,
+        Err(error) => return Ok(error.fault(at)),
+    };
+    if !answered.was_asked {
+        let mut switch = Vec::new();
+        AuthPacket::encode_switch(plugin.name(), random_nonce()?.as_bytes(), &mut switch);
+        talk.write(&switch).await?;
+        pass.lend(talk.read()).await?;
+    }
+    let password = match answered.has_password {
+        true => Secret::from(random_nonce()?.as_bytes().to_vec()),
+        false => Secret::from(""),
+    };
+    let wrong = Credential::Password(password);
+    let capabilities = login.capabilities | opener::POOLED;
+    let refused =
+        opener::log_in_on(worker, at, greeted, user, &wrong, capabilities, login.collation);
+    Ok(match pass.lend(refused).await {
+        Err(error) => error.fault(at).of_kind(Kind::AccessDenied),
+        // It takes whatever password, or none; Flifo does not.
+        Ok(_) => denied(user, peer, answered.has_password),
+    })
+}
+
+fn denied(user: &UserName, peer: Option<SocketAddr>, has_password: bool) -> Fault {
+    let host = peer.map_or_else(|| "localhost".to_owned(), |peer| peer.ip().to_string());
+    let using = if has_password { "YES" } else { "NO" };
+    let message = format!("Access denied for user '{user}'@'{host}' (using password: {using})");
+    Fault::new(Kind::AccessDenied, message)
+}
+
+/// A nonce that nobody can foresee.
+pub(crate) fn random_nonce() -> Result<Nonce, Fault> {
+    let mut random = [0; Nonce::LEN];
+    getrandom::fill(&mut random).map_err(|error| {
+        Fault::new(Kind::BadHandshake, format!("Flifo got no random numbers: {error}"))
+    })?;
+    Ok(Nonce::from_random(random))
+}
+
+fn with<R>(worker: &Worker, ask: impl FnOnce(&mut Guesses) -> R) -> R {
+    let mut guesses =
+        worker.shared.guesses.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    ask(&mut guesses)
+}

@@ -1,0 +1,297 @@
+//! The server's table of accounts, as it was read: which account the server chooses for whom, and which users' hashes are
+//! enough to log in with.
+//!
+//! Invariants: hashes are wiped as soon as they are sorted; of a table that is too large to be held, what is known is known
+//! of each name as a whole, or not at all.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use engine::account::held::{self, Places, Refusal, Rules};
+use engine::account::name::UserName;
+use engine::account::row::{Choice, Row, choose};
+use engine::account::terms::{Terms, Transport};
+use link::login::Pair;
+use wire::auth::{Plugin, Secret, native, sha_crypt};
+
+use crate::config::Password;
+
+/// MariaDB's table, as rows of a name and a text of its other columns: host, whether it is locked, whether its password
+/// has expired, what it demands of a connection, its bounds, its plugin, what that stores.
+pub(crate) const MARIADB: &str = "SELECT User, CONCAT_WS(' ', HEX(Host), \
+    IFNULL(JSON_VALUE(Priv,'$.account_locked') IN ('1','true'),0), \
+    IFNULL(JSON_VALUE(Priv,'$.password_last_changed')='0',0), \
+    IFNULL(JSON_VALUE(Priv,'$.ssl_type'),0), IFNULL(JSON_VALUE(Priv,'$.max_user_connections'),0), \
+    IFNULL(JSON_VALUE(Priv,'$.max_connections'),0), IFNULL(JSON_VALUE(Priv,'$.plugin'),''), \
+    HEX(IFNULL(JSON_VALUE(Priv,'$.authentication_string'),''))) \
+    FROM mysql.global_priv WHERE NOT JSON_EXISTS(Priv,'$.is_role') ORDER BY HEX(User)";
+
+/// MySQL's.
+pub(crate) const MYSQL: &str = "SELECT User, CONCAT_WS(' ', HEX(Host), account_locked='Y', password_expired='Y', \
+    FIELD(ssl_type,'ANY','X509','SPECIFIED'), max_user_connections, max_connections, plugin, HEX(IFNULL(authentication_string,''))) \
+    FROM mysql.user ORDER BY HEX(User)";
+
+/// So many bytes of it are held: some 100 000 accounts.
+pub(crate) const BYTES_MAX: usize = 32 << 20;
+
+/// Accounts by their names.
+#[derive(Debug)]
+pub(crate) struct Table {
+    rows: HashMap<UserName, Vec<Row>>,
+    anonymous: Vec<Row>,
+    /// The first name that is not known any more, where not all are.
+    end: Option<UserName>,
+    rules: Rules,
+    /// Where Flifo came from that read it; `None`: by a Unix socket.
+    own: Option<IpAddr>,
+}
+
+/// Why an account does not tell what is needed to pool its clients.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unusable {
+    #[error(
+        "the server has no account of this name for Flifo's address, or it is not certain which"
+    )]
+    Elsewhere,
+    #[error("its account is locked, or its password has expired")]
+    Locked,
+    #[error("what the server stores for {0} is not enough to log in with")]
+    Plugin(String),
+}
+
+/// The table, and which users can be pooled, with what the server stores of their passwords.
+#[derive(Debug)]
+pub(crate) struct Sorted {
+    pub(crate) table: Table,
+    pub(crate) usable: HashMap<UserName, Password>,
+    pub(crate) unusable: HashMap<UserName, Unusable>,
+}
+
+/// An account with what proves its password: its plugin, a space, and a hash in hexadecimal.
+struct Stored {
+    row: Row,
+    proof: Secret,
+}
+
+impl Table {
+    /// The account of a client of this name; `None`: it is not known.
+    pub(crate) fn judge(
+        &self,
+        name: &UserName,
+        client: Option<IpAddr>,
+        own: Option<IpAddr>,
+    ) -> Result<Option<&Row>, Refusal> {
+        if self.end.as_ref().is_some_and(|end| end <= name) {
+            return Ok(None);
+        }
+        held::by_rows(self.of(name), Places::new(client, own), self.rules)
+    }
+
+    pub(crate) const fn own(&self) -> Option<IpAddr> {
+        self.own
+    }
+
+    pub(crate) const fn end(&self) -> Option<&UserName> {
+        self.end.as_ref()
+    }
+
+    fn of(&self, name: &UserName) -> impl Iterator<Item = &Row> + Clone {
+        self.rows.get(name).into_iter().flatten().chain(&self.anonymous)
+    }
+}
+
+/// Sorts what was read. Not all was, if it is not whole.
+pub(crate) fn sort(rows: Vec<Pair>, is_whole: bool, rules: Rules, own: Option<IpAddr>) -> Sorted {
+    let mut stored: HashMap<UserName, Vec<Stored>> = HashMap::new();
+    let mut last = None;
+    for (name, text) in rows {
+        let text = Secret::from(text);
+        // Read in UTF-8, which it is stored in.
+        let Ok(name) = std::str::from_utf8(&name) else { continue };
+        let name = UserName::of_account(name);
+        if let Some(it) = parse(&name, text.as_bytes()) {
+            stored.entry(name.clone()).or_default().push(it);
+        }
+        last = Some(name);
+    }
+    let end = last.filter(|_| !is_whole);
+    if let Some(name) = &end {
+        stored.remove(name);
+    }
+    let rows_of = |of: Vec<Stored>| of.into_iter().map(|it| it.row).collect::<Vec<_>>();
+    let anonymous = stored.remove(&b""[..]).map(rows_of).unwrap_or_default();
+    let origin = Places::new(None, own).flifo.origin(rules);
+    let (mut usable, mut unusable) = (HashMap::new(), HashMap::new());
+    for (name, of) in &stored {
+        let all = of.iter().map(|it| &it.row).chain(&anonymous);
+        let given = match choose(all, origin, rules.brand) {
+            Choice::One(given) => of.iter().find(|it| it.row.is(given)),
+            Choice::None | Choice::Unclear => None,
+        };
+        match given.ok_or(Unusable::Elsewhere).and_then(Stored::password) {
+            Ok(password) => drop(usable.insert(name.clone(), password)),
+            Err(why) => drop(unusable.insert(name.clone(), why)),
+        }
+    }
+    let rows = stored.into_iter().map(|(name, of)| (name, rows_of(of))).collect();
+    Sorted { table: Table { rows, anonymous, end, rules, own }, usable, unusable }
+}
+
+fn parse(name: &UserName, text: &[u8]) -> Option<Stored> {
+    let mut parts = text.splitn(7, |byte| *byte == b' ');
+    let host = wire::auth::from_hex(parts.next()?)?;
+    let mut number = || std::str::from_utf8(parts.next()?).ok()?.parse::<i64>().ok();
+    let [locked, expired, transport, at_once, per_hour] =
+        [number()?, number()?, number()?, number()?, number()?];
+    let terms = Terms {
+        transport: match transport {
+            0 => Transport::Any,
+            1 => Transport::Tls,
+            _ => Transport::Certificate,
+        },
+        is_locked: locked != 0,
+        has_expired: expired != 0,
+        at_once: Some(at_once).filter(|max| *max != 0),
+        per_hour: u64::try_from(per_hour).ok().filter(|max| *max != 0),
+    };
+    let row = Row { user: name.as_bytes().to_vec(), host, terms };
+    Some(Stored { row, proof: Secret::from(parts.next()?) })
+}
+
+impl Stored {
+    fn password(&self) -> Result<Password, Unusable> {
+        if self.row.terms.is_locked || self.row.terms.has_expired {
+            return Err(Unusable::Locked);
+        }
+        let stored = self.proof.as_bytes();
+        let space = stored.iter().position(|byte| *byte == b' ').unwrap_or(stored.len());
+        let (name, hex) = (&stored[..space], stored.get(space + 1..).unwrap_or_default());
+        let plugin = match name {
+            b"" => Plugin::NativePassword,
+            name => Plugin::from_name(name),
+        };
+        let unusable = || Unusable::Plugin(plugin.to_string());
+        let hash = wire::auth::from_hex(hex).map(Secret::from).ok_or_else(unusable)?;
+        match plugin {
+            Plugin::NativePassword | Plugin::CachingSha2 if hash.is_empty() => {
+                Ok(Password::Plain(Secret::from("")))
+            }
+            Plugin::NativePassword => {
+                native::Stored::parse(hash.as_bytes()).map(Password::Native).map_err(|_| unusable())
+            }
+            Plugin::CachingSha2 => sha_crypt::Stored::parse(hash.as_bytes())
+                .map(Password::CachingSha2)
+                .map_err(|_| unusable()),
+            _ => Err(unusable()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::account::host::{Brand, Resolving};
+
+    use super::*;
+
+    const RULES: Rules = Rules { brand: Brand::MariaDb, resolving: Resolving::Off };
+
+    fn hex(text: &str) -> String {
+        text.bytes().map(|byte| format!("{byte:02X}")).collect()
+    }
+
+    fn native(password: &str) -> String {
+        let stored = native::Stage1::of(password.as_bytes()).stored().reveal();
+        format!("mysql_native_password {}", hex(&stored))
+    }
+
+    /// A row as the statement answers it, from an account, its terms and its proof.
+    fn row((account, terms, proof): (&str, &str, &str)) -> Pair {
+        let (user, host) = account.split_once('@').unwrap();
+        (user.into(), format!("{} {terms} {proof}", hex(host)).into_bytes())
+    }
+
+    fn name(text: &str) -> UserName {
+        UserName::of_account(text)
+    }
+
+    #[test]
+    fn accounts_are_sorted_by_whether_a_hash_is_enough() {
+        let (secret, other) = (native("secret"), native("other"));
+        let free = "0 0 0 0 0";
+        let rows = [
+            ("app@%", free, &secret[..]),
+            ("far@%", free, &secret),
+            ("far@localhost", free, &other),
+            ("elsewhere@10.%", free, &secret),
+            ("hidden@%", free, &secret),
+            ("@localhost", free, "mysql_native_password "),
+            ("hidden@10.%", free, &secret),
+            ("locked@localhost", "1 0 0 0 0", &secret),
+            ("expired@localhost", "0 1 0 0 0", &secret),
+            ("key@localhost", free, "ed25519 4142"),
+            ("socket@localhost", free, "unix_socket "),
+            ("invalid@localhost", free, "mysql_native_password 696E76616C6964"),
+            ("torn@localhost", free, "mysql_native_password 6"),
+            ("open@localhost", free, "mysql_native_password "),
+            ("old@localhost", free, " "),
+        ]
+        .map(row);
+        let Sorted { usable, unusable, .. } = sort(rows.to_vec(), true, RULES, None);
+        let mut names: Vec<_> = usable.keys().map(ToString::to_string).collect();
+        names.sort();
+        assert_eq!(names, ["far", "old", "open"]);
+        let other =
+            native::Stored::parse(&native::Stage1::of(b"other").stored().reveal().into_bytes());
+        assert!(matches!(&usable[&b"far"[..]], Password::Native(it) if *it == other.unwrap()));
+        assert!(matches!(&usable[&b"open"[..]], Password::Plain(it) if it.is_empty()));
+        for name in ["app", "elsewhere", "hidden"] {
+            assert_eq!(unusable[name.as_bytes()], Unusable::Elsewhere, "{name}");
+        }
+        for name in ["locked", "expired"] {
+            assert_eq!(unusable[name.as_bytes()], Unusable::Locked, "{name}");
+        }
+        for name in ["key", "socket", "invalid", "torn"] {
+            assert!(matches!(unusable[name.as_bytes()], Unusable::Plugin(_)), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_account_is_read_with_its_terms() {
+        let parse = |terms: &str| {
+            let (_, text) = row(("a@10.%", terms, "p 00"));
+            parse(&name("a"), &text).map(|it| it.row)
+        };
+        let read = parse("1 1 2 -1 7").unwrap();
+        assert_eq!((&read.user[..], &read.host[..]), (&b"a"[..], &b"10.%"[..]));
+        let terms = Terms {
+            transport: Transport::Certificate,
+            is_locked: true,
+            has_expired: true,
+            at_once: Some(-1),
+            per_hour: Some(7),
+        };
+        assert_eq!(read.terms, terms);
+        assert_eq!(parse("0 0 1 0 0").unwrap().terms.transport, Transport::Tls);
+        for torn in ["", "0 0 1 0", "0 0 x 0 0", "0 0 1 0 99999999999999999999"] {
+            assert!(parse(torn).is_none(), "{torn}");
+        }
+    }
+
+    #[test]
+    fn of_a_table_that_is_cut_names_are_known_as_a_whole_or_not_at_all() {
+        let free = "0 0 0 0 0";
+        let all = [("@%", free, ""), ("a@%", free, ""), ("b@%", free, ""), ("b@10.%", free, "")];
+        let rows: Vec<_> = all.map(row).to_vec();
+        let (client, own) = (Some("11.0.0.1".parse().unwrap()), None);
+        let judge = |table: &Table, user: &str| {
+            table.judge(&name(user), client, own).unwrap().map(ToString::to_string)
+        };
+        let whole = sort(rows.clone(), true, RULES, own).table;
+        assert_eq!(judge(&whole, "b").unwrap(), "'b'@'%'");
+        assert_eq!(judge(&whole, "c").unwrap(), "''@'%'");
+        let cut = sort(rows, false, RULES, own).table;
+        assert_eq!(judge(&cut, "a").unwrap(), "'a'@'%'");
+        assert_eq!((judge(&cut, "b"), judge(&cut, "c")), (None, None));
+        assert_eq!(cut.end(), Some(&name("b")));
+    }
+}

@@ -1,0 +1,75 @@
+//! Room for one more link where the server has no connection left, or Flifo no descriptor: an idle link gives way, whosever
+//! it is, in this worker or in another.
+//!
+//! Invariants: only links that no client waits for are closed; each attempt closes one at most, and waits until the server
+//! may have noticed; nobody waits longer than `limits.connect` for it.
+
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use crate::links::opener::NoLink;
+use crate::links::supply;
+use crate::servers::{Server, ServerId};
+use crate::worker::{Mail, Worker};
+
+/// How long the server may take to notice that a link has been closed: asked again after the first, and from then on after
+/// twice the time, until the last.
+const PAUSE_MIN: Duration = Duration::from_millis(2);
+const PAUSE_MAX: Duration = Duration::from_millis(64);
+
+/// A worker's turn takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Tries to get what needs a new connection. Where there is no room for one, idle links are closed until there is.
+pub(crate) async fn with_room<T>(
+    worker: &Worker,
+    server: &Server,
+    attempt: impl AsyncFn() -> Result<T, NoLink>,
+) -> Result<T, NoLink> {
+    let begun = Instant::now();
+    let mut pause = PAUSE_MAX;
+    loop {
+        let error = match attempt().await {
+            Err(error) if error.lacks_room() => error,
+            other => return other,
+        };
+        if begun.elapsed() >= worker.plan.limits.connect {
+            return Err(error);
+        }
+        if pause < PAUSE_MAX {
+            pause *= 2;
+        } else if make(worker, server.id).await {
+            pause = PAUSE_MIN;
+        } else {
+            return Err(error);
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Has an idle link to this server closed: here, or else in another worker. False: there is none.
+pub(crate) async fn make(worker: &Worker, server: ServerId) -> bool {
+    if give_up_idle(worker, server) {
+        return true;
+    }
+    let others = (0..worker.shared.worker_count()).filter(|other| *other != worker.index);
+    for other in others {
+        let (tell, told) = oneshot::channel();
+        worker.shared.mail(other, Mail::GiveUpIdle(server, tell));
+        if matches!(tokio::time::timeout(PATIENCE, told).await, Ok(Ok(true))) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Closes the link of this worker that is idle longest.
+pub(crate) fn give_up_idle(worker: &Worker, server: ServerId) -> bool {
+    let idle = worker.at(server).gate.borrow_mut().take_coldest(crate::clock::now());
+    if let Some(link) = &idle {
+        worker.counters.links_given_up.add(1);
+        supply::retire(worker, link);
+    }
+    idle.is_some()
+}

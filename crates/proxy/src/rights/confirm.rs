@@ -1,0 +1,93 @@
+//! Logins that Flifo decides itself: a client that proves the password is let in only if the server would still let its
+//! user in.
+//!
+//! The server is asked by a login as the user when rights may have changed since it was asked last, or that was as long
+//! ago as `server.rights_bound`; each link that is opened asks the same. Invariants: one login of a user asks at a time, and those
+//! that waited take its answer; what the server refuses is told in its own words; a server that does not answer keeps nobody
+//! out, since without a link nobody gets further.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::Instant;
+
+use engine::account::name::UserName;
+use engine::rights::Era;
+
+use crate::arrive::learnt;
+use crate::arrive::users::User;
+use crate::fault::Fault;
+use crate::links::opener::{self, NoLink};
+use crate::road::route;
+use crate::worker::Worker;
+
+/// When the server let a user in last, as far as Flifo has asked.
+#[derive(Debug, Default)]
+pub(crate) struct Confirmed {
+    /// Nothing is known of the time before Flifo: until rights change, that counts as confirmed then.
+    last: Mutex<Option<(Era, Instant)>>,
+    /// Held by the login that asks.
+    asking: tokio::sync::Mutex<()>,
+}
+
+impl Confirmed {
+    /// The server has let the user in by a login that began at this time, in this era.
+    pub(crate) fn confirm(&self, era: Era, begun: Instant) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((era, begun));
+    }
+
+    fn last(&self, worker: &Worker) -> (Era, Instant) {
+        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.unwrap_or_else(|| (Era::default(), worker.shared.rights.epoch))
+    }
+}
+
+/// The collation of the question, utf8mb4_general_ci.
+const UTF8MB4: u8 = 45;
+
+/// A client has proved the user's password. The fault is why the server would not let it in.
+pub(crate) async fn confirm(worker: &Worker, name: &UserName, user: &User) -> Result<(), Fault> {
+    if is_confirmed(worker, user) {
+        return Ok(());
+    }
+    let _alone = user.rights.confirmed.asking.lock().await;
+    if is_confirmed(worker, user) {
+        return Ok(());
+    }
+    let (era, begun) = (worker.shared.rights.eras.now(), Instant::now());
+    match ask(worker, name, user).await {
+        Ok(()) => {
+            user.rights.confirmed.confirm(era, begun);
+            Ok(())
+        }
+        Err(error) if learnt::is_refusal(&error) => {
+            tracing::debug!(user = %name, %error, "the server does not let a user in any more");
+            Err(error.fault(worker.shared.server(route::greeter(worker))))
+        }
+        Err(error) => {
+            tracing::debug!(user = %name, %error, "a user's rights cannot be confirmed");
+            Ok(())
+        }
+    }
+}
+
+fn is_confirmed(worker: &Worker, user: &User) -> bool {
+    let rights = &worker.shared.rights;
+    let (era, at) = user.rights.confirmed.last(worker);
+    let now = Instant::now();
+    !rights.eras.is_over(era, &user.rights.changed)
+        && !rights.is_beyond(route::greeter(worker), at, now, rights.bound)
+}
+
+/// Logs in as the user and leaves.
+async fn ask(worker: &Worker, name: &UserName, user: &User) -> Result<(), NoLink> {
+    let credential = user.credential().ok_or(NoLink::NoCredential)?;
+    let _place = worker.carried_logins.enter_again().await;
+    let server = worker.shared.server(route::greeter(worker));
+    let login =
+        opener::log_in_as(worker, server, name, &credential, opener::POOLED, UTF8MB4).await?;
+    if user.trust().is_some() && !login.has_proved_sha2 {
+        return Err(NoLink::NoProof);
+    }
+    login.quit().await;
+    Ok(())
+}

@@ -1,0 +1,118 @@
+//! Wrong passwords: refused in the server's own words and counted by it, whether Flifo knows the user or nobody does; and
+//! few of them in a time, however many connections try.
+
+use std::net::Ipv4Addr;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bench::private_server::PrivateServer;
+use link::Address;
+use testkit::client::{Client, Problem};
+use testkit::fake_client::{FakeClient, Refusal, prove};
+use testkit::flifo::Flifo;
+use testkit::scene::{PASSWORD, Scene, USER, row};
+use wire::auth::Plugin;
+
+/// The error's number and its text, for a user whose name is left out of it.
+fn refusal(port: u16, name: &str, password: &str) -> Option<(u16, String)> {
+    let address = Address::Tcp { host: "127.0.0.1".to_owned(), port };
+    match Client::builder(address, name, password).plugin(Plugin::NativePassword).connect() {
+        Ok(_) => None,
+        Err(Problem::Refused { code, message, .. }) => Some((code, message.replace(name, "…"))),
+        Err(other) => panic!("{name}: {other}"),
+    }
+}
+
+#[test]
+fn a_server_blocks_a_user_for_wrong_passwords_as_it_does_directly() {
+    let server = PrivateServer::builder().argument("--max-password-errors=4");
+    let server = server.start().expect("a private server");
+    for name in ["direct", "known", "carried"] {
+        let sql = format!("CREATE USER {name}@'%' IDENTIFIED BY 'right'");
+        server.sql(&sql).unwrap();
+    }
+    let known = "[[users]]\nname = \"known\"\npassword = \"right\"\n";
+    let flifo =
+        Flifo::start(&format!("[server]\naddress = \"127.0.0.1:{}\"\n{known}", server.port()));
+    let ports = [server.port(), flifo.port(), flifo.port()];
+    let tries = |port: u16, name: &str| {
+        let passwords =
+            ["right", "wrong", "", "right", "wrong", "wrong", "", "wrong", "wrong", "right"];
+        passwords.map(|password| refusal(port, name, password))
+    };
+    let [direct, known, carried] = [(0, "direct"), (1, "known"), (2, "carried")]
+        .map(|(at, name): (usize, _)| tries(ports[at], name));
+    assert_eq!(direct[0], None);
+    assert_eq!(direct[9].as_ref().map(|it| it.0), Some(4150), "{direct:?}");
+    assert_eq!(known, direct);
+    assert_eq!(carried, direct);
+    // The server's owner unblocks it.
+    server.sql("FLUSH PRIVILEGES").unwrap();
+    assert_eq!(refusal(flifo.port(), "known", "right"), None);
+    assert!(flifo.stop().0.success());
+}
+
+/// What a client gets for a wrong password: the number and first byte of each packet, and the error.
+fn trace(port: u16, name: &str) -> (Vec<(u8, u8)>, u16, String) {
+    let mut client = FakeClient::connect(port);
+    let greeting = client.read_greeting().unwrap();
+    client.send_packet(1, &FakeClient::login_payload(&greeting, name, "wrong"));
+    let mut packets = Vec::new();
+    loop {
+        match client.read_payload() {
+            Ok(payload) => {
+                packets.push((client.sequence(), payload[0]));
+                let answer = prove(&payload[payload.len() - 21..], "wrong");
+                client.send_packet(client.sequence() + 1, &answer);
+            }
+            Err(Refusal::Error { code, message }) => {
+                return (packets, code, message.replace(name, "…"));
+            }
+            Err(Refusal::Closed) => panic!("{name}: no error"),
+        }
+    }
+}
+
+#[test]
+fn a_name_that_flifo_knows_is_refused_like_one_that_nobody_has() {
+    let server = PrivateServer::builder().start().expect("a private server");
+    server.sql("CREATE USER known@'%' IDENTIFIED BY 'right'").unwrap();
+    server.sql("CREATE USER carried@'%' IDENTIFIED BY 'right'").unwrap();
+    let known = "[[users]]\nname = \"known\"\npassword = \"right\"\n";
+    for address in [format!("127.0.0.1:{}", server.port()), server.socket().display().to_string()] {
+        let flifo = Flifo::start(&format!("[server]\naddress = {address:?}\n{known}"));
+        let nobody = trace(flifo.port(), "nobody");
+        assert_eq!(nobody.1, 1045, "{nobody:?}");
+        assert_eq!(trace(flifo.port(), "known"), nobody);
+        assert_eq!(trace(flifo.port(), "carried"), nobody);
+        assert!(flifo.stop().0.success());
+    }
+}
+
+#[test]
+fn many_connections_try_few_passwords_and_the_owner_gets_in() {
+    let scene = Scene::pooled("[limits]\nlogin = \"3s\"\n");
+    let (tried, begun) = (AtomicU32::new(0), Instant::now());
+    thread::scope(|scope| {
+        for _ in 0..50 {
+            scope.spawn(|| {
+                while begun.elapsed() < Duration::from_secs(2) {
+                    let mut client = FakeClient::connect(scene.flifo.port());
+                    if matches!(
+                        client.log_in(USER, "wrong"),
+                        Err(Refusal::Error { code: 1045, .. })
+                    ) {
+                        tried.fetch_add(1, Relaxed);
+                    }
+                }
+            });
+        }
+        let mut owner = FakeClient::connect_from(Ipv4Addr::new(127, 0, 0, 2), scene.flifo.port());
+        owner.log_in(USER, PASSWORD).expect("it waits no longer than it may");
+        assert_eq!(owner.query("SELECT in"), row("in"));
+    });
+    // The first ones all at once, then hardly any.
+    assert!(tried.load(Relaxed) < 100, "{} passwords", tried.load(Relaxed));
+}

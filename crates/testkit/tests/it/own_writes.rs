@@ -1,0 +1,201 @@
+//! A client that reads its own writes finds them, whatever becomes of the servers: what was acknowledged and is not known
+//! to be on a server is not read there, and a server that lacks it is not written to unless somebody says so.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use testkit::client::Client;
+use testkit::fleet::{Fleet, wait};
+use testkit::flifo::Flifo;
+use testkit::overdue::Over;
+
+use crate::fleet::{client, flifo, one, server_id};
+
+/// The column of `SHOW SERVERS`.
+const ROLE: usize = 16;
+
+/// Flifo in front of a fleet, with its console beside it.
+struct Scene {
+    console: Client,
+    flifo: Flifo,
+    fleet: Fleet,
+    _folder: tempfile::TempDir,
+}
+
+impl Scene {
+    fn of(fleet: Fleet, routing: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("console.sock");
+        let more = format!(
+            "[routing]\nmode = \"split\"\n{routing}[console]\nlisten = [{socket:?}]\n[http]\nlisten = []\n"
+        );
+        let flifo = flifo(&fleet, &more);
+        let console = console(&socket);
+        Self { console, flifo, fleet, _folder: folder }
+    }
+
+    /// Waits until the roles begin so.
+    fn wait_for_roles(&mut self, roles: &[&str]) {
+        wait(&format!("{roles:?}"), || {
+            let are = roles_of(&mut self.console);
+            are.iter().zip(roles).all(|(is, wanted)| is.starts_with(wanted))
+        });
+    }
+}
+
+/// What servers are, in their order.
+fn roles_of(console: &mut Client) -> Vec<String> {
+    let rows = console.query("SHOW SERVERS").unwrap();
+    rows.into_iter().map(|row| row[ROLE].clone()).collect()
+}
+
+fn console(socket: &Path) -> Client {
+    let address = socket.to_str().unwrap().parse().unwrap();
+    Client::builder(address, "admin", "").connect().unwrap()
+}
+
+#[test]
+fn a_writer_that_becomes_read_only_reads_for_those_who_have_written_there() {
+    let fleet = Fleet::replicated(1);
+    let mut scene = Scene::of(fleet, "stay = \"200ms\"\nhold = \"1s\"\n");
+    scene.wait_for_roles(&["writer", "reader"]);
+    let mut client = client(&scene.flifo).unwrap();
+    client.query("CREATE TABLE t (id INT PRIMARY KEY)").unwrap();
+    scene.fleet.wait_for(1, 0);
+    scene.fleet.servers[1].sql("STOP SLAVE SQL_THREAD").unwrap();
+    client.query("INSERT INTO t VALUES (1)").unwrap();
+    scene.fleet.servers[0].sql("SET GLOBAL read_only = 1").unwrap();
+    scene.wait_for_roles(&["reader", "reader"]);
+    for _ in 0..50 {
+        let rows = client.query("SELECT id, @@server_id FROM t").unwrap();
+        assert_eq!(rows, [["1", "1"]], "a stale read");
+        thread::sleep(Duration::from_millis(10));
+    }
+    // A write that is refused says no more of where the client's writes are.
+    assert!(client.query("INSERT INTO t VALUES (2)").is_err());
+    for _ in 0..50 {
+        let rows = client.query("SELECT id, @@server_id FROM t").unwrap();
+        assert_eq!(rows, [["1", "1"]], "a stale read");
+    }
+    // The reader catches up, and may read.
+    scene.fleet.servers[1].sql("START SLAVE SQL_THREAD").unwrap();
+    wait("a read on the reader", || {
+        let rows = client.query("SELECT id, @@server_id FROM t").unwrap();
+        assert_eq!(rows[0][0], "1");
+        rows[0][1] == "2"
+    });
+}
+
+#[test]
+fn a_server_that_lacks_what_was_acknowledged_is_the_writer_once_it_is_confirmed() {
+    let fleet = Fleet::replicated(1);
+    let mut scene = Scene::of(fleet, "hold = \"1s\"\n");
+    scene.wait_for_roles(&["writer", "reader"]);
+    let mut client = client(&scene.flifo).unwrap();
+    client.query("CREATE TABLE t (id INT PRIMARY KEY)").unwrap();
+    scene.fleet.wait_for(1, 0);
+    assert!(scene.console.query("CONFIRM WRITER db2").is_err(), "it is read_only");
+    scene.fleet.servers[1].sql("STOP SLAVE").unwrap();
+    client.query("INSERT INTO t VALUES (1)").unwrap();
+    scene.fleet.servers[0].kill().unwrap();
+    scene.fleet.servers[1].sql("SET GLOBAL read_only = 0").unwrap();
+    scene.wait_for_roles(&[
+        "not used: down",
+        "not used: it lacks what was acknowledged: it has 0-1-",
+    ]);
+    let problem = client.query("INSERT INTO t VALUES (2)").unwrap_err().to_string();
+    assert!(problem.contains("CONFIRM WRITER"), "{problem}");
+    assert!(client.query("SELECT id FROM t").is_err(), "nobody has what it wrote");
+    assert!(scene.flifo.log().contains("lacks what was acknowledged"), "{}", scene.flifo.log());
+    scene.console.query("CONFIRM WRITER db2").unwrap();
+    scene.wait_for_roles(&["not used: down", "writer"]);
+    client.query("INSERT INTO t VALUES (3)").unwrap();
+    assert_eq!(client.query("SELECT id, @@server_id FROM t").unwrap(), [["3", "2"]]);
+    let problem = scene.console.query("CONFIRM WRITER db2").unwrap_err().to_string();
+    assert!(problem.contains("it is the writer"), "{problem}");
+}
+
+#[test]
+fn a_gap_can_be_accepted_beforehand_and_is_named() {
+    let fleet = Fleet::replicated(1);
+    let mut scene = Scene::of(fleet, "gaps = \"accept\"\n");
+    scene.wait_for_roles(&["writer", "reader"]);
+    let mut client = client(&scene.flifo).unwrap();
+    client.query("CREATE TABLE t (id INT PRIMARY KEY)").unwrap();
+    scene.fleet.wait_for(1, 0);
+    scene.fleet.servers[1].sql("STOP SLAVE").unwrap();
+    client.query("INSERT INTO t VALUES (1)").unwrap();
+    scene.fleet.servers[0].kill().unwrap();
+    scene.fleet.servers[1].sql("SET GLOBAL read_only = 0").unwrap();
+    client.query("INSERT INTO t VALUES (2)").unwrap();
+    assert_eq!(one(&mut client, "SELECT id FROM t").unwrap(), "2");
+    assert_eq!(server_id(&mut client), "2");
+    let log = scene.flifo.log();
+    assert!(log.contains("and lacks what was acknowledged"), "{log}");
+}
+
+#[test]
+fn in_a_cluster_own_writes_are_found_while_nodes_keep_apart_and_stop_to_apply() {
+    const CLIENTS: usize = 8;
+    let Some(fleet) = Fleet::clustered(3) else { return };
+    let mut scene = Scene::of(fleet, "");
+    scene.wait_for_roles(&["writer", "reader", "reader"]);
+    let mut setup = client(&scene.flifo).unwrap();
+    setup.query("CREATE TABLE t (id BIGINT AUTO_INCREMENT PRIMARY KEY, c INT, n INT)").unwrap();
+    let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
+    let Scene { console, flifo, fleet, .. } = &mut scene;
+    let flifo = &*flifo;
+    thread::scope(|scope| {
+        let _over = Over(&stop);
+        for number in 0..CLIENTS {
+            let (stop, done) = (&stop, &done);
+            scope.spawn(move || {
+                let mut client = client(flifo).unwrap();
+                for n in 0.. {
+                    if stop.load(Relaxed) {
+                        break;
+                    }
+                    let insert = format!("INSERT INTO t (c, n) VALUES ({number}, {n})");
+                    // A node that cannot write for a moment says so, and nothing was written.
+                    if client.query(&insert).is_err() {
+                        continue;
+                    }
+                    let text = format!("SELECT COUNT(*) FROM t WHERE c = {number} AND n = {n}");
+                    let found = client.query(&text).map(|rows| rows[0][0].clone());
+                    assert!(
+                        found.is_err() || found.as_deref().is_ok_and(|it| it == "1"),
+                        "{found:?}"
+                    );
+                    done.fetch_add(1, Relaxed);
+                }
+            });
+        }
+        let pairs = || done.load(Relaxed);
+        for turn in 0..4 {
+            let writer = roles_of(console).iter().position(|role| role == "writer").unwrap();
+            let before = pairs();
+            let server = &fleet.servers[writer];
+            match turn % 2 {
+                0 => {
+                    server.sql("SET GLOBAL wsrep_desync = ON").unwrap();
+                    wait("pairs", || pairs() > before + 100);
+                    server.sql("SET GLOBAL wsrep_desync = OFF").unwrap();
+                }
+                _ => {
+                    let text = "FLUSH TABLES WITH READ LOCK; DO SLEEP(1); UNLOCK TABLES";
+                    server.sql(text).unwrap();
+                }
+            }
+            let before = pairs();
+            wait("pairs", || pairs() > before + 100);
+            wait("all to be used", || {
+                let roles = roles_of(console);
+                let count = |is: &str| roles.iter().filter(|role| role.starts_with(is)).count();
+                count("writer") == 1 && count("reader") == 2
+            });
+        }
+        stop.store(true, Relaxed);
+    });
+}

@@ -1,0 +1,379 @@
+//! Clients that keep a ledger each write a line and read it back at once, while servers fail, fall behind, keep apart,
+//! are made `read_only`, drained and replaced. Each read that is answered must find the line, from whatever server it
+//! comes; at the end, each line that was acknowledged is there, once.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use bench::interrupt::Interrupt;
+use bench::private_server::PrivateServer;
+use clap::ValueEnum;
+use rustix::process::Signal;
+use testkit::client::{Client, Problem};
+use testkit::fleet::Fleet;
+
+use super::{CHECKS, Findings, Kind, Site, client, seconds, seen};
+
+#[derive(clap::Args)]
+pub(crate) struct Extent {
+    #[arg(long, value_enum, default_value = "replication")]
+    kind: Kind,
+    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    clients: u32,
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: u64,
+    /// What befalls servers, one after the other; by default, all that befalls servers of this kind.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    faults: Vec<Fault>,
+    /// The order of faults, and where they strike, by chance.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Fault {
+    /// Galera: the writer is desynced for two seconds.
+    Desync,
+    /// All tables of one server are locked for reading (`FLUSH TABLES WITH READ LOCK`), for four seconds.
+    Ftwrl,
+    /// Replication: the writer is `read_only` for two seconds while a reader is behind.
+    ReadOnly,
+    /// Replication: readers stop to apply for two seconds.
+    Lag,
+    /// Replication: the writer becomes `read_only`, and a reader that has all takes its place.
+    Switchover,
+    /// Replication: a reader that lacks what was acknowledged can be written to while the writer is frozen.
+    Promotion,
+    /// A server is killed, and comes back; in replication, a reader.
+    Kill,
+    /// The same, but it is stopped.
+    Stop,
+    /// A server answers nothing for a second; in replication, a reader.
+    Freeze,
+    /// The writer of a cluster, or a reader, is drained for two seconds.
+    Drain,
+}
+
+impl Fault {
+    const REPLICATION: [Self; 8] = [
+        Self::ReadOnly,
+        Self::Lag,
+        Self::Switchover,
+        Self::Promotion,
+        Self::Kill,
+        Self::Stop,
+        Self::Drain,
+        Self::Ftwrl,
+    ];
+    const GALERA: [Self; 6] =
+        [Self::Desync, Self::Ftwrl, Self::Kill, Self::Stop, Self::Freeze, Self::Drain];
+}
+
+/// What all clients count.
+#[derive(Default)]
+struct Counts {
+    pairs: AtomicU64,
+    stale: AtomicU64,
+    writes_refused: AtomicU64,
+    reads_refused: AtomicU64,
+    /// Of each fault, what was stale while it lasted, or in the second behind it.
+    by_fault: Mutex<BTreeMap<String, u64>>,
+    fault: Mutex<String>,
+}
+
+/// A client's lines, by what it was told.
+#[derive(Default)]
+struct Ledger {
+    sure: HashSet<u64>,
+    unsure: u64,
+}
+
+pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()> {
+    let fleet = match extent.kind {
+        Kind::Replication => Fleet::replicated(2),
+        Kind::Galera => Fleet::clustered(3).context("there is no Galera on this machine")?,
+    };
+    let mut site = Site::start(fleet, flifo, &format!("{CHECKS}[routing]\nmode = \"split\"\n"))?;
+    site.client()?.query(
+        "CREATE TABLE ledger (id BIGINT AUTO_INCREMENT PRIMARY KEY, client INT, n BIGINT, \
+         KEY (client, n))",
+    )?;
+    let (counts, is_over) = (Counts::default(), AtomicBool::new(false));
+    let begun = Instant::now();
+    let (struck, ledgers) = thread::scope(|scope| {
+        let (port, counts, is_over) = (site.flifo.port(), &counts, &is_over);
+        let threads: Vec<_> = (0..extent.clients)
+            .map(|number| scope.spawn(move || work(number, port, counts, is_over)))
+            .collect();
+        let struck = strike(extent, &mut site, counts, interrupt);
+        is_over.store(true, Relaxed);
+        let ledgers = threads.into_iter().map(|it| it.join().expect("it does not panic"));
+        let ledgers = ledgers.collect::<Result<Vec<_>>>()?;
+        anyhow::Ok((struck?, ledgers))
+    })?;
+    let of = |count: &AtomicU64| count.load(Relaxed);
+    let mut found = Findings::default();
+    found.note("time", &seconds(begun.elapsed()));
+    found.note("faults", &struck);
+    found.note("lines that were written and read back", &of(&counts.pairs));
+    found.note("writes that were refused, or may have been done", &of(&counts.writes_refused));
+    found.note("reads that were refused", &of(&counts.reads_refused));
+    let stale = of(&counts.stale);
+    found.bound("stale reads", &stale, "0", stale == 0);
+    for (fault, stale) in &*counts.by_fault.lock().expect("nobody panics with it") {
+        found.note(&format!("stale reads: {fault}"), stale);
+    }
+    judge(&mut found, &mut site, &ledgers)?;
+    found.print()
+}
+
+/// Writes a line, and reads it.
+fn work(number: u32, port: u16, counts: &Counts, is_over: &AtomicBool) -> Result<Ledger> {
+    let (mut client, mut ledger) = (client(port)?, Ledger::default());
+    for n in 1_u64.. {
+        if is_over.load(Relaxed) {
+            break;
+        }
+        let insert = format!("INSERT INTO ledger (client, n) VALUES ({number}, {n})");
+        // Some writes are transactions.
+        let statements: &[&str] = match n % 5 {
+            0 => &["BEGIN", &insert, "COMMIT"],
+            _ => &[&insert],
+        };
+        match statements.iter().try_for_each(|text| client.query(text).map(drop)) {
+            Ok(()) => {
+                ledger.sure.insert(n);
+            }
+            Err(Problem::Refused { message, .. }) => {
+                counts.writes_refused.fetch_add(1, Relaxed);
+                ledger.unsure += u64::from(message.contains("may have been executed"));
+                thread::sleep(Duration::from_millis(5));
+                continue;
+            }
+            Err(_) => {
+                ledger.unsure += 1;
+                client = again(port, is_over)?;
+                continue;
+            }
+        }
+        let text = format!("SELECT COUNT(*) FROM ledger WHERE client = {number} AND n = {n}");
+        match client.query(&text) {
+            Ok(rows) => {
+                let is_there = rows.first().and_then(|row| row.first()).is_some_and(|it| it != "0");
+                counts.pairs.fetch_add(1, Relaxed);
+                if !is_there {
+                    counts.stale.fetch_add(1, Relaxed);
+                    let fault = counts.fault.lock().expect("nobody panics with it").clone();
+                    let mut by_fault = counts.by_fault.lock().expect("nobody panics with it");
+                    *by_fault.entry(fault).or_default() += 1;
+                }
+            }
+            Err(Problem::Refused { .. }) => {
+                counts.reads_refused.fetch_add(1, Relaxed);
+            }
+            Err(_) => client = again(port, is_over)?,
+        }
+    }
+    Ok(ledger)
+}
+
+/// A connection that has ended is replaced.
+fn again(port: u16, is_over: &AtomicBool) -> Result<Client> {
+    loop {
+        match client(port) {
+            Err(_) if !is_over.load(Relaxed) => thread::sleep(Duration::from_millis(20)),
+            connected => return connected,
+        }
+    }
+}
+
+/// Faults, one after the other, until the time is over. Answers with how many.
+fn strike(extent: &Extent, site: &mut Site, counts: &Counts, interrupt: &Interrupt) -> Result<u64> {
+    let all: &[Fault] = match extent.kind {
+        Kind::Replication => &Fault::REPLICATION,
+        Kind::Galera => &Fault::GALERA,
+    };
+    let faults = if extent.faults.is_empty() { all } else { &extent.faults };
+    ensure!(faults.iter().all(|it| all.contains(it)), "not of this kind: {faults:?}");
+    let mut console = site.console()?;
+    let (mut seed, mut struck) = (extent.seed | 1, 0);
+    let until = Instant::now() + Duration::from_secs(extent.seconds);
+    interrupt.sleep(Duration::from_secs(1))?;
+    while Instant::now() < until {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        // Each comes in turn, so that a short time has all of them.
+        let fault = faults[usize::try_from(struck)? % faults.len()];
+        *counts.fault.lock().expect("nobody panics with it") = format!("{fault:?}");
+        let mut scene = Scene { site, console: &mut console, interrupt, kind: extent.kind };
+        scene.befall(fault, usize::try_from(seed % 1000)?).with_context(|| format!("{fault:?}"))?;
+        struck += 1;
+        interrupt.sleep(Duration::from_secs(1))?;
+    }
+    Ok(struck)
+}
+
+/// Where a fault strikes.
+struct Scene<'a> {
+    site: &'a mut Site,
+    console: &'a mut Client,
+    interrupt: &'a Interrupt,
+    kind: Kind,
+}
+
+impl Scene<'_> {
+    fn befall(&mut self, fault: Fault, chance: usize) -> Result<()> {
+        let writer = self.wait_for_all()?;
+        let reader = (writer + 1 + chance % 2) % 3;
+        let third = 3 - writer - reader;
+        // In asynchronous replication, what dies with the writer was acknowledged.
+        let any = match self.kind {
+            Kind::Galera if !chance.is_multiple_of(3) => writer,
+            _ => reader,
+        };
+        match fault {
+            Fault::Desync => {
+                self.sql(writer, "SET GLOBAL wsrep_desync = ON")?;
+                self.sleep(2000)?;
+                self.sql(writer, "SET GLOBAL wsrep_desync = OFF")
+            }
+            Fault::Ftwrl => {
+                // The lock is its session's.
+                self.sql(any, "FLUSH TABLES WITH READ LOCK; DO SLEEP(4); UNLOCK TABLES")
+            }
+            Fault::ReadOnly => {
+                self.sql(reader, "STOP SLAVE SQL_THREAD")?;
+                self.sleep(300)?;
+                self.sql(writer, "SET GLOBAL read_only = 1")?;
+                self.sleep(2000)?;
+                self.sql(writer, "SET GLOBAL read_only = 0")?;
+                self.sleep(300)?;
+                self.sql(reader, "START SLAVE SQL_THREAD")
+            }
+            Fault::Lag => {
+                self.sql(reader, "STOP SLAVE SQL_THREAD")?;
+                self.sleep(500)?;
+                self.sql(third, "STOP SLAVE SQL_THREAD")?;
+                self.sleep(2000)?;
+                self.sql(reader, "START SLAVE SQL_THREAD")?;
+                self.sql(third, "START SLAVE SQL_THREAD")
+            }
+            Fault::Switchover => {
+                self.sql(writer, "SET GLOBAL read_only = 1")?;
+                // Statements that run are let go on by read_only.
+                self.sleep(300)?;
+                self.site.fleet.wait_for(reader, writer);
+                self.site.fleet.promote(reader, &[writer, third]);
+                Ok(())
+            }
+            Fault::Promotion => self.promote_behind(writer, reader),
+            Fault::Kill | Fault::Stop => {
+                match fault {
+                    Fault::Kill => self.site.fleet.servers[any].kill()?,
+                    _ => self.site.fleet.servers[any].stop()?,
+                }
+                self.sleep(2000)?;
+                self.site.fleet.servers[any].start()?;
+                if self.kind == Kind::Replication {
+                    // It was started as it was set up, and goes on to follow.
+                    self.sql(any, "SET GLOBAL read_only = 1")?;
+                }
+                Ok(())
+            }
+            Fault::Freeze => {
+                self.site.fleet.signal(any, Signal::STOP);
+                let slept = self.sleep(1000);
+                self.site.fleet.signal(any, Signal::CONT);
+                slept
+            }
+            Fault::Drain => {
+                self.order(&format!("DRAIN db{}", any + 1))?;
+                self.sleep(2000)?;
+                self.order(&format!("ENABLE db{}", any + 1))
+            }
+        }
+    }
+
+    /// A reader that is behind is made to be written to while the writer does not answer: it must not be used.
+    fn promote_behind(&mut self, writer: usize, reader: usize) -> Result<()> {
+        self.sql(reader, "STOP SLAVE SQL_THREAD")?;
+        self.sleep(1500)?;
+        self.site.fleet.signal(writer, Signal::STOP);
+        let promoted = self.sql(reader, "SET GLOBAL read_only = 0");
+        let slept = self.sleep(3000);
+        let role = seen(self.console, &format!("db{}", reader + 1));
+        let followed = self.sql(reader, "SET GLOBAL read_only = 1; START SLAVE SQL_THREAD");
+        self.site.fleet.signal(writer, Signal::CONT);
+        promoted.and(slept).and(followed)?;
+        let role = role?.2;
+        ensure!(role.contains("lacks what was acknowledged"), "the reader is {role:?}");
+        Ok(())
+    }
+
+    /// Waits until all servers are up and of some use. Answers with which is the writer.
+    fn wait_for_all(&mut self) -> Result<usize> {
+        let begun = Instant::now();
+        loop {
+            let roles: Vec<_> =
+                (1..=3).map(|at| seen(self.console, &format!("db{at}"))).collect::<Result<_>>()?;
+            let writer = roles.iter().position(|(_, _, role)| role == "writer");
+            let readers = roles.iter().filter(|(_, _, role)| role.starts_with("reader")).count();
+            match writer {
+                Some(writer) if readers == 2 => return Ok(writer),
+                _ if begun.elapsed() > PATIENCE => bail!("they do not come back: {roles:?}"),
+                _ => self.sleep(50)?,
+            }
+        }
+    }
+
+    fn sql(&self, at: usize, text: &str) -> Result<()> {
+        self.site.fleet.servers[at].sql(text).map(drop)
+    }
+
+    fn order(&mut self, text: &str) -> Result<()> {
+        self.console.query(text).map(drop).map_err(|problem| anyhow!("{text}: {problem}"))
+    }
+
+    fn sleep(&self, millis: u64) -> Result<()> {
+        self.interrupt.sleep(Duration::from_millis(millis))
+    }
+}
+
+/// A node that was killed gets its data and works off what it has missed.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Compares ledgers with what the writer has.
+fn judge(found: &mut Findings, site: &mut Site, ledgers: &[Ledger]) -> Result<()> {
+    let mut console = site.console()?;
+    let roles = console.query("SHOW SERVERS WHERE role = 'writer'")?;
+    let name = roles.first().and_then(|row| row.first()).context("there is no writer")?;
+    let at: usize = name.trim_start_matches("db").parse()?;
+    let server: &PrivateServer = &site.fleet.servers[at - 1];
+    let mut direct = client(server.port())?;
+    let (mut lost, mut doubled, mut sure, mut unsure) = (0, 0, 0, 0);
+    for (number, ledger) in ledgers.iter().enumerate() {
+        let rows = direct
+            .query(&format!("SELECT n, COUNT(*) FROM ledger WHERE client = {number} GROUP BY n"))?;
+        let mut there = HashSet::new();
+        for row in rows {
+            let [n, count] = &row[..] else { bail!("a row has other columns: {row:?}") };
+            there.insert(n.parse::<u64>()?);
+            doubled += u64::from(count != "1");
+        }
+        lost += ledger.sure.difference(&there).count();
+        sure += ledger.sure.len();
+        unsure += ledger.unsure;
+    }
+    ensure!(sure > 0, "nothing was written");
+    found.note("lines acknowledged", &sure);
+    found.note("lines that may have been written, as clients were told", &unsure);
+    found.bound("lines acknowledged and lost", &lost, "0", lost == 0);
+    found.bound("lines that are there twice", &doubled, "0", doubled == 0);
+    Ok(())
+}
