@@ -39,6 +39,7 @@ pub mod session;
 pub mod settings;
 pub mod slots;
 pub mod source;
+pub mod spare_memory;
 pub mod statements;
 mod sync;
 pub mod turns;

@@ -26,6 +26,7 @@ mod run;
 mod server;
 mod servers;
 mod signals;
+mod spare_memory;
 mod tally;
 mod tls;
 mod turns;

@@ -22,6 +22,7 @@ use crate::outside;
 use crate::placement;
 use crate::servers::{Server, ServerId, Site};
 use crate::signals::Signals;
+use crate::spare_memory;
 use crate::tls::{self, Tls};
 use crate::worker::{self, Mail, Shared, Worker};
 
@@ -150,8 +151,15 @@ fn servers(
     Ok(servers)
 }
 
+/// Of so many links to a server, what one user has at most: the rest is for others, whatever it keeps. `None`: all, where an
+/// eighth would be less than two.
+fn share(links_max: u32) -> Option<u32> {
+    (links_max >= 16).then(|| links_max - links_max / 8)
+}
+
 fn users(plan: &Plan) -> Users {
-    let mut users = Users::default();
+    let servers = plan.servers.len().max(1) as u32;
+    let mut users = Users::new(share(plan.server.links_max).map(|it| it.saturating_mul(servers)));
     for user in &plan.users {
         if !user.pooled {
             users.add_carried(UserName::of_account(&user.name), user.clients_max, user.links_max);
@@ -269,6 +277,7 @@ fn wait_for_signal(
             () = signals.stop(log) => {}
             () = one_ends(workers) => tracing::error!("a worker ended on its own: Flifo stops"),
             () = sum_up(log) => {}
+            () = spare_memory::look_after() => {}
         }
         let limit = shared.plan.limits.stop;
         tracing::info!(?limit, "stopping: no new clients; what runs may finish");

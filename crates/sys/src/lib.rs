@@ -8,6 +8,7 @@ pub mod cgroup;
 pub mod child;
 pub mod cpus;
 pub mod details;
+pub mod heap;
 pub mod io_uring;
 pub mod kernel;
 pub mod machine;

@@ -345,7 +345,12 @@ impl Learnt {
     }
 
     /// The user of this name and password. `None`: another password is known of it, or there are too many.
-    pub(crate) fn add(&self, name: &UserName, password: &Secret) -> Option<Arc<User>> {
+    pub(crate) fn add(
+        &self,
+        name: &UserName,
+        password: &Secret,
+        make: impl FnOnce(Trust) -> User,
+    ) -> Option<Arc<User>> {
         let mut users = self.users.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(user) = users.get(name) {
             return user.is_password(password).then(|| Arc::clone(user));
@@ -358,7 +363,7 @@ impl Learnt {
         }
         let user = (users.len() < USERS_MAX).then(|| {
             let era = self.eras.fetch_add(1, Relaxed).wrapping_add(1);
-            Arc::new(User::learnt(password.clone(), Trust::new(era)))
+            Arc::new(make(Trust::new(era)))
         });
         if let Some(user) = &user {
             users.insert(name.clone(), Arc::clone(user));
@@ -440,21 +445,23 @@ mod tests {
     #[test]
     fn there_is_an_end_to_users_and_who_is_not_used_makes_room() {
         let learnt = Learnt::default();
+        let add = |name: &UserName| {
+            learnt.add(name, &secret("x"), |trust| User::learnt(secret("x"), trust))
+        };
         let numbered = |number: usize| name(&format!("user{number}"));
-        let all: Vec<_> =
-            (0..USERS_MAX).map(|it| learnt.add(&numbered(it), &secret("x")).unwrap()).collect();
+        let all: Vec<_> = (0..USERS_MAX).map(|it| add(&numbered(it)).unwrap()).collect();
         assert!(all.iter().all(|user| trust(user).confirm(PERIOD)));
-        assert!(learnt.add(&name("one more"), &secret("x")).is_none());
+        assert!(add(&name("one more")).is_none());
         // One is not believed any more and has clients, another one has none.
         for user in &all[7..9] {
             trust(user).confirm(Duration::ZERO);
         }
         assert!(all[7].clients.try_take());
-        let more = learnt.add(&name("one more"), &secret("x")).unwrap();
+        let more = add(&name("one more")).unwrap();
         assert!(trust(&more).confirm(PERIOD));
         assert!(learnt.get(&numbered(7)).is_some() && learnt.get(&numbered(8)).is_none());
         assert!(all[7].credential().is_some() && all[8].credential().is_none());
-        assert!(learnt.add(&name("two more"), &secret("x")).is_none());
+        assert!(add(&name("two more")).is_none());
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub(crate) struct Users {
     found: RwLock<HashMap<UserName, Arc<User>>>,
     /// Those whose password a client has said, of whom neither of the two knows.
     learnt: Learnt,
+    /// Links of each that the configuration does not bound.
+    share: Option<u32>,
 }
 
 /// One user whose clients are pooled.
@@ -61,12 +63,19 @@ enum Source {
 #[derive(Debug, Default)]
 pub(crate) struct Cap {
     max: Option<u32>,
+    /// Nobody has asked for it: it is what the user leaves to others.
+    is_share: bool,
     used: AtomicU32,
 }
 
 impl Cap {
     pub(crate) const fn new(max: Option<u32>) -> Self {
-        Self { max, used: AtomicU32::new(0) }
+        Self { max, is_share: false, used: AtomicU32::new(0) }
+    }
+
+    /// So many unless the configuration says how many.
+    fn or_share(self, share: Option<u32>) -> Self {
+        if self.max.is_some() { self } else { Self { max: share, is_share: true, ..self } }
     }
 
     /// Counts one more. False: there are as many as there may be.
@@ -220,6 +229,10 @@ impl User {
     /// Says what its statements may do to links.
     pub(crate) fn ruled(self, routines: Unseen, triggers: Unseen, pins: Pins) -> Self {
         Self { routines, triggers, pins, ..self }
+    }
+
+    fn sharing(self, share: Option<u32>) -> Self {
+        Self { links: self.links.or_share(share), ..self }
     }
 
     /// A user of the server's table, with what is stored there.
@@ -387,8 +400,13 @@ fn check(password: &Secret, plugin: &Plugin, nonce: &Nonce, response: &[u8]) -> 
 }
 
 impl Users {
+    /// No users yet. Of those to come, each that the configuration does not bound has so many links at most.
+    pub(crate) fn new(share: Option<u32>) -> Self {
+        Self { share, ..Self::default() }
+    }
+
     pub(crate) fn add(&mut self, name: UserName, user: User) {
-        self.known.insert(name, Arc::new(user));
+        self.known.insert(name, Arc::new(user.sharing(self.share)));
     }
 
     /// Names a user whose clients are carried, with what they may have at once.
@@ -422,7 +440,8 @@ impl Users {
     /// The user of this name and password, which a client has said to the server and the server has taken. `None`:
     /// it is known otherwise, or there are too many.
     pub(crate) fn learn(&self, name: &UserName, password: &Secret) -> Option<Arc<User>> {
-        if self.is_configured(name) { None } else { self.learnt.add(name, password) }
+        let user = |trust| User::learnt(password.clone(), trust).sharing(self.share);
+        if self.is_configured(name) { None } else { self.learnt.add(name, password, user) }
     }
 
     /// Whether the configuration names the user, as pooled or carried.
@@ -444,7 +463,8 @@ impl Users {
         for (name, password) in passwords {
             if !found.contains_key(name) && !self.known.contains_key(name) && !self.is_carried(name)
             {
-                found.insert(name.clone(), Arc::new(User::found(password)));
+                let user = User::found(password).sharing(self.share);
+                found.insert(name.clone(), Arc::new(user));
             }
         }
     }
@@ -458,7 +478,8 @@ impl Users {
     /// pooled where they were carried before they became this user.
     fn caps_of_carried(&self, name: &UserName) -> impl Iterator<Item = &Cap> {
         let known = self.known.get(name).into_iter().flat_map(|user| [&user.clients, &user.links]);
-        self.carried.get(name).into_iter().chain(known)
+        // Their links are not among those that users share.
+        self.carried.get(name).into_iter().chain(known.filter(|cap| !cap.is_share))
     }
 
     /// Counts one more carried client of a user for as long as the answer lives, or the bound that is reached.

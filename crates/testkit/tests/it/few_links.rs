@@ -56,6 +56,14 @@ fn client(flifo: &Flifo, kind: Kind) -> Client {
     .expect("a login")
 }
 
+fn another_user() {
+    let password = server().password();
+    let text = format!(
+        "CREATE USER IF NOT EXISTS {OTHER}@'%' IDENTIFIED BY '{password}'; GRANT ALL ON *.* TO {OTHER}@'%'"
+    );
+    server().sql(&text).expect("another user");
+}
+
 /// Of two links, one is kept by a transaction and the other one idle, of another kind. How long a third client waits, who
 /// needs one like the first.
 fn wait(flifo: &Flifo, kept: Kind, idle: Kind) -> Duration {
@@ -77,12 +85,7 @@ const BY_THE_CLOCK: Duration = Duration::from_millis(500);
 #[test]
 fn room_is_made_at_once_whatever_the_kind_of_the_link_that_is_idle() {
     server().sql("CREATE DATABASE few_links").expect("a schema");
-    let password = server().password();
-    server()
-        .sql(&format!(
-            "CREATE USER {OTHER}@'%' IDENTIFIED BY '{password}'; GRANT ALL ON *.* TO {OTHER}@'%'"
-        ))
-        .expect("another user");
+    another_user();
     for workers in 1..=3 {
         let flifo = flifo(workers, 2);
         for kept in KINDS {
@@ -166,4 +169,31 @@ fn idle_links_give_way_where_the_server_takes_no_more() {
         let (status, log) = flifo.stop();
         assert!(status.success() && !log.contains("panicked"), "{log}");
     }
+}
+
+/// Clients of one user keep as many links as they get; another user is served.
+#[test]
+fn one_users_transactions_leave_links_to_others() {
+    another_user();
+    let flifo = flifo(2, 16);
+    let mut kept: Vec<_> = (0..14).map(|_| client(&flifo, PLAIN)).collect();
+    for client in &mut kept {
+        ok(client, "BEGIN");
+        ok(client, "SELECT 1");
+    }
+    // Two more wait: what is left is not for them.
+    std::thread::scope(|scope| {
+        let waiting = [0, 1].map(|_| {
+            let mut client = client(&flifo, PLAIN);
+            scope.spawn(move || ok(&mut client, "SELECT 2"))
+        });
+        for _ in 0..20 {
+            assert_eq!(ok(&mut client(&flifo, Kind { user: OTHER, ..PLAIN }), "SELECT 3"), "3");
+        }
+        assert!(waiting.iter().all(|it| !it.is_finished()));
+        drop(kept);
+        for waiting in waiting {
+            assert_eq!(waiting.join().expect("an answer"), "2");
+        }
+    });
 }

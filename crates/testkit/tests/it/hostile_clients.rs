@@ -1,6 +1,7 @@
 //! Clients that lie, stammer or fall silent. Each test has a well-behaved client beside it, which must not notice.
 
 use std::net::Ipv4Addr;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use testkit::fake_client::{FakeClient, Refusal};
@@ -181,7 +182,7 @@ fn a_login_byte_by_byte_is_ended_in_time() {
         let mut bytes = login.iter().cycle();
         // The first byte behind the end is refused by the kernel.
         while client.send(&[*bytes.next().unwrap()]) {
-            std::thread::sleep(Duration::from_millis(40));
+            thread::sleep(Duration::from_millis(40));
             assert!(begun.elapsed() < Duration::from_secs(3));
         }
         assert!(begun.elapsed() >= Duration::from_millis(900));
@@ -229,7 +230,7 @@ fn a_client_that_reads_slowly_but_steadily_is_served_to_the_end() {
         let payload = client.read_payload();
         assert!(payload.is_ok(), "{packet}: {payload:?} after {:?}", begun.elapsed());
         if packet % 30 == 0 {
-            std::thread::sleep(Duration::from_millis(80));
+            thread::sleep(Duration::from_millis(80));
         }
     }
     assert!(begun.elapsed() > Duration::from_secs(3));
@@ -362,5 +363,36 @@ fn a_header_for_the_proxy_protocol_is_right_or_the_end() {
     client.read_greeting().unwrap();
     client.send(b"PROXY TCP4 1.2.3.4 127.0.0.1 80 81\r\n");
     assert!(is_no_login(&client.read_payload().unwrap_err()));
+    scene.end();
+}
+
+/// Ten clients have twelve megabytes of statements prepared, and leave.
+#[test]
+fn memory_of_a_flood_is_given_back() {
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let scene = Scene::pooled("");
+    let before = scene.flifo.memory();
+    let prepare = |client: &mut FakeClient, number: usize| {
+        let text = format!("SELECT {number}, '{}'", "x".repeat(60_000));
+        client.prepare(&text).expect("a statement");
+    };
+    let mut clients: Vec<_> = (0..10).map(|_| scene.client()).collect();
+    let mut stays = scene.client();
+    for (number, client) in (0..2000).zip((0..10).cycle()) {
+        prepare(&mut clients[client], number);
+        if number % 100 == 0 {
+            // What stays lies between what goes.
+            prepare(&mut stays, 10_000 + number);
+        }
+    }
+    let full = scene.flifo.memory();
+    assert!(full > before + (80 << 20), "{before} {full}");
+    drop(clients);
+    let begun = Instant::now();
+    while scene.flifo.memory() > before + (32 << 20) {
+        assert!(begun.elapsed() < PATIENCE, "{before}, {full}, {}", scene.flifo.memory());
+        thread::sleep(Duration::from_millis(100));
+    }
+    drop(stays);
     scene.end();
 }

@@ -130,12 +130,14 @@ pub(in crate::config) static USERS: Section<User> = Section {
         Row {
             name: "links_max",
             form: Form::CountOr {
-                word: "none",
+                word: "share",
                 range: 1..=100_000,
                 place: |user| &mut user.links_max,
             },
             example: None,
-            doc: "Links that this user's clients may hold at once.",
+            doc: "Links that this user's clients may hold at once. \"share\": seven eighths of `server.links_max`, for \
+                  each server, and all of them where that is less than 16; so that clients of one user which keep \
+                  their links, in transactions or otherwise, leave some to others.",
             elsewhere: &[("PgBouncer", "max_user_connections")],
             since: FIRST,
         },
