@@ -18,6 +18,9 @@ use crate::worker::{Mail, Worker};
 const PAUSE_MIN: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_millis(64);
 
+/// Where no link can be closed, a client that has just left may still count at the server for so long.
+const GRACE: Duration = Duration::from_millis(100);
+
 /// A worker's turn takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -34,12 +37,13 @@ pub(crate) async fn with_room<T>(
             Err(error) if error.lacks_room() => error,
             other => return other,
         };
-        if begun.elapsed() >= worker.plan.limits.connect {
+        let waited = begun.elapsed();
+        if waited >= worker.plan.limits.connect {
             return Err(error);
         }
         if pause < PAUSE_MAX {
             pause *= 2;
-        } else if make(worker, server.id).await {
+        } else if make(worker, server.id).await || waited < GRACE {
             pause = PAUSE_MIN;
         } else {
             return Err(error);
