@@ -1,5 +1,5 @@
 //! What maintainers run beside `cargo test`: `cargo xtask ci | drivers | sysbench-matrix |
-//! bulk | cost | allocations | gate-cost | turn-cost | differ | logins | rights | rules | servers | set-up`.
+//! bulk | cost | allocations | gate-cost | turn-cost | differ | logins | hostile | rights | rules | servers | set-up`.
 //!
 //! Owns the command line only; each command is a module. Ships nothing. Invariant: whatever was
 //! started is stopped at the end, on an error and on Ctrl-C.
@@ -12,6 +12,7 @@ mod differ;
 mod drivers;
 mod errand;
 mod gate_cost;
+mod hostile;
 mod logins;
 mod matrix;
 mod price;
@@ -104,6 +105,13 @@ enum Task {
     Logins {
         #[command(flatten)]
         extent: logins::Extent,
+        #[command(flatten)]
+        program: Program,
+    },
+    /// Attacks Flifo as strangers and clients would, and watches what other clients have of it.
+    Hostile {
+        #[command(flatten)]
+        extent: hostile::Extent,
         #[command(flatten)]
         program: Program,
     },
@@ -221,6 +229,10 @@ fn run(task: Task) -> Result<()> {
         Task::Logins { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;
             logins::run(&extent, &flifo, &Interrupt::listen()?)
+        }
+        Task::Hostile { extent, program } => {
+            let flifo = program.find(&[Way::Pooled])?;
+            hostile::run(&extent, &flifo, &Interrupt::listen()?)
         }
         Task::Rights { extent, program } => {
             let flifo = program.find(&[Way::Pooled])?;
