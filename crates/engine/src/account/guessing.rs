@@ -74,16 +74,32 @@ impl Default for Guesses {
 }
 
 impl Guesses {
-    /// An attempt begins: how long it waits before its password is looked at. `from` is none on a Unix socket.
-    pub fn begin(&mut self, name: &UserName, from: Option<IpAddr>, now: Instant) -> Duration {
+    /// An attempt begins: how long it waits before its password is looked at. `None`: that would be longer than it can
+    /// wait; it is not looked at, and nobody waits behind it. `from` is none on a Unix socket.
+    pub fn begin(
+        &mut self,
+        name: &UserName,
+        from: Option<IpAddr>,
+        now: Instant,
+        patience: Duration,
+    ) -> Option<Duration> {
         let places = self.places(name, from);
         let pair = &mut self.pairs[places.pair];
-        let mut delay = pair.queue(PAIR, now);
-        if pair.known != Some(places.mark) {
-            delay = delay.max(self.addresses[places.address].queue(ADDRESS, now));
+        let is_known = pair.known == Some(places.mark);
+        let address = Some(&mut self.addresses[places.address]).filter(|_| !is_known);
+        let mut delay = pair.wait(PAIR, now);
+        if let Some(address) = &address {
+            delay = delay.max(address.wait(ADDRESS, now));
             delay = delay.max(self.accounts[places.account].delay(ACCOUNT, now));
         }
-        delay
+        if delay > patience {
+            return None;
+        }
+        pair.queue(PAIR, now);
+        if let Some(address) = address {
+            address.queue(ADDRESS, now);
+        }
+        Some(delay)
     }
 
     /// Its password was wrong.
@@ -168,21 +184,28 @@ impl Entry {
         }
     }
 
-    /// The same for one that comes behind others, each at that distance.
-    fn queue(&mut self, rule: Rule, now: Instant) -> Duration {
-        let distance = self.delay(rule, now);
-        if distance.is_zero() {
+    /// How long one waits that comes behind others.
+    fn wait(&self, rule: Rule, now: Instant) -> Duration {
+        if self.delay(rule, now).is_zero() {
             return Duration::ZERO;
         }
-        let at = self.next.map_or(now, |next| next.max(now));
-        self.next = Some(at + distance);
-        at - now
+        self.next.map_or(Duration::ZERO, |next| next.saturating_duration_since(now))
+    }
+
+    /// One more comes, and the next waits behind it.
+    fn queue(&mut self, rule: Rule, now: Instant) {
+        let distance = self.delay(rule, now);
+        if !distance.is_zero() {
+            self.next = Some(self.next.map_or(now, |next| next.max(now)) + distance);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(5);
 
     fn name(text: &str) -> UserName {
         UserName::of_account(text)
@@ -207,7 +230,11 @@ mod tests {
         {
             let (now, number) = due.swap_remove(at);
             let (name, from) = who(number);
-            let until = now + guesses.begin(&name, from, now);
+            let Some(delay) = guesses.begin(&name, from, now, PATIENCE) else {
+                due.push((now + Duration::from_secs(1), number + connections));
+                continue;
+            };
+            let until = now + delay;
             if until < end {
                 looked_at += 1;
                 guesses.is_wrong(&name, from, until);
@@ -245,9 +272,9 @@ mod tests {
         for number in 0..1000 {
             guesses.is_wrong(&app, from(100 + number % 50), now);
         }
-        assert_eq!(guesses.begin(&app, owner, now), Duration::ZERO, "it is known there");
+        assert_eq!(guesses.begin(&app, owner, now, PATIENCE), Some(Duration::ZERO), "known there");
         for _ in 0..100 {
-            let delay = guesses.begin(&app, from(3), now);
+            let delay = guesses.begin(&app, from(3), now, PATIENCE).unwrap();
             assert!(!delay.is_zero() && delay <= ACCOUNT.max, "{delay:?}");
         }
     }
@@ -257,14 +284,39 @@ mod tests {
         let (mut guesses, now) = (Guesses::default(), Instant::now());
         let app = name("app");
         for _ in 0..PAIR.free {
-            assert_eq!(guesses.begin(&app, from(1), now), Duration::ZERO);
+            assert_eq!(guesses.begin(&app, from(1), now, PATIENCE), Some(Duration::ZERO));
             guesses.is_wrong(&app, from(1), now);
         }
         guesses.is_wrong(&app, from(1), now);
-        assert_eq!(guesses.begin(&app, from(1), now), FIRST);
-        assert_eq!(guesses.begin(&app, from(1), now), FIRST * 2, "behind the other");
+        assert_eq!(guesses.begin(&app, from(1), now, PATIENCE), Some(FIRST));
+        assert_eq!(
+            guesses.begin(&app, from(1), now, PATIENCE),
+            Some(FIRST * 2),
+            "behind the other"
+        );
         let later = now + HALVED * 10;
-        assert_eq!(guesses.begin(&app, from(1), later), Duration::ZERO);
+        assert_eq!(guesses.begin(&app, from(1), later, PATIENCE), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn who_comes_behind_a_flood_waits_no_longer_than_it_can() {
+        let (mut guesses, now) = (Guesses::default(), Instant::now());
+        for number in 0..100 {
+            guesses.is_wrong(&name("app"), from(1), now);
+            guesses.is_wrong(&name(&number.to_string()), from(1), now);
+        }
+        let flood = |guesses: &mut Guesses, user: &str| {
+            (0..10_000)
+                .filter(|_| guesses.begin(&name(user), from(1), now, PATIENCE).is_some())
+                .count()
+        };
+        assert_eq!((flood(&mut guesses, "app"), flood(&mut guesses, "other")), (1, 4));
+        // When they have been looked at, the next is.
+        let later = now + PATIENCE + PAIR.max;
+        for user in ["app", "other", "new"] {
+            let delay = guesses.begin(&name(user), from(1), later, PATIENCE).expect("a place");
+            assert!(delay <= PATIENCE, "{user}: {delay:?}");
+        }
     }
 
     #[test]

@@ -45,9 +45,38 @@ pub(crate) struct Answered {
     pub(crate) was_asked: bool,
 }
 
-/// How long an attempt waits before its password is looked at.
-pub(crate) fn begin(worker: &Worker, user: &UserName, peer: Option<SocketAddr>) -> Duration {
-    with(worker, |guesses| guesses.begin(user, peer.map(|it| it.ip()), crate::clock::now()))
+/// Waits until a password may be looked at, for half of the time that a login may take. A fault: that is not long enough.
+pub(crate) async fn wait(
+    worker: &Worker,
+    user: &UserName,
+    peer: Option<SocketAddr>,
+) -> Result<(), Fault> {
+    let patience = worker.plan.limits.login / 2;
+    let (from, now) = (peer.map(|it| it.ip()), crate::clock::now());
+    match with(worker, |guesses| guesses.begin(user, from, now, patience)) {
+        Some(Duration::ZERO) => Ok(()),
+        Some(delay) => {
+            tokio::time::sleep(delay).await;
+            Ok(())
+        }
+        None => {
+            tokio::time::sleep(patience.min(TURNED_AWAY)).await;
+            Err(too_many(user, peer))
+        }
+    }
+}
+
+/// Who is not looked at hears of it after this time: a flood is no faster for it.
+const TURNED_AWAY: Duration = Duration::from_secs(1);
+
+/// It says the same of each user, whether there is one or not.
+fn too_many(user: &UserName, peer: Option<SocketAddr>) -> Fault {
+    let message = format!(
+        "Access denied for user '{user}'@'{}': too many wrong passwords came from there or for this user, and more wait to be \
+         looked at; this one was not. Try again in a few seconds",
+        host(peer)
+    );
+    Fault::new(Kind::AccessDenied, message)
 }
 
 /// The server has let the user in.
@@ -148,10 +177,14 @@ pub(crate) async fn refuse<S: Borrow<Stream>>(
 }
 
 fn denied(user: &UserName, peer: Option<SocketAddr>, has_password: bool) -> Fault {
-    let host = peer.map_or_else(|| "localhost".to_owned(), |peer| peer.ip().to_string());
+    let host = host(peer);
     let using = if has_password { "YES" } else { "NO" };
     let message = format!("Access denied for user '{user}'@'{host}' (using password: {using})");
     Fault::new(Kind::AccessDenied, message)
+}
+
+fn host(peer: Option<SocketAddr>) -> String {
+    peer.map_or_else(|| "localhost".to_owned(), |peer| peer.ip().to_string())
 }
 
 /// A nonce that nobody can foresee.

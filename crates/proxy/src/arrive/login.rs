@@ -259,9 +259,8 @@ async fn log_in(
         Ok(claim) => claim,
         Err(fault) => return Err(tell(newcomer, fault).await),
     };
-    let delay = guesses::begin(worker, &claim.user, newcomer.peer);
-    if !delay.is_zero() {
-        pass.lend(tokio::time::sleep(delay)).await;
+    if let Err(fault) = pass.lend(guesses::wait(worker, &claim.user, newcomer.peer)).await {
+        return Err(tell(newcomer, fault).await);
     }
     let user = match greeter {
         Greeter::Server => None,

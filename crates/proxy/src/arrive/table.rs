@@ -74,14 +74,16 @@ struct Stored {
 }
 
 impl Table {
-    /// The account of a client of this name; `None`: it is not known.
+    /// The account of a client of this name; `None`: it is not known. Spaces at a name's end are not in the table, and an
+    /// account that was made with some has them in the server's memory until that reads the table again.
     pub(crate) fn judge(
         &self,
         name: &UserName,
         client: Option<IpAddr>,
         own: Option<IpAddr>,
     ) -> Result<Option<&Row>, Refusal> {
-        if self.end.as_ref().is_some_and(|end| end <= name) {
+        let is_beyond = self.end.as_ref().is_some_and(|end| end <= name);
+        if is_beyond || name.as_bytes().ends_with(b" ") {
             return Ok(None);
         }
         held::by_rows(self.of(name), Places::new(client, own), self.rules)
@@ -289,6 +291,8 @@ mod tests {
         let whole = sort(rows.clone(), true, RULES, own).table;
         assert_eq!(judge(&whole, "b").unwrap(), "'b'@'%'");
         assert_eq!(judge(&whole, "c").unwrap(), "''@'%'");
+        // In the server's memory, `c ` may have an account that the table says is `c`'s.
+        assert_eq!((judge(&whole, "c "), judge(&whole, " c").is_some()), (None, true));
         let cut = sort(rows, false, RULES, own).table;
         assert_eq!(judge(&cut, "a").unwrap(), "'a'@'%'");
         assert_eq!((judge(&cut, "b"), judge(&cut, "c")), (None, None));

@@ -121,9 +121,9 @@ async fn carried(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
     let login = wanted.login(worker, client.capabilities_now());
     let claim = Claim { user, login };
     let change = async {
-        let delay = guesses::begin(worker, &claim.user, client.stream.peer_address());
-        if !delay.is_zero() {
-            tokio::time::sleep(delay).await;
+        if let Err(fault) = guesses::wait(worker, &claim.user, client.stream.peer_address()).await {
+            client.write(&fault.packet(1));
+            return Err(NoLogin::Fault(fault));
         }
         carry::change_user(worker, client, &claim).await
     };
@@ -204,10 +204,7 @@ async fn prove(
     let broken = |error: String| Fault::new(Kind::BadHandshake, error);
     let mut wanted = read(payload).map_err(|error| broken(error.to_string()))?;
     let name = wanted.name(brand)?;
-    let delay = guesses::begin(worker, &name, peer);
-    if !delay.is_zero() {
-        pass.lend(tokio::time::sleep(delay)).await;
-    }
+    pass.lend(guesses::wait(worker, &name, peer)).await?;
     let Some(user) = accounts::find(worker, &name).await else {
         let message =
             format!("Access denied for user '{name}': it was dropped or changed just now");

@@ -151,6 +151,11 @@ pub fn look(client: &mut Client) -> Result<Outcome, Problem> {
 }
 
 impl Outcome {
+    /// Its connection was closed.
+    pub const fn is_wordless(&self) -> bool {
+        matches!(self, Self::Out { code: 0, .. })
+    }
+
     pub fn of(error: &Problem) -> Self {
         match error {
             Problem::Refused { code, message, .. } => {

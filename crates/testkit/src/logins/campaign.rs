@@ -30,6 +30,8 @@ pub struct Report {
     pub unknowable: BTreeMap<Way, u64>,
     /// More than directly, each as a program.
     pub findings: Vec<String>,
+    /// Refused without a word of why, each as a program.
+    pub wordless: Vec<String>,
     /// The server has chosen another account than the rules.
     pub misruled: Vec<String>,
 }
@@ -46,6 +48,7 @@ impl Report {
             *self.unknowable.entry(key).or_default() += count;
         }
         self.findings.extend(other.findings);
+        self.wordless.extend(other.wordless);
         self.misruled.extend(other.misruled);
     }
 }
@@ -87,6 +90,12 @@ pub fn run(site: &mut Site, program: &Path, seed: u64, attempts: usize, ways: &[
         let outcomes = outcomes(site, &batch.attempts, &through);
         for ((attempt, direct), outcome) in batch.attempts.iter().zip(&direct).zip(outcomes) {
             report.logins += 1;
+            if outcome.is_wordless() && !direct.is_wordless() {
+                report.wordless.push(format!(
+                    "seed {seed}, {way:?}: {attempt}\ndirectly: {direct}\n{}",
+                    program_of(site, &batch, &of(&attempt.name, &accounts), Some(*way))
+                ));
+            }
             match verdict::judge(attempt, *way, &accounts, rules, direct, &outcome) {
                 Verdict::Same if outcome.is_in() => report.admitted += 1,
                 Verdict::Same => report.refused += 1,

@@ -150,6 +150,8 @@ impl Site {
         for row in self.query(&all).expect("the accounts") {
             self.query(&format!("DROP USER {}", row[0])).expect("an account is dropped");
         }
+        // An account whose name has spaces at its end stands in the table without them, and is not dropped by that.
+        self.query("FLUSH PRIVILEGES").expect("what the table has");
         let brand = self.can.brand;
         let password = |text: &str| match brand {
             Brand::MariaDb => format!("IDENTIFIED BY {}", quote(text)),
@@ -220,7 +222,8 @@ impl Site {
     pub fn config(&self, way: Way, batch: &Batch) -> String {
         let direct = self.direct();
         let Leg { is_socket, has_certificate } = batch.leg;
-        let mut text = String::from("workers = 1\n[server]\n");
+        // Most attempts are guesses, and wait for each other.
+        let mut text = String::from("workers = 1\nlimits = { login = \"60s\" }\n[server]\n");
         match is_socket {
             true => text.push_str(&format!("address = {:?}\n", direct.socket)),
             false => text.push_str(&format!("address = \"127.0.0.1:{}\"\n", direct.port)),

@@ -132,10 +132,7 @@ fn mariadb_sees_the_names_that_are_compared() {
 
 #[test]
 fn mysql_sees_the_names_that_are_compared() {
-    let Some(server) = Mysql::start(&["--default-authentication-plugin=mysql_native_password"])
-    else {
-        return;
-    };
+    let Some(server) = Mysql::start(&[]) else { return };
     server.sql(&ANONYMOUS.split("; ").collect::<Vec<_>>());
     hold_against(&Address::Unix(server.socket()), Brand::MySql);
 }
