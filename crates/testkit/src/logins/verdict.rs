@@ -39,7 +39,9 @@ pub fn judge(
         (_, Outcome::Out { code, message }) => Verdict::Less(format!("{code} {}", reason(message))),
         _ if direct == through => Verdict::Same,
         (_, Outcome::In { account, .. }) => {
-            let is_known = way == Way::Accounts;
+            // The table has names without the spaces at their ends.
+            let is_told = |name: UserName| !name.as_bytes().ends_with(b" ");
+            let is_known = way == Way::Accounts && name(attempt, rules).is_ok_and(is_told);
             if !is_known && is_shadowed(attempt, accounts, rules, account) {
                 Verdict::Unknowable
             } else {
