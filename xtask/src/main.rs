@@ -24,6 +24,7 @@ mod set_up;
 mod turn_cost;
 mod ways;
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
@@ -259,7 +260,9 @@ fn run(task: Task) -> Result<()> {
 fn ci() -> Result<()> {
     cargo(&["fmt", "--all", "--check"])?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
-    cargo(&["test", "--workspace"])
+    // What a server makes of its data before its first start is made once for all tests.
+    let kept = tempfile::tempdir()?;
+    cargo_with(&["test", "--workspace"], &[("FLIFO_KEPT_DATA", kept.path().as_os_str())])
 }
 
 fn build_flifo() -> Result<PathBuf> {
@@ -268,8 +271,14 @@ fn build_flifo() -> Result<PathBuf> {
 }
 
 fn cargo(arguments: &[&str]) -> Result<()> {
+    cargo_with(arguments, &[])
+}
+
+fn cargo_with(arguments: &[&str], environment: &[(&str, &OsStr)]) -> Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo).args(arguments).current_dir(repository::root()).status()?;
+    let mut command = Command::new(cargo);
+    command.args(arguments).envs(environment.iter().copied()).current_dir(repository::root());
+    let status = command.status()?;
     ensure!(status.success(), "`cargo {}` failed ({status})", arguments.join(" "));
     Ok(())
 }

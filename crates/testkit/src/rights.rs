@@ -171,7 +171,11 @@ impl Scene {
             }
             agree = 0;
             settled = Settled { late: settled.late + 1, longest: begun.elapsed() };
-            assert!(settled.longest < PATIENCE, "{what}: {seen:?}");
+            assert!(
+                settled.longest < PATIENCE,
+                "{what}: {seen:?} {:?}",
+                self.client("app", "one").err()
+            );
         }
         settled
     }

@@ -89,12 +89,14 @@ pub(crate) async fn is_renewed(worker: &Worker, user: &User) -> bool {
 }
 
 /// The account that the table tells for a client of this name, or why it is to be refused. `None`: it is not told. `own`
-/// is where Flifo comes from to the server that decides, which the table's reader tells if nobody else does.
+/// is where Flifo comes from to the server that decides, which the table's reader tells if nobody else does. An account that
+/// does not fit is looked up in a table that was read since the client came.
 pub(crate) async fn judge(
     worker: &Worker,
     name: &UserName,
     client: Option<IpAddr>,
     own: Option<held::Own>,
+    fits: impl Fn(&Row) -> bool,
 ) -> Option<Result<Row, Refusal>> {
     if !is_configured(worker) {
         return None;
@@ -107,9 +109,9 @@ pub(crate) async fn judge(
     // An account may have been made, or changed, just now.
     let came = Instant::now();
     match judge() {
-        Some(Ok(row)) => Some(Ok(row)),
-        Some(Err(_)) if !read_since(worker, came).await => None,
-        Some(Err(_)) => judge(),
+        Some(Ok(row)) if fits(&row) => Some(Ok(row)),
+        Some(_) if !read_since(worker, came).await => None,
+        Some(_) => judge(),
         None => {
             read(worker, SOON).await;
             judge().filter(|told| told.is_ok() || worker.shared.accounts.lock().is_since(came))

@@ -34,6 +34,7 @@ use crate::config::AccountTerms;
 use crate::fault::{Fault, Kind};
 use crate::links::opener::{self, NoLink};
 use crate::links::room::with_room;
+use crate::rights::confirm;
 use crate::road::route;
 use crate::servers::{Server, ServerId};
 use crate::worker::Worker;
@@ -139,7 +140,9 @@ pub(crate) async fn pooled(
     if is_off(worker) {
         return Ok(Terms::default());
     }
-    let told = match accounts::judge(worker, name, peer, None).await {
+    let leg = if client.is_tls() { Leg::Tls } else { Leg::Plain };
+    let fits = |row: &Row| row.terms.allow(leg).is_ok();
+    let told = match accounts::judge(worker, name, peer, None, fits).await {
         Some(told) => told,
         None => {
             let known = user.standing.know(worker, name, user).await?;
@@ -149,8 +152,17 @@ pub(crate) async fn pooled(
         }
     };
     let terms = told.map_err(|why| refused(name, peer, &why))?.terms;
-    let leg = if client.is_tls() { Leg::Tls } else { Leg::Plain };
-    terms.allow(leg).map_err(|why| breach(name, why))?;
+    match terms.allow(leg) {
+        Ok(()) => {}
+        // The server says it in its own words.
+        Err(why @ (Breach::Locked | Breach::Expired)) => {
+            match confirm::ask_anew(worker, name, user).await {
+                Ok(()) => {}
+                Err(said) => return Err(said.unwrap_or_else(|| breach(name, why))),
+            }
+        }
+        Err(why) => return Err(breach(name, why)),
+    }
     Ok(terms)
 }
 
@@ -177,7 +189,7 @@ pub(crate) async fn carried<S: Borrow<Stream>>(
     let is_lent = namesake::is_lent(client, server.stream());
     // With a PROXY header, the server has seen the client's own address.
     let mut is_own = is_off(worker) || worker.plan.server.send_proxy || places.are_same();
-    if !is_own && let Some(told) = accounts::judge(worker, name, peer, Some(own)).await {
+    if !is_own && let Some(told) = accounts::judge(worker, name, peer, Some(own), |_| true).await {
         told.map_err(|why| refused(name, peer, &why))?;
         is_own = true;
     }

@@ -70,6 +70,19 @@ pub(crate) async fn confirm(worker: &Worker, name: &UserName, user: &User) -> Re
     }
 }
 
+/// Whether the server lets this user in now. The fault is why it does not, if it says so.
+pub(crate) async fn ask_anew(
+    worker: &Worker,
+    name: &UserName,
+    user: &User,
+) -> Result<(), Option<Fault>> {
+    let told = |error: NoLink| {
+        let at = worker.shared.server(route::greeter(worker));
+        learnt::is_refusal(&error).then(|| error.fault(at))
+    };
+    ask(worker, name, user).await.map_err(told)
+}
+
 fn is_confirmed(worker: &Worker, user: &User) -> bool {
     let rights = &worker.shared.rights;
     let (era, at) = user.rights.confirmed.last(worker);
