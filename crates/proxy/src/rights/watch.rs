@@ -64,6 +64,13 @@ const MYSQL_VARIABLES: &str = "SELECT COUNT(*), \
     COALESCE(SUM(CRC32(CONCAT(VARIABLE_NAME,'=',COALESCE(VARIABLE_VALUE,'')))),0) \
     FROM performance_schema.global_variables WHERE VARIABLE_NAME NOT LIKE 'gtid%'";
 
+/// How often accounts and rights were changed, whatever became of it: something that was changed and changed back within a
+/// second looks as it was, and a link that logged in between has other rights.
+const CHANGES: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Com_grant','Com_grant_role','Com_grant_roles',\
+    'Com_revoke','Com_revoke_all','Com_revoke_role','Com_revoke_roles','Com_create_user','Com_alter_user',\
+    'Com_drop_user','Com_rename_user','Com_create_role','Com_drop_role','Com_set_password',\
+    'Com_alter_user_default_role')";
+
 const FLUSHES: &str = "SHOW GLOBAL STATUS LIKE 'Com_flush'";
 
 /// A connection that looks.
@@ -225,7 +232,7 @@ impl Eye {
     async fn see(&mut self, counts: bool) -> Result<(Vec<u8>, Option<u64>), LoginError> {
         let variables = if self.login.is_mariadb { MARIADB_VARIABLES } else { MYSQL_VARIABLES };
         let mut seen = Vec::new();
-        for question in [self.tables.as_str(), variables] {
+        for question in [self.tables.as_str(), variables, CHANGES] {
             if question.is_empty() {
                 continue;
             }

@@ -59,8 +59,7 @@ enum Server {
 const READER: &str = "accounts_reader";
 
 /// Accounts that the server's own installation has made.
-const KEPT: &str =
-    "'sbtest','admin','mariadb.sys','mysql.sys','mysql.session','mysql.infoschema','root'";
+const KEPT: &str = "'sbtest','admin','mariadb.sys','mysql.sys','mysql.session','mysql.infoschema'";
 
 impl Site {
     /// Starts a server; `None` where there is none of this brand.
@@ -145,7 +144,12 @@ impl Site {
     /// If the server refuses what a run needs.
     pub fn prepare(&mut self, batch: &Batch) -> Vec<Account> {
         let all = format!(
-            "SELECT CONCAT(QUOTE(User), '@', QUOTE(Host)) FROM mysql.user WHERE User NOT IN ({KEPT}, 'role0')"
+            "SELECT CONCAT(QUOTE(User), '@', QUOTE(Host)) FROM mysql.user WHERE User NOT IN ({KEPT}, 'role0') {}",
+            match self.can.brand {
+                Brand::MariaDb => "",
+                // By it, accounts are made.
+                Brand::MySql => "AND NOT (User = 'root' AND Host = 'localhost')",
+            }
         );
         for row in self.query(&all).expect("the accounts") {
             self.query(&format!("DROP USER {}", row[0])).expect("an account is dropped");
@@ -223,7 +227,7 @@ impl Site {
         let direct = self.direct();
         let Leg { is_socket, has_certificate } = batch.leg;
         // Most attempts are guesses, and wait for each other.
-        let mut text = String::from("workers = 1\nlimits = { login = \"60s\" }\n[server]\n");
+        let mut text = String::from("workers = 1\nlimits = { login = \"40s\" }\n[server]\n");
         match is_socket {
             true => text.push_str(&format!("address = {:?}\n", direct.socket)),
             false => text.push_str(&format!("address = \"127.0.0.1:{}\"\n", direct.port)),

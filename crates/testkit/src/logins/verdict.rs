@@ -81,10 +81,6 @@ pub fn is_as_ruled(
     let Outcome::In { account, .. } = direct else { return true };
     let (account, _) = account.rsplit_once(' ').unwrap_or((account, ""));
     let Some((user, host)) = account.rsplit_once('@') else { return true };
-    if user == "root" && host == "localhost" {
-        // The server's own, which is in no batch.
-        return true;
-    }
     // By which name the client is known does not show where an account has none.
     let Ok(read) = name(attempt, rules) else { return true };
     let name = if user.is_empty() { read.to_string() } else { user.to_owned() };
