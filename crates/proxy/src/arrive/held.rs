@@ -141,7 +141,10 @@ pub(crate) async fn pooled(
         return Ok(Terms::default());
     }
     let leg = if client.is_tls() { Leg::Tls } else { Leg::Plain };
-    let fits = |row: &Row| row.terms.allow(leg).is_ok();
+    // Of a lock the server is asked itself.
+    let fits = |row: &Row| {
+        !matches!(row.terms.allow(leg), Err(Breach::NeedsTls | Breach::NeedsCertificate))
+    };
     let told = match accounts::judge(worker, name, peer, None, fits).await {
         Some(told) => told,
         None => {
