@@ -103,10 +103,17 @@ pub(crate) fn begin(worker: &Rc<Worker>) {
 
 async fn watch(worker: Rc<Worker>, server: ServerId, user: UserName) {
     let (mut look, mut eye, mut told) = (Look::default(), None, None);
+    // How long the last look took.
+    let mut last = Duration::MAX;
     loop {
         let begun = Instant::now();
         let (rest, state) = match see(&worker, server, &user, &mut eye, &mut look).await {
-            Ok(state) => ((begun.elapsed() * REST).max(PERIOD), state),
+            Ok(state) => {
+                // A look that was held up once says little of what it costs.
+                let took = begun.elapsed();
+                let cost = took.min(std::mem::replace(&mut last, took));
+                ((cost * REST).max(PERIOD), state)
+            }
             Err(error) => {
                 eye = None;
                 (AGAIN, State::Blind(error.to_string()))
