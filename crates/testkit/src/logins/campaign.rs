@@ -124,7 +124,7 @@ pub fn run(site: &mut Site, program: &Path, seed: u64, attempts: usize, ways: &[
 
 /// What comes of each attempt. Many are made at once: those that are refused take their time.
 fn outcomes(site: &Site, attempts: &[Attempt], target: &Target) -> Vec<Outcome> {
-    let keys = &site.keys;
+    let keys = site.keys(target);
     let run =
         move |part: &[Attempt]| part.iter().map(|it| it.run(target, keys)).collect::<Vec<_>>();
     thread::scope(|scope| {
@@ -148,7 +148,7 @@ fn crowd(site: &Site, account: &Account, target: &Target) -> usize {
     };
     let mut inside: Vec<Client> = Vec::new();
     for _ in 0..8 {
-        let Ok(mut client) = attempt.log_in(target, &site.keys) else { continue };
+        let Ok(mut client) = attempt.log_in(target, site.keys(target)) else { continue };
         if look(&mut client).is_ok_and(|it| matches!(it, Outcome::In { .. })) {
             inside.push(client);
         }

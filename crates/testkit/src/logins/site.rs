@@ -44,7 +44,8 @@ pub struct Site {
     server: Server,
     admin: Client,
     folder: bench::folder::Folder,
-    pub keys: Keys,
+    direct_keys: Keys,
+    keys: Keys,
     pub can: Abilities,
     /// More lines of each Flifo's section `[server]`: what takes a mend out shows that it is found.
     pub settings: String,
@@ -119,16 +120,17 @@ impl Site {
             Server::MariaDb(_) => (true, true),
             Server::MySql(server) => (server.version() < [8, 4, 0], server.has_modern_tls()),
         };
-        let keys = Keys {
+        // A ticket of the server's is nothing to show to Flifo.
+        let [direct_keys, keys] = [(), ()].map(|()| Keys {
             plain: link_tls(None),
             certificate: link_tls(Some(Identity {
                 certificate: file("client.pem"),
                 key: file("client-key.pem"),
             })),
-        };
+        });
         let can = Abilities { brand, ed25519, native, tls };
         let settings = String::new();
-        let mut site = Self { server, admin, folder, keys, can, settings };
+        let mut site = Self { server, admin, folder, direct_keys, keys, can, settings };
         site.query("CREATE ROLE role0").expect("a role");
         Some(site)
     }
@@ -195,6 +197,11 @@ impl Site {
             let _ = self.query(statement);
         }
         true
+    }
+
+    /// What clients of this target speak TLS with.
+    pub const fn keys(&self, target: &Target) -> &Keys {
+        if target.is_flifo { &self.keys } else { &self.direct_keys }
     }
 
     pub fn direct(&self) -> Target {
