@@ -2,7 +2,7 @@
 //! hold up others; and what comes of it.
 //!
 //! Owns the order of things and what is printed: of each attack, how long other clients wait before and beside it, what
-//! memory Flifo takes, and what it counts. What is done is [`attacks`]'s, to whom [`target`]'s. Invariant: a promise that
+//! memory Flifo takes, and what it counts. What is done is [`attacks`]'s, what it is done to [`target`]'s. Invariant: a promise that
 //! is broken, or others that wait more than twice as long, make the command fail.
 
 mod attacks;
@@ -143,7 +143,7 @@ fn difference(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> 
 }
 
 impl Outcome {
-    /// Somebody who is no attacker met an error, or Flifo is gone.
+    /// A client that does not attack met an error, or Flifo is gone.
     fn broken(error: anyhow::Error) -> Self {
         let (before, beside) = (Waits::default(), Waits::default());
         Self { before, beside, memory: 0, counted: Vec::new(), seen: Err(error) }

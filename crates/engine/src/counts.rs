@@ -127,7 +127,7 @@ impl Counts {
         self.found
     }
 
-    /// So many were found before all else was forgotten; `None`: nobody knows any more.
+    /// So many were found before all else was forgotten; `None`: it is not known any more.
     pub const fn keep_found(&mut self, found: Option<u64>) {
         (self.found, self.found_on) = (found, None);
     }

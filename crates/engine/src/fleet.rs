@@ -311,7 +311,7 @@ impl Fleet {
             if let Some(before) = before {
                 self.servers[before].replaced = self.servers[before].is_asynchronous();
                 if self.lost.is_some() {
-                    // Those who have written there get what there is.
+                    // Clients that have written there get what there is.
                     self.knowledge.settle(before, next, now);
                 }
             }

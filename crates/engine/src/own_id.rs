@@ -328,7 +328,7 @@ impl Number {
         self.may = May::Not;
     }
 
-    /// A client has made it something that is nobody's.
+    /// A client has made it a number that no client has.
     pub const fn see_set(&mut self) {
         self.shown = Some(0);
     }

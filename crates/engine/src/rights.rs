@@ -5,7 +5,7 @@
 //! change rights is [`statements`]'s. Knows no server and no clock.
 //!
 //! Invariants: an era rises only after the change has taken effect, and before any client is told of it; a connection
-//! whose login began before the rise is old, whoever changed rights at the same time.
+//! whose login began before the rise is old, whichever client changed rights at the same time.
 
 mod ledger;
 mod statements;
@@ -23,7 +23,7 @@ pub struct Era(u64);
 /// The eras of all users together. One comparison tells that nothing has changed.
 #[derive(Debug, Default)]
 pub struct Eras {
-    /// The last change, whosever it was.
+    /// The last change, of whichever user.
     last: AtomicU64,
     /// The last one that may have concerned any user.
     of_all: AtomicU64,

@@ -1,6 +1,6 @@
 //! When memory that was freed goes back to the system.
 //!
-//! An allocator keeps what was freed for whoever asks next. After a flood that is most of what a process has, and it may
+//! An allocator keeps what was freed for the next request. After a flood that is most of what a process has, and it may
 //! stay so for days. Giving it back costs page faults when the next flood comes, so only what has not been needed for a
 //! while is worth it.
 //!

@@ -1,7 +1,8 @@
-//! Who has a place at a door with few places (the console, the HTTP port), and who must give it up for one who comes.
+//! Which connections have a place at a door with few places (the console, the HTTP port), and which one must give it up for
+//! a new one.
 //!
-//! Owns the list of those who are in; sockets are the caller's. Invariants: there are never more visits than places; a visit
-//! in the middle of an answer keeps its place; while any visit is idle, whoever comes gets in. Which of the idle ones must go:
+//! Owns the list of visits; sockets are the caller's. Invariants: there are never more visits than places; a visit
+//! in the middle of an answer keeps its place; while any visit is idle, a new one gets in. Which of the idle ones must go:
 //! of those from the address with most visits (the one that comes counts for its own), the one that is idle longest. So one
 //! address cannot push out others while it has more places than they.
 
@@ -12,7 +13,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VisitId(u64);
 
-/// Where a visit comes from. All who come by a Unix socket are one, and so are all of an IPv6 network of 64 bits, which is
+/// Where a visit comes from. All connections by a Unix socket are one, and so are all of an IPv6 network of 64 bits, which is
 /// what one visitor has at least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
@@ -29,7 +30,7 @@ impl From<IpAddr> for Origin {
     }
 }
 
-/// What becomes of one who comes.
+/// What becomes of a new visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// There was a free place.
@@ -66,7 +67,7 @@ impl Visits {
         Self { places, next: 0, visits: Vec::new() }
     }
 
-    /// Somebody comes, and is idle until [`Self::begin`].
+    /// A visit begins, and is idle until [`Self::begin`].
     pub fn enter(&mut self, origin: Origin, now: Duration) -> Entry {
         let gone = match self.visits.len() < self.places {
             true => None,
@@ -152,7 +153,7 @@ mod tests {
         let mut gone = Vec::new();
         for second in 10..13 {
             let Entry::InPlaceOf { id, gone: it } = visits.enter(Origin::Socket, s(second)) else {
-                panic!("somebody is idle");
+                panic!("a visit is idle");
             };
             visits.begin(id);
             gone.push(it);
@@ -177,7 +178,7 @@ mod tests {
         for second in 6..1000 {
             assert_ne!(came(visits.enter(crowd, s(second))).1, first);
         }
-        // Of two and two, the one who comes counts for its own.
+        // Of two and two, the new visit counts for its own address.
         let (_, gone) = came(visits.enter(few, s(1000)));
         assert_ne!(gone, first);
         assert_eq!(came(visits.enter(few, s(1001))).1, first);

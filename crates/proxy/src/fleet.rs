@@ -72,7 +72,7 @@ struct Seat {
     /// Somebody's statement is its trial.
     is_tried: AtomicBool,
     /// The last transaction of which a client was told since that was looked at: domain and server in halves of the
-    /// first, of whom only the first ones count; its number in the second, zero is none.
+    /// first, of which only the lowest count; its number in the second, zero is none.
     acknowledged: [AtomicU64; 2],
 }
 
@@ -331,7 +331,7 @@ impl Fleet {
         }
     }
 
-    /// A statement waits for what checks of this server can prove: it is asked at once, and those who wait are told.
+    /// A statement waits for what checks of this server can prove: it is asked at once, and its waiting clients are told.
     pub(crate) fn await_check(&self, shared: &Shared, server: ServerId) {
         self.is_awaited.store(true, Relaxed);
         if !self.seats[server.0].is_doubted.swap(true, Relaxed) {

@@ -567,7 +567,7 @@ impl Link {
     fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let was_full = self.is_full();
         let result = self.outbox.poll_flush(&self.stream, context);
-        // Not who is in flight: a value that comes in pieces of its own awaits no reply.
+        // Not the client in flight: a value that comes in pieces of its own awaits no reply.
         if was_full
             && !self.is_full()
             && let Some(client) = &*self.holder.borrow()

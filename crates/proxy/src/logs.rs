@@ -95,7 +95,7 @@ fn open(path: &Path) -> Result<File, LogError> {
     opened.map_err(|error| LogError { path: path.to_owned(), error })
 }
 
-/// Starts to log as configured. Whoever has set up logging in this process already keeps it.
+/// Starts to log as configured. Logging that was set up in this process before stays.
 pub fn start(logs: &Logs) -> Result<Log, LogError> {
     let file = logs.file.clone().map(LogFile::open).transpose()?;
     let sink = file.clone().map_or(Sink::StandardError, Sink::File);

@@ -48,7 +48,7 @@ pub(crate) struct Outside {
     /// Places for connections to the HTTP port, and more of them for questions after health.
     requests: Room,
     spare: Room,
-    /// Places for clients of the console: those who may look at most, and those who may change things.
+    /// Places for clients of the console: clients that may only look, and clients that may change things.
     lookers: Room,
     administrators: Room,
     /// When the server was last asked whether it greets.

@@ -31,7 +31,7 @@ pub(crate) struct Rights {
     ledgers: Box<[Ledger]>,
     /// Times are counted from here.
     epoch: Instant,
-    /// For how long rights are believed that nobody watches.
+    /// For how long rights are believed that are not watched.
     bound: Duration,
     /// No idle link is looked at sooner.
     soonest: Duration,
@@ -118,7 +118,7 @@ pub(crate) fn see_lost(worker: &Worker, link: &Link, flight: &Flight) {
     }
 }
 
-/// The watch has seen that rights have changed on a server, whosever they are.
+/// The watch has seen that rights of some user have changed on a server.
 fn see_elsewhere(shared: &Shared) {
     shared.rights.eras.raise();
     shared.alterations.add();

@@ -225,7 +225,7 @@ fn share_descriptors(plan: &Plan, limit: Option<u64>, servers: usize) -> Descrip
     let links = u64::from(plan.server.links_max).saturating_mul(servers as u64);
     let descriptors = Descriptors::share(limit, links);
     let clients = u64::from(plan.clients_max);
-    // Where nobody is pooled, each client has a link.
+    // Where no user is pooled, each client has a link.
     let links = if plan.users.is_empty() { links.max(clients) } else { links };
     if let (Some(wanted), Some(limit)) = (descriptors.wanted(clients, links), limit) {
         tracing::warn!(

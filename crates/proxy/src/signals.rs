@@ -24,7 +24,7 @@ pub(crate) struct Signals {
 impl Signals {
     /// From now on no signal ends Flifo at once. Needs a runtime around it.
     pub(crate) fn catch() -> io::Result<Self> {
-        // Nobody asks anything with these. The last one comes when a log grows beyond a limit: its write fails, no more.
+        // They ask for nothing. The last one comes when a log grows beyond a limit: its write fails, no more.
         for number in
             [Number::ALARM, Number::VTALARM, Number::PROF, Number::IO, Number::POWER, Number::XFSZ]
         {

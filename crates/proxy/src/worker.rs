@@ -532,7 +532,7 @@ fn open_mail(worker: &Rc<Worker>, mail: Mail) {
         }
         Mail::LinkWanted(server) => supply::give_idle(worker, server),
         Mail::GiveUpIdle(server, tell) => {
-            // Who has asked may not wait any longer.
+            // The worker that has asked may not wait any longer.
             let _ = tell.send(room::give_up_idle(worker, server));
         }
         Mail::TakeBackIdle(server) => {

@@ -94,7 +94,7 @@ const USERS: &str = "CREATE DATABASE d; CREATE TABLE d.t (a INT); INSERT INTO d.
     GRANT ALL ON *.* TO maker@'%' WITH GRANT OPTION; GRANT looker TO maker@'%' WITH ADMIN OPTION; \
     GRANT ALL ON *.* TO boss@'%' WITH GRANT OPTION; GRANT looker TO boss@'%' WITH ADMIN OPTION";
 
-/// A server, and Flifo before it, which knows `app`, `maker` and `reader` by their passwords, and nobody else: `boss`, who
+/// A server, and Flifo before it, which knows `app`, `maker` and `reader` by their passwords and no other user: `boss`, which
 /// may do what `maker` may, is carried.
 pub struct Scene {
     pub server: PrivateServer,

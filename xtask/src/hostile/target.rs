@@ -21,7 +21,7 @@ use wire::auth::Plugin;
 
 use super::attacks::Attack;
 
-/// A pooled client's user, who has nothing to do with attacks.
+/// The user of pooled clients that do not attack.
 pub(super) const OTHER: &str = "other";
 
 /// A carried client's.
@@ -30,10 +30,10 @@ pub(super) const ALONE: &str = "alone";
 /// A pooled attacker's.
 pub(super) const APP: &str = "app";
 
-/// A carried attacker's, who may grant.
+/// A carried attacker's, which may grant.
 pub(super) const BOSS: &str = "boss";
 
-/// Who may have two clients.
+/// It may have two clients.
 pub(super) const CAPPED: &str = "capped";
 
 pub(super) const PASSWORD: &str = "a password of theirs";
@@ -192,7 +192,7 @@ impl<'a> Target<'a> {
         Ok(client)
     }
 
-    /// Whether somebody is let in by this name and password, over each kind of session.
+    /// Whether a client of this name and password is let in, over each kind of session.
     pub(super) fn lets_in(&self, user: &str, password: &str) -> bool {
         let is_in = |result: Result<(), Problem>| result.is_ok();
         let by_login = self.builder(user, password).connect().map(drop);

@@ -125,7 +125,7 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
     found.note("reads that were refused", &of(&counts.reads_refused));
     let stale = of(&counts.stale);
     found.bound("stale reads", &stale, "0", stale == 0);
-    for (fault, stale) in &*counts.by_fault.lock().expect("nobody panics with it") {
+    for (fault, stale) in &*counts.by_fault.lock().expect("no thread panics with it") {
         found.note(&format!("stale reads: {fault}"), stale);
     }
     judge(&mut found, &mut site, &ledgers)?;
@@ -168,8 +168,8 @@ fn work(number: u32, port: u16, counts: &Counts, is_over: &AtomicBool) -> Result
                 counts.pairs.fetch_add(1, Relaxed);
                 if !is_there {
                     counts.stale.fetch_add(1, Relaxed);
-                    let fault = counts.fault.lock().expect("nobody panics with it").clone();
-                    let mut by_fault = counts.by_fault.lock().expect("nobody panics with it");
+                    let fault = counts.fault.lock().expect("no thread panics with it").clone();
+                    let mut by_fault = counts.by_fault.lock().expect("no thread panics with it");
                     *by_fault.entry(fault).or_default() += 1;
                 }
             }
@@ -210,7 +210,7 @@ fn strike(extent: &Extent, site: &mut Site, counts: &Counts, interrupt: &Interru
         seed ^= seed << 17;
         // Each comes in turn, so that a short time has all of them.
         let fault = faults[usize::try_from(struck)? % faults.len()];
-        *counts.fault.lock().expect("nobody panics with it") = format!("{fault:?}");
+        *counts.fault.lock().expect("no thread panics with it") = format!("{fault:?}");
         let mut scene = Scene { site, console: &mut console, interrupt, kind: extent.kind };
         scene.befall(fault, usize::try_from(seed % 1000)?).with_context(|| format!("{fault:?}"))?;
         struck += 1;

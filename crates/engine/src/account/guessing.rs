@@ -2,14 +2,14 @@
 //!
 //! Three counts. Of an account from one address, attempts are let through one after the other, at distances that grow with
 //! each wrong one: however many connections a guesser has, it gets no more of them. Of an address, whatever the account, the
-//! same later and shorter: that is for guessers who try one password with many names. Of an account, whatever the
+//! same later and shorter: that is for a guesser that tries one password with many names. Of an account, whatever the
 //! address, a delay that many attempts may spend at the same time: that is for guessers with many addresses.
 //!
 //! The owner: where an account has logged in from an address before, only wrong attempts from there, as that account,
 //! delay it. From elsewhere it waits no longer than the longest delays of the other two counts. A name that no account has is
 //! counted like any other.
 //!
-//! Tables are of a fixed size, in which a secret chooses the places: who fills them with other names makes nothing
+//! Tables are of a fixed size, in which a secret chooses the places: filling them with other names makes nothing
 //! forgotten. Two that fall into one place share its count, which costs a delay at most.
 
 use std::hash::{BuildHasher, RandomState};
@@ -75,7 +75,7 @@ impl Default for Guesses {
 
 impl Guesses {
     /// An attempt begins: how long it waits before its password is looked at. `None`: that would be longer than it can
-    /// wait; it is not looked at, and nobody waits behind it. `from` is none on a Unix socket.
+    /// wait; it is not looked at, and no attempt waits behind it. `from` is none on a Unix socket.
     pub fn begin(
         &mut self,
         name: &UserName,
@@ -219,7 +219,7 @@ mod tests {
     fn guessed(
         connections: u32,
         seconds: u64,
-        who: impl Fn(u32) -> (UserName, Option<IpAddr>),
+        attempt: impl Fn(u32) -> (UserName, Option<IpAddr>),
     ) -> u32 {
         let (mut guesses, begun) = (Guesses::default(), Instant::now());
         let mut due: Vec<_> = (0..connections).map(|number| (begun, number)).collect();
@@ -229,7 +229,7 @@ mod tests {
             (0..due.len()).min_by_key(|at| due[*at].0).filter(|at| due[*at].0 < end)
         {
             let (now, number) = due.swap_remove(at);
-            let (name, from) = who(number);
+            let (name, from) = attempt(number);
             let Some(delay) = guesses.begin(&name, from, now, PATIENCE) else {
                 due.push((now + Duration::from_secs(1), number + connections));
                 continue;
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_behind_a_flood_waits_no_longer_than_it_can() {
+    fn an_attempt_behind_a_flood_waits_no_longer_than_it_can() {
         let (mut guesses, now) = (Guesses::default(), Instant::now());
         for number in 0..100 {
             guesses.is_wrong(&name("app"), from(1), now);

@@ -40,7 +40,7 @@ pub enum Refusal {
     OtherAccount { own: String, given: String },
     /// The account that the server gives Flifo is not for where the client is.
     OtherHost { given: String },
-    /// The account that the server gives Flifo is of nobody; the client may have one of its own elsewhere.
+    /// The account that the server gives Flifo is anonymous; the client may have one of its own elsewhere.
     Anonymous { given: String },
 }
 

@@ -42,7 +42,7 @@ pub fn read(text: &[u8]) -> Option<Row> {
     Some(Row { user, host, terms })
 }
 
-/// Whether the account may be of who the server sees at the other end of a Unix socket, by what is shown of it.
+/// Whether the account may trust the process at the other end of a Unix socket, by what is shown of it.
 pub fn looks_at_process(text: &[u8]) -> bool {
     let mut tokens = Tokens { rest: text };
     let is_one = |text: &[u8]| {

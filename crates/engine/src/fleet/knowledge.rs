@@ -107,7 +107,7 @@ impl Knowledge {
     }
 
     /// What is known of a server to have been acknowledged: what clients were told, and what it has had for a while. A
-    /// newer transaction may wait for another server's answer, and nobody was told of it.
+    /// newer transaction may wait for another server's answer, and no client was told of it.
     pub fn had(&self, at: usize) -> Vec<&Position> {
         let server = &self.servers[at];
         let told = Some(&server.acknowledged).filter(|told| **told != Position::Unknown);
@@ -169,12 +169,12 @@ impl Knowledge {
         server.until.fill(None);
     }
 
-    /// A server is not asked from now on: nobody learns any more what it took.
+    /// A server is not asked from now on: what it takes is not learnt any more.
     pub fn leave(&mut self, at: usize) {
         self.servers[at].is_unasked = true;
     }
 
-    /// What a server took is from now on what another one has: it is gone, or somebody has decided so.
+    /// What a server took is from now on what another one has: it is gone, or an operator has decided so.
     pub fn settle(&mut self, at: usize, by: usize, now: Instant) {
         self.servers[at].settled = Some(Settled { by, at: now, until: now });
     }

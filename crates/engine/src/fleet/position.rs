@@ -39,7 +39,7 @@ pub struct Gtid {
     sequence: u64,
 }
 
-/// More servers and domains than anybody has.
+/// No site has so many servers and domains.
 const GTIDS_MAX: usize = 256;
 
 impl Position {
@@ -87,7 +87,7 @@ impl Position {
     }
 }
 
-/// Positions are longer than anybody reads; errors and logs show so many characters.
+/// Positions may be too long to read; errors and logs show so many characters.
 const SHOWN_MAX: usize = 200;
 
 impl Display for Position {
@@ -115,7 +115,7 @@ impl Gtid {
         Some(Self { domain, server, sequence: sequence.parse().ok()? })
     }
 
-    /// Who has given it, and its number there.
+    /// The server that has given it, and its number there.
     pub fn halves(self) -> (u64, u64) {
         ((u64::from(self.domain) << 32) | u64::from(self.server), self.sequence)
     }

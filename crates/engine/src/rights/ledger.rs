@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn a_change_is_seen_once() {
         let mut look = Look::default();
-        assert!(!look.see(b"a", None, at(1)), "what was before nobody knows");
+        assert!(!look.see(b"a", None, at(1)), "what was before is not known");
         assert!(!look.see(b"a", None, at(2)));
         assert!(look.see(b"b", None, at(3)) && !look.see(b"b", None, at(4)));
     }

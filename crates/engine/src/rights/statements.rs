@@ -4,8 +4,8 @@
 //! costs a look at its first word and for a semicolon. When in doubt, a statement concerns all users. Writes to the
 //! tables of the `mysql` schema are not among them: a server does not look at those before `FLUSH PRIVILEGES`.
 //!
-//! Invariant: whoever has no right to change anything concerns nobody but itself ([`is_refusal`]), so that such
-//! statements cost no other user its connections.
+//! Invariant: a statement of a user that has no right to change anything concerns that user alone ([`is_refusal`]): it
+//! costs no other user its connections.
 
 use wire::lex::{Dialect, Lexer, Token};
 
@@ -21,7 +21,7 @@ pub struct Change {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Whose {
     All,
-    /// The user that runs it, and those of these names. Some are words of the statement that name nobody.
+    /// The user that runs it, and those of these names. Some are words of the statement that name no user.
     Own(Vec<Box<[u8]>>),
 }
 
@@ -161,7 +161,7 @@ struct Reader {
     state: State,
     previous: Last,
     found: Option<Change>,
-    /// If an account is a role, the change concerns whoever has that.
+    /// If an account is a role, the change concerns each user that has it.
     counts_roles: bool,
     /// An account has just been named, whose host part has not been seen.
     may_be_role: bool,

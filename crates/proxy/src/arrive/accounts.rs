@@ -1,4 +1,4 @@
-//! Users that nobody has configured: their hashes, and what each account demands, are read from the server's own table of
+//! Users that are not configured: their hashes, and what each account demands, are read from the server's own table of
 //! accounts.
 //!
 //! One configured user may read that table (`server.accounts_user`). It is read at the first login, once a period, and
@@ -89,7 +89,7 @@ pub(crate) async fn is_renewed(worker: &Worker, user: &User) -> bool {
 }
 
 /// The account that the table tells for a client of this name, or why it is to be refused. `None`: it is not told. `own`
-/// is where Flifo comes from to the server that decides, which the table's reader tells if nobody else does. An account that
+/// is where Flifo comes from to the server that decides, which the table's reader tells otherwise. An account that
 /// does not fit is looked up in a table that was read since the client came.
 pub(crate) async fn judge(
     worker: &Worker,
@@ -206,7 +206,7 @@ async fn read_since(worker: &Worker, moment: Instant) -> bool {
     accounts.lock().is_since(moment)
 }
 
-/// Reads the table, for the one who holds [`Accounts::reading`].
+/// Reads the table. The caller holds [`Accounts::reading`].
 async fn read_now(worker: &Worker) {
     let accounts = &worker.shared.accounts;
     let begun = Instant::now();

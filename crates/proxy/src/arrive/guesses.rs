@@ -1,8 +1,8 @@
-//! Wrong passwords at logins: how they are slowed down ([`engine::account::guessing`]), and who refuses them.
+//! Wrong passwords at logins: how they are slowed down ([`engine::account::guessing`]) and refused.
 //!
 //! A proof that Flifo finds wrong is refused by the server: a login that fails is made there, and its error passed on. So a
-//! wrong password is answered by the same words, after the same questions and the same work, whether Flifo knows the user or
-//! only the server does, or nobody; and the server counts it (`max_password_errors`). Once a password was wrong, a right one is
+//! wrong password is answered by the same words, after the same questions and the same work, whether Flifo knows the user, or
+//! only the server does, or neither; and the server counts it (`max_password_errors`). Once a password was wrong, a right one is
 //! believed when the server has taken it, too.
 
 use std::borrow::Borrow;
@@ -41,7 +41,7 @@ pub(crate) struct Attempt<'a> {
 pub(crate) struct Answered {
     /// It had a password to prove at all.
     pub(crate) has_password: bool,
-    /// It was asked once more for its proof, as a server asks whom Flifo has greeted.
+    /// It was asked once more for its proof, as a server asks a client that Flifo has greeted.
     pub(crate) was_asked: bool,
 }
 
@@ -66,7 +66,7 @@ pub(crate) async fn wait(
     }
 }
 
-/// Who is not looked at hears of it after this time: a flood is no faster for it.
+/// A client that is not looked at hears of it after this time: a flood is no faster for it.
 const TURNED_AWAY: Duration = Duration::from_secs(1);
 
 /// It says the same of each user, whether there is one or not.
@@ -187,7 +187,7 @@ fn host(peer: Option<SocketAddr>) -> String {
     peer.map_or_else(|| "localhost".to_owned(), |peer| peer.ip().to_string())
 }
 
-/// A nonce that nobody can foresee.
+/// A nonce that cannot be foreseen.
 pub(crate) fn random_nonce() -> Result<Nonce, Fault> {
     let mut random = [0; Nonce::LEN];
     getrandom::fill(&mut random).map_err(|error| {

@@ -73,7 +73,7 @@ pub(crate) struct Given {
 struct Answer {
     account: Row,
     rules: Rules,
-    /// It may be of who is at the other end of a Unix socket.
+    /// It may trust the process at the other end of a Unix socket.
     looks_at_process: bool,
 }
 
@@ -177,7 +177,7 @@ pub(crate) fn enter(name: &UserName, user: &User, terms: &Terms) -> Result<(), F
     terms.enter(others, hour, now).map_err(|why| breach(name, why))
 }
 
-/// Holds a carried client to its account, whom the server has let in on this connection. It has not been told yet.
+/// Holds a carried client to its account. The server has let it in on this connection; it has not been told yet.
 pub(crate) async fn carried<S: Borrow<Stream>>(
     worker: &Worker,
     at: &Server,
@@ -252,7 +252,7 @@ async fn given<S: Borrow<Stream>>(
     Ok(Some(Answer { account, rules, looks_at_process }))
 }
 
-/// Whether the account may be of who is at the other end of a Unix socket. One that is not shown may be.
+/// Whether the account may trust the process at the other end of a Unix socket. One that is not shown may.
 async fn is_of_process<S: Borrow<Stream>>(
     server: &mut Talk<S>,
     capabilities: Capabilities,

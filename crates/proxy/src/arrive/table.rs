@@ -1,5 +1,5 @@
-//! The server's table of accounts, as it was read: which account the server chooses for whom, and which users' hashes are
-//! enough to log in with.
+//! The server's table of accounts, as it was read: which account the server chooses for a client, and which users' hashes
+//! are enough to log in with.
 //!
 //! Invariants: hashes are wiped as soon as they are sorted; of a table that is too large to be held, what is known is known
 //! of each name as a whole, or not at all.

@@ -63,7 +63,7 @@ enum Source {
 #[derive(Debug, Default)]
 pub(crate) struct Cap {
     max: Option<u32>,
-    /// Nobody has asked for it: it is what the user leaves to others.
+    /// The configuration does not ask for it: it is what the user leaves to others.
     is_share: bool,
     used: AtomicU32,
 }

@@ -98,7 +98,7 @@ pub struct Server {
     pub accounts_user: Option<String>,
     /// How often; and how often it is asked whether a learnt password is right still.
     pub accounts_period: Duration,
-    /// For how long rights are believed that nobody watches.
+    /// For how long rights are believed that are not watched.
     pub rights_bound: Duration,
     /// Whether users are pooled whose clients have said their password in a login that was carried.
     pub learn_passwords: bool,

@@ -1,8 +1,8 @@
-//! Room for one more link where the server has no connection left, or Flifo no descriptor: an idle link gives way, whosever
-//! it is, in this worker or in another.
+//! Room for one more link where the server has no connection left, or Flifo no descriptor: an idle link gives way, of
+//! any user, in this worker or in another.
 //!
 //! Invariants: only links that no client waits for are closed; each attempt closes one at most, and waits until the server
-//! may have noticed; nobody waits longer than `limits.connect` for it.
+//! may have noticed; no client waits longer than `limits.connect` for it.
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! Bounds lines that are the same but for their numbers: see [`engine::repeats`].
 //!
 //! Owns what makes two lines the same: their place in the code and their text, with each number taken for any other.
-//! Lines at level debug and below are not bounded: whoever asks for them wants each.
+//! Lines at level debug and below are not bounded: they are asked for, each of them.
 
 use std::fmt::{self, Write};
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};

@@ -1,9 +1,9 @@
 //! The console: SHOW, SET, PAUSE and so on, over the protocol that every MySQL client speaks.
 //!
 //! Owns the login and the conversation; what is shown is made in [`super::tables`], what is done in
-//! [`super::actions`]. Invariants: so many clients and no more, of which an idle one keeps nobody out, and one who has proved
-//! nothing never takes the place of one who has; a statement is of bounded size; nobody changes anything
-//! who has not proved the password, or come by a socket that is Flifo's own user's.
+//! [`super::actions`]. Invariants: so many clients and no more, of which an idle one keeps no other out, and one that has
+//! proved nothing never takes the place of one that has; a statement is of bounded size; only a client that has proved the
+//! password, or came by a socket of Flifo's own user, changes anything.
 
 mod answers;
 mod prepared;
@@ -28,7 +28,7 @@ use super::resultset::{Form, Packets};
 use super::visits::{Gone, Visit};
 use crate::arrive::listener::Listener;
 
-/// Clients at once who may change things, and as many who may not. For one more, an idle one is sent away.
+/// Clients at once that may change things, and as many that may not. For one more, an idle one is sent away.
 pub(super) const CLIENTS_MAX: usize = 32;
 
 /// Time for a login, and for a client to take an answer.
@@ -91,7 +91,7 @@ pub(super) async fn serve(outside: Rc<Outside>, listener: Listener) -> io::Resul
                     }
                     Err(error) => super::pause(&error).await,
                 }
-                // Who has come speaks first; else a crowd would take the places of those who have not been heard.
+                // A client that has come speaks first; else a crowd would take the places of clients that have not been heard.
                 tokio::task::yield_now().await;
             }
         }
@@ -110,7 +110,7 @@ pub(super) async fn serve(outside: Rc<Outside>, listener: Listener) -> io::Resul
 }
 
 fn begin(outside: &Rc<Outside>, stream: Stream, origin: Origin, rights: Rights) {
-    // Who comes by a port has proved nothing yet.
+    // A client that comes by a port has proved nothing yet.
     let room = if origin == Origin::Socket { &outside.administrators } else { &outside.lookers };
     let place = room.enter(origin);
     let (outside, talk) = (Rc::clone(outside), Talk::new(stream));

@@ -1,8 +1,8 @@
-//! The HTTP port: what may be asked, by whom, and within which bounds.
+//! The HTTP port: what may be asked, by which clients, and within which bounds.
 //!
 //! Only reads; nothing can be changed here. Invariants: a connection lives for [`LIFE`] at most, a head has
-//! [`HEAD_MAX`] bytes, a request has no body that is read; so many connections and no more. An idle connection keeps nobody
-//! out; where all are in the middle of an answer, one that comes is served for one question after health.
+//! [`HEAD_MAX`] bytes, a request has no body that is read; so many connections and no more. An idle connection keeps no
+//! other out; where all are in the middle of an answer, one that comes is served for one question after health.
 
 mod busy;
 
@@ -67,7 +67,7 @@ pub(super) async fn serve(outside: Rc<Outside>, listener: Listener) -> io::Resul
                     Ok((stream, peer)) => begin(&outside, stream, peer.ip().into()),
                     Err(error) => super::pause(&error).await,
                 }
-                // Who has come speaks first; else a crowd would take the places of those who have not been heard.
+                // A client that has come speaks first; else a crowd would take the places of clients that have not been heard.
                 tokio::task::yield_now().await;
             }
         }

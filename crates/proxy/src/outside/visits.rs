@@ -1,4 +1,4 @@
-//! The places at a door: who is in, and how one is told that its place is another's now. [`engine::visits`] decides.
+//! The places at a door: which connections have one, and how one is told that its place is another's now. [`engine::visits`] decides.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ pub(super) struct Room(Rc<Inside>);
 struct Inside {
     begun: Instant,
     visits: RefCell<Visits>,
-    /// Whom to tell that its place is gone.
+    /// Tells a visit that its place is gone.
     tell: RefCell<HashMap<VisitId, oneshot::Sender<()>>>,
 }
 

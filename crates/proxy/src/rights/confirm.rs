@@ -3,8 +3,8 @@
 //!
 //! The server is asked by a login as the user when rights may have changed since it was asked last, or that was as long
 //! ago as `server.rights_bound`; each link that is opened asks the same. Invariants: one login of a user asks at a time, and those
-//! that waited take its answer; what the server refuses is told in its own words; a server that does not answer keeps nobody
-//! out, since without a link nobody gets further.
+//! that waited take its answer; what the server refuses is told in its own words; a server that does not answer keeps no client
+//! out, since without a link none gets further.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;

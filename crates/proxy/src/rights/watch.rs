@@ -82,7 +82,7 @@ struct Eye {
     hidden: Vec<&'static str>,
 }
 
-/// Watches all servers for as long as the worker runs, if somebody may read what rights they have stored.
+/// Watches all servers for as long as the worker runs, if `server.accounts_user` may read what rights they have stored.
 pub(crate) fn begin(worker: &Rc<Worker>) {
     let bound = worker.plan.server.rights_bound;
     if worker.index != 0 {
@@ -205,7 +205,7 @@ const fn late(limit: Duration) -> NoLink {
     NoLink::Late("limits.connect", limit)
 }
 
-/// Looks once. An era rises before anybody believes what was seen.
+/// Looks once. An era rises before what was seen is believed.
 async fn see(
     worker: &Worker,
     server: ServerId,

@@ -3,7 +3,7 @@
 //! Owns the choice, and a worker's statements that are held back because their server is being replaced. Where there is
 //! one server, nothing here runs. Invariants: who must keep its link stays on its server; what is not known for certain
 //! to be a mere read goes to the writer; a client that reads its own writes is sent nowhere where they are not known to
-//! be; nobody is held back longer than `routing.hold`.
+//! be; no statement is held back longer than `routing.hold`.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};

@@ -107,7 +107,7 @@ pub fn batch(seed: u64, attempts: usize, can: Abilities) -> Batch {
     let mut random = Random::new(seed);
     let names: Vec<&str> = (0..4 + random.below(3)).map(|_| pick(&mut random, &NAMES)).collect();
     let count = 6 + random.below(14);
-    // They hide others of each address, of whom sessions are to become others.
+    // They hide other accounts of each address, whose sessions are to become other users'.
     let has_anonymous = random.once_in(2);
     let mut accounts: Vec<Account> = Vec::new();
     for number in 0..count {

@@ -307,7 +307,7 @@ fn accounts_are_refused_in_the_servers_words() {
         let (code, message) = refusal(try_in("expired"));
         assert!(code == 1862 || code == 1820, "{code} {message}");
     }
-    // Who can be asked for a new password gets in to give one, where the server need not say whose account it is.
+    // A client that can be asked for a new password gets in to give one, where the server need not name its account.
     let renew = |flifo: &Flifo| {
         let client = In::Tls.client(flifo, "expired", PASSWORD);
         client.with(Capabilities::EXPIRED_PASSWORDS).connect()

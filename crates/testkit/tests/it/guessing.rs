@@ -1,4 +1,4 @@
-//! Wrong passwords: refused in the server's own words and counted by it, whether Flifo knows the user or nobody does; and
+//! Wrong passwords: refused in the server's own words and counted by it, whether there is such a user or not; and
 //! few of them in a time, however many connections try.
 
 use std::net::Ipv4Addr;
@@ -83,10 +83,10 @@ fn a_name_that_flifo_knows_is_refused_like_one_that_nobody_has() {
     let known = "[[users]]\nname = \"known\"\npassword = \"right\"\n";
     for address in [format!("127.0.0.1:{}", server.port()), server.socket().display().to_string()] {
         let flifo = Flifo::start(&format!("[server]\naddress = {address:?}\n{known}"));
-        let nobody = trace(flifo.port(), "nobody");
-        assert_eq!(nobody.1, 1045, "{nobody:?}");
-        assert_eq!(trace(flifo.port(), "known"), nobody);
-        assert_eq!(trace(flifo.port(), "carried"), nobody);
+        let unknown = trace(flifo.port(), "unknown");
+        assert_eq!(unknown.1, 1045, "{unknown:?}");
+        assert_eq!(trace(flifo.port(), "known"), unknown);
+        assert_eq!(trace(flifo.port(), "carried"), unknown);
         assert!(flifo.stop().0.success());
     }
 }

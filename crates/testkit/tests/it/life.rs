@@ -256,7 +256,7 @@ fn clients_leave_descriptors_to_links_and_administration() {
     };
     let Refusal::Error { code: 1040, message } = refusal else { panic!("{refusal:?}") };
     assert!(message.contains("may open 64 files") && clients.len() >= 4, "{message}");
-    // Whoever is in gets a link each, at the same time.
+    // Each client that is in gets a link, at the same time.
     for client in &mut clients {
         assert_eq!(client.query("BEGIN"), Ok(vec![]));
     }

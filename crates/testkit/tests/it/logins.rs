@@ -60,8 +60,8 @@ fn from(port: u16, last: u8, user: &str, password: &str) -> Result<Client, Probl
     client.from(IpAddr::V4(Ipv4Addr::new(127, 0, 0, last))).connect()
 }
 
-/// Who a client is, or the number of the error.
-fn who(client: Result<Client, Problem>) -> Result<String, u16> {
+/// The account of a client, or the number of the error.
+fn account(client: Result<Client, Problem>) -> Result<String, u16> {
     let asked = client.and_then(|mut client| client.query("SELECT CURRENT_USER()"));
     match asked {
         Ok(mut rows) => Ok(rows.remove(0).remove(0)),
@@ -83,19 +83,21 @@ fn a_client_has_its_own_account_or_is_refused() {
             ("wide", "w", Some("wide@%")),
             ("stale", "s", None),
         ] {
-            let directly = who(from(server().port(), 2, user, password));
-            let through = who(from(flifo.port(), 2, user, password));
+            let directly = account(from(server().port(), 2, user, password));
+            let through = account(from(flifo.port(), 2, user, password));
             let case = format!("{way} {user} {password:?}: {directly:?} {through:?}");
             assert_eq!(through.as_deref().ok(), want, "{case}");
             assert!(through.is_err() || through == directly, "{case}");
             let mut base = from(flifo.port(), 2, "single", "o").expect("a login");
             let changed = base.change_user(user, password, &Plugin::NativePassword);
-            assert_eq!(who(changed.map(|_| base)).as_deref().ok(), want, "{case}, by a change");
+            assert_eq!(account(changed.map(|_| base)).as_deref().ok(), want, "{case}, by a change");
         }
         // Of the same address: what the server chooses is right.
         let unix = |user: &str, password: &str| {
             let socket = Address::Unix(flifo.socket());
-            who(Client::builder(socket, user, password).plugin(Plugin::NativePassword).connect())
+            account(
+                Client::builder(socket, user, password).plugin(Plugin::NativePassword).connect(),
+            )
         };
         assert_eq!(unix("homely", "l").as_deref(), Ok("homely@localhost"), "{way}");
         assert_eq!(unix("single", "o").as_deref(), Ok("single@%"), "{way}");
@@ -122,14 +124,22 @@ fn a_client_is_not_the_anonymous_user_of_flifos_address() {
         let flifo = Flifo::start(&format!("[server]\naddress = {socket:?}\n{users}"));
         for user in ["alice", "unknown"] {
             for last in [1, 2] {
-                assert_eq!(who(from(flifo.port(), last, user, "")), Err(1045), "{user} {users}");
-                assert_eq!(who(from(server.port(), last, user, "")), Err(1045), "{user}, directly");
+                assert_eq!(
+                    account(from(flifo.port(), last, user, "")),
+                    Err(1045),
+                    "{user} {users}"
+                );
+                assert_eq!(
+                    account(from(server.port(), last, user, "")),
+                    Err(1045),
+                    "{user}, directly"
+                );
             }
         }
-        // On the server's machine, anybody may be nobody.
+        // On the server's machine, any client may be the anonymous user.
         let socket = Address::Unix(flifo.socket());
         let nobody = Client::builder(socket, "unknown", "").plugin(Plugin::NativePassword);
-        assert_eq!(who(nobody.connect()).as_deref(), Ok("@localhost"), "{users}");
+        assert_eq!(account(nobody.connect()).as_deref(), Ok("@localhost"), "{users}");
     }
 }
 
@@ -137,18 +147,18 @@ fn a_client_is_not_the_anonymous_user_of_flifos_address() {
 fn a_table_tells_that_a_clients_account_is_another_one() {
     let flifo = flifo("table", "");
     // Both accounts are of this name and password, and Flifo is given the one with more rights.
-    assert_eq!(who(from(flifo.port(), 2, "near", "n")), Err(1045));
+    assert_eq!(account(from(flifo.port(), 2, "near", "n")), Err(1045));
     // The client's own is locked.
-    assert_eq!(who(from(flifo.port(), 2, "either", "x")), Err(1045));
+    assert_eq!(account(from(flifo.port(), 2, "either", "x")), Err(1045));
     // One that is made, or dropped, is seen.
     server().sql("CREATE USER late@localhost IDENTIFIED BY 'l'").expect("an account");
     std::thread::sleep(std::time::Duration::from_secs(1));
-    assert_eq!(who(from(flifo.port(), 2, "late", "l")), Err(1045));
+    assert_eq!(account(from(flifo.port(), 2, "late", "l")), Err(1045));
     server()
         .sql("DROP USER late@localhost; CREATE USER late@'%' IDENTIFIED BY 'l'")
         .expect("another");
     std::thread::sleep(std::time::Duration::from_secs(1));
-    assert_eq!(who(from(flifo.port(), 2, "late", "l")).as_deref(), Ok("late@%"));
+    assert_eq!(account(from(flifo.port(), 2, "late", "l")).as_deref(), Ok("late@%"));
 }
 
 #[test]
@@ -156,7 +166,7 @@ fn accounts_may_be_made_for_flifos_address() {
     for way in WAYS {
         let flifo = flifo(way, "account_terms = \"flifo\"");
         assert_eq!(
-            who(from(flifo.port(), 2, "homely", "l")).as_deref(),
+            account(from(flifo.port(), 2, "homely", "l")).as_deref(),
             Ok("homely@localhost"),
             "{way}"
         );

@@ -349,7 +349,7 @@ fn connections_that_ask_nothing_keep_nobody_from_http() {
     let idle: Vec<_> = (0..300).map(|_| watched.connect()).collect();
     assert_eq!(watched.get("/health").1, "ok\n");
     assert!(watched.get("/metrics").0.starts_with("HTTP/1.1 200"));
-    // Those who ask and do not read keep their places, but nobody from health.
+    // Clients that ask and do not read keep their places; `/health` is answered all the same.
     let mut crowd: Vec<_> = (0..64).map(|_| stuck(watched.http)).collect();
     wait_for("all places to be taken", || {
         crowd.push(stuck(watched.http));
@@ -374,7 +374,7 @@ fn idle_clients_of_the_console_give_up_their_places() {
     assert!(administrator.query("SHOW WORKERS").is_ok());
     assert!(crowd[1].query("SHOW WORKERS").is_err());
     assert!(crowd[0].query("SHOW WORKERS").is_ok());
-    // By the port: whoever has not proved the password takes nobody's place who has.
+    // By the port: a client that has not proved the password takes no place of one that has.
     let mut by_port = watched.console_by_port("open sesame").unwrap();
     let strangers: Vec<_> =
         (0..100).map(|_| TcpStream::connect(("127.0.0.1", watched.console)).unwrap()).collect();

@@ -1,5 +1,5 @@
 //! A client that reads its own writes finds them, whatever becomes of the servers: what was acknowledged and is not known
-//! to be on a server is not read there, and a server that lacks it is not written to unless somebody says so.
+//! to be on a server is not read there, and a server that lacks it is not written to unless an operator says so.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -107,7 +107,7 @@ fn a_server_that_lacks_what_was_acknowledged_is_the_writer_once_it_is_confirmed(
     ]);
     let problem = client.query("INSERT INTO t VALUES (2)").unwrap_err().to_string();
     assert!(problem.contains("CONFIRM WRITER"), "{problem}");
-    assert!(client.query("SELECT id FROM t").is_err(), "nobody has what it wrote");
+    assert!(client.query("SELECT id FROM t").is_err(), "no server has what it wrote");
     assert!(scene.flifo.log().contains("lacks what was acknowledged"), "{}", scene.flifo.log());
     scene.console.query("CONFIRM WRITER db2").unwrap();
     scene.wait_for_roles(&["not used: down", "writer"]);

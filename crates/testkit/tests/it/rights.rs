@@ -1,4 +1,4 @@
-//! Rights follow: what a new client may do, and begins with, is what the server would let it, whoever changed it and where.
+//! Rights follow: what a new client may do, and begins with, is what the server would let it, wherever that was changed.
 //!
 //! Each change is made on a server of its own while a link of its user is idle, which a session would have gone on with.
 

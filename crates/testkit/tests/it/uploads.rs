@@ -256,7 +256,7 @@ fn a_statement_that_is_still_being_sent_does_not_run_longer_than_it_may() {
         let mut loads = scene.client();
         loads.send_packet(0, b"\x03LOAD DATA LOCAL INFILE 'x' INTO TABLE t");
         loads.read_payload().unwrap();
-        // The server waits for it, and nobody else has a slot meanwhile.
+        // The server waits for it, and another client has the slot meanwhile.
         let mut other = scene.client();
         assert_eq!(other.query("SELECT on"), row("on"), "{mode}");
         assert_eq!(loads.read_payload().unwrap_err().code(), 3024, "{mode}");

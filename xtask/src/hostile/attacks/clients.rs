@@ -102,7 +102,7 @@ pub(super) fn full_server(target: &Target<'_>, end: Instant) -> Result<String> {
     let connected = sql("SELECT COUNT(*) FROM information_schema.processlist")?;
     let connected: u32 = connected.trim().parse()?;
     sql(&format!("SET GLOBAL max_connections = {}", connected.max(10)))?;
-    // Who is refused behind its password finds room the next time.
+    // A client that is refused behind its password finds room the next time.
     let again = AtomicU64::new(0);
     let tried = repeat(2, end, |_| {
         let come = || target.builder(ALONE, PASSWORD).connect();

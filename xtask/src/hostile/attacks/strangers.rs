@@ -1,4 +1,4 @@
-//! Attacks of strangers: who has no password, or none that counts.
+//! Attacks of strangers: clients that have no password, or none that counts.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ use wire::frame::put_packet;
 use super::super::target::{APP, CAPPED, PASSWORD, Target};
 use super::{Dice, ms, repeat, wait};
 
-/// The account of the user that Flifo runs as takes the operating system's word for who is there.
+/// The account of the user that Flifo runs as trusts the operating system's word for the client's user.
 pub(super) fn quoted_names(target: &Target<'_>, end: Instant) -> Result<String> {
     let me = Command::new("id").arg("-un").output().context("id")?;
     let me = String::from_utf8(me.stdout)?.trim().to_owned();
@@ -134,7 +134,7 @@ pub(super) fn other_hosts(target: &Target<'_>, end: Instant) -> Result<String> {
     Ok(format!("{tries} requests, all refused"))
 }
 
-/// The server takes whoever it does not know by that name at Flifo's address for the anonymous user.
+/// The server takes a client whose name has no account at Flifo's address for the anonymous user.
 pub(super) fn anonymous(target: &Target<'_>, end: Instant) -> Result<String> {
     target.sql(
         "CREATE OR REPLACE USER ''@'localhost'; CREATE OR REPLACE USER alice@'10.%' IDENTIFIED BY 'x'",

@@ -1,4 +1,4 @@
-//! What is known of who holds what, scene by scene; then worlds in which writes, checks, losses and promotions come as
+//! What is known of what each server holds, scene by scene; then worlds in which writes, checks, losses and promotions come as
 //! chance says, and nothing may be believed that is not so.
 
 use std::time::Duration;
@@ -57,7 +57,7 @@ fn a_server_holds_what_the_other_had_before_it_was_asked() {
     scene.hear(1, "0-1-9", 6);
     assert_eq!(scene.until(1, 0), None, "it tells, and has not got so far");
     scene.hear(1, "0-1-10", 20);
-    assert_eq!(scene.until(1, 0), Some(5), "nobody knows what was taken since");
+    assert_eq!(scene.until(1, 0), Some(5), "what was taken since is not known");
     scene.hear(0, "0-1-10", 30);
     assert_eq!(scene.until(1, 0), Some(30));
     scene.hear(0, "0-1-12", 40);
@@ -186,7 +186,7 @@ type Id = (usize, u64);
 /// What a client was told of a write.
 struct Acknowledged {
     id: Id,
-    /// Its server was killed since, or somebody has decided that it is given up.
+    /// Its server was killed since, or an operator has decided that it is given up.
     may_be_lost: bool,
 }
 
@@ -398,7 +398,7 @@ impl World {
         let mut others = (0..SERVERS).filter(|other| *other != at);
         let others_live = others.any(|other| self.servers[other].is_alive);
         match (self.kind, self.chance.below(8)) {
-            // Of two nodes that go between two checks, nobody can tell which view lacks which.
+            // Of two nodes that go between two checks, it cannot be told which view lacks which.
             (_, 0) if others_live && self.servers[at].is_alive && self.is_heard_of(at) => {
                 self.servers[at].is_alive = false;
                 self.forgive(|id| id.0 == at);
@@ -409,7 +409,7 @@ impl World {
             (_, 1 | 2) => self.servers[at].applies = false,
             (Kind::Galera, 3) => self.servers[at].desynced = true,
             (Kind::Replication, 3) => self.servers[at].read_only = true,
-            // Somebody promotes whoever there is, whatever it lacks, and the others follow.
+            // A script promotes any server, whatever it lacks, and the others follow.
             (Kind::Replication, 4) if self.servers[at].is_alive => {
                 for server in &mut self.servers {
                     (server.read_only, server.follows) = (true, Some(at));

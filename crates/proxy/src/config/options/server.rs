@@ -263,8 +263,8 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   than itself, or share links: a client is refused whose account from its own address would be another \
                   one, or none. What the account is, the table of accounts tells (`server.accounts_user`), or the \
                   server is asked once in `server.accounts_period`. \"flifo\": all clients have the account that the \
-                  server gives Flifo; choose it if accounts are made for Flifo's address, and nobody relies on their \
-                  hosts and REQUIRE to keep clients out.",
+                  server gives Flifo; choose it if accounts are made for Flifo's address, and their hosts and REQUIRE \
+                  need not keep any client out.",
             elsewhere: &[],
             since: FIRST,
         },
@@ -311,12 +311,12 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 },
             },
             example: Some("\"app\""),
-            doc: "A user named in `[[users]]` with its password, who may read the server's table \
+            doc: "A user named in `[[users]]` with its password, which may read the server's table \
                   of accounts: `GRANT SELECT ON mysql.global_priv` on MariaDB, `GRANT SELECT ON \
                   mysql.user` on MySQL. With it, clients of all users share links whose hash is \
                   enough for that: those of mysql_native_password and caching_sha2_password. A client \
                   has the account that the server would choose for its own address, or is refused \
-                  (`server.account_terms`). The log names those who are carried all the same, and \
+                  (`server.account_terms`). The log names users that are carried all the same, and \
                   why. Of a table of more than 32 MiB, users at its end are carried. Hashes are \
                   kept in memory only.",
             elsewhere: &[("PgBouncer", "auth_user")],
@@ -331,7 +331,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             example: None,
             doc: "How often that table is read. It is also read when a login fails or its user is \
                   not known, at most once a second, and when rights have changed. An old password, or \
-                  a user who was dropped, is let in for no longer than this. So is one that was \
+                  a user that was dropped, is let in for no longer than this. So is one that was \
                   learnt (`server.learn_passwords`).",
             elsewhere: &[],
             since: FIRST,
