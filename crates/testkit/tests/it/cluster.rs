@@ -2,68 +2,25 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
-use testkit::client::{Client, Problem};
+use testkit::client::Problem;
 use testkit::fleet::{Fleet, wait};
-use testkit::flifo::Flifo;
 use testkit::overdue::Over;
 
-use crate::fleet::{client, flifo, one, server_id};
+use crate::fleet::{Watched, client, one, roles_of, server_id};
 
-/// A cluster of three nodes, with Flifo in front of it and its console beside; the fields end in this order.
-struct Scene {
-    console: Client,
-    flifo: Flifo,
-    fleet: Fleet,
-    _folder: tempfile::TempDir,
+/// A cluster of three nodes, if there can be one here.
+fn cluster() -> Option<Watched> {
+    let mut scene = Watched::start(Fleet::clustered(3)?, "");
+    scene.wait_for_roles(&["writer", "reader", "reader"]);
+    Some(scene)
 }
-
-impl Scene {
-    fn new() -> Option<Self> {
-        let fleet = Fleet::clustered(3)?;
-        let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("console.sock");
-        let more = format!(
-            "[routing]\nmode = \"split\"\n[console]\nlisten = [{socket:?}]\n[http]\nlisten = []\n"
-        );
-        let flifo = flifo(&fleet, &more);
-        let address = socket.to_str().unwrap().parse().unwrap();
-        let console = Client::builder(address, "admin", "").connect().unwrap();
-        let mut scene = Self { console, flifo, fleet, _folder: folder };
-        scene.wait_for_roles(["writer", "reader", "reader"]);
-        Some(scene)
-    }
-
-    fn roles(&mut self) -> Vec<String> {
-        let rows = self.console.query("SHOW SERVERS").unwrap();
-        rows.into_iter().map(|row| row[ROLE].clone()).collect()
-    }
-
-    /// Waits until the roles begin so.
-    fn wait_for_roles(&mut self, roles: [&str; 3]) {
-        let begun = Instant::now();
-        loop {
-            let is = self.roles();
-            if is.iter().zip(roles).all(|(is, wanted)| is.starts_with(wanted)) {
-                return;
-            }
-            assert!(begun.elapsed() < PATIENCE, "waited in vain for {roles:?}: {is:?}");
-            thread::sleep(Duration::from_millis(50));
-        }
-    }
-}
-
-/// A cluster takes its time to agree on who is gone, and more beside other tests.
-const PATIENCE: Duration = Duration::from_secs(90);
-
-/// The column of `SHOW SERVERS`.
-const ROLE: usize = 16;
 
 #[test]
 fn one_node_writes_and_stays_the_writer_whatever_happens_to_the_others() {
-    let Some(mut scene) = Scene::new() else { return };
+    let Some(mut scene) = cluster() else { return };
     let mut client = client(&scene.flifo).unwrap();
     client.query("CREATE TABLE t (id INT PRIMARY KEY, v INT)").unwrap();
     client.query("INSERT INTO t VALUES (1, 0)").unwrap();
@@ -81,19 +38,19 @@ fn one_node_writes_and_stays_the_writer_whatever_happens_to_the_others() {
 
     // A node that keeps apart is not read from, and is again when it has caught up.
     scene.fleet.servers[1].sql("SET GLOBAL wsrep_desync = ON").unwrap();
-    scene.wait_for_roles([
+    scene.wait_for_roles(&[
         "writer",
         "not used: its state in the cluster is Donor/Desynced",
         "reader",
     ]);
     scene.fleet.servers[1].sql("SET GLOBAL wsrep_desync = OFF").unwrap();
-    scene.wait_for_roles(["writer", "reader", "reader"]);
+    scene.wait_for_roles(&["writer", "reader", "reader"]);
 
     // The writer keeps apart: another node is better, and stays the writer.
     scene.fleet.servers[0].sql("SET GLOBAL wsrep_desync = ON").unwrap();
-    scene.wait_for_roles(["not used", "writer", "reader"]);
+    scene.wait_for_roles(&["not used", "writer", "reader"]);
     scene.fleet.servers[0].sql("SET GLOBAL wsrep_desync = OFF").unwrap();
-    scene.wait_for_roles(["reader", "writer", "reader"]);
+    scene.wait_for_roles(&["reader", "writer", "reader"]);
     client.query("UPDATE t SET v = 1000 WHERE id = 1").unwrap();
     client.query("START TRANSACTION").unwrap();
     assert_eq!(server_id(&mut client), "2");
@@ -103,7 +60,7 @@ fn one_node_writes_and_stays_the_writer_whatever_happens_to_the_others() {
 
     // A node that needs all data keeps its donor busy; the donor is a reserve until it has caught up.
     scene.fleet.servers[2].stop().unwrap();
-    scene.wait_for_roles(["reader", "writer", "not used: down"]);
+    scene.wait_for_roles(&["reader", "writer", "not used: down"]);
     scene.fleet.forget_place(2);
     let hold = scene.fleet.hold_donor(1);
     let mut joins = scene.fleet.servers.remove(2);
@@ -111,14 +68,14 @@ fn one_node_writes_and_stays_the_writer_whatever_happens_to_the_others() {
         let start = scope.spawn(|| joins.start());
         // Another one is the writer; of readers, a busy one is better than none.
         scene.fleet.wait_for_state(1, "Donor/Desynced");
-        scene.wait_for_roles(["writer", "reader", "not used"]);
+        scene.wait_for_roles(&["writer", "reader", "not used"]);
         let mut client = self::client(&scene.flifo).unwrap();
         client.query("UPDATE t SET v = 2000 WHERE id = 1").unwrap();
         std::fs::remove_file(hold).unwrap();
         start.join().unwrap().unwrap();
     });
     scene.fleet.servers.push(joins);
-    scene.wait_for_roles(["writer", "reader", "reader"]);
+    scene.wait_for_roles(&["writer", "reader", "reader"]);
 }
 
 /// Increments of one client: those that were acknowledged, and those of which nobody knows.
@@ -149,7 +106,7 @@ impl Ledger {
 #[test]
 fn the_writer_is_killed_and_what_is_left_without_a_majority_is_not_written_to() {
     const CLIENTS: usize = 16;
-    let Some(mut scene) = Scene::new() else { return };
+    let Some(mut scene) = cluster() else { return };
     let mut setup = client(&scene.flifo).unwrap();
     setup.query("CREATE TABLE sums (client INT PRIMARY KEY, n INT)").unwrap();
     for number in 0..CLIENTS {
@@ -188,8 +145,8 @@ fn the_writer_is_killed_and_what_is_left_without_a_majority_is_not_written_to() 
     }
     // It comes back, gets what it lacks, and is a reader: one of the others stays the writer.
     scene.fleet.servers[0].start().unwrap();
-    scene.wait_for_roles(["reader", "", ""]);
-    let others = scene.roles().split_off(1);
+    scene.wait_for_roles(&["reader", "", ""]);
+    let others = roles_of(&mut scene.console).split_off(1);
     // A reader may slow its cluster for a while, which its role says behind a comma.
     let mut kinds: Vec<_> = others.iter().filter_map(|role| role.split(',').next()).collect();
     kinds.sort_unstable();
@@ -198,7 +155,7 @@ fn the_writer_is_killed_and_what_is_left_without_a_majority_is_not_written_to() 
     // Two of three are gone without a word: the third must not be written to, and says why.
     scene.fleet.signal(1, Signal::KILL);
     scene.fleet.signal(2, Signal::KILL);
-    scene.wait_for_roles(["not used: ", "not used: ", "not used: "]);
+    scene.wait_for_roles(&["not used: ", "not used: ", "not used: "]);
     let problem = setup.query("UPDATE sums SET n = n + 1 WHERE client = 0").unwrap_err();
     let said = problem.to_string();
     assert!(said.contains("routing.hold") && said.contains("db1: not used"), "{said}");

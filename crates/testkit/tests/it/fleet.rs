@@ -23,6 +23,52 @@ pub(crate) fn flifo(fleet: &Fleet, more: &str) -> Flifo {
     ))
 }
 
+/// Flifo in front of a fleet, splitting reads, with its console beside it; the fields end in this order.
+pub(crate) struct Watched {
+    pub(crate) console: Client,
+    pub(crate) flifo: Flifo,
+    pub(crate) fleet: Fleet,
+    _folder: tempfile::TempDir,
+}
+
+impl Watched {
+    /// `routing` is more of that section.
+    pub(crate) fn start(fleet: Fleet, routing: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("console.sock");
+        let more = format!(
+            "[routing]\nmode = \"split\"\n{routing}[console]\nlisten = [{socket:?}]\n[http]\nlisten = []\n"
+        );
+        let flifo = flifo(&fleet, &more);
+        let address = socket.to_str().unwrap().parse().unwrap();
+        let console = Client::builder(address, "admin", "").connect().unwrap();
+        Self { console, flifo, fleet, _folder: folder }
+    }
+
+    /// Waits until the roles begin so.
+    pub(crate) fn wait_for_roles(&mut self, roles: &[&str]) {
+        // A cluster takes its time to agree on which node is gone, and more beside other tests.
+        const PATIENCE: Duration = Duration::from_secs(90);
+        let begun = Instant::now();
+        loop {
+            let are = roles_of(&mut self.console);
+            if are.iter().zip(roles).all(|(is, wanted)| is.starts_with(wanted)) {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "waited in vain for {roles:?}: {are:?}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// What servers are, in their order.
+pub(crate) fn roles_of(console: &mut Client) -> Vec<String> {
+    /// The column of `SHOW SERVERS`.
+    const ROLE: usize = 16;
+    let rows = console.query("SHOW SERVERS").unwrap();
+    rows.into_iter().map(|row| row[ROLE].clone()).collect()
+}
+
 pub(crate) fn client(flifo: &Flifo) -> Result<Client, Problem> {
     let address = format!("127.0.0.1:{}", flifo.port()).parse().unwrap();
     Client::builder(address, PrivateServer::USER, Fleet::password())

@@ -1,65 +1,19 @@
 //! A client that reads its own writes finds them, whatever becomes of the servers: what was acknowledged and is not known
 //! to be on a server is not read there, and a server that lacks it is not written to unless an operator says so.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use testkit::client::Client;
 use testkit::fleet::{Fleet, wait};
-use testkit::flifo::Flifo;
 use testkit::overdue::Over;
 
-use crate::fleet::{client, flifo, one, server_id};
-
-/// The column of `SHOW SERVERS`.
-const ROLE: usize = 16;
-
-/// Flifo in front of a fleet, with its console beside it.
-struct Scene {
-    console: Client,
-    flifo: Flifo,
-    fleet: Fleet,
-    _folder: tempfile::TempDir,
-}
-
-impl Scene {
-    fn of(fleet: Fleet, routing: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("console.sock");
-        let more = format!(
-            "[routing]\nmode = \"split\"\n{routing}[console]\nlisten = [{socket:?}]\n[http]\nlisten = []\n"
-        );
-        let flifo = flifo(&fleet, &more);
-        let console = console(&socket);
-        Self { console, flifo, fleet, _folder: folder }
-    }
-
-    /// Waits until the roles begin so.
-    fn wait_for_roles(&mut self, roles: &[&str]) {
-        wait(&format!("{roles:?}"), || {
-            let are = roles_of(&mut self.console);
-            are.iter().zip(roles).all(|(is, wanted)| is.starts_with(wanted))
-        });
-    }
-}
-
-/// What servers are, in their order.
-fn roles_of(console: &mut Client) -> Vec<String> {
-    let rows = console.query("SHOW SERVERS").unwrap();
-    rows.into_iter().map(|row| row[ROLE].clone()).collect()
-}
-
-fn console(socket: &Path) -> Client {
-    let address = socket.to_str().unwrap().parse().unwrap();
-    Client::builder(address, "admin", "").connect().unwrap()
-}
+use crate::fleet::{Watched, client, one, roles_of, server_id};
 
 #[test]
 fn a_writer_that_becomes_read_only_reads_for_those_who_have_written_there() {
     let fleet = Fleet::replicated(1);
-    let mut scene = Scene::of(fleet, "stay = \"200ms\"\nhold = \"1s\"\n");
+    let mut scene = Watched::start(fleet, "stay = \"200ms\"\nhold = \"1s\"\n");
     scene.wait_for_roles(&["writer", "reader"]);
     let mut client = client(&scene.flifo).unwrap();
     client.query("CREATE TABLE t (id INT PRIMARY KEY)").unwrap();
@@ -91,7 +45,7 @@ fn a_writer_that_becomes_read_only_reads_for_those_who_have_written_there() {
 #[test]
 fn a_server_that_lacks_what_was_acknowledged_is_the_writer_once_it_is_confirmed() {
     let fleet = Fleet::replicated(1);
-    let mut scene = Scene::of(fleet, "hold = \"1s\"\n");
+    let mut scene = Watched::start(fleet, "hold = \"1s\"\n");
     scene.wait_for_roles(&["writer", "reader"]);
     let mut client = client(&scene.flifo).unwrap();
     client.query("CREATE TABLE t (id INT PRIMARY KEY)").unwrap();
@@ -120,7 +74,7 @@ fn a_server_that_lacks_what_was_acknowledged_is_the_writer_once_it_is_confirmed(
 #[test]
 fn a_gap_can_be_accepted_beforehand_and_is_named() {
     let fleet = Fleet::replicated(1);
-    let mut scene = Scene::of(fleet, "gaps = \"accept\"\n");
+    let mut scene = Watched::start(fleet, "gaps = \"accept\"\n");
     scene.wait_for_roles(&["writer", "reader"]);
     let mut client = client(&scene.flifo).unwrap();
     client.query("CREATE TABLE t (id INT PRIMARY KEY)").unwrap();
@@ -140,12 +94,12 @@ fn a_gap_can_be_accepted_beforehand_and_is_named() {
 fn in_a_cluster_own_writes_are_found_while_nodes_keep_apart_and_stop_to_apply() {
     const CLIENTS: usize = 8;
     let Some(fleet) = Fleet::clustered(3) else { return };
-    let mut scene = Scene::of(fleet, "");
+    let mut scene = Watched::start(fleet, "");
     scene.wait_for_roles(&["writer", "reader", "reader"]);
     let mut setup = client(&scene.flifo).unwrap();
     setup.query("CREATE TABLE t (id BIGINT AUTO_INCREMENT PRIMARY KEY, c INT, n INT)").unwrap();
     let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
-    let Scene { console, flifo, fleet, .. } = &mut scene;
+    let Watched { console, flifo, fleet, .. } = &mut scene;
     let flifo = &*flifo;
     thread::scope(|scope| {
         let _over = Over(&stop);
