@@ -37,8 +37,6 @@ pub enum Leg {
 /// Why a client with the right password is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Breach {
-    Locked,
-    Expired,
     NeedsTls,
     NeedsCertificate,
     AtOnce(i64),
@@ -55,14 +53,17 @@ pub struct Hour {
 const HOUR: Duration = Duration::from_hours(1);
 
 impl Terms {
-    /// Whether a client that comes so may be let in; how many there are is [`Self::has_room`]'s.
-    pub fn allow(&self, leg: Leg) -> Result<(), Breach> {
+    /// Whether the server lets in no client of the account, however it comes. It says so in its own words.
+    pub const fn are_refused(&self) -> bool {
+        self.is_locked || self.has_expired
+    }
+
+    /// Whether a client that comes so may be let in; how many there are is [`Self::enter`]'s.
+    pub const fn allow(&self, leg: Leg) -> Result<(), Breach> {
         match (&self.transport, leg) {
-            _ if self.is_locked => Err(Breach::Locked),
             (Transport::Tls, Leg::Plain) => Err(Breach::NeedsTls),
             // What the client has shown of itself is not what the server would be shown.
             (Transport::Certificate, _) => Err(Breach::NeedsCertificate),
-            _ if self.has_expired => Err(Breach::Expired),
             _ => Ok(()),
         }
     }
@@ -102,20 +103,13 @@ mod tests {
                 Some(Breach::NeedsCertificate),
                 Some(Breach::NeedsCertificate),
             ),
-            (
-                Terms { is_locked: true, ..transport(Transport::Tls) },
-                Some(Breach::Locked),
-                Some(Breach::Locked),
-            ),
-            (
-                Terms { has_expired: true, ..open.clone() },
-                Some(Breach::Expired),
-                Some(Breach::Expired),
-            ),
         ] {
             assert_eq!(terms.allow(Leg::Plain).err(), plain, "{terms:?}");
             assert_eq!(terms.allow(Leg::Tls).err(), tls, "{terms:?}");
+            assert!(!terms.are_refused(), "{terms:?}");
         }
+        assert!(Terms { is_locked: true, ..open.clone() }.are_refused());
+        assert!(Terms { has_expired: true, ..open }.are_refused());
     }
 
     #[test]

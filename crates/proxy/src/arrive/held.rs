@@ -34,7 +34,6 @@ use crate::config::AccountTerms;
 use crate::fault::{Fault, Kind};
 use crate::links::opener::{self, NoLink};
 use crate::links::room::with_room;
-use crate::rights::confirm;
 use crate::road::route;
 use crate::servers::{Server, ServerId};
 use crate::worker::Worker;
@@ -141,10 +140,7 @@ pub(crate) async fn pooled(
         return Ok(Terms::default());
     }
     let leg = if client.is_tls() { Leg::Tls } else { Leg::Plain };
-    // Of a lock the server is asked itself.
-    let fits = |row: &Row| {
-        !matches!(row.terms.allow(leg), Err(Breach::NeedsTls | Breach::NeedsCertificate))
-    };
+    let fits = |row: &Row| row.terms.allow(leg).is_ok();
     let told = match accounts::judge(worker, name, peer, None, fits).await {
         Some(told) => told,
         None => {
@@ -155,17 +151,7 @@ pub(crate) async fn pooled(
         }
     };
     let terms = told.map_err(|why| refused(name, peer, &why))?.terms;
-    match terms.allow(leg) {
-        Ok(()) => {}
-        // The server says it in its own words.
-        Err(why @ (Breach::Locked | Breach::Expired)) => {
-            match confirm::ask_anew(worker, name, user).await {
-                Ok(()) => {}
-                Err(said) => return Err(said.unwrap_or_else(|| breach(name, why))),
-            }
-        }
-        Err(why) => return Err(breach(name, why)),
-    }
+    terms.allow(leg).map_err(|why| breach(name, why))?;
     Ok(terms)
 }
 
@@ -443,10 +429,6 @@ fn breach(name: &UserName, why: Breach) -> Fault {
         Fault::new(Kind::UserLimit, message)
     };
     match why {
-        Breach::Locked => denied("its account is locked"),
-        Breach::Expired => denied(
-            "its password has expired; change it by a client that connects past Flifo, or as a carried user",
-        ),
         Breach::NeedsTls => {
             denied("its account demands TLS (REQUIRE SSL), which the client does not use")
         }

@@ -419,7 +419,7 @@ async fn pool(
         let fault = too_many_of_user(&claim.user, "clients_max", &user.clients);
         return Err(tell(newcomer, fault).await);
     };
-    if let Err(fault) = pass.lend(confirm::confirm(worker, &claim.user, user)).await {
+    if let Err(fault) = pass.lend(confirm::confirm(worker, &claim.user, user, &terms)).await {
         return Err(tell(newcomer, fault).await);
     }
     if let Err(fault) = held::enter(&claim.user, user, &terms) {

@@ -11,6 +11,7 @@ use std::sync::PoisonError;
 use std::time::Instant;
 
 use engine::account::name::UserName;
+use engine::account::terms::Terms;
 use engine::rights::Era;
 
 use crate::arrive::learnt;
@@ -44,13 +45,20 @@ impl Confirmed {
 /// The collation of the question, utf8mb4_general_ci.
 const UTF8MB4: u8 = 45;
 
-/// A client has proved the user's password. The fault is why the server would not let it in.
-pub(crate) async fn confirm(worker: &Worker, name: &UserName, user: &User) -> Result<(), Fault> {
-    if is_confirmed(worker, user) {
+/// A client has proved the user's password, and its account is known to have these terms. The fault is why the server
+/// would not let it in. Where the terms say that it would not, it is asked whatever it said before.
+pub(crate) async fn confirm(
+    worker: &Worker,
+    name: &UserName,
+    user: &User,
+    terms: &Terms,
+) -> Result<(), Fault> {
+    let is_asked = || terms.are_refused() || !is_confirmed(worker, user);
+    if !is_asked() {
         return Ok(());
     }
     let _alone = user.rights.confirmed.asking.lock().await;
-    if is_confirmed(worker, user) {
+    if !is_asked() {
         return Ok(());
     }
     let (era, begun) = (worker.shared.rights.eras.now(), Instant::now());
@@ -59,7 +67,7 @@ pub(crate) async fn confirm(worker: &Worker, name: &UserName, user: &User) -> Re
             user.rights.confirmed.confirm(era, begun);
             Ok(())
         }
-        Err(error) if learnt::is_refusal(&error) => {
+        Err(error) if learnt::is_refusal(&error) || terms.are_refused() => {
             tracing::debug!(user = %name, %error, "the server does not let a user in any more");
             Err(error.fault(worker.shared.server(route::greeter(worker))))
         }
@@ -68,19 +76,6 @@ pub(crate) async fn confirm(worker: &Worker, name: &UserName, user: &User) -> Re
             Ok(())
         }
     }
-}
-
-/// Whether the server lets this user in now. The fault is why it does not, if it says so.
-pub(crate) async fn ask_anew(
-    worker: &Worker,
-    name: &UserName,
-    user: &User,
-) -> Result<(), Option<Fault>> {
-    let told = |error: NoLink| {
-        let at = worker.shared.server(route::greeter(worker));
-        learnt::is_refusal(&error).then(|| error.fault(at))
-    };
-    ask(worker, name, user).await.map_err(told)
 }
 
 fn is_confirmed(worker: &Worker, user: &User) -> bool {

@@ -238,9 +238,9 @@ async fn prove(
     };
     match proved {
         Ok(Some(user)) => {
-            pass.lend(confirm::confirm(worker, &name, &user)).await?;
             let ip = peer.map(|peer| peer.ip());
             let terms = pass.lend(held::pooled(worker, &name, &user, talk.stream(), ip)).await?;
+            pass.lend(confirm::confirm(worker, &name, &user, &terms)).await?;
             Ok((Proved { name, user, terms }, wanted))
         }
         Ok(None) => Err(broken("The login was refused".to_owned())),
