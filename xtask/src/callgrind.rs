@@ -36,10 +36,11 @@ impl Proxy {
         let (user, password, port) = (PrivateServer::USER, server.password(), free_port()?);
         let config = server.folder().join("flifo.toml");
         let socket = server.socket().display().to_string();
+        // Valgrind makes calls that the sandbox does not allow.
         let text = format!(
             "listen = [\"127.0.0.1:{port}\"]\nworkers = 1\n[server]\naddress = {socket:?}\nlimit = {limit}\n\
-             [limits]\nwait = \"120s\"\n[placement]\npolicy = \"off\"\n[console]\nlisten = []\n[http]\n\
-             listen = []\n[[users]]\nname = {user:?}\npassword = {password:?}\n"
+             [limits]\nwait = \"120s\"\n[hardening]\nsandbox = \"off\"\n[placement]\npolicy = \"off\"\n\
+             [console]\nlisten = []\n[http]\nlisten = []\n[[users]]\nname = {user:?}\npassword = {password:?}\n"
         );
         fs::write(&config, text)?;
         command.args(["run", "--config"]).arg(config).env("FLIFO_ALLOW_PRIVILEGED_USER", "1");
