@@ -218,7 +218,7 @@ impl Greeted {
                         (is_sha256(&plugin), request.credential)
                     {
                         let password = password.as_bytes();
-                        prove(&mut talk, password, &next, REQUEST_SHA256_KEY).await?;
+                        prove_by_sha256(&mut talk, password, &next).await?;
                         continue;
                     }
                     let answer = respond(request.credential, &plugin, &next, talk.stream())?;
@@ -384,9 +384,18 @@ pub async fn prove_fully(
     prove(talk, password, nonce, caching_sha2::REQUEST_PUBLIC_KEY).await
 }
 
+/// Proves a password to a server by `sha256_password`.
+pub async fn prove_by_sha256(
+    talk: &mut Talk,
+    password: &[u8],
+    nonce: &Nonce,
+) -> Result<(), LoginError> {
+    prove(talk, password, nonce, REQUEST_SHA256_KEY).await
+}
+
 /// The plugin from which caching_sha2_password has its full login; MySQL also pretends that users
 /// have it whom it does not know.
-fn is_sha256(plugin: &Plugin) -> bool {
+pub fn is_sha256(plugin: &Plugin) -> bool {
     plugin.name() == b"sha256_password"
 }
 

@@ -299,6 +299,11 @@ impl Proof<'_> {
                 AuthPacket::Switch { plugin: name, data } => {
                     let plugin = Plugin::from_name(name);
                     self.asked.push(Asked::Switch(plugin.to_string()));
+                    if login::is_sha256(&plugin) && self.other.is_empty() {
+                        let nonce = Nonce::from_server(&plugin, data)?;
+                        login::prove_by_sha256(self.talk, password.as_bytes(), &nonce).await?;
+                        continue;
+                    }
                     let has_nonce = !matches!(plugin, Plugin::ClearPassword | Plugin::Other(_));
                     if has_nonce {
                         self.nonce = Nonce::from_server(&plugin, data)?;

@@ -110,6 +110,21 @@ impl Require {
 }
 
 impl Account {
+    /// The one that a new MySQL has, and that its other accounts are made by.
+    pub fn of_root() -> Self {
+        Self {
+            user: "root".to_owned(),
+            host: "localhost".to_owned(),
+            proofs: vec![Proof::CachingSha2(String::new())],
+            require: Require::None,
+            is_locked: false,
+            has_expired: false,
+            limits: Limits::default(),
+            number: 0,
+            role: None,
+        }
+    }
+
     /// The statements that make it; the first one may be refused.
     pub fn sql(&self, brand: Brand) -> Vec<String> {
         let name = format!("{}@{}", quote(&self.user), quote(&self.host));

@@ -182,7 +182,15 @@ impl Site {
             }
         }
         let accounts = batch.accounts.iter().chain([&batch.limited]);
-        accounts.filter(|account| self.make(account)).cloned().collect()
+        let mut made: Vec<_> = accounts.filter(|account| self.make(account)).cloned().collect();
+        if brand == Brand::MySql {
+            // It makes an account without the spaces at the end of its name.
+            made.iter_mut().for_each(|account| {
+                account.user.truncate(account.user.trim_end_matches(' ').len());
+            });
+            made.push(Account::of_root());
+        }
+        made
     }
 
     /// Makes an account; false where the server has none such.

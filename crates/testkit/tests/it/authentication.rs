@@ -188,6 +188,40 @@ fn shared_links_log_in_by_the_older_sha256_password() {
     }
 }
 
+/// A client sends its password as it is in TLS only, and asks for a key elsewhere; so do servers expect it, but for some
+/// behind a Unix socket.
+#[test]
+fn clients_that_are_carried_prove_the_older_sha256_password() {
+    const NOT_SECURE: u16 = 3159;
+    let Some(server) = server() else { return };
+    let plugin = Plugin::CachingSha2;
+    for out in outs(server) {
+        let flifo = out.flifo(server, "");
+        for leg in INS {
+            let refused = match (leg, out) {
+                (In::Plain, Out::Plain | Out::Socket) => None,
+                (In::Tls, Out::Tls) | (In::Socket, Out::Socket) => None,
+                // 8.0.15 does not take it, 9.7.4 does.
+                (In::Tls, Out::Socket) => continue,
+                (In::Tls | In::Socket, Out::Plain) => Some(NOT_SECURE),
+                (In::Plain | In::Socket, Out::Tls) => Some(1045),
+            };
+            for (password, refused) in [(PASSWORD, refused), ("wrong", refused.or(Some(1045)))] {
+                let case = format!("{leg:?} {out:?} {password}");
+                let client = leg.client(&flifo, "sha256", password).connect();
+                let mut other = leg.client(&flifo, "sha", PASSWORD).connect().expect(&case);
+                let other = other.change_user("sha256", password, &plugin).map(|()| other);
+                for client in [client, other] {
+                    match refused {
+                        None => _ = assert_works(client, "sha256", &case),
+                        Some(code) => assert_eq!(refusal(client).0, code, "{case}"),
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_server_that_was_restarted_is_proved_the_password_anew() {
     let Some(mut server) = Mysql::start(&[]) else { return };
