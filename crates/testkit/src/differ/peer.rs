@@ -74,7 +74,7 @@ struct Connection {
     id: u32,
     nonce: Vec<u8>,
     /// Prepared statements of each slot.
-    statements: HashMap<u8, u32>,
+    statements: HashMap<u8, Prepared>,
 }
 
 /// A statement that was answered by nobody for so long never will be.
@@ -246,7 +246,7 @@ impl Connection {
         if let (Action::Prepare { slot, .. }, Some(first)) = (action, packets.first_mut())
             && first.payload.first() == Some(&OK)
         {
-            self.statements.insert(*slot, statement::id(&first.payload).unwrap_or(UNKNOWN));
+            self.statements.insert(*slot, Prepared::read(&first.payload));
             statement::set_id(&mut first.payload, u32::from(*slot));
         }
         if *action == Action::Reset {
@@ -290,7 +290,7 @@ impl Connection {
                 };
                 (execute(id, *how, values), Shape::Results)
             }
-            Action::Bulk { slot, rows } => (bulk(self.id_of(*slot), rows), Shape::Results),
+            Action::Bulk { slot, rows } => (self.bulk(*slot, rows), Shape::Results),
             Action::LongData { slot, parameter, bytes } => {
                 let rest = [&id(*slot)[..], &parameter.to_le_bytes(), bytes].concat();
                 (of(Command::StmtSendLongData, &rest), Shape::Nothing)
@@ -323,7 +323,37 @@ impl Connection {
     }
 
     fn id_of(&self, slot: u8) -> u32 {
-        self.statements.get(&slot).copied().unwrap_or_else(|| UNKNOWN + u32::from(slot))
+        self.statements.get(&slot).map_or_else(|| UNKNOWN + u32::from(slot), |it| it.id)
+    }
+
+    /// A MariaDB that lacks values in a bulk execution reads what is in its memory behind the packet: what comes of that
+    /// is not told in advance. So each row has as many as the statement has parameters.
+    fn bulk(&self, slot: u8, rows: &[Vec<Value>]) -> Vec<u8> {
+        let parameters = self.statements.get(&slot).map_or(0, |it| it.parameters);
+        let filled = rows.iter().map(|row| {
+            let mut row = row.clone();
+            row.resize(row.len().max(parameters), Value::Null);
+            row
+        });
+        bulk(self.id_of(slot), &filled.collect::<Vec<_>>())
+    }
+}
+
+/// A statement that the server has prepared.
+struct Prepared {
+    id: u32,
+    parameters: usize,
+}
+
+impl Prepared {
+    /// Reads the first packet of the answer.
+    fn read(payload: &[u8]) -> Self {
+        const PARAMETERS_AT: usize = 7;
+        let parameters = payload.get(PARAMETERS_AT..).and_then(<[u8]>::first_chunk);
+        Self {
+            id: statement::id(payload).unwrap_or(UNKNOWN),
+            parameters: parameters.map_or(0, |bytes| u16::from_le_bytes(*bytes).into()),
+        }
     }
 }
 
