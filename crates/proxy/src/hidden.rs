@@ -92,6 +92,11 @@ impl Hidden {
         catalog.find(text, schema, dialect)
     }
 
+    /// Whether any object asks for the number of its reader's connection.
+    pub(crate) fn any_asks_number(&self) -> bool {
+        self.any_asks.load(Relaxed)
+    }
+
     /// Whether a text names an object that asks for the number of its reader's connection, as far as definitions tell.
     pub(crate) fn asks_number(
         &self,
@@ -99,7 +104,7 @@ impl Hidden {
         schema: Option<&[u8]>,
         dialect: Dialect,
     ) -> Option<When> {
-        if !self.any_asks.load(Relaxed) {
+        if !self.any_asks_number() {
             return None;
         }
         let asking = Arc::clone(&self.asking.read().unwrap_or_else(PoisonError::into_inner));

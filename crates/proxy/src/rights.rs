@@ -125,13 +125,12 @@ fn see_elsewhere(shared: &Shared) {
 }
 
 /// Whether a link must not be lent to another client: its login may have found other rights than one would now.
+/// `age`: how long ago the link was opened.
 #[inline]
-pub(crate) fn is_stale(worker: &Worker, link: &Link, now: Instant) -> bool {
+pub(crate) fn is_stale(worker: &Worker, link: &Link, age: Duration, now: Instant) -> bool {
     let rights = &worker.shared.rights;
     let is_over = link.era != rights.eras.now() && is_over(worker, link.key.get(), link.era);
-    is_over
-        || now.saturating_duration_since(link.opened) >= rights.soonest
-            && is_beyond(rights, link, now)
+    is_over || age >= rights.soonest && is_beyond(rights, link, now)
 }
 
 fn is_beyond(rights: &Rights, link: &Link, now: Instant) -> bool {
@@ -170,7 +169,7 @@ pub(crate) fn close_stale(worker: &Worker) {
     let now = crate::clock::now();
     for local in &worker.servers {
         loop {
-            let is_stale = |link: &Rc<Link>| is_stale(worker, link, now);
+            let is_stale = |link: &Rc<Link>| is_stale(worker, link, now - link.opened, now);
             let idle = local.gate.borrow_mut().take_idle_link(is_stale);
             let Some(link) = idle else { break };
             supply::retire(worker, &link);

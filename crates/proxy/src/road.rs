@@ -117,7 +117,7 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8])
             end
         };
         if client.turn.get() == Turn::Client {
-            client.reserved.take();
+            client.give_room_back();
         }
         at = end;
         at += pass_upload(worker, client, &mut bytes[at..]);

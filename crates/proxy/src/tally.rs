@@ -5,7 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use engine::intent::Digest;
 use view::digests::{Cost, Digests, Place, Told};
@@ -89,14 +89,17 @@ impl Tally {
         }
     }
 
-    /// A client's command has been answered.
-    pub(crate) fn answer(&self, client: &Client, flight: &Flight) {
-        let run = crate::clock::now().saturating_duration_since(flight.since);
+    /// A client's command has been answered, which has run for so long.
+    pub(crate) fn answer(&self, client: &Client, flight: &Flight, run: Duration) {
         let rows = flight.follower.rows();
         self.run.borrow_mut().add(run);
         self.rows.set(self.rows.get() + rows);
         let Some(asked) = client.asked.take() else { return };
-        let waited = flight.since.saturating_duration_since(asked.since);
+        // Mostly it began in the turn of the loop in which it came.
+        let waited = match flight.since <= asked.since {
+            true => Duration::ZERO,
+            false => flight.since - asked.since,
+        };
         self.waited.borrow_mut().add(waited);
         let (failed, affected) = (flight.failed, flight.affected);
         if let Some(digests) = &self.digests {

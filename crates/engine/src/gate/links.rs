@@ -68,6 +68,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     }
 
     /// Puts a link back that anyone of its key may use. Call [`Self::due`] before, and [`Self::next`] afterwards.
+    #[inline]
     pub fn put(&mut self, key: K, link: L, now: Instant) {
         // Where nobody waits, nothing has become possible.
         if self.keys.put_idle(key, link, now) {

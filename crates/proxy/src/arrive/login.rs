@@ -135,8 +135,11 @@ pub(crate) fn begin(worker: &Rc<Worker>, accepted: Accepted) {
     let worker = Rc::clone(worker);
     worker.shared.add_load(worker.index);
     tokio::task::spawn_local(async move {
-        // Boxed: a client at rest keeps its own small task, not the room that a login takes.
-        let client = Box::pin(admit(&worker, accepted)).await;
+        // Boxed: a client at rest keeps its own small task, not the room that a login takes; and by a pointer to its
+        // functions, or they would be built into this one, and each statement would clear a stack frame of 48 KiB.
+        let admission: std::pin::Pin<Box<dyn Future<Output = _>>> =
+            Box::pin(admit(&worker, accepted));
+        let client = admission.await;
         if let Some(client) = client {
             client::serve(Rc::clone(&worker), client).await;
         }
@@ -172,7 +175,8 @@ async fn admit(worker: &Rc<Worker>, accepted: Accepted) -> Option<Rc<Client>> {
     };
     let newcomer = Newcomer::new(stream, listen);
     let deadline = Instant::now() + limit;
-    let login = log_in(worker, newcomer, greeter, pass, deadline);
+    // Boxed: it is 12 KiB, and moves into the timeout and into what waits for that.
+    let login = Box::pin(log_in(worker, newcomer, greeter, pass, deadline));
     match tokio::time::timeout_at(deadline + FAREWELL, login).await {
         Ok(Ok((login, schema))) => Some(enter(worker, login, schema)),
         Ok(Err(NoLogin::Fault(fault))) => {

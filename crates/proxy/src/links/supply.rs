@@ -256,7 +256,7 @@ pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, link: &Rc<Link>) {
     let (now, local) = (crate::clock::now(), worker.at(link.server));
     let age = now - link.opened;
     let is_aged = worker.plan.limits.link_age.is_some_and(|most| age >= most);
-    let is_stale = rights::is_stale(worker, link, now);
+    let is_stale = rights::is_stale(worker, link, age, now);
     let is_old = is_aged || is_stale || link.is_left_behind.get();
     // Those who were in line when Flifo was told to stop are still served.
     let is_left = worker.shared.fleet.as_ref().is_some_and(|fleet| !fleet.is_usable(link.server));

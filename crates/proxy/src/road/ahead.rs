@@ -121,8 +121,8 @@ fn half_of(worker: &Worker) -> usize {
 fn may_lead(worker: &Worker, link: &Link) -> bool {
     let flights = link.flights.borrow();
     let pace = worker.pace.borrow();
-    let is_young =
-        flights.front().is_some_and(|front| crate::clock::now() - front.since < pace.long());
+    let now = crate::clock::now();
+    let is_young = flights.front().is_some_and(|front| now - front.since < pace.long());
     // What is to be asked behind a statement must be asked before others': how many rows it has found, whether it has
     // cleared the messages that the link was told.
     let is_known = |client: &Rc<Client>| {
@@ -136,7 +136,7 @@ fn may_lead(worker: &Worker, link: &Link) -> bool {
         && are_short
         && !link.being_killed.get()
         && !link.is_closing()
-        && !rights::is_stale(worker, link, crate::clock::now())
+        && !rights::is_stale(worker, link, now - link.opened, now)
 }
 
 fn may_follow(worker: &Worker, client: &Client) -> bool {

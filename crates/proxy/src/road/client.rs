@@ -6,6 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
@@ -470,9 +471,16 @@ impl Client {
         }
     }
 
+    /// Its last command was a long one, perhaps.
+    pub(crate) fn give_room_back(&self) {
+        if self.reserved.borrow().is_some() {
+            self.reserved.take();
+        }
+    }
+
     pub(crate) fn give_turn(&self) {
         self.set_turn(Turn::Client);
-        self.reserved.take();
+        self.give_room_back();
         if self.unread.get() || self.unseen.get() {
             self.wake();
         }
@@ -579,8 +587,10 @@ pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
                 }
             }
             Event::ChangeUser(payload) => {
-                // Boxed, as logins are: the task of a client at rest stays small.
-                Box::pin(change_user::run(&worker, &client, &payload)).await;
+                // Boxed, and not built into this loop, as logins are.
+                let change: Pin<Box<dyn Future<Output = ()>>> =
+                    Box::pin(change_user::run(&worker, &client, &payload));
+                change.await;
             }
             Event::End => break,
         }

@@ -66,6 +66,7 @@ impl Reads {
 
 /// Whether a statement that has been judged, or what may come behind it on the link that is kept for it, may read the
 /// number. `schema`: that of a statement which was prepared.
+#[inline]
 pub(crate) fn may_read(
     worker: &Worker,
     client: &Client,
@@ -78,6 +79,9 @@ pub(crate) fn may_read(
     if session.pin().is_some() || leaves != Leaves::Nothing {
         return true;
     }
+    if !intent.fires && !worker.shared.hidden.any_asks_number() {
+        return false;
+    }
     let schema = schema.or(session.schema.as_deref());
     match worker.shared.hidden.asks_number(text, schema, session.dialect()) {
         Some(When::Named) => true,
@@ -88,6 +92,7 @@ pub(crate) fn may_read(
 }
 
 /// What the link must be told before the command in hand of this client.
+#[inline]
 pub(crate) fn lacks(
     worker: &Worker,
     client: &Client,

@@ -424,8 +424,8 @@ fn finish(
     flight: &mut Flight,
     tail: Range<usize>,
 ) -> Option<Settled> {
+    let took = crate::clock::now() - flight.since;
     if let Some(digest) = flight.read {
-        let took = crate::clock::now() - flight.since;
         // What leaves messages keeps those behind it waiting, or loses what the link knows of it.
         let leaves = flight.failed || flight.warnings > 0;
         worker.pace.borrow_mut().learn(digest, if leaves { Duration::MAX } else { took });
@@ -461,7 +461,7 @@ fn finish(
     }
     if flight.purpose.is_clients() {
         let is_login = matches!(flight.purpose, Purpose::LoginSchema(..));
-        worker.tally.answer(&client, flight);
+        worker.tally.answer(&client, flight, took);
         if is_login {
             client.login_sequence.set(None);
         }
