@@ -183,12 +183,14 @@ impl MysqlRank {
     }
 }
 
-/// Where the first wildcard is, from 1 on; 128 where there is none, 0 where there is nothing.
+/// Where the first wildcard is, from 2 on; 129 where there is none. What is but `%` comes behind the others (measured on
+/// 8.0.15 and 9.7.4), and nothing at all behind that.
 fn wildcard_at(pattern: &[u8]) -> usize {
     match pattern.iter().position(|byte| matches!(byte, b'%' | b'_')) {
-        Some(at) => (at + 1).min(127),
         None if pattern.is_empty() => 0,
-        None => 128,
+        Some(_) if pattern == b"%" => 1,
+        Some(at) => (at + 2).min(128),
+        None => 129,
     }
 }
 
@@ -398,8 +400,8 @@ mod tests {
     fn mysql_tries_addresses_before_patterns() {
         for (list, brand) in [
             (&["10.0.0.5", "10.0.0.0/16", "10.0.0.0/8", "10.0.0.0/255.255.0.0"][..], Brand::MySql),
-            (&["10.0.0.0/255.0.0.0", "localhost", "10.0.%", "10.%", "%", ""], Brand::MySql),
-            (&["10.0.0.0/255.0.0.0", "10.0.%", "10.%", "%", ""], Brand::OldMySql),
+            (&["10.0.0.0/255.0.0.0", "localhost", "10.0.%", "10.%", "%%", "%", ""], Brand::MySql),
+            (&["10.0.0.0/255.0.0.0", "10.0.%", "10.%", "%_", "%", ""], Brand::OldMySql),
         ] {
             for pair in list.windows(2) {
                 let order = compare(pair[0].as_bytes(), pair[1].as_bytes(), brand);
