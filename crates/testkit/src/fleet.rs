@@ -88,8 +88,10 @@ impl Fleet {
     /// # Panics
     /// If it does not.
     pub fn follow(&self, reader: usize, writer: usize) {
+        // What it has written itself is not in the position that it would go on from after a crash.
         let text = format!(
-            "STOP SLAVE; SET GLOBAL read_only = 1; CHANGE MASTER TO master_host = '127.0.0.1', \
+            "STOP SLAVE; SET GLOBAL read_only = 1; \
+             SET GLOBAL gtid_slave_pos = @@global.gtid_current_pos; CHANGE MASTER TO master_host = '127.0.0.1', \
              master_port = {}, master_user = '{}', master_password = '{PASSWORD}', \
              master_use_gtid = slave_pos, master_connect_retry = 1; START SLAVE",
             self.servers[writer].port(),

@@ -326,7 +326,12 @@ impl Scene<'_> {
             let readers = roles.iter().filter(|(_, _, role)| role.starts_with("reader")).count();
             match writer {
                 Some(writer) if readers == 2 => return Ok(writer),
-                _ if begun.elapsed() > PATIENCE => bail!("they do not come back: {roles:?}"),
+                _ if begun.elapsed() > PATIENCE => {
+                    let of_each =
+                        |at: usize| self.site.fleet.servers[at].sql("SHOW ALL SLAVES STATUS\\G");
+                    let status: Vec<_> = (0..3).map(|at| of_each(at).unwrap_or_default()).collect();
+                    bail!("they do not come back: {roles:?}\n{}", status.join("\n"))
+                }
                 _ => self.sleep(50)?,
             }
         }
