@@ -149,11 +149,23 @@ impl Builder {
 
     /// Connects and logs in.
     pub fn connect(self) -> Result<Client, Problem> {
+        self.connect_asked().1
+    }
+
+    /// The same; and says what it was asked, also where it is refused.
+    pub fn connect_asked(self) -> (Vec<Asked>, Result<Client, Problem>) {
+        let mut asked = Vec::new();
+        let connected = self.connect_into(&mut asked);
+        (asked, connected)
+    }
+
+    fn connect_into(self, asked: &mut Vec<Asked>) -> Result<Client, Problem> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(Problem::Tls)?;
-        let client = runtime.block_on(async { tokio::time::timeout(PATIENCE, self.open()).await });
-        let (talk, nonce, capabilities, key, asked) = client.map_err(|_| late())??;
-        Ok(Client { runtime, talk, nonce, key, capabilities, asked })
+        let opened =
+            runtime.block_on(async { tokio::time::timeout(PATIENCE, self.open(asked)).await });
+        let (talk, nonce, capabilities, key) = opened.map_err(|_| late())??;
+        Ok(Client { runtime, talk, nonce, key, capabilities, asked: asked.clone() })
     }
 
     async fn dial(&self) -> io::Result<Stream> {
@@ -168,7 +180,8 @@ impl Builder {
 
     async fn open(
         self,
-    ) -> Result<(Talk, Nonce, Capabilities, Option<String>, Vec<Asked>), Problem> {
+        asked: &mut Vec<Asked>,
+    ) -> Result<(Talk, Nonce, Capabilities, Option<String>), Problem> {
         let stream = self.dial().await.map_err(Problem::Tls)?;
         let greeted = login::greet(stream).await?;
         let mut login = Login {
@@ -193,9 +206,11 @@ impl Builder {
         talk.write(&payload).await?;
         let (key, other) = (self.key.as_deref(), &self.other[..]);
         let mut proof = Proof { talk: &mut talk, nonce, key, other, asked: vec![] };
-        proof.run(&self.password).await?;
-        let Proof { nonce, asked, .. } = proof;
-        Ok((talk, nonce, login.capabilities, self.key, asked))
+        let proved = proof.run(&self.password).await;
+        let Proof { nonce, asked: questions, .. } = proof;
+        *asked = questions;
+        proved?;
+        Ok((talk, nonce, login.capabilities, self.key))
     }
 }
 

@@ -14,12 +14,13 @@ use engine::account::name::UserName;
 use link::login::{Credential, LoginError};
 use link::{Stream, Talk};
 use wire::auth::{Nonce, Plugin, Secret};
-use wire::handshake::{AuthPacket, Login};
+use wire::handshake::{AuthPacket, Greeting, Login};
 use wire::response::ErrPacket;
 
 use crate::arrive::learnt;
 use crate::arrive::login::NoLogin;
 use crate::arrive::logins::Pass;
+use crate::arrive::prove;
 use crate::arrive::users::User;
 use crate::fault::{Fault, Kind};
 use crate::links::opener::{self, NoLink};
@@ -37,12 +38,14 @@ pub(crate) struct Attempt<'a> {
 }
 
 /// How a client has answered before it was found wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Answered {
     /// It had a password to prove at all.
     pub(crate) has_password: bool,
-    /// It was asked once more for its proof, as a server asks a client that Flifo has greeted.
-    pub(crate) was_asked: bool,
+    /// It was asked once more for its proof, by this plugin, as a server asks a client that Flifo has greeted.
+    pub(crate) asked_by: Option<(Plugin, Nonce)>,
+    /// It was asked for the password itself.
+    pub(crate) was_asked_itself: bool,
 }
 
 /// Waits until a password may be looked at, for half of the time that a login may take. A fault: that is not long enough.
@@ -144,10 +147,25 @@ pub(crate) async fn refuse<S: Borrow<Stream>>(
     worker: &Worker,
     talk: &mut Talk<S>,
     attempt: Attempt<'_>,
-    plugin: &Plugin,
+    known: &User,
     answered: Answered,
     pass: &Pass,
 ) -> Result<Fault, NoLogin> {
+    match refuse_after_all_questions(worker, talk, attempt, known, answered, pass).await {
+        Err(NoLogin::Fault(fault)) => Ok(fault),
+        told => told,
+    }
+}
+
+async fn refuse_after_all_questions<S: Borrow<Stream>>(
+    worker: &Worker,
+    talk: &mut Talk<S>,
+    attempt: Attempt<'_>,
+    known: &User,
+    answered: Answered,
+    pass: &Pass,
+) -> Result<Fault, NoLogin> {
+    let Answered { mut has_password, asked_by, was_asked_itself } = answered;
     let Attempt { user, peer, login, server } = attempt;
     is_wrong(worker, user, peer);
     let at = worker.shared.server(server);
@@ -155,13 +173,23 @@ pub(crate) async fn refuse<S: Borrow<Stream>>(
         Ok(greeted) => greeted,
         Err(error) => return Ok(error.fault(at)),
     };
-    if !answered.was_asked {
-        let mut switch = Vec::new();
-        AuthPacket::encode_switch(plugin.name(), random_nonce()?.as_bytes(), &mut switch);
-        talk.write(&switch).await?;
-        pass.lend(talk.read()).await?;
+    let (plugin, nonce) = match asked_by {
+        Some(asked_by) => asked_by,
+        None => {
+            let (plugin, nonce) = (plugin_for(known, &greeted.greeting), random_nonce()?);
+            let mut switch = Vec::new();
+            AuthPacket::encode_switch(plugin.name(), nonce.as_bytes(), &mut switch);
+            talk.write(&switch).await?;
+            let response = pass.lend(talk.read()).await?;
+            has_password = !matches!(response[..], [] | [0]);
+            (plugin, nonce)
+        }
+    };
+    if plugin == Plugin::CachingSha2 && has_password && !was_asked_itself {
+        prove::ask_itself(talk).await?;
+        prove::receive_password(worker, talk, &nonce, pass).await?;
     }
-    let password = match answered.has_password {
+    let password = match has_password {
         true => Secret::from(random_nonce()?.as_bytes().to_vec()),
         false => Secret::from(""),
     };
@@ -172,8 +200,18 @@ pub(crate) async fn refuse<S: Borrow<Stream>>(
     Ok(match pass.lend(refused).await {
         Err(error) => error.fault(at).of_kind(Kind::AccessDenied),
         // It takes whatever password, or none; Flifo does not.
-        Ok(_) => denied(user, peer, answered.has_password),
+        Ok(_) => denied(user, peer, has_password),
     })
+}
+
+/// The plugin by which the server asks for this user's password, or would ask if it had no such user.
+fn plugin_for(known: &User, greeting: &Greeting) -> Plugin {
+    let default = Plugin::from_name(&greeting.plugin);
+    match known.plugin_of_hash() {
+        Some(plugin) => plugin,
+        None if !greeting.is_mariadb() && known.can_check(&default) => default,
+        None => known.plugin(),
+    }
 }
 
 fn denied(user: &UserName, peer: Option<SocketAddr>, has_password: bool) -> Fault {

@@ -405,10 +405,13 @@ async fn pool(
         login: &claim.login,
         server: newcomer.server,
     };
-    let Some(user) = &proved.user else {
-        let (talk, plugin) = (&mut newcomer.talk, user.plugin());
-        let fault = guesses::refuse(worker, talk, attempt, &plugin, proved.answered, pass).await?;
-        return Err(tell(newcomer, fault).await);
+    let user = match &proved {
+        Proved::Right(user) => user,
+        Proved::Wrong(answered) => {
+            let (talk, answered) = (&mut newcomer.talk, answered.clone());
+            let fault = guesses::refuse(worker, talk, attempt, user, answered, pass).await?;
+            return Err(tell(newcomer, fault).await);
+        }
     };
     if let Err(fault) = pass.lend(guesses::confirm(worker, attempt, user)).await {
         return Err(tell(newcomer, fault).await);
@@ -500,11 +503,10 @@ pub(crate) const fn has_hidden_quotes(collation: u8) -> bool {
     matches!(collation, 1 | 84 | 13 | 88 | 28 | 87 | 95 | 96 | 248..=250)
 }
 
-/// What a client gave as proof of a password.
-struct Proved {
-    /// Whose it is, if it is right.
-    user: Option<Arc<User>>,
-    answered: Answered,
+/// What came of a client's proof of a password.
+enum Proved {
+    Right(Arc<User>),
+    Wrong(Answered),
 }
 
 /// Whether the client proves the user's password.
@@ -527,8 +529,8 @@ async fn prove(
     // MySQL's own clients do not answer a nonce that is meant for another plugin than theirs: they
     // wait to be asked for it.
     let is_unanswered = plugin.name() != greeting.plugin && response.is_empty();
-    let was_asked = is_unanswered || !user.can_check(&plugin);
-    if was_asked {
+    let mut asked_by = None;
+    if is_unanswered || !user.can_check(&plugin) {
         nonce = guesses::random_nonce()?;
         if !user.can_check(&plugin) {
             plugin = user.plugin();
@@ -537,16 +539,21 @@ async fn prove(
         AuthPacket::encode_switch(plugin.name(), nonce.as_bytes(), &mut switch);
         newcomer.talk.write(&switch).await?;
         response = pass.lend(newcomer.talk.read()).await?;
+        asked_by = Some((plugin.clone(), nonce));
     }
     // Clients of caching_sha2 answer an empty password with one zero byte after a switch.
     if response == [0] {
         response.clear();
     }
-    let answered = Answered { has_password: !response.is_empty(), was_asked };
+    let has_password = !response.is_empty();
     let answer = Answer { plugin, nonce, response };
     let talk = &mut newcomer.talk;
-    let user = prove::prove(worker, talk, name, user, &answer, pass).await?;
-    Ok(Proved { user, answered })
+    Ok(match prove::prove(worker, talk, name, user, &answer, pass).await? {
+        prove::Proved::Right(user) => Proved::Right(user),
+        prove::Proved::Wrong { was_asked_itself } => {
+            Proved::Wrong(Answered { has_password, asked_by, was_asked_itself })
+        }
+    })
 }
 
 /// Sends an error in the greeting's place.

@@ -28,8 +28,15 @@ pub(crate) struct Answer {
     pub(crate) response: Vec<u8>,
 }
 
-/// The user whose password the client proves, if it does: this one, or who has his name by now. A fault is still to be
-/// told.
+/// What came of a client's proof.
+pub(crate) enum Proved {
+    /// It is right: this user's, or of the one that has the name by now.
+    Right(Arc<User>),
+    /// `was_asked_itself`: the client was asked for the password itself.
+    Wrong { was_asked_itself: bool },
+}
+
+/// Whether a client proves a user's password. A fault is still to be told.
 pub(crate) async fn prove<S: Borrow<Stream>>(
     worker: &Worker,
     talk: &mut Talk<S>,
@@ -37,7 +44,7 @@ pub(crate) async fn prove<S: Borrow<Stream>>(
     user: &Arc<User>,
     answer: &Answer,
     pass: &Pass,
-) -> Result<Option<Arc<User>>, NoLogin> {
+) -> Result<Proved, NoLogin> {
     let Answer { plugin, nonce, response } = answer;
     let mut verdict = user.check(plugin, nonce, response);
     if verdict == Verdict::Wrong && accounts::is_renewed(worker, user).await {
@@ -45,15 +52,15 @@ pub(crate) async fn prove<S: Borrow<Stream>>(
             if user.can_check(plugin) { user.check(plugin, nonce, response) } else { verdict };
     }
     match verdict {
-        Verdict::Wrong => Ok(None),
+        Verdict::Wrong => Ok(Proved::Wrong { was_asked_itself: false }),
         Verdict::Right => {
             if *plugin == Plugin::CachingSha2 && !response.is_empty() {
                 write_more(talk, &[caching_sha2::FAST_OK]).await?;
             }
-            Ok(Some(Arc::clone(user)))
+            Ok(Proved::Right(Arc::clone(user)))
         }
         Verdict::Unknown => {
-            write_more(talk, &[caching_sha2::FULL]).await?;
+            ask_itself(talk).await?;
             let password = match receive_password(worker, talk, nonce, pass).await {
                 Ok(password) => password,
                 Err(error) => {
@@ -61,14 +68,19 @@ pub(crate) async fn prove<S: Borrow<Stream>>(
                     return Err(error);
                 }
             };
-            if user.trust().is_some() {
-                return Ok(pass.lend(learnt::prove(worker, name, user, &password)).await?);
-            }
-            // In another thread, and one of a user's at a time.
-            let is_right = pass.lend(user.check_itself(password)).await;
-            Ok(is_right.then(|| Arc::clone(user)))
+            let right = match user.trust() {
+                Some(_) => pass.lend(learnt::prove(worker, name, user, &password)).await?,
+                // In another thread, and one of a user's at a time.
+                None => pass.lend(user.check_itself(password)).await.then(|| Arc::clone(user)),
+            };
+            Ok(right.map_or(Proved::Wrong { was_asked_itself: true }, Proved::Right))
         }
     }
+}
+
+/// Asks a client of caching_sha2_password for the password itself.
+pub(crate) async fn ask_itself<S: Borrow<Stream>>(talk: &mut Talk<S>) -> Result<(), NoLogin> {
+    write_more(talk, &[caching_sha2::FULL]).await
 }
 
 /// Receives the password itself from a client of caching_sha2_password that has been asked for it:

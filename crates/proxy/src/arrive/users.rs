@@ -303,10 +303,15 @@ impl User {
     }
 
     pub(crate) fn plugin(&self) -> Plugin {
+        self.plugin_of_hash().unwrap_or_else(|| self.plugin.clone())
+    }
+
+    /// The plugin of the hash that is known of the password; `None`: the password itself is known, or nothing.
+    pub(crate) fn plugin_of_hash(&self) -> Option<Plugin> {
         match self.proof().as_deref() {
-            Some(Proof::Native { .. }) => Plugin::NativePassword,
-            Some(Proof::CachingSha2 { .. }) => Plugin::CachingSha2,
-            Some(Proof::Password(_)) | None => self.plugin.clone(),
+            Some(Proof::Native { .. }) => Some(Plugin::NativePassword),
+            Some(Proof::CachingSha2 { .. }) => Some(Plugin::CachingSha2),
+            Some(Proof::Password(_)) | None => None,
         }
     }
 

@@ -221,29 +221,32 @@ async fn prove(
     if response == [0] {
         response.clear();
     }
-    let answered = Answered { has_password: !response.is_empty(), was_asked: true };
+    let has_password = !response.is_empty();
     let answer = Answer { plugin: wanted.plugin.clone(), nonce, response };
     let login = wanted.login(worker, capabilities);
     let attempt = Attempt { user: &name, peer, login: &login, server };
     let proved = match prove::prove(worker, talk, &name, &user, &answer, &pass).await {
-        Ok(Some(user)) => pass
+        Ok(prove::Proved::Right(user)) => pass
             .lend(guesses::confirm(worker, attempt, &user))
             .await
-            .map(|()| Some(user))
+            .map(|()| user)
             .map_err(NoLogin::from),
-        Ok(None) => guesses::refuse(worker, talk, attempt, &answer.plugin, answered, &pass)
-            .await
-            .and_then(|fault| Err(fault.into())),
+        Ok(prove::Proved::Wrong { was_asked_itself }) => {
+            let asked_by = Some((answer.plugin, answer.nonce));
+            let answered = Answered { has_password, asked_by, was_asked_itself };
+            guesses::refuse(worker, talk, attempt, &user, answered, &pass)
+                .await
+                .and_then(|fault| Err(fault.into()))
+        }
         Err(error) => Err(error),
     };
     match proved {
-        Ok(Some(user)) => {
+        Ok(user) => {
             let ip = peer.map(|peer| peer.ip());
             let terms = pass.lend(held::pooled(worker, &name, &user, talk.stream(), ip)).await?;
             pass.lend(confirm::confirm(worker, &name, &user, &terms)).await?;
             Ok((Proved { name, user, terms }, wanted))
         }
-        Ok(None) => Err(broken("The login was refused".to_owned())),
         Err(NoLogin::Fault(fault)) => Err(fault),
         Err(NoLogin::Talk(error)) => Err(broken(error.to_string())),
         Err(NoLogin::Told) => Err(broken("The login was refused".to_owned())),

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use bench::private_server::PrivateServer;
 use link::Address;
-use testkit::client::{Client, Problem};
+use testkit::client::{Asked, Client, Problem};
 use testkit::fake_client::{FakeClient, Refusal, prove};
 use testkit::flifo::Flifo;
+use testkit::mysql::Mysql;
 use testkit::scene::{PASSWORD, Scene, USER, row};
 use wire::auth::Plugin;
 
@@ -87,6 +88,63 @@ fn a_name_that_flifo_knows_is_refused_like_one_that_nobody_has() {
         assert_eq!(unknown.1, 1045, "{unknown:?}");
         assert_eq!(trace(flifo.port(), "known"), unknown);
         assert_eq!(trace(flifo.port(), "carried"), unknown);
+        assert!(flifo.stop().0.success());
+    }
+}
+
+/// What a client is asked for a wrong password, and the error, without the user's name.
+fn questions(address: Address, name: &str, plugin: &Plugin) -> (Vec<Asked>, u16, String) {
+    let (asked, login) =
+        Client::builder(address, name, "wrong").plugin(plugin.clone()).connect_asked();
+    match login {
+        Err(Problem::Refused { code, message, .. }) => (asked, code, message.replace(name, "…")),
+        Err(other) => panic!("{name}: {other} after {asked:?}"),
+        Ok(_) => panic!("{name}: let in"),
+    }
+}
+
+/// MySQL asks by the plugin of the account, and where there is none, by one that it chooses by the name.
+#[test]
+fn a_name_that_flifo_knows_is_asked_like_one_that_only_mysql_knows() {
+    let Some(server) = Mysql::start(&[]) else { return };
+    let names = ["configured", "told", "learnt", "carried"];
+    for name in names {
+        let with = "IDENTIFIED WITH caching_sha2_password BY 'right'";
+        server.sql(&[&format!("CREATE USER {name}@'%' {with}")]);
+    }
+    server.sql(&["CREATE USER reader@'%' IDENTIFIED WITH caching_sha2_password BY 'look'"]);
+    server.sql(&["GRANT SELECT ON mysql.user TO reader@'%'"]);
+    let tcp = |port: u16| Address::Tcp { host: "127.0.0.1".to_owned(), port };
+    let tls = if server.has_modern_tls() { "preferred" } else { "off" };
+    let at = format!("[server]\naddress = \"127.0.0.1:{}\"\ntls = \"{tls}\"\n", server.port());
+    let plugins = [Plugin::NativePassword, Plugin::CachingSha2];
+    // By which plugin it asks where there is no such user depends on the name.
+    let directly = |name: &str| questions(tcp(server.port()), name, &plugins[0]);
+    let mut strangers = (0..100).map(|number| format!("stranger{number}"));
+    let stranger = strangers.find(|it| directly(it) == directly("carried"));
+    let stranger = stranger.expect("one that is asked like a user that there is");
+    for (rest, names) in [
+        ("[[users]]\nname = \"configured\"\npassword = \"right\"\n", &["configured", "carried"]),
+        ("", &["learnt", "carried"]),
+        (
+            "accounts_user = \"reader\"\n[[users]]\nname = \"reader\"\npassword = \"look\"\n",
+            &["told", "reader"],
+        ),
+    ] {
+        let flifo = Flifo::start(&format!("{at}{rest}"));
+        for name in names {
+            if *name == "learnt" {
+                let client = Client::builder(tcp(flifo.port()), name, "right");
+                client.connect().expect("its right password is learnt");
+            }
+            for door in [tcp(flifo.port()), Address::Unix(flifo.socket())] {
+                for plugin in &plugins {
+                    let seen = questions(door.clone(), name, plugin);
+                    let expected = questions(door.clone(), &stranger, plugin);
+                    assert_eq!(seen, expected, "{name} at {door:?} by {plugin}");
+                }
+            }
+        }
         assert!(flifo.stop().0.success());
     }
 }
