@@ -290,9 +290,15 @@ mod tests {
                 settle().await;
             };
             // The third leaves while it waits.
-            let leaver = tokio::time::timeout(Duration::ZERO, come('x'));
+            let (gone, is_gone) = oneshot::channel();
+            let leaver = async {
+                let left = tokio::time::timeout(Duration::ZERO, come('x')).await;
+                gone.send(()).unwrap();
+                left
+            };
             let rest = async {
                 settle().await;
+                is_gone.await.unwrap();
                 assert_eq!((waiting(&logins), logins.free.get()), (3, 0));
                 drop(one);
                 settle().await;
