@@ -1,10 +1,10 @@
 //! What views, routines and triggers do although no statement's text tells it and no server reports it: read off their
 //! definitions once, so that a statement that names such an object is known.
 //!
-//! Does not read definitions from a server, nor decide what becomes of a connection. Invariant: what cannot be read, or
-//! calls what is not known, is taken to do anything.
+//! Does not read definitions from a server, nor decide what becomes of a connection. Invariant: what cannot be read,
+//! calls what is not known or names a table that its reader does not see, is taken to do anything.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use wire::lex::{Dialect, Lexer, Token};
 
@@ -57,11 +57,22 @@ type InSchema = (Box<[u8]>, When);
 /// Longer names are none.
 const NAME_MAX: usize = 64 * 4;
 
+/// A schema and a table, in small letters.
+pub type Table = (Vec<u8>, Vec<u8>);
+
+/// The tables that definitions name: of each it is to be asked whether their reader sees it.
+pub fn tables(definitions: &[Definition]) -> BTreeSet<Table> {
+    definitions.iter().flat_map(named_tables).collect()
+}
+
 impl Catalog {
-    /// The objects that do what nothing tells.
-    pub fn new(definitions: &[Definition]) -> Self {
+    /// The objects that do what nothing tells. `seen`: the tables and views that the definitions' reader sees.
+    pub fn new(definitions: &[Definition], seen: &BTreeSet<Table>) -> Self {
         let routines = Routines::of(definitions);
-        Self::closed(definitions, definitions.iter().map(|it| acts(it, &routines)).collect())
+        let acts = |it: &Definition| {
+            acts(it, &routines) || !named_tables(it).iter().all(|table| seen.contains(table))
+        };
+        Self::closed(definitions, definitions.iter().map(acts).collect())
     }
 
     /// The objects that ask for the number of their reader's connection.
@@ -83,9 +94,12 @@ impl Catalog {
             }
             if is_last {
                 let unreadable = definitions.iter().filter(|it| it.body.is_empty()).count();
-                // A text that names a routine tells that it calls one.
-                let is_routine = definitions.iter().map(|it| it.kind == Kind::Routine);
-                does.iter_mut().zip(is_routine).for_each(|(does, is)| *does &= !is);
+                // A text that names a routine tells that it calls one, unless the name is also of a function that some
+                // server has built in.
+                let is_told =
+                    |it: &Definition| it.kind == Kind::Routine && !is_builtin_function(&it.name);
+                let are_told = definitions.iter().map(is_told);
+                does.iter_mut().zip(are_told).for_each(|(does, is)| *does &= !is);
                 return Self { unreadable, ..Self::of(definitions, &does) };
             }
         }
@@ -201,6 +215,48 @@ impl When {
     }
 }
 
+/// The rights of one user that tell whether it sees the triggers that it may fire.
+#[derive(Debug, Default)]
+pub struct Grants {
+    /// Where it may write, and where it sees triggers: a schema and a table, or a schema and nothing, or nothing.
+    writes: BTreeSet<Table>,
+    sees: BTreeSet<Table>,
+    has_role: bool,
+    /// All users have one right at least, if it is no more than `USAGE`: else their rights are not told.
+    are_told: bool,
+}
+
+impl Grants {
+    /// Adds a right as the server names it. `place`: nothing, a schema, or a schema and a table with a zero between them.
+    /// `ROLE` stands for whatever rights a role brings.
+    pub fn add(&mut self, right: &[u8], place: &[u8]) {
+        let mut parts = place.splitn(2, |byte| *byte == 0);
+        let mut next = || parts.next().unwrap_or_default().to_vec();
+        let place = (next(), next());
+        match right {
+            b"ROLE" => return self.has_role = true,
+            b"INSERT" | b"UPDATE" | b"DELETE" => _ = self.writes.insert(place),
+            b"TRIGGER" => _ = self.sees.insert(place),
+            _ => {}
+        }
+        self.are_told = true;
+    }
+
+    pub fn see_all_triggers(&self) -> bool {
+        self.sees.contains(&Table::default())
+    }
+
+    /// Whether the user may write where it may not see triggers.
+    pub fn hide_triggers(&self) -> bool {
+        let sees = |(schema, table): &Table| {
+            self.sees.contains(&(schema.clone(), Vec::new()))
+                || self.sees.contains(&(schema.clone(), table.clone()))
+        };
+        let sees_what_it_fires = self.are_told && !self.has_role && self.writes.iter().all(sees);
+        !self.see_all_triggers() && !sees_what_it_fires
+    }
+}
+
 fn is_odd(name: &[u8]) -> bool {
     name.iter().any(|byte| !byte.is_ascii() || matches!(byte, b'`' | b'"' | b'\'' | b'\\'))
 }
@@ -238,12 +294,8 @@ fn acts(definition: &Definition, routines: &Routines) -> bool {
             let called = name(called).unwrap_or_default();
             let is_known = match (name(schema), dot) {
                 (Some(schema), Token::Symbol(b'.')) => routines.has(schema, called),
-                // A view's definition has been written by the server: there, names before parentheses are functions, and
-                // those of its own schema stand alone.
-                _ if definition.kind == Kind::View => {
-                    is_builtin_function(called) || routines.has(&definition.schema, called)
-                }
-                _ => true,
+                // Those of its own schema stand alone.
+                _ => is_builtin_function(called) || routines.has(&definition.schema, called),
             };
             if !is_known {
                 return true;
@@ -251,6 +303,18 @@ fn acts(definition: &Definition, routines: &Routines) -> bool {
         }
         if is_unreported(last, token, lexer) {
             return true;
+        }
+        // `CALL p`, without a list of arguments.
+        if called.is_word("CALL") {
+            let mut ahead = lexer;
+            let is_whole = ahead.next() == Some(Token::Symbol(b'.'));
+            let is_known = match (name(token), ahead.next().and_then(name).filter(|_| is_whole)) {
+                (Some(schema), Some(called)) => routines.has(schema, called),
+                (called, _) => routines.has(&definition.schema, called.unwrap_or_default()),
+            };
+            if !is_known {
+                return true;
+            }
         }
         // A table, and behind it a list of its columns.
         const BEFORE_TABLES: [&str; 6] =
@@ -260,6 +324,55 @@ fn acts(definition: &Definition, routines: &Routines) -> bool {
         last = [dot, called, token];
     }
     false
+}
+
+/// The tables that a definition reads or writes; and rather too many names than one too few.
+fn named_tables(definition: &Definition) -> Vec<Table> {
+    const MODIFIERS: [&str; 5] = ["LOW_PRIORITY", "HIGH_PRIORITY", "DELAYED", "IGNORE", "INTO"];
+    const ENDS: [&str; 7] = ["WHERE", "GROUP", "ORDER", "HAVING", "LIMIT", "SET", "SELECT"];
+    let is_view = definition.kind == Kind::View;
+    let is_one = |token: Token<'_>, words: &[&str]| words.iter().any(|it| token.is_word(it));
+    let mut tables = Vec::new();
+    let mut lexer = Lexer::new(&definition.body, Dialect::default());
+    // Whether a table comes now; whether others follow behind commas.
+    let (mut is_due, mut is_list, mut before) = (false, false, Token::Symbol(b';'));
+    while let Some(token) = lexer.next() {
+        let begins = match token {
+            // `FROM (a JOIN b)`; but `INSERT(a, 1, 2, b)` is a function.
+            Token::Symbol(b'(') => is_due && !is_one(before, &["INSERT", "REPLACE"]),
+            Token::Symbol(b',') => is_list && !is_view,
+            // `FOR UPDATE`, `ON DUPLICATE KEY UPDATE`.
+            _ if token.is_word("UPDATE") => !is_one(before, &["FOR", "KEY"]),
+            _ if is_one(token, &MODIFIERS) => is_due,
+            _ => is_one(token, &["FROM", "JOIN", "STRAIGHT_JOIN", "INSERT", "REPLACE"]),
+        };
+        is_list |= is_one(token, &["FROM", "JOIN", "STRAIGHT_JOIN", "UPDATE"]);
+        is_list &= !is_one(token, &ENDS) && token != Token::Symbol(b';');
+        let is_name = matches!(token, Token::Word(_) | Token::Quoted(_)) && !is_one(token, &ENDS);
+        if is_due && is_name && !begins {
+            let mut ahead = lexer;
+            let is_whole = ahead.next() == Some(Token::Symbol(b'.'));
+            let last = ahead.next().and_then(name).filter(|_| is_whole);
+            tables.extend(match (name(token), last) {
+                // Of the row in hand.
+                (Some(row), Some(_)) if is_row(row) => None,
+                (Some(schema), Some(table)) => Some(table_of(schema, table)),
+                // A view's tables stand with their schemas: what stands alone is of its own making.
+                (Some(table), None) if !is_view => Some(table_of(&definition.schema, table)),
+                _ => None,
+            });
+        }
+        (is_due, before) = (begins, token);
+    }
+    tables
+}
+
+fn is_row(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"NEW") || name.eq_ignore_ascii_case(b"OLD")
+}
+
+fn table_of(schema: &[u8], name: &[u8]) -> Table {
+    (schema.to_ascii_lowercase(), name.to_ascii_lowercase())
 }
 
 /// Whether something begins here of which no server tells.
@@ -321,8 +434,10 @@ mod tests {
         Definition { kind: *kind, schema, name, body }
     }
 
+    /// Of a reader that sees all tables.
     fn catalog(objects: &[(Kind, &str, &str)]) -> Catalog {
-        Catalog::new(&objects.iter().map(definition).collect::<Vec<_>>())
+        let definitions: Vec<_> = objects.iter().map(definition).collect();
+        Catalog::new(&definitions, &tables(&definitions))
     }
 
     fn find(catalog: &Catalog, text: &str) -> Option<When> {
@@ -405,6 +520,8 @@ mod tests {
             (Routine, "locks", "RETURN GET_LOCK('a', 0)"),
             (Routine, "calls", "RETURN locks() + 1"),
             (Routine, "pure", "RETURN 1"),
+            (Routine, "uuid_to_bin", "BEGIN DO GET_LOCK('a', 0); RETURN 1; END"),
+            (Routine, "bin_to_uuid", "RETURN 1"),
             (View, "v_calls", "select `a`.`calls`() AS `x`"),
             (View, "v_deep", "select `a`.`v_calls`.`x` AS `x` from `a`.`v_calls`"),
             (View, "v_pure", "select `a`.`pure`() AS `x`"),
@@ -424,8 +541,10 @@ mod tests {
             ("SELECT * FROM v_pure", None),
             ("SELECT * FROM v_own", None),
             ("INSERT INTO counts VALUES (1)", None),
-            // A text tells of a routine.
+            // A text tells of a routine; not of one that another brand of server has built in.
             ("SELECT calls()", None),
+            ("SELECT uuid_to_bin(1)", Some(When::Named)),
+            ("SELECT bin_to_uuid(1)", None),
             ("SELECT * FROM v_calls_not -- v_calls", None),
             ("SELECT 1", None),
             ("SELECT * FROM b.v_calls", None),
@@ -437,7 +556,95 @@ mod tests {
         let elsewhere = |schema| catalog.find(b"SELECT * FROM v_calls", schema, Dialect::default());
         assert_eq!((elsewhere(Some(b"b")), elsewhere(None)), (None, None));
         assert!(find(&catalog, "INSERT INTO v_written VALUES (1)").is_some());
-        assert_eq!((catalog.objects(), catalog.unreadable()), (5, 0));
+        assert_eq!((catalog.objects(), catalog.unreadable()), (7, 0));
+    }
+
+    #[test]
+    fn the_tables_that_a_definition_names() {
+        for (kind, body, expected) in [
+            (
+                View,
+                "select `x`.`id` AS `id` from (`a`.`t` `x` join `B`.`U` on(`x`.`id` = 1))",
+                "a.t b.u",
+            ),
+            (
+                View,
+                "with `c` as (select 1 AS `n` from `a`.`t`) select `c`.`n` AS `n` from `c`",
+                "a.t",
+            ),
+            (View, "select `a`.`t`.`id` AS `id`,replace(`b`.`x`,'y','z') from (select 1) `s`", ""),
+            (Trigger, "INSERT INTO log (a) VALUES (NEW.a)", "a.log"),
+            (
+                Trigger,
+                "INSERT IGNORE b.log SET a = NEW.a ON DUPLICATE KEY UPDATE n = n + 1",
+                "b.log",
+            ),
+            (
+                Trigger,
+                "BEGIN UPDATE LOW_PRIORITY t, b.u SET n = 1; DELETE FROM v; END",
+                "a.t b.u a.v",
+            ),
+            (Trigger, "SET NEW.a = INSERT(NEW.b, 1, 2, 'x'), NEW.c = REPLACE(NEW.b, 'x', 'y')", ""),
+            (
+                Trigger,
+                "SELECT COUNT(*) INTO n FROM t, u WHERE t.a = u.a AND u.b IN (1, 2)",
+                "a.t a.u",
+            ),
+            (Trigger, "SET NEW.y = EXTRACT(YEAR FROM NEW.d)", ""),
+            (Routine, "RETURN (SELECT MAX(a) FROM (SELECT a FROM b.t FOR UPDATE) x)", "b.t"),
+        ] {
+            let named = named_tables(&definition(&(kind, "o", body)));
+            let text = |part: &[u8]| String::from_utf8_lossy(part).into_owned();
+            let named: Vec<_> = named.iter().map(|(s, t)| [text(s), text(t)].join(".")).collect();
+            assert_eq!(named.join(" "), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn what_names_a_table_or_a_routine_that_is_not_seen_may_do_anything() {
+        let objects = [
+            (View, "reads", "select `b`.`t`.`id` AS `id` from `b`.`t`"),
+            (View, "sees", "select `a`.`t`.`id` AS `id` from `a`.`t`"),
+            (Trigger, "writes", "INSERT INTO b.log VALUES (1)"),
+            (Trigger, "calls", "CALL unseen"),
+            (Trigger, "asks", "SET NEW.a = unseen(1)"),
+            (Trigger, "counts", "SET NEW.a = IF(NEW.a IN (1), COALESCE(NEW.b, 0), 2)"),
+        ];
+        let definitions: Vec<_> = objects.iter().map(definition).collect();
+        let seen = BTreeSet::from([table_of(b"a", b"t")]);
+        let catalog = Catalog::new(&definitions, &seen);
+        for (text, when) in [
+            ("SELECT * FROM reads", Some(When::Named)),
+            ("SELECT * FROM sees", None),
+            ("INSERT INTO writes VALUES (1)", Some(When::Written)),
+            ("INSERT INTO calls VALUES (1)", Some(When::Written)),
+            ("INSERT INTO asks VALUES (1)", Some(When::Written)),
+            ("INSERT INTO counts VALUES (1)", None),
+        ] {
+            assert_eq!(find(&catalog, text), when, "{text}");
+        }
+    }
+
+    #[test]
+    fn triggers_are_hidden_where_a_user_may_write_and_not_see_them() {
+        for (grants, expected) in [
+            (&[][..], true),
+            (&[("USAGE", "")], false),
+            (&[("INSERT", ""), ("TRIGGER", "")], false),
+            (&[("INSERT", "a"), ("TRIGGER", "a")], false),
+            (&[("INSERT", "a\0t"), ("TRIGGER", "a")], false),
+            (&[("INSERT", "a\0t"), ("TRIGGER", "a\0t")], false),
+            (&[("INSERT", "a"), ("TRIGGER", "a\0t")], true),
+            (&[("DELETE", "a"), ("TRIGGER", "b")], true),
+            (&[("UPDATE", ""), ("TRIGGER", "a")], true),
+            (&[("SELECT", "a")], false),
+            (&[("USAGE", ""), ("ROLE", "`r`@`%`")], true),
+            (&[("ROLE", "`r`@`%`"), ("TRIGGER", "")], false),
+        ] {
+            let mut rights = Grants::default();
+            grants.iter().for_each(|(right, at)| rights.add(right.as_bytes(), at.as_bytes()));
+            assert_eq!(rights.hide_triggers(), expected, "{grants:?}");
+        }
     }
 
     #[test]

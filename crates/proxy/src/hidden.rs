@@ -1,34 +1,71 @@
-//! Which views and triggers of the server do what no server reports: their definitions are read as
-//! `server.accounts_user`, and read again when they may have changed.
+//! Which views and triggers of the server do what no server reports: their definitions are read, and read again when they
+//! may have changed.
 //!
-//! What a definition does is `engine::hidden`'s to say, what becomes of a statement that names such an object
-//! [`crate::road::pins`]'s. Invariants: where there is none, a statement looks at one flag; reading takes no more than a
-//! hundredth of the time, on a connection of its own; what cannot be read changes nothing that was.
+//! They are read as `server.accounts_user`, for all users; where there is none, as each pooled user, when the first of its
+//! clients logs in and from then on. What a definition does is `engine::hidden`'s to say, what becomes of a statement that
+//! names such an object [`crate::road::pins`]'s. Invariants: where there is none, a statement looks at one flag; reading
+//! takes no more than a hundredth of the time, on a connection of its own; what cannot be read any more changes nothing
+//! that was, and where nothing was ever read, triggers are taken to do anything.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use engine::account::name::UserName;
-use engine::hidden::{Catalog, Definition, Kind, When};
+use engine::hidden::{Catalog, Definition, Grants, Kind, Table, When, tables};
 use engine::schemas::Since;
+use link::login::LoggedIn;
+use tokio::sync::OnceCell;
 use wire::lex::Dialect;
 
+use crate::arrive::users::User;
 use crate::links::opener::{self, NoLink};
+use crate::road::client::Client;
 use crate::road::route;
 use crate::worker::Worker;
 
 /// What is known of the server's definitions, over all workers.
 #[derive(Debug, Default)]
 pub(crate) struct Hidden {
-    /// Whether there is such an object.
+    /// Whether any reader knows of something.
     any: AtomicBool,
-    catalog: RwLock<Arc<Catalog>>,
-    /// The same of objects that ask for the number of their reader's connection.
-    any_asks: AtomicBool,
-    asking: RwLock<Arc<Catalog>>,
+    /// What `server.accounts_user` has read.
+    common: Sight,
+    /// Users that have read for themselves.
+    readers: Mutex<Vec<UserName>>,
+    /// They read one after the other.
+    is_reading: AtomicBool,
+}
+
+/// What one reader knows.
+#[derive(Debug, Default)]
+pub(crate) struct Sight {
+    /// Done when it was tried once.
+    first: OnceCell<()>,
+    found: RwLock<Arc<Found>>,
     state: Mutex<State>,
+}
+
+/// What was found.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Found {
+    /// Objects that do what nothing tells.
+    acting: Catalog,
+    /// Objects that ask for the number of their reader's connection.
+    asking: Catalog,
+    /// There may be triggers of which not even the name is seen.
+    hides_triggers: bool,
+}
+
+/// What a text does out of sight.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unseen {
+    /// It names an object that does what nothing tells.
+    pub(crate) acts: Option<When>,
+    /// It may fire a trigger that is not known.
+    pub(crate) hides_triggers: bool,
 }
 
 #[derive(Debug, Default)]
@@ -46,6 +83,8 @@ struct Reading {
     took: Duration,
     /// No statement that may define something has ended since this.
     since: Since,
+    /// How soon it is read again if no such statement has passed Flifo.
+    period: Duration,
 }
 
 /// How soon definitions are read again after a statement that may have changed one, and if none has passed Flifo.
@@ -56,9 +95,15 @@ const PERIOD_MAX: Duration = Duration::from_secs(60);
 /// So many times as long as reading takes, nothing is read.
 const REST: u32 = 100;
 
+/// A user's first client waits for so long.
+const FIRST_MAX: Duration = Duration::from_secs(2);
+
 /// What the rows of one answer are told by, and how many answers there may be.
 const PAGE: usize = 1000;
 const PAGES_MAX: usize = 64;
+
+/// Of so many tables it is asked in one statement whether they are seen.
+const TABLES: usize = 200;
 
 /// The collation that names are read in: utf8mb4_general_ci.
 const UTF8MB4: u8 = 45;
@@ -75,40 +120,75 @@ const QUESTION: &str = "SELECT CONCAT('v',TABLE_SCHEMA,'.',TABLE_NAME) AS k, \
     CONCAT(EVENT_OBJECT_SCHEMA,CHAR(0 USING utf8mb4),EVENT_OBJECT_TABLE,CHAR(0 USING utf8mb4),COALESCE(ACTION_STATEMENT,'')) \
     FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA NOT IN ('sys','mysql') ORDER BY k";
 
+/// The reader's own rights, each with its place: nothing, a schema, or a schema and a table. What a role brings is not
+/// among them.
+const RIGHTS: &str = "SELECT PRIVILEGE_TYPE, '' FROM information_schema.USER_PRIVILEGES WHERE GRANTEE={me} UNION ALL \
+    SELECT PRIVILEGE_TYPE, TABLE_SCHEMA FROM information_schema.SCHEMA_PRIVILEGES WHERE GRANTEE={me} UNION ALL \
+    SELECT PRIVILEGE_TYPE, CONCAT(TABLE_SCHEMA,CHAR(0 USING utf8mb4),TABLE_NAME) \
+    FROM information_schema.TABLE_PRIVILEGES WHERE GRANTEE={me} UNION ALL \
+    SELECT PRIVILEGE_TYPE, CONCAT(TABLE_SCHEMA,CHAR(0 USING utf8mb4),TABLE_NAME) \
+    FROM information_schema.COLUMN_PRIVILEGES WHERE GRANTEE={me} UNION ALL \
+    SELECT 'ROLE', CURRENT_ROLE() FROM DUAL WHERE COALESCE(CURRENT_ROLE(),'NONE')<>'NONE'";
+
+/// The reader, as those tables name it.
+const ME: &str = "CONCAT('''',LEFT(CURRENT_USER(),CHAR_LENGTH(CURRENT_USER())-\
+    CHAR_LENGTH(SUBSTRING_INDEX(CURRENT_USER(),'@',-1))-1),'''@''',SUBSTRING_INDEX(CURRENT_USER(),'@',-1),'''')";
+
+/// What a text of a client of a pooled user does out of sight; all that most statements ask is one flag.
+pub(crate) fn find(worker: &Worker, client: &Client, text: &[u8], schema: Option<&[u8]>) -> Unseen {
+    if !worker.shared.hidden.any() {
+        return Unseen::default();
+    }
+    let session = client.session.borrow();
+    let schema = schema.or(session.schema.as_deref());
+    let found = found_for(worker, client);
+    let acts = found.acting.find(text, schema, session.dialect());
+    Unseen { acts, hides_triggers: found.hides_triggers }
+}
+
+/// Whether a text names an object that asks for the number of its reader's connection, as far as definitions tell.
+pub(crate) fn asks_number(
+    worker: &Worker,
+    client: &Client,
+    text: &[u8],
+    schema: Option<&[u8]>,
+    dialect: Dialect,
+) -> Option<When> {
+    match worker.shared.hidden.any() {
+        true => found_for(worker, client).asking.find(text, schema, dialect),
+        false => None,
+    }
+}
+
+/// What the reader for this client has found.
+fn found_for(worker: &Worker, client: &Client) -> Arc<Found> {
+    if worker.plan.server.accounts_user.is_some() {
+        return worker.shared.hidden.common.found();
+    }
+    let of_key = |key| worker.user_of(key, |user| user.sight.found());
+    client.key.get().map(of_key).unwrap_or_default()
+}
+
 impl Hidden {
-    /// Whether there is any such object: all that most statements ask.
-    pub(crate) fn has_any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         self.any.load(Relaxed)
     }
 
-    /// Whether a text names an object that does what nothing tells.
-    pub(crate) fn find(
-        &self,
-        text: &[u8],
-        schema: Option<&[u8]>,
-        dialect: Dialect,
-    ) -> Option<When> {
-        let catalog = Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner));
-        catalog.find(text, schema, dialect)
+    fn readers(&self) -> MutexGuard<'_, Vec<UserName>> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether any object asks for the number of its reader's connection.
-    pub(crate) fn any_asks_number(&self) -> bool {
-        self.any_asks.load(Relaxed)
-    }
-
-    /// Whether a text names an object that asks for the number of its reader's connection, as far as definitions tell.
-    pub(crate) fn asks_number(
-        &self,
-        text: &[u8],
-        schema: Option<&[u8]>,
-        dialect: Dialect,
-    ) -> Option<When> {
-        if !self.any_asks_number() {
-            return None;
+    fn add_reader(&self, name: &UserName) {
+        let mut readers = self.readers();
+        if !readers.contains(name) {
+            readers.push(name.clone());
         }
-        let asking = Arc::clone(&self.asking.read().unwrap_or_else(PoisonError::into_inner));
-        asking.find(text, schema, dialect)
+    }
+}
+
+impl Sight {
+    fn found(&self) -> Arc<Found> {
+        Arc::clone(&self.found.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -124,31 +204,34 @@ impl Hidden {
         begins
     }
 
-    fn learn(&self, reading: Reading, read: Result<[Catalog; 2], NoLink>, user: &[u8]) {
-        let user = String::from_utf8_lossy(user);
+    /// Takes over what was read. The answer is whether something is known.
+    fn learn(&self, reading: Reading, read: Result<Found, NoLink>, user: &UserName) -> bool {
         let mut state = self.lock();
+        let is_first = state.last.is_none();
         (state.is_reading, state.last) = (false, Some(reading));
-        match read {
-            Ok([read, asking]) => {
+        let found = match read {
+            Ok(found) => {
                 state.has_failed = false;
-                drop(state);
-                self.any_asks.store(!asking.is_empty(), Relaxed);
-                *self.asking.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(asking);
-                let mut catalog = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
-                if **catalog != read {
-                    self.any.store(!read.is_empty(), Relaxed);
-                    tell(&user, &read);
-                    *catalog = Arc::new(read);
-                }
+                found
             }
-            Err(error) if !std::mem::replace(&mut state.has_failed, true) => tracing::warn!(
-                %user,
-                %error,
-                "the server's views, routines and triggers cannot be read; what they do that no server reports \
-                 (GET_LOCK, LAST_INSERT_ID(n), SELECT … INTO @x) may be seen by the connection's next client"
-            ),
-            Err(_) => {}
+            Err(error) => {
+                if !std::mem::replace(&mut state.has_failed, true) {
+                    tell_failure(user, &error);
+                }
+                if !is_first {
+                    return true;
+                }
+                Found { hides_triggers: true, ..Found::default() }
+            }
+        };
+        drop(state);
+        let is_any = found != Found::default();
+        let mut known = self.found.write().unwrap_or_else(PoisonError::into_inner);
+        if **known != found {
+            tell(user, &found);
+            *known = Arc::new(found);
         }
+        is_any
     }
 }
 
@@ -157,72 +240,196 @@ impl Reading {
         let age = now.saturating_duration_since(self.at);
         let rest = self.took * REST;
         let is_changed = since != self.since && age >= rest.max(SOON);
-        is_changed || age >= rest.clamp(PERIOD, PERIOD_MAX)
+        is_changed || age >= rest.clamp(self.period, PERIOD_MAX)
     }
 }
 
-fn tell(user: &str, catalog: &Catalog) {
-    let (objects, unreadable) = (catalog.objects(), catalog.unreadable());
+fn tell_failure(user: &UserName, error: &NoLink) {
+    tracing::warn!(
+        %user,
+        %error,
+        "the server's views, routines and triggers cannot be read: until they are, what views do that no server reports \
+         (GET_LOCK, LAST_INSERT_ID(n), SELECT … INTO @x) may be seen by the connection's next client"
+    );
+}
+
+fn tell(user: &UserName, found: &Found) {
+    let (objects, unreadable) = (found.acting.objects(), found.acting.unreadable());
     if unreadable > 0 {
         tracing::warn!(
-            user,
+            %user,
             objects,
             unreadable,
             "definitions of views, routines or triggers cannot be read, and are taken to do what no server \
-             reports: statements that name such a view keep their connection; to have them read, grant SHOW VIEW and \
-             TRIGGER on *.*, and SELECT on mysql.proc (MariaDB) or SHOW_ROUTINE on *.* (MySQL), to this user"
+             reports: statements that name such a view, or write to such a table, keep their connection; to have them \
+             read, grant SHOW VIEW and TRIGGER, and SELECT on mysql.proc (MariaDB) or SHOW_ROUTINE on *.* (MySQL), to \
+             this user"
         );
     } else if objects > 0 {
         tracing::info!(
-            user,
+            %user,
             objects,
             "views or triggers do what no server reports; statements that name them keep their connection"
+        );
+    }
+    if found.hides_triggers {
+        tracing::warn!(
+            %user,
+            "the server may have triggers that this user does not see: what a statement leaves that may fire one is \
+             undone before another client has its connection (one more round trip); to spare that, grant TRIGGER to this \
+             user, or set users.triggers = \"trust\""
         );
     }
 }
 
 /// Reads the definitions if they may be others by now.
 pub(crate) fn look_after(worker: &Rc<Worker>) {
-    if worker.index != 0 {
+    if worker.index != 0 || !worker.plan.server.read_definitions {
         return;
     }
-    let Some(user) = reader(worker) else { return };
-    let (now, since) = (Instant::now(), worker.shared.alterations.now());
-    if !worker.shared.hidden.begins(now, since) {
+    if worker.shared.hidden.is_reading.swap(true, Relaxed) {
         return;
     }
     let worker = Rc::clone(worker);
     tokio::task::spawn_local(async move {
-        let read = read(&worker, &user).await;
-        let reading = Reading { at: Instant::now(), took: now.elapsed(), since };
-        worker.shared.hidden.learn(reading, read, user.as_bytes());
+        let hidden = &worker.shared.hidden;
+        match common_reader(&worker) {
+            Some(name) => read_if_due(&worker, &name, &hidden.common, PERIOD).await,
+            None => read_as_users(&worker).await,
+        }
+        hidden.is_reading.store(false, Relaxed);
     });
 }
 
-/// The user as whom definitions are read.
-fn reader(worker: &Worker) -> Option<UserName> {
+async fn read_as_users(worker: &Worker) {
+    let hidden = &worker.shared.hidden;
+    let readers = hidden.readers().clone();
+    for name in readers {
+        match worker.shared.users.get(&name) {
+            Some(user) if user.is_used() => {
+                read_if_due(worker, &name, &user.sight, PERIOD_MAX).await;
+            }
+            Some(_) => {}
+            None => hidden.readers().retain(|other| *other != name),
+        }
+    }
+}
+
+/// A client of this user has logged in: the first one waits until definitions were read once.
+pub(crate) async fn begin(worker: &Worker, name: &UserName, user: &User) {
+    if !worker.plan.server.read_definitions {
+        return;
+    }
+    let common = common_reader(worker);
+    let (reader, sight, period) = match &common {
+        Some(common) => (common, &worker.shared.hidden.common, PERIOD),
+        None => {
+            worker.shared.hidden.add_reader(name);
+            (name, &user.sight, PERIOD_MAX)
+        }
+    };
+    let first = sight.first.get_or_init(|| read_if_due(worker, reader, sight, period));
+    // What takes longer is done at the next look.
+    let _ = tokio::time::timeout(FIRST_MAX, first).await;
+}
+
+/// The user as whom definitions are read for all users.
+fn common_reader(worker: &Worker) -> Option<UserName> {
     worker.plan.server.accounts_user.as_deref().map(UserName::of_account)
 }
 
-/// The objects that do what nothing tells, and those that ask for the number of a connection.
-async fn read(worker: &Worker, name: &UserName) -> Result<[Catalog; 2], NoLink> {
+async fn read_if_due(worker: &Worker, name: &UserName, sight: &Sight, period: Duration) {
+    let (now, since) = (Instant::now(), worker.shared.alterations.now());
+    if !sight.begins(now, since) {
+        return;
+    }
+    let begun = Begun { sight };
+    let read = read(worker, name).await;
+    std::mem::forget(begun);
+    let period = if read.is_ok() { period } else { PERIOD };
+    let reading = Reading { at: Instant::now(), took: now.elapsed(), since, period };
+    if sight.learn(reading, read, name) {
+        worker.shared.hidden.any.store(true, Relaxed);
+    }
+}
+
+/// A reading that is under way; dropped, it has come to nothing.
+struct Begun<'a> {
+    sight: &'a Sight,
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.sight.lock().is_reading = false;
+    }
+}
+
+async fn read(worker: &Worker, name: &UserName) -> Result<Found, NoLink> {
     let user = worker.shared.users.get(name);
     let credential = user.and_then(|user| user.credential()).ok_or(NoLink::NoCredential)?;
     let server = worker.shared.server(route::greeter(worker));
-    let mut logged_in =
+    let mut reader =
         opener::log_in_as(worker, server, name, &credential, opener::POOLED, UTF8MB4).await?;
-    let limit = worker.plan.limits.connect;
     let mut definitions = Vec::new();
     for page in 0..PAGES_MAX {
         let text = format!("{QUESTION} LIMIT {PAGE} OFFSET {}", page * PAGE);
-        let rows = tokio::time::timeout(limit, logged_in.rows(&text)).await;
-        let rows = rows.map_err(|_| NoLink::Late("limits.connect", limit))??;
+        let rows = rows(worker, &mut reader, &text).await?;
         definitions.extend(rows.iter().filter_map(definition));
         if rows.len() < PAGE {
             break;
         }
     }
-    Ok([Catalog::new(&definitions), Catalog::asking_number(&definitions)])
+    let seen = seen(worker, &mut reader, &tables(&definitions)).await?;
+    let is_common = worker.plan.server.accounts_user.is_some();
+    // MariaDB shows the names of triggers to all users of their tables.
+    let hides_triggers = (is_common || !reader.is_mariadb) && {
+        let mut grants = Grants::default();
+        for (right, place) in rows(worker, &mut reader, &RIGHTS.replace("{me}", ME)).await? {
+            grants.add(&right, &place);
+        }
+        if is_common { !grants.see_all_triggers() } else { grants.hide_triggers() }
+    };
+    Ok(Found {
+        acting: Catalog::new(&definitions, &seen),
+        asking: Catalog::asking_number(&definitions),
+        hides_triggers,
+    })
+}
+
+/// Which of these tables and views the reader sees.
+async fn seen(
+    worker: &Worker,
+    reader: &mut LoggedIn,
+    tables: &BTreeSet<Table>,
+) -> Result<BTreeSet<Table>, NoLink> {
+    let mut seen = BTreeSet::new();
+    let tables: Vec<_> = tables.iter().collect();
+    for some in tables.chunks(TABLES) {
+        let hex = |text: &[u8]| text.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let pair = |(schema, name): &&Table| {
+            format!("(_utf8mb4 x'{}',_utf8mb4 x'{}')", hex(schema), hex(name))
+        };
+        let text = format!(
+            "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES \
+             WHERE (LOWER(TABLE_SCHEMA),LOWER(TABLE_NAME)) IN ({}) LIMIT {PAGE}",
+            some.iter().map(pair).collect::<Vec<_>>().join(",")
+        );
+        for (schema, name) in rows(worker, reader, &text).await? {
+            seen.insert((schema.to_ascii_lowercase(), name.to_ascii_lowercase()));
+        }
+    }
+    Ok(seen)
+}
+
+/// The two columns of an answer that comes in time.
+async fn rows(
+    worker: &Worker,
+    reader: &mut LoggedIn,
+    text: &str,
+) -> Result<Vec<(Vec<u8>, Vec<u8>)>, NoLink> {
+    let limit = worker.plan.limits.connect;
+    let rows = tokio::time::timeout(limit, reader.rows(text)).await;
+    Ok(rows.map_err(|_| NoLink::Late("limits.connect", limit))??)
 }
 
 fn definition((key, text): &(Vec<u8>, Vec<u8>)) -> Option<Definition> {
@@ -245,7 +452,7 @@ mod tests {
         let (at, alterations) = (Instant::now(), Alterations::default());
         let reading = |millis| {
             let took = Duration::from_millis(millis);
-            Reading { at, took, since: Alterations::default().now() }
+            Reading { at, took, since: Alterations::default().now(), period: PERIOD }
         };
         let is_old = |reading: Reading, after: u64, alterations: &Alterations| {
             reading.is_old(at + Duration::from_secs(after), alterations.now())
@@ -260,22 +467,26 @@ mod tests {
 
     #[test]
     fn one_reads_at_a_time() {
-        let (hidden, now, since) = (Hidden::default(), Instant::now(), Since::default());
-        assert!(hidden.begins(now, since) && !hidden.begins(now, since));
-        let reading = Reading { at: now, took: Duration::ZERO, since };
-        hidden.learn(reading, Err(NoLink::NoCredential), b"u");
-        assert!(!hidden.begins(now, since) && hidden.begins(now + PERIOD, since));
+        let (sight, now, since) = (Sight::default(), Instant::now(), Since::default());
+        let user = UserName::of_account("u");
+        assert!(sight.begins(now, since) && !sight.begins(now, since));
+        let reading = Reading { at: now, took: Duration::ZERO, since, period: PERIOD };
+        assert!(sight.learn(reading, Err(NoLink::NoCredential), &user));
+        assert!(sight.found().hides_triggers, "nothing is known of them");
+        assert!(!sight.begins(now, since) && sight.begins(now + PERIOD, since));
+        drop(Begun { sight: &sight });
+        assert!(sight.begins(now + PERIOD, since), "a reading that came to nothing");
         let view = definition(&(b"vs.v".to_vec(), b"s\0v\0".to_vec())).unwrap();
         let asks = definition(&(b"vs.w".to_vec(), b"s\0w\0connection_id()".to_vec())).unwrap();
-        let known = [Catalog::new(&[view]), Catalog::asking_number(&[asks])];
-        hidden.learn(reading, Ok(known), b"u");
-        let find = || hidden.find(b"SELECT * FROM s.v", None, Dialect::default());
-        assert_eq!(find(), Some(When::Named));
-        hidden.learn(reading, Err(NoLink::NoCredential), b"u");
-        assert_eq!(find(), Some(When::Named), "what cannot be read changes nothing");
-        let asks = || hidden.asks_number(b"SELECT * FROM s.w", None, Dialect::default());
-        assert_eq!(asks(), Some(When::Named));
-        hidden.learn(reading, Ok(<[Catalog; 2]>::default()), b"u");
-        assert_eq!((find(), asks()), (None, None));
+        let found = || Found {
+            acting: Catalog::new(std::slice::from_ref(&view), &BTreeSet::new()),
+            asking: Catalog::asking_number(std::slice::from_ref(&asks)),
+            hides_triggers: false,
+        };
+        assert!(sight.learn(reading, Ok(found()), &user));
+        assert!(sight.learn(reading, Err(NoLink::NoCredential), &user));
+        assert_eq!(*sight.found(), found(), "what cannot be read any more changes nothing");
+        assert!(!sight.learn(reading, Ok(Found::default()), &user));
+        assert_eq!(*sight.found(), Found::default());
     }
 }

@@ -133,7 +133,10 @@ impl Scene {
 /// The configuration in front of a server on this port.
 pub fn configuration(port: u16, top: &str, rest: &str) -> String {
     // A fake server has no accounts.
-    format!("{top}\n[server]\naddress = \"127.0.0.1:{port}\"\naccount_terms = \"flifo\"\n{rest}")
+    format!(
+        "{top}\n[server]\naddress = \"127.0.0.1:{port}\"\naccount_terms = \"flifo\"\n\
+         read_definitions = \"off\"\n{rest}"
+    )
 }
 
 /// [`USER`] as the configuration names it, with these bounds.

@@ -31,6 +31,7 @@ use crate::arrive::prove::{self, Answer};
 use crate::arrive::users::{Cap, User};
 use crate::config::Mode;
 use crate::fault::{Fault, Kind};
+use crate::hidden;
 use crate::links::keys::Key;
 use crate::links::opener;
 use crate::rights::confirm;
@@ -416,6 +417,7 @@ async fn pool(
     if let Err(fault) = pass.lend(guesses::confirm(worker, attempt, user)).await {
         return Err(tell(newcomer, fault).await);
     }
+    pass.lend(hidden::begin(worker, &claim.user, user)).await;
     let peer = newcomer.peer.map(|peer| peer.ip());
     let held = held::pooled(worker, &claim.user, user, newcomer.talk.stream(), peer);
     let terms = match pass.lend(held).await {

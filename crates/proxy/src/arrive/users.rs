@@ -12,6 +12,7 @@ use wire::auth::{Nonce, Plugin, Secret, native, sha_crypt};
 use crate::arrive::held::Standing;
 use crate::arrive::learnt::{Learnt, Trust};
 use crate::config::{Password, Pins, Unseen};
+use crate::hidden::Sight;
 use crate::rights;
 
 /// All users of the configuration, by their names.
@@ -47,6 +48,8 @@ pub(crate) struct User {
     pub(crate) routines: Unseen,
     pub(crate) triggers: Unseen,
     pub(crate) pins: Pins,
+    /// What it sees of the server's definitions.
+    pub(crate) sight: Sight,
 }
 
 /// Who has told the password.
@@ -216,8 +219,9 @@ impl User {
             links: Cap::default(),
             link_wanted: AtomicBool::new(false),
             routines: Unseen::Pin,
-            triggers: Unseen::Trust,
+            triggers: Unseen::Read,
             pins: Pins::default(),
+            sight: Sight::default(),
         }
     }
 

@@ -102,6 +102,8 @@ pub struct Server {
     pub rights_bound: Duration,
     /// Whether users are pooled whose clients have said their password in a login that was carried.
     pub learn_passwords: bool,
+    /// Whether definitions of views, routines and triggers are read.
+    pub read_definitions: bool,
     /// How often a server's name is resolved again.
     pub resolve: Duration,
 }
@@ -312,6 +314,9 @@ pub struct User {
 /// What becomes of a link behind what is in no statement's text, and may have done anything to it: routines, triggers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unseen {
+    /// What definitions tell: it stays with its client where one does what no server reports, and is reset where they are
+    /// not seen. Of triggers only.
+    Read,
     /// It stays with its client.
     Pin,
     /// What the server reports is all there is.
@@ -407,6 +412,7 @@ impl Default for Server {
             accounts_period: Duration::from_secs(30),
             rights_bound: Duration::from_secs(60),
             learn_passwords: true,
+            read_definitions: true,
             resolve: Duration::from_secs(10),
         }
     }
@@ -476,7 +482,7 @@ impl Default for User {
             clients_max: None,
             links_max: None,
             routines: Unseen::Pin,
-            triggers: Unseen::Trust,
+            triggers: Unseen::Read,
             pins: Pins::default(),
         }
     }

@@ -31,6 +31,7 @@ use crate::arrive::login_schema;
 use crate::arrive::prove::{self, Answer};
 use crate::arrive::users::User;
 use crate::fault::{Fault, Kind};
+use crate::hidden;
 use crate::links::Link;
 use crate::links::keys::Key;
 use crate::links::resets;
@@ -245,6 +246,7 @@ async fn prove(
             let ip = peer.map(|peer| peer.ip());
             let terms = pass.lend(held::pooled(worker, &name, &user, talk.stream(), ip)).await?;
             pass.lend(confirm::confirm(worker, &name, &user, &terms)).await?;
+            pass.lend(hidden::begin(worker, &name, &user)).await;
             Ok((Proved { name, user, terms }, wanted))
         }
         Err(NoLogin::Fault(fault)) => Err(fault),

@@ -12,6 +12,7 @@ use engine::link_state::LinkState;
 use engine::own_id::Tell;
 use engine::session::{Diagnostics, Session};
 
+use crate::hidden;
 use crate::links::{Flight, Link, Purpose};
 use crate::road::asks::Asks;
 use crate::road::client::Client;
@@ -79,11 +80,11 @@ pub(crate) fn may_read(
     if session.pin().is_some() || leaves != Leaves::Nothing {
         return true;
     }
-    if !intent.fires && !worker.shared.hidden.any_asks_number() {
+    if !intent.fires && !worker.shared.hidden.any() {
         return false;
     }
     let schema = schema.or(session.schema.as_deref());
-    match worker.shared.hidden.asks_number(text, schema, session.dialect()) {
+    match hidden::asks_number(worker, client, text, schema, session.dialect()) {
         Some(When::Named) => true,
         Some(When::Written) if intent.fires => true,
         // It may compare its number with what a trigger or a column's default stores.

@@ -11,6 +11,7 @@ use engine::pin::Pin;
 
 use crate::config::{Pins, Unseen};
 use crate::fault::{Fault, Kind};
+use crate::hidden;
 use crate::road::client::Client;
 use crate::worker::Worker;
 
@@ -44,17 +45,21 @@ pub(crate) fn judge(
     text: &[u8],
     schema: Option<&[u8]>,
 ) -> Result<Leaves, Fault> {
-    let hidden = find_hidden(worker, client, text, schema);
-    if intent.pin.is_none() && !intent.fires && hidden.is_none() {
+    let hidden = hidden::find(worker, client, text, schema);
+    if intent.pin.is_none() && !intent.fires && hidden.acts.is_none() {
         return Ok(Leaves::Nothing);
     }
     let of_user = |key| worker.user_of(key, |user| Some((user.routines, user.triggers)));
     let of_user = client.key.get().and_then(of_user);
-    let (routines, triggers) = of_user.unwrap_or((Unseen::Pin, Unseen::Trust));
-    let triggers = if intent.fires { triggers } else { Unseen::Trust };
-    let hidden = match hidden {
+    let (routines, triggers) = of_user.unwrap_or((Unseen::Pin, Unseen::Read));
+    let triggers = match triggers {
+        _ if !intent.fires => Unseen::Trust,
+        Unseen::Read if hidden.hides_triggers => Unseen::Reset,
+        triggers => triggers,
+    };
+    let hidden = match hidden.acts {
         Some(When::Named) => Some(Pin::Function),
-        Some(When::Written) if triggers == Unseen::Trust && intent.fires => Some(Pin::Trigger),
+        Some(When::Written) if triggers == Unseen::Read && intent.fires => Some(Pin::Trigger),
         _ => None,
     };
     if let Some(pin) = hidden.filter(|_| client.session.borrow().pin().is_none()) {
@@ -80,22 +85,6 @@ pub(crate) fn judge(
         client.session.borrow_mut().go_beyond_reset();
     }
     Ok(Leaves::Nothing)
-}
-
-/// Whether a text that was written in this schema, or in the client's own, names what does more than anything tells.
-fn find_hidden(
-    worker: &Worker,
-    client: &Client,
-    text: &[u8],
-    schema: Option<&[u8]>,
-) -> Option<When> {
-    let hidden = &worker.shared.hidden;
-    if !hidden.has_any() {
-        return None;
-    }
-    let session = client.session.borrow();
-    let schema = schema.or(session.schema.as_deref());
-    hidden.find(text, schema, session.dialect())
 }
 
 /// Keeps the link for this reason, unless the user's clients may not.

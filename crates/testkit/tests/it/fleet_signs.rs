@@ -50,6 +50,12 @@ impl Group {
         let http = free_port();
         let outside =
             format!("[console]\nlisten = [{console:?}]\n[http]\nlisten = \"127.0.0.1:{http}\"\n");
+        // Fake servers have no definitions.
+        let server = "[server]\nread_definitions = \"off\"\n";
+        let rest = match rest.contains("[server]\n") {
+            true => rest.replacen("[server]\n", server, 1),
+            false => format!("{rest}\n{server}"),
+        };
         let flifo = Flifo::start(&format!("{top}\n{rest}\n{outside}{entries}{}", user("")));
         Self { servers, flifo, http, console, _folder: folder }
     }
@@ -346,7 +352,9 @@ fn a_writer_that_comes_back_and_is_not_well_costs_a_statement_and_the_others_wai
     let risen = || group.flifo.log().matches(&up).count();
     thread::sleep(Duration::from_millis(200));
     sick.enter(Entry::Well);
-    wait_for("it to come up three times", || risen() >= 3);
+    wait_for("it to come up three times, and to lose one", || {
+        risen() >= 3 && sick.received(b"UPDATE second") > 0
+    });
     sick.enter(Entry::Cut(0));
     wait_for("it to be down", || of(&mut console, "db1", "state") == "down");
     let (lost, times) = (sick.received(b"UPDATE second"), risen());

@@ -4,7 +4,10 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use link::Address;
 use testkit::client::Client;
+use testkit::flifo::Flifo;
+use testkit::mysql::Mysql;
 
 use crate::shared::{Shared, USER, fails, ok, server};
 
@@ -29,7 +32,9 @@ const OTHER: [&str; 14] = [
 ];
 
 fn start(schema: &str) -> (Shared, String) {
-    let shared = Shared::start(schema);
+    server().sql(&format!("CREATE DATABASE {schema}")).expect("a schema");
+    // What the server reports is enough.
+    let shared = Shared::told(server(), schema, "read_definitions = \"off\"", "");
     let mut direct = shared.direct();
     let other = format!("{schema}_o");
     for text in OTHER {
@@ -188,4 +193,111 @@ fn what_no_server_reports_is_read_off_definitions() {
     ok(&mut client, "CREATE VIEW v_new AS SELECT LAST_INSERT_ID(5)");
     drop(client);
     await_reading(&shared, "v_new");
+}
+
+/// Without a reader of all definitions, each user reads what it sees before its first client's login ends.
+#[test]
+fn users_read_definitions_themselves_and_trust_nothing_that_they_do_not_see() {
+    const NAME: &str = "unseen_own";
+    server().sql(&format!("CREATE DATABASE {NAME}")).expect("a schema");
+    let other = format!("{NAME}_o");
+    let before = Shared::told(server(), NAME, "", "");
+    make_hidden(&before, &other);
+    drop(before);
+    let nested = format!("CREATE VIEW {NAME}.v_nested AS SELECT * FROM {other}.v_lock");
+    server().sql(&nested).expect("a view");
+    let plain = format!("CREATE VIEW {NAME}.v_plain AS SELECT a FROM {NAME}.plain");
+    server().sql(&plain).expect("a view");
+    for (user, rights) in [("unseen_all", "ALL"), ("unseen_few", "SELECT, INSERT, EXECUTE, DROP")] {
+        server().sql(&format!("CREATE USER {user}@'%' IDENTIFIED BY 'own'")).expect("a user");
+        for schema in [NAME, &other] {
+            let grant = format!("GRANT {rights} ON {schema}.* TO {user}@'%'");
+            server().sql(&grant).expect("rights");
+        }
+        let server = server().socket();
+        for (text, question, clean) in UNREPORTED {
+            let (text, question) = (text.replace("{o}", &other), question.replace("{o}", &other));
+            // Right behind the start of Flifo.
+            let flifo = Flifo::start(&format!(
+                "workers = 1\n[server]\naddress = {server:?}\nlinks_max = 1\n[limits]\nwait = \"5s\"\n[[users]]\n\
+                 name = \"{user}\"\npassword = \"own\"\n"
+            ));
+            let client = || {
+                let address = Address::Tcp { host: "127.0.0.1".to_owned(), port: flifo.port() };
+                Client::builder(address, user, "own").schema(NAME).connect().expect("a login")
+            };
+            let mut litters = client();
+            ok(&mut litters, &text);
+            assert_ne!(ok(&mut litters, &question), clean, "{user}: {text}: its own client has it");
+            drop(litters);
+            // A lock is gone when the server has noticed that its connection is.
+            let begun = Instant::now();
+            while ok(&mut client(), &question) != clean {
+                assert!(
+                    begun.elapsed().as_secs() < 60 && question.contains("LOCK"),
+                    "{user}: {text}"
+                );
+                thread::sleep(Duration::from_millis(50));
+            }
+            if text.contains("v_lock") {
+                let keeps = |text: &str| {
+                    let mut keeper = client();
+                    ok(&mut keeper, text);
+                    ok(&mut keeper, "SELECT CONNECTION_ID()");
+                    let others = client().query("SELECT 1");
+                    others.is_err()
+                };
+                // What leaves nothing keeps nothing, where that can be seen.
+                assert_eq!(keeps("SELECT * FROM v_plain"), user == "unseen_few", "{user}");
+                // Nor is another one's function.
+                assert!(keeps("SELECT * FROM v_pure"), "{user}");
+                assert!(!keeps("INSERT INTO plain VALUES (1)"), "{user}");
+                assert!(keeps("SELECT * FROM v_nested"), "{user}");
+            }
+            assert!(flifo.stop().0.success());
+        }
+    }
+}
+
+/// MySQL shows triggers to users with the right `TRIGGER` alone, not even their names to others.
+#[test]
+fn what_a_trigger_leaves_that_a_user_does_not_see_is_undone() {
+    let Some(server) = Mysql::start(&[]) else { return };
+    server.sql(&[
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (a INT)",
+        "CREATE TRIGGER d.t BEFORE INSERT ON d.t FOR EACH ROW SET NEW.a = GET_LOCK('d', 0) + LAST_INSERT_ID(4711)",
+    ]);
+    for (user, rights) in [("few", "SELECT, INSERT"), ("sees", "SELECT, INSERT, TRIGGER")] {
+        let with = "IDENTIFIED WITH caching_sha2_password BY 'own'";
+        server.sql(&[
+            &format!("CREATE USER {user}@'%' {with}"),
+            &format!("GRANT {rights} ON d.* TO {user}@'%'"),
+        ]);
+        let flifo = Flifo::start(&format!(
+            "workers = 1\n[server]\naddress = {:?}\nlinks_max = 1\n[limits]\nwait = \"5s\"\n[[users]]\n\
+             name = \"{user}\"\npassword = \"own\"\n",
+            server.socket()
+        ));
+        let client = || {
+            let address = Address::Tcp { host: "127.0.0.1".to_owned(), port: flifo.port() };
+            Client::builder(address, user, "own").schema("d").connect().expect("a login")
+        };
+        let mut litters = client();
+        ok(&mut litters, "INSERT INTO t VALUES (1)");
+        let sees = user == "sees";
+        // Kept, as directly; or undone, where the trigger is not known.
+        assert_eq!(ok(&mut litters, "SELECT IS_FREE_LOCK('d')") == "0", sees, "{user}");
+        drop(litters);
+        let begun = Instant::now();
+        loop {
+            let left = ok(&mut client(), "SELECT CONCAT(LAST_INSERT_ID(), '-', IS_FREE_LOCK('d'))");
+            if left == "0-1" {
+                break;
+            }
+            assert!(begun.elapsed().as_secs() < 60 && left == "0-0", "{user}: {left}");
+            thread::sleep(Duration::from_millis(50));
+        }
+        assert!(flifo.stop().0.success());
+    }
 }

@@ -353,6 +353,24 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             since: FIRST,
         },
         Row {
+            name: "read_definitions",
+            form: Form::Choice(&Named {
+                values: &[("on", true), ("off", false)],
+                place: |plan: &mut Plan| &mut plan.server.read_definitions,
+            }),
+            example: None,
+            doc: "Whether Flifo reads the definitions of views, routines and triggers, so that what they leave on a \
+                  connection and no server reports (GET_LOCK, LAST_INSERT_ID(n), SELECT … INTO @x) comes to no other \
+                  client. They are read as `server.accounts_user`, if that is set, once in ten seconds: grant it SHOW VIEW \
+                  and TRIGGER on *.*, and SELECT on mysql.proc (MariaDB) or SHOW_ROUTINE (MySQL). Else as each pooled \
+                  user, before the login of its first client ends and then once in a minute. And a second after a \
+                  statement that may define something. What the reader may not see is taken to do anything: a statement \
+                  that names such a view keeps its connection, and so does one that writes to a table with such a trigger \
+                  (`users.triggers`). \"off\" believes what the server reports.",
+            elsewhere: &[],
+            since: FIRST,
+        },
+        Row {
             name: "learn_passwords",
             form: Form::Choice(&Named {
                 values: &[("on", true), ("off", false)],

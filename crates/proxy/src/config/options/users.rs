@@ -160,21 +160,24 @@ pub(in crate::config) static USERS: Section<User> = Section {
         Row {
             name: "triggers",
             form: Form::Choice(&Named {
-                values: &[("trust", Unseen::Trust), ("reset", Unseen::Reset), ("pin", Unseen::Pin)],
+                values: &[
+                    ("read", Unseen::Read),
+                    ("trust", Unseen::Trust),
+                    ("reset", Unseen::Reset),
+                    ("pin", Unseen::Pin),
+                ],
                 place: |user: &mut User| &mut user.triggers,
             }),
             example: None,
             doc: "What becomes of a link behind a statement that may fire triggers (INSERT, \
-                  REPLACE, UPDATE, DELETE, LOAD). \"trust\" believes what the server reports; \
-                  where a trigger does more (GET_LOCK, SELECT INTO @x), and Flifo can read \
-                  that in information_schema, the link stays with its client. \"reset\" undoes \
-                  whatever was left before anybody has the link again, also for the client \
+                  REPLACE, UPDATE, DELETE, LOAD). \"read\" looks at the triggers' definitions \
+                  (`server.read_definitions`): where one does what no server reports (GET_LOCK, \
+                  SELECT INTO @x), or cannot be read, the link stays with its client; where not \
+                  even the names of triggers are seen (on MySQL, without the right TRIGGER), it is \
+                  as \"reset\". \"trust\" believes what the server reports. \"reset\" undoes \
+                  whatever was left before another client has the link, also for the client \
                   itself, at the cost of one more round trip between the server and Flifo. \
-                  \"pin\" keeps the link with its client. Definitions are read as \
-                  `server.accounts_user`, if that is set: grant it SHOW VIEW and TRIGGER on \
-                  *.*, and SELECT on mysql.proc (MariaDB) or SHOW_ROUTINE (MySQL). Views that \
-                  do such things then keep the link in any case, and so do those whose \
-                  definitions cannot be read.",
+                  \"pin\" keeps the link with its client.",
             elsewhere: &[],
             since: FIRST,
         },
