@@ -98,6 +98,9 @@ const REST: u32 = 100;
 /// A user's first client waits for so long.
 const FIRST_MAX: Duration = Duration::from_secs(2);
 
+/// For so long it is waited until the server has ended a reader's connection.
+const LEAVES: Duration = Duration::from_millis(250);
+
 /// What the rows of one answer are told by, and how many answers there may be.
 const PAGE: usize = 1000;
 const PAGES_MAX: usize = 64;
@@ -328,7 +331,13 @@ pub(crate) async fn begin(worker: &Worker, name: &UserName, user: &User) {
             (name, &user.sight, PERIOD_MAX)
         }
     };
-    let first = sight.first.get_or_init(|| read_if_due(worker, reader, sight, period));
+    let first = async {
+        sight.first.get_or_init(|| read_if_due(worker, reader, sight, period)).await;
+        // It may have been begun by another worker's look.
+        while sight.lock().last.is_none() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
     // What takes longer is done at the next look.
     let _ = tokio::time::timeout(FIRST_MAX, first).await;
 }
@@ -370,21 +379,29 @@ async fn read(worker: &Worker, name: &UserName) -> Result<Found, NoLink> {
     let server = worker.shared.server(route::greeter(worker));
     let mut reader =
         opener::log_in_as(worker, server, name, &credential, opener::POOLED, UTF8MB4).await?;
+    let found = look(worker, &mut reader).await;
+    // An account may be allowed one connection, which is the client's then.
+    let _ = tokio::time::timeout(LEAVES, reader.leave()).await;
+    found
+}
+
+/// What this reader sees.
+async fn look(worker: &Worker, reader: &mut LoggedIn) -> Result<Found, NoLink> {
     let mut definitions = Vec::new();
     for page in 0..PAGES_MAX {
         let text = format!("{QUESTION} LIMIT {PAGE} OFFSET {}", page * PAGE);
-        let rows = rows(worker, &mut reader, &text).await?;
+        let rows = rows(worker, reader, &text).await?;
         definitions.extend(rows.iter().filter_map(definition));
         if rows.len() < PAGE {
             break;
         }
     }
-    let seen = seen(worker, &mut reader, &tables(&definitions)).await?;
+    let seen = seen(worker, reader, &tables(&definitions)).await?;
     let is_common = worker.plan.server.accounts_user.is_some();
     // MariaDB shows the names of triggers to all users of their tables.
     let hides_triggers = (is_common || !reader.is_mariadb) && {
         let mut grants = Grants::default();
-        for (right, place) in rows(worker, &mut reader, &RIGHTS.replace("{me}", ME)).await? {
+        for (right, place) in rows(worker, reader, &RIGHTS.replace("{me}", ME)).await? {
             grants.add(&right, &place);
         }
         if is_common { !grants.see_all_triggers() } else { grants.hide_triggers() }
