@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use engine::account::name::UserName;
@@ -40,7 +40,7 @@ pub(crate) struct Hidden {
 }
 
 /// What one reader knows.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Sight {
     /// Done when it was tried once.
     first: OnceCell<()>,
@@ -58,6 +58,9 @@ struct Found {
     /// There may be triggers of which not even the name is seen.
     hides_triggers: bool,
 }
+
+/// What most users share: there may be as many as the server has accounts.
+static NOTHING: LazyLock<Arc<Found>> = LazyLock::new(Arc::default);
 
 /// What a text does out of sight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -168,8 +171,8 @@ fn found_for(worker: &Worker, client: &Client) -> Arc<Found> {
     if worker.plan.server.accounts_user.is_some() {
         return worker.shared.hidden.common.found();
     }
-    let of_key = |key| worker.user_of(key, |user| user.sight.found());
-    client.key.get().map(of_key).unwrap_or_default()
+    let of_key = |key| worker.user_of(key, |user| Some(user.sight.found()));
+    client.key.get().and_then(of_key).unwrap_or_else(|| Arc::clone(&NOTHING))
 }
 
 impl Hidden {
@@ -186,6 +189,13 @@ impl Hidden {
         if !readers.contains(name) {
             readers.push(name.clone());
         }
+    }
+}
+
+impl Default for Sight {
+    fn default() -> Self {
+        let found = RwLock::new(Arc::clone(&NOTHING));
+        Self { first: OnceCell::default(), found, state: Mutex::default() }
     }
 }
 
