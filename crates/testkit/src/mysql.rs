@@ -188,7 +188,8 @@ impl Mysql {
         }
     }
 
-    fn log(&self) -> String {
+    /// What it has logged.
+    pub fn log(&self) -> String {
         fs::read_to_string(self.folder().join("log")).unwrap_or_default()
     }
 }

@@ -137,7 +137,11 @@ impl Site {
 
     /// Runs a statement as the administrator.
     pub fn query(&mut self, text: &str) -> Result<Vec<Vec<String>>, Problem> {
-        self.admin.query(text)
+        let answer = self.admin.query(text);
+        if let (Err(Problem::Talk(error)), Server::MySql(server)) = (&answer, &self.server) {
+            eprintln!("{text}: {error}\n{}", server.log());
+        }
+        answer
     }
 
     /// Makes these the accounts of the server. The answer is which of them there are.
