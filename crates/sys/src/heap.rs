@@ -33,23 +33,38 @@ pub fn give_back() {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_was_freed_goes_back() {
+    /// How much this process was given and freed, and how much of it the system got back.
+    fn give_and_free() -> Option<[u64; 3]> {
         const EACH: usize = 4 << 10;
-        let Some(before) = used() else { return };
+        let before = used()?;
         let mut blocks: Vec<_> = (0..20_000).map(|_| vec![1_u8; EACH]).collect();
-        let (full, had) = (used().expect("told"), resident().expect("told"));
-        assert!(full > before + (70 << 20), "{before} {full}");
+        let (full, had) = (used()?, resident()?);
         // One in a hundred stays, so that the heap cannot shrink at its end alone.
         let mut at = 0;
         blocks.retain(|_| {
             at += 1;
             at % 100 == 0
         });
-        assert!(used().expect("told") < full - (60 << 20));
+        let freed = full.saturating_sub(used()?);
         give_back();
-        let left = resident().expect("told");
-        assert!(left + (50 << 20) < had, "{had} {left}");
+        let back = had.saturating_sub(resident()?);
         drop(blocks);
+        Some([full.saturating_sub(before), freed, back])
+    }
+
+    #[test]
+    fn what_was_freed_goes_back() {
+        const MIB: u64 = 1 << 20;
+        // Other tests of this process ask for memory and free it meanwhile.
+        let mut seen = Vec::new();
+        for _ in 0..50 {
+            let Some(figures) = give_and_free() else { return };
+            let [given, freed, back] = figures.map(|bytes| bytes / MIB);
+            if given > 70 && freed > 60 && back > 50 {
+                return;
+            }
+            seen.push([given, freed, back]);
+        }
+        panic!("MiB given, freed and back: {seen:?}");
     }
 }

@@ -134,8 +134,6 @@ const KIB_PER_MIB: f64 = 1024.0;
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
     use crate::results::Role;
 
@@ -146,15 +144,15 @@ mod tests {
         let mut accounts = Accounts::new(&me);
         accounts.witness(Moment::Gathered).expect("reads");
         accounts.witness(Moment::Begin).expect("reads");
-        let begin = Instant::now();
-        while begin.elapsed() < Duration::from_millis(100) {
-            std::hint::black_box(begin.elapsed());
-        }
+        // By CPU, of which a busy machine gives it little in a time.
+        let used = || account::stat(pid).expect("reads").cpu.total();
+        let before = used();
+        while used() < before + Duration::from_millis(100) {}
         accounts.witness(Moment::End).expect("reads");
         accounts.witness(Moment::Rested).expect("reads");
         let figures = accounts.figures(10, 20);
         assert!(1000.0 < figures[0].cpu_us(), "{figures:?}");
-        assert!(0.1 < figures[0].cpus && 0.0 < figures[0].memory_mib, "{figures:?}");
+        assert!(0.0 < figures[0].cpus && 0.0 < figures[0].memory_mib, "{figures:?}");
     }
 
     #[test]
