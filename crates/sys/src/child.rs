@@ -87,11 +87,12 @@ const POLL: Duration = Duration::from_millis(10);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
     use std::process::Stdio;
 
     fn sleeper(script: &str) -> Child {
         let mut command = Command::new("sh");
-        command.arg("-c").arg(script).stdin(Stdio::null()).stdout(Stdio::null());
+        command.arg("-c").arg(script).stdin(Stdio::null()).stdout(Stdio::piped());
         spawn(command).expect("sh starts")
     }
 
@@ -106,8 +107,9 @@ mod tests {
 
     #[test]
     fn a_deaf_child_is_killed_after_its_grace() {
-        let mut child = sleeper("trap '' TERM; while :; do sleep 0.05; done");
-        thread::sleep(Duration::from_millis(100));
+        let mut child = sleeper("trap '' TERM; echo deaf; while :; do sleep 0.05; done");
+        let told = child.stdout.as_mut().expect("a pipe").read_exact(&mut [0; 5]);
+        told.expect("it says when it is deaf");
         let status = stop(&mut child, Duration::from_millis(100)).expect("stops");
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
     }
