@@ -239,15 +239,20 @@ fn the_error_says_what_frameworks_look_for() {
     let address = format!("127.0.0.1:{}", site.flifo.port()).parse().expect("an address");
     let builder = testkit::client::Client::builder(address, USER, &site.password);
     let mut client = builder.schema("lost_state").connect().expect("a login");
-    client.query("BEGIN").expect("it begins");
-    client.query("INSERT INTO t VALUES (1, 1)").expect("a row");
-    site.kill();
-    match client.query("COMMIT") {
-        Err(Problem::Refused { code, sqlstate, message }) => {
-            assert_eq!((code, &sqlstate[..]), (AGAIN, "40001"));
-            assert!(message.contains("Run it again"), "{message}");
+    loop {
+        client.query("BEGIN").expect("it begins");
+        client.query("INSERT INTO t VALUES (1, 1)").expect("a row");
+        site.kill();
+        match client.query("COMMIT") {
+            // On a busy machine it may have been sent before Flifo sees that its link is gone.
+            Err(Problem::Refused { code: PERHAPS, .. }) => {}
+            Err(Problem::Refused { code, sqlstate, message }) => {
+                assert_eq!((code, &sqlstate[..]), (AGAIN, "40001"));
+                assert!(message.contains("Run it again"), "{message}");
+                break;
+            }
+            other => panic!("{other:?}"),
         }
-        other => panic!("{other:?}"),
     }
     let told = client.query("SHOW WARNINGS").expect("the last message");
     assert_eq!(told[0][1], AGAIN.to_string());
