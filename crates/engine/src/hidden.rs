@@ -221,6 +221,7 @@ pub struct Grants {
     /// Where it may write, and where it sees triggers: a schema and a table, or a schema and nothing, or nothing.
     writes: BTreeSet<Table>,
     sees: BTreeSet<Table>,
+    sees_all_views: bool,
     has_role: bool,
     /// All users have one right at least, if it is no more than `USAGE`: else their rights are not told.
     are_told: bool,
@@ -237,13 +238,19 @@ impl Grants {
             b"ROLE" => return self.has_role = true,
             b"INSERT" | b"UPDATE" | b"DELETE" => _ = self.writes.insert(place),
             b"TRIGGER" => _ = self.sees.insert(place),
+            b"SHOW VIEW" => self.sees_all_views |= place == Table::default(),
             _ => {}
         }
         self.are_told = true;
     }
 
-    pub fn see_all_triggers(&self) -> bool {
+    fn see_all_triggers(&self) -> bool {
         self.sees.contains(&Table::default())
+    }
+
+    /// Whether the user sees all definitions of views and triggers.
+    pub fn see_all(&self) -> bool {
+        self.see_all_triggers() && self.sees_all_views
     }
 
     /// Whether the user may write where it may not see triggers.

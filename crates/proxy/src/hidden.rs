@@ -1,15 +1,15 @@
 //! Which views and triggers of the server do what no server reports: their definitions are read, and read again when they
 //! may have changed.
 //!
-//! They are read as `server.accounts_user`, for all users; where there is none, as each pooled user, when the first of its
-//! clients logs in and from then on. What a definition does is `engine::hidden`'s to say, what becomes of a statement that
+//! They are read as `server.accounts_user` for all users, if that sees them all; else as each pooled user, when the first
+//! of its clients logs in and from then on. What a definition does is `engine::hidden`'s to say, what becomes of a statement that
 //! names such an object [`crate::road::pins`]'s. Invariants: where there is none, a statement looks at one flag; reading
 //! takes no more than a hundredth of the time, on a connection of its own; what cannot be read any more changes nothing
 //! that was, and where nothing was ever read, triggers are taken to do anything.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,6 @@ use engine::hidden::{Catalog, Definition, Grants, Kind, Table, When, tables};
 use engine::schemas::Since;
 use link::login::LoggedIn;
 use tokio::sync::OnceCell;
-use wire::lex::Dialect;
 
 use crate::arrive::users::User;
 use crate::links::opener::{self, NoLink};
@@ -29,10 +28,11 @@ use crate::worker::Worker;
 /// What is known of the server's definitions, over all workers.
 #[derive(Debug, Default)]
 pub(crate) struct Hidden {
-    /// Whether any reader knows of something.
-    any: AtomicBool,
-    /// What `server.accounts_user` has read.
+    /// How many readers know of something.
+    knowing: AtomicU32,
+    /// What `server.accounts_user` has read, and whether it sees all that there is.
     common: Sight,
+    is_common_whole: AtomicBool,
     /// Users that have read for themselves.
     readers: Mutex<Vec<UserName>>,
     /// They read one after the other.
@@ -57,6 +57,8 @@ struct Found {
     asking: Catalog,
     /// There may be triggers of which not even the name is seen.
     hides_triggers: bool,
+    /// All definitions were seen.
+    is_whole: bool,
 }
 
 /// What most users share: there may be as many as the server has accounts.
@@ -64,9 +66,11 @@ static NOTHING: LazyLock<Arc<Found>> = LazyLock::new(Arc::default);
 
 /// What a text does out of sight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Unseen {
+pub(crate) struct OutOfSight {
     /// It names an object that does what nothing tells.
     pub(crate) acts: Option<When>,
+    /// It names an object that asks for the number of its reader's connection, as far as definitions tell.
+    pub(crate) asks_number: Option<When>,
     /// It may fire a trigger that is not known.
     pub(crate) hides_triggers: bool,
 }
@@ -140,55 +144,59 @@ const RIGHTS: &str = "SELECT PRIVILEGE_TYPE, '' FROM information_schema.USER_PRI
 const ME: &str = "CONCAT('''',LEFT(CURRENT_USER(),CHAR_LENGTH(CURRENT_USER())-\
     CHAR_LENGTH(SUBSTRING_INDEX(CURRENT_USER(),'@',-1))-1),'''@''',SUBSTRING_INDEX(CURRENT_USER(),'@',-1),'''')";
 
-/// What a text of a client of a pooled user does out of sight; all that most statements ask is one flag.
-pub(crate) fn find(worker: &Worker, client: &Client, text: &[u8], schema: Option<&[u8]>) -> Unseen {
-    if !worker.shared.hidden.any() {
-        return Unseen::default();
-    }
-    let session = client.session.borrow();
-    let schema = schema.or(session.schema.as_deref());
-    let found = found_for(worker, client);
-    let acts = found.acting.find(text, schema, session.dialect());
-    Unseen { acts, hides_triggers: found.hides_triggers }
-}
-
-/// Whether a text names an object that asks for the number of its reader's connection, as far as definitions tell.
-pub(crate) fn asks_number(
+/// What a text of a client of a pooled user does; all that most statements ask is one counter.
+#[inline]
+pub(crate) fn find(
     worker: &Worker,
     client: &Client,
     text: &[u8],
     schema: Option<&[u8]>,
-    dialect: Dialect,
-) -> Option<When> {
-    match worker.shared.hidden.any() {
-        true => found_for(worker, client).asking.find(text, schema, dialect),
-        false => None,
+) -> OutOfSight {
+    match worker.shared.hidden.knowing.load(Relaxed) {
+        0 => OutOfSight::default(),
+        _ => find_among(&found_for(worker, client), client, text, schema),
+    }
+}
+
+fn find_among(found: &Found, client: &Client, text: &[u8], schema: Option<&[u8]>) -> OutOfSight {
+    let session = client.session.borrow();
+    let (schema, dialect) = (schema.or(session.schema.as_deref()), session.dialect());
+    OutOfSight {
+        acts: found.acting.find(text, schema, dialect),
+        asks_number: found.asking.find(text, schema, dialect),
+        hides_triggers: found.hides_triggers,
     }
 }
 
 /// What the reader for this client has found.
 fn found_for(worker: &Worker, client: &Client) -> Arc<Found> {
-    if worker.plan.server.accounts_user.is_some() {
-        return worker.shared.hidden.common.found();
+    let hidden = &worker.shared.hidden;
+    if hidden.is_common_whole.load(Relaxed) {
+        return hidden.common.found();
     }
     let of_key = |key| worker.user_of(key, |user| Some(user.sight.found()));
     client.key.get().and_then(of_key).unwrap_or_else(|| Arc::clone(&NOTHING))
 }
 
 impl Hidden {
-    pub(crate) fn any(&self) -> bool {
-        self.any.load(Relaxed)
-    }
-
     fn readers(&self) -> MutexGuard<'_, Vec<UserName>> {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add_reader(&self, name: &UserName) {
-        let mut readers = self.readers();
-        if !readers.contains(name) {
-            readers.push(name.clone());
+    /// A reader knows of something now, or did so before.
+    fn count(&self, knew: bool, knows: bool) {
+        match (knew, knows) {
+            (false, true) => _ = self.knowing.fetch_add(1, Relaxed),
+            (true, false) => _ = self.knowing.fetch_sub(1, Relaxed),
+            _ => {}
         }
+    }
+}
+
+impl Found {
+    /// Whether a statement need be compared with it.
+    fn tells(&self) -> bool {
+        !self.acting.is_empty() || !self.asking.is_empty() || self.hides_triggers
     }
 }
 
@@ -208,6 +216,13 @@ impl Sight {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A look may have begun to read it.
+    async fn await_reading(&self) {
+        while self.lock().is_reading {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     /// Whether nothing, or nothing new enough, is known; then it is going to be read.
     fn begins(&self, now: Instant, since: Since) -> bool {
         let mut state = self.lock();
@@ -217,34 +232,38 @@ impl Sight {
         begins
     }
 
-    /// Takes over what was read. The answer is whether something is known.
-    fn learn(&self, reading: Reading, read: Result<Found, NoLink>, user: &UserName) -> bool {
+    /// Takes over what was read. The answer is whether something was known before, and is now.
+    fn learn(
+        &self,
+        reading: Reading,
+        read: Result<Found, NoLink>,
+        user: &UserName,
+    ) -> (bool, bool) {
         let mut state = self.lock();
         let is_first = state.last.is_none();
         (state.is_reading, state.last) = (false, Some(reading));
-        let found = match read {
-            Ok(found) => {
-                state.has_failed = false;
-                found
-            }
+        state.has_failed = match &read {
+            Ok(_) => false,
             Err(error) => {
-                if !std::mem::replace(&mut state.has_failed, true) {
-                    tell_failure(user, &error);
+                if !state.has_failed {
+                    tell_failure(user, error);
                 }
-                if !is_first {
-                    return true;
-                }
-                Found { hides_triggers: true, ..Found::default() }
+                true
             }
         };
         drop(state);
-        let is_any = found != Found::default();
         let mut known = self.found.write().unwrap_or_else(PoisonError::into_inner);
+        let knew = known.tells();
+        let found = match read {
+            Ok(found) => found,
+            Err(_) if is_first => Found { hides_triggers: true, ..Found::default() },
+            Err(_) => return (knew, knew),
+        };
         if **known != found {
             tell(user, &found);
             *known = Arc::new(found);
         }
-        is_any
+        (knew, known.tells())
     }
 }
 
@@ -306,12 +325,24 @@ pub(crate) fn look_after(worker: &Rc<Worker>) {
     let worker = Rc::clone(worker);
     tokio::task::spawn_local(async move {
         let hidden = &worker.shared.hidden;
-        match common_reader(&worker) {
-            Some(name) => read_if_due(&worker, &name, &hidden.common, PERIOD).await,
-            None => read_as_users(&worker).await,
+        if let Some(name) = common_reader(&worker) {
+            read_as_common(&worker, &name).await;
+        }
+        if !hidden.is_common_whole.load(Relaxed) {
+            read_as_users(&worker).await;
         }
         hidden.is_reading.store(false, Relaxed);
     });
+}
+
+/// As `server.accounts_user`. What it finds is for all users if it sees all.
+async fn read_as_common(worker: &Worker, name: &UserName) {
+    let hidden = &worker.shared.hidden;
+    read_if_due(worker, name, &hidden.common, PERIOD).await;
+    let is_whole = hidden.common.found().is_whole;
+    if hidden.is_common_whole.swap(is_whole, Relaxed) && !is_whole {
+        tracing::warn!(user = %name, "this user does not see all definitions any more; each user reads for itself");
+    }
 }
 
 async fn read_as_users(worker: &Worker) {
@@ -330,26 +361,28 @@ async fn read_as_users(worker: &Worker) {
 
 /// A client of this user has logged in: the first one waits until definitions were read once.
 pub(crate) async fn begin(worker: &Worker, name: &UserName, user: &User) {
-    if !worker.plan.server.read_definitions {
+    let hidden = &worker.shared.hidden;
+    let is_known = user.sight.first.initialized() || hidden.is_common_whole.load(Relaxed);
+    if is_known || !worker.plan.server.read_definitions {
         return;
     }
-    let common = common_reader(worker);
-    let (reader, sight, period) = match &common {
-        Some(common) => (common, &worker.shared.hidden.common, PERIOD),
-        None => {
-            worker.shared.hidden.add_reader(name);
-            (name, &user.sight, PERIOD_MAX)
-        }
-    };
     let first = async {
-        sight.first.get_or_init(|| read_if_due(worker, reader, sight, period)).await;
-        // It may have been begun by another worker's look.
-        while sight.lock().last.is_none() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+        if let Some(reader) = common_reader(worker) {
+            hidden.common.first.get_or_init(|| read_as_common(worker, &reader)).await;
+            hidden.common.await_reading().await;
+        }
+        if !hidden.is_common_whole.load(Relaxed) {
+            user.sight.first.get_or_init(|| read_first(worker, name, user)).await;
         }
     };
     // What takes longer is done at the next look.
     let _ = tokio::time::timeout(FIRST_MAX, first).await;
+}
+
+async fn read_first(worker: &Worker, name: &UserName, user: &User) {
+    worker.shared.hidden.readers().push(name.clone());
+    read_if_due(worker, name, &user.sight, PERIOD_MAX).await;
+    user.sight.await_reading().await;
 }
 
 /// The user as whom definitions are read for all users.
@@ -367,9 +400,8 @@ async fn read_if_due(worker: &Worker, name: &UserName, sight: &Sight, period: Du
     std::mem::forget(begun);
     let period = if read.is_ok() { period } else { PERIOD };
     let reading = Reading { at: Instant::now(), took: now.elapsed(), since, period };
-    if sight.learn(reading, read, name) {
-        worker.shared.hidden.any.store(true, Relaxed);
-    }
+    let (knew, knows) = sight.learn(reading, read, name);
+    worker.shared.hidden.count(knew, knows);
 }
 
 /// A reading that is under way; dropped, it has come to nothing.
@@ -407,20 +439,19 @@ async fn look(worker: &Worker, reader: &mut LoggedIn) -> Result<Found, NoLink> {
         }
     }
     let seen = seen(worker, reader, &tables(&definitions)).await?;
-    let is_common = worker.plan.server.accounts_user.is_some();
+    let mut grants = Grants::default();
+    for (right, place) in rows(worker, reader, &RIGHTS.replace("{me}", ME)).await? {
+        grants.add(&right, &place);
+    }
     // MariaDB shows the names of triggers to all users of their tables.
-    let hides_triggers = (is_common || !reader.is_mariadb) && {
-        let mut grants = Grants::default();
-        for (right, place) in rows(worker, reader, &RIGHTS.replace("{me}", ME)).await? {
-            grants.add(&right, &place);
-        }
-        if is_common { !grants.see_all_triggers() } else { grants.hide_triggers() }
-    };
-    Ok(Found {
-        acting: Catalog::new(&definitions, &seen),
-        asking: Catalog::asking_number(&definitions),
-        hides_triggers,
-    })
+    let hides_triggers = !reader.is_mariadb && grants.hide_triggers();
+    let is_whole = grants.see_all();
+    // There may be megabytes of them: more than a turn of the loop may take.
+    let catalogs = tokio::task::spawn_blocking(move || {
+        [Catalog::new(&definitions, &seen), Catalog::asking_number(&definitions)]
+    });
+    let [acting, asking] = catalogs.await.unwrap_or_default();
+    Ok(Found { acting, asking, hides_triggers, is_whole })
 }
 
 /// Which of these tables and views the reader sees.
@@ -498,7 +529,8 @@ mod tests {
         let user = UserName::of_account("u");
         assert!(sight.begins(now, since) && !sight.begins(now, since));
         let reading = Reading { at: now, took: Duration::ZERO, since, period: PERIOD };
-        assert!(sight.learn(reading, Err(NoLink::NoCredential), &user));
+        let learn = |read| sight.learn(reading, read, &user);
+        assert_eq!(learn(Err(NoLink::NoCredential)), (false, true));
         assert!(sight.found().hides_triggers, "nothing is known of them");
         assert!(!sight.begins(now, since) && sight.begins(now + PERIOD, since));
         drop(Begun { sight: &sight });
@@ -508,12 +540,14 @@ mod tests {
         let found = || Found {
             acting: Catalog::new(std::slice::from_ref(&view), &BTreeSet::new()),
             asking: Catalog::asking_number(std::slice::from_ref(&asks)),
-            hides_triggers: false,
+            ..Found::default()
         };
-        assert!(sight.learn(reading, Ok(found()), &user));
-        assert!(sight.learn(reading, Err(NoLink::NoCredential), &user));
+        assert_eq!(learn(Ok(found())), (true, true));
+        assert_eq!(learn(Err(NoLink::NoCredential)), (true, true));
         assert_eq!(*sight.found(), found(), "what cannot be read any more changes nothing");
-        assert!(!sight.learn(reading, Ok(Found::default()), &user));
+        let nothing = Found { is_whole: true, ..Found::default() };
+        assert_eq!(learn(Ok(nothing)), (true, false));
+        assert_eq!(learn(Ok(Found::default())), (false, false));
         assert_eq!(*sight.found(), Found::default());
     }
 }

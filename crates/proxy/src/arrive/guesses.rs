@@ -142,22 +142,9 @@ const fn is_blocked(error: &NoLink) -> bool {
     matches!(error, NoLink::Login(LoginError::Refused { code: BLOCKED, .. }))
 }
 
-/// Has the server refuse an attempt that was found wrong. The answer is what the client is told.
+/// Has the server refuse an attempt that was found wrong. The answer is what the client is told; a fault that ends the
+/// questions is still to be told.
 pub(crate) async fn refuse<S: Borrow<Stream>>(
-    worker: &Worker,
-    talk: &mut Talk<S>,
-    attempt: Attempt<'_>,
-    known: &User,
-    answered: Answered,
-    pass: &Pass,
-) -> Result<Fault, NoLogin> {
-    match refuse_after_all_questions(worker, talk, attempt, known, answered, pass).await {
-        Err(NoLogin::Fault(fault)) => Ok(fault),
-        told => told,
-    }
-}
-
-async fn refuse_after_all_questions<S: Borrow<Stream>>(
     worker: &Worker,
     talk: &mut Talk<S>,
     attempt: Attempt<'_>,

@@ -410,14 +410,15 @@ async fn pool(
         Proved::Right(user) => user,
         Proved::Wrong(answered) => {
             let (talk, answered) = (&mut newcomer.talk, answered.clone());
-            let fault = guesses::refuse(worker, talk, attempt, user, answered, pass).await?;
-            return Err(tell(newcomer, fault).await);
+            return match guesses::refuse(worker, talk, attempt, user, answered, pass).await {
+                Ok(fault) | Err(NoLogin::Fault(fault)) => Err(tell(newcomer, fault).await),
+                Err(error) => Err(error),
+            };
         }
     };
     if let Err(fault) = pass.lend(guesses::confirm(worker, attempt, user)).await {
         return Err(tell(newcomer, fault).await);
     }
-    pass.lend(hidden::begin(worker, &claim.user, user)).await;
     let peer = newcomer.peer.map(|peer| peer.ip());
     let held = held::pooled(worker, &claim.user, user, newcomer.talk.stream(), peer);
     let terms = match pass.lend(held).await {
@@ -431,6 +432,7 @@ async fn pool(
     if let Err(fault) = pass.lend(confirm::confirm(worker, &claim.user, user, &terms)).await {
         return Err(tell(newcomer, fault).await);
     }
+    pass.lend(hidden::begin(worker, &claim.user, user)).await;
     if let Err(fault) = held::enter(&claim.user, user, &terms) {
         return Err(tell(newcomer, fault).await);
     }

@@ -23,6 +23,7 @@ use wire::response::{OK, OkPacket};
 use wire::statement::{self, Execute};
 
 use crate::fault::{Fault, Kind};
+use crate::hidden;
 use crate::outbox;
 use crate::road::added;
 use crate::road::admit;
@@ -288,7 +289,9 @@ fn text(
     }
     let may_change = own_id::may_change(client);
     // A text that is prepared is judged as well: what it will leave behind is the same.
-    let leaves = match pins::judge(worker, client, intent, &payload[text_at..], None) {
+    let text = &payload[text_at..];
+    let out_of_sight = hidden::find(worker, client, text, None);
+    let leaves = match pins::judge(worker, client, intent, text, out_of_sight) {
         Ok(leaves) => leaves,
         Err(fault) => return refuse(worker, client, upload, &fault),
     };
@@ -298,8 +301,7 @@ fn text(
         client.session.borrow_mut().ask_number();
     }
     if may_change {
-        let text = &payload[text_at..];
-        reads_number |= own_id::may_read(worker, client, intent, text, None, leaves);
+        reads_number |= own_id::may_read(client, intent, out_of_sight.asks_number, leaves);
     }
     let packet = replaced.as_deref_mut().unwrap_or(packet);
     let told = (intent.asks_gtid && !is_prepare).then_some(text_at);
@@ -476,26 +478,20 @@ fn prepared(
             drop(session);
             worker.tally.ask(client, intent.digest, &source.text, dialect);
             changes(worker, client, intent, &source.text);
+            let out_of_sight = hidden::find(worker, client, &source.text, source.schema.as_deref());
             let judged = if upload.is_some() && !is_read {
                 // So many parameters that their types do not fit a buffer: only the server knows them.
                 pins::keep(worker, client, Pin::LongData, Some(&source.text))
             } else {
-                pins::judge(worker, client, intent, &source.text, source.schema.as_deref())
+                pins::judge(worker, client, intent, &source.text, out_of_sight)
             };
             match judged {
                 Ok(leaves) => {
                     let of = Asks::of(intent, &source.text, dialect, Format::Binary);
-                    let schema = source.schema.as_deref();
+                    let named = out_of_sight.asks_number;
                     let reads_number = may_change
                         && (intent.asks_connection_id
-                            || own_id::may_read(
-                                worker,
-                                client,
-                                intent,
-                                &source.text,
-                                schema,
-                                leaves,
-                            ));
+                            || own_id::may_read(client, intent, named, leaves));
                     asks = Asks { leaves, reads_number, ..of };
                     if let Some(mut query) =
                         wording::diagnoses(worker, client, intent, &source.text)

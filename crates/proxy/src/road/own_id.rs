@@ -12,7 +12,6 @@ use engine::link_state::LinkState;
 use engine::own_id::Tell;
 use engine::session::{Diagnostics, Session};
 
-use crate::hidden;
 use crate::links::{Flight, Link, Purpose};
 use crate::road::asks::Asks;
 use crate::road::client::Client;
@@ -66,30 +65,20 @@ impl Reads {
 }
 
 /// Whether a statement that has been judged, or what may come behind it on the link that is kept for it, may read the
-/// number. `schema`: that of a statement which was prepared.
+/// number. `asks`: whether it names an object that does.
 #[inline]
 pub(crate) fn may_read(
-    worker: &Worker,
     client: &Client,
     intent: Intent,
-    text: &[u8],
-    schema: Option<&[u8]>,
+    asks: Option<When>,
     leaves: Leaves,
 ) -> bool {
     let session = client.session.borrow();
-    if session.pin().is_some() || leaves != Leaves::Nothing {
-        return true;
-    }
-    if !intent.fires && !worker.shared.hidden.any() {
-        return false;
-    }
-    let schema = schema.or(session.schema.as_deref());
-    match hidden::asks_number(worker, client, text, schema, session.dialect()) {
-        Some(When::Named) => true,
-        Some(When::Written) if intent.fires => true,
+    session.pin().is_some()
+        || leaves != Leaves::Nothing
+        || asks == Some(When::Named)
         // It may compare its number with what a trigger or a column's default stores.
-        _ => intent.fires && session.has_asked_number(),
-    }
+        || intent.fires && (asks.is_some() || session.has_asked_number())
 }
 
 /// What the link must be told before the command in hand of this client.

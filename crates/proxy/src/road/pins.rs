@@ -11,7 +11,7 @@ use engine::pin::Pin;
 
 use crate::config::{Pins, Unseen};
 use crate::fault::{Fault, Kind};
-use crate::hidden;
+use crate::hidden::OutOfSight;
 use crate::road::client::Client;
 use crate::worker::Worker;
 
@@ -43,9 +43,8 @@ pub(crate) fn judge(
     client: &Client,
     intent: Intent,
     text: &[u8],
-    schema: Option<&[u8]>,
+    hidden: OutOfSight,
 ) -> Result<Leaves, Fault> {
-    let hidden = hidden::find(worker, client, text, schema);
     if intent.pin.is_none() && !intent.fires && hidden.acts.is_none() {
         return Ok(Leaves::Nothing);
     }

@@ -208,7 +208,22 @@ fn users_read_definitions_themselves_and_trust_nothing_that_they_do_not_see() {
     server().sql(&nested).expect("a view");
     let plain = format!("CREATE VIEW {NAME}.v_plain AS SELECT a FROM {NAME}.plain");
     server().sql(&plain).expect("a view");
-    for (user, rights) in [("unseen_all", "ALL"), ("unseen_few", "SELECT, INSERT, EXECUTE, DROP")] {
+    server()
+        .sql(
+            "CREATE USER unseen_reader@'%' IDENTIFIED BY 'own'; \
+             GRANT SELECT ON mysql.global_priv TO unseen_reader@'%'",
+        )
+        .expect("a user");
+    // A reader of accounts that does not see all definitions reads none for others.
+    let reader = [
+        "accounts_user = \"unseen_reader\"\n",
+        "[[users]]\nname = \"unseen_reader\"\npassword = \"own\"\n",
+    ];
+    for (user, rights, [server_more, more]) in [
+        ("unseen_all", "ALL", ["", ""]),
+        ("unseen_too", "ALL", reader),
+        ("unseen_few", "SELECT, INSERT, EXECUTE, DROP", ["", ""]),
+    ] {
         server().sql(&format!("CREATE USER {user}@'%' IDENTIFIED BY 'own'")).expect("a user");
         for schema in [NAME, &other] {
             let grant = format!("GRANT {rights} ON {schema}.* TO {user}@'%'");
@@ -219,8 +234,8 @@ fn users_read_definitions_themselves_and_trust_nothing_that_they_do_not_see() {
             let (text, question) = (text.replace("{o}", &other), question.replace("{o}", &other));
             // Right behind the start of Flifo.
             let flifo = Flifo::start(&format!(
-                "workers = 1\n[server]\naddress = {server:?}\nlinks_max = 1\n[limits]\nwait = \"5s\"\n[[users]]\n\
-                 name = \"{user}\"\npassword = \"own\"\n"
+                "workers = 1\n[server]\naddress = {server:?}\nlinks_max = 1\n{server_more}[limits]\nwait = \"5s\"\n\
+                 [[users]]\nname = \"{user}\"\npassword = \"own\"\n{more}"
             ));
             let client = || {
                 let address = Address::Tcp { host: "127.0.0.1".to_owned(), port: flifo.port() };

@@ -361,7 +361,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             example: None,
             doc: "Whether Flifo reads the definitions of views, routines and triggers, so that what they leave on a \
                   connection and no server reports (GET_LOCK, LAST_INSERT_ID(n), SELECT … INTO @x) comes to no other \
-                  client. They are read as `server.accounts_user`, if that is set, once in ten seconds: grant it SHOW VIEW \
+                  client. They are read as `server.accounts_user`, if that sees all of them, once in ten seconds: grant it SHOW VIEW \
                   and TRIGGER on *.*, and SELECT on mysql.proc (MariaDB) or SHOW_ROUTINE (MySQL). Else as each pooled \
                   user, before the login of its first client ends and then once in a minute. And a second after a \
                   statement that may define something. What the reader may not see is taken to do anything: a statement \
