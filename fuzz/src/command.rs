@@ -1,14 +1,14 @@
 //! Commands are what their bytes say, and what is changed in one changes nothing else.
 
 use wire::Capabilities;
-use wire::command::{Command, query_text_at};
+use wire::command::{Opcode, query_text_at};
 use wire::statement::{Execute, ID_AT, asks_for_cursor, id, put_close, set_id};
 
 /// The first byte is a number of parameters; the rest is a command's payload.
 pub fn run(data: &[u8]) {
     let Some((&parameters, payload)) = data.split_first() else { return };
     let Some(&first) = payload.first() else { return };
-    if let Some(command) = Command::decode(first) {
+    if let Some(command) = Opcode::decode(first) {
         assert_eq!(command as u8, first);
     }
     for capabilities in [Capabilities::NONE, Capabilities::QUERY_ATTRIBUTES] {
@@ -43,7 +43,7 @@ fn ids(payload: &[u8]) {
 fn execute(payload: &[u8], parameters: u16) {
     let Ok(read) = Execute::decode(payload, parameters) else { return };
     // In bulk, the flags that tell of types are there without any parameter.
-    let is_bulk = payload.first() == Some(&(Command::StmtBulkExecute as u8));
+    let is_bulk = payload.first() == Some(&(Opcode::StmtBulkExecute as u8));
     assert_eq!(read.types_at.is_some(), is_bulk || parameters > 0);
     let types = vec![0xfd; usize::from(parameters) * 2];
     let mut full = Vec::new();

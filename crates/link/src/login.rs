@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustls::pki_types::ServerName;
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2, native, rsa};
 use wire::bytes::Reader;
-use wire::command::Command;
+use wire::command::Opcode;
 use wire::handshake::{AuthPacket, Greeting, Login};
 use wire::response::{ERR, ErrPacket, OkPacket, Status};
 use wire::{Capabilities, Malformed};
@@ -244,26 +244,26 @@ impl Greeted {
 impl LoggedIn {
     /// Asks for a sign of life.
     pub async fn ping(&mut self) -> Result<(), LoginError> {
-        self.command(&[Command::Ping as u8]).await
+        self.command(&[Opcode::Ping as u8]).await
     }
 
     /// Says that it leaves. A server that is gone need not hear it.
     pub async fn quit(mut self) {
         self.talk.set_sequence(0);
-        let _ = self.talk.write(&[Command::Quit as u8]).await;
+        let _ = self.talk.write(&[Opcode::Quit as u8]).await;
     }
 
     /// The same, and waits until the server has ended the connection, and does not count it any more.
     pub async fn leave(mut self) {
         self.talk.set_sequence(0);
-        if self.talk.write(&[Command::Quit as u8]).await.is_ok() {
+        if self.talk.write(&[Opcode::Quit as u8]).await.is_ok() {
             let _ = self.talk.read().await;
         }
     }
 
     /// Runs a statement that answers OK; for what a link is told before it is used.
     pub async fn run(&mut self, text: &str) -> Result<(), LoginError> {
-        self.command(&[&[Command::Query as u8], text.as_bytes()].concat()).await
+        self.command(&[&[Opcode::Query as u8], text.as_bytes()].concat()).await
     }
 
     async fn command(&mut self, bytes: &[u8]) -> Result<(), LoginError> {
@@ -279,7 +279,7 @@ impl LoggedIn {
 
     /// Runs a statement that answers with rows of two texts, of which there are few. Servers that answer OK have none.
     pub async fn rows(&mut self, text: &str) -> Result<Vec<Pair>, LoginError> {
-        let query = [&[Command::Query as u8], text.as_bytes()].concat();
+        let query = [&[Opcode::Query as u8], text.as_bytes()].concat();
         let mut rows = Vec::new();
         let taken = each_row(&mut self.talk, self.capabilities, &query, |row| {
             rows.push(pair(row)?);
@@ -293,7 +293,7 @@ impl LoggedIn {
 
     /// The same of many rows, up to so many bytes of them. If there are more, the connection is of no more use.
     pub async fn rows_within(&mut self, text: &str, max: usize) -> Result<Many, LoginError> {
-        let query = [&[Command::Query as u8], text.as_bytes()].concat();
+        let query = [&[Opcode::Query as u8], text.as_bytes()].concat();
         let (mut rows, mut left) = (Vec::new(), max);
         let taken = each_row(&mut self.talk, self.capabilities, &query, |row| {
             let (name, value) = pair(row)?;
@@ -311,7 +311,7 @@ impl LoggedIn {
 
     /// The first text of the first row that a statement answers with, if there is one.
     pub async fn text(&mut self, text: &str) -> Result<Option<Vec<u8>>, LoginError> {
-        let query = [&[Command::Query as u8], text.as_bytes()].concat();
+        let query = [&[Opcode::Query as u8], text.as_bytes()].concat();
         let mut found = None;
         let taken = each_row(&mut self.talk, self.capabilities, &query, |row| {
             found.get_or_insert(row.lenenc_bytes("text")?.to_vec());

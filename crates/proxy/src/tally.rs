@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use engine::intent::Digest;
 use view::digests::{Cost, Digests, Place, Told};
 use view::histogram::Histogram;
-use wire::command::{Command, query_text_at};
+use wire::command::{Opcode, query_text_at};
 use wire::frame::HEADER;
 use wire::lex::Dialect;
 use wire::response::ErrPacket;
@@ -68,13 +68,13 @@ impl Tally {
     }
 
     /// A carried client's command begins: nobody has read its text yet.
-    pub(crate) fn ask_carried(&self, client: &Client, command: Option<Command>, packet: &[u8]) {
+    pub(crate) fn ask_carried(&self, client: &Client, command: Option<Opcode>, packet: &[u8]) {
         if self.digests.is_none() {
             return;
         }
         let payload = packet.get(HEADER..).unwrap_or_default();
         match command {
-            Some(Command::Query) => {
+            Some(Opcode::Query) => {
                 let text =
                     query_text_at(payload, client.capabilities).and_then(|at| payload.get(at..));
                 let (text, dialect) = (text.unwrap_or_default(), client.session.borrow().dialect());

@@ -14,7 +14,7 @@ use tokio::net::TcpSocket;
 use tokio::runtime::Runtime;
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2, rsa};
 use wire::bytes::{Reader, Write};
-use wire::command::Command;
+use wire::command::Opcode;
 use wire::handshake::{AuthPacket, Login};
 use wire::response::{EOF, ERR, OK, OkPacket, Status};
 use wire::{Capabilities, Malformed};
@@ -239,7 +239,7 @@ impl Client {
             // Where attributes are agreed on, it is said that there are none.
             let attributes: &[u8] =
                 if capabilities.has(Capabilities::QUERY_ATTRIBUTES) { &[0, 1] } else { &[] };
-            let command = [Command::Query as u8];
+            let command = [Opcode::Query as u8];
             talk.write(&[&command[..], attributes, text.as_bytes()].concat()).await?;
             let mut rows = Vec::new();
             while read_result(talk, &mut rows).await?.has(Status::MORE_RESULTS) {}
@@ -268,7 +268,7 @@ impl Client {
         plugin: &Plugin,
     ) -> Result<(), Problem> {
         let Self { runtime, talk, nonce, key, asked, .. } = self;
-        let mut payload = vec![Command::ChangeUser as u8];
+        let mut payload = vec![Opcode::ChangeUser as u8];
         payload.put_nul_bytes(user);
         let response = answer(plugin, password, nonce, &[]);
         payload.push(u8::try_from(response.len()).map_err(|_| Malformed::new("response"))?);

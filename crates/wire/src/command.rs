@@ -3,7 +3,7 @@
 /// The kind of a command, from its first payload byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Command {
+pub enum Opcode {
     Sleep = 0x00,
     Quit = 0x01,
     InitDb = 0x02,
@@ -57,7 +57,7 @@ pub enum Shape {
     Authentication,
 }
 
-impl Command {
+impl Opcode {
     pub const fn decode(byte: u8) -> Option<Self> {
         Some(match byte {
             0x00 => Self::Sleep,
@@ -179,7 +179,7 @@ mod tests {
     fn a_byte_and_its_command_agree() {
         let mut known = 0;
         for byte in 0..=255 {
-            if let Some(command) = Command::decode(byte) {
+            if let Some(command) = Opcode::decode(byte) {
                 assert_eq!(command as u8, byte);
                 assert!(!command.name().is_empty());
                 known += 1;

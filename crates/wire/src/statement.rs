@@ -1,7 +1,7 @@
 //! The payloads of prepared statements' commands: ids, and the parameter types that an execute may leave out.
 
 use crate::bytes::{Malformed, Reader, Write};
-use crate::command::Command;
+use crate::command::Opcode;
 
 /// The id that means "the statement prepared last" (MariaDB).
 pub const LAST_PREPARED: u32 = u32::MAX;
@@ -165,12 +165,12 @@ const UNSIGNED: u8 = 0x80;
 const NULLS_AT: usize = ID_AT + 9;
 
 fn is_bulk(payload: &[u8]) -> bool {
-    payload.first() == Some(&(Command::StmtBulkExecute as u8))
+    payload.first() == Some(&(Opcode::StmtBulkExecute as u8))
 }
 
 /// Appends the payload of a close.
 pub fn put_close(id: u32, out: &mut Vec<u8>) {
-    out.push(Command::StmtClose as u8);
+    out.push(Opcode::StmtClose as u8);
     out.put_u32(id);
 }
 

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 
 use wire::auth::{Nonce, caching_sha2, native};
-use wire::command::{Command, Shape};
+use wire::command::{Opcode, Shape};
 use wire::frame::{HEADER, Header};
 use wire::handshake::{AuthPacket, FirstPacket, Greeting, Login};
 use wire::reply::{Follower, Kind, Step};
@@ -115,7 +115,7 @@ fn follow(
     capabilities: Capabilities,
     piece: usize,
 ) -> Result<String, Malformed> {
-    let shape = Command::decode(exchange.command[0]).map_or(Shape::Simple, Command::shape);
+    let shape = Opcode::decode(exchange.command[0]).map_or(Shape::Simple, Opcode::shape);
     let mut follower = Follower::new(shape, capabilities);
     let (mut held, mut letters) = (Vec::new(), String::new());
     let bytes = exchange.reply.concat();

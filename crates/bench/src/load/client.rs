@@ -6,7 +6,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use wire::command::{Command, Shape};
+use wire::command::{Opcode, Shape};
 
 use super::account::OpenError;
 use super::connection::{Answer, Broken, Connection};
@@ -261,7 +261,7 @@ impl Client {
         let hall = Rc::clone(&self.hall);
         let Some(connection) = self.connection.as_mut() else { return };
         let write = |out: &mut Vec<u8>| {
-            out.push(Command::Query as u8);
+            out.push(Opcode::Query as u8);
             out.extend_from_slice(b"ROLLBACK");
         };
         if let Err(error) = connection.ask(&hall.desk, Shape::Results, write).await {

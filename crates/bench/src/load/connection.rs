@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::io;
 
 use link::Stream;
-use wire::command::{Command, Shape};
+use wire::command::{Opcode, Shape};
 use wire::frame::{HEADER, put_packet, put_packet_with};
 use wire::reply::{Follower, Kind, Step};
 use wire::response::ErrPacket;
@@ -96,7 +96,7 @@ impl Connection {
         see: impl FnMut(&[u8]),
     ) -> Result<Answer, Broken> {
         let mut packet = Vec::new();
-        put_packet(&mut packet, 0, &[&[Command::Query as u8], text.as_bytes()].concat());
+        put_packet(&mut packet, 0, &[&[Opcode::Query as u8], text.as_bytes()].concat());
         self.stream.write_all(&packet).await?;
         self.receive(desk, Shape::Results, see).await
     }
@@ -104,7 +104,7 @@ impl Connection {
     /// Says goodbye. Whether it is heard does not matter any more.
     pub fn quit(self) {
         let mut packet = Vec::with_capacity(HEADER + 1);
-        put_packet(&mut packet, 0, &[Command::Quit as u8]);
+        put_packet(&mut packet, 0, &[Opcode::Quit as u8]);
         let _ = self.stream.try_write(&packet);
     }
 

@@ -5,7 +5,7 @@
 //! can be, is part of the text.
 
 use wire::bytes::Write as _;
-use wire::command::Command;
+use wire::command::Opcode;
 
 use super::random::{Distribution, Random};
 
@@ -170,7 +170,7 @@ impl Statement {
 
     /// Appends the payload of a query with everything filled in.
     pub fn put_query(&self, draw: &mut Draw, out: &mut Vec<u8>) {
-        out.push(Command::Query as u8);
+        out.push(Opcode::Query as u8);
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) => out.extend_from_slice(text.as_bytes()),
@@ -187,7 +187,7 @@ impl Statement {
 
     /// Appends the payload that prepares it for a table.
     pub fn put_prepare(&self, table: u32, out: &mut Vec<u8>) {
-        out.push(Command::StmtPrepare as u8);
+        out.push(Opcode::StmtPrepare as u8);
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) => out.extend_from_slice(text.as_bytes()),
@@ -199,7 +199,7 @@ impl Statement {
 
     /// Appends the payload that executes it under its id. The types go along the first time.
     pub fn put_execute(&self, id: u32, types: Types, draw: &mut Draw, out: &mut Vec<u8>) {
-        out.push(Command::StmtExecute as u8);
+        out.push(Opcode::StmtExecute as u8);
         out.put_u32(id);
         out.push(0);
         out.put_u32(1);
@@ -318,7 +318,7 @@ mod tests {
     fn query(text: &str) -> String {
         let mut out = Vec::new();
         Statement::parse(text).expect("parses").put_query(&mut draw(), &mut out);
-        assert_eq!(out.remove(0), Command::Query as u8);
+        assert_eq!(out.remove(0), Opcode::Query as u8);
         String::from_utf8(out).expect("text")
     }
 

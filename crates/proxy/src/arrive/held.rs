@@ -24,7 +24,7 @@ use link::login::{LoggedIn, LoginError, each_row};
 use link::{Stream, Talk};
 use wire::Capabilities;
 use wire::auth::Secret;
-use wire::command::Command;
+use wire::command::Opcode;
 
 use crate::arrive::accounts;
 use crate::arrive::learnt;
@@ -259,7 +259,7 @@ async fn is_of_process<S: Borrow<Stream>>(
 
 /// A statement as a client of these capabilities sends it.
 fn query(text: &str, capabilities: Capabilities) -> Vec<u8> {
-    let mut query = vec![Command::Query as u8];
+    let mut query = vec![Opcode::Query as u8];
     if capabilities.has(Capabilities::QUERY_ATTRIBUTES) {
         // No attributes, in one set.
         query.extend_from_slice(&[0, 1]);

@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use engine::schemas::Entered;
-use wire::command::Command;
+use wire::command::Opcode;
 use wire::frame::{put_packet, put_packet_with};
 use wire::response::{OK, OkPacket};
 use wire::tracker;
@@ -26,7 +26,7 @@ pub(crate) fn enter(worker: &Rc<Worker>, client: &Rc<Client>, schema: &[u8]) {
         Some(entered) => accept(client, entered),
         None => {
             let mut packet = Vec::new();
-            put_packet(&mut packet, 0, &[&[Command::InitDb as u8], schema].concat());
+            put_packet(&mut packet, 0, &[&[Opcode::InitDb as u8], schema].concat());
             commands::handle(worker, client, &mut packet, None);
         }
     }

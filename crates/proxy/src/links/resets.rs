@@ -9,7 +9,7 @@ use std::rc::Rc;
 use engine::insert_id::InsertId;
 use engine::pin::Pin;
 use engine::session::Session;
-use wire::command::Command;
+use wire::command::Opcode;
 use wire::response::OkPacket;
 use wire::rows;
 
@@ -122,9 +122,9 @@ pub(crate) fn begin(worker: &Worker, link: &Rc<Link>) {
     link.in_one_write(|| {
         inserters.for_each(|client| owed::ask_insert_id(client.id, link));
         for (step, command, text) in [
-            (Step::Reset, Command::ResetConnection, ""),
-            (Step::Track, Command::Query, TRACK),
-            (Step::Ask, Command::Query, &ask),
+            (Step::Reset, Opcode::ResetConnection, ""),
+            (Step::Track, Opcode::Query, TRACK),
+            (Step::Ask, Opcode::Query, &ask),
         ] {
             let (purpose, body) = (Purpose::Reset(step), text.as_bytes().to_vec().into());
             fixups::send(link, FixUp { purpose, command, body });

@@ -17,7 +17,7 @@ use link::talk::TalkError;
 use link::{Stream, Talk};
 use wire::Capabilities;
 use wire::auth::{Nonce, Plugin, native};
-use wire::command::Command;
+use wire::command::Opcode;
 use wire::frame::put_packet_with;
 use wire::handshake::{AuthPacket, FirstPacket, Greeting, Login};
 use wire::response::{ErrPacket, Status};
@@ -309,26 +309,26 @@ impl Visitor {
     async fn reply(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
         let mut packets = Packets::new(1, self.capabilities);
         let (byte, body) = payload.split_first()?;
-        match Command::decode(*byte) {
-            Some(Command::Quit) => return None,
-            Some(Command::Query) => {
+        match Opcode::decode(*byte) {
+            Some(Opcode::Quit) => return None,
+            Some(Opcode::Query) => {
                 if let Err(refusal) = self.answer(body, &mut packets).await {
                     packets.put_refusal(&refusal);
                 }
             }
-            Some(Command::Ping | Command::InitDb) => packets.put_ok(),
-            Some(Command::ResetConnection) => {
+            Some(Opcode::Ping | Opcode::InitDb) => packets.put_ok(),
+            Some(Opcode::ResetConnection) => {
                 self.prepared.clear();
                 packets.put_ok();
             }
-            Some(Command::SetOption) => packets.put_eof(),
-            Some(Command::Statistics) => packets.put(b"Flifo's console; HELP lists statements"),
-            Some(Command::StmtPrepare) => {
+            Some(Opcode::SetOption) => packets.put_eof(),
+            Some(Opcode::Statistics) => packets.put(b"Flifo's console; HELP lists statements"),
+            Some(Opcode::StmtPrepare) => {
                 if let Err(refusal) = self.prepared.prepare(body, &mut packets) {
                     packets.put_refusal(&refusal);
                 }
             }
-            Some(Command::StmtExecute) => {
+            Some(Opcode::StmtExecute) => {
                 packets = packets.in_form(Form::Binary);
                 let answered = match self.prepared.execute(payload) {
                     Ok(text) => self.answer(&text, &mut packets).await,
@@ -338,13 +338,13 @@ impl Visitor {
                     packets.put_refusal(&refusal);
                 }
             }
-            Some(Command::StmtReset) => match self.prepared.reset(payload) {
+            Some(Opcode::StmtReset) => match self.prepared.reset(payload) {
                 Ok(()) => packets.put_ok(),
                 Err(refusal) => packets.put_refusal(&refusal),
             },
             // These two have no answer.
-            Some(Command::StmtSendLongData) => self.prepared.take_piece(payload),
-            Some(Command::StmtClose) => self.prepared.close(payload),
+            Some(Opcode::StmtSendLongData) => self.prepared.take_piece(payload),
+            Some(Opcode::StmtClose) => self.prepared.close(payload),
             _ => packets.put_refusal(&Refusal(1047, b"08S01", "Unknown command".to_owned())),
         }
         Some(packets.bytes)

@@ -10,7 +10,7 @@ use engine::counts::Finds;
 use engine::intent::Ends;
 use engine::kept::{Message, Server};
 use engine::session::{Diagnostics, Messages};
-use wire::command::Command;
+use wire::command::Opcode;
 use wire::frame::HEADER;
 use wire::passage::Passage;
 use wire::reply::Kind as Packet;
@@ -54,25 +54,25 @@ pub(crate) fn at_server(worker: &Worker, client: &Client, messages: Messages) ->
 }
 
 /// What a command without a text asks of its link.
-pub(crate) fn asks(worker: &Worker, client: &Client, command: Command) -> Asks {
+pub(crate) fn asks(worker: &Worker, client: &Client, command: Opcode) -> Asks {
     let session = client.session.borrow();
     // Where its link is another's now, it has left one at least: it has failed.
     let is_lost = session.diagnostics() == Diagnostics::Lost;
     let told = session.told().or_else(|| is_lost.then_some(1));
     let (messages, carried) = match command {
         _ if !is_mysql(worker, client) => match command {
-            Command::InitDb => (Messages::Stay, None),
+            Opcode::InitDb => (Messages::Stay, None),
             _ => (Messages::Unsure, None),
         },
         // It warns that it is old, but counts anew; unless it fails before that, for want of a schema.
-        Command::FieldList if session.schema.is_none() => {
+        Opcode::FieldList if session.schema.is_none() => {
             (Messages::Noted, told.map(|told| told.saturating_add(1)))
         }
-        Command::FieldList => (Messages::Noted, Some(0)),
+        Opcode::FieldList => (Messages::Noted, Some(0)),
         // It warns of the same.
-        Command::ProcessKill => (Messages::Noted, told.map(|told| told.saturating_add(1))),
+        Opcode::ProcessKill => (Messages::Noted, told.map(|told| told.saturating_add(1))),
         // These count anew.
-        Command::StmtExecute | Command::StmtReset | Command::StmtFetch => (Messages::Added, None),
+        Opcode::StmtExecute | Opcode::StmtReset | Opcode::StmtFetch => (Messages::Added, None),
         _ => (Messages::Added, told),
     };
     Asks { messages, carried, ..Asks::default() }
@@ -165,8 +165,8 @@ fn add(client: &Client, message: Message) {
 
 /// A client has killed another one by a command, or has tried to.
 /// Returns how many messages it is told.
-pub(crate) fn note_kill(worker: &Rc<Worker>, client: &Client, command: Option<Command>) -> u16 {
-    if command != Some(Command::ProcessKill) || !is_mysql(worker, client) {
+pub(crate) fn note_kill(worker: &Rc<Worker>, client: &Client, command: Option<Opcode>) -> u16 {
+    if command != Some(Opcode::ProcessKill) || !is_mysql(worker, client) {
         clear(worker, client);
         return 0;
     }

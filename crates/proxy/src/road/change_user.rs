@@ -18,7 +18,7 @@ use link::{Stream, Talk};
 use wire::Capabilities;
 use wire::auth::Plugin;
 use wire::bytes::Reader;
-use wire::command::Command;
+use wire::command::Opcode;
 use wire::frame::put_packet;
 use wire::handshake::{AuthPacket, Login};
 
@@ -308,8 +308,8 @@ fn begin_anew(
         &mut packet,
         0,
         &match wanted.schema.is_empty() {
-            true => vec![Command::Ping as u8],
-            false => [&[Command::InitDb as u8], &wanted.schema[..]].concat(),
+            true => vec![Opcode::Ping as u8],
+            false => [&[Opcode::InitDb as u8], &wanted.schema[..]].concat(),
         },
     );
     match waits {

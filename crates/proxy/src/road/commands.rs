@@ -16,7 +16,7 @@ use engine::session::{Diagnostics, Messages};
 use engine::settings::Settings;
 use engine::statements::{BYTES_MAX, Kept as KeptOnLink, STATEMENTS_MAX};
 use engine::variables::Assignment;
-use wire::command::{Command, Shape, query_text_at};
+use wire::command::{Opcode, Shape, query_text_at};
 use wire::frame::{HEADER, put_packet_with};
 use wire::passage::Passage;
 use wire::response::{OK, OkPacket};
@@ -55,7 +55,7 @@ pub(crate) fn handle(
     if parting::is_asked(client) {
         return hold(worker, client, packet, upload);
     }
-    let command = Command::decode(byte);
+    let command = Opcode::decode(byte);
     client.named_class.set(class_named(worker, client, command, packet));
     client.asked.set(None);
     client.messages.set(Messages::default());
@@ -86,7 +86,7 @@ pub(crate) fn hold(worker: &Worker, client: &Client, packet: &[u8], upload: Opti
 fn class_named(
     worker: &Worker,
     client: &Client,
-    command: Option<Command>,
+    command: Option<Opcode>,
     packet: &[u8],
 ) -> Option<ClassId> {
     if worker.shared.classes.len() == 1 {
@@ -94,11 +94,11 @@ fn class_named(
     }
     let payload = &packet[HEADER..];
     match command? {
-        Command::Query => {
+        Opcode::Query => {
             let text_at = query_text_at(payload, client.capabilities)?;
             worker.class_named_in(&payload[text_at..])
         }
-        Command::StmtExecute | Command::StmtBulkExecute => {
+        Opcode::StmtExecute | Opcode::StmtBulkExecute => {
             let mut session = client.session.borrow_mut();
             let id = match statement::id(payload)? {
                 statement::LAST_PREPARED => session.statements.last()?,
@@ -113,13 +113,13 @@ fn class_named(
 fn carried(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
-    command: Option<Command>,
+    command: Option<Opcode>,
     packet: &mut [u8],
     upload: Option<Passage>,
 ) {
     let Some(link) = client.link() else { return client.close() };
     match command {
-        Some(Command::Quit) => {
+        Some(Opcode::Quit) => {
             link.send(packet);
             client.close();
         }
@@ -127,12 +127,12 @@ fn carried(
             link.send(packet);
             client.upload_silently(upload);
         }
-        Some(Command::ChangeUser) if upload.is_some() => {
+        Some(Opcode::ChangeUser) if upload.is_some() => {
             let message = "Malformed packet: COM_CHANGE_USER is never this long";
             let fault = Fault::new(Kind::Malformed, message);
             crate::road::refuse_and_close(worker, client, &fault);
         }
-        Some(Command::ChangeUser)
+        Some(Opcode::ChangeUser)
             if change_user::needs_login(worker, client, &link, &packet[HEADER..]) =>
         {
             client.begin_change_of_user(&packet[HEADER..]);
@@ -158,7 +158,7 @@ fn carried(
 fn pooled(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
-    command: Command,
+    command: Opcode,
     packet: &mut [u8],
     upload: Option<Passage>,
 ) {
@@ -175,30 +175,30 @@ fn pooled(
     let id = statement::id(&packet[HEADER..]).unwrap_or(0);
     client.assigns.borrow_mut().clear();
     match command {
-        Command::Quit => client.close(),
-        Command::Ping => added::ping(worker, client, packet),
-        Command::ResetConnection => anew::reset(worker, client, packet),
-        Command::ChangeUser => client.begin_change_of_user(&packet[HEADER..]),
-        Command::StmtClose => prepared::close(worker, client, prepared::named(client, id)),
-        Command::Query | Command::StmtPrepare => text(worker, client, command, packet, upload),
-        Command::StmtBulkExecute if added::is_mysql(worker, client) => {
+        Opcode::Quit => client.close(),
+        Opcode::Ping => added::ping(worker, client, packet),
+        Opcode::ResetConnection => anew::reset(worker, client, packet),
+        Opcode::ChangeUser => client.begin_change_of_user(&packet[HEADER..]),
+        Opcode::StmtClose => prepared::close(worker, client, prepared::named(client, id)),
+        Opcode::Query | Opcode::StmtPrepare => text(worker, client, command, packet, upload),
+        Opcode::StmtBulkExecute if added::is_mysql(worker, client) => {
             added::refuse(worker, client, packet, upload, &unknown());
         }
-        Command::StmtExecute
-        | Command::StmtBulkExecute
-        | Command::StmtSendLongData
-        | Command::StmtReset
-        | Command::StmtFetch => prepared(worker, client, command, packet, upload),
-        Command::ProcessKill if added::must_ask_for_kill(worker, client) => {
+        Opcode::StmtExecute
+        | Opcode::StmtBulkExecute
+        | Opcode::StmtSendLongData
+        | Opcode::StmtReset
+        | Opcode::StmtFetch => prepared(worker, client, command, packet, upload),
+        Opcode::ProcessKill if added::must_ask_for_kill(worker, client) => {
             hold(worker, client, packet, upload);
         }
-        Command::ProcessKill => {
+        Opcode::ProcessKill => {
             if !kill::intercept(worker, client, Some(command), packet) {
                 let asks = added::asks(worker, client, command);
                 enter(worker, client, packet, upload, asks);
             }
         }
-        Command::SetOption => {
+        Opcode::SetOption => {
             match packet.get(HEADER + 1..) {
                 Some([0, 0, ..]) => client.several.set(Some(true)),
                 Some([1, 0, ..]) => client.several.set(Some(false)),
@@ -207,13 +207,13 @@ fn pooled(
             }
             enter_kept(worker, client, packet, upload, Pin::Option);
         }
-        Command::BinlogDump
-        | Command::BinlogDumpGtid
-        | Command::TableDump
-        | Command::RegisterReplica => enter_kept(worker, client, packet, upload, Pin::Replication),
+        Opcode::BinlogDump
+        | Opcode::BinlogDumpGtid
+        | Opcode::TableDump
+        | Opcode::RegisterReplica => enter_kept(worker, client, packet, upload, Pin::Replication),
         _ => {
             changes_by_command(worker, client, Some(command), packet);
-            let is_still = command == Command::InitDb;
+            let is_still = command == Opcode::InitDb;
             let (ends, moves) = match is_still {
                 true => (Ends::Never, Moves::IntoSchema),
                 false => (Ends::Perhaps, Moves::No),
@@ -226,14 +226,14 @@ fn pooled(
 }
 
 /// Whether a command may be longer than a buffer: it carries a text or values of the client's.
-pub(crate) const fn may_be_long(command: Command) -> bool {
+pub(crate) const fn may_be_long(command: Opcode) -> bool {
     matches!(
         command,
-        Command::Query
-            | Command::StmtPrepare
-            | Command::StmtExecute
-            | Command::StmtBulkExecute
-            | Command::StmtSendLongData
+        Opcode::Query
+            | Opcode::StmtPrepare
+            | Opcode::StmtExecute
+            | Opcode::StmtBulkExecute
+            | Opcode::StmtSendLongData
     )
 }
 
@@ -241,12 +241,12 @@ pub(crate) const fn may_be_long(command: Command) -> bool {
 fn text(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
-    command: Command,
+    command: Opcode,
     packet: &mut [u8],
     upload: Option<Passage>,
 ) {
     let payload = &packet[HEADER..];
-    let is_prepare = command == Command::StmtPrepare;
+    let is_prepare = command == Opcode::StmtPrepare;
     if is_prepare && !client.session.borrow().statements.has_room(payload.len() - 1) {
         let message = format!(
             "Can't create more prepared statements: Flifo keeps {STATEMENTS_MAX} of a client, with texts of \
@@ -255,7 +255,7 @@ fn text(
         return refuse(worker, client, upload, &Fault::new(Kind::TooManyStatements, message));
     }
     let text_at = match command {
-        Command::Query => query_text_at(payload, client.capabilities),
+        Opcode::Query => query_text_at(payload, client.capabilities),
         _ => Some(1),
     };
     let (Some(text_at), None) = (text_at, upload) else {
@@ -277,7 +277,7 @@ fn text(
         changes(worker, client, intent, &payload[text_at..]);
     }
     let assigns = match command {
-        Command::Query => assigns(client, intent, &payload[text_at..]),
+        Opcode::Query => assigns(client, intent, &payload[text_at..]),
         _ => Vec::new(),
     };
     if !assigns.is_empty() {
@@ -310,13 +310,13 @@ fn text(
     if intent.is_kill && kill::intercept(worker, client, Some(command), packet) {
         return;
     }
-    if command == Command::Query && begins_or_ends_here(client, intent) {
+    if command == Opcode::Query && begins_or_ends_here(client, intent) {
         added::clear(worker, client);
         return ok(client);
     }
     // A preparation asks for nothing yet.
     let mut asks = match command {
-        Command::Query => {
+        Opcode::Query => {
             let text = &packet[HEADER + text_at..];
             Asks { leaves, ..Asks::of(intent, text, dialect, Format::Text) }
         }
@@ -352,14 +352,14 @@ fn change(worker: &Worker, client: &Client, text: &[u8]) -> Option<Change> {
 }
 
 /// The same of a command whose text has not been read.
-fn changes_by_command(worker: &Worker, client: &Client, command: Option<Command>, packet: &[u8]) {
+fn changes_by_command(worker: &Worker, client: &Client, command: Option<Opcode>, packet: &[u8]) {
     let payload = packet.get(HEADER..).unwrap_or_default();
     let change = match command {
-        Some(Command::Query) => query_text_at(payload, client.capabilities)
+        Some(Opcode::Query) => query_text_at(payload, client.capabilities)
             .and_then(|at| payload.get(at..))
             .and_then(|text| change(worker, client, text)),
         // `REFRESH_GRANT`, which is `FLUSH PRIVILEGES`.
-        Some(Command::Refresh) if payload.get(1).is_some_and(|it| it & 1 == 1) => {
+        Some(Opcode::Refresh) if payload.get(1).is_some_and(|it| it & 1 == 1) => {
             Some(Change::of_all())
         }
         _ => None,
@@ -407,7 +407,7 @@ fn begins_or_ends_here(client: &Client, intent: Intent) -> bool {
 fn prepared(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
-    command: Command,
+    command: Opcode,
     packet: &mut [u8],
     upload: Option<Passage>,
 ) {
@@ -417,7 +417,7 @@ fn prepared(
     let mut session = client.session.borrow_mut();
     let Some(statement) = session.statements.get(id) else {
         drop(session);
-        if command == Command::StmtSendLongData {
+        if command == Opcode::StmtSendLongData {
             // It has no reply; the execute that follows is refused.
             return client.upload_silently(upload);
         }
@@ -425,14 +425,13 @@ fn prepared(
         return added::refuse(worker, client, packet, upload, &fault);
     };
     let piece_of = statement::parameter_of_piece(&packet[HEADER..]);
-    if command == Command::StmtSendLongData && piece_of.is_none_or(|it| it >= statement.parameters)
-    {
+    if command == Opcode::StmtSendLongData && piece_of.is_none_or(|it| it >= statement.parameters) {
         // As the server does it: the execute that follows is refused, until the statement is reset.
         statement.is_spoiled |= piece_of.is_some();
         drop(session);
         return client.upload_silently(upload);
     }
-    if command == Command::StmtReset {
+    if command == Opcode::StmtReset {
         statement.is_spoiled = false;
     }
     if statement.is_spoiled && prepared::is_refused_spoiled(command, &statement.source.intent) {
@@ -445,7 +444,7 @@ fn prepared(
     let source = Rc::clone(&statement.source);
     let intent = source.intent;
     let is_read = Execute::decode(&packet[HEADER..], statement.parameters).is_ok();
-    if intent.is_kill && command == Command::StmtExecute {
+    if intent.is_kill && command == Opcode::StmtExecute {
         drop(session);
         if kill::intercept_prepared(worker, client, &source.text) {
             return;
@@ -455,7 +454,7 @@ fn prepared(
     let dialect = session.dialect();
     // A link that is kept for good may have been told messages, too.
     let is_marked = session.diagnostics() == Diagnostics::Marked;
-    if command == Command::StmtExecute && (is_marked || session.can_yield()) {
+    if command == Opcode::StmtExecute && (is_marked || session.can_yield()) {
         drop(session);
         if parting::is_due(worker, client, intent) {
             return hold(worker, client, packet, upload);
@@ -464,17 +463,17 @@ fn prepared(
     }
     let may_change = own_id::may_change_of(client, &session);
     match command {
-        Command::StmtReset if !kept.any() => {
+        Opcode::StmtReset if !kept.any() => {
             session.tell(0);
             drop(session);
             return ok(client);
         }
-        Command::StmtFetch if !kept.cursor => {
+        Opcode::StmtFetch if !kept.cursor => {
             drop(session);
             let fault = prepared::no_cursor(added::is_mysql(worker, client), id);
             return added::refuse(worker, client, packet, upload, &fault);
         }
-        Command::StmtExecute | Command::StmtBulkExecute => {
+        Opcode::StmtExecute | Opcode::StmtBulkExecute => {
             drop(session);
             worker.tally.ask(client, intent.digest, &source.text, dialect);
             changes(worker, client, intent, &source.text);
@@ -503,7 +502,7 @@ fn prepared(
                 Err(fault) => return refuse(worker, client, upload, &fault),
             }
         }
-        Command::StmtSendLongData => {
+        Opcode::StmtSendLongData => {
             session.statements.keep(id, KeptOnLink { long_data: true, ..kept });
             drop(session);
             worker.hold(client, Pin::LongData, &source.text);
@@ -590,7 +589,7 @@ fn enter_kept(
             let alters = pin == Pin::Unreadable;
             let is_still = pin == Pin::Option;
             let (finds, asks) = match is_still {
-                true => (Finds::Nothing, added::asks(worker, client, Command::SetOption)),
+                true => (Finds::Nothing, added::asks(worker, client, Opcode::SetOption)),
                 false => (Finds::default(), Asks::default()),
             };
             enter(

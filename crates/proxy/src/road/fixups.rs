@@ -23,7 +23,7 @@ use engine::session::{Diagnostics, Messages, Session};
 use engine::settings::{Collates, Settings};
 use engine::variables::Variables;
 use smallvec::SmallVec;
-use wire::command::Command;
+use wire::command::Opcode;
 use wire::frame::put_joined;
 use wire::reply::Follower;
 
@@ -44,17 +44,17 @@ use crate::worker::Worker;
 /// A command of Flifo's own.
 pub(crate) struct FixUp {
     pub(crate) purpose: Purpose,
-    pub(crate) command: Command,
+    pub(crate) command: Opcode,
     pub(crate) body: Cow<'static, [u8]>,
 }
 
 impl FixUp {
     pub(crate) const fn query(purpose: Purpose, text: &'static str) -> Self {
-        Self { purpose, command: Command::Query, body: Cow::Borrowed(text.as_bytes()) }
+        Self { purpose, command: Opcode::Query, body: Cow::Borrowed(text.as_bytes()) }
     }
 
     pub(crate) fn own_query(purpose: Purpose, text: String) -> Self {
-        Self { purpose, command: Command::Query, body: text.into_bytes().into() }
+        Self { purpose, command: Opcode::Query, body: text.into_bytes().into() }
     }
 }
 
@@ -96,7 +96,7 @@ pub(crate) enum Lack {
 const HARMLESS: &[u8] = b"information_schema";
 
 /// Compares what a client's session is with what the link's is.
-pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Command) -> Lack {
+pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Opcode) -> Lack {
     let (session, state) = (client.session.borrow(), link.state.borrow());
     let own = session.insert_id;
     let needs_own = needs_own(client);
@@ -145,11 +145,11 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Comm
     // A link that was reset has its schema, and not what comes with it.
     let is_entered = state.was_reset && !session.was_reset && state.schema == session.schema;
     let entered = session.schema.as_ref().filter(|_| is_entered).map(enter_schema);
-    if command != Command::InitDb
+    if command != Opcode::InitDb
         && let Some(fix_up) = entered.or_else(|| schema(link, session.schema.as_ref()))
     {
         if state.schema.is_some() {
-            let (purpose, command) = (Purpose::NoSchema, Command::InitDb);
+            let (purpose, command) = (Purpose::NoSchema, Opcode::InitDb);
             told.push(FixUp { purpose, command, body: HARMLESS.into() });
         }
         told.push(fix_up);
@@ -241,7 +241,7 @@ fn set_up<'a>(client: &Client, session: &'a Session) -> Option<&'a Kept> {
 
 /// Leaves one more error on a MySQL link, and clears nothing: no statement has this number.
 const fn one_more_error() -> FixUp {
-    let (purpose, command) = (Purpose::Messages, Command::StmtReset);
+    let (purpose, command) = (Purpose::Messages, Opcode::StmtReset);
     FixUp { purpose, command, body: Cow::Borrowed(&[0; 4]) }
 }
 
@@ -255,7 +255,7 @@ fn variables(link: &Link, variables: &Variables) -> Option<FixUp> {
     match variables.settings().filter(|wanted| !is_alike(wanted)) {
         Some(wanted) => settings(link, wanted),
         None => {
-            Some(FixUp { purpose: Purpose::Variables, command: Command::Query, body: body.into() })
+            Some(FixUp { purpose: Purpose::Variables, command: Opcode::Query, body: body.into() })
         }
     }
 }
@@ -272,7 +272,7 @@ pub(crate) fn schema(link: &Link, wanted: Option<&Rc<[u8]>>) -> Option<FixUp> {
 
 fn enter_schema(wanted: &Rc<[u8]>) -> FixUp {
     let purpose = Purpose::Schema(Rc::clone(wanted));
-    FixUp { purpose, command: Command::InitDb, body: wanted.to_vec().into() }
+    FixUp { purpose, command: Opcode::InitDb, body: wanted.to_vec().into() }
 }
 
 /// What takes the link out of a schema that is another client's, before it prepares a text that was prepared in none.
@@ -280,7 +280,7 @@ pub(crate) fn no_schema(link: &Link) -> Option<FixUp> {
     let state = link.state.borrow();
     state.schema.as_deref().filter(|own| *own != HARMLESS)?;
     let purpose = Purpose::Schema(HARMLESS.into());
-    Some(FixUp { purpose, command: Command::InitDb, body: HARMLESS.into() })
+    Some(FixUp { purpose, command: Opcode::InitDb, body: HARMLESS.into() })
 }
 
 /// What makes the link's settings these.
@@ -357,7 +357,7 @@ pub(crate) fn send(link: &Link, fix_up: FixUp) {
     send_bytes(link, command, &body);
 }
 
-pub(crate) fn send_bytes(link: &Link, command: Command, body: &[u8]) {
+pub(crate) fn send_bytes(link: &Link, command: Opcode, body: &[u8]) {
     outbox::in_spare(|out| {
         put_joined(out, 0, &[&[command as u8], body]);
         link.send_joined(out);

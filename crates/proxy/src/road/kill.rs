@@ -11,7 +11,7 @@ use engine::account::name::UserName;
 use engine::intent::Ends;
 use engine::kill::{Kill, Scope};
 use wire::capability::Capabilities;
-use wire::command::{Command, query_text_at};
+use wire::command::{Opcode, query_text_at};
 use wire::frame::{HEADER, put_joined, put_packet};
 use wire::response::{OK, OkPacket};
 
@@ -63,7 +63,7 @@ enum Outcome {
 pub(crate) fn intercept(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
-    command: Option<Command>,
+    command: Option<Opcode>,
     packet: &[u8],
 ) -> bool {
     let Some((scope, victim)) = read(worker, client, command, packet) else { return false };
@@ -87,19 +87,19 @@ pub(crate) fn intercept_prepared(worker: &Rc<Worker>, client: &Rc<Client>, text:
     let has_attributes = client.capabilities.has(Capabilities::QUERY_ATTRIBUTES);
     let attributes: &[u8] = if has_attributes { &[0, 1] } else { &[] };
     let mut packet = Vec::new();
-    put_joined(&mut packet, 0, &[&[Command::Query as u8], attributes, text]);
-    intercept(worker, client, Some(Command::Query), &packet)
+    put_joined(&mut packet, 0, &[&[Opcode::Query as u8], attributes, text]);
+    intercept(worker, client, Some(Opcode::Query), &packet)
 }
 
 fn read(
     worker: &Worker,
     client: &Client,
-    command: Option<Command>,
+    command: Option<Opcode>,
     packet: &[u8],
 ) -> Option<(Scope, u32)> {
     let payload = &packet[HEADER..];
     let (scope, id) = match command? {
-        Command::Query => {
+        Opcode::Query => {
             let kill = Kill::read(&payload[query_text_at(payload, client.capabilities)?..])?;
             // MySQL has an error to say.
             if kill.has_manner && worker.at(client.server.get()).server.facts.is_mysql() {
@@ -107,7 +107,7 @@ fn read(
             }
             (kill.scope, kill.id)
         }
-        Command::ProcessKill => {
+        Opcode::ProcessKill => {
             (Scope::Connection, u32::from_le_bytes(*payload.get(1..)?.first_chunk()?))
         }
         _ => return None,
@@ -180,7 +180,7 @@ pub(crate) fn answered(worker: &Rc<Worker>, answer: Answer) {
     if killer.turn.get() != Turn::Preparation {
         return;
     }
-    let command = killer.held.borrow().get(HEADER).copied().and_then(Command::decode);
+    let command = killer.held.borrow().get(HEADER).copied().and_then(Opcode::decode);
     match answer.outcome {
         Outcome::Done => {
             let told = added::note_kill(worker, &killer, command);
@@ -234,7 +234,7 @@ fn kill_itself(worker: &Rc<Worker>, client: &Client, scope: Scope) {
 fn with_id(client: &Client, packet: &[u8], id: u32) -> Option<Vec<u8>> {
     let payload = packet.get(HEADER..)?;
     let mut out = Vec::new();
-    if payload.first() == Some(&(Command::ProcessKill as u8)) {
+    if payload.first() == Some(&(Opcode::ProcessKill as u8)) {
         put_joined(&mut out, 0, &[&payload[..1], &id.to_le_bytes()]);
         return Some(out);
     }

@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use engine::source::Source;
-use wire::command::{Command, Shape};
+use wire::command::{Opcode, Shape};
 use wire::frame::{self, HEADER, Header, PAYLOAD_MAX, put_packet};
 use wire::passage::{Passage, Until};
 use wire::reply::Follower;
@@ -29,7 +29,7 @@ use crate::worker::Worker;
 
 /// Sends the command, or first what the link needs to run it. The client holds the link, a slot has been taken.
 pub(crate) fn launch(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>, packet: &mut [u8]) {
-    let Some(command) = packet.get(HEADER).copied().and_then(Command::decode) else {
+    let Some(command) = packet.get(HEADER).copied().and_then(Opcode::decode) else {
         // Only a carried client's unknown command comes this far: the server answers it as it likes.
         return send(client, link, packet, Shape::Simple, Purpose::Statement);
     };
@@ -75,7 +75,7 @@ pub(crate) fn launch(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>, 
 /// Whether the command that a client has on hold could be sent on this link as it is.
 pub(crate) fn is_ready(worker: &Worker, client: &Client, link: &Link) -> bool {
     let held = client.held.borrow();
-    let command = held.get(HEADER).copied().and_then(Command::decode);
+    let command = held.get(HEADER).copied().and_then(Opcode::decode);
     command
         .is_some_and(|command| matches!(lack(worker, client, link, command, &held), Lack::Nothing))
 }
@@ -86,7 +86,7 @@ pub(crate) fn launch_ahead(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<L
     let mut held = client.held.take();
     link.board(client);
     let id = statement::id(&held[HEADER..]);
-    let sent = if held.get(HEADER) == Some(&(Command::StmtExecute as u8)) {
+    let sent = if held.get(HEADER) == Some(&(Opcode::StmtExecute as u8)) {
         let sent = send_execute(client, link, &mut held);
         // On another link it would have another id.
         id.inspect(|id| statement::set_id(&mut held[HEADER..], *id));
@@ -112,7 +112,7 @@ pub(crate) fn launch_ahead(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<L
 }
 
 /// What this link must be told before this command of this client.
-fn lack(worker: &Worker, client: &Client, link: &Link, command: Command, packet: &[u8]) -> Lack {
+fn lack(worker: &Worker, client: &Client, link: &Link, command: Opcode, packet: &[u8]) -> Lack {
     match lacks_statement(worker, client, link, command, packet) {
         Some(fix_up) => Lack::Answered(fix_up),
         None => fixups::lacks(worker, client, link, command),
@@ -124,7 +124,7 @@ fn lacks_statement(
     worker: &Worker,
     client: &Client,
     link: &Link,
-    command: Command,
+    command: Opcode,
     packet: &[u8],
 ) -> Option<FixUp> {
     let payload = &packet[HEADER..];
@@ -132,13 +132,13 @@ fn lacks_statement(
     let mut session = client.session.borrow_mut();
     let prepared = session.statements.get(id)?;
     let needs_own = match command {
-        Command::StmtExecute | Command::StmtBulkExecute => {
+        Opcode::StmtExecute | Opcode::StmtBulkExecute => {
             let is_long = client.upload.get().is_some();
             // Where not even the parameter types are here yet, they cannot be told to others' links.
-            (command == Command::StmtExecute && statement::asks_for_cursor(payload))
+            (command == Opcode::StmtExecute && statement::asks_for_cursor(payload))
                 || (is_long && Execute::decode(payload, prepared.parameters).is_err())
         }
-        Command::StmtSendLongData => true,
+        Opcode::StmtSendLongData => true,
         _ => return None,
     };
     if prepared.own.is_some() {
@@ -163,7 +163,7 @@ fn lacks_statement(
         let is_mysql = added::is_mysql(worker, client);
         let told = is_in_one.then(|| wording::without_schema(&source, is_mysql)).flatten();
         let body = told.unwrap_or_else(|| source.text.to_vec()).into();
-        Some(FixUp { purpose, command: Command::StmtPrepare, body })
+        Some(FixUp { purpose, command: Opcode::StmtPrepare, body })
     })
 }
 
@@ -172,7 +172,7 @@ fn send_pooled(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
     link: &Rc<Link>,
-    command: Command,
+    command: Opcode,
     packet: &mut [u8],
 ) {
     client.affected.set(None);
@@ -187,20 +187,20 @@ fn send_pooled(
     }
     client.asks_insert_id.set(false);
     let purpose = match command {
-        Command::StmtPrepare => {
+        Opcode::StmtPrepare => {
             let schema = client.session.borrow().schema.clone();
             let text = packet[HEADER + 1..].into();
             let settings = Rc::clone(link.state.borrow().wanted(&client.session.borrow()));
             let dialect = client.session.borrow().dialect();
             Purpose::Prepare(Rc::new(Source::new(schema, text, settings, dialect)))
         }
-        Command::InitDb if client.login_sequence.get().is_some() => {
+        Opcode::InitDb if client.login_sequence.get().is_some() => {
             Purpose::LoginSchema(packet[HEADER + 1..].into(), worker.shared.alterations.now())
         }
         _ => Purpose::Statement,
     };
     match command {
-        Command::StmtExecute | Command::StmtBulkExecute => {
+        Opcode::StmtExecute | Opcode::StmtBulkExecute => {
             let id = statement::id(&packet[HEADER..]).unwrap_or(0);
             let is_short = client.reserved.borrow().is_none();
             if let Err(fault) = send_execute(client, link, packet) {
@@ -212,7 +212,7 @@ fn send_pooled(
                 *client.held.borrow_mut() = worker.buffers.keep(packet);
             }
         }
-        Command::StmtSendLongData | Command::StmtFetch | Command::StmtReset => {
+        Opcode::StmtSendLongData | Opcode::StmtFetch | Opcode::StmtReset => {
             let id = statement::id(&packet[HEADER..]).unwrap_or(0);
             let mut session = client.session.borrow_mut();
             let own = session.statements.get(id).and_then(|it| it.own.as_ref()).map(|own| own.id);
@@ -230,7 +230,7 @@ fn send_pooled(
         }
     }
     if client.sets.get().is_some() {
-        let text = (command == Command::Query).then(|| &packet[HEADER + 1..]);
+        let text = (command == Opcode::Query).then(|| &packet[HEADER + 1..]);
         fixups::send_probe(worker, client, link, text);
     }
     if command.shape() == Shape::Stream {
@@ -308,7 +308,7 @@ fn send_execute(client: &Rc<Client>, link: &Rc<Link>, packet: &mut [u8]) -> Resu
 /// learns no types from it that another client could be taken to have sent.
 fn without_parameters(payload: &[u8]) -> Option<Vec<u8>> {
     const HEAD: usize = 10;
-    let is_bulk = payload.first() == Some(&(Command::StmtBulkExecute as u8));
+    let is_bulk = payload.first() == Some(&(Opcode::StmtBulkExecute as u8));
     let head = payload.get(..HEAD).filter(|_| !is_bulk)?;
     let mut out = Vec::with_capacity(HEADER + HEAD);
     put_packet(&mut out, 0, head);

@@ -11,7 +11,7 @@ use engine::intent::Intent;
 use engine::kept::{Kept, MESSAGES, NUMBERS, STATES};
 use engine::pin::Pin;
 use engine::session::{Diagnostics, Messages};
-use wire::command::Command;
+use wire::command::Opcode;
 use wire::rows;
 
 use crate::fault::Fault;
@@ -75,7 +75,7 @@ pub(crate) fn begin(worker: &Worker, client: &Client, link: &Link) {
     link.parting.replace(Some(Answers { tells_found, tells_affected, ..Answers::default() }));
     link.in_one_write(|| {
         for (question, text) in questions(worker, link) {
-            let (purpose, command) = (Purpose::Parting(*question), Command::Query);
+            let (purpose, command) = (Purpose::Parting(*question), Opcode::Query);
             fixups::send(link, FixUp { purpose, command, body: text.as_bytes().into() });
         }
     });

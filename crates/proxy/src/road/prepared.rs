@@ -13,7 +13,7 @@ use engine::pin::Pin;
 use engine::session::Messages;
 use engine::source::Source;
 use engine::statements::{KNOWN_MAX, Kept, OnLink, Prepared};
-use wire::command::Command;
+use wire::command::Opcode;
 use wire::frame::{HEADER, put_packet_with};
 use wire::response::{ErrPacket, Status};
 use wire::statement::{self, Execute};
@@ -29,7 +29,7 @@ use crate::worker::Worker;
 /// The command in hand names this statement of its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InHand {
-    pub(crate) command: Command,
+    pub(crate) command: Opcode,
     pub(crate) id: u32,
     /// The server has a cursor open for it.
     pub(crate) has_cursor: bool,
@@ -38,7 +38,7 @@ pub(crate) struct InHand {
 }
 
 impl InHand {
-    pub(crate) const fn new(command: Command, id: u32) -> Self {
+    pub(crate) const fn new(command: Opcode, id: u32) -> Self {
         Self { command, id, has_cursor: false, is_shared: false }
     }
 }
@@ -79,7 +79,7 @@ pub(crate) fn source(client: &Client, prepared: &Prepared) -> Rc<Source> {
 /// Has the statement in hand executed by a text in which the counts that it asks for stand as numbers. False: that
 /// cannot be done.
 pub(crate) fn put_counts(client: &Client, asked: Asked) -> bool {
-    let executes = |it: &InHand| it.command == Command::StmtExecute;
+    let executes = |it: &InHand| it.command == Opcode::StmtExecute;
     let Some(in_hand) = client.in_hand.get().filter(executes) else { return false };
     let mut session = client.session.borrow_mut();
     let (counts, is_pinned) = (session.counts, session.pin().is_some());
@@ -101,16 +101,16 @@ pub(crate) fn put_counts(client: &Client, asked: Asked) -> bool {
 /// Whether one statement was executed for several rows of parameters, each of which counts for itself: inserts are done,
 /// and counted, as one.
 pub(crate) fn is_repeated(client: &Client, flight: &Flight) -> bool {
-    let is_bulk = |it: InHand| it.command == Command::StmtBulkExecute;
+    let is_bulk = |it: InHand| it.command == Opcode::StmtBulkExecute;
     flight.inserts == Inserts::No && client.in_hand.get().is_some_and(is_bulk)
 }
 
 /// What the server says of a statement that was never prepared.
-pub(crate) fn unknown(worker: &Worker, client: &Client, command: Command, id: u32) -> Fault {
+pub(crate) fn unknown(worker: &Worker, client: &Client, command: Opcode, id: u32) -> Fault {
     let server = &worker.at(client.server.get()).server;
     let place = match command {
         _ if server.facts.is_mysql() => "mysql_stmt_precheck".to_owned(),
-        Command::StmtBulkExecute => format!("mysqld_{}", Command::StmtExecute.name()),
+        Opcode::StmtBulkExecute => format!("mysqld_{}", Opcode::StmtExecute.name()),
         command => format!("mysqld_{}", command.name()),
     };
     let message = format!("Unknown prepared statement handler ({id}) given to {place}");
@@ -119,10 +119,10 @@ pub(crate) fn unknown(worker: &Worker, client: &Client, command: Command, id: u3
 
 /// Whether a statement of which a parameter was sent that it does not have is refused for that: in bulk, others than
 /// those that change rows are refused for being sent so.
-pub(crate) fn is_refused_spoiled(command: Command, intent: &Intent) -> bool {
+pub(crate) fn is_refused_spoiled(command: Opcode, intent: &Intent) -> bool {
     let changes = intent.inserts != Inserts::No
         || intent.messages == Messages::Go && intent.finds == Finds::Unknown;
-    command == Command::StmtExecute || command == Command::StmtBulkExecute && changes
+    command == Opcode::StmtExecute || command == Opcode::StmtBulkExecute && changes
 }
 
 /// What the server says of a statement that has no rows left, or never had any in a cursor.
@@ -201,7 +201,7 @@ fn add(worker: &Worker, link: &Link, source: &Rc<Source>, id: u32) {
 pub(crate) fn see_status(client: &Client, status: Status) {
     if let Some(mut in_hand) = client.in_hand.get() {
         in_hand.has_cursor = match in_hand.command {
-            Command::StmtFetch => !status.has(Status::LAST_ROW_SENT),
+            Opcode::StmtFetch => !status.has(Status::LAST_ROW_SENT),
             _ => status.has(Status::CURSOR_EXISTS) && !status.has(Status::LAST_ROW_SENT),
         };
         client.in_hand.set(Some(in_hand));
@@ -225,8 +225,8 @@ pub(crate) fn over(worker: &Worker, client: &Client, link: &Link, flight: &Fligh
     }
     let Some(prepared) = session.statements.get(in_hand.id) else { return };
     let kept = match in_hand.command {
-        Command::StmtReset | Command::StmtSendLongData => Kept::default(),
-        Command::StmtFetch => {
+        Opcode::StmtReset | Opcode::StmtSendLongData => Kept::default(),
+        Opcode::StmtFetch => {
             let cursor = in_hand.has_cursor && !flight.failed;
             Kept { cursor, ..prepared.kept() }
         }
@@ -261,7 +261,7 @@ fn release(client: &Client, link: &Link, id: u32) {
 
 /// Whether the command in hand is a piece of a parameter, to which there is no answer.
 pub(crate) fn is_long_data(client: &Client) -> bool {
-    client.in_hand.get().is_some_and(|it| it.command == Command::StmtSendLongData)
+    client.in_hand.get().is_some_and(|it| it.command == Opcode::StmtSendLongData)
 }
 
 /// The client closes a statement.
@@ -291,7 +291,7 @@ pub(crate) fn refused(client: &Client, flight: &Flight, packet: &[u8]) -> Option
     let error = ErrPacket::decode(packet.get(HEADER..)?).ok()?;
     let executes = || {
         let command = client.in_hand.get().map(|it| it.command);
-        matches!(command, Some(Command::StmtExecute | Command::StmtBulkExecute))
+        matches!(command, Some(Opcode::StmtExecute | Opcode::StmtBulkExecute))
     };
     match (&flight.purpose, error.code) {
         (Purpose::Statement, 1615) if executes() => Some(Refused::Stale),
@@ -327,7 +327,7 @@ pub(crate) fn retry(
     if let Purpose::Prepare(source) = &flight.purpose {
         let mut packet = Vec::with_capacity(source.text.len() + HEADER + 1);
         put_packet_with(&mut packet, 0, |out| {
-            out.push(Command::StmtPrepare as u8);
+            out.push(Opcode::StmtPrepare as u8);
             out.extend_from_slice(&source.text);
         });
         *client.held.borrow_mut() = packet;

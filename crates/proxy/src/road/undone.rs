@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use engine::intent::{Ends, Intent};
-use wire::command::{Command, query_text_at};
+use wire::command::{Opcode, query_text_at};
 use wire::frame::HEADER;
 use wire::passage::Passage;
 use wire::statement;
@@ -33,19 +33,19 @@ pub(crate) fn fault(worker: &Worker, server: ServerId) -> Fault {
 pub(crate) fn answer(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
-    command: Command,
+    command: Opcode,
     packet: &[u8],
     upload: Option<Passage>,
 ) -> bool {
     match command {
-        Command::Quit
-        | Command::Ping
-        | Command::ResetConnection
-        | Command::ChangeUser
-        | Command::StmtClose
-        | Command::StmtReset => return false,
+        Opcode::Quit
+        | Opcode::Ping
+        | Opcode::ResetConnection
+        | Opcode::ChangeUser
+        | Opcode::StmtClose
+        | Opcode::StmtReset => return false,
         // There is no reply to it, and the execute behind it must not run without it.
-        Command::StmtSendLongData => client.close(),
+        Opcode::StmtSendLongData => client.close(),
         _ if upload.is_none() && is_rollback(client, command, packet) => {
             client.session.borrow_mut().hear_of_loss();
             commands::ok(client);
@@ -59,15 +59,15 @@ pub(crate) fn answer(
 }
 
 /// Whether all that is asked for is what has happened already.
-fn is_rollback(client: &Client, command: Command, packet: &[u8]) -> bool {
+fn is_rollback(client: &Client, command: Opcode, packet: &[u8]) -> bool {
     let payload = &packet[HEADER..];
     let ends = match command {
-        Command::Query => {
+        Opcode::Query => {
             let dialect = client.session.borrow().dialect();
             let text_at = query_text_at(payload, client.capabilities);
             text_at.map(|at| Intent::read(&payload[at..], dialect).ends)
         }
-        Command::StmtExecute => {
+        Opcode::StmtExecute => {
             let id = prepared::named(client, statement::id(payload).unwrap_or(0));
             let mut session = client.session.borrow_mut();
             session.statements.get(id).map(|statement| statement.source.intent.ends)

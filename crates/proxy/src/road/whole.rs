@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use engine::account::name::UserName;
 use engine::claims::Claims;
-use wire::command::Command;
+use wire::command::Opcode;
 use wire::frame::{Extent, HEADER};
 use wire::statement::{self, Execute};
 
@@ -146,7 +146,7 @@ pub(crate) fn rest(worker: &Worker, client: &Rc<Client>, extent: Extent, there: 
             client.session.borrow().pin().is_none() && is_judged_whole(client, there)
         }
         // The others are answered, or refused for their length, by their beginning.
-        true => there.first().copied().and_then(Command::decode).is_some_and(commands::may_be_long),
+        true => there.first().copied().and_then(Opcode::decode).is_some_and(commands::may_be_long),
     };
     if !is_short || !is_read {
         return Rest::Passed;
@@ -172,9 +172,9 @@ pub(crate) fn rest(worker: &Worker, client: &Rc<Client>, extent: Extent, there: 
 
 /// Whether to judge the command takes all of it: its text, or the types of so many parameters.
 fn is_judged_whole(client: &Client, payload: &[u8]) -> bool {
-    match payload.first().copied().and_then(Command::decode) {
-        Some(Command::Query | Command::StmtPrepare) => true,
-        Some(Command::StmtExecute | Command::StmtBulkExecute) => {
+    match payload.first().copied().and_then(Opcode::decode) {
+        Some(Opcode::Query | Opcode::StmtPrepare) => true,
+        Some(Opcode::StmtExecute | Opcode::StmtBulkExecute) => {
             let id = prepared::named(client, statement::id(payload).unwrap_or(0));
             let mut session = client.session.borrow_mut();
             let statement = session.statements.get(id);

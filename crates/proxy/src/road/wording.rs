@@ -11,7 +11,7 @@ use engine::kept::Kept;
 use engine::own_id;
 use engine::session::{Diagnostics, Messages};
 use engine::source::Source;
-use wire::command::{Command, query_text_at};
+use wire::command::{Opcode, query_text_at};
 use wire::frame::{HEADER, put_joined};
 
 use crate::links::Link;
@@ -26,13 +26,13 @@ use crate::worker::Worker;
 pub(crate) fn with_own_id(
     worker: &Worker,
     client: &Client,
-    command: Option<Command>,
+    command: Option<Opcode>,
     packet: &[u8],
 ) -> (Option<Vec<u8>>, bool) {
     let payload = &packet[HEADER..];
     let text_at = match command {
-        Some(Command::Query) => query_text_at(payload, client.capabilities),
-        Some(Command::StmtPrepare) => Some(1),
+        Some(Opcode::Query) => query_text_at(payload, client.capabilities),
+        Some(Opcode::StmtPrepare) => Some(1),
         _ => None,
     };
     let (Some(text_at), session) = (text_at, client.session.borrow()) else { return (None, false) };
@@ -132,6 +132,6 @@ pub(crate) fn diagnoses(
         return None;
     }
     let mut query = Vec::new();
-    put_joined(&mut query, 0, &[&[Command::Query as u8], text]);
+    put_joined(&mut query, 0, &[&[Opcode::Query as u8], text]);
     with_diagnostics(worker, client, 1, &query)
 }

@@ -28,7 +28,7 @@ use std::time::Duration;
 use wire::Capabilities;
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2, rsa};
 use wire::bytes::Write;
-use wire::command::Command;
+use wire::command::Opcode;
 use wire::handshake::{AuthPacket, Greeting, Login};
 use wire::response::{ERR, ErrPacket, OK};
 use wire::statement;
@@ -116,7 +116,7 @@ impl Peer {
                     && *action == Action::Quit
                 {
                     // It may be closed already.
-                    let _ = connection.packets.send(0, &[Command::Quit as u8]);
+                    let _ = connection.packets.send(0, &[Opcode::Quit as u8]);
                     let _ = connection.packets.read(&mut Vec::new());
                 }
                 Ok(())
@@ -264,7 +264,7 @@ impl Connection {
         in_schema: bool,
     ) -> io::Result<Vec<u8>> {
         let response = prove(&door.plugin, &self.nonce, &door.password)?;
-        let mut payload = vec![Command::ChangeUser as u8];
+        let mut payload = vec![Opcode::ChangeUser as u8];
         payload.put_nul_bytes(user(number).as_bytes());
         payload.push(response.len() as u8);
         payload.extend_from_slice(&response);
@@ -276,12 +276,12 @@ impl Connection {
     }
 
     fn encode(&self, own: &Own<'_>, action: &Action) -> (Vec<u8>, Shape) {
-        let of = |command: Command, rest: &[u8]| [&[command as u8], rest].concat();
+        let of = |command: Opcode, rest: &[u8]| [&[command as u8], rest].concat();
         let id = |slot: u8| self.id_of(slot).to_le_bytes();
         match action {
-            Action::Query(text) => (of(Command::Query, &with_ids(text, own)), Shape::Results),
+            Action::Query(text) => (of(Opcode::Query, &with_ids(text, own)), Shape::Results),
             Action::Prepare { text, .. } => {
-                (of(Command::StmtPrepare, &with_ids(text, own)), Shape::Prepared)
+                (of(Opcode::StmtPrepare, &with_ids(text, own)), Shape::Prepared)
             }
             Action::Execute { slot, how, values } => {
                 let id = match slot {
@@ -293,32 +293,30 @@ impl Connection {
             Action::Bulk { slot, rows } => (self.bulk(*slot, rows), Shape::Results),
             Action::LongData { slot, parameter, bytes } => {
                 let rest = [&id(*slot)[..], &parameter.to_le_bytes(), bytes].concat();
-                (of(Command::StmtSendLongData, &rest), Shape::Nothing)
+                (of(Opcode::StmtSendLongData, &rest), Shape::Nothing)
             }
             Action::Fetch { slot, rows } => {
                 let rest = [id(*slot), rows.to_le_bytes()].concat();
-                (of(Command::StmtFetch, &rest), Shape::Rows)
+                (of(Opcode::StmtFetch, &rest), Shape::Rows)
             }
-            Action::ResetStatement { slot } => (of(Command::StmtReset, &id(*slot)), Shape::One),
-            Action::Close { slot } => (of(Command::StmtClose, &id(*slot)), Shape::Nothing),
-            Action::InitDb(name) => (of(Command::InitDb, name), Shape::One),
-            Action::Reset => (of(Command::ResetConnection, b""), Shape::One),
-            Action::SetOption(option) => {
-                (of(Command::SetOption, &option.to_le_bytes()), Shape::One)
-            }
+            Action::ResetStatement { slot } => (of(Opcode::StmtReset, &id(*slot)), Shape::One),
+            Action::Close { slot } => (of(Opcode::StmtClose, &id(*slot)), Shape::Nothing),
+            Action::InitDb(name) => (of(Opcode::InitDb, name), Shape::One),
+            Action::Reset => (of(Opcode::ResetConnection, b""), Shape::One),
+            Action::SetOption(option) => (of(Opcode::SetOption, &option.to_le_bytes()), Shape::One),
             Action::FieldList(table) => {
-                (of(Command::FieldList, &[table, &b"\0"[..]].concat()), Shape::Fields)
+                (of(Opcode::FieldList, &[table, &b"\0"[..]].concat()), Shape::Fields)
             }
             Action::Kill(client) => {
                 let id = own.ids.get(*client).copied().unwrap_or(0);
-                (of(Command::ProcessKill, &id.to_le_bytes()), Shape::One)
+                (of(Opcode::ProcessKill, &id.to_le_bytes()), Shape::One)
             }
             Action::Raw(bytes) => (bytes.clone(), Shape::One),
             Action::Ping
             | Action::Connect
             | Action::Quit
             | Action::Vanish
-            | Action::ChangeUser { .. } => (of(Command::Ping, b""), Shape::One),
+            | Action::ChangeUser { .. } => (of(Opcode::Ping, b""), Shape::One),
         }
     }
 
@@ -430,7 +428,7 @@ fn put_value(out: &mut Vec<u8>, value: &Value) {
 }
 
 fn execute(id: u32, how: How, values: &[Value]) -> Vec<u8> {
-    let mut out = vec![Command::StmtExecute as u8];
+    let mut out = vec![Opcode::StmtExecute as u8];
     out.put_u32(id);
     out.push(u8::from(how == How::Cursor));
     out.put_u32(1);
@@ -455,7 +453,7 @@ fn execute(id: u32, how: How, values: &[Value]) -> Vec<u8> {
 /// MariaDB's bulk execute: all rows of parameters in one command, their types in front.
 fn bulk(id: u32, rows: &[Vec<Value>]) -> Vec<u8> {
     const SEND_TYPES: u16 = 128;
-    let mut out = vec![Command::StmtBulkExecute as u8];
+    let mut out = vec![Opcode::StmtBulkExecute as u8];
     out.put_u32(id);
     out.put_u16(SEND_TYPES);
     let first = rows.first().map(Vec::as_slice).unwrap_or_default();

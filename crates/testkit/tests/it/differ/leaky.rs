@@ -18,7 +18,7 @@ use testkit::differ::campaign::Between;
 use testkit::differ::peer::Door;
 use testkit::differ::run::Waits;
 use testkit::differ::site::Server;
-use wire::command::Command;
+use wire::command::Opcode;
 use wire::frame::{HEADER, Header, put_packet};
 use wire::handshake::Login;
 
@@ -206,7 +206,7 @@ impl Pair {
             return;
         };
         let mut packet = Vec::new();
-        put_packet(&mut packet, 0, &[&[Command::InitDb as u8], &schema[..]].concat());
+        put_packet(&mut packet, 0, &[&[Opcode::InitDb as u8], &schema[..]].concat());
         let _ = write(&mut self.link, &packet);
         let mut answer = [0; 512];
         while read(&mut self.link, &mut answer) == Some(0) {
@@ -217,7 +217,7 @@ impl Pair {
 
 /// Whether a packet is a command, and one that is answered.
 fn has_reply(packet: &[u8]) -> bool {
-    let silent = [Command::StmtClose as u8, Command::StmtSendLongData as u8];
+    let silent = [Opcode::StmtClose as u8, Opcode::StmtSendLongData as u8];
     packet[HEADER - 1] == 0 && packet.get(HEADER).is_none_or(|it| !silent.contains(it))
 }
 
