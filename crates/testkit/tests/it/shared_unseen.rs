@@ -274,6 +274,40 @@ fn users_read_definitions_themselves_and_trust_nothing_that_they_do_not_see() {
     }
 }
 
+/// A user may read a view's text, and not that of what the view names: that may do anything.
+#[test]
+fn a_view_that_names_what_its_user_does_not_see_keeps_its_client() {
+    const NAME: &str = "unseen_half";
+    server().sql(&format!("CREATE DATABASE {NAME}")).expect("a schema");
+    let other = format!("{NAME}_o");
+    let before = Shared::told(server(), NAME, "", "");
+    make_hidden(&before, &other);
+    drop(before);
+    for sql in [
+        &format!("CREATE VIEW {NAME}.v_nested AS SELECT * FROM {other}.v_lock"),
+        &format!("CREATE VIEW {NAME}.v_plain AS SELECT a FROM {NAME}.plain"),
+        "CREATE USER unseen_half@'%' IDENTIFIED BY 'own'",
+        &format!("GRANT ALL ON {NAME}.* TO unseen_half@'%'"),
+    ] {
+        server().sql(sql).expect(sql);
+    }
+    let flifo = Flifo::start(&format!(
+        "workers = 1\n[server]\naddress = {:?}\nlinks_max = 1\n[limits]\nwait = \"5s\"\n\
+         [[users]]\nname = \"unseen_half\"\npassword = \"own\"\n",
+        server().socket()
+    ));
+    let client = || {
+        let address = Address::Tcp { host: "127.0.0.1".to_owned(), port: flifo.port() };
+        Client::builder(address, "unseen_half", "own").schema(NAME).connect().expect("a login")
+    };
+    for (view, keeps) in [("v_plain", false), ("v_nested", true)] {
+        let mut keeper = client();
+        ok(&mut keeper, &format!("SELECT * FROM {view}"));
+        ok(&mut keeper, "SELECT CONNECTION_ID()");
+        assert_eq!(client().query("SELECT 1").is_err(), keeps, "{view}");
+    }
+}
+
 /// MySQL shows triggers to users with the right `TRIGGER` alone, not even their names to others.
 #[test]
 fn what_a_trigger_leaves_that_a_user_does_not_see_is_undone() {
