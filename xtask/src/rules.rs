@@ -128,6 +128,13 @@ impl Copy {
                 copy.put(Path::new(name), &text)?;
             }
         }
+        // Tests look for the plugins of servers beside themselves.
+        let (plugins, here) = (repository::target().join("plugins"), copy.target.join("plugins"));
+        if plugins.exists() && !here.exists() {
+            fs::create_dir_all(&copy.target)
+                .and_then(|()| std::os::unix::fs::symlink(&plugins, &here))
+                .with_context(|| here.display().to_string())?;
+        }
         Ok(copy)
     }
 
