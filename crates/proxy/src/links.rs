@@ -20,7 +20,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use engine::gate::Slot;
-use engine::intent::{Digest, Inserts, Sets};
+use engine::intent::{Digest, Sets};
 use engine::kept::Message;
 use engine::link_state::LinkState;
 use engine::rights::{Change, Era};
@@ -38,6 +38,7 @@ use wire::statement;
 use crate::links::keys::KeyId;
 use crate::outbox::Outbox;
 use crate::road::client::{Client, Turn};
+use crate::road::command::Command;
 use crate::road::fixups::FixUp;
 use crate::road::losses;
 use crate::road::parting;
@@ -53,34 +54,22 @@ pub(crate) struct Flight {
     /// Whom the reply is for. `None`: the client is gone, the reply is read and dropped.
     pub(crate) client: Option<Rc<Client>>,
     pub(crate) purpose: Purpose,
+    /// The command that it carries, if it is its client's own.
+    pub(crate) command: Option<Box<Command>>,
     /// It holds a slot of the gate. What was written ahead gets the slot of the one before it; fix-ups have none.
     pub(crate) slot: bool,
     /// What kind of statement it is, if all it does is to read and its link's session is as new.
     pub(crate) read: Option<Digest>,
-    /// It surely leaves its link's last insert id as it is.
-    pub(crate) is_still: bool,
-    /// What it sets, if that is all it does.
-    pub(crate) sets: Option<Sets>,
-    /// Whether it may give its session another last insert id.
-    pub(crate) inserts: Inserts,
     /// What the link is asked when it has succeeded, if that does not go in the same write.
     pub(crate) probe: Option<Box<FixUp>>,
     /// The collation that it is known to give the connection.
     pub(crate) collation: Option<Rc<[u8]>>,
-    /// It may take a schema, or a right to one, from somebody.
-    pub(crate) alters: bool,
-    /// What it does to rights, which may be others behind it.
-    pub(crate) change: Option<Rc<Change>>,
-    /// What it does with the messages of statements before it.
-    pub(crate) messages: Messages,
     /// Rows that it has changed.
     pub(crate) affected: u64,
     /// How many warnings its reply has counted, where it has counted the most.
     pub(crate) warnings: u16,
     /// How many its last packet has counted.
     pub(crate) last: u16,
-    /// How many it is to tell, if not those of the link.
-    pub(crate) carried: Option<u16>,
     /// Its error, if that goes behind messages which the link does not have.
     pub(crate) added: Option<Box<Message>>,
     /// The reply has an error in it.
@@ -90,8 +79,6 @@ pub(crate) struct Flight {
     /// The number of the packet in which the server has said, in the reply's place or behind its beginning, that it
     /// ends the connection. The client does not get that packet.
     pub(crate) farewell: Option<u8>,
-    /// Rows of the client's own that go into the reply.
-    pub(crate) shown: Option<Shown>,
     /// What answers a question of Flifo's own.
     pub(crate) said: Said,
     /// The error that it has ended in, as a packet.
@@ -142,6 +129,9 @@ impl Flight {
 
     /// Keeps its memory for another one: each statement has one.
     pub(crate) fn land(mut self: Box<Self>) {
+        if let Some(command) = self.command.take() {
+            command.end();
+        }
         *self = Self::blank();
         SPARE.with_borrow_mut(|spare| {
             if spare.len() < SPARE_FLIGHTS {
@@ -155,29 +145,61 @@ impl Flight {
             follower: Follower::new(Shape::None, Capabilities::default()),
             client: None,
             purpose: Purpose::Statement,
+            command: None,
             slot: false,
             read: None,
-            is_still: false,
-            sets: None,
-            inserts: Inserts::No,
             probe: None,
             collation: None,
-            alters: false,
-            change: None,
-            messages: Messages::Stay,
             affected: 0,
             warnings: 0,
             last: 0,
-            carried: None,
             added: None,
             failed: false,
             refused: None,
             farewell: None,
-            shown: None,
             said: Said::Nothing,
             failure: None,
             since: crate::clock::now(),
         }
+    }
+
+    /// What its statement is. A preparation, or a login's schema, is none.
+    fn statement(&self) -> Option<&Command> {
+        self.command.as_deref().filter(|_| self.purpose == Purpose::Statement)
+    }
+
+    /// What it does with the messages of statements before it.
+    pub(crate) fn messages(&self) -> Messages {
+        self.command.as_ref().map_or(Messages::Stay, |command| command.facts.messages)
+    }
+
+    /// How many messages it is to tell, if not those of the link.
+    pub(crate) fn carried(&self) -> Option<u16> {
+        self.statement()?.facts.carried
+    }
+
+    /// What it does to rights, which may be others behind it.
+    pub(crate) fn change(&self) -> Option<&Rc<Change>> {
+        self.command.as_ref().filter(|_| self.purpose.is_clients())?.change.as_ref()
+    }
+
+    /// What it sets, if that is all it does.
+    pub(crate) fn sets(&self) -> Option<Sets> {
+        self.statement()?.facts.sets
+    }
+
+    /// Whether it surely leaves its link's last insert id as it is.
+    pub(crate) fn keeps_insert_id(&self) -> bool {
+        self.purpose.keeps_insert_id()
+            || self.read.is_some()
+            || self.statement().is_some_and(|command| command.facts.keeps_insert_id())
+    }
+
+    /// Its client waits again, with its command; what was sent runs for nothing.
+    pub(crate) fn give_up(&mut self) -> Option<Rc<Client>> {
+        let client = self.client.take()?;
+        *client.current.borrow_mut() = self.command.take();
+        Some(client)
     }
 
     /// Whether something of the reply has come.
@@ -494,10 +516,7 @@ impl Link {
 
     /// Whether all that is in flight leaves the last insert id as it is, so that it can be asked for behind that.
     pub(crate) fn can_be_asked(&self) -> bool {
-        let keeps = |flight: &Flight| {
-            flight.purpose.keeps_insert_id() || flight.read.is_some() || flight.is_still
-        };
-        !self.is_closing() && self.flights.borrow().iter().all(|flight| keeps(flight))
+        !self.is_closing() && self.flights.borrow().iter().all(|flight| flight.keeps_insert_id())
     }
 
     /// Whether so much is unsent that no more should be read from a client for it.
@@ -576,8 +595,8 @@ impl Link {
                 whole::sent(client);
             }
             // Its time for the next step begins: it was not asked for more.
-            if client.upload.get().is_some() {
-                client.begin_upload();
+            if client.input.upload.get().is_some() {
+                client.input.begin_upload();
             }
             client.wake();
         }

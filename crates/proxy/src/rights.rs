@@ -87,7 +87,7 @@ fn raise(worker: &Worker, link: &Link, flight: &Flight, whose: &Whose) {
 /// A packet of a reply, on its way to the client.
 #[inline]
 pub(crate) fn see_reply(worker: &Worker, link: &Link, flight: &Flight, kind: Kind, packet: &[u8]) {
-    if let Some(change) = &flight.change {
+    if let Some(change) = flight.change() {
         see_reply_to(worker, link, flight, change, kind, packet);
     }
 }
@@ -113,7 +113,7 @@ fn see_reply_to(
 
 /// The reply has not come, and never will: the statement may have run nevertheless.
 pub(crate) fn see_lost(worker: &Worker, link: &Link, flight: &Flight) {
-    if let Some(change) = &flight.change {
+    if let Some(change) = flight.change() {
         raise(worker, link, flight, &change.whose);
     }
 }

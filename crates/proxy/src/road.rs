@@ -7,11 +7,13 @@ pub(crate) mod added;
 pub(crate) mod admit;
 pub(crate) mod ahead;
 pub(crate) mod anew;
-pub(crate) mod asks;
 pub(crate) mod change_user;
 pub(crate) mod client;
+pub(crate) mod command;
 pub(crate) mod commands;
+pub(crate) mod facts;
 pub(crate) mod fixups;
+pub(crate) mod input;
 pub(crate) mod kill;
 pub(crate) mod late;
 pub(crate) mod launch;
@@ -42,6 +44,7 @@ use crate::fault::{Fault, Kind};
 use crate::links::SetDown;
 use crate::links::resets;
 use crate::road::client::{Client, Turn};
+use crate::road::command::Awaits;
 use crate::road::whole::Rest;
 use crate::worker::Worker;
 
@@ -50,7 +53,7 @@ pub(crate) fn read(worker: &Rc<Worker>, client: &Rc<Client>) {
     if whole::read(worker, client) {
         return;
     }
-    let more = client.take_more();
+    let more = client.input.take_more();
     let room = PIECE.max(more.len() + PIECE / 2);
     let mut buffer = worker.buffers.take(room);
     buffer[..more.len()].copy_from_slice(&more);
@@ -58,10 +61,12 @@ pub(crate) fn read(worker: &Rc<Worker>, client: &Rc<Client>) {
         Ok(0) => client.close(),
         Ok(read) => {
             worker.counters.bytes_in.add(read as u64);
-            client.see_upload(read);
+            client.input.see_upload(read);
             handle(worker, client, &mut buffer[..more.len() + read]);
         }
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => client.keep_unfinished(&more),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            client.input.keep_unfinished(&more)
+        }
         Err(_) => client.close(),
     }
     worker.buffers.give(buffer);
@@ -72,7 +77,7 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8])
     let mut at = pass_upload(worker, client, bytes);
     while at < bytes.len() && client.turn.get() == Turn::Client && !client.is_closing() {
         let Some(header) = Header::peek(&bytes[at..]) else {
-            return client.keep_unfinished(&bytes[at..]);
+            return client.input.keep_unfinished(&bytes[at..]);
         };
         if header.sequence != 0 {
             let message = format!(
@@ -90,44 +95,44 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8])
         }
         // A command starts when all of it is there, unless its client holds a link anyway, or it is too long for that.
         if there < length.min(PIECE) {
-            return client.keep_unfinished(&bytes[at..]);
+            return client.input.keep_unfinished(&bytes[at..]);
         }
         if there < extent.len {
             match whole::rest(worker, client, extent, &bytes[at + HEADER..]) {
-                Rest::Awaited => return client.keep_unfinished(&bytes[at..]),
+                Rest::Awaited => return client.input.keep_unfinished(&bytes[at..]),
                 Rest::Unread => {
-                    client.keep_more(&bytes[at..], true);
+                    client.input.keep_more(&bytes[at..], true);
                     return client.set_turn(Turn::Memory);
                 }
                 Rest::Passed => {}
             }
         }
-        client.end_upload();
-        client.packets.set(1);
+        client.input.end_upload();
+        client.input.packets.set(1);
         let end = if header.is_continued() && there >= extent.len {
-            client.packets.set(frame::packet_count(extent.payload) as u8);
+            client.input.packets.set(frame::packet_count(extent.payload) as u8);
             let joined = frame::join(&mut bytes[at..at + extent.len]);
-            commands::handle(worker, client, joined, None);
+            commands::handle(worker, client, joined, None, Awaits::default());
             at + extent.len
         } else {
             let end = at + length.min(there);
             let passage = Passage::inside(header, at + length - end);
             let upload = (!passage.is_done()).then_some(passage);
-            commands::handle(worker, client, &mut bytes[at..end], upload);
+            commands::handle(worker, client, &mut bytes[at..end], upload, Awaits::default());
             end
         };
         if client.turn.get() == Turn::Client {
-            client.give_room_back();
+            client.input.give_room_back();
         }
         at = end;
         at += pass_upload(worker, client, &mut bytes[at..]);
     }
-    client.keep_more(&bytes[at..], false);
+    client.input.keep_more(&bytes[at..], false);
 }
 
 /// Sends on what belongs to a command that is being uploaded.
 fn pass_upload(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8]) -> usize {
-    let (Some(mut passage), Turn::Server) = (client.upload.get(), client.turn.get()) else {
+    let (Some(mut passage), Turn::Server) = (client.input.upload.get(), client.turn.get()) else {
         return 0;
     };
     let passed = passage.advance(bytes);
@@ -140,7 +145,7 @@ fn pass_upload(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8]) -> us
         let fault = too_large(len, max);
         worker.count_fault(fault.kind);
         if let Some(link) = client.link() {
-            losses::cut_off(worker, &link, &fault);
+            losses::cut_off(&link, &fault);
         }
         client.close();
         return bytes.len();
@@ -148,11 +153,11 @@ fn pass_upload(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8]) -> us
     if let Some(link) = client.link() {
         link.send(&bytes[..passed]);
     }
-    client.upload.set((!passage.is_done()).then_some(passage));
+    client.input.upload.set((!passage.is_done()).then_some(passage));
     if passage.is_done() {
-        client.end_upload();
+        client.input.end_upload();
     }
-    if passage.is_done() && client.upload_ends_turn.take() {
+    if passage.is_done() && client.input.upload_ends_turn.take() {
         client.give_turn();
     }
     passed
@@ -178,7 +183,7 @@ pub(crate) fn end(worker: &Rc<Worker>, client: &Rc<Client>) {
     if client.turn.replace(Turn::Client) == Turn::Memory {
         worker.memory.leave(client);
     }
-    client.reserved.take();
+    client.input.reserved.take();
     let link = client.link().inspect(|link| {
         if link.set_down.take() == SetDown::Unread {
             // Nobody has to read it any more, so nothing holds it up.
@@ -186,12 +191,12 @@ pub(crate) fn end(worker: &Rc<Worker>, client: &Rc<Client>) {
         }
     });
     if let Some(link) = link
-        && !ahead::disown(worker, client, &link)
+        && ahead::disown(worker, client, &link).is_none()
     {
         client.link.take();
         ahead::take_back(worker, &link, ahead::Why::Left);
         // A server that waits for the rest of a command cannot be told to kill it.
-        let waits_for_more = client.upload.take().is_some();
+        let waits_for_more = client.input.upload.take().is_some();
         let mut runs = false;
         for flight in link.flights.borrow_mut().iter_mut() {
             runs |= flight.client.take().is_some();

@@ -31,7 +31,7 @@ pub(crate) struct Tally {
 
 /// A statement that has begun.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct Begun {
     place: Place,
     since: Instant,
 }
@@ -61,50 +61,52 @@ impl Tally {
     }
 
     /// A statement begins, of which this is the text.
-    pub(crate) fn ask(&self, client: &Client, digest: Digest, text: &[u8], dialect: Dialect) {
-        let Some(digests) = &self.digests else { return };
+    pub(crate) fn ask(&self, digest: Digest, text: &[u8], dialect: Dialect) -> Option<Begun> {
+        let digests = self.digests.as_ref()?;
         let place = digests.borrow_mut().place(digest.hash(), || (text, dialect));
-        client.asked.set(Some(Asked { place, since: crate::clock::now() }));
+        Some(Begun { place, since: crate::clock::now() })
     }
 
     /// A carried client's command begins: nobody has read its text yet.
-    pub(crate) fn ask_carried(&self, client: &Client, command: Option<Opcode>, packet: &[u8]) {
-        if self.digests.is_none() {
-            return;
-        }
+    pub(crate) fn ask_carried(
+        &self,
+        client: &Client,
+        opcode: Option<Opcode>,
+        packet: &[u8],
+    ) -> Option<Begun> {
+        self.digests.as_ref()?;
         let payload = packet.get(HEADER..).unwrap_or_default();
-        match command {
-            Some(Opcode::Query) => {
+        match opcode? {
+            Opcode::Query => {
                 let text =
                     query_text_at(payload, client.capabilities).and_then(|at| payload.get(at..));
                 let (text, dialect) = (text.unwrap_or_default(), client.session.borrow().dialect());
-                self.ask(client, Digest::of(text, dialect), text, dialect);
+                self.ask(Digest::of(text, dialect), text, dialect)
             }
             // Which statement it executes, only the server knows.
-            Some(command) => {
-                let digest = Digest::new(command as u64 + 1);
-                self.ask(client, digest, command.name().as_bytes(), Dialect::default());
+            opcode => {
+                let digest = Digest::new(opcode as u64 + 1);
+                self.ask(digest, opcode.name().as_bytes(), Dialect::default())
             }
-            None => {}
         }
     }
 
     /// A client's command has been answered, which has run for so long.
-    pub(crate) fn answer(&self, client: &Client, flight: &Flight, run: Duration) {
+    pub(crate) fn answer(&self, flight: &Flight, run: Duration) {
         let rows = flight.follower.rows();
         self.run.borrow_mut().add(run);
         self.rows.set(self.rows.get() + rows);
-        let Some(asked) = client.asked.take() else { return };
+        let Some(begun) = flight.command.as_ref().and_then(|it| it.begun) else { return };
         // Mostly it began in the turn of the loop in which it came.
-        let waited = match flight.since <= asked.since {
+        let waited = match flight.since <= begun.since {
             true => Duration::ZERO,
-            false => flight.since - asked.since,
+            false => flight.since - begun.since,
         };
         self.waited.borrow_mut().add(waited);
         let (failed, affected) = (flight.failed, flight.affected);
         if let Some(digests) = &self.digests {
             let cost = Cost { failed, rows, affected, run, waited };
-            digests.borrow_mut().add(asked.place, &cost);
+            digests.borrow_mut().add(begun.place, &cost);
         }
     }
 

@@ -117,7 +117,7 @@ pub(crate) async fn change_user(
 ) -> Result<(), NoLogin> {
     let Claim { user, login } = claim;
     let pass = worker.carried_logins.enter_again().await;
-    let mut talk = Talk::resume(&client.stream, client.take_more(), 1);
+    let mut talk = Talk::resume(&client.stream, client.input.take_more(), 1);
     // It has a place as this user already.
     let is_same_user = !client.is_pooled() && *client.user.borrow() == *user;
     let places = match is_same_user {
@@ -144,7 +144,7 @@ pub(crate) async fn change_user(
     let peers = Peers { client: talk, peer, at, server, pass: &pass };
     let carried = carry(worker, peers, claim, GreetedBy::Flifo { id: client.id }).await?;
     let (_, more) = carried.client.into_parts();
-    client.keep_more(&more, false);
+    client.input.keep_more(&more, false);
     if let Some(link) = client.link.take() {
         link.holder.take();
         link.close();
@@ -153,8 +153,8 @@ pub(crate) async fn change_user(
         worker.give_back_place(client);
     }
     places.into_iter().for_each(Reserved::keep);
-    client.forget_command();
     client.key.set(None);
+    client.gtid.take();
     client.mode.set(Mode::Writer);
     carried.link.hold_for(client);
     *client.session.borrow_mut() = Session::new(None, carried.status);

@@ -14,6 +14,7 @@ use wire::tracker;
 use crate::links::Purpose;
 use crate::outbox;
 use crate::road::client::Client;
+use crate::road::command::Awaits;
 use crate::road::commands;
 use crate::worker::Worker;
 
@@ -27,7 +28,7 @@ pub(crate) fn enter(worker: &Rc<Worker>, client: &Rc<Client>, schema: &[u8]) {
         None => {
             let mut packet = Vec::new();
             put_packet(&mut packet, 0, &[&[Opcode::InitDb as u8], schema].concat());
-            commands::handle(worker, client, &mut packet, None);
+            commands::handle(worker, client, &mut packet, None, Awaits::default());
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::links::opener::TRACK;
 use crate::links::supply;
 use crate::links::{Flight, Link, Purpose};
 use crate::road::client::Client;
+use crate::road::command::Awaits;
 use crate::road::fixups::{self, FixUp};
 use crate::road::owed;
 use crate::road::parting;
@@ -178,7 +179,7 @@ pub(crate) fn forget(worker: &Worker, link: &Link) {
     for client in worker.clients.borrow().values() {
         if client.session.borrow().insert_id.is_on(link.id) {
             client.session.borrow_mut().insert_id = InsertId::Lost;
-            if client.awaits_insert_id.replace(false) {
+            if client.awaits() == Some(Awaits::InsertId) {
                 worker.shared.mail(worker.index, Mail::Resume(client.id));
             }
         }

@@ -19,9 +19,10 @@ use wire::response::ErrPacket;
 use crate::fault::{Fault, Kind};
 use crate::links::Flight;
 use crate::road::admit;
-use crate::road::asks::Asks;
 use crate::road::client::Client;
+use crate::road::command::{Awaits, Command};
 use crate::road::commands;
+use crate::road::facts::Facts;
 use crate::road::parting;
 use crate::road::prepared::MALFORMED;
 use crate::worker::Worker;
@@ -54,13 +55,13 @@ pub(crate) fn at_server(worker: &Worker, client: &Client, messages: Messages) ->
 }
 
 /// What a command without a text asks of its link.
-pub(crate) fn asks(worker: &Worker, client: &Client, command: Opcode) -> Asks {
+pub(crate) fn facts(worker: &Worker, client: &Client, opcode: Opcode) -> Facts {
     let session = client.session.borrow();
     // Where its link is another's now, it has left one at least: it has failed.
     let is_lost = session.diagnostics() == Diagnostics::Lost;
     let told = session.told().or_else(|| is_lost.then_some(1));
-    let (messages, carried) = match command {
-        _ if !is_mysql(worker, client) => match command {
+    let (messages, carried) = match opcode {
+        _ if !is_mysql(worker, client) => match opcode {
             Opcode::InitDb => (Messages::Stay, None),
             _ => (Messages::Unsure, None),
         },
@@ -75,11 +76,16 @@ pub(crate) fn asks(worker: &Worker, client: &Client, command: Opcode) -> Asks {
         Opcode::StmtExecute | Opcode::StmtReset | Opcode::StmtFetch => (Messages::Added, None),
         _ => (Messages::Added, told),
     };
-    Asks { messages, carried, ..Asks::default() }
+    Facts { messages, carried, ..Facts::default() }
 }
 
 /// Answers whether the server lives. MySQL tells with that how many messages there were.
-pub(crate) fn ping(worker: &Rc<Worker>, client: &Rc<Client>, packet: &mut [u8]) {
+pub(crate) fn ping(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    mut command: Box<Command>,
+    packet: &mut [u8],
+) {
     if !is_mysql(worker, client) {
         return commands::ok(client);
     }
@@ -88,14 +94,14 @@ pub(crate) fn ping(worker: &Rc<Worker>, client: &Rc<Client>, packet: &mut [u8]) 
         // It has failed, and its link knows the rest.
         None if client.link.borrow().is_some() => {
             let messages = Messages::Added;
-            let asks = Asks {
+            command.facts = Facts {
                 messages,
                 finds: Finds::Nothing,
                 is_still: true,
                 ends: Ends::Never,
-                ..Asks::default()
+                ..Facts::default()
             };
-            commands::enter(worker, client, packet, None, asks);
+            commands::enter(worker, client, command, packet, None);
         }
         told => commands::ok_telling(client, told.unwrap_or(1)),
     }
@@ -105,17 +111,18 @@ pub(crate) fn ping(worker: &Rc<Worker>, client: &Rc<Client>, packet: &mut [u8]) 
 pub(crate) fn refuse(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
+    mut command: Box<Command>,
     packet: &[u8],
     upload: Option<Passage>,
     fault: &Fault,
 ) {
     if is_mysql(worker, client) {
         if must_ask(worker, client) {
-            return commands::hold(worker, client, packet, upload);
+            return commands::hold(worker, client, command, packet, upload, Awaits::Messages);
         }
-        client.messages.set(Messages::Added);
+        command.facts.messages = Messages::Added;
     }
-    commands::refuse(worker, client, upload, fault);
+    commands::refuse(worker, client, command, upload, fault);
 }
 
 /// Whether the link must be asked first that has the messages behind which a kill puts its warning.
@@ -129,18 +136,17 @@ pub(crate) fn must_ask(worker: &Worker, client: &Client) -> bool {
         Diagnostics::OnLink | Diagnostics::Marked => client.link(),
         _ => None,
     };
-    client.adds.set(link.is_some());
     link.inspect(|link| parting::begin(worker, client, link)).is_some()
 }
 
 /// The client's last message is this error, of which no server knows.
-pub(crate) fn keep_fault(worker: &Worker, client: &Client, fault: &Fault) {
+pub(crate) fn keep_fault(worker: &Worker, client: &Client, messages: Messages, fault: &Fault) {
     let (code, state) = fault.code();
     if !is_mysql(worker, client) {
         return parting::keep_fault(client, fault);
     }
     let mut session = client.session.borrow_mut();
-    if client.messages.get() != Messages::Added {
+    if messages != Messages::Added {
         drop(session);
         parting::keep_fault(client, fault);
         return client.session.borrow_mut().tell(1);
@@ -165,12 +171,13 @@ fn add(client: &Client, message: Message) {
 
 /// A client has killed another one by a command, or has tried to.
 /// Returns how many messages it is told.
-pub(crate) fn note_kill(worker: &Rc<Worker>, client: &Client, command: Option<Opcode>) -> u16 {
-    if command != Some(Opcode::ProcessKill) || !is_mysql(worker, client) {
+pub(crate) fn note_kill(worker: &Rc<Worker>, client: &Client, command: &mut Command) -> u16 {
+    let opcode = command.packet.get(HEADER).copied().and_then(Opcode::decode);
+    if opcode != Some(Opcode::ProcessKill) || !is_mysql(worker, client) {
         clear(worker, client);
         return 0;
     }
-    client.messages.set(Messages::Added);
+    command.facts.messages = Messages::Added;
     add(client, Message::warning(KILL_IS_OLD.0, KILL_IS_OLD.1));
     let mut session = client.session.borrow_mut();
     session.tell_more(1);
@@ -192,7 +199,7 @@ pub(crate) fn clear(worker: &Rc<Worker>, client: &Client) {
 /// The server has counted messages in this packet of a reply, which are those of whoever has used the link before. Puts
 /// the client's own there.
 pub(crate) fn put_told(flight: &Flight, kind: Packet, packet: &mut [u8]) {
-    let Some(told) = flight.carried else { return };
+    let Some(told) = flight.carried() else { return };
     let payload = packet.get_mut(HEADER..).unwrap_or_default();
     let at = match kind {
         Packet::Eof => 1,
@@ -217,8 +224,8 @@ pub(crate) fn added(
     // It has not come to a statement's beginning.
     let is_early = matches!(error.code, MALFORMED | WRONG_ARGUMENTS)
         && packet.get(HEADER - 1) == Some(&1)
-        && client.in_hand.get().is_some();
-    let adds = flight.messages == Messages::Added || is_early;
+        && flight.command.as_ref().is_some_and(|it| it.facts.in_hand.is_some());
+    let adds = flight.messages() == Messages::Added || is_early;
     let is_elsewhere =
         !matches!(client.session.borrow().diagnostics(), Diagnostics::OnLink | Diagnostics::Marked);
     (adds && is_elsewhere && is_mysql(worker, client))
@@ -227,17 +234,18 @@ pub(crate) fn added(
 
 /// A client's command has ended, as far as messages are concerned.
 pub(crate) fn see(client: &Client, flight: &mut Flight) {
+    let (messages, carried) = (flight.messages(), flight.carried());
     let told = {
         let mut session = client.session.borrow_mut();
         let told = session.told();
-        session.see_told(flight.last, flight.failed, flight.messages, flight.carried);
+        session.see_told(flight.last, flight.failed, messages, carried);
         told
     };
     let Some(message) = flight.added.take() else {
         let mut session = client.session.borrow_mut();
-        return session.see_messages(flight.warnings, flight.failed, flight.messages);
+        return session.see_messages(flight.warnings, flight.failed, messages);
     };
-    match (flight.messages, flight.carried) {
+    match (messages, carried) {
         (Messages::Added, Some(_)) => {}
         (Messages::Added, None) => client.session.borrow_mut().tell(1),
         // It has not come to its statement, and has cleared nothing.

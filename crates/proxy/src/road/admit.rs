@@ -13,6 +13,7 @@ use crate::rights;
 use crate::road::added;
 use crate::road::ahead;
 use crate::road::client::{Client, Turn};
+use crate::road::command::Command;
 use crate::road::late;
 use crate::road::launch;
 use crate::road::parting;
@@ -26,6 +27,7 @@ use crate::worker::{Mail, Worker};
 pub(crate) fn enter(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
+    command: Box<Command>,
     packet: &mut [u8],
     upload: Option<Passage>,
     urgent: bool,
@@ -34,26 +36,40 @@ pub(crate) fn enter(
         && client.is_pooled()
         && client.link.borrow().is_none()
     {
-        match route::take(worker, fleet, client) {
+        match route::take(worker, fleet, client, &command) {
             Some(server) => client.server.set(server),
-            None => return route::strand(worker, client, packet, upload),
+            None => return route::strand(worker, client, command, packet, upload),
         }
     }
-    enter_here(worker, client, packet, upload, urgent);
+    enter_here(worker, client, command, packet, upload, urgent);
+}
+
+/// The same for a command whose bytes are kept.
+pub(crate) fn enter_held(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    mut command: Box<Command>,
+    upload: Option<Passage>,
+    urgent: bool,
+) {
+    let mut packet = std::mem::take(&mut command.packet);
+    enter(worker, client, command, &mut packet, upload, urgent);
+    worker.buffers.forget(packet);
 }
 
 /// The same, on the server that the client's link or an order names.
 pub(crate) fn enter_here(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
+    command: Box<Command>,
     packet: &mut [u8],
     upload: Option<Passage>,
     urgent: bool,
 ) {
-    client.upload.set(upload);
+    client.input.upload.set(upload);
     rights::look(worker);
     let link = client.link();
-    let (ask, now) = (ask(client), crate::clock::now());
+    let (ask, now) = (ask(client, &command), crate::clock::now());
     let local = worker.at(client.server.get());
     let mut gate = local.gate.borrow_mut();
     match (link, client.key.get()) {
@@ -62,7 +78,7 @@ pub(crate) fn enter_here(
             if slot.is_some() {
                 drop(gate);
                 link.slot.set(slot);
-                launch::launch(worker, client, &link, packet);
+                launch::launch(worker, client, &link, command, packet);
                 if upload.is_some() {
                     await_rest(worker, client, &link);
                 }
@@ -70,7 +86,7 @@ pub(crate) fn enter_here(
             }
             let waiting = gate.wait_own(Rc::clone(client), ask, now);
             drop(gate);
-            if wait(worker, client, packet, waiting) {
+            if wait(worker, client, command, packet, waiting) {
                 start_ready(worker, local);
             }
         }
@@ -79,7 +95,7 @@ pub(crate) fn enter_here(
                 drop(gate);
                 link.slot.set(Some(slot));
                 link.hold_for(client);
-                launch::launch(worker, client, &link, packet);
+                launch::launch(worker, client, &link, command, packet);
                 if upload.is_some() {
                     await_rest(worker, client, &link);
                 }
@@ -87,10 +103,11 @@ pub(crate) fn enter_here(
             }
             let waiting = gate.wait(key, Rc::clone(client), ask, now);
             drop(gate);
-            if wait(worker, client, packet, waiting) {
+            let is_read = command.facts.read.is_some();
+            if wait(worker, client, command, packet, waiting) {
                 start_ready(worker, local);
                 supply::provide(worker, local, key);
-                if client.read.get().is_some() && client.turn.get() == Turn::Line {
+                if is_read && client.turn.get() == Turn::Line {
                     worker.has_waiters.notify_one();
                 }
             }
@@ -100,22 +117,24 @@ pub(crate) fn enter_here(
     }
 }
 
-/// What the command in hand is to the gate.
-pub(crate) fn ask(client: &Client) -> Ask {
-    let class = client.named_class.get().unwrap_or_else(|| client.class.get());
-    Ask { class, digest: client.kind.get() }
+/// What a command is to the gate.
+pub(crate) fn ask(client: &Client, command: &Command) -> Ask {
+    let class = command.class.unwrap_or_else(|| client.class.get());
+    Ask { class, digest: command.facts.kind }
 }
 
 /// Puts the command in hand on hold. False: the line is full, and the client has been told.
 fn wait(
     worker: &Rc<Worker>,
     client: &Client,
+    mut command: Box<Command>,
     packet: &[u8],
     waiting: Result<Waiting<KeyId>, Full<Rc<Client>>>,
 ) -> bool {
     match waiting {
         Ok(waiting) => {
-            *client.held.borrow_mut() = worker.buffers.keep(packet);
+            command.packet = worker.buffers.keep(packet);
+            client.keep_command(command);
             client.set_turn(Turn::Line);
             client.waiting.set(Some(waiting));
             worker.counters.waits.add(1);
@@ -123,7 +142,7 @@ fn wait(
         }
         Err((_, refusal)) => {
             let server = &worker.at(client.server.get()).server;
-            refuse(worker, client, &late::not_run(server, &refusal));
+            refuse(worker, client, command, &late::not_run(server, &refusal));
             false
         }
     }
@@ -217,7 +236,7 @@ pub(crate) fn hold_up(worker: &Rc<Worker>, link: &Rc<Link>) {
 /// slot goes to the next, until the client sends the end. What the server has asked for in the middle of its work (a file)
 /// does not count: it holds what others wait for.
 pub(crate) fn await_rest(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>) {
-    let is_command = client.upload.get().is_some_and(|upload| upload.payload_len().is_some());
+    let is_command = client.input.upload.get().is_some_and(|upload| upload.payload_len().is_some());
     if !is_command || client.turn.get() != Turn::Server {
         return;
     }
@@ -240,7 +259,7 @@ pub(crate) fn go_on(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>) -
 
 /// The server has answered before the command was there: it needs no slot for the rest.
 pub(crate) fn forget_rest(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>) {
-    client.end_upload();
+    client.input.end_upload();
     if link.set_down.get() != SetDown::Unsent {
         return;
     }
@@ -268,14 +287,16 @@ pub(crate) fn come_back(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link
         return;
     }
     // Others may wait for locks that it has, unless it is known to have none.
-    let has_locks = client.session.borrow().may_hold_locks()
-        || client.is_pooled() && client.read.get().is_none();
+    let is_read = || link.flights.borrow().front().is_some_and(|it| it.read.is_some());
+    let has_locks = client.session.borrow().may_hold_locks() || client.is_pooled() && !is_read();
     take_up(worker, client, link, has_locks);
 }
 
 /// A statement whose slot was left gets one, at once or before all others.
 fn take_up(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>, has_locks: bool) {
-    let (ask, now) = (Ask { digest: None, ..ask(client) }, crate::clock::now());
+    let class = link.flights.borrow().front().and_then(|it| it.command.as_ref()?.class);
+    let class = class.unwrap_or_else(|| client.class.get());
+    let (ask, now) = (Ask { class, digest: None }, crate::clock::now());
     let local = worker.at(link.server);
     if has_locks {
         link.slot.set(Some(local.gate.borrow_mut().force(ask, now)));
@@ -357,10 +378,11 @@ fn begin(worker: &Rc<Worker>, local: &Local, start: Start<Rc<Client>, Rc<Link>>)
 
 /// Launches the command that a client has on hold. Its slot has been taken.
 pub(crate) fn launch_held(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>) {
-    let mut held = client.held.take();
-    launch::launch(worker, client, link, &mut held);
-    worker.buffers.forget(held);
-    if client.upload.get().is_some() {
+    let Some(mut command) = client.take_command() else { return };
+    let mut packet = std::mem::take(&mut command.packet);
+    launch::launch(worker, client, link, command, &mut packet);
+    worker.buffers.forget(packet);
+    if client.input.upload.get().is_some() {
         client.wake();
         await_rest(worker, client, link);
     }
@@ -371,9 +393,15 @@ fn suits(client: &Client, link: &Link) -> bool {
 }
 
 /// A statement is over: its link goes back unless the client must keep it, its slot goes to the next.
-pub(crate) fn over(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, slot: bool) {
+pub(crate) fn over(
+    worker: &Rc<Worker>,
+    client: &Client,
+    link: &Rc<Link>,
+    command: &Command,
+    slot: bool,
+) {
     worker.counters.statements.add(1);
-    route::note_end(worker, client, link.server);
+    route::note_end(worker, client, command, link.server);
     let freed;
     if client.session.borrow().can_yield_unseen() && supply::lacks_links(worker, link.server) {
         supply::yield_link(client, link);
@@ -406,8 +434,8 @@ pub(crate) fn over(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, slot: 
 /// Answers the command that a client has on hold with an error.
 pub(crate) fn refuse_held(worker: &Rc<Worker>, client: &Client, fault: &Fault) {
     client.waiting.set(None);
-    worker.buffers.forget(client.held.take());
-    refuse(worker, client, fault);
+    let command = client.take_command().unwrap_or_default();
+    refuse(worker, client, command, fault);
 }
 
 /// Gives the client's link back, if it has one that it need not keep.
@@ -426,10 +454,11 @@ pub(crate) fn let_go(worker: &Rc<Worker>, client: &Client) {
     }
 }
 
-/// Answers the command in hand with an error.
-pub(crate) fn refuse(worker: &Rc<Worker>, client: &Client, fault: &Fault) {
+/// Answers a command with an error.
+pub(crate) fn refuse(worker: &Rc<Worker>, client: &Client, command: Box<Command>, fault: &Fault) {
     // The last message is this one, of which no server knows.
-    added::keep_fault(worker, client, fault);
+    added::keep_fault(worker, client, command.facts.messages, fault);
+    worker.buffers.forget(command.end());
     // A link that it was given to ask for the past is of no use now.
     let_go(worker, client);
     worker.count_fault(fault.kind);
@@ -439,7 +468,7 @@ pub(crate) fn refuse(worker: &Rc<Worker>, client: &Client, fault: &Fault) {
     let charset = settings.as_ref().and_then(|it| it.get(parting::CHARSET)).unwrap_or_default();
     client.write_last(&fault.packet_in(client.take_sequence(), charset));
     // The rest of a command that comes in pieces would be taken for commands; a login that failed is over.
-    if client.upload.take().is_some() || logs_in {
+    if client.input.upload.take().is_some() || logs_in {
         client.close();
     }
 }

@@ -20,6 +20,7 @@ use crate::links::Link;
 use crate::rights;
 use crate::road::admit;
 use crate::road::client::{Client, Turn};
+use crate::road::command::Command;
 use crate::road::kill;
 use crate::road::launch;
 use crate::servers::Local;
@@ -125,11 +126,10 @@ fn may_lead(worker: &Worker, link: &Link) -> bool {
     let is_young = flights.front().is_some_and(|front| now - front.since < pace.long());
     // What is to be asked behind a statement must be asked before others': how many rows it has found, whether it has
     // cleared the messages that the link was told.
-    let is_known = |client: &Rc<Client>| {
-        client.finds.get() != Finds::Anew && client.session.borrow().kept().is_none()
-    };
+    let is_known = |client: &Rc<Client>| client.session.borrow().kept().is_none();
     let are_short = flights.iter().all(|flight| {
         flight.client.as_ref().is_some_and(is_known)
+            && flight.command.as_ref().is_some_and(|it| it.facts.finds != Finds::Anew)
             && flight.read.is_some_and(|digest| pace.is_short(digest))
     });
     is_young
@@ -140,8 +140,9 @@ fn may_lead(worker: &Worker, link: &Link) -> bool {
 }
 
 fn may_follow(worker: &Worker, client: &Client) -> bool {
-    client.read.get().is_some_and(|digest| worker.pace.borrow().is_short(digest))
-        && client.reserved.borrow().is_none()
+    let read = client.current.borrow().as_ref().and_then(|command| command.facts.read);
+    read.is_some_and(|digest| worker.pace.borrow().is_short(digest))
+        && client.input.reserved.borrow().is_none()
 }
 
 /// The statement in front has ended: the next one on the link runs now, on the same slot. False: there is none.
@@ -151,12 +152,12 @@ pub(crate) fn promote(worker: &Worker, link: &Rc<Link>) -> bool {
     next.slot = true;
     next.since = crate::clock::now();
     let mut ask = Ask::default();
-    if let Some(client) = next.client.clone() {
-        if client.in_hand.get().is_none() && worker.shared.fleet.is_none() {
-            worker.buffers.forget(client.held.take());
+    if let (Some(client), Some(command)) = (next.client.clone(), &mut next.command) {
+        if command.facts.in_hand.is_none() && worker.shared.fleet.is_none() {
+            worker.buffers.forget(std::mem::take(&mut command.packet));
         }
         link.hold_for(&client);
-        ask = admit::ask(&client);
+        ask = admit::ask(&client, command);
     }
     ask.digest = next.read;
     if let Some(mut slot) = link.slot.take() {
@@ -170,12 +171,13 @@ pub(crate) fn promote(worker: &Worker, link: &Rc<Link>) -> bool {
 pub(crate) fn take_back(worker: &Rc<Worker>, link: &Link, why: Why) {
     let mut flights = link.flights.borrow_mut();
     let behind = flights.iter_mut().filter(|flight| !flight.slot);
-    let clients: Vec<_> = behind.filter_map(|flight| flight.client.take()).collect();
+    let clients: Vec<_> = behind.filter_map(|flight| flight.give_up()).collect();
     drop(flights);
     send_again(worker, clients, why);
 }
 
-/// Puts clients whose statements were written ahead, and not answered, back at the head of the line, in this order.
+/// Puts clients whose statements were written ahead, and not answered, back at the head of the line, in this order. They
+/// have their commands again.
 pub(crate) fn send_again(worker: &Rc<Worker>, clients: Vec<Rc<Client>>, why: Why) {
     if clients.is_empty() {
         return;
@@ -183,11 +185,13 @@ pub(crate) fn send_again(worker: &Rc<Worker>, clients: Vec<Rc<Client>>, why: Why
     worker.counters.sent_again[why as usize].add(clients.len() as u64);
     for client in clients.into_iter().rev() {
         client.link.take();
-        // Once is enough: next time it runs alone.
-        client.read.set(None);
         client.set_turn(Turn::Line);
-        let Some(key) = client.key.get() else { continue };
-        let (ask, now) = (admit::ask(&client), crate::clock::now());
+        let mut current = client.current.borrow_mut();
+        let (Some(command), Some(key)) = (&mut *current, client.key.get()) else { continue };
+        // Once is enough: next time it runs alone.
+        command.facts.read = None;
+        let (ask, now) = (admit::ask(&client, command), crate::clock::now());
+        drop(current);
         let server = client.server.get();
         let mut gate = worker.at(server).gate.borrow_mut();
         client.waiting.set(Some(gate.wait_again(key, Rc::clone(&client), ask, now)));
@@ -202,23 +206,22 @@ pub(crate) fn is_behind(client: &Client, link: &Link) -> bool {
 }
 
 /// The client goes away, or its statement is to be killed, and what runs for it need not be: the reply of a short
-/// read is dropped when it comes. False: it must be killed.
-pub(crate) fn disown(worker: &Worker, client: &Client, link: &Link) -> bool {
+/// read is dropped when it comes. `None`: it must be killed.
+pub(crate) fn disown(worker: &Worker, client: &Client, link: &Link) -> Option<Box<Command>> {
     let mut flights = link.flights.borrow_mut();
-    let Some(flight) = flights.iter_mut().find(|flight| flight.is_of(client)) else {
-        return false;
-    };
+    let flight = flights.iter_mut().find(|flight| flight.is_of(client))?;
     let is_short = flight.read.is_some_and(|digest| worker.pace.borrow().is_short(digest));
     if flight.slot && !is_short {
-        return false;
+        return None;
     }
     flight.client = None;
     if flight.slot {
         link.holder.take();
     }
     client.link.take();
-    worker.buffers.forget(client.held.take());
-    true
+    let mut command = flight.command.take()?;
+    worker.buffers.forget(std::mem::take(&mut command.packet));
+    Some(command)
 }
 
 /// Looks after links whose statement in front was believed to be short and is not.

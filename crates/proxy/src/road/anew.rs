@@ -12,16 +12,18 @@ use crate::links::keys::Key;
 use crate::links::resets;
 use crate::road::added;
 use crate::road::client::Client;
+use crate::road::command::{Awaits, Command};
 use crate::road::commands;
 use crate::worker::Worker;
 
 /// `COM_RESET_CONNECTION`. Others must not see what was undone when the client hears that it was.
-pub(crate) fn reset(worker: &Rc<Worker>, client: &Rc<Client>, packet: &[u8]) {
-    if client.is_reset.take() {
-        return commands::ok(client);
-    }
+pub(crate) fn reset(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    command: Box<Command>,
+    packet: &[u8],
+) {
     let kept = resets::keep(worker, client);
-    client.is_reset.set(kept.is_some());
     let waits = kept.is_some() || resets::give_up(worker, client);
     let forgets = forgets(worker, client);
     let mut session = client.session.borrow_mut();
@@ -32,7 +34,11 @@ pub(crate) fn reset(worker: &Rc<Worker>, client: &Rc<Client>, packet: &[u8]) {
     drop(session);
     client.gtid.take();
     keep_option(worker, client);
-    if waits { commands::hold(worker, client, packet, None) } else { commands::ok(client) }
+    if waits {
+        commands::hold(worker, client, command, packet, None, Awaits::Reset);
+    } else {
+        commands::ok(client);
+    }
 }
 
 /// What its server forgets of a session that begins anew.

@@ -38,6 +38,7 @@ use crate::links::resets;
 use crate::rights::confirm;
 use crate::road::anew;
 use crate::road::client::{Client, Turn};
+use crate::road::command::{Awaits, Command};
 use crate::road::commands;
 use crate::servers::ServerId;
 use crate::worker::Worker;
@@ -160,7 +161,7 @@ impl Wanted {
 }
 
 async fn pooled(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
-    let mut talk = Talk::resume(&client.stream, client.take_more(), 1);
+    let mut talk = Talk::resume(&client.stream, client.input.take_more(), 1);
     let limit = worker.plan.limits.login;
     let brand = brand(worker, client);
     let server = client.server.get();
@@ -169,7 +170,7 @@ async fn pooled(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
     let proved = tokio::time::timeout(limit, proving).await;
     let sequence = talk.sequence();
     let (_, more) = talk.into_parts();
-    client.keep_more(&more, false);
+    client.input.keep_more(&more, false);
     let changed = match proved {
         Ok(Ok((proved, wanted))) => begin_anew(worker, client, proved, &wanted, sequence),
         Ok(Err(fault)) => Err(fault),
@@ -313,8 +314,10 @@ fn begin_anew(
         },
     );
     match waits {
-        true => commands::hold(worker, client, &packet, None),
-        false if wanted.schema.is_empty() => commands::handle(worker, client, &mut packet, None),
+        true => commands::hold(worker, client, Command::new(), &packet, None, Awaits::Link),
+        false if wanted.schema.is_empty() => {
+            commands::handle(worker, client, &mut packet, None, Awaits::default());
+        }
         false => login_schema::enter(worker, client, &wanted.schema),
     }
     Ok(())

@@ -8,12 +8,13 @@ use std::rc::Rc;
 use engine::classes::ClassId;
 use engine::counts::{Asked, Finds};
 use engine::insert_id::InsertId;
-use engine::intent::{Ends, Inserts, Intent, Moves, Sets};
+use engine::intent::{Ends, Intent, Moves, Sets};
 use engine::kept::Format;
 use engine::pin::Pin;
 use engine::rights::Change;
 use engine::session::{Diagnostics, Messages};
 use engine::settings::Settings;
+use engine::source::Source;
 use engine::statements::{BYTES_MAX, Kept as KeptOnLink, STATEMENTS_MAX};
 use engine::variables::Assignment;
 use wire::command::{Opcode, Shape, query_text_at};
@@ -28,45 +29,48 @@ use crate::outbox;
 use crate::road::added;
 use crate::road::admit;
 use crate::road::anew;
-use crate::road::asks::Asks;
 use crate::road::change_user;
 use crate::road::client::{Client, Turn};
+use crate::road::command::{Awaits, Command};
+use crate::road::facts::Facts;
 use crate::road::kill;
-use crate::road::own_id;
+use crate::road::own_id::{self, Reads};
 use crate::road::parting;
-use crate::road::past::{self, Found, Past};
+use crate::road::past::{self, Found};
 use crate::road::pins::{self, Leaves};
 use crate::road::prepared::{self, InHand};
 use crate::road::undone;
 use crate::road::wording;
 use crate::worker::Worker;
 
-/// Handles one command: all of it, or its first piece and what is still to come.
+/// Handles one command: all of it, or its first piece and what is still to come. `awaited`: what it has waited for, if it
+/// is read again.
 pub(crate) fn handle(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
     packet: &mut [u8],
     upload: Option<Passage>,
+    awaited: Awaits,
 ) {
     let Some(&byte) = packet.get(HEADER) else {
         let fault = Fault::new(Kind::Malformed, "Malformed packet: a command of no bytes");
         return crate::road::refuse_and_close(worker, client, &fault);
     };
+    let mut command = Command::new();
     if parting::is_asked(client) {
-        return hold(worker, client, packet, upload);
+        let awaits = if awaited == Awaits::Reset { awaited } else { Awaits::Link };
+        return hold(worker, client, command, packet, upload, awaits);
     }
-    let command = Opcode::decode(byte);
-    client.named_class.set(class_named(worker, client, command, packet));
-    client.asked.set(None);
-    client.messages.set(Messages::default());
-    client.change.take();
+    let opcode = Opcode::decode(byte);
+    command.class = class_named(worker, client, opcode, packet);
     if client.is_pooled() {
-        match command {
-            Some(command) => pooled(worker, client, command, packet, upload),
-            None => added::refuse(worker, client, packet, upload, &unknown()),
+        match opcode {
+            Some(Opcode::ResetConnection) if awaited == Awaits::Reset => ok(client),
+            Some(opcode) => pooled(worker, client, command, opcode, packet, upload),
+            None => added::refuse(worker, client, command, packet, upload, &unknown()),
         }
     } else {
-        carried(worker, client, command, packet, upload);
+        carried(worker, client, command, opcode, packet, upload);
     }
 }
 
@@ -75,11 +79,19 @@ fn unknown() -> Fault {
 }
 
 /// Keeps the command until the client's link, or the one that it had, has answered.
-pub(crate) fn hold(worker: &Worker, client: &Client, packet: &[u8], upload: Option<Passage>) {
-    *client.held.borrow_mut() = worker.buffers.keep(packet);
-    client.upload.set(upload);
+pub(crate) fn hold(
+    worker: &Worker,
+    client: &Client,
+    mut command: Box<Command>,
+    packet: &[u8],
+    upload: Option<Passage>,
+    awaits: Awaits,
+) {
+    command.packet = worker.buffers.keep(packet);
+    command.awaits = awaits;
+    client.input.upload.set(upload);
     client.set_turn(Turn::Preparation);
-    client.awaits_link.set(true);
+    client.keep_command(command);
 }
 
 /// The class that the command's text names, or the text of the statement that it executes.
@@ -113,17 +125,18 @@ fn class_named(
 fn carried(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
-    command: Option<Opcode>,
+    mut command: Box<Command>,
+    opcode: Option<Opcode>,
     packet: &mut [u8],
     upload: Option<Passage>,
 ) {
     let Some(link) = client.link() else { return client.close() };
-    match command {
+    match opcode {
         Some(Opcode::Quit) => {
             link.send(packet);
             client.close();
         }
-        Some(command) if command.shape() == Shape::None => {
+        Some(opcode) if opcode.shape() == Shape::None => {
             link.send(packet);
             client.upload_silently(upload);
         }
@@ -141,16 +154,16 @@ fn carried(
             let mut replaced = None;
             if client.id != link.thread_id && upload.is_none() {
                 // Its id is Flifo's, so what it says of ids must be translated.
-                if kill::intercept(worker, client, command, packet) {
-                    return;
+                if let Some(order) = kill::read_order(worker, client, opcode, packet) {
+                    return kill::send_order(worker, client, command, packet, order);
                 }
-                (replaced, _) = wording::with_own_id(worker, client, command, packet);
+                (replaced, _) = wording::with_own_id(worker, client, opcode, packet);
             }
-            worker.tally.ask_carried(client, command, packet);
-            changes_by_command(worker, client, command, packet);
+            command.begun = worker.tally.ask_carried(client, opcode, packet);
+            command.change = change_by_opcode(worker, client, opcode, packet);
             let packet = replaced.as_deref_mut().unwrap_or(packet);
             let urgent = client.session.borrow().may_hold_locks();
-            admit::enter(worker, client, packet, upload, urgent);
+            admit::enter(worker, client, command, packet, upload, urgent);
         }
     }
 }
@@ -158,45 +171,55 @@ fn carried(
 fn pooled(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
-    command: Opcode,
+    mut command: Box<Command>,
+    opcode: Opcode,
     packet: &mut [u8],
     upload: Option<Passage>,
 ) {
-    if upload.is_some() && !may_be_long(command) {
+    if upload.is_some() && !may_be_long(opcode) {
         // What is still to come must not be taken for commands.
-        let message = format!("Malformed packet: {} is never this long", command.name());
-        return refuse(worker, client, upload, &Fault::new(Kind::Malformed, message));
+        let message = format!("Malformed packet: {} is never this long", opcode.name());
+        let fault = Fault::new(Kind::Malformed, message);
+        return refuse(worker, client, command, upload, &fault);
     }
-    if client.session.borrow().has_lost_transaction()
-        && undone::answer(worker, client, command, packet, upload)
-    {
-        return;
+    if client.session.borrow().has_lost_transaction() {
+        match undone::answer(client, opcode, packet, upload.is_some()) {
+            undone::Answer::None => {}
+            undone::Answer::End => return client.close(),
+            undone::Answer::Ok => return ok(client),
+            undone::Answer::Fault => {
+                let fault = undone::fault(worker, client.server.get());
+                return refuse(worker, client, command, upload, &fault);
+            }
+        }
     }
     let id = statement::id(&packet[HEADER..]).unwrap_or(0);
-    client.assigns.borrow_mut().clear();
-    match command {
+    match opcode {
         Opcode::Quit => client.close(),
-        Opcode::Ping => added::ping(worker, client, packet),
-        Opcode::ResetConnection => anew::reset(worker, client, packet),
+        Opcode::Ping => added::ping(worker, client, command, packet),
+        Opcode::ResetConnection => anew::reset(worker, client, command, packet),
         Opcode::ChangeUser => client.begin_change_of_user(&packet[HEADER..]),
         Opcode::StmtClose => prepared::close(worker, client, prepared::named(client, id)),
-        Opcode::Query | Opcode::StmtPrepare => text(worker, client, command, packet, upload),
+        Opcode::Query | Opcode::StmtPrepare => {
+            text(worker, client, command, opcode, packet, upload)
+        }
         Opcode::StmtBulkExecute if added::is_mysql(worker, client) => {
-            added::refuse(worker, client, packet, upload, &unknown());
+            added::refuse(worker, client, command, packet, upload, &unknown());
         }
         Opcode::StmtExecute
         | Opcode::StmtBulkExecute
         | Opcode::StmtSendLongData
         | Opcode::StmtReset
-        | Opcode::StmtFetch => prepared(worker, client, command, packet, upload),
-        Opcode::ProcessKill if added::must_ask_for_kill(worker, client) => {
-            hold(worker, client, packet, upload);
-        }
+        | Opcode::StmtFetch => prepared(worker, client, command, opcode, packet, upload),
         Opcode::ProcessKill => {
-            if !kill::intercept(worker, client, Some(command), packet) {
-                let asks = added::asks(worker, client, command);
-                enter(worker, client, packet, upload, asks);
+            if added::must_ask_for_kill(worker, client) {
+                return hold(worker, client, command, packet, upload, Awaits::Messages);
             }
+            if let Some(order) = kill::read_order(worker, client, Some(opcode), packet) {
+                return kill::send_order(worker, client, command, packet, order);
+            }
+            command.facts = added::facts(worker, client, opcode);
+            enter(worker, client, command, packet, upload);
         }
         Opcode::SetOption => {
             match packet.get(HEADER + 1..) {
@@ -205,22 +228,24 @@ fn pooled(
                 // The server refuses it.
                 _ => {}
             }
-            enter_kept(worker, client, packet, upload, Pin::Option);
+            enter_kept(worker, client, command, packet, upload, Pin::Option);
         }
         Opcode::BinlogDump
         | Opcode::BinlogDumpGtid
         | Opcode::TableDump
-        | Opcode::RegisterReplica => enter_kept(worker, client, packet, upload, Pin::Replication),
+        | Opcode::RegisterReplica => {
+            enter_kept(worker, client, command, packet, upload, Pin::Replication);
+        }
         _ => {
-            changes_by_command(worker, client, Some(command), packet);
-            let is_still = command == Opcode::InitDb;
+            command.change = change_by_opcode(worker, client, Some(opcode), packet);
+            let is_still = opcode == Opcode::InitDb;
             let (ends, moves) = match is_still {
                 true => (Ends::Never, Moves::IntoSchema),
                 false => (Ends::Perhaps, Moves::No),
             };
-            let asks = added::asks(worker, client, command);
-            let asks = Asks { finds: Finds::Nothing, is_still, ends, moves, ..asks };
-            enter(worker, client, packet, upload, asks);
+            let facts = added::facts(worker, client, opcode);
+            command.facts = Facts { finds: Finds::Nothing, is_still, ends, moves, ..facts };
+            enter(worker, client, command, packet, upload);
         }
     }
 }
@@ -241,63 +266,59 @@ pub(crate) const fn may_be_long(command: Opcode) -> bool {
 fn text(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
-    command: Opcode,
+    mut command: Box<Command>,
+    opcode: Opcode,
     packet: &mut [u8],
     upload: Option<Passage>,
 ) {
     let payload = &packet[HEADER..];
-    let is_prepare = command == Opcode::StmtPrepare;
+    let is_prepare = opcode == Opcode::StmtPrepare;
     if is_prepare && !client.session.borrow().statements.has_room(payload.len() - 1) {
         let message = format!(
             "Can't create more prepared statements: Flifo keeps {STATEMENTS_MAX} of a client, with texts of \
              {BYTES_MAX} bytes in all; close some that are not needed"
         );
-        return refuse(worker, client, upload, &Fault::new(Kind::TooManyStatements, message));
+        let fault = Fault::new(Kind::TooManyStatements, message);
+        return refuse(worker, client, command, upload, &fault);
     }
-    let text_at = match command {
-        Opcode::Query => query_text_at(payload, client.capabilities),
-        _ => Some(1),
+    let text_at = match is_prepare {
+        false => query_text_at(payload, client.capabilities),
+        true => Some(1),
     };
     let (Some(text_at), None) = (text_at, upload) else {
-        return enter_kept(worker, client, packet, upload, Pin::Unreadable);
+        return enter_kept(worker, client, command, packet, upload, Pin::Unreadable);
     };
     let dialect = client.session.borrow().dialect();
-    let mut intent = worker.readings.borrow_mut().read(&payload[text_at..], dialect);
+    let text = &payload[text_at..];
+    let mut intent = worker.readings.borrow_mut().read(text, dialect);
     if is_prepare && intent.asks_gtid {
         // It is asked of the link that executes it.
         intent.pin.get_or_insert(Pin::SessionVariable);
     }
-    if !is_prepare && parting::is_due(worker, client, intent) {
-        return hold(worker, client, packet, upload);
-    }
     if !is_prepare {
-        worker.tally.ask(client, intent.digest, &payload[text_at..], dialect);
-    }
-    if !is_prepare {
-        changes(worker, client, intent, &payload[text_at..]);
-    }
-    let assigns = match command {
-        Opcode::Query => assigns(client, intent, &payload[text_at..]),
-        _ => Vec::new(),
-    };
-    if !assigns.is_empty() {
-        *client.assigns.borrow_mut() = assigns;
-        // What else the server reports of it is that something has changed.
-        let (sets, messages) = (Some(Sets::default()), Messages::Stay);
-        let asks = Asks { sets, messages, ends: Ends::Never, ..Asks::default() };
-        return enter(worker, client, packet, upload, asks);
+        if parting::is_due(worker, client, intent) {
+            return hold(worker, client, command, packet, upload, Awaits::Link);
+        }
+        command.begun = worker.tally.ask(intent.digest, text, dialect);
+        command.change = change(worker, client, intent, text);
+        command.assigns = assigns(client, intent, text);
+        if !command.assigns.is_empty() {
+            // What else the server reports of it is that something has changed.
+            let (sets, messages) = (Some(Sets::default()), Messages::Stay);
+            command.facts = Facts { sets, messages, ends: Ends::Never, ..Facts::default() };
+            return enter(worker, client, command, packet, upload);
+        }
     }
     let may_change = own_id::may_change(client);
     // A text that is prepared is judged as well: what it will leave behind is the same.
-    let text = &payload[text_at..];
     let out_of_sight = hidden::find(worker, client, text, None);
     let leaves = match pins::judge(worker, client, intent, text, out_of_sight) {
         Ok(leaves) => leaves,
-        Err(fault) => return refuse(worker, client, upload, &fault),
+        Err(fault) => return refuse(worker, client, command, upload, &fault),
     };
     let (mut replaced, mut reads_number) = (None, false);
     if intent.asks_connection_id {
-        (replaced, reads_number) = wording::with_own_id(worker, client, Some(command), packet);
+        (replaced, reads_number) = wording::with_own_id(worker, client, Some(opcode), packet);
         client.session.borrow_mut().ask_number();
     }
     if may_change {
@@ -307,64 +328,71 @@ fn text(
     let told = (intent.asks_gtid && !is_prepare).then_some(text_at);
     let mut told = told.and_then(|at| wording::with_gtid(worker, client, at, packet));
     let packet = told.as_deref_mut().unwrap_or(packet);
-    if intent.is_kill && kill::intercept(worker, client, Some(command), packet) {
-        return;
+    if intent.is_kill
+        && let Some(order) = kill::read_order(worker, client, Some(opcode), packet)
+    {
+        return kill::send_order(worker, client, command, packet, order);
     }
-    if command == Opcode::Query && begins_or_ends_here(client, intent) {
+    if is_prepare {
+        // A preparation asks for nothing yet.
+        let (messages, is_still, ends) = (intent.messages.prepared(), true, Ends::Never);
+        command.facts = Facts { messages, is_still, ends, ..Facts::default() };
+    } else if begins_or_ends_here(client, intent) {
         added::clear(worker, client);
         return ok(client);
+    } else {
+        let text = &packet[HEADER + text_at..];
+        command.facts = Facts { leaves, ..Facts::of(intent, text, dialect, Format::Text) };
     }
-    // A preparation asks for nothing yet.
-    let mut asks = match command {
-        Opcode::Query => {
-            let text = &packet[HEADER + text_at..];
-            Asks { leaves, ..Asks::of(intent, text, dialect, Format::Text) }
-        }
-        _ => {
-            let (messages, is_still, ends) = (intent.messages.prepared(), true, Ends::Never);
-            Asks { messages, is_still, ends, ..Asks::default() }
-        }
-    };
+    let facts = &mut command.facts;
     let mut diagnosed = None;
-    if asks.messages == Messages::Diagnosed {
+    if facts.messages == Messages::Diagnosed {
         diagnosed = wording::with_diagnostics(worker, client, text_at, packet);
     }
     if diagnosed.is_some() {
-        (asks.messages, asks.counts) = (Messages::Added, Asked::default());
+        (facts.messages, facts.counts) = (Messages::Added, Asked::default());
     }
     let packet = diagnosed.as_deref_mut().unwrap_or(packet);
-    asks.reads_number = may_change && reads_number;
-    asks.counts_at = Some(text_at).filter(|_| asks.counts != Asked::default());
-    enter(worker, client, packet, upload, asks);
+    facts.reads_number = Reads::of(may_change && reads_number, facts);
+    if facts.counts == Asked::default() {
+        return enter(worker, client, command, packet, upload);
+    }
+    enter_with_counts(worker, client, command, packet, upload, text_at);
 }
 
 /// What a statement does to rights.
-fn changes(worker: &Worker, client: &Client, intent: Intent, text: &[u8]) {
-    if intent.read.is_none() {
-        client.change.replace(change(worker, client, text).map(Rc::new));
+fn change(worker: &Worker, client: &Client, intent: Intent, text: &[u8]) -> Option<Rc<Change>> {
+    if intent.read.is_some() {
+        return None;
     }
+    change_by_text(worker, client, text).map(Rc::new)
 }
 
-fn change(worker: &Worker, client: &Client, text: &[u8]) -> Option<Change> {
+fn change_by_text(worker: &Worker, client: &Client, text: &[u8]) -> Option<Change> {
     let (dialect, is_mysql) = (client.session.borrow().dialect(), added::is_mysql(worker, client));
     let change = Change::read(text, dialect, is_mysql);
     change.or_else(|| client.prepared_changes.borrow_mut().read(text, dialect, is_mysql))
 }
 
 /// The same of a command whose text has not been read.
-fn changes_by_command(worker: &Worker, client: &Client, command: Option<Opcode>, packet: &[u8]) {
+fn change_by_opcode(
+    worker: &Worker,
+    client: &Client,
+    opcode: Option<Opcode>,
+    packet: &[u8],
+) -> Option<Rc<Change>> {
     let payload = packet.get(HEADER..).unwrap_or_default();
-    let change = match command {
+    let change = match opcode {
         Some(Opcode::Query) => query_text_at(payload, client.capabilities)
             .and_then(|at| payload.get(at..))
-            .and_then(|text| change(worker, client, text)),
+            .and_then(|text| change_by_text(worker, client, text)),
         // `REFRESH_GRANT`, which is `FLUSH PRIVILEGES`.
         Some(Opcode::Refresh) if payload.get(1).is_some_and(|it| it & 1 == 1) => {
             Some(Change::of_all())
         }
         _ => None,
     };
-    client.change.replace(change.map(Rc::new));
+    change.map(Rc::new)
 }
 
 /// The user variables that a text sets, if that is all it does and any link can be told them.
@@ -407,62 +435,63 @@ fn begins_or_ends_here(client: &Client, intent: Intent) -> bool {
 fn prepared(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
-    command: Opcode,
+    mut command: Box<Command>,
+    opcode: Opcode,
     packet: &mut [u8],
     upload: Option<Passage>,
 ) {
     let id = prepared::named(client, statement::id(&packet[HEADER..]).unwrap_or(0));
     statement::set_id(&mut packet[HEADER..], id);
-    let mut asks = added::asks(worker, client, command);
+    command.facts = added::facts(worker, client, opcode);
     let mut session = client.session.borrow_mut();
     let Some(statement) = session.statements.get(id) else {
         drop(session);
-        if command == Opcode::StmtSendLongData {
+        if opcode == Opcode::StmtSendLongData {
             // It has no reply; the execute that follows is refused.
             return client.upload_silently(upload);
         }
-        let fault = prepared::unknown(worker, client, command, id);
-        return added::refuse(worker, client, packet, upload, &fault);
+        let fault = prepared::unknown(worker, client, opcode, id);
+        return added::refuse(worker, client, command, packet, upload, &fault);
     };
     let piece_of = statement::parameter_of_piece(&packet[HEADER..]);
-    if command == Opcode::StmtSendLongData && piece_of.is_none_or(|it| it >= statement.parameters) {
+    if opcode == Opcode::StmtSendLongData && piece_of.is_none_or(|it| it >= statement.parameters) {
         // As the server does it: the execute that follows is refused, until the statement is reset.
         statement.is_spoiled |= piece_of.is_some();
         drop(session);
         return client.upload_silently(upload);
     }
-    if command == Opcode::StmtReset {
+    if opcode == Opcode::StmtReset {
         statement.is_spoiled = false;
     }
-    if statement.is_spoiled && prepared::is_refused_spoiled(command, &statement.source.intent) {
+    if statement.is_spoiled && prepared::is_refused_spoiled(opcode, &statement.source.intent) {
         let is_mysql = added::is_mysql(worker, client);
         let fault = prepared::wrong_piece(is_mysql, statement, &packet[HEADER..]);
         drop(session);
-        return added::refuse(worker, client, packet, upload, &fault);
+        return added::refuse(worker, client, command, packet, upload, &fault);
     }
     let kept = statement.kept();
     let source = Rc::clone(&statement.source);
     let intent = source.intent;
     let is_read = Execute::decode(&packet[HEADER..], statement.parameters).is_ok();
-    if intent.is_kill && command == Opcode::StmtExecute {
+    if intent.is_kill && opcode == Opcode::StmtExecute {
         drop(session);
-        if kill::intercept_prepared(worker, client, &source.text) {
-            return;
+        let packet = prepared::as_query(client, &source.text);
+        if let Some(order) = kill::read_order(worker, client, Some(Opcode::Query), &packet) {
+            return kill::send_order(worker, client, command, &packet, order);
         }
         session = client.session.borrow_mut();
     }
-    let dialect = session.dialect();
     // A link that is kept for good may have been told messages, too.
     let is_marked = session.diagnostics() == Diagnostics::Marked;
-    if command == Opcode::StmtExecute && (is_marked || session.can_yield()) {
+    if opcode == Opcode::StmtExecute && (is_marked || session.can_yield()) {
         drop(session);
         if parting::is_due(worker, client, intent) {
-            return hold(worker, client, packet, upload);
+            return hold(worker, client, command, packet, upload, Awaits::Link);
         }
         session = client.session.borrow_mut();
     }
-    let may_change = own_id::may_change_of(client, &session);
-    match command {
+    command.facts.in_hand = Some(InHand::new(opcode, id));
+    match opcode {
         Opcode::StmtReset if !kept.any() => {
             session.tell(0);
             drop(session);
@@ -471,36 +500,13 @@ fn prepared(
         Opcode::StmtFetch if !kept.cursor => {
             drop(session);
             let fault = prepared::no_cursor(added::is_mysql(worker, client), id);
-            return added::refuse(worker, client, packet, upload, &fault);
+            return added::refuse(worker, client, command, packet, upload, &fault);
         }
         Opcode::StmtExecute | Opcode::StmtBulkExecute => {
             drop(session);
-            worker.tally.ask(client, intent.digest, &source.text, dialect);
-            changes(worker, client, intent, &source.text);
-            let out_of_sight = hidden::find(worker, client, &source.text, source.schema.as_deref());
-            let judged = if upload.is_some() && !is_read {
-                // So many parameters that their types do not fit a buffer: only the server knows them.
-                pins::keep(worker, client, Pin::LongData, Some(&source.text))
-            } else {
-                pins::judge(worker, client, intent, &source.text, out_of_sight)
-            };
-            match judged {
-                Ok(leaves) => {
-                    let of = Asks::of(intent, &source.text, dialect, Format::Binary);
-                    let named = out_of_sight.asks_number;
-                    let reads_number = may_change
-                        && (intent.asks_connection_id
-                            || own_id::may_read(client, intent, named, leaves));
-                    asks = Asks { leaves, reads_number, ..of };
-                    if let Some(mut query) =
-                        wording::diagnoses(worker, client, intent, &source.text)
-                    {
-                        (asks.messages, asks.counts) = (Messages::Added, Asked::default());
-                        return enter(worker, client, &mut query, None, asks);
-                    }
-                }
-                Err(fault) => return refuse(worker, client, upload, &fault),
-            }
+            // With so many parameters that their types do not fit a buffer, only the server knows them.
+            let is_unread = upload.is_some() && !is_read;
+            return execute(worker, client, command, packet, upload, &source, is_unread);
         }
         Opcode::StmtSendLongData => {
             session.statements.keep(id, KeptOnLink { long_data: true, ..kept });
@@ -509,110 +515,147 @@ fn prepared(
         }
         _ => drop(session),
     }
-    asks.in_hand = Some(InHand::new(command, id));
-    enter(worker, client, packet, upload, asks);
+    enter(worker, client, command, packet, upload);
+}
+
+/// A prepared statement is executed.
+fn execute(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    mut command: Box<Command>,
+    packet: &mut [u8],
+    upload: Option<Passage>,
+    source: &Source,
+    is_unread: bool,
+) {
+    let (intent, text) = (source.intent, &*source.text);
+    let in_hand = std::mem::take(&mut command.facts).in_hand;
+    let dialect = client.session.borrow().dialect();
+    let may_change = own_id::may_change(client);
+    command.begun = worker.tally.ask(intent.digest, text, dialect);
+    command.change = change(worker, client, intent, text);
+    let out_of_sight = hidden::find(worker, client, text, source.schema.as_deref());
+    let judged = match is_unread {
+        true => pins::keep(worker, client, Pin::LongData, Some(text)),
+        false => pins::judge(worker, client, intent, text, out_of_sight),
+    };
+    let leaves = match judged {
+        Ok(leaves) => leaves,
+        Err(fault) => return refuse(worker, client, command, upload, &fault),
+    };
+    command.facts = Facts { leaves, ..Facts::of(intent, text, dialect, Format::Binary) };
+    let facts = &mut command.facts;
+    let diagnoses = wording::diagnoses(worker, client, intent, text);
+    if diagnoses.is_some() {
+        (facts.messages, facts.counts) = (Messages::Added, Asked::default());
+    }
+    let named = out_of_sight.asks_number;
+    let reads_number = may_change
+        && (intent.asks_connection_id || own_id::may_read(client, intent, named, leaves));
+    facts.reads_number = Reads::of(reads_number, facts);
+    match diagnoses {
+        Some(mut query) => enter(worker, client, command, &mut query, None),
+        None => {
+            facts.in_hand = in_hand;
+            enter(worker, client, command, packet, upload);
+        }
+    }
+}
+
+/// Enters with a text in which counts may stand in the place of calls.
+fn enter_with_counts(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    mut command: Box<Command>,
+    packet: &mut [u8],
+    upload: Option<Passage>,
+    text_at: usize,
+) {
+    settle(worker, client, &mut command, upload);
+    let (counted, left) = wording::with_counts(worker, client, &command, text_at, packet);
+    command.facts.counts = left;
+    let mut counted = counted;
+    let packet = counted.as_deref_mut().unwrap_or(packet);
+    find_past(worker, client, command, packet, upload);
 }
 
 pub(crate) fn enter(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
+    mut command: Box<Command>,
     packet: &mut [u8],
     upload: Option<Passage>,
-    mut asks: Asks,
 ) {
-    client.session.borrow_mut().enter(asks.passing_mode, asks.moves);
-    let is_plain = upload.is_none() && client.session.borrow().is_plain();
-    client.kind.set(asks.kind);
-    client.read.set(asks.read.filter(|_| is_plain));
-    client.sets.set(asks.sets);
-    client.alters.set(asks.alters);
-    client.is_still.set(asks.is_still);
-    client.in_hand.set(asks.in_hand);
-    client.leaves.set(asks.leaves);
-    let asks_insert_id = asks.insert_id
-        || asks.leaves != Leaves::Nothing && client.session.borrow().insert_id != InsertId::Lost;
-    client.again.set(0);
-    client.shown.take();
-    client.avoids.set(None);
-    client.stranded.set(None);
-    client.instead.take();
-    client.messages.set(added::at_server(worker, client, asks.messages));
-    client.carried.set(asks.carried);
-    client.releases.set(asks.releases);
-    client.ends.set(asks.ends);
-    client.asks_insert_id.set(asks_insert_id);
-    client.shows_variables.set(asks.shows_variables);
-    client.reads_number.set(own_id::Reads::of(&asks));
-    client.sets_number.set(asks.sets_number);
-    client.inserts.set(asks.inserts);
-    client.finds.set(asks.finds);
-    client.looks_up.set(asks.looks_up);
-    let mut counted = None;
-    if let Some(text_at) = asks.counts_at {
-        (counted, asks.counts) = wording::with_counts(worker, client, text_at, packet, asks.counts);
+    settle(worker, client, &mut command, upload);
+    find_past(worker, client, command, packet, upload);
+}
+
+/// Puts what a command's text tells together with what its client's session and its server are.
+fn settle(worker: &Worker, client: &Client, command: &mut Command, upload: Option<Passage>) {
+    let facts = &mut command.facts;
+    let mut session = client.session.borrow_mut();
+    session.enter(facts.passing_mode, facts.moves);
+    if upload.is_some() || !session.is_plain() {
+        facts.read = None;
     }
-    let packet = counted.as_deref_mut().unwrap_or(packet);
-    let past = Past {
-        messages: client.messages.get(),
-        shows: asks.shows,
-        counts: asks.counts,
-        calls: asks.calls,
-        insert_id: asks_insert_id,
-        inserts: asks.inserts != Inserts::No || asks.shows_variables,
-    };
-    match past::find(worker, client, past) {
+    facts.insert_id |= facts.leaves != Leaves::Nothing && session.insert_id != InsertId::Lost;
+    drop(session);
+    facts.messages = added::at_server(worker, client, facts.messages);
+}
+
+/// Finds the link that knows what the command asks of those before it, and enters with that.
+fn find_past(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    mut command: Box<Command>,
+    packet: &mut [u8],
+    upload: Option<Passage>,
+) {
+    match past::find(worker, client, &mut command) {
         Found::Here => {}
-        Found::Nowhere(fault) => return refuse(worker, client, upload, &fault),
-        Found::Later => return hold(worker, client, packet, upload),
-        Found::Soon => {
-            *client.held.borrow_mut() = worker.buffers.keep(packet);
-            client.upload.set(upload);
-            client.set_turn(Turn::Preparation);
-            return client.awaits_insert_id.set(true);
-        }
+        Found::Nowhere(fault) => return refuse(worker, client, command, upload, &fault),
+        Found::Later => return hold(worker, client, command, packet, upload, Awaits::Link),
+        Found::Soon => return hold(worker, client, command, packet, upload, Awaits::InsertId),
     }
-    let urgent = asks.urgent || client.session.borrow().may_hold_locks();
-    admit::enter(worker, client, packet, upload, urgent);
+    let urgent = command.facts.urgent || client.session.borrow().may_hold_locks();
+    admit::enter(worker, client, command, packet, upload, urgent);
 }
 
 /// Enters with a command of which it is not known what it leaves behind, and keeps the link for it.
 fn enter_kept(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
+    mut command: Box<Command>,
     packet: &mut [u8],
     upload: Option<Passage>,
     pin: Pin,
 ) {
     let reads_number = own_id::may_change(client);
-    match pins::keep(worker, client, pin, None) {
-        Ok(_) => {
-            let alters = pin == Pin::Unreadable;
-            let is_still = pin == Pin::Option;
-            let (finds, asks) = match is_still {
-                true => (Finds::Nothing, added::asks(worker, client, Opcode::SetOption)),
-                false => (Finds::default(), Asks::default()),
-            };
-            enter(
-                worker,
-                client,
-                packet,
-                upload,
-                Asks { alters, finds, is_still, reads_number, ..asks },
-            );
-        }
-        Err(fault) => refuse(worker, client, upload, &fault),
+    if let Err(fault) = pins::keep(worker, client, pin, None) {
+        return refuse(worker, client, command, upload, &fault);
     }
+    let facts = match pin == Pin::Option {
+        true => Facts {
+            finds: Finds::Nothing,
+            is_still: true,
+            ..added::facts(worker, client, Opcode::SetOption)
+        },
+        false => Facts { alters: pin == Pin::Unreadable, ..Facts::default() },
+    };
+    command.facts = Facts { reads_number: Reads::of(reads_number, &facts), ..facts };
+    enter(worker, client, command, packet, upload);
 }
 
 /// Answers with an error without asking the server.
 pub(crate) fn refuse(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
+    command: Box<Command>,
     upload: Option<Passage>,
     fault: &Fault,
 ) {
-    client.upload.set(upload);
-    admit::refuse(worker, client, fault);
+    client.input.upload.set(upload);
+    admit::refuse(worker, client, command, fault);
 }
 
 /// Answers OK without asking the server.
@@ -636,9 +679,9 @@ impl Client {
     /// A command without a reply was sent; the turn comes back when its last byte has passed.
     fn upload_silently(&self, upload: Option<Passage>) {
         if upload.is_some() {
-            self.upload.set(upload);
-            self.upload_ends_turn.set(true);
-            self.begin_upload();
+            self.input.upload.set(upload);
+            self.input.upload_ends_turn.set(true);
+            self.input.begin_upload();
             self.set_turn(Turn::Server);
         }
     }

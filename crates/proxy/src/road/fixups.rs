@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 use engine::counts::Asked;
 use engine::insert_id::{InsertId, OnLink};
-use engine::intent::Inserts;
+use engine::intent::Sets;
 use engine::kept::Kept;
 use engine::link_state::LinkState;
 use engine::own_id::Tell;
@@ -33,6 +33,8 @@ use crate::outbox;
 use crate::road::added;
 use crate::road::admit;
 use crate::road::client::Client;
+use crate::road::command::Command;
+use crate::road::facts::Facts;
 use crate::road::kill;
 use crate::road::losses;
 use crate::road::owed;
@@ -96,20 +98,25 @@ pub(crate) enum Lack {
 const HARMLESS: &[u8] = b"information_schema";
 
 /// Compares what a client's session is with what the link's is.
-pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Opcode) -> Lack {
+pub(crate) fn lacks(
+    worker: &Worker,
+    client: &Client,
+    link: &Link,
+    command: &Command,
+    opcode: Opcode,
+) -> Lack {
     let (session, state) = (client.session.borrow(), link.state.borrow());
-    let own = session.insert_id;
-    let needs_own = needs_own(client);
+    let (own, facts) = (session.insert_id, &command.facts);
     // What is kept may ask for it unseen.
-    let is_kept = session.pin().is_some() && !owed::is_still(client);
-    let asks = needs_own || (is_kept && client.asks_link.get() == Asked::default());
-    if client.asks_insert_id.get() && own == InsertId::Lost {
+    let is_kept = session.pin().is_some() && !facts.keeps_insert_id();
+    let asks = facts.needs_insert_id() || (is_kept && command.asks_link == Asked::default());
+    if facts.insert_id && own == InsertId::Lost {
         return Lack::Past;
     }
     if let Some(fix_up) = variables(link, &session.variables) {
         return Lack::Answered(fix_up);
     }
-    let number = own_id::lacks(worker, client, &session, link, &state);
+    let number = own_id::lacks(worker, client, facts, &session, link, &state);
     if let Tell::Try(id) = number {
         return Lack::Answered(own_id::fix_up(link, Some(id)));
     }
@@ -117,9 +124,9 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Opco
         return Lack::Answered(owed::ask(client.id));
     }
     let needs_insert_id = asks && !own.is_on(state.id) && !state.insert_id.is(own);
-    let needs_clear = needs_clear(client, &session, &state);
-    let set_up = set_up(client, &session);
-    let asked = owed::insert_id(worker, client, own, &state);
+    let needs_clear = needs_clear(facts, &session, &state);
+    let set_up = set_up(facts, &session);
+    let asked = owed::insert_id(worker, client, facts, own, &state);
     let finder = owed::found(worker, client, &state);
     let needs_more = finder.is_some()
         || needs_insert_id
@@ -127,7 +134,7 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Opco
         || set_up.is_some()
         || asked.is_some()
         || number != Tell::Nothing
-        || client.affected.get().is_some();
+        || command.affected.is_some();
     if state.suits(&session) && !needs_more {
         return Lack::Nothing;
     }
@@ -145,7 +152,7 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Opco
     // A link that was reset has its schema, and not what comes with it.
     let is_entered = state.was_reset && !session.was_reset && state.schema == session.schema;
     let entered = session.schema.as_ref().filter(|_| is_entered).map(enter_schema);
-    if command != Opcode::InitDb
+    if opcode != Opcode::InitDb
         && let Some(fix_up) = entered.or_else(|| schema(link, session.schema.as_ref()))
     {
         if state.schema.is_some() {
@@ -179,9 +186,9 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Opco
         told.extend((1..kept.errors()).map(|_| one_more_error()));
     }
     // What goes ahead affects no rows, or is rows.
-    let is_lost = !told.is_empty() && client.asks_link.get().affected;
+    let is_lost = !told.is_empty() && command.asks_link.affected;
     let own = if is_lost { session.counts.affected() } else { None };
-    if let Some(affected) = client.affected.get().or(own) {
+    if let Some(affected) = command.affected.or(own) {
         let text = if affected < 0 { ROWS } else { NOTHING };
         told.push(FixUp::query(Purpose::Nothing, text));
     }
@@ -192,26 +199,23 @@ pub(crate) fn lacks(worker: &Worker, client: &Client, link: &Link, command: Opco
 }
 
 /// Whether a link that has counted for this client's last statement has to be told or asked something before the
-/// command in hand: then it counts that. `Some(true)`: rows found are counted anew as well.
-pub(crate) fn counts_anew(worker: &Worker, client: &Client, link: &Link) -> Option<bool> {
+/// command: then it counts that. `Some(true)`: rows found are counted anew as well.
+pub(crate) fn counts_anew(
+    worker: &Worker,
+    client: &Client,
+    command: &Command,
+    link: &Link,
+) -> Option<bool> {
     let (session, state) = (client.session.borrow(), link.state.borrow());
-    let own = session.insert_id;
-    let needs_own = needs_own(client);
+    let (own, facts) = (session.insert_id, &command.facts);
     let finds =
-        needs_clear(client, &session, &state) || owed::found(worker, client, &state).is_some();
+        needs_clear(facts, &session, &state) || owed::found(worker, client, &state).is_some();
     let affects = !state.suits(&session)
-        || needs_own && lacks_insert_id(own, &state)
-        || set_up(client, &session).is_some()
-        || own_id::lacks(worker, client, &session, link, &state) != Tell::Nothing
-        || owed::insert_id(worker, client, own, &state).is_some();
+        || facts.needs_insert_id() && lacks_insert_id(own, &state)
+        || set_up(facts, &session).is_some()
+        || own_id::lacks(worker, client, facts, &session, link, &state) != Tell::Nothing
+        || owed::insert_id(worker, client, facts, own, &state).is_some();
     (finds || affects).then_some(finds)
-}
-
-/// Whether the command in hand must find the client's own last insert id on its link.
-fn needs_own(client: &Client) -> bool {
-    client.asks_insert_id.get()
-        || client.shows_variables.get()
-        || client.inserts.get() == Inserts::Unreported
 }
 
 /// Whether the link must be asked for this last insert id, or told it, before who has it may ask for it.
@@ -223,8 +227,8 @@ pub(crate) fn lacks_insert_id(own: InsertId, state: &LinkState) -> bool {
 }
 
 /// Whether the link must have no messages before the command in hand, and may have some.
-fn needs_clear(client: &Client, session: &Session, state: &LinkState) -> bool {
-    let needs_none = match (client.messages.get(), session.diagnostics()) {
+fn needs_clear(facts: &Facts, session: &Session, state: &LinkState) -> bool {
+    let needs_none = match (facts.messages, session.diagnostics()) {
         (asked, Diagnostics::None) => asked.are_asked_for() || asked == Messages::Noted,
         (Messages::Shown | Messages::Noted, Diagnostics::Kept) => true,
         _ => false,
@@ -233,9 +237,9 @@ fn needs_clear(client: &Client, session: &Session, state: &LinkState) -> bool {
 }
 
 /// The messages that the link must have as many of: the server knows whether they stay.
-fn set_up<'a>(client: &Client, session: &'a Session) -> Option<&'a Kept> {
+fn set_up<'a>(facts: &Facts, session: &'a Session) -> Option<&'a Kept> {
     let counts = |it| matches!(it, Messages::Counted | Messages::Spent | Messages::Unsure);
-    let tells = counts(client.messages.get());
+    let tells = counts(facts.messages);
     session.kept().filter(|_| tells)
 }
 
@@ -298,7 +302,7 @@ pub(crate) fn settings(link: &Link, wanted: &Rc<Settings>) -> Option<FixUp> {
 /// is asked for first: the link is told it again behind the preparation.
 pub(crate) fn mode(
     worker: &Worker,
-    client: &Client,
+    command: &Command,
     session: &Session,
     link: &Link,
     wanted: &Rc<Settings>,
@@ -307,7 +311,7 @@ pub(crate) fn mode(
     if session.pin().is_none() {
         return if is_alike() { None } else { settings(link, wanted) };
     }
-    if !client.told_mode.get()
+    if !command.told_mode
         && let Some(question) = link.state.borrow().settings().ask_mode()
     {
         return Some(FixUp::own_query(Purpose::Mode, question));
@@ -366,8 +370,14 @@ pub(crate) fn send_bytes(link: &Link, command: Opcode, body: &[u8]) {
 
 /// Asks behind a statement that sets something, by this text, what it has set. On MySQL the question would clear the
 /// messages of a statement that fails or warns: there it is sent when that has ended.
-pub(crate) fn send_probe(worker: &Worker, client: &Client, link: &Link, text: Option<&[u8]>) {
-    let Some(probe) = probe(worker, client, link, text) else { return };
+pub(crate) fn send_probe(
+    worker: &Worker,
+    client: &Client,
+    link: &Link,
+    sets: Sets,
+    text: Option<&[u8]>,
+) {
+    let Some(probe) = probe(worker, client, link, sets, text) else { return };
     if !added::is_mysql(worker, client) {
         send(link, probe);
     } else if let Some(flight) = link.flights.borrow_mut().back_mut() {
@@ -376,8 +386,16 @@ pub(crate) fn send_probe(worker: &Worker, client: &Client, link: &Link, text: Op
 }
 
 /// What must be asked behind a statement that sets something, by this text.
-fn probe(worker: &Worker, client: &Client, link: &Link, text: Option<&[u8]>) -> Option<FixUp> {
-    let sets = client.sets.get().filter(|sets| sets.tracks || !sets.unreported.is_empty())?;
+fn probe(
+    worker: &Worker,
+    client: &Client,
+    link: &Link,
+    sets: Sets,
+    text: Option<&[u8]>,
+) -> Option<FixUp> {
+    if !sets.tracks && sets.unreported.is_empty() {
+        return None;
+    }
     // Whatever a pinned client sets goes with its link.
     if client.session.borrow().pin().is_some() {
         return None;
@@ -435,6 +453,7 @@ pub(crate) fn waits_for_probe(
         |it: &&mut Box<Flight>| matches!(it.purpose, Purpose::Probe(_)) && it.client.is_none();
     let Some(probe) = flights.iter_mut().find(is_probe) else { return false };
     probe.client = Some(Rc::clone(client));
+    probe.command = flight.command.take();
     probe.slot = flight.slot;
     true
 }
@@ -444,9 +463,10 @@ pub(crate) fn finish_probe(
     worker: &Rc<Worker>,
     link: &Rc<Link>,
     client: Rc<Client>,
-    flight: &Flight,
+    flight: &mut Flight,
 ) -> Settled {
-    let sets = client.sets.get().unwrap_or_default();
+    let command = flight.command.take().unwrap_or_default();
+    let sets = command.facts.sets.unwrap_or_default();
     link.state.borrow_mut().see_collates(sets.collates, &mut worker.interned.borrow_mut());
     {
         let mut session = client.session.borrow_mut();
@@ -466,7 +486,8 @@ pub(crate) fn finish_probe(
     {
         worker.interned.borrow_mut().learn_collation(text, collation);
     }
-    admit::over(worker, &client, link, flight.slot);
+    admit::over(worker, &client, link, &command, flight.slot);
+    worker.buffers.forget(command.end());
     Settled::nothing_more(client)
 }
 

@@ -10,7 +10,6 @@ use std::time::Duration;
 use engine::account::name::UserName;
 use engine::intent::Ends;
 use engine::kill::{Kill, Scope};
-use wire::capability::Capabilities;
 use wire::command::{Opcode, query_text_at};
 use wire::frame::{HEADER, put_joined, put_packet};
 use wire::response::{OK, OkPacket};
@@ -23,6 +22,7 @@ use crate::road::added;
 use crate::road::admit;
 use crate::road::ahead;
 use crate::road::client::{Client, Turn};
+use crate::road::command::Command;
 use crate::servers::ServerId;
 use crate::worker::{Mail, Worker};
 
@@ -59,18 +59,18 @@ enum Outcome {
     AtServer(ServerId, u32),
 }
 
-/// Takes a command that kills a client by its Flifo id out of the road. False: it is no such command.
-pub(crate) fn intercept(
+/// Carries out a command that kills a client by its Flifo id.
+pub(crate) fn send_order(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
-    command: Option<Opcode>,
+    mut command: Box<Command>,
     packet: &[u8],
-) -> bool {
-    let Some((scope, victim)) = read(worker, client, command, packet) else { return false };
-    *client.held.borrow_mut() = worker.buffers.keep(packet);
+    (scope, victim): (Scope, u32),
+) {
+    command.packet = worker.buffers.keep(packet);
+    (command.facts.read, command.facts.ends) = (None, Ends::Perhaps);
+    client.keep_command(command);
     client.set_turn(Turn::Preparation);
-    client.read.set(None);
-    client.ends.set(Ends::Perhaps);
     let order = Order {
         victim,
         scope,
@@ -79,26 +79,17 @@ pub(crate) fn intercept(
         killer_worker: worker.index,
     };
     worker.shared.mail(worker.home_of(victim), Mail::Kill(order));
-    true
 }
 
-/// The same for a statement that was prepared with this text.
-pub(crate) fn intercept_prepared(worker: &Rc<Worker>, client: &Rc<Client>, text: &[u8]) -> bool {
-    let has_attributes = client.capabilities.has(Capabilities::QUERY_ATTRIBUTES);
-    let attributes: &[u8] = if has_attributes { &[0, 1] } else { &[] };
-    let mut packet = Vec::new();
-    put_joined(&mut packet, 0, &[&[Opcode::Query as u8], attributes, text]);
-    intercept(worker, client, Some(Opcode::Query), &packet)
-}
-
-fn read(
+/// What a command kills, and how, if it kills a client by its Flifo id.
+pub(crate) fn read_order(
     worker: &Worker,
     client: &Client,
-    command: Option<Opcode>,
+    opcode: Option<Opcode>,
     packet: &[u8],
 ) -> Option<(Scope, u32)> {
     let payload = &packet[HEADER..];
-    let (scope, id) = match command? {
+    let (scope, id) = match opcode? {
         Opcode::Query => {
             let kill = Kill::read(&payload[query_text_at(payload, client.capabilities)?..])?;
             // MySQL has an error to say.
@@ -163,11 +154,16 @@ pub(crate) fn interrupt(worker: &Rc<Worker>, victim: &Rc<Client>) {
         }
         Turn::Server | Turn::Preparation => {
             let Some(link) = victim.link() else { return };
-            if ahead::is_behind(victim, &link) && ahead::disown(worker, victim, &link) {
-                let fault = Fault::new(Kind::Killed, "Query execution was interrupted");
-                admit::refuse_held(worker, victim, &fault);
-            } else {
-                kill_on(worker, &link, Scope::Query);
+            let disowned = match ahead::is_behind(victim, &link) {
+                true => ahead::disown(worker, victim, &link),
+                false => None,
+            };
+            match disowned {
+                Some(command) => {
+                    let fault = Fault::new(Kind::Killed, "Query execution was interrupted");
+                    admit::refuse(worker, victim, command, &fault);
+                }
+                None => kill_on(worker, &link, Scope::Query),
             }
         }
         Turn::Client | Turn::Memory => {}
@@ -180,11 +176,11 @@ pub(crate) fn answered(worker: &Rc<Worker>, answer: Answer) {
     if killer.turn.get() != Turn::Preparation {
         return;
     }
-    let command = killer.held.borrow().get(HEADER).copied().and_then(Opcode::decode);
+    let Some(mut command) = killer.take_command() else { return };
     match answer.outcome {
         Outcome::Done => {
-            let told = added::note_kill(worker, &killer, command);
-            worker.buffers.forget(killer.held.take());
+            let told = added::note_kill(worker, &killer, &mut command);
+            worker.buffers.forget(command.end());
             let mut payload = Vec::new();
             let status = killer.session.borrow().status();
             killer.session.borrow_mut().counts.answer(0);
@@ -195,21 +191,23 @@ pub(crate) fn answered(worker: &Rc<Worker>, answer: Answer) {
             killer.write_last(&out);
         }
         Outcome::Refused(fault) => {
-            added::note_kill(worker, &killer, command);
-            admit::refuse_held(worker, &killer, &fault);
+            added::note_kill(worker, &killer, &mut command);
+            admit::refuse(worker, &killer, command, &fault);
         }
-        Outcome::Itself(scope) => kill_itself(worker, &killer, scope),
+        Outcome::Itself(scope) => kill_itself(worker, &killer, command, scope),
         Outcome::AtServer(server, id) => {
             if killer.link().is_some_and(|link| link.server != server) {
                 let name = &worker.at(server).server.name;
                 let message = format!("That thread is of another server, {name}: connect to that");
                 let fault = Fault::new(Kind::UnknownThread, message);
-                return admit::refuse_held(worker, &killer, &fault);
+                return admit::refuse(worker, &killer, command, &fault);
             }
             killer.server.set(server);
-            let held = killer.held.take();
-            match with_id(&killer, &held, id) {
-                Some(mut packet) => admit::enter_here(worker, &killer, &mut packet, None, true),
+            let kept = std::mem::take(&mut command.packet);
+            match with_id(&killer, &kept, id) {
+                Some(mut packet) => {
+                    admit::enter_here(worker, &killer, command, &mut packet, None, true);
+                }
                 None => killer.close(),
             }
         }
@@ -217,14 +215,14 @@ pub(crate) fn answered(worker: &Rc<Worker>, answer: Answer) {
 }
 
 /// A client has killed itself, and hears of it in the server's own words.
-fn kill_itself(worker: &Rc<Worker>, client: &Client, scope: Scope) {
+fn kill_itself(worker: &Rc<Worker>, client: &Client, command: Box<Command>, scope: Scope) {
     let is_mariadb = || worker.at(client.server.get()).server.facts.is_mariadb();
     let fault = if scope == Scope::Connection && is_mariadb() {
         Fault::relayed(1927, "70100", "Connection was killed")
     } else {
         Fault::new(Kind::Killed, "Query execution was interrupted")
     };
-    admit::refuse_held(worker, client, &fault);
+    admit::refuse(worker, client, command, &fault);
     if scope == Scope::Connection {
         client.close();
     }

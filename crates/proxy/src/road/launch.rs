@@ -18,104 +18,124 @@ use crate::links::{Flight, Link, Purpose};
 use crate::road::added;
 use crate::road::admit;
 use crate::road::client::{Client, Turn};
+use crate::road::command::Command;
 use crate::road::fixups::{self, FixUp, Lack};
-use crate::road::owed;
 use crate::road::past;
 use crate::road::pins::Leaves;
-use crate::road::prepared::{self, InHand};
+use crate::road::prepared;
 use crate::road::whole;
 use crate::road::wording;
 use crate::worker::Worker;
 
 /// Sends the command, or first what the link needs to run it. The client holds the link, a slot has been taken.
-pub(crate) fn launch(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>, packet: &mut [u8]) {
-    let Some(command) = packet.get(HEADER).copied().and_then(Opcode::decode) else {
+pub(crate) fn launch(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    link: &Rc<Link>,
+    mut command: Box<Command>,
+    packet: &mut [u8],
+) {
+    let Some(opcode) = packet.get(HEADER).copied().and_then(Opcode::decode) else {
         // Only a carried client's unknown command comes this far: the server answers it as it likes.
-        return send(client, link, packet, Shape::Simple, Purpose::Statement);
+        return send(client, link, command, packet, Shape::Simple, Purpose::Statement);
     };
     if link.key.get().is_none() {
         let purpose = Purpose::Statement;
-        send(client, link, packet, command.shape(), purpose);
-        if command.shape() == Shape::Stream {
-            client.upload.set(Some(Passage::new(Until::Never)));
+        send(client, link, command, packet, opcode.shape(), purpose);
+        if opcode.shape() == Shape::Stream {
+            client.input.upload.set(Some(Passage::new(Until::Never)));
         }
         return;
     }
-    match lack(worker, client, link, command, packet) {
-        Lack::Nothing if client.sets.get().is_none() => {
-            send_pooled(worker, client, link, command, packet);
+    match lack(worker, client, link, &command, opcode, packet) {
+        Lack::Nothing if command.facts.sets.is_none() => {
+            send_pooled(worker, client, link, command, opcode, packet);
         }
         Lack::Nothing => {
-            link.in_one_write(|| send_pooled(worker, client, link, command, packet));
+            link.in_one_write(|| send_pooled(worker, client, link, command, opcode, packet));
         }
         Lack::Told(fix_ups) => link.in_one_write(|| {
             for fix_up in fix_ups {
                 fixups::send_for(client, link, fix_up);
             }
-            send_pooled(worker, client, link, command, packet);
+            send_pooled(worker, client, link, command, opcode, packet);
         }),
-        Lack::Past => refuse_launched(worker, client, link, &past::insert_id_is_lost()),
-        Lack::Answered(FixUp { purpose, command, body }) => {
-            if client.held.borrow().is_empty() {
-                *client.held.borrow_mut() = worker.buffers.keep(packet);
-            }
+        Lack::Past => {
+            refuse_launched(worker, client, link, command, &past::insert_id_is_lost());
+        }
+        Lack::Answered(FixUp { purpose, command: opcode, body }) => {
+            command.packet = worker.buffers.keep(packet);
             let affected = client.session.borrow().counts.affected();
-            if client.asks_link.get().affected && affected.is_some_and(|it| it <= 0) {
+            if command.asks_link.affected && affected.is_some_and(|it| it <= 0) {
                 // The link counts this now.
-                client.affected.set(affected);
+                command.affected = affected;
             }
+            client.keep_command(command);
             fixups::see_ahead(client, link, &purpose);
             client.set_turn(Turn::Preparation);
-            fly(client, link, command.shape(), purpose, 0);
-            fixups::send_bytes(link, command, &body);
+            fly(client, link, None, opcode.shape(), purpose, 0);
+            fixups::send_bytes(link, opcode, &body);
         }
     }
 }
 
 /// Whether the command that a client has on hold could be sent on this link as it is.
 pub(crate) fn is_ready(worker: &Worker, client: &Client, link: &Link) -> bool {
-    let held = client.held.borrow();
-    let command = held.get(HEADER).copied().and_then(Opcode::decode);
-    command
-        .is_some_and(|command| matches!(lack(worker, client, link, command, &held), Lack::Nothing))
+    let current = client.current.borrow();
+    let Some(command) = &*current else { return false };
+    let packet = &command.packet;
+    let opcode = packet.get(HEADER).copied().and_then(Opcode::decode);
+    opcode.is_some_and(|opcode| {
+        matches!(lack(worker, client, link, command, opcode, packet), Lack::Nothing)
+    })
 }
 
-/// Sends the command that a client has on hold behind others. It stays on hold until its reply is the next to come.
+/// Sends the command that a client has on hold behind others. Its packet is kept until its reply is the next to come.
 pub(crate) fn launch_ahead(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>) {
     client.waiting.set(None);
-    let mut held = client.held.take();
+    let Some(mut command) = client.take_command() else { return };
     link.board(client);
-    let id = statement::id(&held[HEADER..]);
-    let sent = if held.get(HEADER) == Some(&(Opcode::StmtExecute as u8)) {
-        let sent = send_execute(client, link, &mut held);
+    let mut packet = std::mem::take(&mut command.packet);
+    let id = statement::id(&packet[HEADER..]);
+    let sent = if packet.get(HEADER) == Some(&(Opcode::StmtExecute as u8)) {
+        let sent = send_execute(client, link, command, &mut packet);
         // On another link it would have another id.
-        id.inspect(|id| statement::set_id(&mut held[HEADER..], *id));
+        id.inspect(|id| statement::set_id(&mut packet[HEADER..], *id));
         sent
     } else {
-        send(client, link, &held, Shape::Results, Purpose::Statement);
+        send(client, link, command, &packet, Shape::Results, Purpose::Statement);
         Ok(())
     };
     match sent {
         Ok(()) => {
-            *client.held.borrow_mut() = held;
             if let Some(flight) = link.flights.borrow_mut().back_mut() {
                 flight.slot = false;
+                if let Some(command) = &mut flight.command {
+                    command.packet = packet;
+                }
             }
             worker.counters.written_ahead.add(1);
         }
-        Err(fault) => {
+        Err((command, fault)) => {
             client.link.take();
-            worker.buffers.forget(held);
-            admit::refuse(worker, client, &fault);
+            worker.buffers.forget(packet);
+            admit::refuse(worker, client, command, &fault);
         }
     }
 }
 
 /// What this link must be told before this command of this client.
-fn lack(worker: &Worker, client: &Client, link: &Link, command: Opcode, packet: &[u8]) -> Lack {
-    match lacks_statement(worker, client, link, command, packet) {
+fn lack(
+    worker: &Worker,
+    client: &Client,
+    link: &Link,
+    command: &Command,
+    opcode: Opcode,
+    packet: &[u8],
+) -> Lack {
+    match lacks_statement(worker, client, link, command, opcode, packet) {
         Some(fix_up) => Lack::Answered(fix_up),
-        None => fixups::lacks(worker, client, link, command),
+        None => fixups::lacks(worker, client, link, command, opcode),
     }
 }
 
@@ -124,18 +144,19 @@ fn lacks_statement(
     worker: &Worker,
     client: &Client,
     link: &Link,
-    command: Opcode,
+    command: &Command,
+    opcode: Opcode,
     packet: &[u8],
 ) -> Option<FixUp> {
     let payload = &packet[HEADER..];
     let id = statement::id(payload)?;
     let mut session = client.session.borrow_mut();
     let prepared = session.statements.get(id)?;
-    let needs_own = match command {
+    let needs_own = match opcode {
         Opcode::StmtExecute | Opcode::StmtBulkExecute => {
-            let is_long = client.upload.get().is_some();
+            let is_long = client.input.upload.get().is_some();
             // Where not even the parameter types are here yet, they cannot be told to others' links.
-            (command == Opcode::StmtExecute && statement::asks_for_cursor(payload))
+            (opcode == Opcode::StmtExecute && statement::asks_for_cursor(payload))
                 || (is_long && Execute::decode(payload, prepared.parameters).is_err())
         }
         Opcode::StmtSendLongData => true,
@@ -144,7 +165,7 @@ fn lacks_statement(
     if prepared.own.is_some() {
         return None;
     }
-    let source = prepared::source(client, prepared);
+    let source = prepared::source(command, prepared);
     let purpose = if needs_own {
         Purpose::Own(id)
     } else if link.known.borrow_mut().get(&source).is_some() {
@@ -153,7 +174,7 @@ fn lacks_statement(
         Purpose::Shared(Rc::clone(&source))
     };
     // The text means what it meant in the schema and the mode in which the client prepared it.
-    let mode = fixups::mode(worker, client, &session, link, &source.settings);
+    let mode = fixups::mode(worker, command, &session, link, &source.settings);
     let schema = || match &source.schema {
         Some(schema) => fixups::schema(link, Some(schema)),
         None => fixups::no_schema(link),
@@ -172,21 +193,24 @@ fn send_pooled(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
     link: &Rc<Link>,
-    command: Opcode,
+    mut command: Box<Command>,
+    opcode: Opcode,
     packet: &mut [u8],
 ) {
-    client.affected.set(None);
-    client.told_mode.set(false);
-    if client.leaves.get() == Leaves::Anything {
+    command.affected = None;
+    command.told_mode = false;
+    let facts = &mut command.facts;
+    if facts.leaves == Leaves::Anything {
         link.soiled.set(true);
     }
-    if client.leaves.get() != Leaves::Nothing && client.asks_insert_id.get() {
+    if facts.leaves != Leaves::Nothing && facts.insert_id {
         // The link has been told it, so that what is there behind the routine is the client's.
         let own = link.state.borrow_mut().may_insert_unseen(client.id);
         client.session.borrow_mut().insert_id = own;
     }
-    client.asks_insert_id.set(false);
-    let purpose = match command {
+    facts.insert_id = false;
+    let (sets, is_read) = (facts.sets, facts.read.is_some());
+    let purpose = match opcode {
         Opcode::StmtPrepare => {
             let schema = client.session.borrow().schema.clone();
             let text = packet[HEADER + 1..].into();
@@ -199,17 +223,16 @@ fn send_pooled(
         }
         _ => Purpose::Statement,
     };
-    match command {
+    // A long one is not kept.
+    let is_short = client.input.reserved.borrow().is_none();
+    match opcode {
         Opcode::StmtExecute | Opcode::StmtBulkExecute => {
-            let id = statement::id(&packet[HEADER..]).unwrap_or(0);
-            let is_short = client.reserved.borrow().is_none();
-            if let Err(fault) = send_execute(client, link, packet) {
-                return refuse_launched(worker, client, link, &fault);
+            if client.input.upload.get().is_none() && is_short {
+                // The server may want it once more; see `crate::road::prepared`.
+                command.packet = worker.buffers.keep(packet);
             }
-            if client.upload.get().is_none() && is_short {
-                // The server may want it once more; see `crate::road::prepared`. A long one is not kept for that.
-                statement::set_id(&mut packet[HEADER..], id);
-                *client.held.borrow_mut() = worker.buffers.keep(packet);
+            if let Err((command, fault)) = send_execute(client, link, command, packet) {
+                return refuse_launched(worker, client, link, command, &fault);
             }
         }
         Opcode::StmtSendLongData | Opcode::StmtFetch | Opcode::StmtReset => {
@@ -218,37 +241,76 @@ fn send_pooled(
             let own = session.statements.get(id).and_then(|it| it.own.as_ref()).map(|own| own.id);
             drop(session);
             statement::set_id(&mut packet[HEADER..], own.unwrap_or(0));
-            send(client, link, packet, command.shape(), purpose);
+            if opcode.shape() == Shape::None {
+                return send_silently(worker, client, link, command, packet);
+            }
+            send(client, link, command, packet, opcode.shape(), purpose);
         }
         _ => {
-            let is_short = client.reserved.borrow().is_none();
-            if worker.shared.fleet.is_some() && client.read.get().is_some() && is_short {
+            if worker.shared.fleet.is_some() && is_read && is_short {
                 // Should the server be lost, another one may be asked.
-                *client.held.borrow_mut() = worker.buffers.keep(packet);
+                command.packet = worker.buffers.keep(packet);
             }
-            send(client, link, packet, command.shape(), purpose);
+            if opcode.shape() == Shape::None {
+                return send_silently(worker, client, link, command, packet);
+            }
+            send(client, link, command, packet, opcode.shape(), purpose);
         }
     }
-    if client.sets.get().is_some() {
-        let text = (command == Opcode::Query).then(|| &packet[HEADER + 1..]);
-        fixups::send_probe(worker, client, link, text);
+    if let Some(sets) = sets {
+        let text = (opcode == Opcode::Query).then(|| &packet[HEADER + 1..]);
+        fixups::send_probe(worker, client, link, sets, text);
     }
-    if command.shape() == Shape::Stream {
-        client.upload.set(Some(Passage::new(Until::Never)));
+    if opcode.shape() == Shape::Stream {
+        client.input.upload.set(Some(Passage::new(Until::Never)));
     }
-    if command.shape() == Shape::None {
-        // Nothing will come back: the statement is over as soon as it is sent.
-        admit::over(worker, client, link, true);
-        if client.upload.get().is_some() {
-            client.upload_ends_turn.set(true);
-        } else {
-            client.give_turn();
-        }
+}
+
+/// Sends a command to which nothing will come back: it is over as soon as it is sent.
+fn send_silently(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    link: &Rc<Link>,
+    command: Box<Command>,
+    packet: &[u8],
+) {
+    client.set_turn(Turn::Server);
+    send_bytes(client, link, packet);
+    admit::over(worker, client, link, &command, true);
+    worker.buffers.forget(command.end());
+    if client.input.upload.get().is_some() {
+        client.input.upload_ends_turn.set(true);
+    } else {
+        client.give_turn();
     }
 }
 
 /// Sends an execute, with parameter types if the server knows those of another client.
-fn send_execute(client: &Rc<Client>, link: &Rc<Link>, packet: &mut [u8]) -> Result<(), Fault> {
+fn send_execute(
+    client: &Rc<Client>,
+    link: &Rc<Link>,
+    mut command: Box<Command>,
+    packet: &mut [u8],
+) -> Result<(), (Box<Command>, Fault)> {
+    let mut told = None;
+    match prepare_execute(client, link, &mut command, packet, &mut told) {
+        Ok(()) => {
+            let packet = told.as_deref().unwrap_or(packet);
+            send(client, link, command, packet, Shape::Results, Purpose::Statement);
+            Ok(())
+        }
+        Err(fault) => Err((command, fault)),
+    }
+}
+
+/// Puts the statement's id into the packet as the link knows it. `told`: the packet otherwise, where it must be another one.
+fn prepare_execute(
+    client: &Client,
+    link: &Link,
+    command: &mut Command,
+    packet: &mut [u8],
+    told: &mut Option<Vec<u8>>,
+) -> Result<(), Fault> {
     let payload = &packet[HEADER..];
     let id = statement::id(payload).unwrap_or(0);
     let unknown = || Fault::new(Kind::UnknownStatement, format!("Unknown prepared statement {id}"));
@@ -259,7 +321,6 @@ fn send_execute(client: &Rc<Client>, link: &Rc<Link>, packet: &mut [u8]) -> Resu
         // The server knows what to make of it, or ends what it keeps of the statement.
         (Err(_), Some(own)) => {
             statement::set_id(&mut packet[HEADER..], own.id);
-            send(client, link, packet, Shape::Results, Purpose::Statement);
             return Ok(());
         }
         (Err(error), None) => {
@@ -267,9 +328,8 @@ fn send_execute(client: &Rc<Client>, link: &Rc<Link>, packet: &mut [u8]) -> Resu
             let known = link.known.borrow_mut().get(&prepared.source).map(|it| it.id);
             let on_link = known.ok_or_else(unknown)?;
             let mut out = without_parameters(payload).ok_or_else(malformed)?;
-            drop(session);
             statement::set_id(&mut out[HEADER..], on_link);
-            send(client, link, &out, Shape::Results, Purpose::Statement);
+            *told = Some(out);
             return Ok(());
         }
     };
@@ -278,7 +338,7 @@ fn send_execute(client: &Rc<Client>, link: &Rc<Link>, packet: &mut [u8]) -> Resu
     {
         prepared.types = Some(types.into());
     }
-    let source = prepared::source(client, prepared);
+    let source = prepared::source(command, prepared);
     let mut known = link.known.borrow_mut();
     let on_link = match &mut prepared.own {
         Some(own) => own,
@@ -287,19 +347,16 @@ fn send_execute(client: &Rc<Client>, link: &Rc<Link>, packet: &mut [u8]) -> Resu
     let is_told = execute.types.is_some() || on_link.types == prepared.types;
     match &prepared.types {
         Some(types) if !is_told => {
-            let mut out = with_types(&execute, packet, client.upload.get().is_none(), types)?;
+            let is_whole = client.input.upload.get().is_none();
+            let mut out = with_types(&execute, packet, is_whole, types)?;
             statement::set_id(&mut out[HEADER..], on_link.id);
-            send(client, link, &out, Shape::Results, Purpose::Statement);
+            *told = Some(out);
         }
-        _ => {
-            statement::set_id(&mut packet[HEADER..], on_link.id);
-            send(client, link, packet, Shape::Results, Purpose::Statement);
-        }
+        _ => statement::set_id(&mut packet[HEADER..], on_link.id),
     }
     on_link.types.clone_from(&prepared.types);
-    if let Some(in_hand) = client.in_hand.get() {
-        let is_shared = prepared.own.is_none() && !prepared.kept().any();
-        client.in_hand.set(Some(InHand { is_shared, ..in_hand }));
+    if let Some(in_hand) = &mut command.facts.in_hand {
+        in_hand.is_shared = prepared.own.is_none() && !prepared.kept().any();
     }
     Ok(())
 }
@@ -338,14 +395,26 @@ fn with_types(
     Ok(out)
 }
 
-fn send(client: &Rc<Client>, link: &Rc<Link>, packet: &[u8], shape: Shape, purpose: Purpose) {
+fn send(
+    client: &Rc<Client>,
+    link: &Rc<Link>,
+    command: Box<Command>,
+    packet: &[u8],
+    shape: Shape,
+    purpose: Purpose,
+) {
     client.set_turn(Turn::Server);
-    let (ahead, is_whole) = (link.ahead.take(), client.upload.get().is_none());
-    if shape != Shape::None {
-        // What was put into a text may take it into one more packet, or into one less.
-        let sent = if is_whole { frame::packet_count(packet.len() - HEADER) as u8 } else { 1 };
-        fly(client, link, shape, purpose, client.packets.get().wrapping_sub(sent));
-    }
+    // What was put into a text may take it into one more packet, or into one less.
+    let is_whole = client.input.upload.get().is_none();
+    let sent = if is_whole { frame::packet_count(packet.len() - HEADER) as u8 } else { 1 };
+    let shift = client.input.packets.get().wrapping_sub(sent);
+    fly(client, link, Some(command), shape, purpose, shift);
+    send_bytes(client, link, packet);
+}
+
+/// Sends the bytes of a command, or the first piece of them.
+fn send_bytes(client: &Client, link: &Link, packet: &[u8]) {
+    let (ahead, is_whole) = (link.ahead.take(), client.input.upload.get().is_none());
     let send = || if is_whole { link.send_joined(packet) } else { link.send(packet) };
     if ahead.is_empty() {
         send();
@@ -356,15 +425,22 @@ fn send(client: &Rc<Client>, link: &Rc<Link>, packet: &[u8], shape: Shape, purpo
         });
     }
     if !is_whole {
-        client.begin_upload();
+        client.input.begin_upload();
     }
-    if client.reserved.borrow().is_some() && !link.owes_bytes() {
+    if client.input.reserved.borrow().is_some() && !link.owes_bytes() {
         whole::sent(client);
     }
 }
 
 /// `shift`: what the client's sequence ids are ahead of the server's.
-fn fly(client: &Rc<Client>, link: &Link, shape: Shape, purpose: Purpose, shift: u8) {
+fn fly(
+    client: &Rc<Client>,
+    link: &Link,
+    command: Option<Box<Command>>,
+    shape: Shape,
+    purpose: Purpose,
+    shift: u8,
+) {
     let mut follower = Follower::new(shape, link.capabilities);
     if purpose.is_clients() {
         let shift = match (&purpose, client.login_sequence.get()) {
@@ -373,21 +449,11 @@ fn fly(client: &Rc<Client>, link: &Link, shape: Shape, purpose: Purpose, shift: 
         };
         follower = follower.for_client(client.capabilities, shift);
     }
-    let is_statement = purpose == Purpose::Statement;
     let mut flight = Flight::new(follower, purpose);
     flight.client = Some(Rc::clone(client));
     flight.slot = true;
-    flight.messages = client.messages.get();
-    if is_statement {
-        flight.read = client.read.get();
-        flight.is_still = owed::is_still(client);
-        flight.sets = client.sets.get();
-        flight.inserts = client.inserts.get();
-        flight.alters = client.alters.get();
-        flight.change.clone_from(&client.change.borrow());
-        flight.carried = client.carried.get();
-        flight.shown.clone_from(&client.shown.borrow());
-    }
+    flight.read = command.as_ref().and_then(|command| command.facts.read);
+    flight.command = command;
     link.flights.borrow_mut().push_back(flight);
 }
 
@@ -396,8 +462,9 @@ pub(crate) fn refuse_launched(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
     link: &Rc<Link>,
+    command: Box<Command>,
     fault: &Fault,
 ) {
-    admit::over(worker, client, link, true);
-    admit::refuse(worker, client, fault);
+    admit::over(worker, client, link, &command, true);
+    admit::refuse(worker, client, command, fault);
 }

@@ -16,6 +16,7 @@ use crate::road::added;
 use crate::road::admit;
 use crate::road::ahead;
 use crate::road::client::{Client, Turn};
+use crate::road::command::Awaits;
 use crate::road::commands;
 use crate::road::route;
 use crate::road::undone;
@@ -42,22 +43,25 @@ pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
             route::leave_line(worker, local);
         }
     }
-    for flight in flights {
+    for mut flight in flights {
         rights::see_lost(worker, link, &flight);
         match flight.client.clone() {
             // What was to be undone is gone with the link.
             Some(client) if matches!(flight.purpose, Purpose::Reset(_)) => {
                 worker.shared.mail(worker.index, Mail::Resume(client.id));
             }
-            Some(client) if !flight.slot => unanswered.push(client),
+            Some(_) if !flight.slot => unanswered.extend(flight.give_up()),
             Some(client) if route::may_go_elsewhere(worker, link, &flight) => {
-                elsewhere.push(client)
+                if flight.command.is_some() {
+                    flight.give_up();
+                }
+                elsewhere.push(client);
             }
             // What it was told is true, but what it has set is not known.
             Some(client) if matches!(flight.purpose, Purpose::Probe(_)) => client.close(),
             Some(client) => {
                 told = Some(client.id);
-                tell_lost(worker, &client, link, &flight);
+                tell_lost(worker, &client, link, &mut flight);
             }
             None => give_up_asking(worker, &flight),
         }
@@ -99,7 +103,8 @@ const FAREWELLS: [u16; 3] = [1053, 1927, 4031];
 
 /// Tells a client that its statement's link was lost, if it can still be told, and what became of the statement. It
 /// goes on, unless the link had what cannot be had again.
-fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, link: &Link, flight: &Flight) {
+fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, link: &Link, flight: &mut Flight) {
+    let command = flight.command.take().or_else(|| client.take_command()).unwrap_or_default();
     let was_sent = flight.purpose.is_clients() || client.turn.get() != Turn::Preparation;
     let reached = match was_sent {
         false => Reached::Nothing,
@@ -111,7 +116,7 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, link: &Link, flight: &Fli
     let can_go_on = client.is_pooled() && session.loss() != Loss::State && !is_login;
     let was_open = session.in_transaction();
     let verdict = match can_go_on {
-        true => session.verdict(client.ends.get(), reached),
+        true => session.verdict(command.facts.ends, reached),
         false => Verdict::Unknown,
     };
     drop(session);
@@ -126,22 +131,23 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, link: &Link, flight: &Fli
         client.rekey();
     }
     let fault = match verdict {
-        Verdict::Done if !flight.is_answered() && client.upload.get().is_none() => {
-            worker.buffers.forget(client.held.take());
+        Verdict::Done if !flight.is_answered() && client.input.upload.get().is_none() => {
+            worker.buffers.forget(command.end());
             return commands::ok(client);
         }
         Verdict::Done | Verdict::RolledBack => undone::fault(worker, link.server),
         Verdict::Unknown => {
-            route::note_write(worker, client, link.server);
+            route::note_write(worker, client, &command, link.server);
             may_have_run(worker, link, was_open)
         }
     };
     worker.count_fault(fault.kind);
     if client.is_pooled() {
-        added::keep_fault(worker, client, &fault);
+        added::keep_fault(worker, client, command.facts.messages, &fault);
         client.session.borrow_mut().counts.answer(-1);
     }
-    end_reply(worker, client, link, flight, &fault);
+    worker.buffers.forget(command.end());
+    end_reply(client, link, flight, &fault);
     if !can_go_on {
         client.close();
     }
@@ -172,18 +178,18 @@ fn let_go_on(worker: &Rc<Worker>, client: &Rc<Client>) {
         return client.close();
     }
     client.session.borrow_mut().lose_link();
-    // Should it have been beginning anew there.
-    client.is_reset.set(false);
     client.rekey();
     let waits = match client.turn.get() {
         Turn::Line => true,
-        Turn::Preparation => client.awaits_link.get(),
+        Turn::Preparation => client.awaits().is_some_and(Awaits::reads_again),
         Turn::Client | Turn::Server | Turn::Memory => false,
     };
     if waits {
         // Its command is read again as if it came now.
         client.set_turn(Turn::Preparation);
-        client.awaits_link.set(true);
+        if let Some(command) = &mut *client.current.borrow_mut() {
+            command.awaits = Awaits::Link;
+        }
         worker.shared.mail(worker.index, Mail::Resume(client.id));
     }
 }
@@ -196,10 +202,10 @@ fn give_up_asking(worker: &Worker, flight: &Flight) {
 }
 
 /// Ends a link in the middle of what it does, for a reason that its client is told in the reply's place.
-pub(crate) fn cut_off(worker: &Worker, link: &Link, fault: &Fault) {
+pub(crate) fn cut_off(link: &Link, fault: &Fault) {
     for flight in link.flights.borrow_mut().iter_mut() {
         if let Some(client) = flight.client.take() {
-            end_reply(worker, &client, link, flight, fault);
+            end_reply(&client, link, flight, fault);
             client.close();
         }
     }
@@ -214,7 +220,7 @@ pub(crate) fn spoil(worker: &Rc<Worker>, link: &Rc<Link>, fault: &Fault) {
     link.holder.take();
     client.link.take();
     worker.count_fault(fault.kind);
-    end_reply(worker, &client, link, flight, fault);
+    end_reply(&client, link, flight, fault);
     if client.session.borrow().holds_link() {
         // What it had on the link, it has no more.
         client.close();
@@ -222,7 +228,7 @@ pub(crate) fn spoil(worker: &Rc<Worker>, link: &Rc<Link>, fault: &Fault) {
 }
 
 /// Ends a reply with an error, unless its client is in the middle of a packet.
-fn end_reply(worker: &Worker, client: &Client, link: &Link, flight: &Flight, fault: &Fault) {
+fn end_reply(client: &Client, link: &Link, flight: &Flight, fault: &Fault) {
     let started = flight.purpose.is_clients() && flight.follower.has_begun();
     if started && !flight.follower.is_between_packets() {
         // In the middle of a packet nothing can be said.
@@ -236,8 +242,8 @@ fn end_reply(worker: &Worker, client: &Client, link: &Link, flight: &Flight, fau
     };
     let unsent = link.carry.take();
     drop(unsent);
-    let was_uploading = client.upload.take().is_some();
-    worker.buffers.forget(client.held.take());
+    let was_uploading = client.input.upload.take().is_some();
+    client.take_command();
     client.write_last(&fault.packet(sequence));
     if was_uploading {
         // The rest of what it uploads would be taken for commands.

@@ -5,9 +5,7 @@
 
 use std::rc::Rc;
 
-use engine::counts::Finds;
 use engine::insert_id::{InsertId, OnLink};
-use engine::intent::Inserts;
 use engine::link_state::LinkState;
 use wire::response::OkPacket;
 use wire::rows;
@@ -15,6 +13,8 @@ use wire::tracker::{Change, Changes};
 
 use crate::links::{Flight, Link, Purpose, Said};
 use crate::road::client::{Client, Turn};
+use crate::road::command::Awaits;
+use crate::road::facts::Facts;
 use crate::road::fixups::{self, FixUp};
 use crate::worker::{Mail, Worker};
 
@@ -31,10 +31,11 @@ const FOUND_AND_ID: &str = "SELECT FOUND_ROWS(), LAST_INSERT_ID()";
 pub(crate) fn insert_id(
     worker: &Worker,
     client: &Client,
+    facts: &Facts,
     own: InsertId,
     state: &LinkState,
 ) -> Option<u32> {
-    if is_still(client) {
+    if facts.keeps_insert_id() {
         return None;
     }
     let is_own = |inserter: u32| inserter == client.id && own.is_on(state.id);
@@ -42,20 +43,9 @@ pub(crate) fn insert_id(
     let clients = worker.clients.borrow();
     let owes =
         clients.get(&inserter).is_some_and(|it| it.session.borrow().insert_id.is_on(state.id));
-    // Who may insert must know what is there already; if it asks for messages as well, its number is lost.
-    let may_insert = client.read.get().is_none() && !client.messages.get().are_asked_for();
+    // What may insert must know what is there already; if it asks for messages as well, its number is lost.
+    let may_insert = facts.read.is_none() && !facts.messages.are_asked_for();
     (owes || may_insert).then_some(inserter)
-}
-
-/// Whether the command in hand surely leaves its link's last insert id as it is. At MySQL the question would clear the
-/// messages that a statement asks for, or that those of before have left.
-pub(crate) fn is_still(client: &Client) -> bool {
-    let only_shows = client.messages.get().are_asked_for()
-        && client.inserts.get() == Inserts::No
-        // A `CALL` that asks for messages as well may do anything, and so may what comes behind another statement.
-        && client.finds.get() != Finds::Unknown
-        && !client.asks_insert_id.get();
-    client.is_still.get() || only_shows
 }
 
 /// Whether the link must be asked how many rows its last user has found, before this client uses it.
@@ -114,7 +104,7 @@ fn learn_found(worker: &Worker, link: &Link, client: u32, rows: Option<u64>) {
     }
     session.counts.lose(link.id);
     drop(session);
-    if client.awaits_link.get() && client.turn.get() == Turn::Preparation {
+    if client.awaits().is_some_and(Awaits::reads_again) && client.turn.get() == Turn::Preparation {
         worker.shared.mail(worker.index, Mail::Resume(client.id));
     }
 }
@@ -184,7 +174,7 @@ fn settle(worker: &Worker, client: u32, link: &Link, said: Option<u64>) {
     let Some(client) = worker.clients.borrow().get(&client).cloned() else { return };
     let own = client.session.borrow().insert_id;
     client.session.borrow_mut().insert_id = own.resolve(link.id, said);
-    if client.awaits_insert_id.replace(false) {
+    if client.awaits() == Some(Awaits::InsertId) {
         worker.shared.mail(worker.index, Mail::Resume(client.id));
     }
 }

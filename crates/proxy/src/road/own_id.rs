@@ -13,20 +13,15 @@ use engine::own_id::Tell;
 use engine::session::{Diagnostics, Session};
 
 use crate::links::{Flight, Link, Purpose};
-use crate::road::asks::Asks;
 use crate::road::client::Client;
+use crate::road::facts::Facts;
 use crate::road::fixups::FixUp;
 use crate::road::pins::Leaves;
 use crate::worker::Worker;
 
 /// Whether the number of the client's link can still be changed: ask before a statement is judged.
 pub(crate) fn may_change(client: &Client) -> bool {
-    may_change_of(client, &client.session.borrow())
-}
-
-/// The same, where the client's session is in hand.
-pub(crate) fn may_change_of(client: &Client, session: &Session) -> bool {
-    session.pin().is_none() || client.link.borrow().is_none()
+    client.session.borrow().pin().is_none() || client.link.borrow().is_none()
 }
 
 /// What a command may read out of sight.
@@ -40,10 +35,10 @@ pub(crate) enum Reads {
 }
 
 impl Reads {
-    pub(crate) const fn of(asks: &Asks) -> Self {
-        match asks.reads_number {
+    pub(crate) const fn of(reads_number: bool, facts: &Facts) -> Self {
+        match reads_number {
             false => Self::Nothing,
-            true if asks.calls || asks.counts.affected => Self::NumberAndCount,
+            true if facts.calls || facts.counts.affected => Self::NumberAndCount,
             true => Self::Number,
         }
     }
@@ -86,17 +81,18 @@ pub(crate) fn may_read(
 pub(crate) fn lacks(
     worker: &Worker,
     client: &Client,
+    facts: &Facts,
     session: &Session,
     link: &Link,
     state: &LinkState,
 ) -> Tell {
-    let reads = client.reads_number.get();
+    let reads = facts.reads_number;
     let tell = state.number.lacks(client.id, reads != Reads::Nothing);
     let is_free = || !session.has_own_number() && worker.at(link.server).server.facts.is_mariadb();
     // A refusal would be one of the messages that are asked for.
     let has_messages = || {
         matches!(session.diagnostics(), Diagnostics::OnLink | Diagnostics::Marked)
-            || client.messages.get().are_asked_for()
+            || facts.messages.are_asked_for()
     };
     match tell {
         Tell::Nothing => tell,

@@ -20,6 +20,7 @@ use crate::links::supply;
 use crate::links::{Flight, Link, Purpose, Said};
 use crate::road::added;
 use crate::road::client::{Client, Turn};
+use crate::road::command::{Awaits, Command};
 use crate::road::commands;
 use crate::road::fixups::{self, FixUp};
 use crate::road::route;
@@ -153,7 +154,7 @@ pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight, ques
 
 /// The client's link has answered.
 fn hear(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, answers: &Answers) {
-    let adds = client.adds.take();
+    let adds = client.awaits() == Some(Awaits::Messages);
     match learn(worker, client, link, answers) {
         Learnt::All => {}
         // What else there is to be known could not be put behind them.
@@ -252,10 +253,12 @@ pub(crate) fn keep_error(client: &Client, code: u16, state: [u8; 5], message: &[
 }
 
 /// A client's command goes on that has waited for its link's answers, as if it came now.
-pub(crate) fn resume(worker: &Rc<Worker>, client: &Rc<Client>) {
-    let (mut held, upload) = (client.held.take(), client.upload.take());
+pub(crate) fn resume(worker: &Rc<Worker>, client: &Rc<Client>, mut command: Box<Command>) {
+    let (mut held, upload) = (std::mem::take(&mut command.packet), client.input.upload.take());
+    let awaited = command.awaits;
+    command.end();
     client.set_turn(Turn::Client);
-    commands::handle(worker, client, &mut held, upload);
+    commands::handle(worker, client, &mut held, upload, awaited);
     worker.buffers.forget(held);
     if client.turn.get() == Turn::Client {
         // It has no reply, and what came behind it is still to be read.

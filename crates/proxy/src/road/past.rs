@@ -9,8 +9,7 @@ use std::rc::Rc;
 
 use engine::counts::Asked;
 use engine::insert_id::InsertId;
-use engine::intent::LooksUp;
-use engine::kept::{Format, Shows};
+use engine::intent::{Inserts, LooksUp};
 use engine::session::{Diagnostics, Messages};
 
 use crate::fault::{Fault, Kind};
@@ -18,26 +17,13 @@ use crate::links::{Flight, Link, Purpose};
 use crate::road::added;
 use crate::road::admit;
 use crate::road::client::{Client, Turn};
+use crate::road::command::{Awaits, Command};
 use crate::road::fixups;
 use crate::road::owed;
 use crate::road::parting::{self, CHARSET};
 use crate::road::prepared;
 use crate::servers::ServerId;
 use crate::worker::{Mail, Worker};
-
-/// What a statement asks for.
-#[derive(Clone, Copy)]
-pub(crate) struct Past {
-    pub(crate) messages: Messages,
-    /// Which of them, if that is all.
-    pub(crate) shows: Option<(Shows, Format)>,
-    pub(crate) counts: Asked,
-    /// It calls what may ask for counts unseen.
-    pub(crate) calls: bool,
-    pub(crate) insert_id: bool,
-    /// It may get another insert id, of which its old one must be told.
-    pub(crate) inserts: bool,
-}
 
 /// Where the answer is.
 pub(crate) enum Found {
@@ -51,43 +37,47 @@ pub(crate) enum Found {
 }
 
 /// Finds the link that can answer, and gives it to the client.
-pub(crate) fn find(worker: &Rc<Worker>, client: &Rc<Client>, past: Past) -> Found {
-    if !find_messages(client, past) {
+pub(crate) fn find(worker: &Rc<Worker>, client: &Rc<Client>, command: &mut Command) -> Found {
+    if !find_messages(client, command) {
         return nowhere(
             "somebody else has its last statements' link, and their messages are not known any more",
         );
     }
-    let counts = past.counts;
+    let counts = command.facts.counts;
     if counts.found && owed::is_asked_elsewhere(worker, client) {
         return Found::Later;
     }
-    if !find_counts(worker, client, counts) && !prepared::put_counts(client, counts) {
+    if !find_counts(worker, client, command) && !prepared::put_counts(client, command) {
         return nowhere(
             "another client has used the link of the statement before, which has counted",
         );
     }
-    if past.calls && counts == Asked::default() {
-        hide_counts(worker, client);
+    if command.facts.calls && counts == Asked::default() {
+        hide_counts(worker, client, command);
     }
+    let facts = &command.facts;
+    // Of one that it may get, its old one must be told.
+    let is_asked = facts.insert_id || facts.inserts != Inserts::No || facts.shows_variables;
     // What runs on a link that is kept may ask for it unseen.
-    match find_insert_id(worker, client, past.insert_id || past.inserts) {
-        Found::Nowhere(_) if !past.insert_id => Found::Here,
+    match find_insert_id(worker, client, is_asked) {
+        Found::Nowhere(_) if !facts.insert_id => Found::Here,
         found => found,
     }
 }
 
 /// Whether the client's link has the messages, or they are kept here and can be put in the answer.
-fn find_messages(client: &Client, past: Past) -> bool {
+fn find_messages(client: &Client, command: &mut Command) -> bool {
     let session = client.session.borrow();
-    match (past.messages, session.diagnostics()) {
+    match (command.facts.messages, session.diagnostics()) {
         (Messages::Shown, Diagnostics::Kept) => {
-            let rows = past.shows.zip(session.kept()).and_then(|((shows, format), kept)| {
-                // Unknown to who has run nothing yet: then its messages are Flifo's own.
-                let charset = session.settings.as_ref().and_then(|it| it.get(CHARSET));
-                kept.rows(shows, format, charset.unwrap_or_default())
-            });
-            *client.shown.borrow_mut() = rows.map(Rc::from);
-            client.shown.borrow().is_some()
+            let rows =
+                command.facts.shows.zip(session.kept()).and_then(|((shows, format), kept)| {
+                    // Unknown to who has run nothing yet: then its messages are Flifo's own.
+                    let charset = session.settings.as_ref().and_then(|it| it.get(CHARSET));
+                    kept.rows(shows, format, charset.unwrap_or_default())
+                });
+            command.shown = rows.map(Rc::from);
+            command.shown.is_some()
         }
         (Messages::Diagnosed, Diagnostics::Kept) => false,
         (asked, Diagnostics::Lost) => !asked.are_asked_for(),
@@ -96,9 +86,8 @@ fn find_messages(client: &Client, past: Past) -> bool {
 }
 
 /// Finds the link that has counted; or says what it is to be told, as far as links can be told counts.
-fn find_counts(worker: &Rc<Worker>, client: &Rc<Client>, asked: Asked) -> bool {
-    client.affected.set(None);
-    client.asks_link.set(Asked::default());
+fn find_counts(worker: &Rc<Worker>, client: &Rc<Client>, command: &mut Command) -> bool {
+    let asked = command.facts.counts;
     if asked == Asked::default() {
         return true;
     }
@@ -112,24 +101,28 @@ fn find_counts(worker: &Rc<Worker>, client: &Rc<Client>, asked: Asked) -> bool {
     };
     // What goes ahead of the statement can be followed by what counts 0 or -1, and by nothing that counts more.
     let is_here = is_here
-        && client.link().is_none_or(|link| match fixups::counts_anew(worker, client, &link) {
-            None => true,
-            Some(finds) => {
-                let is_rows = asked.affected && counts.affected() != Some(0);
-                !(asked.found && (finds || is_rows) || asked.affected && !can_be_told)
+        && client.link().is_none_or(|link| {
+            match fixups::counts_anew(worker, client, command, &link) {
+                None => true,
+                Some(finds) => {
+                    let is_rows = asked.affected && counts.affected() != Some(0);
+                    !(asked.found && (finds || is_rows) || asked.affected && !can_be_told)
+                }
             }
         });
-    client.asks_link.set(if is_here { asked } else { Asked::default() });
+    if is_here {
+        command.asks_link = asked;
+    }
     let is_told = !is_here && !asked.found && can_be_told;
     if is_told {
-        client.affected.set(counts.affected());
+        command.affected = counts.affected();
     }
     is_here || is_told
 }
 
 /// A routine may ask for the count of the statement before it, and on MySQL the reply tells that if a procedure counts
 /// nothing itself. It is the client's own where its link is free, or can be told it; and none, never another's.
-fn hide_counts(worker: &Rc<Worker>, client: &Rc<Client>) {
+fn hide_counts(worker: &Rc<Worker>, client: &Rc<Client>, command: &mut Command) {
     let (counts, insert_id) = (client.session.borrow().counts, client.session.borrow().insert_id);
     let asked = Asked { affected: true, found: false };
     let has_them = |link: &Rc<Link>| counts.are_on(asked, link.id);
@@ -137,11 +130,11 @@ fn hide_counts(worker: &Rc<Worker>, client: &Rc<Client>) {
     let is_here = claim(worker, client, client.server.get(), is_it)
         && client.link().is_none_or(|link| {
             has_them(&link)
-                && fixups::counts_anew(worker, client, &link).is_none()
+                && fixups::counts_anew(worker, client, command, &link).is_none()
                 && !fixups::lacks_insert_id(insert_id, &link.state.borrow())
         });
     if !is_here {
-        client.affected.set(counts.affected().filter(|it| *it <= 0).or(Some(0)));
+        command.affected = counts.affected().filter(|it| *it <= 0).or(Some(0));
     }
 }
 
@@ -150,18 +143,22 @@ pub(crate) fn resume(worker: &Rc<Worker>, client: &Rc<Client>) {
     if client.turn.get() != Turn::Preparation {
         return;
     }
-    // Who has lost a transaction meanwhile hears of that.
-    if client.awaits_link.replace(false) || client.session.borrow().has_lost_transaction() {
-        return parting::resume(worker, client);
+    let Some(mut command) = client.take_command() else { return };
+    if command.awaits == Awaits::Answer {
+        // It went on already.
+        return client.keep_command(command);
     }
-    if client.asks_insert_id.get() && client.session.borrow().insert_id == InsertId::Lost {
-        return admit::refuse_held(worker, client, &insert_id_is_lost());
+    // A client that has lost a transaction meanwhile hears of that.
+    if command.awaits.reads_again() || client.session.borrow().has_lost_transaction() {
+        return parting::resume(worker, client, command);
     }
-    let mut held = client.held.take();
-    let upload = client.upload.get();
+    command.awaits = Awaits::default();
+    if command.facts.insert_id && client.session.borrow().insert_id == InsertId::Lost {
+        return admit::refuse(worker, client, command, &insert_id_is_lost());
+    }
+    let upload = client.input.upload.get();
     let urgent = client.session.borrow().may_hold_locks();
-    admit::enter(worker, client, &mut held, upload, urgent);
-    worker.buffers.forget(held);
+    admit::enter_held(worker, client, command, upload, urgent);
 }
 
 /// A client's statement has failed: what it counts.
@@ -169,7 +166,10 @@ pub(crate) fn see_failed(worker: &Worker, client: &Client, link: &Link, flight: 
     let code = flight.error().map_or(0, |error| error.code);
     // MySQL counts all failures alike.
     let is_mysql = added::is_mysql(worker, client);
-    let looks_up = if is_mysql { LooksUp::No } else { client.looks_up.get() };
+    let looks_up = match &flight.command {
+        Some(command) if !is_mysql => command.facts.looks_up,
+        _ => LooksUp::No,
+    };
     client.session.borrow_mut().counts.see_failed(code, looks_up, link.id);
 }
 

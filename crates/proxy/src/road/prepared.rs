@@ -13,8 +13,9 @@ use engine::pin::Pin;
 use engine::session::Messages;
 use engine::source::Source;
 use engine::statements::{KNOWN_MAX, Kept, OnLink, Prepared};
+use wire::capability::Capabilities;
 use wire::command::Opcode;
-use wire::frame::{HEADER, put_packet_with};
+use wire::frame::{HEADER, put_joined, put_packet_with};
 use wire::response::{ErrPacket, Status};
 use wire::statement::{self, Execute};
 
@@ -23,6 +24,7 @@ use crate::links::{Flight, Link, Purpose};
 use crate::road::admit;
 use crate::road::ahead::{self, Why};
 use crate::road::client::Client;
+use crate::road::command::Command;
 use crate::road::pins;
 use crate::worker::Worker;
 
@@ -72,15 +74,25 @@ pub(crate) fn named(client: &Client, id: u32) -> u32 {
 }
 
 /// What a client's statement is executed by.
-pub(crate) fn source(client: &Client, prepared: &Prepared) -> Rc<Source> {
-    client.instead.borrow().clone().unwrap_or_else(|| Rc::clone(&prepared.source))
+pub(crate) fn source(command: &Command, prepared: &Prepared) -> Rc<Source> {
+    Rc::clone(command.instead.as_ref().unwrap_or(&prepared.source))
+}
+
+/// The query with the text of a statement that is executed.
+pub(crate) fn as_query(client: &Client, text: &[u8]) -> Vec<u8> {
+    let has_attributes = client.capabilities.has(Capabilities::QUERY_ATTRIBUTES);
+    let attributes: &[u8] = if has_attributes { &[0, 1] } else { &[] };
+    let mut packet = Vec::new();
+    put_joined(&mut packet, 0, &[&[Opcode::Query as u8], attributes, text]);
+    packet
 }
 
 /// Has the statement in hand executed by a text in which the counts that it asks for stand as numbers. False: that
 /// cannot be done.
-pub(crate) fn put_counts(client: &Client, asked: Asked) -> bool {
+pub(crate) fn put_counts(client: &Client, command: &mut Command) -> bool {
+    let asked = command.facts.counts;
     let executes = |it: &InHand| it.command == Opcode::StmtExecute;
-    let Some(in_hand) = client.in_hand.get().filter(executes) else { return false };
+    let Some(in_hand) = command.facts.in_hand.filter(executes) else { return false };
     let mut session = client.session.borrow_mut();
     let (counts, is_pinned) = (session.counts, session.pin().is_some());
     let Some(prepared) = session.statements.get(in_hand.id) else { return false };
@@ -94,15 +106,16 @@ pub(crate) fn put_counts(client: &Client, asked: Asked) -> bool {
         _ => return false,
     };
     let (schema, settings) = (of.schema.clone(), Rc::clone(&of.settings));
-    *client.instead.borrow_mut() = Some(Rc::new(Source::new(schema, text, settings, of.dialect)));
+    command.instead = Some(Rc::new(Source::new(schema, text, settings, of.dialect)));
     true
 }
 
 /// Whether one statement was executed for several rows of parameters, each of which counts for itself: inserts are done,
 /// and counted, as one.
-pub(crate) fn is_repeated(client: &Client, flight: &Flight) -> bool {
+pub(crate) fn is_repeated(flight: &Flight) -> bool {
     let is_bulk = |it: InHand| it.command == Opcode::StmtBulkExecute;
-    flight.inserts == Inserts::No && client.in_hand.get().is_some_and(is_bulk)
+    let facts = flight.command.as_ref().map(|command| &command.facts);
+    facts.is_some_and(|it| it.inserts == Inserts::No && it.in_hand.is_some_and(is_bulk))
 }
 
 /// What the server says of a statement that was never prepared.
@@ -198,19 +211,24 @@ fn add(worker: &Worker, link: &Link, source: &Rc<Source>, id: u32) {
 }
 
 /// Learns whether rows are left in a cursor.
-pub(crate) fn see_status(client: &Client, status: Status) {
-    if let Some(mut in_hand) = client.in_hand.get() {
+pub(crate) fn see_status(flight: &mut Flight, status: Status) {
+    let command = flight.command.as_mut();
+    if let Some(in_hand) = command.and_then(|command| command.facts.in_hand.as_mut()) {
         in_hand.has_cursor = match in_hand.command {
             Opcode::StmtFetch => !status.has(Status::LAST_ROW_SENT),
             _ => status.has(Status::CURSOR_EXISTS) && !status.has(Status::LAST_ROW_SENT),
         };
-        client.in_hand.set(Some(in_hand));
     }
 }
 
-/// The command in hand has been answered: what does the server keep of its statement now?
-pub(crate) fn over(worker: &Worker, client: &Client, link: &Link, flight: &Flight) {
-    worker.buffers.forget(client.held.take());
+/// A command has been answered: what does the server keep of its statement now?
+pub(crate) fn over(
+    worker: &Worker,
+    client: &Client,
+    link: &Link,
+    in_hand: Option<InHand>,
+    flight: &Flight,
+) {
     let mut session = client.session.borrow_mut();
     if let Purpose::Prepare(_) = flight.purpose {
         // MySQL's clients cannot mean the last one.
@@ -218,7 +236,7 @@ pub(crate) fn over(worker: &Worker, client: &Client, link: &Link, flight: &Fligh
             session.statements.forget_last();
         }
     }
-    let Some(in_hand) = client.in_hand.take() else { return };
+    let Some(in_hand) = in_hand else { return };
     if in_hand.is_shared && !in_hand.has_cursor && client.pinned.get().is_none() {
         // As nearly all: nothing is kept that was not, and no look at the statement tells more.
         return;
@@ -259,11 +277,6 @@ fn release(client: &Client, link: &Link, id: u32) {
     }
 }
 
-/// Whether the command in hand is a piece of a parameter, to which there is no answer.
-pub(crate) fn is_long_data(client: &Client) -> bool {
-    client.in_hand.get().is_some_and(|it| it.command == Opcode::StmtSendLongData)
-}
-
 /// The client closes a statement.
 pub(crate) fn close(worker: &Rc<Worker>, client: &Rc<Client>, id: u32) {
     let closed = client.session.borrow_mut().statements.close(id);
@@ -283,14 +296,14 @@ pub(crate) fn close(worker: &Rc<Worker>, client: &Rc<Client>, id: u32) {
 }
 
 /// Whether an error packet says that a command was refused for what can be helped.
-pub(crate) fn refused(client: &Client, flight: &Flight, packet: &[u8]) -> Option<Refused> {
+pub(crate) fn refused(flight: &Flight, packet: &[u8]) -> Option<Refused> {
     // Behind anything else in a reply, something has been done already.
     if packet.get(HEADER - 1) != Some(&1) {
         return None;
     }
     let error = ErrPacket::decode(packet.get(HEADER..)?).ok()?;
     let executes = || {
-        let command = client.in_hand.get().map(|it| it.command);
+        let command = flight.command.as_ref().and_then(|it| Some(it.facts.in_hand?.command));
         matches!(command, Some(Opcode::StmtExecute | Opcode::StmtBulkExecute))
     };
     match (&flight.purpose, error.code) {
@@ -307,51 +320,75 @@ pub(crate) fn retry(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
     link: &Rc<Link>,
-    flight: &Flight,
+    flight: &mut Flight,
     refused: Refused,
 ) -> bool {
-    let again = client.again.get();
+    // Of what was to be told before, it waits; else it is in flight.
+    let Some(mut command) = flight.command.take().or_else(|| client.take_command()) else {
+        return false;
+    };
+    let helped = help(worker, client, link, flight, &mut command, refused);
+    if !helped {
+        match flight.purpose.is_clients() {
+            true => flight.command = Some(command),
+            false => client.keep_command(command),
+        }
+        return false;
+    }
+    client.keep_command(command);
+    ahead::take_back(worker, link, Why::Again);
+    admit::launch_held(worker, client, link);
+    true
+}
+
+/// Does what it takes for the command to be sent once more.
+fn help(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    link: &Rc<Link>,
+    flight: &Flight,
+    command: &mut Command,
+    refused: Refused,
+) -> bool {
     let is_probed = flight.probe.is_some()
         || link.flights.borrow().front().is_some_and(|next| !next.purpose.is_clients());
-    if again >= AGAIN_MAX || is_probed || link.is_closing() {
+    if command.again >= AGAIN_MAX || is_probed || link.is_closing() {
         return false;
     }
     let helped = match refused {
-        Refused::Stale => forget(client, link),
+        Refused::Stale => forget(client, link, command),
         Refused::TooMany => shed(worker, link),
     };
     if !helped {
         return false;
     }
-    client.again.set(again + 1);
+    command.again += 1;
     if let Purpose::Prepare(source) = &flight.purpose {
         let mut packet = Vec::with_capacity(source.text.len() + HEADER + 1);
         put_packet_with(&mut packet, 0, |out| {
             out.push(Opcode::StmtPrepare as u8);
             out.extend_from_slice(&source.text);
         });
-        *client.held.borrow_mut() = packet;
+        command.packet = packet;
     }
-    ahead::take_back(worker, link, Why::Again);
-    admit::launch_held(worker, client, link);
     true
 }
 
 /// Has the statement in hand prepared anew. False: then it would not be the same.
-fn forget(client: &Client, link: &Link) -> bool {
+fn forget(client: &Client, link: &Link, command: &Command) -> bool {
     let mut session = client.session.borrow_mut();
-    let Some(id) = client.in_hand.get().map(|it| it.id) else { return false };
+    let Some(id) = command.facts.in_hand.map(|it| it.id) else { return false };
     let Some(prepared) = session.statements.get(id) else { return false };
     // What a routine has done before it failed would be done twice; and pieces of a parameter are gone.
     if prepared.source.intent.pin.is_some()
         || prepared.kept().long_data
-        || client.held.borrow().is_empty()
+        || command.packet.is_empty()
     {
         return false;
     }
     let stale = match prepared.own.take() {
         Some(own) => Some(own.id),
-        None => link.known.borrow_mut().remove(&source(client, prepared)),
+        None => link.known.borrow_mut().remove(&source(command, prepared)),
     };
     stale.inspect(|id| link.close_statement(*id)).is_some()
 }

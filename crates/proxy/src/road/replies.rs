@@ -8,7 +8,6 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
-use engine::intent::Sets;
 use engine::pin::Pin;
 use engine::session::{Diagnostics, Messages};
 use wire::frame::{HEADER, put_packet};
@@ -141,8 +140,10 @@ fn follow(
                 return part(link, client.as_deref(), &bytes[from..start]);
             }
             Ok(Step::Packet { kind, start, end }) => {
-                if flight.shown.is_some() && flight.follower.is_done() && kind != Packet::Err {
-                    show(flight, bytes, from, start);
+                if flight.follower.is_done()
+                    && kind != Packet::Err
+                    && show(flight, bytes, from, start)
+                {
                     from = start;
                 }
                 let new_end = inspect(worker, link, flight, kind, bytes, start..end);
@@ -222,14 +223,21 @@ fn finish_ended(worker: &Rc<Worker>, link: &Rc<Link>, tail: Range<usize>) -> Opt
     settled
 }
 
-/// Puts the client's own rows into a reply whose last packet begins at `end`; it has been passed on up to `from`.
-fn show(flight: &mut Flight, bytes: &mut [u8], from: usize, end: usize) {
-    let (Some(client), Some(rows)) = (flight.listener(), flight.shown.take()) else { return };
-    let Some(sequence) = bytes.get_mut(end + HEADER - 1) else { return };
+/// Puts the client's own rows, if it has any, into a reply whose last packet begins at `end`; it has been passed on up to
+/// `from`.
+fn show(flight: &mut Flight, bytes: &mut [u8], from: usize, end: usize) -> bool {
+    let Some(rows) = flight.command.as_mut().and_then(|command| command.shown.take()) else {
+        return false;
+    };
+    let (Some(client), Some(sequence)) = (flight.listener(), bytes.get_mut(end + HEADER - 1))
+    else {
+        return false;
+    };
     let mut out = Vec::new();
     *sequence = rows.iter().fold(*sequence, |sequence, row| put_packet(&mut out, sequence, row));
     client.write_with_next(&bytes[from..end]);
     client.write_with_next(&out);
+    true
 }
 
 /// The server speaks although nobody asked: it says why it ends the connection.
@@ -297,12 +305,12 @@ fn inspect(
                     session.counts.see_affected(-1, link.id);
                 }
                 drop(session);
-                prepared::see_status(&client, eof.status);
+                prepared::see_status(flight, eof.status);
             }
         }
         Packet::Err => {
             flight.failed = true;
-            flight.refused = prepared::refused(&client, flight, packet);
+            flight.refused = prepared::refused(flight, packet);
             flight.added = added::added(worker, &client, flight, packet).map(Box::new);
             flight.failure = Some(packet.into());
             if flight.purpose.is_clients() {
@@ -319,12 +327,12 @@ fn inspect(
         }
         Packet::LocalInfile => {
             let passage = Passage::new(Until::EmptyPacket);
-            client.upload.set(Some(passage.renumbered(flight.follower.shift())));
-            client.begin_upload();
+            client.input.upload.set(Some(passage.renumbered(flight.follower.shift())));
+            client.input.begin_upload();
         }
         Packet::Authentication => {
-            client.upload.set(Some(Passage::new(Until::PayloadEnd)));
-            client.begin_upload();
+            client.input.upload.set(Some(Passage::new(Until::PayloadEnd)));
+            client.input.begin_upload();
         }
         Packet::Prepared | Packet::Text | Packet::Progress => {}
     }
@@ -386,12 +394,12 @@ fn see_ok(
     // Of several results, a later one need not clear what an earlier one has left.
     flight.warnings = flight.warnings.max(ok.warnings);
     flight.last = ok.warnings;
-    prepared::see_status(client, ok.status);
+    prepared::see_status(flight, ok.status);
     if let Some(collation) = &flight.collation {
         state.set(b"collation_connection", collation, &mut interned);
     }
     let mut session = client.session.borrow_mut();
-    let pin = session.see_ok(client.id, ok, &mut state, &mut interned, flight.sets);
+    let pin = session.see_ok(client.id, ok, &mut state, &mut interned, flight.sets());
     if pin.is_some() && link.soiled.get() {
         session.forgive();
     }
@@ -402,7 +410,7 @@ fn see_ok(
     let is_end_of_rows = packet[HEADER] == EOF;
     let affected = if is_end_of_rows { -1 } else { ok.affected_rows as i64 };
     let mut session = client.session.borrow_mut();
-    match prepared::is_repeated(client, flight) {
+    match prepared::is_repeated(flight) {
         true => session.counts.see_several(link.id),
         false => session.counts.see_affected(affected, link.id),
     }
@@ -430,7 +438,7 @@ fn finish(
         let leaves = flight.failed || flight.warnings > 0;
         worker.pace.borrow_mut().learn(digest, if leaves { Duration::MAX } else { took });
     }
-    if flight.alters {
+    if flight.command.as_ref().is_some_and(|command| command.facts.alters) {
         worker.shared.alterations.add();
     }
     let Some(client) = flight.client.clone() else {
@@ -459,91 +467,130 @@ fn finish(
     {
         return None;
     }
-    if flight.purpose.is_clients() {
-        let is_login = matches!(flight.purpose, Purpose::LoginSchema(..));
-        worker.tally.answer(&client, flight, took);
-        if is_login {
-            client.login_sequence.set(None);
+    match flight.purpose.is_clients() {
+        true => Some(finish_clients(worker, link, client, flight, tail, took)),
+        false => {
+            finish_preparation(worker, link, &client, flight);
+            None
         }
-        if !flight.failed {
-            login_schema::learn(worker, &client, &flight.purpose);
-        }
-        let was_uploading = client.upload.take().is_some_and(|upload| !upload.is_done());
-        if was_uploading {
-            admit::forget_rest(worker, &client, link);
-        }
-        if client.is_pooled() {
-            prepared::over(worker, &client, link, flight);
-            if flight.failed {
-                see_error(worker, &client, flight.sets);
-                past::see_failed(worker, &client, link, flight);
-            }
-            let mut session = client.session.borrow_mut();
-            if flight.purpose == Purpose::Statement {
-                if !flight.failed {
-                    session.see_end(client.ends.get());
-                    if client.sets_number.get() {
-                        session.take_own_number();
-                        link.state.borrow_mut().number.see_set();
-                    }
-                }
-                let rows = (!flight.failed).then(|| flight.follower.rows());
-                session.counts.see_found(client.finds.get(), rows, link.id);
-                let tells = session.counts.are_found_on(link.id);
-                link.state.borrow_mut().finder = tells.then_some(client.id);
-            }
-            if flight.inserts.is_unreported(flight.failed) {
-                session.see_unreported_insert(client.id, &mut link.state.borrow_mut());
-            }
-            let assigns = client.assigns.take();
-            if !flight.failed && !assigns.is_empty() {
-                session.variables.set(assigns, link.state.borrow().settings());
-            }
-            drop(session);
-            added::see(&client, flight);
-            let mut session = client.session.borrow_mut();
-            match session.diagnostics() {
-                Diagnostics::None if flight.messages == Messages::Go => {
-                    session.counts.see_clean(link.id)
-                }
-                Diagnostics::OnLink => session.counts.see_messages(link.id),
-                _ if flight.failed => session.counts.see_messages(link.id),
-                _ => {}
-            }
-            drop(session);
-            past::see_behind(worker, &client, link, flight);
-        }
-        if fixups::waits_for_probe(worker, link, &client, flight) {
-            return Some(Settled { client, tail, then: Then::More });
-        }
-        admit::over(worker, &client, link, flight.slot);
-        // No login, or an answer before the command had come: what follows cannot be understood. Or the server ends
-        // the connection, and what came next would meet its end.
-        let close = if flight.failed { is_login || was_uploading } else { client.releases.get() };
-        return Some(Settled { client, tail, then: if close { Then::Close } else { Then::Turn } });
     }
+}
+
+/// The reply to a client's own command has ended.
+fn finish_clients(
+    worker: &Rc<Worker>,
+    link: &Rc<Link>,
+    client: Rc<Client>,
+    flight: &mut Flight,
+    tail: Range<usize>,
+    took: Duration,
+) -> Settled {
+    let is_login = matches!(flight.purpose, Purpose::LoginSchema(..));
+    worker.tally.answer(flight, took);
+    if is_login {
+        client.login_sequence.set(None);
+    }
+    if !flight.failed {
+        login_schema::learn(worker, &client, &flight.purpose);
+    }
+    let was_uploading = client.input.upload.take().is_some_and(|upload| !upload.is_done());
+    if was_uploading {
+        admit::forget_rest(worker, &client, link);
+    }
+    if client.is_pooled() {
+        see_end(worker, link, &client, flight);
+    }
+    if fixups::waits_for_probe(worker, link, &client, flight) {
+        return Settled { client, tail, then: Then::More };
+    }
+    let command = flight.command.take().unwrap_or_default();
+    admit::over(worker, &client, link, &command, flight.slot);
+    // No login, or an answer before the command had come: what follows cannot be understood. Or the server ends
+    // the connection, and what came next would meet its end.
+    let close = if flight.failed { is_login || was_uploading } else { command.facts.releases };
+    worker.buffers.forget(command.end());
+    Settled { client, tail, then: if close { Then::Close } else { Then::Turn } }
+}
+
+/// A pooled client's command has been answered: what its session and its link's are now.
+fn see_end(worker: &Rc<Worker>, link: &Rc<Link>, client: &Rc<Client>, flight: &mut Flight) {
+    let Some(command) = &mut flight.command else { return };
+    let facts = command.facts;
+    let assigns = std::mem::take(&mut command.assigns);
+    prepared::over(worker, client, link, facts.in_hand, flight);
+    if flight.failed {
+        see_error(worker, client, flight);
+        past::see_failed(worker, client, link, flight);
+    }
+    let mut session = client.session.borrow_mut();
+    let is_statement = flight.purpose == Purpose::Statement;
+    if is_statement {
+        if !flight.failed {
+            session.see_end(facts.ends);
+            if facts.sets_number {
+                session.take_own_number();
+                link.state.borrow_mut().number.see_set();
+            }
+        }
+        let rows = (!flight.failed).then(|| flight.follower.rows());
+        session.counts.see_found(facts.finds, rows, link.id);
+        let tells = session.counts.are_found_on(link.id);
+        link.state.borrow_mut().finder = tells.then_some(client.id);
+        if facts.inserts.is_unreported(flight.failed) {
+            session.see_unreported_insert(client.id, &mut link.state.borrow_mut());
+        }
+    }
+    if !flight.failed && !assigns.is_empty() {
+        session.variables.set(assigns, link.state.borrow().settings());
+    }
+    drop(session);
+    added::see(client, flight);
+    let mut session = client.session.borrow_mut();
+    match session.diagnostics() {
+        Diagnostics::None if facts.messages == Messages::Go => session.counts.see_clean(link.id),
+        Diagnostics::OnLink => session.counts.see_messages(link.id),
+        _ if flight.failed => session.counts.see_messages(link.id),
+        _ => {}
+    }
+    drop(session);
+    past::see_behind(worker, client, link, flight);
+}
+
+/// What a client's link was told, or asked, before its command, has been answered.
+fn finish_preparation(
+    worker: &Rc<Worker>,
+    link: &Rc<Link>,
+    client: &Rc<Client>,
+    flight: &mut Flight,
+) {
     let is_done = fixups::is_done(worker, link, flight);
     if is_done {
         match flight.purpose {
             Purpose::Variables => client.session.borrow_mut().variables.are_told(),
-            Purpose::Number(_) => own_id::go_on(&client, link, flight),
+            Purpose::Number(_) => own_id::go_on(client, link, flight),
             Purpose::Mode => {
                 link.state.borrow_mut().see_mode(&mut worker.interned.borrow_mut());
                 client.session.borrow_mut().see_settings(&link.state.borrow());
-                client.told_mode.set(true);
+                if let Some(command) = &mut *client.current.borrow_mut() {
+                    command.told_mode = true;
+                }
             }
             _ => {}
         }
+        if flight.failure.is_none() {
+            return admit::launch_held(worker, client, link);
+        }
     }
-    let is_long_data = prepared::is_long_data(&client);
+    let command = client.take_command().unwrap_or_default();
     if !is_done {
-        prepared::over(worker, &client, link, flight);
+        prepared::over(worker, client, link, command.facts.in_hand, flight);
     }
     match flight.failure.take() {
-        Some(_) if is_long_data => {
-            // Nobody awaits an answer; the execute that follows gets one.
-            let is_torn = client.upload.take().is_some();
-            admit::over(worker, &client, link, flight.slot);
+        Some(_) if command.facts.is_long_data() => {
+            // No answer is awaited; the execute that follows gets one.
+            let is_torn = client.input.upload.take().is_some();
+            admit::over(worker, client, link, &command, flight.slot);
+            worker.buffers.forget(command.end());
             client.give_turn();
             if is_torn {
                 client.close();
@@ -551,11 +598,11 @@ fn finish(
         }
         Some(mut packet) => {
             packet[HEADER - 1] = packet[HEADER - 1].wrapping_add(client.take_sequence() - 1);
-            client.upload.set(None);
-            admit::over(worker, &client, link, flight.slot);
+            client.input.upload.set(None);
+            admit::over(worker, client, link, &command, flight.slot);
+            worker.buffers.forget(command.end());
             client.write_last(&packet);
         }
-        None if is_done => admit::launch_held(worker, &client, link),
         None => {
             let fault = Fault::new(
                 Kind::NotAsMeant,
@@ -563,11 +610,10 @@ fn finish(
                  session's settings",
             );
             link.close();
-            admit::over(worker, &client, link, flight.slot);
-            admit::refuse_held(worker, &client, &fault);
+            admit::over(worker, client, link, &command, flight.slot);
+            admit::refuse(worker, client, command, &fault);
         }
     }
-    None
 }
 
 /// Whether a statement may have fired triggers, or called what a view calls, before it failed like this.
@@ -577,9 +623,12 @@ fn may_have_fired(packet: &[u8]) -> bool {
 }
 
 /// A client's statement has failed.
-fn see_error(worker: &Worker, client: &Client, sets: Option<Sets>) {
+fn see_error(worker: &Worker, client: &Client, flight: &mut Flight) {
     client.session.borrow_mut().see_error();
-    client.sets.set(None);
+    let sets = flight.sets();
+    if let Some(command) = &mut flight.command {
+        command.facts.sets = None;
+    }
     // Of several variables, those before the one that failed may have been set, and are not reported.
     if sets.is_some_and(|sets| sets.count > 1) {
         worker.pin(client, Pin::Set);

@@ -19,6 +19,7 @@ use crate::links::supply;
 use crate::links::{Flight, Link};
 use crate::road::admit;
 use crate::road::client::{Client, Turn};
+use crate::road::command::Command;
 use crate::road::parting;
 use crate::servers::{Local, ServerId};
 use crate::worker::{Mail, Worker};
@@ -32,15 +33,20 @@ pub(crate) struct Stranded {
 }
 
 /// Where a client's next statement goes, for which it is sent there now. `None`: nowhere, for now.
-pub(crate) fn take(worker: &Worker, fleet: &Fleet, client: &Client) -> Option<ServerId> {
-    choose(worker, fleet, client).inspect(|server| fleet.try_on(*server))
+pub(crate) fn take(
+    worker: &Worker,
+    fleet: &Fleet,
+    client: &Client,
+    command: &Command,
+) -> Option<ServerId> {
+    choose(worker, fleet, client, command).inspect(|server| fleet.try_on(*server))
 }
 
 /// Where it would go.
-fn choose(worker: &Worker, fleet: &Fleet, client: &Client) -> Option<ServerId> {
-    let reads = wants_reader(client);
-    let avoided = client.avoids.get();
-    let reader = reads.then(|| reader(worker, fleet, client)).flatten();
+fn choose(worker: &Worker, fleet: &Fleet, client: &Client, command: &Command) -> Option<ServerId> {
+    let reads = wants_reader(client, command);
+    let avoided = command.avoids;
+    let reader = reads.then(|| reader(worker, fleet, client, avoided)).flatten();
     let holds = |server: &ServerId| holds_writes(worker, fleet, client, *server, reads);
     let writer = || fleet.writer().filter(|it| reads || avoided != Some(*it)).filter(holds);
     reader.or_else(writer).or_else(|| {
@@ -55,12 +61,12 @@ fn taker(fleet: &Fleet, client: &Client) -> Option<ServerId> {
     taker.filter(|taker| client.mode.get() == Mode::Split && fleet.answers(*taker))
 }
 
-/// Whether a client's statement in hand may go to a reader.
-fn wants_reader(client: &Client) -> bool {
+/// Whether a client's command may go to a reader.
+fn wants_reader(client: &Client, command: &Command) -> bool {
     match client.mode.get() {
         Mode::Writer => false,
         Mode::Readers => true,
-        Mode::Split => client.read.get().is_some(),
+        Mode::Split => command.facts.read.is_some(),
     }
 }
 
@@ -95,14 +101,19 @@ pub(crate) fn greeter(worker: &Worker) -> ServerId {
 }
 
 /// The reader that has least to do for its weight, of those that have what the client must see.
-fn reader(worker: &Worker, fleet: &Fleet, client: &Client) -> Option<ServerId> {
+fn reader(
+    worker: &Worker,
+    fleet: &Fleet,
+    client: &Client,
+    avoided: Option<ServerId>,
+) -> Option<ServerId> {
     let count = worker.servers.len();
     let first = worker.next_reader.get();
     worker.next_reader.set((first + 1) % count);
     let order = (0..count).map(|step| ServerId((first + step) % count));
     let may = |server: &ServerId| {
         fleet.is_reader(*server)
-            && client.avoids.get() != Some(*server)
+            && avoided != Some(*server)
             && holds_writes(worker, fleet, client, *server, true)
     };
     // One on trial gets the next statement, and no other one meanwhile.
@@ -177,17 +188,16 @@ fn look_for_writes(worker: &Worker, fleet: &Fleet, client: &Client) {
 }
 
 /// A statement has been answered.
-pub(crate) fn note_end(worker: &Worker, client: &Client, server: ServerId) {
-    note_write(worker, client, server);
+pub(crate) fn note_end(worker: &Worker, client: &Client, command: &Command, server: ServerId) {
+    note_write(worker, client, command, server);
     if let Some(fleet) = worker.shared.fleet.as_ref().filter(|fleet| fleet.is_on_trial(server)) {
         fleet.tried(&worker.shared, server);
     }
 }
 
 /// A statement has ended on this server, or may have: what it may have written must be seen by those that follow.
-pub(crate) fn note_write(worker: &Worker, client: &Client, server: ServerId) {
-    let is_write =
-        client.read.get().is_none() && client.sets.get().is_none() && !client.is_still.get();
+pub(crate) fn note_write(worker: &Worker, client: &Client, command: &Command, server: ServerId) {
+    let is_write = command.facts.may_write();
     if worker.shared.fleet.is_some() && is_write && client.mode.get() == Mode::Split {
         // Not the loop's time, which may be from before the write.
         client.writes.borrow_mut().note(server.0, Instant::now());
@@ -210,11 +220,13 @@ const NOT_WRITTEN_TO: [u16; 3] = [1047, 1290, 1836];
 pub(crate) fn strand(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
+    mut command: Box<Command>,
     packet: &[u8],
     upload: Option<Passage>,
 ) {
-    *client.held.borrow_mut() = worker.buffers.keep(packet);
-    client.upload.set(upload);
+    command.packet = worker.buffers.keep(packet);
+    client.keep_command(command);
+    client.input.upload.set(upload);
     strand_held(worker, client);
 }
 
@@ -222,8 +234,10 @@ pub(crate) fn strand(
 fn strand_held(worker: &Rc<Worker>, client: &Rc<Client>) {
     client.set_turn(Turn::Line);
     let now = crate::clock::now();
-    let since = client.stranded.get().unwrap_or(now);
-    client.stranded.set(Some(since));
+    let since = match &mut *client.current.borrow_mut() {
+        Some(command) => *command.stranded.get_or_insert(now),
+        None => now,
+    };
     let (turned, until) = (client.turned.get(), since + worker.plan.routing.hold);
     if let Some(fleet) = &worker.shared.fleet {
         look_for_writes(worker, fleet, client);
@@ -254,30 +268,30 @@ pub(crate) fn release(worker: &Rc<Worker>) {
             continue;
         }
         let client = &stranded.client;
-        if choose(worker, fleet, client).is_some() {
-            let mut held = client.held.take();
-            let upload = client.upload.get();
-            admit::enter(worker, client, &mut held, upload, false);
-            worker.buffers.forget(held);
+        let Some(mut command) = client.take_command() else { continue };
+        if choose(worker, fleet, client, &command).is_some() {
+            let upload = client.input.upload.get();
+            admit::enter_held(worker, client, command, upload, false);
         } else if now >= stranded.until {
-            refuse(worker, fleet, client);
+            refuse(worker, fleet, client, command);
         } else {
-            // Whoever failed it may be the only one there is, and be well again.
-            client.avoids.set(None);
+            // The server that failed it may be the only one there is, and be well again.
+            command.avoids = None;
+            client.keep_command(command);
             look_for_writes(worker, fleet, client);
             worker.stranded.borrow_mut().push(stranded);
         }
     }
 }
 
-fn refuse(worker: &Rc<Worker>, fleet: &Fleet, client: &Rc<Client>) {
-    let group = match wants_reader(client) {
+fn refuse(worker: &Rc<Worker>, fleet: &Fleet, client: &Rc<Client>, command: Box<Command>) {
+    let group = match wants_reader(client, &command) {
         true => "readers",
         false => "writer",
     };
     let taker = client.writes.borrow().taker().map(ServerId);
     let others = taker.zip(fleet.writer()).filter(|(taker, writer)| {
-        let reads = wants_reader(client);
+        let reads = wants_reader(client, &command);
         taker != writer && !holds_writes(worker, fleet, client, *writer, reads)
     });
     let why = match others {
@@ -293,7 +307,8 @@ fn refuse(worker: &Rc<Worker>, fleet: &Fleet, client: &Rc<Client>) {
          {:.1} s (routing.hold): {why}. It is safe to try again",
         worker.plan.routing.hold.as_secs_f64(),
     );
-    admit::refuse_held(worker, client, &Fault::new(Kind::WaitedTooLong, message));
+    client.waiting.set(None);
+    admit::refuse(worker, client, command, &Fault::new(Kind::WaitedTooLong, message));
 }
 
 /// A server is not for those who wait for it any more: those who are not bound to it go elsewhere.
@@ -325,7 +340,7 @@ pub(crate) fn elsewhere(worker: &Rc<Worker>, client: &Rc<Client>, server: Server
         return false;
     }
     client.waiting.set(None);
-    client.avoids.set(Some(server));
+    avoid(client, server);
     strand_held(worker, client);
     true
 }
@@ -337,22 +352,31 @@ pub(crate) fn may_go_elsewhere(worker: &Worker, link: &Link, flight: &Flight) ->
         return false;
     };
     let was_sent = flight.purpose.is_clients();
+    let current = client.current.borrow();
+    let Some(command) = flight.command.as_ref().or(current.as_ref()) else { return false };
     let is_harmless = match was_sent {
         true => flight.read.is_some() && !flight.is_answered(),
         false => client.turn.get() == Turn::Preparation,
     };
     is_harmless
         && link.key.get().is_some()
-        && client.avoids.get().is_none()
-        && client.upload.get().is_none()
-        && !client.held.borrow().is_empty()
+        && command.avoids.is_none()
+        && client.input.upload.get().is_none()
+        && !command.packet.is_empty()
         && !client.session.borrow().is_bound()
+}
+
+/// The command that waits does not go to this server again.
+fn avoid(client: &Client, server: ServerId) {
+    if let Some(command) = &mut *client.current.borrow_mut() {
+        command.avoids = Some(server);
+    }
 }
 
 /// Sends such a statement elsewhere, not from within whatever is going on now.
 pub(crate) fn go_elsewhere(worker: &Rc<Worker>, client: &Rc<Client>, server: ServerId) {
     client.link.take();
-    client.avoids.set(Some(server));
+    avoid(client, server);
     strand_held(worker, client);
     worker.shared.mail(worker.index, Mail::Rerouted);
 }

@@ -3,17 +3,13 @@
 //! The number is a deadlock's, SQLSTATE 40001, which drivers and frameworks answer by running the whole transaction
 //! again. Invariant: whoever believes in a transaction that is gone hears of it before any statement of its runs.
 
-use std::rc::Rc;
-
 use engine::intent::{Ends, Intent};
 use wire::command::{Opcode, query_text_at};
 use wire::frame::HEADER;
-use wire::passage::Passage;
 use wire::statement;
 
 use crate::fault::{Fault, Kind};
 use crate::road::client::Client;
-use crate::road::commands;
 use crate::road::prepared;
 use crate::servers::ServerId;
 use crate::worker::Worker;
@@ -28,34 +24,33 @@ pub(crate) fn fault(worker: &Worker, server: ServerId) -> Fault {
     Fault::new(Kind::TransactionLost, message)
 }
 
-/// Answers the next command of a client whose transaction was lost while it ran nothing. False: the command needs no
-/// server and asks for nothing of the transaction, and is handled as ever.
-pub(crate) fn answer(
-    worker: &Rc<Worker>,
-    client: &Rc<Client>,
-    command: Opcode,
-    packet: &[u8],
-    upload: Option<Passage>,
-) -> bool {
-    match command {
+/// What answers the next command of a client whose transaction was lost while it ran nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// The command needs no server and asks for nothing of the transaction: it is handled as ever.
+    None,
+    Ok,
+    /// [`fault`].
+    Fault,
+    /// There is no reply to it, and the execute behind it must not run without it: the client ends.
+    End,
+}
+
+pub(crate) fn answer(client: &Client, opcode: Opcode, packet: &[u8], is_part: bool) -> Answer {
+    match opcode {
         Opcode::Quit
         | Opcode::Ping
         | Opcode::ResetConnection
         | Opcode::ChangeUser
         | Opcode::StmtClose
-        | Opcode::StmtReset => return false,
-        // There is no reply to it, and the execute behind it must not run without it.
-        Opcode::StmtSendLongData => client.close(),
-        _ if upload.is_none() && is_rollback(client, command, packet) => {
-            client.session.borrow_mut().hear_of_loss();
-            commands::ok(client);
-        }
+        | Opcode::StmtReset => Answer::None,
+        Opcode::StmtSendLongData => Answer::End,
         _ => {
+            let is_rollback = !is_part && is_rollback(client, opcode, packet);
             client.session.borrow_mut().hear_of_loss();
-            commands::refuse(worker, client, upload, &fault(worker, client.server.get()));
+            if is_rollback { Answer::Ok } else { Answer::Fault }
         }
     }
-    true
 }
 
 /// Whether all that is asked for is what has happened already.

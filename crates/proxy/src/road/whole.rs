@@ -86,9 +86,9 @@ impl Memory {
             let next = self.room(claim).borrow_mut().admit();
             let Some((Waiter { client, whole }, claim)) = next else { break };
             let (memory, user) = (Rc::clone(self), client.user.borrow().clone());
-            *client.reserved.borrow_mut() = Some(Reserved { memory, user, claim, whole });
+            *client.input.reserved.borrow_mut() = Some(Reserved { memory, user, claim, whole });
             client.set_turn(Turn::Client);
-            client.begin_upload();
+            client.input.begin_upload();
             client.wake();
         }
     }
@@ -134,7 +134,7 @@ impl Drop for Reserved {
 /// What is to be done with the rest of a command of which a buffer is there, and not all.
 pub(crate) fn rest(worker: &Worker, client: &Rc<Client>, extent: Extent, there: &[u8]) -> Rest {
     let is_short = extent.payload <= LONGEST;
-    if let Some(reserved) = client.reserved.borrow_mut().as_mut() {
+    if let Some(reserved) = client.input.reserved.borrow_mut().as_mut() {
         // Its next header was awaited, and is there.
         reserved.whole = extent.len;
         return if is_short { Rest::Awaited } else { Rest::Passed };
@@ -166,7 +166,7 @@ pub(crate) fn rest(worker: &Worker, client: &Rc<Client>, extent: Extent, there: 
         return Rest::Unread;
     }
     let memory = Rc::clone(memory);
-    *client.reserved.borrow_mut() = Some(Reserved { memory, user, claim, whole: extent.len });
+    *client.input.reserved.borrow_mut() = Some(Reserved { memory, user, claim, whole: extent.len });
     Rest::Awaited
 }
 
@@ -186,13 +186,13 @@ fn is_judged_whole(client: &Client, payload: &[u8]) -> bool {
 
 /// Reads on where such a command is being collected. False: none is.
 pub(crate) fn read(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
-    let whole = client.reserved.borrow().as_ref().map_or(0, |reserved| reserved.whole);
+    let whole = client.input.reserved.borrow().as_ref().map_or(0, |reserved| reserved.whole);
     if client.turn.get() != Turn::Client || whole == 0 {
         return false;
     }
     // Straight to where it stays: to copy it for each piece would take longer than to read it. Memory is not asked for
     // by what was announced either.
-    let mut text = client.take_more();
+    let mut text = client.input.take_more();
     let have = text.len();
     text.resize(whole.min(have + PIECE), 0);
     let read = client.stream.try_read(&mut text[have..]);
@@ -201,14 +201,14 @@ pub(crate) fn read(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
         Ok(0) => client.close(),
         Ok(read) => {
             worker.counters.bytes_in.add(read as u64);
-            client.see_upload(read);
+            client.input.see_upload(read);
         }
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
         Err(_) => client.close(),
     }
     // When that is there, it may tell that there is more.
     if text.len() < whole {
-        client.put_more(text);
+        client.input.put_more(text);
     } else {
         road::handle(worker, client, &mut text);
     }
@@ -217,7 +217,7 @@ pub(crate) fn read(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
 
 /// The command in hand was sent, or will not be: what is not kept of it needs no room.
 pub(crate) fn sent(client: &Client) {
-    if client.held.borrow().is_empty() {
-        client.reserved.take();
+    if client.current.borrow().is_none() {
+        client.input.reserved.take();
     }
 }

@@ -17,6 +17,7 @@ use wire::frame::{HEADER, put_joined};
 use crate::links::Link;
 use crate::road::added;
 use crate::road::client::Client;
+use crate::road::command::Command;
 use crate::road::fixups;
 use crate::road::route;
 use crate::worker::Worker;
@@ -53,16 +54,16 @@ pub(crate) fn with_own_id(
 pub(crate) fn with_counts(
     worker: &Worker,
     client: &Client,
+    command: &Command,
     text_at: usize,
     packet: &[u8],
-    asked: Asked,
 ) -> (Option<Vec<u8>>, Asked) {
     let (head, text) = packet[HEADER..].split_at(text_at);
     let session = client.session.borrow();
     // Where something goes ahead, the link counts that.
-    let knows = |link: &Rc<Link>| fixups::counts_anew(worker, client, link).is_none();
+    let knows = |link: &Rc<Link>| fixups::counts_anew(worker, client, command, link).is_none();
     let on = client.link().filter(knows).map(|link| link.id);
-    let (text, left) = session.counts.put(text, session.dialect(), asked, on);
+    let (text, left) = session.counts.put(text, session.dialect(), command.facts.counts, on);
     let packet = text.map(|text| {
         let mut out = Vec::new();
         put_joined(&mut out, 0, &[head, &text]);

@@ -101,7 +101,7 @@ fn expire_statement(worker: &Rc<Worker>, client: &Rc<Client>) {
     let Some(link) = client.link() else { return };
     tracing::info!(client = client.id, "killed: the statement ran longer than limits.statement");
     client.turned.set(crate::clock::now());
-    if link.key.get().is_some() && !client.is_sending() {
+    if link.key.get().is_some() && !client.input.is_sending() {
         worker.count_fault(Kind::StatementTooLong);
         kill::kill_on(worker, &link, Scope::Query);
     } else {
@@ -133,9 +133,9 @@ fn cut_off(worker: &Rc<Worker>, client: &Rc<Client>, fault: &Fault) {
     worker.count_fault(fault.kind);
     let runs = |link: &Rc<Link>| link.flights.borrow().iter().any(|flight| flight.is_of(client));
     match client.link().filter(runs) {
-        Some(link) => losses::cut_off(worker, &link, fault),
+        Some(link) => losses::cut_off(&link, fault),
         None => {
-            client.write(&fault.packet(client.packets_sent()));
+            client.write(&fault.packet(client.input.packets_sent()));
         }
     }
     client.close();
