@@ -5,7 +5,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -21,6 +21,8 @@ pub struct Relay {
 struct State {
     is_silent: AtomicBool,
     is_over: AtomicBool,
+    /// Connections that have ended, counted for each direction.
+    ended: AtomicUsize,
     streams: Mutex<Vec<TcpStream>>,
 }
 
@@ -76,6 +78,27 @@ impl Relay {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
+
+    /// How many connections have ended.
+    pub fn ended(&self) -> usize {
+        self.state.ended.load(Relaxed) / 2
+    }
+
+    /// Whether a client has not closed its end yet of a connection that has ended: it may not know of that.
+    ///
+    /// # Panics
+    /// If the system does not tell.
+    pub fn is_missed(&self) -> bool {
+        const CLOSE_WAIT: &str = "08";
+        let sockets =
+            std::fs::read_to_string("/proc/net/tcp").expect("the sockets of this machine");
+        let port = format!(":{:04X}", self.port());
+        sockets.lines().any(|line| {
+            let mut columns = line.split_whitespace().skip(2);
+            columns.next().is_some_and(|remote| remote.ends_with(&port))
+                && columns.next() == Some(CLOSE_WAIT)
+        })
+    }
 }
 
 impl Drop for Relay {
@@ -119,5 +142,6 @@ impl State {
         }
         let _ = to.shutdown(Shutdown::Both);
         let _ = from.shutdown(Shutdown::Both);
+        self.ended.fetch_add(1, Relaxed);
     }
 }

@@ -61,7 +61,7 @@ impl Site {
         FakeClient::login(self.port, USER, &self.password).expect("a login")
     }
 
-    /// Kills the link's connection, and what is left of earlier ones, and waits until they are gone.
+    /// Kills the link's connection, and what is left of earlier ones, and waits until Flifo knows that they are gone.
     fn kill(&self) {
         let mut direct = self.direct();
         let links = format!(
@@ -70,12 +70,14 @@ impl Site {
         );
         let ids = direct.query(&links).expect("a list");
         assert!(!ids.is_empty(), "there is no link");
+        let before = self.relay.ended();
         for id in ids {
             let id = String::from_utf8(id).expect("a number");
-            // One may just have ended by itself.
+            // What is left of earlier ones may just have ended by itself.
             let _ = direct.query(&format!("KILL {id}"));
         }
         until("the link is gone", || direct.query(&links).expect("a list").is_empty());
+        until("Flifo knows", || self.relay.ended() > before && !self.relay.is_missed());
     }
 
     /// Sends a statement, and waits until the server runs it.
