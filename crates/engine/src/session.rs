@@ -1,7 +1,10 @@
 //! A pooled client's session: what its next statement needs from a link, and whether it may give
 //! its link back.
 
+pub mod facts;
 mod messages;
+pub mod plan;
+pub mod setup;
 mod transaction;
 
 use std::rc::Rc;

@@ -124,6 +124,10 @@ impl Statements {
         self.open.get_mut(&id)
     }
 
+    pub fn look(&self, id: u32) -> Option<&Prepared> {
+        self.open.get(&id)
+    }
+
     pub fn close(&mut self, id: u32) -> Option<Prepared> {
         let closed = self.open.remove(&id)?;
         self.bytes -= closed.bytes();

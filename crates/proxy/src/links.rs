@@ -25,7 +25,8 @@ use engine::kept::Message;
 use engine::link_state::LinkState;
 use engine::rights::{Change, Era};
 use engine::session::Messages;
-use engine::settings::Settings;
+pub(crate) use engine::session::setup::Purpose;
+use engine::session::setup::Setup;
 use engine::statements::Known;
 use link::Stream;
 use wire::Capabilities;
@@ -39,7 +40,6 @@ use crate::links::keys::KeyId;
 use crate::outbox::Outbox;
 use crate::road::client::{Client, Turn};
 use crate::road::command::Command;
-use crate::road::fixups::FixUp;
 use crate::road::losses;
 use crate::road::parting;
 use crate::road::prepared::Refused;
@@ -61,7 +61,7 @@ pub(crate) struct Flight {
     /// What kind of statement it is, if all it does is to read and its link's session is as new.
     pub(crate) read: Option<Digest>,
     /// What the link is asked when it has succeeded, if that does not go in the same write.
-    pub(crate) probe: Option<Box<FixUp>>,
+    pub(crate) probe: Option<Box<Setup>>,
     /// The collation that it is known to give the connection.
     pub(crate) collation: Option<Rc<[u8]>>,
     /// Rows that it has changed.
@@ -165,7 +165,7 @@ impl Flight {
 
     /// What its statement is. A preparation, or a login's schema, is none.
     fn statement(&self) -> Option<&Command> {
-        self.command.as_deref().filter(|_| self.purpose == Purpose::Statement)
+        self.command.as_deref().filter(|_| matches!(self.purpose, Purpose::Statement))
     }
 
     /// What it does with the messages of statements before it.
@@ -212,108 +212,6 @@ impl Flight {
         if self.purpose.is_clients() {
             self.affected = self.affected.saturating_add(ok.affected_rows);
         }
-    }
-}
-
-/// Why a command was sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// The client asked it.
-    Statement,
-    /// The client prepares this.
-    Prepare(Rc<engine::source::Source>),
-    /// Flifo checks the schema of this name, which a client named at login; the reply completes the login.
-    LoginSchema(Rc<[u8]>, engine::schemas::Since),
-    /// The link leaves its schema for one in which no statement does harm, should it not get into the next.
-    NoSchema,
-    /// The link changes to this schema before a statement.
-    Schema(Rc<[u8]>),
-    /// What comes with the schema becomes what a reset makes of it.
-    SchemaReset,
-    /// The link is told these settings before a statement, by this text.
-    Settings(Rc<Settings>, Rc<str>),
-    /// The server is asked behind a statement what it has set. The effect of this text is remembered.
-    Probe(Option<Box<[u8]>>),
-    /// The link is asked in what mode its client has put it, before it leaves that.
-    Mode,
-    /// The link prepares a shared statement before it is executed.
-    Shared(Rc<engine::source::Source>),
-    /// The link prepares a statement for this client alone; its id there.
-    Own(u32),
-    /// The link is told this client's last insert id.
-    InsertId(u32, u64),
-    /// The link is asked for this client's last insert id, before somebody else changes it.
-    Capture(u32),
-    /// The link is asked how many rows this client has found, before somebody else finds some; and with that for the
-    /// last insert id of this one.
-    Found { finder: u32, inserter: Option<u32> },
-    /// The link is told its client's user variables.
-    Variables,
-    /// The link forgets the messages of other clients' statements.
-    Clear,
-    /// The link has as many messages as its client should.
-    Messages,
-    /// The link is asked before it is taken from its client.
-    Parting(parting::Question),
-    /// No rows are affected, or some are sent.
-    Nothing,
-    /// The link answers with this client's number as that of its connection; `None`: with its own again.
-    Number(Option<u32>),
-    /// A transaction begins.
-    Begin,
-    /// The link's session begins anew; see [`crate::links::resets`].
-    Reset(resets::Step),
-}
-
-impl Purpose {
-    /// Whether the reply goes to the client, rather than being Flifo's own affair.
-    pub(crate) const fn is_clients(&self) -> bool {
-        matches!(self, Self::Statement | Self::Prepare(_) | Self::LoginSchema(..))
-    }
-
-    /// Whether a link's last insert id is the same behind it, for certain.
-    pub(crate) const fn keeps_insert_id(&self) -> bool {
-        matches!(
-            self,
-            Self::Prepare(_)
-                | Self::NoSchema
-                | Self::LoginSchema(..)
-                | Self::Schema(_)
-                | Self::SchemaReset
-                | Self::Settings(..)
-                | Self::Variables
-                | Self::Mode
-                | Self::Shared(_)
-                | Self::Own(_)
-                | Self::Capture(_)
-                | Self::Found { .. }
-                | Self::Clear
-                | Self::Messages
-                | Self::Nothing
-                | Self::Number(_)
-                | Self::Begin
-                | Self::Probe(_)
-                | Self::Parting(_)
-        )
-    }
-
-    /// Whether the command goes in the same write as the statement that needs it.
-    pub(crate) const fn is_fix_up(&self) -> bool {
-        matches!(
-            self,
-            Self::NoSchema
-                | Self::Schema(_)
-                | Self::SchemaReset
-                | Self::Settings(..)
-                | Self::InsertId(..)
-                | Self::Capture(_)
-                | Self::Found { .. }
-                | Self::Clear
-                | Self::Messages
-                | Self::Nothing
-                | Self::Number(_)
-                | Self::Begin
-        )
     }
 }
 

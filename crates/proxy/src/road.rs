@@ -11,7 +11,6 @@ pub(crate) mod change_user;
 pub(crate) mod client;
 pub(crate) mod command;
 pub(crate) mod commands;
-pub(crate) mod facts;
 pub(crate) mod fixups;
 pub(crate) mod input;
 pub(crate) mod kill;

@@ -17,6 +17,7 @@ use wire::response::ErrPacket;
 
 use crate::links::Flight;
 use crate::road::client::Client;
+use crate::road::command::Command;
 
 /// The figures of one worker.
 #[derive(Debug)]
@@ -92,11 +93,11 @@ impl Tally {
     }
 
     /// A client's command has been answered, which has run for so long.
-    pub(crate) fn answer(&self, flight: &Flight, run: Duration) {
+    pub(crate) fn answer(&self, flight: &Flight, command: &Command, run: Duration) {
         let rows = flight.follower.rows();
         self.run.borrow_mut().add(run);
         self.rows.set(self.rows.get() + rows);
-        let Some(begun) = flight.command.as_ref().and_then(|it| it.begun) else { return };
+        let Some(begun) = command.begun else { return };
         // Mostly it began in the turn of the loop in which it came.
         let waited = match flight.since <= begun.since {
             true => Duration::ZERO,

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use engine::insert_id::InsertId;
 use engine::pin::Pin;
 use engine::session::Session;
+use engine::session::setup::{Setup, Step};
 use wire::command::Opcode;
 use wire::response::OkPacket;
 use wire::rows;
@@ -18,21 +19,11 @@ use crate::links::supply;
 use crate::links::{Flight, Link, Purpose};
 use crate::road::client::Client;
 use crate::road::command::Awaits;
-use crate::road::fixups::{self, FixUp};
+use crate::road::fixups;
 use crate::road::owed;
 use crate::road::parting;
 use crate::road::pins;
 use crate::worker::{Mail, Worker};
-
-/// What a link is told, one after the other in one write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    Reset,
-    /// Changes are to be reported again.
-    Track,
-    /// What the variables are now.
-    Ask,
-}
 
 /// The client's session begins anew: its link, if it has one, is free of it. True: what it has left there will be gone
 /// when the link has answered; then the client's turn of [`Turn::Preparation`] ends.
@@ -128,7 +119,7 @@ pub(crate) fn begin(worker: &Worker, link: &Rc<Link>) {
             (Step::Ask, Opcode::Query, &ask),
         ] {
             let (purpose, body) = (Purpose::Reset(step), text.as_bytes().to_vec().into());
-            fixups::send(link, FixUp { purpose, command, body });
+            fixups::send(link, Setup { purpose, opcode: command, body });
         }
     });
 }

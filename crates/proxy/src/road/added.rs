@@ -22,10 +22,10 @@ use crate::road::admit;
 use crate::road::client::Client;
 use crate::road::command::{Awaits, Command};
 use crate::road::commands;
-use crate::road::facts::Facts;
 use crate::road::parting;
 use crate::road::prepared::MALFORMED;
 use crate::worker::Worker;
+use engine::session::facts::Facts;
 
 /// How many messages a session keeps; it counts the others.
 const ROOM: &str = "max_error_count";
@@ -233,8 +233,7 @@ pub(crate) fn added(
 }
 
 /// A client's command has ended, as far as messages are concerned.
-pub(crate) fn see(client: &Client, flight: &mut Flight) {
-    let (messages, carried) = (flight.messages(), flight.carried());
+pub(crate) fn see(client: &Client, flight: &mut Flight, messages: Messages, carried: Option<u16>) {
     let told = {
         let mut session = client.session.borrow_mut();
         let told = session.told();

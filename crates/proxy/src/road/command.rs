@@ -9,14 +9,13 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use engine::classes::ClassId;
-use engine::counts::Asked;
 use engine::rights::Change;
-use engine::source::Source;
+use engine::session::facts::Facts;
+use engine::session::plan::Found;
 use engine::variables::Assignment;
 
 use crate::links::Shown;
 use crate::road::client::Client;
-use crate::road::facts::Facts;
 use crate::servers::ServerId;
 use crate::tally::Begun;
 
@@ -30,22 +29,16 @@ pub(crate) struct Command {
     pub(crate) change: Option<Rc<Change>>,
     /// The user variables that it sets, if that is all it does.
     pub(crate) assigns: Vec<Assignment>,
-    /// What a prepared statement is executed by, if its own text would not tell it what it asks for.
-    pub(crate) instead: Option<Rc<Source>>,
+    /// What its client's session has for it.
+    pub(crate) found: Found,
     /// The messages that it asks for, if its link does not have them.
     pub(crate) shown: Option<Shown>,
-    /// What `ROW_COUNT()` must be when it begins, if its link has to be told.
-    pub(crate) affected: Option<i64>,
-    /// Of the counts that it asks for, those that its link knows.
-    pub(crate) asks_link: Asked,
     /// Its bytes, or the first piece of them, where they are still needed.
     pub(crate) packet: Vec<u8>,
     /// For the statistics of statements.
     pub(crate) begun: Option<Begun>,
     /// What it waits for while its client is in [`crate::road::client::Turn::Preparation`].
     pub(crate) awaits: Awaits,
-    /// The link has said in what mode it is, and nothing was sent since.
-    pub(crate) told_mode: bool,
     /// How often it was sent once more; see [`crate::road::prepared`].
     pub(crate) again: u8,
     /// The server that has just failed it.

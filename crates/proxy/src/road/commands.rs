@@ -32,16 +32,16 @@ use crate::road::anew;
 use crate::road::change_user;
 use crate::road::client::{Client, Turn};
 use crate::road::command::{Awaits, Command};
-use crate::road::facts::Facts;
 use crate::road::kill;
-use crate::road::own_id::{self, Reads};
+use crate::road::own_id;
 use crate::road::parting;
 use crate::road::past::{self, Found};
-use crate::road::pins::{self, Leaves};
-use crate::road::prepared::{self, InHand};
+use crate::road::pins;
+use crate::road::prepared;
 use crate::road::undone;
 use crate::road::wording;
 use crate::worker::Worker;
+use engine::session::facts::{Facts, InHand, Leaves, Reads};
 
 /// Handles one command: all of it, or its first piece and what is still to come. `awaited`: what it has waited for, if it
 /// is read again.
@@ -342,7 +342,8 @@ fn text(
         return ok(client);
     } else {
         let text = &packet[HEADER + text_at..];
-        command.facts = Facts { leaves, ..Facts::of(intent, text, dialect, Format::Text) };
+        command.facts.learn(intent, text, dialect, Format::Text);
+        command.facts.leaves = leaves;
     }
     let facts = &mut command.facts;
     let mut diagnosed = None;
@@ -543,8 +544,9 @@ fn execute(
         Ok(leaves) => leaves,
         Err(fault) => return refuse(worker, client, command, upload, &fault),
     };
-    command.facts = Facts { leaves, ..Facts::of(intent, text, dialect, Format::Binary) };
     let facts = &mut command.facts;
+    facts.learn(intent, text, dialect, Format::Binary);
+    facts.leaves = leaves;
     let diagnoses = wording::diagnoses(worker, client, intent, text);
     if diagnoses.is_some() {
         (facts.messages, facts.counts) = (Messages::Added, Asked::default());

@@ -9,21 +9,17 @@
 //! Behind a `SET` whose effect the server does not report goes a probe that has it report; the client's turn comes
 //! when that has been answered.
 
-use std::borrow::Cow;
 use std::rc::Rc;
 
-use engine::counts::Asked;
-use engine::insert_id::{InsertId, OnLink};
+use engine::insert_id::OnLink;
 use engine::intent::Sets;
-use engine::kept::Kept;
-use engine::link_state::LinkState;
-use engine::own_id::Tell;
 use engine::pin::Pin;
-use engine::session::{Diagnostics, Messages, Session};
-use engine::settings::{Collates, Settings};
-use engine::variables::Variables;
-use smallvec::SmallVec;
+use engine::session::Diagnostics;
+use engine::session::plan::{Around, Others, Plan, Request};
+use engine::session::setup::Setup;
+use engine::settings::Collates;
 use wire::command::Opcode;
+use wire::frame::HEADER;
 use wire::frame::put_joined;
 use wire::reply::Follower;
 
@@ -34,7 +30,6 @@ use crate::road::added;
 use crate::road::admit;
 use crate::road::client::Client;
 use crate::road::command::Command;
-use crate::road::facts::Facts;
 use crate::road::kill;
 use crate::road::losses;
 use crate::road::owed;
@@ -43,163 +38,36 @@ use crate::road::parting;
 use crate::road::replies::Settled;
 use crate::worker::Worker;
 
-/// A command of Flifo's own.
-pub(crate) struct FixUp {
-    pub(crate) purpose: Purpose,
-    pub(crate) command: Opcode,
-    pub(crate) body: Cow<'static, [u8]>,
-}
-
-impl FixUp {
-    pub(crate) const fn query(purpose: Purpose, text: &'static str) -> Self {
-        Self { purpose, command: Opcode::Query, body: Cow::Borrowed(text.as_bytes()) }
-    }
-
-    pub(crate) fn own_query(purpose: Purpose, text: String) -> Self {
-        Self { purpose, command: Opcode::Query, body: text.into_bytes().into() }
-    }
-}
-
-/// Uses a table, else MariaDB keeps the messages of statements before it; and one that is no engine's, else it refuses
-/// between the end of a global transaction and its commit.
-const CLEAR: &str = "DO (SELECT 1 FROM information_schema.CHARACTER_SETS LIMIT 0)";
-
-/// MySQL keeps none.
-const CLEAR_ON_MYSQL: &str = NOTHING;
-
-/// What `COM_RESET_CONNECTION` makes of the collation that has come with the schema.
-const SCHEMA_RESET: &str = "SET collation_database=@@global.collation_database";
-
-const NOTHING: &str = "DO 0";
-
-/// Behind rows, the count of those affected is −1.
-const ROWS: &str = "SELECT 0";
-
-const BEGIN: &str = "BEGIN";
-
 /// Ends what a client has made of its link's reports.
 const REPORT: &str = "SET session_track_system_variables='*'";
 
-/// Nearly always none or one; that takes no memory.
-pub(crate) type FixUps = SmallVec<[FixUp; 2]>;
-
-/// What this link must be told before the command in hand of this client.
-pub(crate) enum Lack {
-    Nothing,
-    /// This goes in the same write.
-    Told(FixUps),
-    /// This must be answered first.
-    Answered(FixUp),
-    /// Nobody knows what it asks for.
-    Past,
-}
-
-/// The schema that a link leaves its own for: there, statements that name no schema can change nothing.
-const HARMLESS: &[u8] = b"information_schema";
-
-/// Compares what a client's session is with what the link's is.
-pub(crate) fn lacks(
+/// What this link must be told before a command of this client.
+pub(crate) fn plan(
     worker: &Worker,
     client: &Client,
     link: &Link,
     command: &Command,
     opcode: Opcode,
-) -> Lack {
-    let (session, state) = (client.session.borrow(), link.state.borrow());
-    let (own, facts) = (session.insert_id, &command.facts);
-    // What is kept may ask for it unseen.
-    let is_kept = session.pin().is_some() && !facts.keeps_insert_id();
-    let asks = facts.needs_insert_id() || (is_kept && command.asks_link == Asked::default());
-    if facts.insert_id && own == InsertId::Lost {
-        return Lack::Past;
-    }
-    if let Some(fix_up) = variables(link, &session.variables) {
-        return Lack::Answered(fix_up);
-    }
-    let number = own_id::lacks(worker, client, facts, &session, link, &state);
-    if let Tell::Try(id) = number {
-        return Lack::Answered(own_id::fix_up(link, Some(id)));
-    }
-    if asks && own.is_on(state.id) && !own.is_plainly_on(state.id) {
-        return Lack::Answered(owed::ask(client.id));
-    }
-    let needs_insert_id = asks && !own.is_on(state.id) && !state.insert_id.is(own);
-    let needs_clear = needs_clear(facts, &session, &state);
-    let set_up = set_up(facts, &session);
-    let asked = owed::insert_id(worker, client, facts, own, &state);
-    let finder = owed::found(worker, client, &state);
-    let needs_more = finder.is_some()
-        || needs_insert_id
-        || needs_clear
-        || set_up.is_some()
-        || asked.is_some()
-        || number != Tell::Nothing
-        || command.affected.is_some();
-    if state.suits(&session) && !needs_more {
-        return Lack::Nothing;
-    }
-    let mut told = FixUps::new();
-    // Before anything that finds rows of its own.
-    if let Some(finder) = finder {
-        told.push(owed::ask_found(finder, asked));
-    }
-    if let Some(fix_up) = settings(link, state.wanted(&session)) {
-        if !is_accepted(worker, &fix_up) {
-            return Lack::Answered(fix_up);
-        }
-        told.push(fix_up);
-    }
-    // A link that was reset has its schema, and not what comes with it.
-    let is_entered = state.was_reset && !session.was_reset && state.schema == session.schema;
-    let entered = session.schema.as_ref().filter(|_| is_entered).map(enter_schema);
-    if opcode != Opcode::InitDb
-        && let Some(fix_up) = entered.or_else(|| schema(link, session.schema.as_ref()))
-    {
-        if state.schema.is_some() {
-            let (purpose, command) = (Purpose::NoSchema, Opcode::InitDb);
-            told.push(FixUp { purpose, command, body: HARMLESS.into() });
-        }
-        told.push(fix_up);
-    }
-    let is_entered_anew = state.schema != session.schema || !state.was_reset;
-    // MySQL lets hardly anybody set it.
-    let may_be_set = || worker.at(link.server).server.facts.is_mariadb();
-    if session.was_reset && session.schema.is_some() && is_entered_anew && may_be_set() {
-        told.push(FixUp::query(Purpose::SchemaReset, SCHEMA_RESET));
-    }
-    if let (Some(inserter), None) = (asked, finder) {
-        told.push(owed::ask(inserter));
-    }
-    if let (true, InsertId::Known(id)) = (needs_insert_id, session.insert_id) {
-        let purpose = Purpose::InsertId(client.id, id);
-        told.push(FixUp::own_query(purpose, format!("SET last_insert_id={id}")));
-    }
-    if let Tell::Show(shown) = number {
-        told.push(own_id::fix_up(link, shown));
-    }
-    if needs_clear {
-        let is_mysql = added::is_mysql(worker, client);
-        told.push(FixUp::query(Purpose::Clear, if is_mysql { CLEAR_ON_MYSQL } else { CLEAR }));
-    }
-    if let Some(kept) = set_up {
-        told.push(FixUp::own_query(Purpose::Messages, kept.set_up()));
-        told.extend((1..kept.errors()).map(|_| one_more_error()));
-    }
-    // What goes ahead affects no rows, or is rows.
-    let is_lost = !told.is_empty() && command.asks_link.affected;
-    let own = if is_lost { session.counts.affected() } else { None };
-    if let Some(affected) = command.affected.or(own) {
-        let text = if affected < 0 { ROWS } else { NOTHING };
-        told.push(FixUp::query(Purpose::Nothing, text));
-    }
-    if session.has_begun() {
-        told.push(FixUp::query(Purpose::Begin, BEGIN));
-    }
-    if told.is_empty() { Lack::Nothing } else { Lack::Told(told) }
+    packet: &[u8],
+) -> Plan {
+    let request = Request {
+        opcode,
+        payload: &packet[HEADER..],
+        is_part: client.input.upload.get().is_some(),
+        facts: &command.facts,
+        found: &command.found,
+    };
+    engine::session::plan::plan(
+        &client.session.borrow(),
+        &link.state.borrow(),
+        &mut link.known.borrow_mut(),
+        request,
+        around(worker, client, link),
+        &mut worker.interned.borrow_mut(),
+    )
 }
 
-/// Whether a link that has counted for this client's last statement has to be told or asked something before the
-/// command: then it counts that. `Some(true)`: rows found are counted anew as well.
+/// Whether this link counts something of Flifo's own before the command; see [`engine::session::plan::counts_anew`].
 pub(crate) fn counts_anew(
     worker: &Worker,
     client: &Client,
@@ -207,131 +75,39 @@ pub(crate) fn counts_anew(
     link: &Link,
 ) -> Option<bool> {
     let (session, state) = (client.session.borrow(), link.state.borrow());
-    let (own, facts) = (session.insert_id, &command.facts);
-    let finds =
-        needs_clear(facts, &session, &state) || owed::found(worker, client, &state).is_some();
-    let affects = !state.suits(&session)
-        || facts.needs_insert_id() && lacks_insert_id(own, &state)
-        || set_up(facts, &session).is_some()
-        || own_id::lacks(worker, client, facts, &session, link, &state) != Tell::Nothing
-        || owed::insert_id(worker, client, facts, own, &state).is_some();
-    (finds || affects).then_some(finds)
+    engine::session::plan::counts_anew(
+        &session,
+        &state,
+        &command.facts,
+        around(worker, client, link),
+    )
 }
 
-/// Whether the link must be asked for this last insert id, or told it, before who has it may ask for it.
-pub(crate) fn lacks_insert_id(own: InsertId, state: &LinkState) -> bool {
-    match own.is_on(state.id) {
-        true => !own.is_plainly_on(state.id),
-        false => !state.insert_id.is(own),
+fn around<'a>(worker: &'a Worker, client: &Client, link: &Link) -> Around<'a> {
+    let facts = &worker.at(link.server).server.facts;
+    Around {
+        client: client.id,
+        thread_id: link.thread_id,
+        is_mysql: facts.is_mysql(),
+        is_mariadb: facts.is_mariadb(),
+        others: worker,
     }
 }
 
-/// Whether the link must have no messages before the command in hand, and may have some.
-fn needs_clear(facts: &Facts, session: &Session, state: &LinkState) -> bool {
-    let needs_none = match (facts.messages, session.diagnostics()) {
-        (asked, Diagnostics::None) => asked.are_asked_for() || asked == Messages::Noted,
-        (Messages::Shown | Messages::Noted, Diagnostics::Kept) => true,
-        _ => false,
-    };
-    needs_none && !session.counts.is_clean(state.id)
-}
-
-/// The messages that the link must have as many of: the server knows whether they stay.
-fn set_up<'a>(facts: &Facts, session: &'a Session) -> Option<&'a Kept> {
-    let counts = |it| matches!(it, Messages::Counted | Messages::Spent | Messages::Unsure);
-    let tells = counts(facts.messages);
-    session.kept().filter(|_| tells)
-}
-
-/// Leaves one more error on a MySQL link, and clears nothing: no statement has this number.
-const fn one_more_error() -> FixUp {
-    let (purpose, command) = (Purpose::Messages, Opcode::StmtReset);
-    FixUp { purpose, command, body: Cow::Borrowed(&[0; 4]) }
-}
-
-/// What tells the link a client's user variables, under the settings that they were set in.
-fn variables(link: &Link, variables: &Variables) -> Option<FixUp> {
-    if variables.are_on_link() {
-        return None;
+impl Others for Worker {
+    fn insert_id_is_on(&self, client: u32, backend: u64) -> bool {
+        let clients = self.clients.borrow();
+        clients.get(&client).is_some_and(|it| it.session.borrow().insert_id.is_on(backend))
     }
-    let body = variables.fix_up()?;
-    let is_alike = |wanted: &&Rc<Settings>| wanted.mode() == link.state.borrow().settings().mode();
-    match variables.settings().filter(|wanted| !is_alike(wanted)) {
-        Some(wanted) => settings(link, wanted),
-        None => {
-            Some(FixUp { purpose: Purpose::Variables, command: Opcode::Query, body: body.into() })
-        }
-    }
-}
 
-/// What makes the link's schema this one.
-pub(crate) fn schema(link: &Link, wanted: Option<&Rc<[u8]>>) -> Option<FixUp> {
-    // A link cannot be told to have no schema: one that has any is never given to a client that has none.
-    let wanted = wanted?;
-    if link.state.borrow().schema.as_ref() == Some(wanted) {
-        return None;
-    }
-    Some(enter_schema(wanted))
-}
-
-fn enter_schema(wanted: &Rc<[u8]>) -> FixUp {
-    let purpose = Purpose::Schema(Rc::clone(wanted));
-    FixUp { purpose, command: Opcode::InitDb, body: wanted.to_vec().into() }
-}
-
-/// What takes the link out of a schema that is another client's, before it prepares a text that was prepared in none.
-pub(crate) fn no_schema(link: &Link) -> Option<FixUp> {
-    let state = link.state.borrow();
-    state.schema.as_deref().filter(|own| *own != HARMLESS)?;
-    let purpose = Purpose::Schema(HARMLESS.into());
-    Some(FixUp { purpose, command: Opcode::InitDb, body: HARMLESS.into() })
-}
-
-/// What makes the link's settings these.
-pub(crate) fn settings(link: &Link, wanted: &Rc<Settings>) -> Option<FixUp> {
-    let state = link.state.borrow();
-    if Rc::ptr_eq(state.settings(), wanted) {
-        return None;
-    }
-    let text = wanted.fix_up(state.settings());
-    let purpose = Purpose::Settings(Rc::clone(wanted), text.as_str().into());
-    Some(FixUp::own_query(purpose, text))
-}
-
-/// What puts a link in this mode to prepare a statement. What a client that keeps it has set, and no report has told of,
-/// is asked for first: the link is told it again behind the preparation.
-pub(crate) fn mode(
-    worker: &Worker,
-    command: &Command,
-    session: &Session,
-    link: &Link,
-    wanted: &Rc<Settings>,
-) -> Option<FixUp> {
-    let is_alike = || link.state.borrow().settings().mode() == wanted.mode();
-    if session.pin().is_none() {
-        return if is_alike() { None } else { settings(link, wanted) };
-    }
-    if !command.told_mode
-        && let Some(question) = link.state.borrow().settings().ask_mode()
-    {
-        return Some(FixUp::own_query(Purpose::Mode, question));
-    }
-    if is_alike() {
-        return None;
-    }
-    let mixed = link.state.borrow().settings().in_mode_of(wanted);
-    settings(link, &worker.interned.borrow_mut().intern(mixed))
-}
-
-fn is_accepted(worker: &Worker, fix_up: &FixUp) -> bool {
-    match &fix_up.purpose {
-        Purpose::Settings(_, text) => worker.interned.borrow().is_accepted(text),
-        _ => true,
+    fn found_is_on(&self, client: u32, backend: u64) -> bool {
+        let clients = self.clients.borrow();
+        clients.get(&client).is_some_and(|it| it.session.borrow().counts.are_found_on(backend))
     }
 }
 
 /// Sends what goes ahead of this client's statement.
-pub(crate) fn send_for(client: &Client, link: &Link, fix_up: FixUp) {
+pub(crate) fn send_for(client: &Client, link: &Link, fix_up: Setup) {
     match fix_up.purpose {
         Purpose::Begin => client.session.borrow_mut().tell_begin(),
         Purpose::Found { .. } => link.state.borrow_mut().finder = None,
@@ -354,8 +130,8 @@ pub(crate) fn see_ahead(client: &Client, link: &Link, purpose: &Purpose) {
 }
 
 /// Sends what goes ahead of a statement, or behind it. Its reply is nobody's.
-pub(crate) fn send(link: &Link, fix_up: FixUp) {
-    let FixUp { purpose, command, body } = fix_up;
+pub(crate) fn send(link: &Link, fix_up: Setup) {
+    let Setup { purpose, opcode: command, body } = fix_up;
     let follower = Follower::new(command.shape(), link.capabilities);
     link.flights.borrow_mut().push_back(Flight::new(follower, purpose));
     send_bytes(link, command, &body);
@@ -392,7 +168,7 @@ fn probe(
     link: &Link,
     sets: Sets,
     text: Option<&[u8]>,
-) -> Option<FixUp> {
+) -> Option<Setup> {
     if !sets.tracks && sets.unreported.is_empty() {
         return None;
     }
@@ -428,11 +204,11 @@ fn probe(
         return None;
     };
     let purpose = Purpose::Probe(text.map(Box::from));
-    Some(FixUp::own_query(purpose, body))
+    Some(Setup::own_query(purpose, body))
 }
 
-/// A statement has ended: if its probe is still to be answered, the client's turn waits for that.
-pub(crate) fn waits_for_probe(
+/// A statement has ended: whether its probe is still to be answered.
+pub(crate) fn has_probe(
     worker: &Worker,
     link: &Link,
     client: &Rc<Client>,
@@ -448,14 +224,25 @@ pub(crate) fn waits_for_probe(
             send(link, *probe);
         });
     }
-    let mut flights = link.flights.borrow_mut();
-    let is_probe =
-        |it: &&mut Box<Flight>| matches!(it.purpose, Purpose::Probe(_)) && it.client.is_none();
-    let Some(probe) = flights.iter_mut().find(is_probe) else { return false };
-    probe.client = Some(Rc::clone(client));
-    probe.command = flight.command.take();
-    probe.slot = flight.slot;
-    true
+    link.flights.borrow().iter().any(|it| is_probe(it))
+}
+
+fn is_probe(flight: &Flight) -> bool {
+    matches!(flight.purpose, Purpose::Probe(_)) && flight.client.is_none()
+}
+
+/// The client's turn waits until that has been answered.
+pub(crate) fn await_probe(
+    link: &Link,
+    client: &Rc<Client>,
+    flight: &Flight,
+    command: Box<Command>,
+) {
+    if let Some(probe) = link.flights.borrow_mut().iter_mut().find(|it| is_probe(it)) {
+        probe.client = Some(Rc::clone(client));
+        probe.command = Some(command);
+        probe.slot = flight.slot;
+    }
 }
 
 /// The server has said what a client's statement has set. Now it is the client's turn.

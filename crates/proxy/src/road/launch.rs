@@ -6,6 +6,9 @@
 
 use std::rc::Rc;
 
+use engine::session::facts::Leaves;
+use engine::session::plan::Plan;
+use engine::session::setup::Setup;
 use engine::source::Source;
 use wire::command::{Opcode, Shape};
 use wire::frame::{self, HEADER, Header, PAYLOAD_MAX, put_packet};
@@ -15,16 +18,13 @@ use wire::statement::{self, Execute};
 
 use crate::fault::{Fault, Kind};
 use crate::links::{Flight, Link, Purpose};
-use crate::road::added;
 use crate::road::admit;
 use crate::road::client::{Client, Turn};
 use crate::road::command::Command;
-use crate::road::fixups::{self, FixUp, Lack};
+use crate::road::fixups;
 use crate::road::past;
-use crate::road::pins::Leaves;
 use crate::road::prepared;
 use crate::road::whole;
-use crate::road::wording;
 use crate::worker::Worker;
 
 /// Sends the command, or first what the link needs to run it. The client holds the link, a slot has been taken.
@@ -47,28 +47,28 @@ pub(crate) fn launch(
         }
         return;
     }
-    match lack(worker, client, link, &command, opcode, packet) {
-        Lack::Nothing if command.facts.sets.is_none() => {
+    match fixups::plan(worker, client, link, &command, opcode, packet) {
+        Plan::Ready if command.facts.sets.is_none() => {
             send_pooled(worker, client, link, command, opcode, packet);
         }
-        Lack::Nothing => {
+        Plan::Ready => {
             link.in_one_write(|| send_pooled(worker, client, link, command, opcode, packet));
         }
-        Lack::Told(fix_ups) => link.in_one_write(|| {
+        Plan::Told(fix_ups) => link.in_one_write(|| {
             for fix_up in fix_ups {
                 fixups::send_for(client, link, fix_up);
             }
             send_pooled(worker, client, link, command, opcode, packet);
         }),
-        Lack::Past => {
+        Plan::Lost => {
             refuse_launched(worker, client, link, command, &past::insert_id_is_lost());
         }
-        Lack::Answered(FixUp { purpose, command: opcode, body }) => {
+        Plan::Answered(Setup { purpose, opcode, body }) => {
             command.packet = worker.buffers.keep(packet);
             let affected = client.session.borrow().counts.affected();
-            if command.asks_link.affected && affected.is_some_and(|it| it <= 0) {
+            if command.found.asks_backend.affected && affected.is_some_and(|it| it <= 0) {
                 // The link counts this now.
-                command.affected = affected;
+                command.found.affected = affected;
             }
             client.keep_command(command);
             fixups::see_ahead(client, link, &purpose);
@@ -86,7 +86,7 @@ pub(crate) fn is_ready(worker: &Worker, client: &Client, link: &Link) -> bool {
     let packet = &command.packet;
     let opcode = packet.get(HEADER).copied().and_then(Opcode::decode);
     opcode.is_some_and(|opcode| {
-        matches!(lack(worker, client, link, command, opcode, packet), Lack::Nothing)
+        matches!(fixups::plan(worker, client, link, command, opcode, packet), Plan::Ready)
     })
 }
 
@@ -124,70 +124,6 @@ pub(crate) fn launch_ahead(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<L
     }
 }
 
-/// What this link must be told before this command of this client.
-fn lack(
-    worker: &Worker,
-    client: &Client,
-    link: &Link,
-    command: &Command,
-    opcode: Opcode,
-    packet: &[u8],
-) -> Lack {
-    match lacks_statement(worker, client, link, command, opcode, packet) {
-        Some(fix_up) => Lack::Answered(fix_up),
-        None => fixups::lacks(worker, client, link, command, opcode),
-    }
-}
-
-/// The statement that is to be executed may not be prepared on this link, or not for this client alone.
-fn lacks_statement(
-    worker: &Worker,
-    client: &Client,
-    link: &Link,
-    command: &Command,
-    opcode: Opcode,
-    packet: &[u8],
-) -> Option<FixUp> {
-    let payload = &packet[HEADER..];
-    let id = statement::id(payload)?;
-    let mut session = client.session.borrow_mut();
-    let prepared = session.statements.get(id)?;
-    let needs_own = match opcode {
-        Opcode::StmtExecute | Opcode::StmtBulkExecute => {
-            let is_long = client.input.upload.get().is_some();
-            // Where not even the parameter types are here yet, they cannot be told to others' links.
-            (opcode == Opcode::StmtExecute && statement::asks_for_cursor(payload))
-                || (is_long && Execute::decode(payload, prepared.parameters).is_err())
-        }
-        Opcode::StmtSendLongData => true,
-        _ => return None,
-    };
-    if prepared.own.is_some() {
-        return None;
-    }
-    let source = prepared::source(command, prepared);
-    let purpose = if needs_own {
-        Purpose::Own(id)
-    } else if link.known.borrow_mut().get(&source).is_some() {
-        return None;
-    } else {
-        Purpose::Shared(Rc::clone(&source))
-    };
-    // The text means what it meant in the schema and the mode in which the client prepared it.
-    let mode = fixups::mode(worker, command, &session, link, &source.settings);
-    let schema = || match &source.schema {
-        Some(schema) => fixups::schema(link, Some(schema)),
-        None => fixups::no_schema(link),
-    };
-    mode.or_else(schema).or_else(|| {
-        let is_in_one = link.state.borrow().schema.is_some();
-        let is_mysql = added::is_mysql(worker, client);
-        let told = is_in_one.then(|| wording::without_schema(&source, is_mysql)).flatten();
-        let body = told.unwrap_or_else(|| source.text.to_vec()).into();
-        Some(FixUp { purpose, command: Opcode::StmtPrepare, body })
-    })
-}
-
 /// Sends a pooled client's command, with its statement's id as the link knows it.
 fn send_pooled(
     worker: &Rc<Worker>,
@@ -197,8 +133,8 @@ fn send_pooled(
     opcode: Opcode,
     packet: &mut [u8],
 ) {
-    command.affected = None;
-    command.told_mode = false;
+    command.found.affected = None;
+    command.found.told_mode = false;
     let facts = &mut command.facts;
     if facts.leaves == Leaves::Anything {
         link.soiled.set(true);

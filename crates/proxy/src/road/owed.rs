@@ -3,10 +3,8 @@
 //!
 //! Invariant: a client that waits for such an answer is resumed when it has come, or when it never will.
 
-use std::rc::Rc;
-
-use engine::insert_id::{InsertId, OnLink};
-use engine::link_state::LinkState;
+use engine::insert_id::OnLink;
+use engine::session::setup::Setup;
 use wire::response::OkPacket;
 use wire::rows;
 use wire::tracker::{Change, Changes};
@@ -14,58 +12,8 @@ use wire::tracker::{Change, Changes};
 use crate::links::{Flight, Link, Purpose, Said};
 use crate::road::client::{Client, Turn};
 use crate::road::command::Awaits;
-use crate::road::facts::Facts;
-use crate::road::fixups::{self, FixUp};
+use crate::road::fixups;
 use crate::worker::{Mail, Worker};
-
-/// Has the server report what it has; nothing else would say whether an insert has given its number itself.
-const CAPTURE: &str = "SET last_insert_id=LAST_INSERT_ID()";
-
-/// How many rows the last statement has found that has found some.
-const FOUND: &str = "SELECT FOUND_ROWS()";
-
-/// The same, and the last insert id.
-const FOUND_AND_ID: &str = "SELECT FOUND_ROWS(), LAST_INSERT_ID()";
-
-/// Whether the link must be asked for its last user's last insert id before this client uses it.
-pub(crate) fn insert_id(
-    worker: &Worker,
-    client: &Client,
-    facts: &Facts,
-    own: InsertId,
-    state: &LinkState,
-) -> Option<u32> {
-    if facts.keeps_insert_id() {
-        return None;
-    }
-    let is_own = |inserter: u32| inserter == client.id && own.is_on(state.id);
-    let inserter = state.inserter.filter(|it| !is_own(*it) && !state.insert_id.is_known())?;
-    let clients = worker.clients.borrow();
-    let owes =
-        clients.get(&inserter).is_some_and(|it| it.session.borrow().insert_id.is_on(state.id));
-    // What may insert must know what is there already; if it asks for messages as well, its number is lost.
-    let may_insert = facts.read.is_none() && !facts.messages.are_asked_for();
-    (owes || may_insert).then_some(inserter)
-}
-
-/// Whether the link must be asked how many rows its last user has found, before this client uses it.
-pub(crate) fn found(worker: &Worker, client: &Client, state: &LinkState) -> Option<u32> {
-    let finder = state.finder.filter(|finder| *finder != client.id)?;
-    let clients = worker.clients.borrow();
-    let owes = |it: &Rc<Client>| it.session.borrow().counts.are_found_on(state.id);
-    clients.get(&finder).is_some_and(owes).then_some(finder)
-}
-
-/// The question for this client's last insert id.
-pub(crate) const fn ask(inserter: u32) -> FixUp {
-    FixUp::query(Purpose::Capture(inserter), CAPTURE)
-}
-
-/// The question for how many rows this client has found; and with it for the last insert id of another one.
-pub(crate) const fn ask_found(finder: u32, inserter: Option<u32>) -> FixUp {
-    let text = if inserter.is_some() { FOUND_AND_ID } else { FOUND };
-    FixUp::query(Purpose::Found { finder, inserter }, text)
-}
 
 /// A question has been answered. False: it was something else.
 pub(crate) fn finish(worker: &Worker, link: &Link, flight: &Flight) -> bool {
@@ -158,7 +106,7 @@ pub(crate) fn ask_before_end(worker: &Worker, link: &Link) -> bool {
     drop((clients, state));
     match (finder, inserter) {
         _ if link.is_closing() => return false,
-        (Some(finder), inserter) => fixups::send(link, ask_found(finder, inserter)),
+        (Some(finder), inserter) => fixups::send(link, Setup::found(finder, inserter)),
         (None, Some(inserter)) => ask_insert_id(inserter, link),
         (None, None) => return false,
     }
@@ -167,7 +115,7 @@ pub(crate) fn ask_before_end(worker: &Worker, link: &Link) -> bool {
 
 /// Asks a link that nobody uses.
 pub(crate) fn ask_insert_id(client: u32, link: &Link) {
-    fixups::send(link, ask(client));
+    fixups::send(link, Setup::capture(client));
 }
 
 fn settle(worker: &Worker, client: u32, link: &Link, said: Option<u64>) {

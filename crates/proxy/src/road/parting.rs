@@ -10,29 +10,20 @@ use std::rc::Rc;
 use engine::intent::Intent;
 use engine::kept::{Kept, MESSAGES, NUMBERS, STATES};
 use engine::pin::Pin;
+use engine::session::setup::{Question, Setup, Step};
 use engine::session::{Diagnostics, Messages};
-use wire::command::Opcode;
 use wire::rows;
 
 use crate::fault::Fault;
-use crate::links::resets::Step;
 use crate::links::supply;
 use crate::links::{Flight, Link, Purpose, Said};
 use crate::road::added;
 use crate::road::client::{Client, Turn};
 use crate::road::command::{Awaits, Command};
 use crate::road::commands;
-use crate::road::fixups::{self, FixUp};
+use crate::road::fixups;
 use crate::road::route;
 use crate::worker::{Mail, Worker};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Question {
-    Numbers,
-    Messages,
-    /// Only MariaDB understands it; nothing else depends on it.
-    States,
-}
 
 /// What a link has answered so far.
 #[derive(Debug, Default)]
@@ -76,8 +67,7 @@ pub(crate) fn begin(worker: &Worker, client: &Client, link: &Link) {
     link.parting.replace(Some(Answers { tells_found, tells_affected, ..Answers::default() }));
     link.in_one_write(|| {
         for (question, text) in questions(worker, link) {
-            let (purpose, command) = (Purpose::Parting(*question), Opcode::Query);
-            fixups::send(link, FixUp { purpose, command, body: text.as_bytes().into() });
+            fixups::send(link, Setup::query(Purpose::Parting(*question), text));
         }
     });
     // The questions count rows of their own.

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use engine::counts::Asked;
 use engine::insert_id::InsertId;
 use engine::intent::{Inserts, LooksUp};
+use engine::session::plan::lacks_insert_id;
 use engine::session::{Diagnostics, Messages};
 
 use crate::fault::{Fault, Kind};
@@ -111,11 +112,11 @@ fn find_counts(worker: &Rc<Worker>, client: &Rc<Client>, command: &mut Command) 
             }
         });
     if is_here {
-        command.asks_link = asked;
+        command.found.asks_backend = asked;
     }
     let is_told = !is_here && !asked.found && can_be_told;
     if is_told {
-        command.affected = counts.affected();
+        command.found.affected = counts.affected();
     }
     is_here || is_told
 }
@@ -131,10 +132,10 @@ fn hide_counts(worker: &Rc<Worker>, client: &Rc<Client>, command: &mut Command) 
         && client.link().is_none_or(|link| {
             has_them(&link)
                 && fixups::counts_anew(worker, client, command, &link).is_none()
-                && !fixups::lacks_insert_id(insert_id, &link.state.borrow())
+                && !lacks_insert_id(insert_id, &link.state.borrow())
         });
     if !is_here {
-        command.affected = counts.affected().filter(|it| *it <= 0).or(Some(0));
+        command.found.affected = counts.affected().filter(|it| *it <= 0).or(Some(0));
     }
 }
 
@@ -162,14 +163,17 @@ pub(crate) fn resume(worker: &Rc<Worker>, client: &Rc<Client>) {
 }
 
 /// A client's statement has failed: what it counts.
-pub(crate) fn see_failed(worker: &Worker, client: &Client, link: &Link, flight: &Flight) {
+pub(crate) fn see_failed(
+    worker: &Worker,
+    client: &Client,
+    command: &Command,
+    link: &Link,
+    flight: &Flight,
+) {
     let code = flight.error().map_or(0, |error| error.code);
     // MySQL counts all failures alike.
     let is_mysql = added::is_mysql(worker, client);
-    let looks_up = match &flight.command {
-        Some(command) if !is_mysql => command.facts.looks_up,
-        _ => LooksUp::No,
-    };
+    let looks_up = if is_mysql { LooksUp::No } else { command.facts.looks_up };
     client.session.borrow_mut().counts.see_failed(code, looks_up, link.id);
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use engine::hidden::When;
 use engine::intent::{Digest, Intent};
 use engine::pin::Pin;
+use engine::session::facts::Leaves;
 
 use crate::config::{Pins, Unseen};
 use crate::fault::{Fault, Kind};
@@ -22,18 +23,6 @@ pub(crate) struct Pinned {
     /// What kind of statement was the reason, where one was.
     pub(crate) digest: Option<Digest>,
     pub(crate) since: Instant,
-}
-
-/// What a statement leaves on its link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Leaves {
-    /// Nothing that is not known.
-    #[default]
-    Nothing,
-    /// What the server reports, and what a routine may have inserted.
-    Reported,
-    /// Whatever a routine or a trigger has done, to be undone before anybody else has the link.
-    Anything,
 }
 
 /// Judges what a text would leave behind, as its user's configuration says, and keeps the link if need be. An error

@@ -11,6 +11,7 @@ use engine::counts::{Asked, Finds};
 use engine::intent::{Inserts, Intent};
 use engine::pin::Pin;
 use engine::session::Messages;
+use engine::session::facts::InHand;
 use engine::source::Source;
 use engine::statements::{KNOWN_MAX, Kept, OnLink, Prepared};
 use wire::capability::Capabilities;
@@ -27,23 +28,6 @@ use crate::road::client::Client;
 use crate::road::command::Command;
 use crate::road::pins;
 use crate::worker::Worker;
-
-/// The command in hand names this statement of its client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct InHand {
-    pub(crate) command: Opcode,
-    pub(crate) id: u32,
-    /// The server has a cursor open for it.
-    pub(crate) has_cursor: bool,
-    /// It was executed by a preparation that all share, and the server kept nothing of it for its client.
-    pub(crate) is_shared: bool,
-}
-
-impl InHand {
-    pub(crate) const fn new(command: Opcode, id: u32) -> Self {
-        Self { command, id, has_cursor: false, is_shared: false }
-    }
-}
 
 /// Why the server did not begin a command that is good, and can be brought to take it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +59,7 @@ pub(crate) fn named(client: &Client, id: u32) -> u32 {
 
 /// What a client's statement is executed by.
 pub(crate) fn source(command: &Command, prepared: &Prepared) -> Rc<Source> {
-    Rc::clone(command.instead.as_ref().unwrap_or(&prepared.source))
+    Rc::clone(command.found.instead.as_ref().unwrap_or(&prepared.source))
 }
 
 /// The query with the text of a statement that is executed.
@@ -106,7 +90,7 @@ pub(crate) fn put_counts(client: &Client, command: &mut Command) -> bool {
         _ => return false,
     };
     let (schema, settings) = (of.schema.clone(), Rc::clone(&of.settings));
-    command.instead = Some(Rc::new(Source::new(schema, text, settings, of.dialect)));
+    command.found.instead = Some(Rc::new(Source::new(schema, text, settings, of.dialect)));
     true
 }
 

@@ -26,6 +26,7 @@ use crate::road::added;
 use crate::road::admit;
 use crate::road::ahead;
 use crate::road::client::Client;
+use crate::road::command::Command;
 use crate::road::fixups;
 use crate::road::losses;
 use crate::road::owed;
@@ -301,7 +302,7 @@ fn inspect(
                 flight.last = eof.warnings;
                 let mut session = client.session.borrow_mut();
                 session.see_status(eof.status);
-                if flight.purpose == Purpose::Statement {
+                if matches!(flight.purpose, Purpose::Statement) {
                     session.counts.see_affected(-1, link.id);
                 }
                 drop(session);
@@ -317,7 +318,7 @@ fn inspect(
                 worker.tally.see_error(packet);
                 route::see_refusal(worker, link.server, packet);
                 // What only reads may read a view, whose functions do as they like.
-                if flight.purpose == Purpose::Statement && may_have_fired(packet) {
+                if matches!(flight.purpose, Purpose::Statement) && may_have_fired(packet) {
                     link.is_doubtful.set(true);
                 }
             }
@@ -347,7 +348,7 @@ fn see_unheard(worker: &Worker, link: &Link, flight: &mut Flight, kind: Packet, 
                 link.state.borrow_mut().see(&ok, &mut worker.interned.borrow_mut());
                 match flight.purpose {
                     Purpose::Capture(client) => owed::capture(worker, link, client, &ok),
-                    Purpose::Reset(resets::Step::Ask) => {
+                    Purpose::Reset(engine::session::setup::Step::Ask) => {
                         flight.failed = !resets::renew(worker, link, &ok);
                     }
                     _ => {}
@@ -356,7 +357,7 @@ fn see_unheard(worker: &Worker, link: &Link, flight: &mut Flight, kind: Packet, 
         }
         Packet::Err => {
             flight.failed = true;
-            flight.failure = flight.purpose.is_fix_up().then(|| packet.into());
+            flight.failure = flight.purpose.is_setup().then(|| packet.into());
         }
         _ => {}
     }
@@ -443,7 +444,7 @@ fn finish(
     }
     let Some(client) = flight.client.clone() else {
         // With a slot it was a client's, who has left.
-        if flight.purpose.is_fix_up() && !flight.slot {
+        if flight.purpose.is_setup() && !flight.slot {
             fixups::finish(worker, link, flight);
         } else if let Purpose::Parting(question) = flight.purpose {
             parting::finish(worker, link, flight, question);
@@ -485,8 +486,9 @@ fn finish_clients(
     tail: Range<usize>,
     took: Duration,
 ) -> Settled {
+    let mut command = flight.command.take().unwrap_or_default();
     let is_login = matches!(flight.purpose, Purpose::LoginSchema(..));
-    worker.tally.answer(flight, took);
+    worker.tally.answer(flight, &command, took);
     if is_login {
         client.login_sequence.set(None);
     }
@@ -498,12 +500,12 @@ fn finish_clients(
         admit::forget_rest(worker, &client, link);
     }
     if client.is_pooled() {
-        see_end(worker, link, &client, flight);
+        see_end(worker, link, &client, flight, &mut command);
     }
-    if fixups::waits_for_probe(worker, link, &client, flight) {
+    if fixups::has_probe(worker, link, &client, flight) {
+        fixups::await_probe(link, &client, flight, command);
         return Settled { client, tail, then: Then::More };
     }
-    let command = flight.command.take().unwrap_or_default();
     admit::over(worker, &client, link, &command, flight.slot);
     // No login, or an answer before the command had come: what follows cannot be understood. Or the server ends
     // the connection, and what came next would meet its end.
@@ -513,18 +515,21 @@ fn finish_clients(
 }
 
 /// A pooled client's command has been answered: what its session and its link's are now.
-fn see_end(worker: &Rc<Worker>, link: &Rc<Link>, client: &Rc<Client>, flight: &mut Flight) {
-    let Some(command) = &mut flight.command else { return };
-    let facts = command.facts;
-    let assigns = std::mem::take(&mut command.assigns);
-    prepared::over(worker, client, link, facts.in_hand, flight);
+fn see_end(
+    worker: &Rc<Worker>,
+    link: &Rc<Link>,
+    client: &Rc<Client>,
+    flight: &mut Flight,
+    command: &mut Command,
+) {
+    prepared::over(worker, client, link, command.facts.in_hand, flight);
     if flight.failed {
-        see_error(worker, client, flight);
-        past::see_failed(worker, client, link, flight);
+        see_error(worker, client, command);
+        past::see_failed(worker, client, command, link, flight);
     }
+    let facts = &command.facts;
     let mut session = client.session.borrow_mut();
-    let is_statement = flight.purpose == Purpose::Statement;
-    if is_statement {
+    if matches!(flight.purpose, Purpose::Statement) {
         if !flight.failed {
             session.see_end(facts.ends);
             if facts.sets_number {
@@ -540,11 +545,13 @@ fn see_end(worker: &Rc<Worker>, link: &Rc<Link>, client: &Rc<Client>, flight: &m
             session.see_unreported_insert(client.id, &mut link.state.borrow_mut());
         }
     }
-    if !flight.failed && !assigns.is_empty() {
+    if !flight.failed && !command.assigns.is_empty() {
+        let assigns = std::mem::take(&mut command.assigns);
         session.variables.set(assigns, link.state.borrow().settings());
     }
     drop(session);
-    added::see(client, flight);
+    let carried = facts.carried.filter(|_| matches!(flight.purpose, Purpose::Statement));
+    added::see(client, flight, facts.messages, carried);
     let mut session = client.session.borrow_mut();
     match session.diagnostics() {
         Diagnostics::None if facts.messages == Messages::Go => session.counts.see_clean(link.id),
@@ -572,7 +579,7 @@ fn finish_preparation(
                 link.state.borrow_mut().see_mode(&mut worker.interned.borrow_mut());
                 client.session.borrow_mut().see_settings(&link.state.borrow());
                 if let Some(command) = &mut *client.current.borrow_mut() {
-                    command.told_mode = true;
+                    command.found.told_mode = true;
                 }
             }
             _ => {}
@@ -623,12 +630,9 @@ fn may_have_fired(packet: &[u8]) -> bool {
 }
 
 /// A client's statement has failed.
-fn see_error(worker: &Worker, client: &Client, flight: &mut Flight) {
+fn see_error(worker: &Worker, client: &Client, command: &mut Command) {
     client.session.borrow_mut().see_error();
-    let sets = flight.sets();
-    if let Some(command) = &mut flight.command {
-        command.facts.sets = None;
-    }
+    let sets = command.facts.sets.take();
     // Of several variables, those before the one that failed may have been set, and are not reported.
     if sets.is_some_and(|sets| sets.count > 1) {
         worker.pin(client, Pin::Set);

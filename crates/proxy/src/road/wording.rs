@@ -3,14 +3,12 @@
 
 use std::rc::Rc;
 
-use engine::calls::{self, Place};
 use engine::counts::Asked;
 use engine::gtid;
 use engine::intent::Intent;
 use engine::kept::Kept;
 use engine::own_id;
 use engine::session::{Diagnostics, Messages};
-use engine::source::Source;
 use wire::command::{Opcode, query_text_at};
 use wire::frame::{HEADER, put_joined};
 
@@ -107,19 +105,6 @@ pub(crate) fn with_diagnostics(
     let mut out = Vec::new();
     put_joined(&mut out, 0, &[head, &text]);
     Some(out)
-}
-
-/// What a text that was prepared in no schema says of its schema, for a link that is in one: links cannot be told to be
-/// in none.
-pub(crate) fn without_schema(source: &Source, is_mysql: bool) -> Option<Vec<u8>> {
-    let is_open = source.schema.is_none();
-    calls::replace(&source.text, source.dialect, |name, place| {
-        let asks = name.eq_ignore_ascii_case(b"DATABASE") || name.eq_ignore_ascii_case(b"SCHEMA");
-        // Of the type that the function has, which has more decimals than a cast.
-        let length = if is_mysql { 34 } else { 64 };
-        let null = || format!("CONCAT(CAST(NULL AS CHAR({length}) CHARACTER SET utf8mb3))");
-        (is_open && asks && place != Place::Within).then(null)
-    })
 }
 
 /// The same for a `GET DIAGNOSTICS` that was prepared with this text: a query, which is answered alike.

@@ -1,0 +1,159 @@
+//! What a command asks of the backend that it gets, and what it does to it, as far as its packet and its text tell.
+
+use wire::command::Opcode;
+use wire::lex::Dialect;
+
+use crate::counts::{Asked, Finds};
+use crate::intent::{Digest, Ends, Inserts, Intent, LooksUp, Messages, Moves, Sets};
+use crate::kept::{Format, Shows};
+use crate::pin::Pin;
+use crate::schemas::may_alter;
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Facts {
+    /// It reads the session's last insert id.
+    pub insert_id: bool,
+    /// It shows that among others, if it is known.
+    pub shows_variables: bool,
+    /// Whether it may read the number of its connection out of sight.
+    pub reads_number: Reads,
+    /// It gives its connection another number.
+    pub sets_number: bool,
+    /// Whether it may give its session another last insert id.
+    pub inserts: Inserts,
+    pub counts: Asked,
+    /// It calls a routine or executes a text, which may ask for counts unseen.
+    pub calls: bool,
+    pub finds: Finds,
+    /// What becomes of the count of rows affected if it fails.
+    pub looks_up: LooksUp,
+    /// What it does with the messages of those before it.
+    pub messages: Messages,
+    /// Its OK tells this number of messages, whatever the backend has.
+    pub carried: Option<u16>,
+    pub shows: Option<(Shows, Format)>,
+    /// What kind of statement it is, if that is known.
+    pub kind: Option<Digest>,
+    /// The same, if all it does is to read. It can be pipelined.
+    pub read: Option<Digest>,
+    /// What it sets, if that is all it does.
+    pub sets: Option<Sets>,
+    /// It may take a schema, or a right to one, from a session.
+    pub alters: bool,
+    /// It changes nothing that can be read, although it is no mere read.
+    pub is_still: bool,
+    /// The prepared statement that it names.
+    pub in_hand: Option<InHand>,
+    pub passing_mode: bool,
+    pub moves: Moves,
+    /// What becomes of its backend behind it.
+    pub leaves: Leaves,
+    /// It must not wait if its client holds a backend.
+    pub urgent: bool,
+    /// The server ends the connection with it.
+    pub releases: bool,
+    /// What becomes of its transaction, should no answer come.
+    pub ends: Ends,
+}
+
+impl Facts {
+    /// Learns what a statement's text tells.
+    pub fn learn(&mut self, intent: Intent, text: &[u8], dialect: Dialect, format: Format) {
+        if intent.messages == Messages::Shown {
+            self.shows = Shows::read(text, dialect).map(|shows| (shows, format));
+        }
+        self.alters = intent.read.is_none() && may_alter(text);
+        self.insert_id = intent.asks_insert_id;
+        self.shows_variables = intent.shows_variables;
+        self.sets_number = intent.sets_number;
+        self.inserts = intent.inserts;
+        self.counts = intent.counts;
+        self.calls = matches!(intent.pin, Some(Pin::Call | Pin::Function | Pin::TextPrepare));
+        self.finds = intent.finds;
+        self.looks_up = intent.looks_up;
+        self.messages = intent.messages;
+        self.kind = Some(intent.digest);
+        self.read = intent.read;
+        self.sets = intent.sets;
+        self.passing_mode = intent.passing_mode;
+        self.moves = intent.moves;
+        self.urgent = intent.ends_transaction;
+        self.releases = intent.releases;
+        self.ends = intent.ends;
+    }
+
+    /// Whether it surely leaves its backend's last insert id as it is. At MySQL the question would clear the messages that a
+    /// statement asks for, or that those of before have left.
+    pub fn keeps_insert_id(&self) -> bool {
+        let only_shows = self.messages.are_asked_for()
+            && self.inserts == Inserts::No
+            // A `CALL` that asks for messages as well may do anything, and so may what comes behind another statement.
+            && self.finds != Finds::Unknown
+            && !self.insert_id;
+        self.is_still || only_shows
+    }
+
+    /// Whether it must find the client's own last insert id on its backend.
+    pub fn needs_insert_id(&self) -> bool {
+        self.insert_id || self.shows_variables || self.inserts == Inserts::Unreported
+    }
+
+    /// Whether it may have changed rows, or have had them changed.
+    pub const fn may_write(&self) -> bool {
+        self.read.is_none() && self.sets.is_none() && !self.is_still
+    }
+
+    /// Whether it is a piece of a parameter, to which there is no answer.
+    pub fn is_long_data(&self) -> bool {
+        self.in_hand.is_some_and(|it| it.command == Opcode::StmtSendLongData)
+    }
+}
+
+/// The command names this prepared statement of its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InHand {
+    pub command: Opcode,
+    pub id: u32,
+    /// The server has a cursor open for it.
+    pub has_cursor: bool,
+    /// It was executed by a preparation that all share, and the server kept nothing of it for its client.
+    pub is_shared: bool,
+}
+
+impl InHand {
+    pub const fn new(command: Opcode, id: u32) -> Self {
+        Self { command, id, has_cursor: false, is_shared: false }
+    }
+}
+
+/// What a statement leaves on its backend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Leaves {
+    /// Nothing that is not known.
+    #[default]
+    Nothing,
+    /// What the server reports, and what a routine may have inserted.
+    Reported,
+    /// Whatever a routine or a trigger has done, to be undone before another client has the backend.
+    Anything,
+}
+
+/// What a command may read out of sight.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reads {
+    #[default]
+    Nothing,
+    Number,
+    /// And the count of rows that the statement before it has affected, which setting the number would hide.
+    NumberAndCount,
+}
+
+impl Reads {
+    pub const fn of(reads_number: bool, facts: &Facts) -> Self {
+        match reads_number {
+            false => Self::Nothing,
+            true if facts.calls || facts.counts.affected => Self::NumberAndCount,
+            true => Self::Number,
+        }
+    }
+}

@@ -1,0 +1,472 @@
+//! What a backend must be told, or asked, before a client's command is sent on it: what the client's session is and the
+//! backend's is not.
+//!
+//! A statement behind a setup that fails runs regardless. So a setup goes ahead unanswered only where that does no harm:
+//! settings by a text that the server has accepted before, a schema by way of one that no statement can do anything to.
+//! What must be answered first is asked for one thing at a time.
+
+use std::rc::Rc;
+
+use wire::command::Opcode;
+use wire::statement::{self, Execute};
+
+use super::facts::{Facts, Reads};
+use super::setup::{Purpose, Setup, Setups};
+use super::{Diagnostics, Messages, Session};
+use crate::calls::{self, Place};
+use crate::counts::Asked;
+use crate::insert_id::InsertId;
+use crate::kept::Kept;
+use crate::link_state::LinkState;
+use crate::own_id::Tell;
+use crate::settings::{Interned, Settings};
+use crate::source::Source;
+use crate::statements::{Known, Prepared};
+use crate::variables::Variables;
+
+/// What a backend must be told before a client's command.
+#[derive(Debug)]
+pub enum Plan {
+    /// Nothing: the command goes as it is.
+    Ready,
+    /// This goes in the same write.
+    Told(Setups),
+    /// This must be answered first; then it is planned again.
+    Answered(Setup),
+    /// The command asks for a last insert id that is lost.
+    Lost,
+}
+
+/// What was found for a command in its client's session.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// What `ROW_COUNT()` must be when it begins, if its backend has to be told.
+    pub affected: Option<i64>,
+    /// Of the counts that it asks for, those that its backend knows.
+    pub asks_backend: Asked,
+    /// What a prepared statement is executed by, if its own text would not tell it what it asks for.
+    pub instead: Option<Rc<Source>>,
+    /// The backend has said in what mode it is, and nothing was sent since.
+    pub told_mode: bool,
+}
+
+/// A command that is to be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    pub opcode: Opcode,
+    /// All of it, or its beginning.
+    pub payload: &'a [u8],
+    /// There is more of it to come.
+    pub is_part: bool,
+    pub facts: &'a Facts,
+    pub found: &'a Found,
+}
+
+/// The client, the backend and its server, as far as plans go by them.
+#[derive(Clone, Copy)]
+pub struct Around<'a> {
+    pub client: u32,
+    /// The server's number of the backend's connection.
+    pub thread_id: u32,
+    pub is_mysql: bool,
+    pub is_mariadb: bool,
+    pub others: &'a dyn Others,
+}
+
+/// What the other clients of a worker still need of a backend.
+pub trait Others {
+    /// Whether this client's last insert id is known to this backend alone.
+    fn insert_id_is_on(&self, client: u32, backend: u64) -> bool;
+
+    /// The same of how many rows it has found.
+    fn found_is_on(&self, client: u32, backend: u64) -> bool;
+}
+
+/// Uses a table, else MariaDB keeps the messages of statements before it; and one that is no engine's, else it refuses
+/// between the end of a global transaction and its commit.
+const CLEAR: &str = "DO (SELECT 1 FROM information_schema.CHARACTER_SETS LIMIT 0)";
+
+/// MySQL keeps none.
+const CLEAR_ON_MYSQL: &str = NOTHING;
+
+/// What `COM_RESET_CONNECTION` makes of the collation that has come with the schema.
+const SCHEMA_RESET: &str = "SET collation_database=@@global.collation_database";
+
+const NOTHING: &str = "DO 0";
+
+/// Behind rows, the count of those affected is −1.
+const ROWS: &str = "SELECT 0";
+
+const BEGIN: &str = "BEGIN";
+
+/// The schema that a backend leaves its own for: there, statements that name no schema can change nothing.
+const HARMLESS: &[u8] = b"information_schema";
+
+/// What a backend must be told before this command.
+pub fn plan(
+    session: &Session,
+    backend: &LinkState,
+    known: &mut Known,
+    request: Request<'_>,
+    around: Around<'_>,
+    interned: &mut Interned,
+) -> Plan {
+    if let Some(setup) = prepare(session, backend, known, request, around, interned) {
+        return Plan::Answered(setup);
+    }
+    let Request { opcode, facts, found, .. } = request;
+    if facts.insert_id && session.insert_id == InsertId::Lost {
+        return Plan::Lost;
+    }
+    if let Some(setup) = variables(backend, &session.variables) {
+        return Plan::Answered(setup);
+    }
+    let needs = Needs::of(session, backend, facts, around);
+    if let Tell::Try(id) = needs.number {
+        return Plan::Answered(Setup::number(around.thread_id, Some(id)));
+    }
+    let own = session.insert_id;
+    // What is kept may ask for it unseen.
+    let is_kept = session.pin().is_some() && !facts.keeps_insert_id();
+    let asks = facts.needs_insert_id() || (is_kept && found.asks_backend == Asked::default());
+    if asks && own.is_on(backend.id) && !own.is_plainly_on(backend.id) {
+        return Plan::Answered(Setup::capture(around.client));
+    }
+    let needs_insert_id = asks && !own.is_on(backend.id) && !backend.insert_id.is(own);
+    if !needs.any() && !needs_insert_id && found.affected.is_none() {
+        return Plan::Ready;
+    }
+    let mut told = Setups::new();
+    // Before anything that finds rows of its own.
+    if let Some(finder) = needs.finder {
+        told.push(Setup::found(finder, needs.inserter));
+    }
+    if let Some(setup) = settings(backend, backend.wanted(session)) {
+        if !is_accepted(interned, &setup) {
+            return Plan::Answered(setup);
+        }
+        told.push(setup);
+    }
+    enter_schema(session, backend, opcode, around, &mut told);
+    if let (Some(inserter), None) = (needs.inserter, needs.finder) {
+        told.push(Setup::capture(inserter));
+    }
+    if let (true, InsertId::Known(id)) = (needs_insert_id, own) {
+        let purpose = Purpose::InsertId(around.client, id);
+        told.push(Setup::own_query(purpose, format!("SET last_insert_id={id}")));
+    }
+    if let Tell::Show(shown) = needs.number {
+        told.push(Setup::number(around.thread_id, shown));
+    }
+    if needs.clears {
+        let text = if around.is_mysql { CLEAR_ON_MYSQL } else { CLEAR };
+        told.push(Setup::query(Purpose::Clear, text));
+    }
+    if let Some(kept) = needs.messages {
+        told.push(Setup::own_query(Purpose::Messages, kept.set_up()));
+        told.extend((1..kept.errors()).map(|_| one_more_error()));
+    }
+    // What goes ahead affects no rows, or is rows.
+    let is_hidden = !told.is_empty() && found.asks_backend.affected;
+    let own = if is_hidden { session.counts.affected() } else { None };
+    if let Some(affected) = found.affected.or(own) {
+        let text = if affected < 0 { ROWS } else { NOTHING };
+        told.push(Setup::query(Purpose::Nothing, text));
+    }
+    if session.has_begun() {
+        told.push(Setup::query(Purpose::Begin, BEGIN));
+    }
+    if told.is_empty() { Plan::Ready } else { Plan::Told(told) }
+}
+
+/// Whether a backend that has counted for this client's last statement has to be told or asked something before this
+/// command: then it counts that. `Some(true)`: rows found are counted anew as well.
+pub fn counts_anew(
+    session: &Session,
+    backend: &LinkState,
+    facts: &Facts,
+    around: Around<'_>,
+) -> Option<bool> {
+    let needs = Needs::of(session, backend, facts, around);
+    let finds = needs.clears || needs.finder.is_some();
+    let asks_id = || facts.needs_insert_id() && lacks_insert_id(session.insert_id, backend);
+    (finds || needs.any() || asks_id()).then_some(finds)
+}
+
+/// Whether the backend must be asked for this last insert id, or told it, before the client that has it may ask for it.
+pub fn lacks_insert_id(own: InsertId, backend: &LinkState) -> bool {
+    match own.is_on(backend.id) {
+        true => !own.is_plainly_on(backend.id),
+        false => !backend.insert_id.is(own),
+    }
+}
+
+/// What a backend lacks for a command, apart from its client's last insert id and its variables.
+struct Needs<'a> {
+    /// It is in the client's schema and has its settings.
+    suits: bool,
+    number: Tell,
+    /// It may have messages, and must have none.
+    clears: bool,
+    /// It must have as many messages as these: the server knows whether they stay.
+    messages: Option<&'a Kept>,
+    /// It is to be asked for this client's last insert id.
+    inserter: Option<u32>,
+    /// The same of how many rows this client has found.
+    finder: Option<u32>,
+}
+
+impl<'a> Needs<'a> {
+    fn of(session: &'a Session, backend: &LinkState, facts: &Facts, around: Around<'_>) -> Self {
+        Self {
+            suits: backend.suits(session),
+            number: number(session, backend, facts, around),
+            clears: needs_clear(facts, session, backend),
+            messages: messages(facts, session),
+            inserter: inserter(session, backend, facts, around),
+            finder: finder(backend, around),
+        }
+    }
+
+    fn any(&self) -> bool {
+        !self.suits
+            || self.number != Tell::Nothing
+            || self.clears
+            || self.messages.is_some()
+            || self.inserter.is_some()
+            || self.finder.is_some()
+    }
+}
+
+/// What the backend's number of its connection must become.
+fn number(session: &Session, backend: &LinkState, facts: &Facts, around: Around<'_>) -> Tell {
+    let reads = facts.reads_number;
+    let tell = backend.number.lacks(around.client, reads != Reads::Nothing);
+    if tell == Tell::Nothing {
+        return tell;
+    }
+    let is_free = around.is_mariadb && !session.has_own_number();
+    // The backend has the count of rows affected, and could not be told it.
+    let has_count = reads == Reads::NumberAndCount
+        && !matches!(session.counts.affected(), Some(-1 | 0))
+        && backend.last_client == around.client
+        && session.counts.are_on(Asked { affected: true, found: false }, backend.id);
+    // A refusal would be one of the messages that are asked for.
+    let has_messages = || {
+        matches!(session.diagnostics(), Diagnostics::OnLink | Diagnostics::Marked)
+            || facts.messages.are_asked_for()
+    };
+    match tell {
+        _ if !is_free || has_count => Tell::Nothing,
+        Tell::Try(_) if has_messages() => Tell::Nothing,
+        tell => tell,
+    }
+}
+
+fn needs_clear(facts: &Facts, session: &Session, backend: &LinkState) -> bool {
+    let needs_none = match (facts.messages, session.diagnostics()) {
+        (asked, Diagnostics::None) => asked.are_asked_for() || asked == Messages::Noted,
+        (Messages::Shown | Messages::Noted, Diagnostics::Kept) => true,
+        _ => false,
+    };
+    needs_none && !session.counts.is_clean(backend.id)
+}
+
+fn messages<'a>(facts: &Facts, session: &'a Session) -> Option<&'a Kept> {
+    match facts.messages {
+        Messages::Counted | Messages::Spent | Messages::Unsure => session.kept(),
+        _ => None,
+    }
+}
+
+/// The client that must be asked for its last insert id before this command changes the backend's.
+fn inserter(
+    session: &Session,
+    backend: &LinkState,
+    facts: &Facts,
+    around: Around<'_>,
+) -> Option<u32> {
+    let inserter = backend.inserter.filter(|_| !backend.insert_id.is_known())?;
+    if inserter == around.client && session.insert_id.is_on(backend.id) || facts.keeps_insert_id() {
+        return None;
+    }
+    // What may insert must know what is there already; if it asks for messages as well, its number is lost.
+    let may_insert = facts.read.is_none() && !facts.messages.are_asked_for();
+    (may_insert || around.others.insert_id_is_on(inserter, backend.id)).then_some(inserter)
+}
+
+fn finder(backend: &LinkState, around: Around<'_>) -> Option<u32> {
+    let finder = backend.finder.filter(|finder| *finder != around.client)?;
+    around.others.found_is_on(finder, backend.id).then_some(finder)
+}
+
+/// Puts the backend into the client's schema, and what comes with that as the client has it.
+fn enter_schema(
+    session: &Session,
+    backend: &LinkState,
+    opcode: Opcode,
+    around: Around<'_>,
+    told: &mut Setups,
+) {
+    // A backend that was reset has its schema, and not what comes with it.
+    let is_entered = backend.was_reset && !session.was_reset && backend.schema == session.schema;
+    let entered = session.schema.as_ref().filter(|_| is_entered).map(enter);
+    if opcode != Opcode::InitDb
+        && let Some(setup) = entered.or_else(|| schema(backend, session.schema.as_ref()))
+    {
+        if backend.schema.is_some() {
+            let (purpose, opcode) = (Purpose::NoSchema, Opcode::InitDb);
+            told.push(Setup { purpose, opcode, body: HARMLESS.into() });
+        }
+        told.push(setup);
+    }
+    let is_entered_anew = backend.schema != session.schema || !backend.was_reset;
+    // MySQL lets hardly any account set it.
+    if session.was_reset && session.schema.is_some() && is_entered_anew && around.is_mariadb {
+        told.push(Setup::query(Purpose::SchemaReset, SCHEMA_RESET));
+    }
+}
+
+/// Leaves one more error on a MySQL backend, and clears nothing: no statement has this number.
+const fn one_more_error() -> Setup {
+    let body = std::borrow::Cow::Borrowed(&[0u8; 4] as &[u8]);
+    Setup { purpose: Purpose::Messages, opcode: Opcode::StmtReset, body }
+}
+
+/// What tells the backend a client's user variables, under the settings that they were set in.
+fn variables(backend: &LinkState, variables: &Variables) -> Option<Setup> {
+    if variables.are_on_link() {
+        return None;
+    }
+    let body = variables.fix_up()?;
+    let is_alike = |wanted: &&Rc<Settings>| wanted.mode() == backend.settings().mode();
+    match variables.settings().filter(|wanted| !is_alike(wanted)) {
+        Some(wanted) => settings(backend, wanted),
+        None => {
+            let (purpose, opcode) = (Purpose::Variables, Opcode::Query);
+            Some(Setup { purpose, opcode, body: body.into() })
+        }
+    }
+}
+
+/// What makes the backend's schema this one. It cannot be told to have none: one that has any is never given to a client
+/// that has none.
+fn schema(backend: &LinkState, wanted: Option<&Rc<[u8]>>) -> Option<Setup> {
+    wanted.filter(|wanted| backend.schema.as_ref() != Some(*wanted)).map(enter)
+}
+
+fn enter(wanted: &Rc<[u8]>) -> Setup {
+    let purpose = Purpose::Schema(Rc::clone(wanted));
+    Setup { purpose, opcode: Opcode::InitDb, body: wanted.to_vec().into() }
+}
+
+/// What takes the backend out of a schema that is another client's, before it prepares a text that was prepared in none.
+fn no_schema(backend: &LinkState) -> Option<Setup> {
+    backend.schema.as_deref().filter(|own| *own != HARMLESS)?;
+    let purpose = Purpose::Schema(HARMLESS.into());
+    Some(Setup { purpose, opcode: Opcode::InitDb, body: HARMLESS.into() })
+}
+
+/// What makes the backend's settings these.
+fn settings(backend: &LinkState, wanted: &Rc<Settings>) -> Option<Setup> {
+    if Rc::ptr_eq(backend.settings(), wanted) {
+        return None;
+    }
+    let text = wanted.fix_up(backend.settings());
+    let purpose = Purpose::Settings(Rc::clone(wanted), text.as_str().into());
+    Some(Setup::own_query(purpose, text))
+}
+
+fn is_accepted(interned: &Interned, setup: &Setup) -> bool {
+    match &setup.purpose {
+        Purpose::Settings(_, text) => interned.is_accepted(text),
+        _ => true,
+    }
+}
+
+/// The statement that is to be executed may not be prepared on this backend, or not for this client alone.
+fn prepare(
+    session: &Session,
+    backend: &LinkState,
+    known: &mut Known,
+    request: Request<'_>,
+    around: Around<'_>,
+    interned: &mut Interned,
+) -> Option<Setup> {
+    let Request { opcode, payload, is_part, found, .. } = request;
+    if !matches!(opcode, Opcode::StmtExecute | Opcode::StmtBulkExecute | Opcode::StmtSendLongData) {
+        return None;
+    }
+    let id = statement::id(payload)?;
+    let prepared = session.statements.look(id).filter(|prepared| prepared.own.is_none())?;
+    let source = found.instead.as_ref().unwrap_or(&prepared.source);
+    let purpose = if needs_own(opcode, payload, is_part, prepared) {
+        Purpose::Own(id)
+    } else if known.get(source).is_some() {
+        return None;
+    } else {
+        Purpose::Shared(Rc::clone(source))
+    };
+    // The text means what it meant in the schema and the mode in which the client prepared it.
+    let mode = mode(session, backend, found, &source.settings, interned);
+    let schema = || match &source.schema {
+        Some(wanted) => schema(backend, Some(wanted)),
+        None => no_schema(backend),
+    };
+    mode.or_else(schema).or_else(|| {
+        let is_in_one = backend.schema.is_some();
+        let told = is_in_one.then(|| without_schema(source, around.is_mysql)).flatten();
+        let body = told.unwrap_or_else(|| source.text.to_vec()).into();
+        Some(Setup { purpose, opcode: Opcode::StmtPrepare, body })
+    })
+}
+
+fn needs_own(opcode: Opcode, payload: &[u8], is_part: bool, prepared: &Prepared) -> bool {
+    match opcode {
+        Opcode::StmtSendLongData => true,
+        Opcode::StmtExecute if statement::asks_for_cursor(payload) => true,
+        // Where not even the parameter types are here yet, they cannot be told to others' backends.
+        _ => is_part && Execute::decode(payload, prepared.parameters).is_err(),
+    }
+}
+
+/// What puts a backend in this mode to prepare a statement. What a client that keeps it has set, and no report has told of,
+/// is asked for first: the backend is told it again behind the preparation.
+fn mode(
+    session: &Session,
+    backend: &LinkState,
+    found: &Found,
+    wanted: &Rc<Settings>,
+    interned: &mut Interned,
+) -> Option<Setup> {
+    let is_alike = backend.settings().mode() == wanted.mode();
+    if session.pin().is_none() {
+        return if is_alike { None } else { settings(backend, wanted) };
+    }
+    if !found.told_mode
+        && let Some(question) = backend.settings().ask_mode()
+    {
+        return Some(Setup::own_query(Purpose::Mode, question));
+    }
+    if is_alike {
+        return None;
+    }
+    let mixed = backend.settings().in_mode_of(wanted);
+    settings(backend, &interned.intern(mixed))
+}
+
+/// What a text that was prepared in no schema says of its schema, for a backend that is in one: backends cannot be told to
+/// be in none.
+fn without_schema(source: &Source, is_mysql: bool) -> Option<Vec<u8>> {
+    let is_open = source.schema.is_none();
+    calls::replace(&source.text, source.dialect, |name, place| {
+        let asks = name.eq_ignore_ascii_case(b"DATABASE") || name.eq_ignore_ascii_case(b"SCHEMA");
+        // Of the type that the function has, which has more decimals than a cast.
+        let length = if is_mysql { 34 } else { 64 };
+        let null = || format!("CONCAT(CAST(NULL AS CHAR({length}) CHARACTER SET utf8mb3))");
+        (is_open && asks && place != Place::Within).then(null)
+    })
+}
+
+#[cfg(test)]
+mod tests;
