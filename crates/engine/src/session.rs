@@ -3,6 +3,7 @@
 
 pub mod facts;
 mod messages;
+pub mod observe;
 pub mod plan;
 pub mod setup;
 mod transaction;
@@ -23,8 +24,8 @@ use crate::pin::Pin;
 use crate::settings::{Interned, Settings};
 use crate::statements::Statements;
 use crate::variables::Variables;
-pub use messages::Diagnostics;
 use messages::Told;
+pub use messages::{CHARSET, Diagnostics};
 pub use transaction::{Loss, Reached, Verdict};
 
 /// What the server makes of `FOUND_ROWS()` when a session begins anew.

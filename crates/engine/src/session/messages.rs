@@ -6,10 +6,17 @@
 //! again.
 
 use super::Session;
+use super::observe::End;
 use crate::intent::Messages;
 use crate::kept::{Kept, Message};
 
 /// Where the errors and warnings of a session's last statements are.
+/// The variable that says what messages are written in.
+pub const CHARSET: &str = "character_set_results";
+
+/// How many messages a session keeps; it counts the others.
+const ROOM: &str = "max_error_count";
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Diagnostics {
     /// There are none.
@@ -70,6 +77,49 @@ impl Session {
             Diagnostics::OnLink | Diagnostics::Marked => self.lose_messages(),
             Diagnostics::Lost => {}
         }
+    }
+
+    /// The same, as many as this session keeps, in what it reads.
+    pub fn add_own_message(&mut self, message: Message) {
+        let settings = self.settings.clone();
+        let setting = |name| settings.as_ref().and_then(|settings| settings.get(name));
+        let room = setting(ROOM).and_then(|room| std::str::from_utf8(room).ok()?.parse().ok());
+        let charset = setting(CHARSET).unwrap_or_default();
+        self.add_message(message, room.unwrap_or(usize::MAX), charset);
+    }
+
+    /// The last message is this error, whatever a link has.
+    pub fn keep_error(&mut self, code: u16, state: [u8; 5], message: &[u8]) {
+        let setting = |name| self.settings.as_ref().and_then(|settings| settings.get(name));
+        let mut kept = Kept::error(code, state, message, setting(CHARSET).unwrap_or_default());
+        if setting(ROOM) == Some(b"0") {
+            kept.keep_numbers_only();
+        }
+        self.keep_messages(kept);
+        self.hear_told(1);
+    }
+
+    /// A client's command has ended, as far as messages are concerned. `added`: its error, if that goes behind messages of
+    /// which its link has none.
+    pub(super) fn see_end_of_messages(
+        &mut self,
+        end: End<'_>,
+        messages: Messages,
+        carried: Option<u16>,
+        added: Option<Message>,
+    ) {
+        let told = self.told();
+        self.see_told(end.last, end.failed, messages, carried);
+        let Some(message) = added else {
+            return self.see_messages(end.warnings, end.failed, messages);
+        };
+        match (messages, carried) {
+            (Messages::Added, Some(_)) => {}
+            (Messages::Added, None) => self.tell(1),
+            // It has not come to its statement, and has cleared nothing.
+            _ => self.tell(told.unwrap_or(0).saturating_add(1)),
+        }
+        self.add_own_message(message);
     }
 
     /// The link has said whether it still has what it was told.

@@ -27,9 +27,6 @@ use crate::road::prepared::MALFORMED;
 use crate::worker::Worker;
 use engine::session::facts::Facts;
 
-/// How many messages a session keeps; it counts the others.
-const ROOM: &str = "max_error_count";
-
 /// What the server warns of when a connection is killed by a command (`ER_WARN_DEPRECATED_SYNTAX`).
 const KILL_IS_OLD: (u16, &[u8]) = (
     1287,
@@ -156,17 +153,7 @@ pub(crate) fn keep_fault(worker: &Worker, client: &Client, messages: Messages, f
         Kind::UnknownCommand | Kind::UnknownThread | Kind::NotOwner => session.tell_more(1),
         _ => session.tell(1),
     }
-    drop(session);
-    add(client, Message::error(code, state, fault.message.as_bytes()));
-}
-
-fn add(client: &Client, message: Message) {
-    let mut session = client.session.borrow_mut();
-    let settings = session.settings.clone();
-    let setting = |name| settings.as_ref().and_then(|settings| settings.get(name));
-    let room = setting(ROOM).and_then(|room| std::str::from_utf8(room).ok()?.parse().ok());
-    let charset = setting(parting::CHARSET).unwrap_or_default();
-    session.add_message(message, room.unwrap_or(usize::MAX), charset);
+    session.add_own_message(Message::error(code, state, fault.message.as_bytes()));
 }
 
 /// A client has killed another one by a command, or has tried to.
@@ -178,8 +165,8 @@ pub(crate) fn note_kill(worker: &Rc<Worker>, client: &Client, command: &mut Comm
         return 0;
     }
     command.facts.messages = Messages::Added;
-    add(client, Message::warning(KILL_IS_OLD.0, KILL_IS_OLD.1));
     let mut session = client.session.borrow_mut();
+    session.add_own_message(Message::warning(KILL_IS_OLD.0, KILL_IS_OLD.1));
     session.tell_more(1);
     session.told().unwrap_or(1)
 }
@@ -230,25 +217,4 @@ pub(crate) fn added(
         !matches!(client.session.borrow().diagnostics(), Diagnostics::OnLink | Diagnostics::Marked);
     (adds && is_elsewhere && is_mysql(worker, client))
         .then(|| Message::error(error.code, error.sqlstate, error.message))
-}
-
-/// A client's command has ended, as far as messages are concerned.
-pub(crate) fn see(client: &Client, flight: &mut Flight, messages: Messages, carried: Option<u16>) {
-    let told = {
-        let mut session = client.session.borrow_mut();
-        let told = session.told();
-        session.see_told(flight.last, flight.failed, messages, carried);
-        told
-    };
-    let Some(message) = flight.added.take() else {
-        let mut session = client.session.borrow_mut();
-        return session.see_messages(flight.warnings, flight.failed, messages);
-    };
-    match (messages, carried) {
-        (Messages::Added, Some(_)) => {}
-        (Messages::Added, None) => client.session.borrow_mut().tell(1),
-        // It has not come to its statement, and has cleared nothing.
-        _ => client.session.borrow_mut().tell(told.unwrap_or(0).saturating_add(1)),
-    }
-    add(client, *message);
 }

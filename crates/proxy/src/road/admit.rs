@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use engine::gate::{Ask, Full, Slot, Start, Waiting};
+use engine::session::CHARSET;
 use wire::passage::Passage;
 
 use crate::fault::Fault;
@@ -16,7 +17,6 @@ use crate::road::client::{Client, Turn};
 use crate::road::command::Command;
 use crate::road::late;
 use crate::road::launch;
-use crate::road::parting;
 use crate::road::route;
 use crate::servers::{Local, ServerId};
 use crate::worker::{Mail, Worker};
@@ -465,7 +465,7 @@ pub(crate) fn refuse(worker: &Rc<Worker>, client: &Client, command: Box<Command>
     client.session.borrow_mut().counts.answer(-1);
     let logs_in = client.login_sequence.get().is_some();
     let settings = client.session.borrow().settings.clone();
-    let charset = settings.as_ref().and_then(|it| it.get(parting::CHARSET)).unwrap_or_default();
+    let charset = settings.as_ref().and_then(|it| it.get(CHARSET)).unwrap_or_default();
     client.write_last(&fault.packet_in(client.take_sequence(), charset));
     // The rest of a command that comes in pieces would be taken for commands; a login that failed is over.
     if client.input.upload.take().is_some() || logs_in {

@@ -11,10 +11,10 @@
 
 use std::rc::Rc;
 
-use engine::insert_id::OnLink;
 use engine::intent::Sets;
 use engine::pin::Pin;
 use engine::session::Diagnostics;
+use engine::session::observe::{self, Answer};
 use engine::session::plan::{Around, Others, Plan, Request};
 use engine::session::setup::Setup;
 use engine::settings::Collates;
@@ -33,7 +33,6 @@ use crate::road::command::Command;
 use crate::road::kill;
 use crate::road::losses;
 use crate::road::owed;
-use crate::road::own_id;
 use crate::road::parting;
 use crate::road::replies::Settled;
 use crate::worker::Worker;
@@ -278,42 +277,15 @@ pub(crate) fn finish_probe(
     Settled::nothing_more(client)
 }
 
-/// Whether the link is now what it was told to be. It remembers what has been accepted.
+/// Whether the link is now what it was told to be.
 pub(crate) fn is_done(worker: &Worker, link: &Link, flight: &Flight) -> bool {
-    match &flight.purpose {
-        Purpose::Settings(wanted, text) => {
-            let mut interned = worker.interned.borrow_mut();
-            let mut state = link.state.borrow_mut();
-            if !flight.failed {
-                state.see_fix_up(wanted, &mut interned);
-            }
-            let is_so = !flight.failed && Rc::ptr_eq(state.settings(), wanted);
-            if is_so {
-                interned.accept(text)
-            } else {
-                interned.doubt(text)
-            }
-            is_so
-        }
-        Purpose::Schema(schema) if !flight.failed => {
-            link.state.borrow_mut().enter_schema(Some(Rc::clone(schema)));
-            true
-        }
-        Purpose::SchemaReset if !flight.failed => {
-            link.state.borrow_mut().was_reset = true;
-            true
-        }
-        Purpose::InsertId(client, id) if !flight.failed => {
-            let mut state = link.state.borrow_mut();
-            state.insert_id = OnLink::known(*id);
-            state.inserter = Some(*client);
-            true
-        }
-        Purpose::Number(shown) => own_id::is_done(link, flight, *shown),
-        // It makes an error, if that is what its client's messages are.
-        Purpose::Messages => true,
-        _ => !flight.failed,
-    }
+    let answer = Answer {
+        failed: flight.failed,
+        error: flight.error(),
+        is_awaited: flight.client.is_some(),
+    };
+    let (mut state, mut interned) = (link.state.borrow_mut(), worker.interned.borrow_mut());
+    observe::is_done(&mut state, &flight.purpose, answer, &mut interned)
 }
 
 /// A fix-up that went ahead of a statement has been answered. If the link has not taken it, the statement is not what

@@ -34,23 +34,6 @@ pub(crate) fn may_read(
         || intent.fires && (asks.is_some() || session.has_asked_number())
 }
 
-/// The link has answered. False: it has failed for another reason than that its account has not the right.
-pub(crate) fn is_done(link: &Link, flight: &Flight, shown: Option<u32>) -> bool {
-    const ACCESS_DENIED: u16 = 1227;
-    let mut state = link.state.borrow_mut();
-    if !flight.failed {
-        state.number.show(shown);
-        return true;
-    }
-    // With a client, nothing of that is behind it yet.
-    let is_refused =
-        flight.client.is_some() && flight.error().is_some_and(|error| error.code == ACCESS_DENIED);
-    if is_refused {
-        state.number.refuse();
-    }
-    is_refused
-}
-
 /// A client's command goes on although its link may not answer with its number.
 pub(crate) fn go_on(client: &Client, link: &Link, flight: &mut Flight) {
     if flight.failed {

@@ -11,7 +11,7 @@ use engine::intent::Intent;
 use engine::kept::{Kept, MESSAGES, NUMBERS, STATES};
 use engine::pin::Pin;
 use engine::session::setup::{Question, Setup, Step};
-use engine::session::{Diagnostics, Messages};
+use engine::session::{CHARSET, Diagnostics, Messages};
 use wire::rows;
 
 use crate::fault::Fault;
@@ -37,12 +37,6 @@ pub(crate) struct Answers {
     /// The same of those affected.
     tells_affected: bool,
 }
-
-/// What messages are written in.
-pub(crate) const CHARSET: &str = "character_set_results";
-
-/// How many of them a session keeps; it counts the others.
-const ROOM: &str = "max_error_count";
 
 /// The questions, in this order: the first one still finds the rows that its client has found.
 const MARIADB: &[(Question, &str)] =
@@ -226,20 +220,7 @@ fn learn(worker: &Worker, client: &Client, link: &Link, answers: &Answers) -> Le
 /// The client's last message is this error, of which no server knows.
 pub(crate) fn keep_fault(client: &Client, fault: &Fault) {
     let (code, state) = fault.code();
-    keep_error(client, code, state, fault.message.as_bytes());
-}
-
-/// The client's last message is this error, whatever its link has.
-pub(crate) fn keep_error(client: &Client, code: u16, state: [u8; 5], message: &[u8]) {
-    let mut session = client.session.borrow_mut();
-    let setting = |name| session.settings.as_ref().and_then(|settings| settings.get(name));
-    let charset = setting(CHARSET).unwrap_or_default();
-    let mut kept = Kept::error(code, state, message, charset);
-    if setting(ROOM) == Some(b"0") {
-        kept.keep_numbers_only();
-    }
-    session.keep_messages(kept);
-    session.hear_told(1);
+    client.session.borrow_mut().keep_error(code, state, fault.message.as_bytes());
 }
 
 /// A client's command goes on that has waited for its link's answers, as if it came now.

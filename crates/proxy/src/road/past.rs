@@ -9,9 +9,9 @@ use std::rc::Rc;
 
 use engine::counts::Asked;
 use engine::insert_id::InsertId;
-use engine::intent::{Inserts, LooksUp};
+use engine::intent::Inserts;
 use engine::session::plan::lacks_insert_id;
-use engine::session::{Diagnostics, Messages};
+use engine::session::{CHARSET, Diagnostics, Messages};
 
 use crate::fault::{Fault, Kind};
 use crate::links::{Flight, Link, Purpose};
@@ -21,7 +21,7 @@ use crate::road::client::{Client, Turn};
 use crate::road::command::{Awaits, Command};
 use crate::road::fixups;
 use crate::road::owed;
-use crate::road::parting::{self, CHARSET};
+use crate::road::parting;
 use crate::road::prepared;
 use crate::servers::ServerId;
 use crate::worker::{Mail, Worker};
@@ -160,58 +160,6 @@ pub(crate) fn resume(worker: &Rc<Worker>, client: &Rc<Client>) {
     let upload = client.input.upload.get();
     let urgent = client.session.borrow().may_hold_locks();
     admit::enter_held(worker, client, command, upload, urgent);
-}
-
-/// A client's statement has failed: what it counts.
-pub(crate) fn see_failed(
-    worker: &Worker,
-    client: &Client,
-    command: &Command,
-    link: &Link,
-    flight: &Flight,
-) {
-    let code = flight.error().map_or(0, |error| error.code);
-    // MySQL counts all failures alike.
-    let is_mysql = added::is_mysql(worker, client);
-    let looks_up = if is_mysql { LooksUp::No } else { command.facts.looks_up };
-    client.session.borrow_mut().counts.see_failed(code, looks_up, link.id);
-}
-
-/// A client's statement has ended, with others on its link behind it already. What the link alone knew of it is known no
-/// more, except for an error: that has come in a packet.
-pub(crate) fn see_behind(worker: &Worker, client: &Client, link: &Link, flight: &Flight) {
-    let (mut reads, mut asks) = (false, false);
-    for behind in &*link.flights.borrow() {
-        reads |= behind.read.is_some();
-        asks |= matches!(behind.purpose, Purpose::Capture(_));
-    }
-    if !reads && !asks {
-        return;
-    }
-    let mut session = client.session.borrow_mut();
-    match reads {
-        true => session.counts.lose(link.id),
-        false => session.counts.see_none_affected(link.id),
-    }
-    let clears = reads || added::is_mysql(worker, client);
-    if !clears || !matches!(session.diagnostics(), Diagnostics::OnLink | Diagnostics::Marked) {
-        return;
-    }
-    drop(session);
-    // What fails later may have had warnings before.
-    match flight.error().filter(|error| is_before_any_row(error.code)) {
-        Some(error) => parting::keep_error(client, error.code, error.sqlstate, error.message),
-        None => client.session.borrow_mut().lose_messages(),
-    }
-}
-
-/// Whether a statement fails like this before it has come to any row: names or rights were amiss.
-pub(crate) fn is_before_any_row(code: u16) -> bool {
-    const BEFORE_ANY_ROW: [u16; 20] = [
-        1044, 1046, 1049, 1050, 1051, 1054, 1064, 1065, 1094, 1095, 1136, 1142, 1143, 1146, 1193,
-        1210, 1231, 1243, 1295, 1305,
-    ];
-    BEFORE_ANY_ROW.contains(&code)
 }
 
 fn find_insert_id(worker: &Rc<Worker>, client: &Rc<Client>, is_asked: bool) -> Found {

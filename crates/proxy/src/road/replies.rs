@@ -8,8 +8,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
-use engine::pin::Pin;
-use engine::session::{Diagnostics, Messages};
+use engine::session::observe::{self, Behind, End};
 use wire::frame::{HEADER, put_packet};
 use wire::passage::{Passage, Until};
 use wire::reply::{Kind as Packet, Step};
@@ -32,7 +31,6 @@ use crate::road::losses;
 use crate::road::owed;
 use crate::road::own_id;
 use crate::road::parting;
-use crate::road::past;
 use crate::road::prepared;
 use crate::road::rewrite::{self, Listens};
 use crate::road::route;
@@ -523,44 +521,39 @@ fn see_end(
     command: &mut Command,
 ) {
     prepared::over(worker, client, link, command.facts.in_hand, flight);
-    if flight.failed {
-        see_error(worker, client, command);
-        past::see_failed(worker, client, command, link, flight);
+    let added = flight.added.take().map(|message| *message);
+    let end = End {
+        client: client.id,
+        is_mysql: added::is_mysql(worker, client),
+        is_statement: matches!(flight.purpose, Purpose::Statement),
+        failed: flight.failed,
+        rows: flight.follower.rows(),
+        warnings: flight.warnings,
+        last: flight.last,
+        error: flight.error(),
+        behind: behind(link),
+    };
+    let pin = observe::end(
+        &mut client.session.borrow_mut(),
+        &mut link.state.borrow_mut(),
+        &mut command.facts,
+        &mut command.assigns,
+        added,
+        end,
+    );
+    if let Some(pin) = pin {
+        worker.pin(client, pin);
     }
-    let facts = &command.facts;
-    let mut session = client.session.borrow_mut();
-    if matches!(flight.purpose, Purpose::Statement) {
-        if !flight.failed {
-            session.see_end(facts.ends);
-            if facts.sets_number {
-                session.take_own_number();
-                link.state.borrow_mut().number.see_set();
-            }
-        }
-        let rows = (!flight.failed).then(|| flight.follower.rows());
-        session.counts.see_found(facts.finds, rows, link.id);
-        let tells = session.counts.are_found_on(link.id);
-        link.state.borrow_mut().finder = tells.then_some(client.id);
-        if facts.inserts.is_unreported(flight.failed) {
-            session.see_unreported_insert(client.id, &mut link.state.borrow_mut());
-        }
+}
+
+/// What was sent on the link behind the command whose reply has ended.
+fn behind(link: &Link) -> Behind {
+    let mut behind = Behind::default();
+    for flight in &*link.flights.borrow() {
+        behind.reads |= flight.read.is_some();
+        behind.asks |= matches!(flight.purpose, Purpose::Capture(_));
     }
-    if !flight.failed && !command.assigns.is_empty() {
-        let assigns = std::mem::take(&mut command.assigns);
-        session.variables.set(assigns, link.state.borrow().settings());
-    }
-    drop(session);
-    let carried = facts.carried.filter(|_| matches!(flight.purpose, Purpose::Statement));
-    added::see(client, flight, facts.messages, carried);
-    let mut session = client.session.borrow_mut();
-    match session.diagnostics() {
-        Diagnostics::None if facts.messages == Messages::Go => session.counts.see_clean(link.id),
-        Diagnostics::OnLink => session.counts.see_messages(link.id),
-        _ if flight.failed => session.counts.see_messages(link.id),
-        _ => {}
-    }
-    drop(session);
-    past::see_behind(worker, client, link, flight);
+    behind
 }
 
 /// What a client's link was told, or asked, before its command, has been answered.
@@ -626,17 +619,7 @@ fn finish_preparation(
 /// Whether a statement may have fired triggers, or called what a view calls, before it failed like this.
 fn may_have_fired(packet: &[u8]) -> bool {
     let error = packet.get(HEADER..).map(ErrPacket::decode);
-    !matches!(error, Some(Ok(error)) if past::is_before_any_row(error.code))
-}
-
-/// A client's statement has failed.
-fn see_error(worker: &Worker, client: &Client, command: &mut Command) {
-    client.session.borrow_mut().see_error();
-    let sets = command.facts.sets.take();
-    // Of several variables, those before the one that failed may have been set, and are not reported.
-    if sets.is_some_and(|sets| sets.count > 1) {
-        worker.pin(client, Pin::Set);
-    }
+    !matches!(error, Some(Ok(error)) if observe::is_before_any_row(error.code))
 }
 
 /// A reply has ended that nobody waits for.

@@ -1,0 +1,296 @@
+//! What replies tell of a client's session and of its backend's.
+//!
+//! The packets of a reply are seen as they come ([`Session::see_ok`]); what its end means is decided here, and what came of
+//! Flifo's own commands. Nothing here writes or sends: what is to be done is the answer.
+
+use std::rc::Rc;
+
+use wire::response::ErrPacket;
+
+use super::facts::Facts;
+use super::setup::Purpose;
+use super::{Diagnostics, Messages, Session};
+use crate::insert_id::OnLink;
+use crate::intent::LooksUp;
+use crate::kept::Message;
+use crate::link_state::LinkState;
+use crate::pin::Pin;
+use crate::settings::Interned;
+use crate::variables::Assignment;
+
+/// The end of a reply to a client's command.
+#[derive(Clone, Copy, Debug)]
+pub struct End<'a> {
+    pub client: u32,
+    pub is_mysql: bool,
+    /// The command was a statement, rather than a preparation or the schema of a login.
+    pub is_statement: bool,
+    pub failed: bool,
+    pub rows: u64,
+    /// How many warnings the reply has counted, where it has counted the most.
+    pub warnings: u16,
+    /// How many its last packet has counted.
+    pub last: u16,
+    pub error: Option<ErrPacket<'a>>,
+    pub behind: Behind,
+}
+
+/// What was sent on the backend behind the command whose reply has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Behind {
+    /// Other clients' reads.
+    pub reads: bool,
+    /// A question for a last insert id.
+    pub asks: bool,
+}
+
+/// Learns from the end of a reply. `assigns`: what the command has set, if that is all it does. `added`: its error, if that
+/// goes behind messages which the backend does not have. The answer is a reason to keep the backend, if there is a new one.
+pub fn end(
+    session: &mut Session,
+    backend: &mut LinkState,
+    facts: &mut Facts,
+    assigns: &mut Vec<Assignment>,
+    added: Option<Message>,
+    end: End<'_>,
+) -> Option<Pin> {
+    let pin = if end.failed { fail(session, backend, facts, end) } else { None };
+    if end.is_statement {
+        end_statement(session, backend, facts, end);
+    }
+    if !end.failed && !assigns.is_empty() {
+        session.variables.set(std::mem::take(assigns), backend.settings());
+    }
+    let carried = facts.carried.filter(|_| end.is_statement);
+    session.see_end_of_messages(end, facts.messages, carried, added);
+    match session.diagnostics() {
+        Diagnostics::None if facts.messages == Messages::Go => session.counts.see_clean(backend.id),
+        Diagnostics::OnLink => session.counts.see_messages(backend.id),
+        _ if end.failed => session.counts.see_messages(backend.id),
+        _ => {}
+    }
+    if end.behind != Behind::default() {
+        see_behind(session, backend, end);
+    }
+    pin
+}
+
+fn fail(
+    session: &mut Session,
+    backend: &LinkState,
+    facts: &mut Facts,
+    end: End<'_>,
+) -> Option<Pin> {
+    session.see_error();
+    let code = end.error.map_or(0, |error| error.code);
+    // MySQL counts all failures alike.
+    let looks_up = if end.is_mysql { LooksUp::No } else { facts.looks_up };
+    session.counts.see_failed(code, looks_up, backend.id);
+    // Of several variables, those before the one that failed may have been set, and are not reported.
+    let sets = facts.sets.take();
+    sets.is_some_and(|sets| sets.count > 1).then_some(Pin::Set)
+}
+
+fn end_statement(session: &mut Session, backend: &mut LinkState, facts: &Facts, end: End<'_>) {
+    if !end.failed {
+        session.see_end(facts.ends);
+        if facts.sets_number {
+            session.take_own_number();
+            backend.number.see_set();
+        }
+    }
+    let rows = (!end.failed).then_some(end.rows);
+    session.counts.see_found(facts.finds, rows, backend.id);
+    let tells = session.counts.are_found_on(backend.id);
+    backend.finder = tells.then_some(end.client);
+    if facts.inserts.is_unreported(end.failed) {
+        session.see_unreported_insert(end.client, backend);
+    }
+}
+
+/// Others are on the backend behind the command already. What the backend alone knew of it is known no more, except for an
+/// error: that has come in a packet.
+fn see_behind(session: &mut Session, backend: &LinkState, end: End<'_>) {
+    match end.behind.reads {
+        true => session.counts.lose(backend.id),
+        false => session.counts.see_none_affected(backend.id),
+    }
+    let clears = end.behind.reads || end.is_mysql;
+    if !clears || !session.has_messages_on_link() {
+        return;
+    }
+    // What fails later may have had warnings before.
+    match end.error.filter(|error| is_before_any_row(error.code)) {
+        Some(error) => session.keep_error(error.code, error.sqlstate, error.message),
+        None => session.lose_messages(),
+    }
+}
+
+/// Whether a statement fails like this before it has come to any row: names or rights were amiss.
+pub fn is_before_any_row(code: u16) -> bool {
+    const BEFORE_ANY_ROW: [u16; 20] = [
+        1044, 1046, 1049, 1050, 1051, 1054, 1064, 1065, 1094, 1095, 1136, 1142, 1143, 1146, 1193,
+        1210, 1231, 1243, 1295, 1305,
+    ];
+    BEFORE_ANY_ROW.contains(&code)
+}
+
+/// The answer to a command of Flifo's own.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer<'a> {
+    pub failed: bool,
+    pub error: Option<ErrPacket<'a>>,
+    /// Its client's command waits for it: nothing is behind it yet.
+    pub is_awaited: bool,
+}
+
+/// Whether a backend is now what it was told to be, as far as its client's command may go on. It remembers what the server
+/// has accepted.
+pub fn is_done(
+    backend: &mut LinkState,
+    purpose: &Purpose,
+    answer: Answer<'_>,
+    interned: &mut Interned,
+) -> bool {
+    match purpose {
+        Purpose::Settings(wanted, text) => {
+            if !answer.failed {
+                backend.see_fix_up(wanted, interned);
+            }
+            let is_so = !answer.failed && Rc::ptr_eq(backend.settings(), wanted);
+            match is_so {
+                true => interned.accept(text),
+                false => interned.doubt(text),
+            }
+            return is_so;
+        }
+        Purpose::Number(shown) => return see_number(backend, *shown, answer),
+        // It makes an error, if that is what its client's messages are.
+        Purpose::Messages => return true,
+        _ if answer.failed => return false,
+        Purpose::Schema(schema) => backend.enter_schema(Some(schema.clone())),
+        Purpose::SchemaReset => backend.was_reset = true,
+        Purpose::InsertId(client, id) => {
+            backend.insert_id = OnLink::known(*id);
+            backend.inserter = Some(*client);
+        }
+        _ => {}
+    }
+    true
+}
+
+/// The account of a backend may not have the right to change its number: its client's command goes on without that.
+fn see_number(backend: &mut LinkState, shown: Option<u32>, answer: Answer<'_>) -> bool {
+    const ACCESS_DENIED: u16 = 1227;
+    if !answer.failed {
+        backend.number.show(shown);
+        return true;
+    }
+    let is_refused =
+        answer.is_awaited && answer.error.is_some_and(|error| error.code == ACCESS_DENIED);
+    if is_refused {
+        backend.number.refuse();
+    }
+    is_refused
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counts::{Asked, Finds};
+    use crate::intent::Sets;
+    use wire::response::Status;
+
+    const OK: End<'_> = End {
+        client: 9,
+        is_mysql: false,
+        is_statement: true,
+        failed: false,
+        rows: 0,
+        warnings: 0,
+        last: 0,
+        error: None,
+        behind: Behind { reads: false, asks: false },
+    };
+
+    fn error(code: u16) -> Option<ErrPacket<'static>> {
+        Some(ErrPacket { code, sqlstate: *b"HY000", message: b"it fails" })
+    }
+
+    struct Pair {
+        session: Session,
+        backend: LinkState,
+    }
+
+    impl Pair {
+        fn new() -> Self {
+            let backend = LinkState::new(3, Rc::default());
+            Self { session: Session::new(None, Status::AUTOCOMMIT), backend }
+        }
+
+        fn end(&mut self, mut facts: Facts, it: End<'_>) -> Option<Pin> {
+            let Self { session, backend } = self;
+            end(session, backend, &mut facts, &mut Vec::new(), None, it)
+        }
+    }
+
+    #[test]
+    fn of_several_variables_that_fail_together_some_may_be_set() {
+        for (count, pin) in [(1, None), (2, Some(Pin::Set))] {
+            let sets = Some(Sets { count, ..Sets::default() });
+            let facts = Facts { sets, ..Facts::default() };
+            let end = End { failed: true, error: error(1231), ..OK };
+            assert_eq!(Pair::new().end(facts, end), pin);
+            assert_eq!(Pair::new().end(facts, OK), None);
+        }
+    }
+
+    #[test]
+    fn rows_that_are_found_are_counted_by_what_the_statement_does() {
+        let mut pair = Pair::new();
+        let found = Asked { affected: false, found: true };
+        pair.end(Facts { finds: Finds::Rows, ..Facts::default() }, End { rows: 7, ..OK });
+        assert_eq!(pair.session.counts.found(), Some(7));
+        assert!(pair.session.counts.are_on(found, 3) && pair.backend.finder.is_none());
+        pair.end(Facts { finds: Finds::Anew, ..Facts::default() }, OK);
+        assert_eq!((pair.session.counts.found(), pair.backend.finder), (None, Some(9)));
+    }
+
+    #[test]
+    fn behind_it_only_an_error_is_known_that_came_before_any_row() {
+        let behind = Behind { reads: true, asks: false };
+        let warned = End { warnings: 2, last: 2, behind, ..OK };
+        for (end, diagnostics) in [
+            (warned, Diagnostics::Lost),
+            (End { failed: true, error: error(1146), behind, ..OK }, Diagnostics::Kept),
+            (End { failed: true, error: error(1062), behind, ..OK }, Diagnostics::Lost),
+            (End { behind: Behind::default(), ..warned }, Diagnostics::OnLink),
+        ] {
+            let mut pair = Pair::new();
+            pair.end(Facts::default(), end);
+            assert_eq!(pair.session.diagnostics(), diagnostics);
+        }
+        // MariaDB's question for an insert id clears no messages; MySQL's does.
+        for (is_mysql, diagnostics) in [(false, Diagnostics::OnLink), (true, Diagnostics::Lost)] {
+            let behind = Behind { reads: false, asks: true };
+            let mut pair = Pair::new();
+            pair.end(Facts::default(), End { is_mysql, behind, ..warned });
+            assert_eq!(pair.session.diagnostics(), diagnostics);
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_refused_is_no_failure_where_nothing_is_behind_it() {
+        let denied = |is_awaited, code| Answer { failed: true, error: error(code), is_awaited };
+        for (answer, done) in [
+            (Answer { failed: false, error: None, is_awaited: false }, true),
+            (denied(true, 1227), true),
+            (denied(false, 1227), false),
+            (denied(true, 1064), false),
+        ] {
+            let (mut backend, mut interned) = (LinkState::default(), Interned::default());
+            let purpose = Purpose::Number(Some(9));
+            assert_eq!(is_done(&mut backend, &purpose, answer, &mut interned), done);
+        }
+    }
+}
