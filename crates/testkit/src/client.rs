@@ -79,7 +79,7 @@ const CAPABILITIES: Capabilities = Capabilities(
 const UTF8MB4: u8 = 45;
 
 /// No login and no statement of a test takes longer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 impl Builder {
     /// The plugin that the client answers the greeting by, if the greeting's nonce is meant for it.

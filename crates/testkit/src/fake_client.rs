@@ -35,7 +35,7 @@ pub enum Refusal {
 pub type Answer = Result<Vec<Vec<u8>>, Refusal>;
 
 /// An answer that takes longer is none.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// What a client of today asks for.
 pub const CAPABILITIES: Capabilities = Capabilities(

@@ -21,7 +21,7 @@ pub struct Fleet {
 const PASSWORD: &str = "a-password-for-all-of-them";
 
 /// Setting up takes seconds, on a busy machine many.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Small ones: several run on one machine.
 fn small() -> Builder {

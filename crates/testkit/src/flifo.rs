@@ -21,7 +21,7 @@ pub struct Flifo {
 }
 
 /// How long the program may take to begin or to end.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 const SOCKET: &str = "flifo.sock";
 

@@ -25,7 +25,7 @@ pub struct Scene {
 }
 
 /// Nothing that is waited for takes longer.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// More memory than this a scene may not cost Flifo, whatever is sent.
 pub const MEMORY_MAX: u64 = 64 << 20;

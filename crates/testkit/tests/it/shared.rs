@@ -57,7 +57,7 @@ impl Shared {
     pub(crate) fn told(server: &PrivateServer, schema: &str, more: &str, user: &str) -> Self {
         let (socket, password) = (server.socket(), server.password().to_owned());
         let flifo = Flifo::start(&format!(
-            "workers = 1\n[server]\naddress = \"{}\"\nlinks_max = 1\n{more}\n[limits]\nwait = \"2s\"\n\
+            "workers = 1\n[server]\naddress = \"{}\"\nlinks_max = 1\n{more}\n[limits]\nwait = \"5s\"\n\
              [[users]]\nname = \"{USER}\"\npassword = \"{password}\"\n{user}\n",
             socket.display(),
         ));
