@@ -168,6 +168,12 @@ impl Flight {
         self.command.as_deref().filter(|_| matches!(self.purpose, Purpose::Statement))
     }
 
+    /// Whether its reply has rows in it that no server sends.
+    pub(crate) fn has_own_rows(&self) -> bool {
+        let rare = self.command.as_ref().and_then(|command| command.rare.as_ref());
+        rare.is_some_and(|rare| rare.shown.is_some())
+    }
+
     /// What it does with the messages of statements before it.
     pub(crate) fn messages(&self) -> Messages {
         self.command.as_ref().map_or(Messages::Stay, |command| command.facts.messages)
@@ -180,7 +186,8 @@ impl Flight {
 
     /// What it does to rights, which may be others behind it.
     pub(crate) fn change(&self) -> Option<&Rc<Change>> {
-        self.command.as_ref().filter(|_| self.purpose.is_clients())?.change.as_ref()
+        let rare = self.command.as_ref()?.rare.as_ref()?;
+        rare.change.as_ref().filter(|_| self.purpose.is_clients())
     }
 
     /// What it sets, if that is all it does.
@@ -239,23 +246,12 @@ pub(crate) struct Link {
     pub(crate) holder: RefCell<Option<Rc<Client>>>,
     /// Whether the slot of what runs on it was left, because its own client keeps the server waiting.
     pub(crate) set_down: Cell<SetDown>,
-    /// A `KILL` for what runs on it is under way: whoever is served next could be hit.
-    pub(crate) being_killed: Cell<bool>,
-    /// A routine may have left something on it, which is undone before it is put back.
-    pub(crate) soiled: Cell<bool>,
-    /// A statement failed on it that may have fired triggers, and an error tells nothing of what they have set: undone
-    /// before it is put back.
-    pub(crate) is_doubtful: Cell<bool>,
-    /// The server has said that it ends the connection.
-    pub(crate) has_said_farewell: Cell<bool>,
-    /// It was put back meanwhile, and is free once the `KILL` has been answered.
-    pub(crate) parked: Cell<bool>,
+    pub(crate) kill: Cell<Kill>,
+    pub(crate) taint: Cell<Taint>,
+    /// What becomes of it when it has answered what Flifo has asked it.
+    pub(crate) then: Cell<Then>,
     /// Its server has moved: it is closed when it is put back.
     pub(crate) is_left_behind: Cell<bool>,
-    /// It is closed as soon as it has said what it alone knows.
-    pub(crate) retires: Cell<bool>,
-    /// Nobody has it, and it goes back to the pool when it has answered what it is asked.
-    pub(crate) is_out: Cell<bool>,
     /// Its client keeps it for messages only, was busy when somebody else needed one, and is asked at its statement's end.
     pub(crate) is_wanted: Cell<bool>,
     /// It goes to this worker, whose client has waited longer; see [`transfers`].
@@ -268,8 +264,52 @@ pub(crate) struct Link {
     pub(crate) carry: RefCell<Vec<u8>>,
     /// Bytes that the socket has not taken yet.
     outbox: Outbox,
-    closing: Cell<bool>,
+    pub(crate) life: Cell<Life>,
     waker: RefCell<Option<Waker>>,
+}
+
+/// Whether a connection goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Life {
+    #[default]
+    Open,
+    /// Flifo ends it, whatever is in flight.
+    Closing,
+    /// The server has said that it ends it.
+    Farewell,
+}
+
+/// An order to kill what runs on a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Kill {
+    #[default]
+    None,
+    UnderWay,
+    /// The link was put back meanwhile, and is free once the order has been answered.
+    PutBack,
+}
+
+/// What a link's clients may have left on it that is undone before it is put back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Taint {
+    #[default]
+    Clean,
+    /// A statement failed that may have fired triggers: an error tells nothing of what they have set.
+    Doubtful,
+    /// A routine may have left something.
+    Soiled,
+}
+
+/// What becomes of a link that has answered what Flifo has asked it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Then {
+    /// It stays with its client.
+    #[default]
+    Stay,
+    /// No client has it.
+    GiveBack,
+    /// It has said what it alone knew.
+    Close,
 }
 
 /// Why the slot of a statement was left before its end.
@@ -310,21 +350,17 @@ impl Link {
             known: RefCell::default(),
             holder: RefCell::default(),
             set_down: Cell::default(),
-            being_killed: Cell::new(false),
-            soiled: Cell::new(false),
-            is_doubtful: Cell::new(false),
-            has_said_farewell: Cell::new(false),
-            parked: Cell::new(false),
+            kill: Cell::default(),
+            taint: Cell::default(),
+            then: Cell::default(),
             is_left_behind: Cell::new(false),
-            retires: Cell::new(false),
-            is_out: Cell::new(false),
             is_wanted: Cell::new(false),
             leaves_for: Cell::new(None),
             parting: RefCell::default(),
             ahead: RefCell::default(),
             carry: RefCell::default(),
             outbox: Outbox::default(),
-            closing: Cell::new(false),
+            life: Cell::default(),
             waker: RefCell::default(),
         }
     }
@@ -434,12 +470,34 @@ impl Link {
 
     /// Ends the link, whatever is in flight.
     pub(crate) fn close(&self) {
-        self.closing.set(true);
+        self.life.set(Life::Closing);
         self.wake();
     }
 
-    pub(crate) const fn is_closing(&self) -> bool {
-        self.closing.get()
+    pub(crate) fn is_closing(&self) -> bool {
+        self.life.get() == Life::Closing
+    }
+
+    /// Whether a `KILL` for what runs on it is under way: a client that is served next could be hit.
+    pub(crate) fn is_being_killed(&self) -> bool {
+        self.kill.get() != Kill::None
+    }
+
+    /// Something may be left on it of which the server tells nothing.
+    pub(crate) fn doubt(&self) {
+        self.taint.set(self.taint.get().max(Taint::Doubtful));
+    }
+
+    /// It is not to be given back any more when it has answered.
+    pub(crate) fn stay(&self) {
+        if self.then.get() == Then::GiveBack {
+            self.then.set(Then::Stay);
+        }
+    }
+
+    /// No client has it: it goes back when it has answered what it is asked, unless it is to be closed then.
+    pub(crate) fn give_back_later(&self) {
+        self.then.set(self.then.get().max(Then::GiveBack));
     }
 
     pub(crate) fn wake(&self) {
@@ -466,7 +524,7 @@ impl Link {
     /// Waits until there is something to read. An error ends the link.
     fn poll_event(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.register(context);
-        if self.closing.get() {
+        if self.is_closing() {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
         if self.outbox.is_draining(&self.stream) {

@@ -50,7 +50,7 @@ pub fn end(
     session: &mut Session,
     backend: &mut LinkState,
     facts: &mut Facts,
-    assigns: &mut Vec<Assignment>,
+    assigns: Vec<Assignment>,
     added: Option<Message>,
     end: End<'_>,
 ) -> Option<Pin> {
@@ -59,7 +59,7 @@ pub fn end(
         end_statement(session, backend, facts, end);
     }
     if !end.failed && !assigns.is_empty() {
-        session.variables.set(std::mem::take(assigns), backend.settings());
+        session.variables.set(assigns, backend.settings());
     }
     let carried = facts.carried.filter(|_| end.is_statement);
     session.see_end_of_messages(end, facts.messages, carried, added);
@@ -230,7 +230,7 @@ mod tests {
 
         fn end(&mut self, mut facts: Facts, it: End<'_>) -> Option<Pin> {
             let Self { session, backend } = self;
-            end(session, backend, &mut facts, &mut Vec::new(), None, it)
+            end(session, backend, &mut facts, Vec::new(), None, it)
         }
     }
 

@@ -217,6 +217,7 @@ struct Needs<'a> {
 }
 
 impl<'a> Needs<'a> {
+    #[inline]
     fn of(session: &'a Session, backend: &LinkState, facts: &Facts, around: Around<'_>) -> Self {
         Self {
             suits: backend.suits(session),
@@ -228,6 +229,7 @@ impl<'a> Needs<'a> {
         }
     }
 
+    #[inline]
     fn any(&self) -> bool {
         !self.suits
             || self.number != Tell::Nothing
@@ -239,6 +241,7 @@ impl<'a> Needs<'a> {
 }
 
 /// What the backend's number of its connection must become.
+#[inline]
 fn number(session: &Session, backend: &LinkState, facts: &Facts, around: Around<'_>) -> Tell {
     let reads = facts.reads_number;
     let tell = backend.number.lacks(around.client, reads != Reads::Nothing);
@@ -263,6 +266,7 @@ fn number(session: &Session, backend: &LinkState, facts: &Facts, around: Around<
     }
 }
 
+#[inline]
 fn needs_clear(facts: &Facts, session: &Session, backend: &LinkState) -> bool {
     let needs_none = match (facts.messages, session.diagnostics()) {
         (asked, Diagnostics::None) => asked.are_asked_for() || asked == Messages::Noted,
@@ -272,6 +276,7 @@ fn needs_clear(facts: &Facts, session: &Session, backend: &LinkState) -> bool {
     needs_none && !session.counts.is_clean(backend.id)
 }
 
+#[inline]
 fn messages<'a>(facts: &Facts, session: &'a Session) -> Option<&'a Kept> {
     match facts.messages {
         Messages::Counted | Messages::Spent | Messages::Unsure => session.kept(),
@@ -280,6 +285,7 @@ fn messages<'a>(facts: &Facts, session: &'a Session) -> Option<&'a Kept> {
 }
 
 /// The client that must be asked for its last insert id before this command changes the backend's.
+#[inline]
 fn inserter(
     session: &Session,
     backend: &LinkState,
@@ -295,6 +301,7 @@ fn inserter(
     (may_insert || around.others.insert_id_is_on(inserter, backend.id)).then_some(inserter)
 }
 
+#[inline]
 fn finder(backend: &LinkState, around: Around<'_>) -> Option<u32> {
     let finder = backend.finder.filter(|finder| *finder != around.client)?;
     around.others.found_is_on(finder, backend.id).then_some(finder)
@@ -334,6 +341,7 @@ const fn one_more_error() -> Setup {
 }
 
 /// What tells the backend a client's user variables, under the settings that they were set in.
+#[inline]
 fn variables(backend: &LinkState, variables: &Variables) -> Option<Setup> {
     if variables.are_on_link() {
         return None;

@@ -16,7 +16,7 @@ use wire::rows;
 
 use crate::links::opener::TRACK;
 use crate::links::supply;
-use crate::links::{Flight, Link, Purpose};
+use crate::links::{Flight, Link, Purpose, Taint, Then};
 use crate::road::client::Client;
 use crate::road::command::Awaits;
 use crate::road::fixups;
@@ -34,13 +34,15 @@ pub(crate) fn give_up(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
     let leaves_something = session.holds_link() && !session.can_yield();
     let may_stay = !session.is_beyond_reset();
     drop(session);
-    if !is_idle || !leaves_something || link.key.get().is_none() || link.being_killed.get() {
+    if !is_idle || !leaves_something || link.key.get().is_none() || link.is_being_killed() {
         clean(worker, client, &link);
         return false;
     }
     link.holder.take();
     pins::ended(client);
-    link.retires.set(!may_stay);
+    if !may_stay {
+        link.then.set(Then::Close);
+    }
     begin(worker, &link);
     let mut flights = link.flights.borrow_mut();
     let reset = flights.iter_mut().find(|it| it.purpose == Purpose::Reset(Step::Reset));
@@ -53,7 +55,7 @@ pub(crate) fn keep(worker: &Worker, client: &Client) -> Option<Pin> {
     let link = client.link()?;
     let stays = client.session.borrow().outlives_reset(is_mysql(worker, &link))?;
     let is_idle = link.flights.borrow().is_empty() && !link.is_closing();
-    if !is_idle || link.key.get().is_none() || link.being_killed.get() {
+    if !is_idle || link.key.get().is_none() || link.is_being_killed() {
         return None;
     }
     begin(worker, &link);
@@ -72,29 +74,31 @@ pub(crate) fn clean(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>) {
     if is_in_doubt(&session, link) {
         // Others may wait for what it is asked, or may yet want to know.
         return match is_asked {
-            true if link.key.get().is_some() => link.retires.set(true),
-            false if !link.being_killed.get() => supply::retire(worker, link),
+            true if link.key.get().is_some() => link.then.set(Then::Close),
+            false if !link.is_being_killed() => supply::retire(worker, link),
             _ => link.close(),
         };
     }
     if session.can_yield() || !session.holds_link() {
         if session.variables.are_on_link() {
-            link.soiled.set(true);
+            link.taint.set(Taint::Soiled);
         }
     } else {
-        link.is_doubtful.set(true);
+        link.doubt();
     }
     drop(session);
-    link.is_out.set(is_asked);
-    if !is_asked {
-        supply::give_back(worker, link);
+    match is_asked {
+        true => link.give_back_later(),
+        false => {
+            link.stay();
+            supply::give_back(worker, link);
+        }
     }
 }
 
 /// Has a link begin anew. If nobody has it, it is put back when it has.
 pub(crate) fn begin(worker: &Worker, link: &Rc<Link>) {
-    link.soiled.set(false);
-    link.is_doubtful.set(false);
+    link.taint.set(Taint::Clean);
     let fresh = Rc::clone(link.state.borrow().fresh());
     // MySQL lets not everybody set all variables to what they are. MariaDB's reset leaves the character sets as they were
     // at the login.
@@ -130,7 +134,7 @@ fn is_mysql(worker: &Worker, link: &Link) -> bool {
 
 fn is_in_doubt(session: &Session, link: &Link) -> bool {
     link.key.get().is_none()
-        || link.being_killed.get()
+        || link.is_being_killed()
         || link.is_closing()
         || session.is_beyond_reset()
 }
@@ -160,7 +164,7 @@ pub(crate) fn finish(worker: &Rc<Worker>, link: &Rc<Link>, step: Step, flight: &
         if let Some(client) = &*link.holder.borrow() {
             return worker.shared.mail(worker.index, Mail::Resume(client.id));
         }
-        link.is_out.set(true);
+        link.give_back_later();
         parting::answered(worker, link);
     }
 }

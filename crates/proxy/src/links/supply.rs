@@ -10,11 +10,11 @@ use std::time::Duration;
 use engine::account::name::UserName;
 use engine::gate::{Due, Want};
 
-use crate::links::Link;
 use crate::links::keys::KeyId;
 use crate::links::opener;
 use crate::links::resets;
 use crate::links::transfers;
+use crate::links::{Kill, Link, Taint, Then};
 use crate::rights;
 use crate::road::admit;
 use crate::road::client::{Client, Turn};
@@ -153,7 +153,7 @@ pub(crate) fn close_idle_of(worker: &Worker, name: &UserName) -> bool {
 /// Closes a link that nobody uses. What it alone knows of a client, it is asked before.
 pub(crate) fn retire(worker: &Worker, link: &Link) {
     if owed::ask_before_end(worker, link) {
-        link.retires.set(true);
+        link.then.set(Then::Close);
     } else {
         link.close();
     }
@@ -212,7 +212,7 @@ pub(crate) fn lacks_links(worker: &Worker, server: ServerId) -> bool {
 pub(crate) fn yield_link(client: &Client, link: &Link) {
     let mut session = client.session.borrow_mut();
     if session.variables.are_on_link() {
-        link.soiled.set(true);
+        link.taint.set(Taint::Soiled);
     }
     session.yield_link();
     drop(session);
@@ -247,10 +247,10 @@ fn is_owed(worker: &Worker, key: KeyId) -> bool {
 
 /// Puts a link back, or closes it if it is too old.
 pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, link: &Rc<Link>) {
-    if link.being_killed.get() {
-        return link.parked.set(true);
+    if link.is_being_killed() {
+        return link.kill.set(Kill::PutBack);
     }
-    if link.soiled.get() || link.is_doubtful.get() {
+    if link.taint.get() != Taint::Clean {
         return resets::begin(worker, link);
     }
     let (now, local) = (crate::clock::now(), worker.at(link.server));

@@ -49,7 +49,7 @@ impl fmt::Debug for Parcel {
 
 /// Has an idle connection go to this worker, as soon as nothing is in flight on it.
 pub(crate) fn send(worker: &Worker, link: &Link, to: usize) {
-    if link.is_closing() || link.key.get().is_none() || link.being_killed.get() {
+    if link.is_closing() || link.key.get().is_none() || link.is_being_killed() {
         worker.at(link.server).gate.borrow_mut().not_sent(to);
         return supply::retire(worker, link);
     }

@@ -450,7 +450,7 @@ pub(crate) fn let_go(worker: &Rc<Worker>, client: &Client) {
     } else if link.flights.borrow().iter().all(|flight| flight.client.is_none()) {
         // It has still to say something, to nobody: then it goes back by itself.
         link.release();
-        link.is_out.set(true);
+        link.give_back_later();
     }
 }
 

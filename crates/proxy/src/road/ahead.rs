@@ -134,7 +134,7 @@ fn may_lead(worker: &Worker, link: &Link) -> bool {
     });
     is_young
         && are_short
-        && !link.being_killed.get()
+        && !link.is_being_killed()
         && !link.is_closing()
         && !rights::is_stale(worker, link, now - link.opened, now)
 }

@@ -25,14 +25,8 @@ pub(crate) struct Command {
     pub(crate) facts: Facts,
     /// The class that its text names.
     pub(crate) class: Option<ClassId>,
-    /// What it does to rights.
-    pub(crate) change: Option<Rc<Change>>,
-    /// The user variables that it sets, if that is all it does.
-    pub(crate) assigns: Vec<Assignment>,
     /// What its client's session has for it.
     pub(crate) found: Found,
-    /// The messages that it asks for, if its link does not have them.
-    pub(crate) shown: Option<Shown>,
     /// Its bytes, or the first piece of them, where they are still needed.
     pub(crate) packet: Vec<u8>,
     /// For the statistics of statements.
@@ -41,6 +35,18 @@ pub(crate) struct Command {
     pub(crate) awaits: Awaits,
     /// How often it was sent once more; see [`crate::road::prepared`].
     pub(crate) again: u8,
+    /// What hardly any command has.
+    pub(crate) rare: Option<Box<Rare>>,
+}
+
+#[derive(Default)]
+pub(crate) struct Rare {
+    /// What it does to rights.
+    pub(crate) change: Option<Rc<Change>>,
+    /// The user variables that it sets, if that is all it does.
+    pub(crate) assigns: Vec<Assignment>,
+    /// The messages that it asks for, if its link does not have them.
+    pub(crate) shown: Option<Shown>,
     /// The server that has just failed it.
     pub(crate) avoids: Option<ServerId>,
     /// Since when it is held back.
@@ -82,6 +88,22 @@ const SPARE_MAX: usize = 256;
 impl Command {
     pub(crate) fn new() -> Box<Self> {
         SPARE.with_borrow_mut(Vec::pop).unwrap_or_default()
+    }
+
+    pub(crate) fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// It does this to rights.
+    pub(crate) fn changes(&mut self, change: Option<Change>) {
+        if let Some(change) = change {
+            self.rare().change = Some(Rc::new(change));
+        }
+    }
+
+    /// The server that has just failed it.
+    pub(crate) fn avoids(&self) -> Option<ServerId> {
+        self.rare.as_ref()?.avoids
     }
 
     /// Keeps its memory for another one: each statement takes one. Returns its bytes, whose memory is kept elsewhere.

@@ -160,7 +160,7 @@ fn carried(
                 (replaced, _) = wording::with_own_id(worker, client, opcode, packet);
             }
             command.begun = worker.tally.ask_carried(client, opcode, packet);
-            command.change = change_by_opcode(worker, client, opcode, packet);
+            command.changes(change_by_opcode(worker, client, opcode, packet));
             let packet = replaced.as_deref_mut().unwrap_or(packet);
             let urgent = client.session.borrow().may_hold_locks();
             admit::enter(worker, client, command, packet, upload, urgent);
@@ -237,7 +237,7 @@ fn pooled(
             enter_kept(worker, client, command, packet, upload, Pin::Replication);
         }
         _ => {
-            command.change = change_by_opcode(worker, client, Some(opcode), packet);
+            command.changes(change_by_opcode(worker, client, Some(opcode), packet));
             let is_still = opcode == Opcode::InitDb;
             let (ends, moves) = match is_still {
                 true => (Ends::Never, Moves::IntoSchema),
@@ -300,9 +300,10 @@ fn text(
             return hold(worker, client, command, packet, upload, Awaits::Link);
         }
         command.begun = worker.tally.ask(intent.digest, text, dialect);
-        command.change = change(worker, client, intent, text);
-        command.assigns = assigns(client, intent, text);
-        if !command.assigns.is_empty() {
+        command.changes(change(worker, client, intent, text));
+        let assigns = assigns(client, intent, text);
+        if !assigns.is_empty() {
+            command.rare().assigns = assigns;
             // What else the server reports of it is that something has changed.
             let (sets, messages) = (Some(Sets::default()), Messages::Stay);
             command.facts = Facts { sets, messages, ends: Ends::Never, ..Facts::default() };
@@ -362,11 +363,11 @@ fn text(
 }
 
 /// What a statement does to rights.
-fn change(worker: &Worker, client: &Client, intent: Intent, text: &[u8]) -> Option<Rc<Change>> {
+fn change(worker: &Worker, client: &Client, intent: Intent, text: &[u8]) -> Option<Change> {
     if intent.read.is_some() {
         return None;
     }
-    change_by_text(worker, client, text).map(Rc::new)
+    change_by_text(worker, client, text)
 }
 
 fn change_by_text(worker: &Worker, client: &Client, text: &[u8]) -> Option<Change> {
@@ -381,9 +382,9 @@ fn change_by_opcode(
     client: &Client,
     opcode: Option<Opcode>,
     packet: &[u8],
-) -> Option<Rc<Change>> {
+) -> Option<Change> {
     let payload = packet.get(HEADER..).unwrap_or_default();
-    let change = match opcode {
+    match opcode {
         Some(Opcode::Query) => query_text_at(payload, client.capabilities)
             .and_then(|at| payload.get(at..))
             .and_then(|text| change_by_text(worker, client, text)),
@@ -392,8 +393,7 @@ fn change_by_opcode(
             Some(Change::of_all())
         }
         _ => None,
-    };
-    change.map(Rc::new)
+    }
 }
 
 /// The user variables that a text sets, if that is all it does and any link can be told them.
@@ -534,7 +534,7 @@ fn execute(
     let dialect = client.session.borrow().dialect();
     let may_change = own_id::may_change(client);
     command.begun = worker.tally.ask(intent.digest, text, dialect);
-    command.change = change(worker, client, intent, text);
+    command.changes(change(worker, client, intent, text));
     let out_of_sight = hidden::find(worker, client, text, source.schema.as_deref());
     let judged = match is_unread {
         true => pins::keep(worker, client, Pin::LongData, Some(text)),

@@ -15,9 +15,9 @@ use wire::frame::{HEADER, put_joined, put_packet};
 use wire::response::{OK, OkPacket};
 
 use crate::fault::{Fault, Kind};
-use crate::links::Link;
 use crate::links::opener;
 use crate::links::supply;
+use crate::links::{self, Link};
 use crate::road::added;
 use crate::road::admit;
 use crate::road::ahead;
@@ -267,7 +267,7 @@ pub(crate) fn kill_on(worker: &Rc<Worker>, link: &Rc<Link>, scope: Scope) {
     worker.counters.kills.add(1);
     let (worker, link) = (Rc::clone(worker), Rc::clone(link));
     // Until the order has been answered, the link must not run another client's statement.
-    link.being_killed.set(true);
+    link.kill.set(links::Kill::UnderWay);
     worker.counters.killing.set(worker.counters.killing.get() + 1);
     tokio::task::spawn_local(async move {
         if let Err(error) = opener::run_once(&worker, link.server, key, &text).await {
@@ -275,8 +275,7 @@ pub(crate) fn kill_on(worker: &Rc<Worker>, link: &Rc<Link>, scope: Scope) {
             link.close();
         }
         worker.counters.killing.set(worker.counters.killing.get() - 1);
-        link.being_killed.set(false);
-        if let (true, Some(key)) = (link.parked.take(), link.key.get()) {
+        if let (links::Kill::PutBack, Some(key)) = (link.kill.take(), link.key.get()) {
             supply::put(&worker, key, &link);
             admit::pump(&worker, link.server);
         }

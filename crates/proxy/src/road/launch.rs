@@ -17,7 +17,7 @@ use wire::reply::Follower;
 use wire::statement::{self, Execute};
 
 use crate::fault::{Fault, Kind};
-use crate::links::{Flight, Link, Purpose};
+use crate::links::{Flight, Link, Purpose, Taint};
 use crate::road::admit;
 use crate::road::client::{Client, Turn};
 use crate::road::command::Command;
@@ -137,7 +137,7 @@ fn send_pooled(
     command.found.told_mode = false;
     let facts = &mut command.facts;
     if facts.leaves == Leaves::Anything {
-        link.soiled.set(true);
+        link.taint.set(Taint::Soiled);
     }
     if facts.leaves != Leaves::Nothing && facts.insert_id {
         // The link has been told it, so that what is there behind the routine is the client's.

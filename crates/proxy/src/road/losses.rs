@@ -10,7 +10,7 @@ use crate::fault::{Fault, Kind};
 use crate::links::keys::KeyId;
 use crate::links::resets;
 use crate::links::supply;
-use crate::links::{Flight, Link, Purpose, SetDown};
+use crate::links::{Flight, Life, Link, Purpose, SetDown};
 use crate::rights;
 use crate::road::added;
 use crate::road::admit;
@@ -108,7 +108,7 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, link: &Link, flight: &mut
     let was_sent = flight.purpose.is_clients() || client.turn.get() != Turn::Preparation;
     let reached = match was_sent {
         false => Reached::Nothing,
-        true if link.has_said_farewell.get() => Reached::Farewell,
+        true if link.life.get() == Life::Farewell => Reached::Farewell,
         true => Reached::Server,
     };
     let session = client.session.borrow();

@@ -16,7 +16,7 @@ use wire::rows;
 
 use crate::fault::Fault;
 use crate::links::supply;
-use crate::links::{Flight, Link, Purpose, Said};
+use crate::links::{Flight, Link, Purpose, Said, Then};
 use crate::road::added;
 use crate::road::client::{Client, Turn};
 use crate::road::command::{Awaits, Command};
@@ -156,7 +156,7 @@ fn hear(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, answers: &Answers
     if client.session.borrow().can_do_without() && !is_probed {
         supply::yield_link(client, link);
         link.release();
-        link.is_out.set(true);
+        link.give_back_later();
     }
     if client.turn.get() == Turn::Preparation {
         worker.shared.mail(worker.index, Mail::Resume(client.id));
@@ -169,10 +169,10 @@ pub(crate) fn answered(worker: &Rc<Worker>, link: &Rc<Link>) {
     if !link.flights.borrow().is_empty() {
         return;
     }
-    if link.retires.get() {
-        link.close();
-    } else if link.is_out.take() {
-        supply::give_back(worker, link);
+    match link.then.take() {
+        Then::Stay => {}
+        Then::GiveBack => supply::give_back(worker, link),
+        Then::Close => link.close(),
     }
 }
 

@@ -77,8 +77,11 @@ fn find_messages(client: &Client, command: &mut Command) -> bool {
                     let charset = session.settings.as_ref().and_then(|it| it.get(CHARSET));
                     kept.rows(shows, format, charset.unwrap_or_default())
                 });
-            command.shown = rows.map(Rc::from);
-            command.shown.is_some()
+            let is_known = rows.is_some();
+            if let Some(rows) = rows {
+                command.rare().shown = Some(Rc::from(rows));
+            }
+            is_known
         }
         (Messages::Diagnosed, Diagnostics::Kept) => false,
         (asked, Diagnostics::Lost) => !asked.are_asked_for(),
@@ -197,7 +200,7 @@ fn find_insert_id(worker: &Rc<Worker>, client: &Rc<Client>, is_asked: bool) -> F
     let is_idle = link.key.get().and_then(|key| gate.borrow_mut().claim(key, is_it)).is_some();
     if is_idle {
         // Else somebody has it, or it goes back without this question already.
-        link.is_out.set(true);
+        link.give_back_later();
     }
     let holder = link.holder.borrow().clone().filter(|it| {
         let has_messages = it.session.borrow().diagnostics() == Diagnostics::OnLink;

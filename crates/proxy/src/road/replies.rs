@@ -19,7 +19,7 @@ use crate::buffers::BUFFER;
 use crate::fault::{Fault, Kind};
 use crate::links::resets;
 use crate::links::supply;
-use crate::links::{Flight, Link, Purpose};
+use crate::links::{Flight, Life, Link, Purpose, Taint};
 use crate::rights;
 use crate::road::added;
 use crate::road::admit;
@@ -139,7 +139,8 @@ fn follow(
                 return part(link, client.as_deref(), &bytes[from..start]);
             }
             Ok(Step::Packet { kind, start, end }) => {
-                if flight.follower.is_done()
+                if flight.has_own_rows()
+                    && flight.follower.is_done()
                     && kind != Packet::Err
                     && show(flight, bytes, from, start)
                 {
@@ -206,7 +207,7 @@ fn part(link: &Link, client: Option<&Client>, before: &[u8]) -> bool {
     if let Some(client) = client {
         client.write(before);
     }
-    link.has_said_farewell.set(true);
+    link.life.set(Life::Farewell);
     false
 }
 
@@ -225,7 +226,7 @@ fn finish_ended(worker: &Rc<Worker>, link: &Rc<Link>, tail: Range<usize>) -> Opt
 /// Puts the client's own rows, if it has any, into a reply whose last packet begins at `end`; it has been passed on up to
 /// `from`.
 fn show(flight: &mut Flight, bytes: &mut [u8], from: usize, end: usize) -> bool {
-    let Some(rows) = flight.command.as_mut().and_then(|command| command.shown.take()) else {
+    let Some(rows) = flight.command.as_mut().and_then(|command| command.rare().shown.take()) else {
         return false;
     };
     let (Some(client), Some(sequence)) = (flight.listener(), bytes.get_mut(end + HEADER - 1))
@@ -317,7 +318,7 @@ fn inspect(
                 route::see_refusal(worker, link.server, packet);
                 // What only reads may read a view, whose functions do as they like.
                 if matches!(flight.purpose, Purpose::Statement) && may_have_fired(packet) {
-                    link.is_doubtful.set(true);
+                    link.doubt();
                 }
             }
         }
@@ -399,11 +400,11 @@ fn see_ok(
     }
     let mut session = client.session.borrow_mut();
     let pin = session.see_ok(client.id, ok, &mut state, &mut interned, flight.sets());
-    if pin.is_some() && link.soiled.get() {
+    if pin.is_some() && link.taint.get() == Taint::Soiled {
         session.forgive();
     }
     drop(session);
-    if let Some(pin) = pin.filter(|_| !link.soiled.get()) {
+    if let Some(pin) = pin.filter(|_| link.taint.get() != Taint::Soiled) {
         worker.count_pin(client, pin, None);
     }
     let is_end_of_rows = packet[HEADER] == EOF;
@@ -533,11 +534,15 @@ fn see_end(
         error: flight.error(),
         behind: behind(link),
     };
+    let assigns = match &mut command.rare {
+        Some(rare) => std::mem::take(&mut rare.assigns),
+        None => Vec::new(),
+    };
     let pin = observe::end(
         &mut client.session.borrow_mut(),
         &mut link.state.borrow_mut(),
         &mut command.facts,
-        &mut command.assigns,
+        assigns,
         added,
         end,
     );

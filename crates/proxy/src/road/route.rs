@@ -45,7 +45,7 @@ pub(crate) fn take(
 /// Where it would go.
 fn choose(worker: &Worker, fleet: &Fleet, client: &Client, command: &Command) -> Option<ServerId> {
     let reads = wants_reader(client, command);
-    let avoided = command.avoids;
+    let avoided = command.avoids();
     let reader = reads.then(|| reader(worker, fleet, client, avoided)).flatten();
     let holds = |server: &ServerId| holds_writes(worker, fleet, client, *server, reads);
     let writer = || fleet.writer().filter(|it| reads || avoided != Some(*it)).filter(holds);
@@ -235,7 +235,7 @@ fn strand_held(worker: &Rc<Worker>, client: &Rc<Client>) {
     client.set_turn(Turn::Line);
     let now = crate::clock::now();
     let since = match &mut *client.current.borrow_mut() {
-        Some(command) => *command.stranded.get_or_insert(now),
+        Some(command) => *command.rare().stranded.get_or_insert(now),
         None => now,
     };
     let (turned, until) = (client.turned.get(), since + worker.plan.routing.hold);
@@ -276,7 +276,7 @@ pub(crate) fn release(worker: &Rc<Worker>) {
             refuse(worker, fleet, client, command);
         } else {
             // The server that failed it may be the only one there is, and be well again.
-            command.avoids = None;
+            command.rare().avoids = None;
             client.keep_command(command);
             look_for_writes(worker, fleet, client);
             worker.stranded.borrow_mut().push(stranded);
@@ -360,7 +360,7 @@ pub(crate) fn may_go_elsewhere(worker: &Worker, link: &Link, flight: &Flight) ->
     };
     is_harmless
         && link.key.get().is_some()
-        && command.avoids.is_none()
+        && command.avoids().is_none()
         && client.input.upload.get().is_none()
         && !command.packet.is_empty()
         && !client.session.borrow().is_bound()
@@ -369,7 +369,7 @@ pub(crate) fn may_go_elsewhere(worker: &Worker, link: &Link, flight: &Flight) ->
 /// The command that waits does not go to this server again.
 fn avoid(client: &Client, server: ServerId) {
     if let Some(command) = &mut *client.current.borrow_mut() {
-        command.avoids = Some(server);
+        command.rare().avoids = Some(server);
     }
 }
 
