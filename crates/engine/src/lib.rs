@@ -3,6 +3,8 @@
 //! Nothing here owns a socket, reads a clock or sees a packet's body as a whole: time is an argument, links and
 //! clients are opaque values. The proxy asks and obeys; a simulation can do the same.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 pub mod account;
 pub mod arrivals;
 pub mod calls;

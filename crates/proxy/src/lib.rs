@@ -14,6 +14,7 @@ mod fault;
 mod fleet;
 mod hardening;
 mod hidden;
+#[cfg_attr(not(test), deny(clippy::disallowed_methods))]
 mod links;
 pub mod logs;
 mod names;
@@ -21,6 +22,7 @@ mod outbox;
 mod outside;
 pub mod placement;
 mod rights;
+#[cfg_attr(not(test), deny(clippy::disallowed_methods))]
 mod road;
 mod run;
 mod server;

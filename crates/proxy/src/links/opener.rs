@@ -226,6 +226,7 @@ fn failed(worker: &Rc<Worker>, local: &Local, key: KeyId, error: &NoLink) {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "to open a connection is not on the road")]
 async fn pooled(worker: &Worker, server: &Server, key: KeyId) -> Result<Rc<Link>, NoLink> {
     let (era, begun) = (worker.shared.rights.eras.now(), Instant::now());
     let mut logged_in =

@@ -25,6 +25,7 @@ const GRACE: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Tries to get what needs a new connection. Where there is no room for one, idle links are closed until there is.
+#[expect(clippy::disallowed_methods, reason = "to open a connection is not on the road")]
 pub(crate) async fn with_room<T>(
     worker: &Worker,
     server: &Server,

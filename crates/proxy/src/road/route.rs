@@ -71,6 +71,7 @@ fn wants_reader(client: &Client, command: &Command) -> bool {
 }
 
 /// Where a carried client logs in, which stays there. It is waited for.
+#[expect(clippy::disallowed_methods, reason = "a login waits between these")]
 pub(crate) async fn home(worker: &Worker, mode: Mode) -> ServerId {
     let Some(fleet) = &worker.shared.fleet else { return ServerId::default() };
     let deadline = Instant::now() + worker.plan.routing.hold;
@@ -196,6 +197,7 @@ pub(crate) fn note_end(worker: &Worker, client: &Client, command: &Command, serv
 }
 
 /// A statement has ended on this server, or may have: what it may have written must be seen by those that follow.
+#[expect(clippy::disallowed_methods, reason = "the time of the loop may be from before the write")]
 pub(crate) fn note_write(worker: &Worker, client: &Client, command: &Command, server: ServerId) {
     let is_write = command.facts.may_write();
     if worker.shared.fleet.is_some() && is_write && client.mode.get() == Mode::Split {

@@ -110,6 +110,10 @@ fn set(worker: &Rc<Worker>, server: &Server, steer: &Steer) {
 }
 
 /// Wall-clock time, so that several instances could agree on it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "not for each statement; several instances could agree on it"
+)]
 fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
