@@ -69,16 +69,18 @@ fn describe(outcome: &Outcome) -> Vec<String> {
 fn packet(packet: &Packet, is_first: bool) -> String {
     let payload = &packet.payload;
     let mut out = format!("[{}] ", packet.sequence);
-    match payload.first() {
-        Some(&ERR) if let Ok(error) = ErrPacket::decode(payload) => {
+    let first = payload.first().copied();
+    let error = (first == Some(ERR)).then(|| ErrPacket::decode(payload).ok()).flatten();
+    let may_be_ok = matches!(first, Some(OK | EOF)) && (is_first || first == Some(EOF));
+    let ok = (may_be_ok && payload.len() >= 7)
+        .then(|| OkPacket::decode(payload, Capabilities::NONE).ok())
+        .flatten();
+    match (first, error, ok) {
+        (_, Some(error), _) => {
             let (state, message) = (escape(&error.sqlstate), escape(error.message));
             let _ = write!(out, "ERR {} ({state}) {message}", error.code);
         }
-        Some(&(OK | EOF))
-            if (is_first || payload[0] == EOF)
-                && payload.len() >= 7
-                && let Ok(ok) = OkPacket::decode(payload, Capabilities::NONE) =>
-        {
+        (_, _, Some(ok)) => {
             let _ = write!(
                 out,
                 "OK rows={} id={} status={:04x} warnings={} info={}",
@@ -89,7 +91,7 @@ fn packet(packet: &Packet, is_first: bool) -> String {
                 escape(ok.info)
             );
         }
-        Some(&EOF) if payload.len() == 5 => {
+        (Some(EOF), ..) if payload.len() == 5 => {
             let (warnings, status) = ([payload[1], payload[2]], [payload[3], payload[4]]);
             let (warnings, status) = (u16::from_le_bytes(warnings), u16::from_le_bytes(status));
             let _ = write!(out, "EOF status={status:04x} warnings={warnings}");
