@@ -103,7 +103,7 @@ impl Session {
     /// which its link has none.
     pub(super) fn see_end_of_messages(
         &mut self,
-        end: End<'_>,
+        end: &End<'_>,
         messages: Messages,
         carried: Option<u16>,
         added: Option<Message>,

@@ -52,7 +52,7 @@ pub fn end(
     facts: &mut Facts,
     assigns: Vec<Assignment>,
     added: Option<Message>,
-    end: End<'_>,
+    end: &End<'_>,
 ) -> Option<Pin> {
     let pin = if end.failed { fail(session, backend, facts, end) } else { None };
     if end.is_statement {
@@ -79,7 +79,7 @@ fn fail(
     session: &mut Session,
     backend: &LinkState,
     facts: &mut Facts,
-    end: End<'_>,
+    end: &End<'_>,
 ) -> Option<Pin> {
     session.see_error();
     let code = end.error.map_or(0, |error| error.code);
@@ -91,7 +91,7 @@ fn fail(
     sets.is_some_and(|sets| sets.count > 1).then_some(Pin::Set)
 }
 
-fn end_statement(session: &mut Session, backend: &mut LinkState, facts: &Facts, end: End<'_>) {
+fn end_statement(session: &mut Session, backend: &mut LinkState, facts: &Facts, end: &End<'_>) {
     if !end.failed {
         session.see_end(facts.ends);
         if facts.sets_number {
@@ -110,7 +110,7 @@ fn end_statement(session: &mut Session, backend: &mut LinkState, facts: &Facts, 
 
 /// Others are on the backend behind the command already. What the backend alone knew of it is known no more, except for an
 /// error: that has come in a packet.
-fn see_behind(session: &mut Session, backend: &LinkState, end: End<'_>) {
+fn see_behind(session: &mut Session, backend: &LinkState, end: &End<'_>) {
     match end.behind.reads {
         true => session.counts.lose(backend.id),
         false => session.counts.see_none_affected(backend.id),
@@ -230,7 +230,7 @@ mod tests {
 
         fn end(&mut self, mut facts: Facts, it: End<'_>) -> Option<Pin> {
             let Self { session, backend } = self;
-            end(session, backend, &mut facts, Vec::new(), None, it)
+            end(session, backend, &mut facts, Vec::new(), None, &it)
         }
     }
 

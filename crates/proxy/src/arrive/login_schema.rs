@@ -45,7 +45,7 @@ pub(crate) fn learn(worker: &Worker, client: &Client, purpose: &Purpose) {
 
 /// Answers in the server's place, and in its words.
 fn accept(client: &Client, entered: Entered) {
-    let sequence = client.login_sequence.take().unwrap_or(1);
+    let sequence = client.input.login_sequence.take().unwrap_or(1);
     outbox::in_spare(|changes| {
         let status = client.session.borrow().status();
         tracker::put_schema(&entered.schema, changes);

@@ -463,7 +463,7 @@ pub(crate) fn refuse(worker: &Rc<Worker>, client: &Client, command: Box<Command>
     let_go(worker, client);
     worker.count_fault(fault.kind);
     client.session.borrow_mut().counts.answer(-1);
-    let logs_in = client.login_sequence.get().is_some();
+    let logs_in = client.input.login_sequence.get().is_some();
     let settings = client.session.borrow().settings.clone();
     let charset = settings.as_ref().and_then(|it| it.get(CHARSET)).unwrap_or_default();
     client.write_last(&fault.packet_in(client.take_sequence(), charset));

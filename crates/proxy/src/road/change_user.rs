@@ -303,7 +303,7 @@ fn begin_anew(
     let schema = Some(&wanted.schema[..]).filter(|schema| !schema.is_empty());
     client.class.set(worker.class_of(&client.user.borrow(), schema, client.peer));
     client.set_turn(Turn::Client);
-    client.login_sequence.set(Some(sequence));
+    client.input.login_sequence.set(Some(sequence));
     let mut packet = Vec::new();
     put_packet(
         &mut packet,

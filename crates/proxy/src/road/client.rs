@@ -83,8 +83,6 @@ pub(crate) struct Client {
     pub(crate) pinned: Cell<Option<Pinned>>,
     /// Whether a text may hold several statements, if the client has said so since its login (`COM_SET_OPTION`).
     pub(crate) several: Cell<Option<bool>>,
-    /// The command in hand completes the login; its reply has this sequence id.
-    pub(crate) login_sequence: Cell<Option<u8>>,
     /// What proves a change of user, until the client's task deals with it.
     change_of_user: RefCell<Option<Vec<u8>>>,
     pub(crate) input: Input,
@@ -144,9 +142,8 @@ impl Client {
             gtid: RefCell::default(),
             pinned: Cell::new(None),
             several: Cell::default(),
-            login_sequence: Cell::new(login.sequence),
             change_of_user: RefCell::default(),
-            input: Input::new(login.more),
+            input: Input::new(login.more, login.sequence),
             outbox: Outbox::default(),
             after_outbox: Cell::default(),
             waker: RefCell::default(),
@@ -183,7 +180,7 @@ impl Client {
 
     /// The sequence id of the first packet of the reply to the command in hand. A login is over with that.
     pub(crate) fn take_sequence(&self) -> u8 {
-        self.login_sequence.take().unwrap_or_else(|| self.input.packets.get())
+        self.input.login_sequence.take().unwrap_or_else(|| self.input.packets.get())
     }
 
     /// Writes part of a reply. What the socket does not take at once is kept, and the answer is false: nothing more

@@ -20,6 +20,8 @@ pub(crate) struct Input {
     pub(crate) reserved: RefCell<Option<Reserved>>,
     /// In how many packets the command in hand came, if it is all there: its reply's sequence ids follow theirs.
     pub(crate) packets: Cell<u8>,
+    /// The command in hand completes the login; its reply has this sequence id.
+    pub(crate) login_sequence: Cell<Option<u8>>,
     /// What the client still has to send for the command in hand.
     pub(crate) upload: Cell<Option<Passage>>,
     /// The turn comes back when the upload ends: there will be no reply.
@@ -30,9 +32,14 @@ pub(crate) struct Input {
 
 impl Input {
     /// Of a client behind whose login these bytes have come.
-    pub(crate) fn new(more: Vec<u8>) -> Self {
-        let unseen = Cell::new(!more.is_empty());
-        Self { more: RefCell::new(more), unseen, packets: Cell::new(1), ..Self::default() }
+    pub(crate) fn new(more: Vec<u8>, login_sequence: Option<u8>) -> Self {
+        Self {
+            unseen: Cell::new(!more.is_empty()),
+            more: RefCell::new(more),
+            packets: Cell::new(1),
+            login_sequence: Cell::new(login_sequence),
+            ..Self::default()
+        }
     }
 
     /// Takes what was read before its turn.

@@ -154,7 +154,7 @@ fn send_pooled(
             let dialect = client.session.borrow().dialect();
             Purpose::Prepare(Rc::new(Source::new(schema, text, settings, dialect)))
         }
-        Opcode::InitDb if client.login_sequence.get().is_some() => {
+        Opcode::InitDb if client.input.login_sequence.get().is_some() => {
             Purpose::LoginSchema(packet[HEADER + 1..].into(), worker.shared.alterations.now())
         }
         _ => Purpose::Statement,
@@ -379,7 +379,7 @@ fn fly(
 ) {
     let mut follower = Follower::new(shape, link.capabilities);
     if purpose.is_clients() {
-        let shift = match (&purpose, client.login_sequence.get()) {
+        let shift = match (&purpose, client.input.login_sequence.get()) {
             (Purpose::LoginSchema(..), Some(sequence)) => sequence.wrapping_sub(1),
             _ => shift,
         };

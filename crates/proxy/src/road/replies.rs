@@ -489,7 +489,7 @@ fn finish_clients(
     let is_login = matches!(flight.purpose, Purpose::LoginSchema(..));
     worker.tally.answer(flight, &command, took);
     if is_login {
-        client.login_sequence.set(None);
+        client.input.login_sequence.set(None);
     }
     if !flight.failed {
         login_schema::learn(worker, &client, &flight.purpose);
@@ -531,7 +531,7 @@ fn see_end(
         rows: flight.follower.rows(),
         warnings: flight.warnings,
         last: flight.last,
-        error: flight.error(),
+        error: if flight.failed { flight.error() } else { None },
         behind: behind(link),
     };
     let assigns = match &mut command.rare {
@@ -544,7 +544,7 @@ fn see_end(
         &mut command.facts,
         assigns,
         added,
-        end,
+        &end,
     );
     if let Some(pin) = pin {
         worker.pin(client, pin);
