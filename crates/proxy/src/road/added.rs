@@ -9,6 +9,7 @@ use std::rc::Rc;
 use engine::counts::Finds;
 use engine::intent::Ends;
 use engine::kept::{Message, Server};
+use engine::session::facts::Facts;
 use engine::session::{Diagnostics, Messages};
 use wire::command::Opcode;
 use wire::frame::HEADER;
@@ -25,7 +26,6 @@ use crate::road::commands;
 use crate::road::parting;
 use crate::road::prepared::MALFORMED;
 use crate::worker::Worker;
-use engine::session::facts::Facts;
 
 /// What the server warns of when a connection is killed by a command (`ER_WARN_DEPRECATED_SYNTAX`).
 const KILL_IS_OLD: (u16, &[u8]) = (

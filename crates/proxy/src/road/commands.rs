@@ -12,6 +12,7 @@ use engine::intent::{Ends, Intent, Moves, Sets};
 use engine::kept::Format;
 use engine::pin::Pin;
 use engine::rights::Change;
+use engine::session::facts::{Facts, InHand, Leaves, Reads};
 use engine::session::{Diagnostics, Messages};
 use engine::settings::Settings;
 use engine::source::Source;
@@ -41,7 +42,6 @@ use crate::road::prepared;
 use crate::road::undone;
 use crate::road::wording;
 use crate::worker::Worker;
-use engine::session::facts::{Facts, InHand, Leaves, Reads};
 
 /// Handles one command: all of it, or its first piece and what is still to come. `awaited`: what it has waited for, if it
 /// is read again.

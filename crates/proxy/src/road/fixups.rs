@@ -19,8 +19,7 @@ use engine::session::plan::{Around, Others, Plan, Request};
 use engine::session::setup::Setup;
 use engine::settings::Collates;
 use wire::command::Opcode;
-use wire::frame::HEADER;
-use wire::frame::put_joined;
+use wire::frame::{HEADER, put_joined};
 use wire::reply::Follower;
 
 use crate::fault::{Fault, Kind};
@@ -130,10 +129,10 @@ pub(crate) fn see_ahead(client: &Client, link: &Link, purpose: &Purpose) {
 
 /// Sends what goes ahead of a statement, or behind it. Its reply is nobody's.
 pub(crate) fn send(link: &Link, fix_up: Setup) {
-    let Setup { purpose, opcode: command, body } = fix_up;
-    let follower = Follower::new(command.shape(), link.capabilities);
+    let Setup { purpose, opcode, body } = fix_up;
+    let follower = Follower::new(opcode.shape(), link.capabilities);
     link.flights.borrow_mut().push_back(Flight::new(follower, purpose));
-    send_bytes(link, command, &body);
+    send_bytes(link, opcode, &body);
 }
 
 pub(crate) fn send_bytes(link: &Link, command: Opcode, body: &[u8]) {
@@ -206,13 +205,15 @@ fn probe(
     Some(Setup::own_query(purpose, body))
 }
 
-/// A statement has ended: whether its probe is still to be answered.
-pub(crate) fn has_probe(
+/// A statement has ended. If its probe is still to be answered, the client's turn waits for that, and its command goes on
+/// with the probe; else the command comes back.
+pub(crate) fn await_probe(
     worker: &Worker,
     link: &Link,
     client: &Rc<Client>,
     flight: &mut Flight,
-) -> bool {
+    command: Box<Command>,
+) -> Option<Box<Command>> {
     // What fails has set nothing, or has pinned its client.
     if let Some(probe) = flight.probe.take().filter(|_| !flight.failed) {
         let has_messages = client.session.borrow().diagnostics() == Diagnostics::OnLink;
@@ -223,25 +224,14 @@ pub(crate) fn has_probe(
             send(link, *probe);
         });
     }
-    link.flights.borrow().iter().any(|it| is_probe(it))
-}
-
-fn is_probe(flight: &Flight) -> bool {
-    matches!(flight.purpose, Purpose::Probe(_)) && flight.client.is_none()
-}
-
-/// The client's turn waits until that has been answered.
-pub(crate) fn await_probe(
-    link: &Link,
-    client: &Rc<Client>,
-    flight: &Flight,
-    command: Box<Command>,
-) {
-    if let Some(probe) = link.flights.borrow_mut().iter_mut().find(|it| is_probe(it)) {
-        probe.client = Some(Rc::clone(client));
-        probe.command = Some(command);
-        probe.slot = flight.slot;
-    }
+    let mut flights = link.flights.borrow_mut();
+    let is_probe =
+        |it: &&mut Box<Flight>| matches!(it.purpose, Purpose::Probe(_)) && it.client.is_none();
+    let Some(probe) = flights.iter_mut().find(is_probe) else { return Some(command) };
+    probe.client = Some(Rc::clone(client));
+    probe.command = Some(command);
+    probe.slot = flight.slot;
+    None
 }
 
 /// The server has said what a client's statement has set. Now it is the client's turn.

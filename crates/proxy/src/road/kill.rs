@@ -10,6 +10,7 @@ use std::time::Duration;
 use engine::account::name::UserName;
 use engine::intent::Ends;
 use engine::kill::{Kill, Scope};
+use engine::session::facts::Facts;
 use wire::command::{Opcode, query_text_at};
 use wire::frame::{HEADER, put_joined, put_packet};
 use wire::response::{OK, OkPacket};
@@ -68,7 +69,8 @@ pub(crate) fn send_order(
     (scope, victim): (Scope, u32),
 ) {
     command.packet = worker.buffers.keep(packet);
-    (command.facts.read, command.facts.ends) = (None, Ends::Perhaps);
+    // What the order asks of a link, should one carry it out, is nothing of what the text or the statement would have.
+    command.facts = Facts { ends: Ends::Perhaps, ..Facts::default() };
     client.keep_command(command);
     client.set_turn(Turn::Preparation);
     let order = Order {

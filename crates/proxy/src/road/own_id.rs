@@ -7,10 +7,10 @@
 
 use engine::hidden::When;
 use engine::intent::Intent;
+use engine::session::facts::Leaves;
 
 use crate::links::{Flight, Link};
 use crate::road::client::Client;
-use engine::session::facts::Leaves;
 
 /// Whether the number of the client's link can still be changed: ask before a statement is judged.
 pub(crate) fn may_change(client: &Client) -> bool {

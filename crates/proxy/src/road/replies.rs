@@ -501,10 +501,9 @@ fn finish_clients(
     if client.is_pooled() {
         see_end(worker, link, &client, flight, &mut command);
     }
-    if fixups::has_probe(worker, link, &client, flight) {
-        fixups::await_probe(link, &client, flight, command);
+    let Some(command) = fixups::await_probe(worker, link, &client, flight, command) else {
         return Settled { client, tail, then: Then::More };
-    }
+    };
     admit::over(worker, &client, link, &command, flight.slot);
     // No login, or an answer before the command had come: what follows cannot be understood. Or the server ends
     // the connection, and what came next would meet its end.
