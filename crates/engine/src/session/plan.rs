@@ -62,9 +62,11 @@ pub struct Request<'a> {
     pub found: &'a Found,
 }
 
-/// The client, the backend and its server, as far as plans go by them.
+/// A client and a backend that its command is to be sent on.
 #[derive(Clone, Copy)]
-pub struct Around<'a> {
+pub struct Pair<'a> {
+    pub session: &'a Session,
+    pub backend: &'a LinkState,
     pub client: u32,
     /// The server's number of the backend's connection.
     pub thread_id: u32,
@@ -102,95 +104,255 @@ const BEGIN: &str = "BEGIN";
 /// The schema that a backend leaves its own for: there, statements that name no schema can change nothing.
 const HARMLESS: &[u8] = b"information_schema";
 
-/// What a backend must be told before this command.
-pub fn plan(
-    session: &Session,
-    backend: &LinkState,
-    known: &mut Known,
-    request: Request<'_>,
-    around: Around<'_>,
-    interned: &mut Interned,
-) -> Plan {
-    if let Some(setup) = prepare(session, backend, known, request, around, interned) {
-        return Plan::Answered(setup);
-    }
-    let Request { opcode, facts, found, .. } = request;
-    if facts.insert_id && session.insert_id == InsertId::Lost {
-        return Plan::Lost;
-    }
-    if let Some(setup) = variables(backend, &session.variables) {
-        return Plan::Answered(setup);
-    }
-    let needs = Needs::of(session, backend, facts, around);
-    if let Tell::Try(id) = needs.number {
-        return Plan::Answered(Setup::number(around.thread_id, Some(id)));
-    }
-    let own = session.insert_id;
-    // What is kept may ask for it unseen.
-    let is_kept = session.pin().is_some() && !facts.keeps_insert_id();
-    let asks = facts.needs_insert_id() || (is_kept && found.asks_backend == Asked::default());
-    if asks && own.is_on(backend.id) && !own.is_plainly_on(backend.id) {
-        return Plan::Answered(Setup::capture(around.client));
-    }
-    let needs_insert_id = asks && !own.is_on(backend.id) && !backend.insert_id.is(own);
-    if !needs.any() && !needs_insert_id && found.affected.is_none() {
-        return Plan::Ready;
-    }
-    let mut told = Setups::new();
-    // Before anything that finds rows of its own.
-    if let Some(finder) = needs.finder {
-        told.push(Setup::found(finder, needs.inserter));
-    }
-    if let Some(setup) = settings(backend, backend.wanted(session)) {
-        if !is_accepted(interned, &setup) {
+impl<'a> Pair<'a> {
+    /// What the backend must be told before this command. `known`: what it has prepared.
+    pub fn plan(self, known: &mut Known, request: Request<'_>, interned: &mut Interned) -> Plan {
+        if let Some(setup) = self.prepare(known, request, interned) {
             return Plan::Answered(setup);
         }
-        told.push(setup);
+        let Self { session, backend, client, .. } = self;
+        let Request { facts, found, .. } = request;
+        let own = session.insert_id;
+        if facts.insert_id && own == InsertId::Lost {
+            return Plan::Lost;
+        }
+        if let Some(setup) = variables(backend, &session.variables) {
+            return Plan::Answered(setup);
+        }
+        let needs = self.needs(facts);
+        if let Tell::Try(id) = needs.number {
+            return Plan::Answered(Setup::number(self.thread_id, Some(id)));
+        }
+        // What is kept may ask for it unseen.
+        let is_kept = session.pin().is_some() && !facts.keeps_insert_id();
+        let asks = facts.needs_insert_id() || (is_kept && found.asks_backend == Asked::default());
+        if asks && own.is_on(backend.id) && !own.is_plainly_on(backend.id) {
+            return Plan::Answered(Setup::capture(client));
+        }
+        let told = match own {
+            InsertId::Known(id) if asks && !backend.insert_id.is(own) => Some(id),
+            _ => None,
+        };
+        if !needs.any() && told.is_none() && found.affected.is_none() {
+            return Plan::Ready;
+        }
+        self.tell(&needs, told, request, interned)
     }
-    enter_schema(session, backend, opcode, around, &mut told);
-    if let (Some(inserter), None) = (needs.inserter, needs.finder) {
-        told.push(Setup::capture(inserter));
-    }
-    if let (true, InsertId::Known(id)) = (needs_insert_id, own) {
-        let purpose = Purpose::InsertId(around.client, id);
-        told.push(Setup::own_query(purpose, format!("SET last_insert_id={id}")));
-    }
-    if let Tell::Show(shown) = needs.number {
-        told.push(Setup::number(around.thread_id, shown));
-    }
-    if needs.clears {
-        let text = if around.is_mysql { CLEAR_ON_MYSQL } else { CLEAR };
-        told.push(Setup::query(Purpose::Clear, text));
-    }
-    if let Some(kept) = needs.messages {
-        told.push(Setup::own_query(Purpose::Messages, kept.set_up()));
-        told.extend((1..kept.errors()).map(|_| one_more_error()));
-    }
-    // What goes ahead affects no rows, or is rows.
-    let is_hidden = !told.is_empty() && found.asks_backend.affected;
-    let own = if is_hidden { session.counts.affected() } else { None };
-    if let Some(affected) = found.affected.or(own) {
-        let text = if affected < 0 { ROWS } else { NOTHING };
-        told.push(Setup::query(Purpose::Nothing, text));
-    }
-    if session.has_begun() {
-        told.push(Setup::query(Purpose::Begin, BEGIN));
-    }
-    if told.is_empty() { Plan::Ready } else { Plan::Told(told) }
-}
 
-/// Whether a backend that has counted for this client's last statement has to be told or asked something before this
-/// command: then it counts that. `Some(true)`: rows found are counted anew as well.
-pub fn counts_anew(
-    session: &Session,
-    backend: &LinkState,
-    facts: &Facts,
-    around: Around<'_>,
-) -> Option<bool> {
-    let needs = Needs::of(session, backend, facts, around);
-    let finds = needs.clears || needs.finder.is_some();
-    let asks_id = || facts.needs_insert_id() && lacks_insert_id(session.insert_id, backend);
-    (finds || needs.any() || asks_id()).then_some(finds)
+    /// The setups of a command of which these are the needs. `insert_id`: the last one that the backend is told.
+    fn tell(
+        self,
+        needs: &Needs<'_>,
+        insert_id: Option<u64>,
+        request: Request<'_>,
+        interned: &Interned,
+    ) -> Plan {
+        let Self { session, backend, client, thread_id, .. } = self;
+        let mut told = Setups::new();
+        // Before anything that finds rows of its own.
+        if let Some(finder) = needs.finder {
+            told.push(Setup::found(finder, needs.inserter));
+        }
+        if let Some(setup) = settings(backend, backend.wanted(session)) {
+            if !is_accepted(interned, &setup) {
+                return Plan::Answered(setup);
+            }
+            told.push(setup);
+        }
+        self.enter_schema(request.opcode, &mut told);
+        if let (Some(inserter), None) = (needs.inserter, needs.finder) {
+            told.push(Setup::capture(inserter));
+        }
+        if let Some(id) = insert_id {
+            let text = format!("SET last_insert_id={id}");
+            told.push(Setup::own_query(Purpose::InsertId(client, id), text));
+        }
+        if let Tell::Show(shown) = needs.number {
+            told.push(Setup::number(thread_id, shown));
+        }
+        if needs.clears {
+            let text = if self.is_mysql { CLEAR_ON_MYSQL } else { CLEAR };
+            told.push(Setup::query(Purpose::Clear, text));
+        }
+        if let Some(kept) = needs.messages {
+            told.push(Setup::own_query(Purpose::Messages, kept.set_up()));
+            told.extend((1..kept.errors()).map(|_| one_more_error()));
+        }
+        // What goes ahead affects no rows, or is rows.
+        let is_hidden = !told.is_empty() && request.found.asks_backend.affected;
+        let own = if is_hidden { session.counts.affected() } else { None };
+        if let Some(affected) = request.found.affected.or(own) {
+            let text = if affected < 0 { ROWS } else { NOTHING };
+            told.push(Setup::query(Purpose::Nothing, text));
+        }
+        if session.has_begun() {
+            told.push(Setup::query(Purpose::Begin, BEGIN));
+        }
+        if told.is_empty() { Plan::Ready } else { Plan::Told(told) }
+    }
+
+    /// Whether a backend that has counted for this client's last statement has to be told or asked something before this
+    /// command: then it counts that. `Some(true)`: rows found are counted anew as well.
+    pub fn counts_anew(self, facts: &Facts) -> Option<bool> {
+        let needs = self.needs(facts);
+        let finds = needs.clears || needs.finder.is_some();
+        let own = self.session.insert_id;
+        let asks_id = || facts.needs_insert_id() && lacks_insert_id(own, self.backend);
+        (finds || needs.any() || asks_id()).then_some(finds)
+    }
+
+    #[inline]
+    fn needs(self, facts: &Facts) -> Needs<'a> {
+        Needs {
+            suits: self.backend.suits(self.session),
+            number: self.number(facts),
+            clears: self.needs_clear(facts),
+            messages: messages(facts, self.session),
+            inserter: self.inserter(facts),
+            finder: self.finder(),
+        }
+    }
+
+    /// What the backend's number of its connection must become.
+    #[inline]
+    fn number(self, facts: &Facts) -> Tell {
+        let Self { session, backend, client, .. } = self;
+        let reads = facts.reads_number;
+        let tell = backend.number.lacks(client, reads != Reads::Nothing);
+        if tell == Tell::Nothing {
+            return tell;
+        }
+        let is_free = self.is_mariadb && !session.has_own_number();
+        // The backend has the count of rows affected, and could not be told it.
+        let has_count = reads == Reads::NumberAndCount
+            && !matches!(session.counts.affected(), Some(-1 | 0))
+            && backend.last_client == client
+            && session.counts.are_on(Asked { affected: true, found: false }, backend.id);
+        // A refusal would be one of the messages that are asked for.
+        let has_messages = || {
+            matches!(session.diagnostics(), Diagnostics::OnLink | Diagnostics::Marked)
+                || facts.messages.are_asked_for()
+        };
+        match tell {
+            _ if !is_free || has_count => Tell::Nothing,
+            Tell::Try(_) if has_messages() => Tell::Nothing,
+            tell => tell,
+        }
+    }
+
+    #[inline]
+    fn needs_clear(self, facts: &Facts) -> bool {
+        let Self { session, backend, .. } = self;
+        let needs_none = match (facts.messages, session.diagnostics()) {
+            (asked, Diagnostics::None) => asked.are_asked_for() || asked == Messages::Noted,
+            (Messages::Shown | Messages::Noted, Diagnostics::Kept) => true,
+            _ => false,
+        };
+        needs_none && !session.counts.is_clean(backend.id)
+    }
+
+    /// The client that must be asked for its last insert id before this command changes the backend's.
+    #[inline]
+    fn inserter(self, facts: &Facts) -> Option<u32> {
+        let Self { session, backend, .. } = self;
+        let inserter = backend.inserter.filter(|_| !backend.insert_id.is_known())?;
+        if inserter == self.client && session.insert_id.is_on(backend.id) || facts.keeps_insert_id()
+        {
+            return None;
+        }
+        // What may insert must know what is there already; if it asks for messages as well, its number is lost.
+        let may_insert = facts.read.is_none() && !facts.messages.are_asked_for();
+        (may_insert || self.others.insert_id_is_on(inserter, backend.id)).then_some(inserter)
+    }
+
+    #[inline]
+    fn finder(self) -> Option<u32> {
+        let backend = self.backend;
+        let finder = backend.finder.filter(|finder| *finder != self.client)?;
+        self.others.found_is_on(finder, backend.id).then_some(finder)
+    }
+
+    /// Puts the backend into the client's schema, and what comes with that as the client has it.
+    fn enter_schema(self, opcode: Opcode, told: &mut Setups) {
+        let Self { session, backend, .. } = self;
+        // A backend that was reset has its schema, and not what comes with it.
+        let is_entered =
+            backend.was_reset && !session.was_reset && backend.schema == session.schema;
+        let entered = session.schema.as_ref().filter(|_| is_entered).map(enter);
+        if opcode != Opcode::InitDb
+            && let Some(setup) = entered.or_else(|| schema(backend, session.schema.as_ref()))
+        {
+            if backend.schema.is_some() {
+                let (purpose, opcode) = (Purpose::NoSchema, Opcode::InitDb);
+                told.push(Setup { purpose, opcode, body: HARMLESS.into() });
+            }
+            told.push(setup);
+        }
+        let is_entered_anew = backend.schema != session.schema || !backend.was_reset;
+        // MySQL lets hardly any account set it.
+        if session.was_reset && session.schema.is_some() && is_entered_anew && self.is_mariadb {
+            told.push(Setup::query(Purpose::SchemaReset, SCHEMA_RESET));
+        }
+    }
+
+    /// The statement that is to be executed may not be prepared on this backend, or not for this client alone.
+    fn prepare(
+        self,
+        known: &mut Known,
+        request: Request<'_>,
+        interned: &mut Interned,
+    ) -> Option<Setup> {
+        let Self { session, backend, .. } = self;
+        let Request { opcode, payload, is_part, found, .. } = request;
+        if !matches!(
+            opcode,
+            Opcode::StmtExecute | Opcode::StmtBulkExecute | Opcode::StmtSendLongData
+        ) {
+            return None;
+        }
+        let id = statement::id(payload)?;
+        let prepared = session.statements.look(id).filter(|prepared| prepared.own.is_none())?;
+        let source = found.instead.as_ref().unwrap_or(&prepared.source);
+        let purpose = if needs_own(opcode, payload, is_part, prepared) {
+            Purpose::Own(id)
+        } else if known.get(source).is_some() {
+            return None;
+        } else {
+            Purpose::Shared(Rc::clone(source))
+        };
+        // The text means what it meant in the schema and the mode in which the client prepared it.
+        let mode = self.mode(found, &source.settings, interned);
+        let schema = || match &source.schema {
+            Some(wanted) => schema(backend, Some(wanted)),
+            None => no_schema(backend),
+        };
+        mode.or_else(schema).or_else(|| {
+            let is_in_one = backend.schema.is_some();
+            let told = is_in_one.then(|| without_schema(source, self.is_mysql)).flatten();
+            let body = told.unwrap_or_else(|| source.text.to_vec()).into();
+            Some(Setup { purpose, opcode: Opcode::StmtPrepare, body })
+        })
+    }
+
+    /// What puts a backend in this mode to prepare a statement. What a client that keeps it has set, and no report has told of,
+    /// is asked for first: the backend is told it again behind the preparation.
+    fn mode(self, found: &Found, wanted: &Rc<Settings>, interned: &mut Interned) -> Option<Setup> {
+        let Self { session, backend, .. } = self;
+        let is_alike = backend.settings().mode() == wanted.mode();
+        if session.pin().is_none() {
+            return if is_alike { None } else { settings(backend, wanted) };
+        }
+        if !found.told_mode
+            && let Some(question) = backend.settings().ask_mode()
+        {
+            return Some(Setup::own_query(Purpose::Mode, question));
+        }
+        if is_alike {
+            return None;
+        }
+        let mixed = backend.settings().in_mode_of(wanted);
+        settings(backend, &interned.intern(mixed))
+    }
 }
 
 /// Whether the backend must be asked for this last insert id, or told it, before the client that has it may ask for it.
@@ -216,19 +378,7 @@ struct Needs<'a> {
     finder: Option<u32>,
 }
 
-impl<'a> Needs<'a> {
-    #[inline]
-    fn of(session: &'a Session, backend: &LinkState, facts: &Facts, around: Around<'_>) -> Self {
-        Self {
-            suits: backend.suits(session),
-            number: number(session, backend, facts, around),
-            clears: needs_clear(facts, session, backend),
-            messages: messages(facts, session),
-            inserter: inserter(session, backend, facts, around),
-            finder: finder(backend, around),
-        }
-    }
-
+impl Needs<'_> {
     #[inline]
     fn any(&self) -> bool {
         !self.suits
@@ -240,97 +390,11 @@ impl<'a> Needs<'a> {
     }
 }
 
-/// What the backend's number of its connection must become.
-#[inline]
-fn number(session: &Session, backend: &LinkState, facts: &Facts, around: Around<'_>) -> Tell {
-    let reads = facts.reads_number;
-    let tell = backend.number.lacks(around.client, reads != Reads::Nothing);
-    if tell == Tell::Nothing {
-        return tell;
-    }
-    let is_free = around.is_mariadb && !session.has_own_number();
-    // The backend has the count of rows affected, and could not be told it.
-    let has_count = reads == Reads::NumberAndCount
-        && !matches!(session.counts.affected(), Some(-1 | 0))
-        && backend.last_client == around.client
-        && session.counts.are_on(Asked { affected: true, found: false }, backend.id);
-    // A refusal would be one of the messages that are asked for.
-    let has_messages = || {
-        matches!(session.diagnostics(), Diagnostics::OnLink | Diagnostics::Marked)
-            || facts.messages.are_asked_for()
-    };
-    match tell {
-        _ if !is_free || has_count => Tell::Nothing,
-        Tell::Try(_) if has_messages() => Tell::Nothing,
-        tell => tell,
-    }
-}
-
-#[inline]
-fn needs_clear(facts: &Facts, session: &Session, backend: &LinkState) -> bool {
-    let needs_none = match (facts.messages, session.diagnostics()) {
-        (asked, Diagnostics::None) => asked.are_asked_for() || asked == Messages::Noted,
-        (Messages::Shown | Messages::Noted, Diagnostics::Kept) => true,
-        _ => false,
-    };
-    needs_none && !session.counts.is_clean(backend.id)
-}
-
 #[inline]
 fn messages<'a>(facts: &Facts, session: &'a Session) -> Option<&'a Kept> {
     match facts.messages {
         Messages::Counted | Messages::Spent | Messages::Unsure => session.kept(),
         _ => None,
-    }
-}
-
-/// The client that must be asked for its last insert id before this command changes the backend's.
-#[inline]
-fn inserter(
-    session: &Session,
-    backend: &LinkState,
-    facts: &Facts,
-    around: Around<'_>,
-) -> Option<u32> {
-    let inserter = backend.inserter.filter(|_| !backend.insert_id.is_known())?;
-    if inserter == around.client && session.insert_id.is_on(backend.id) || facts.keeps_insert_id() {
-        return None;
-    }
-    // What may insert must know what is there already; if it asks for messages as well, its number is lost.
-    let may_insert = facts.read.is_none() && !facts.messages.are_asked_for();
-    (may_insert || around.others.insert_id_is_on(inserter, backend.id)).then_some(inserter)
-}
-
-#[inline]
-fn finder(backend: &LinkState, around: Around<'_>) -> Option<u32> {
-    let finder = backend.finder.filter(|finder| *finder != around.client)?;
-    around.others.found_is_on(finder, backend.id).then_some(finder)
-}
-
-/// Puts the backend into the client's schema, and what comes with that as the client has it.
-fn enter_schema(
-    session: &Session,
-    backend: &LinkState,
-    opcode: Opcode,
-    around: Around<'_>,
-    told: &mut Setups,
-) {
-    // A backend that was reset has its schema, and not what comes with it.
-    let is_entered = backend.was_reset && !session.was_reset && backend.schema == session.schema;
-    let entered = session.schema.as_ref().filter(|_| is_entered).map(enter);
-    if opcode != Opcode::InitDb
-        && let Some(setup) = entered.or_else(|| schema(backend, session.schema.as_ref()))
-    {
-        if backend.schema.is_some() {
-            let (purpose, opcode) = (Purpose::NoSchema, Opcode::InitDb);
-            told.push(Setup { purpose, opcode, body: HARMLESS.into() });
-        }
-        told.push(setup);
-    }
-    let is_entered_anew = backend.schema != session.schema || !backend.was_reset;
-    // MySQL lets hardly any account set it.
-    if session.was_reset && session.schema.is_some() && is_entered_anew && around.is_mariadb {
-        told.push(Setup::query(Purpose::SchemaReset, SCHEMA_RESET));
     }
 }
 
@@ -392,43 +456,6 @@ fn is_accepted(interned: &Interned, setup: &Setup) -> bool {
     }
 }
 
-/// The statement that is to be executed may not be prepared on this backend, or not for this client alone.
-fn prepare(
-    session: &Session,
-    backend: &LinkState,
-    known: &mut Known,
-    request: Request<'_>,
-    around: Around<'_>,
-    interned: &mut Interned,
-) -> Option<Setup> {
-    let Request { opcode, payload, is_part, found, .. } = request;
-    if !matches!(opcode, Opcode::StmtExecute | Opcode::StmtBulkExecute | Opcode::StmtSendLongData) {
-        return None;
-    }
-    let id = statement::id(payload)?;
-    let prepared = session.statements.look(id).filter(|prepared| prepared.own.is_none())?;
-    let source = found.instead.as_ref().unwrap_or(&prepared.source);
-    let purpose = if needs_own(opcode, payload, is_part, prepared) {
-        Purpose::Own(id)
-    } else if known.get(source).is_some() {
-        return None;
-    } else {
-        Purpose::Shared(Rc::clone(source))
-    };
-    // The text means what it meant in the schema and the mode in which the client prepared it.
-    let mode = mode(session, backend, found, &source.settings, interned);
-    let schema = || match &source.schema {
-        Some(wanted) => schema(backend, Some(wanted)),
-        None => no_schema(backend),
-    };
-    mode.or_else(schema).or_else(|| {
-        let is_in_one = backend.schema.is_some();
-        let told = is_in_one.then(|| without_schema(source, around.is_mysql)).flatten();
-        let body = told.unwrap_or_else(|| source.text.to_vec()).into();
-        Some(Setup { purpose, opcode: Opcode::StmtPrepare, body })
-    })
-}
-
 fn needs_own(opcode: Opcode, payload: &[u8], is_part: bool, prepared: &Prepared) -> bool {
     match opcode {
         Opcode::StmtSendLongData => true,
@@ -436,31 +463,6 @@ fn needs_own(opcode: Opcode, payload: &[u8], is_part: bool, prepared: &Prepared)
         // Where not even the parameter types are here yet, they cannot be told to others' backends.
         _ => is_part && Execute::decode(payload, prepared.parameters).is_err(),
     }
-}
-
-/// What puts a backend in this mode to prepare a statement. What a client that keeps it has set, and no report has told of,
-/// is asked for first: the backend is told it again behind the preparation.
-fn mode(
-    session: &Session,
-    backend: &LinkState,
-    found: &Found,
-    wanted: &Rc<Settings>,
-    interned: &mut Interned,
-) -> Option<Setup> {
-    let is_alike = backend.settings().mode() == wanted.mode();
-    if session.pin().is_none() {
-        return if is_alike { None } else { settings(backend, wanted) };
-    }
-    if !found.told_mode
-        && let Some(question) = backend.settings().ask_mode()
-    {
-        return Some(Setup::own_query(Purpose::Mode, question));
-    }
-    if is_alike {
-        return None;
-    }
-    let mixed = backend.settings().in_mode_of(wanted);
-    settings(backend, &interned.intern(mixed))
 }
 
 /// What a text that was prepared in no schema says of its schema, for a backend that is in one: backends cannot be told to

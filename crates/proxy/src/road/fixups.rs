@@ -12,11 +12,12 @@
 use std::rc::Rc;
 
 use engine::intent::Sets;
+use engine::link_state::LinkState;
 use engine::pin::Pin;
-use engine::session::Diagnostics;
 use engine::session::observe::{self, Answer};
-use engine::session::plan::{Around, Others, Plan, Request};
+use engine::session::plan::{Others, Pair, Plan, Request};
 use engine::session::setup::Setup;
+use engine::session::{Diagnostics, Session};
 use engine::settings::Collates;
 use wire::command::Opcode;
 use wire::frame::{HEADER, put_joined};
@@ -55,17 +56,12 @@ pub(crate) fn plan(
         facts: &command.facts,
         found: &command.found,
     };
-    engine::session::plan::plan(
-        &client.session.borrow(),
-        &link.state.borrow(),
-        &mut link.known.borrow_mut(),
-        request,
-        around(worker, client, link),
-        &mut worker.interned.borrow_mut(),
-    )
+    let (session, state) = (client.session.borrow(), link.state.borrow());
+    let (mut known, mut interned) = (link.known.borrow_mut(), worker.interned.borrow_mut());
+    pair(worker, client, link, &session, &state).plan(&mut known, request, &mut interned)
 }
 
-/// Whether this link counts something of Flifo's own before the command; see [`engine::session::plan::counts_anew`].
+/// Whether this link counts something of Flifo's own before the command; see [`Pair::counts_anew`].
 pub(crate) fn counts_anew(
     worker: &Worker,
     client: &Client,
@@ -73,17 +69,20 @@ pub(crate) fn counts_anew(
     link: &Link,
 ) -> Option<bool> {
     let (session, state) = (client.session.borrow(), link.state.borrow());
-    engine::session::plan::counts_anew(
-        &session,
-        &state,
-        &command.facts,
-        around(worker, client, link),
-    )
+    pair(worker, client, link, &session, &state).counts_anew(&command.facts)
 }
 
-fn around<'a>(worker: &'a Worker, client: &Client, link: &Link) -> Around<'a> {
+fn pair<'a>(
+    worker: &'a Worker,
+    client: &Client,
+    link: &Link,
+    session: &'a Session,
+    backend: &'a LinkState,
+) -> Pair<'a> {
     let facts = &worker.at(link.server).server.facts;
-    Around {
+    Pair {
+        session,
+        backend,
         client: client.id,
         thread_id: link.thread_id,
         is_mysql: facts.is_mysql(),

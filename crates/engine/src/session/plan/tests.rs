@@ -30,7 +30,7 @@ fn modes(interned: &mut Interned, mode: &str) -> Rc<Settings> {
 }
 
 /// A client, a backend and what is between them.
-struct Pair {
+struct Scene {
     session: Session,
     backend: LinkState,
     known: Known,
@@ -41,7 +41,7 @@ struct Pair {
     others: All,
 }
 
-impl Pair {
+impl Scene {
     fn new() -> Self {
         let mut interned = Interned::default();
         let fresh = modes(&mut interned, "ANSI");
@@ -64,15 +64,16 @@ impl Pair {
     fn plan_for(&mut self, opcode: Opcode, payload: &[u8]) -> Plan {
         let (facts, found) = (&self.facts, &self.found);
         let request = Request { opcode, payload, is_part: false, facts, found };
-        let around = Around {
+        let pair = Pair {
+            session: &self.session,
+            backend: &self.backend,
             client: 9,
             thread_id: 70,
             is_mysql: self.is_mysql,
             is_mariadb: !self.is_mysql,
             others: &self.others,
         };
-        let Self { session, backend, known, interned, .. } = self;
-        plan(session, backend, known, request, around, interned)
+        pair.plan(&mut self.known, request, &mut self.interned)
     }
 
     /// What is told ahead, in order; `?` stands before what must be answered first.
@@ -101,7 +102,7 @@ fn texts(plan: &Plan) -> Vec<String> {
 #[test]
 fn each_difference_is_told_alone() {
     /// What makes the client differ from its backend.
-    type Differ = fn(&mut Pair);
+    type Differ = fn(&mut Scene);
     let table: [(&str, Differ, &[&str]); 13] = [
         ("nothing", |_| {}, &[]),
         ("a schema", |it| it.session.schema = Some(b"a"[..].into()), &["init_db a"]),
@@ -172,53 +173,53 @@ fn each_difference_is_told_alone() {
         ),
     ];
     for (what, differ, told) in table {
-        let mut pair = Pair::new();
-        differ(&mut pair);
-        assert_eq!(pair.texts(), told, "{what}");
+        let mut scene = Scene::new();
+        differ(&mut scene);
+        assert_eq!(scene.texts(), told, "{what}");
     }
 }
 
 #[test]
 fn what_finds_rows_of_its_own_comes_after_the_question_for_rows() {
-    let mut pair = Pair::new();
-    pair.others = All(true);
-    pair.backend.finder = Some(4);
-    pair.session.schema = Some(b"a"[..].into());
-    pair.session.begin();
-    pair.found.affected = Some(0);
-    assert_eq!(pair.texts(), ["SELECT FOUND_ROWS()", "init_db a", "DO 0", "BEGIN"]);
+    let mut scene = Scene::new();
+    scene.others = All(true);
+    scene.backend.finder = Some(4);
+    scene.session.schema = Some(b"a"[..].into());
+    scene.session.begin();
+    scene.found.affected = Some(0);
+    assert_eq!(scene.texts(), ["SELECT FOUND_ROWS()", "init_db a", "DO 0", "BEGIN"]);
 }
 
 #[test]
 fn mysql_is_asked_for_no_number() {
-    let mut pair = Pair::new();
-    pair.is_mysql = true;
-    pair.facts.reads_number = Reads::Number;
-    assert!(pair.texts().is_empty());
+    let mut scene = Scene::new();
+    scene.is_mysql = true;
+    scene.facts.reads_number = Reads::Number;
+    assert!(scene.texts().is_empty());
 }
 
 #[test]
 fn a_statement_is_prepared_once_in_the_schema_and_mode_that_it_was_prepared_in() {
-    let mut pair = Pair::new();
-    let mode = modes(&mut pair.interned, "");
+    let mut scene = Scene::new();
+    let mode = modes(&mut scene.interned, "");
     let (schema, text) = (Some(b"a"[..].into()), b"SELECT 1"[..].into());
     let source = Rc::new(Source::new(schema, text, Rc::clone(&mode), Dialect::default()));
-    let id = pair.session.statements.add(Rc::clone(&source), 0).expect("there is room");
+    let id = scene.session.statements.add(Rc::clone(&source), 0).expect("there is room");
     let mut execute = vec![Opcode::StmtExecute as u8];
     execute.extend(id.to_le_bytes());
     execute.extend([0, 1, 0, 0, 0]);
-    let plan = |pair: &mut Pair| texts(&pair.plan_for(Opcode::StmtExecute, &execute));
-    assert_eq!(plan(&mut pair), ["? SET sql_mode=''"]);
-    pair.backend.set(b"sql_mode", b"", &mut pair.interned);
-    assert_eq!(plan(&mut pair), ["? init_db a"]);
-    pair.backend.enter_schema(Some(b"a"[..].into()));
-    assert_eq!(plan(&mut pair), ["? stmt_prepare SELECT 1"]);
-    assert!(pair.known.add(source, 40, 10).is_empty());
+    let plan = |scene: &mut Scene| texts(&scene.plan_for(Opcode::StmtExecute, &execute));
+    assert_eq!(plan(&mut scene), ["? SET sql_mode=''"]);
+    scene.backend.set(b"sql_mode", b"", &mut scene.interned);
+    assert_eq!(plan(&mut scene), ["? init_db a"]);
+    scene.backend.enter_schema(Some(b"a"[..].into()));
+    assert_eq!(plan(&mut scene), ["? stmt_prepare SELECT 1"]);
+    assert!(scene.known.add(source, 40, 10).is_empty());
     // The client itself is in no schema and in another mode.
-    pair.session.schema = Some(b"b"[..].into());
-    pair.interned.accept("SET sql_mode='ANSI'");
+    scene.session.schema = Some(b"b"[..].into());
+    scene.interned.accept("SET sql_mode='ANSI'");
     let own = ["SET sql_mode='ANSI'", "init_db information_schema", "init_db b"];
-    assert_eq!(plan(&mut pair), own);
+    assert_eq!(plan(&mut scene), own);
 }
 
 /// What a random client does when it has its turn.
@@ -363,15 +364,16 @@ impl World {
         let found = Found::default();
         let (opcode, payload) = (Opcode::Query, &b"\x03DO 1"[..]);
         let request = Request { opcode, payload, is_part: false, facts, found: &found };
-        let around = Around {
+        let pair = Pair {
+            session: &self.clients[client].session,
+            backend: &self.backends[backend].0,
             client: client as u32,
             thread_id: 70,
             is_mysql: false,
             is_mariadb: true,
             others: &sessions,
         };
-        let (session, state) = (&self.clients[client].session, &self.backends[backend].0);
-        plan(session, state, &mut Known::default(), request, around, &mut self.interned)
+        pair.plan(&mut Known::default(), request, &mut self.interned)
     }
 
     /// The server does what it is told, and Flifo learns what it reports.
