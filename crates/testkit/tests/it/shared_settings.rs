@@ -133,7 +133,7 @@ fn settings_that_cannot_be_told_keep_the_link() {
         "SET max_statement_time=10",
         "SET sql_auto_is_null=1",
         "SET session_track_system_variables='', sql_auto_is_null=1",
-        "SET wait_timeout=5",
+        "SET wait_timeout=500",
         "SET NAMES gbk",
         "SET sql_mode=''; SELECT 1",
         "SET /*!50000 SESSION */ sql_mode=''",
