@@ -111,13 +111,14 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8])
         let end = if header.is_continued() && there >= extent.len {
             client.input.packets.set(frame::packet_count(extent.payload) as u8);
             let joined = frame::join(&mut bytes[at..at + extent.len]);
-            commands::handle(worker, client, joined, None, Awaits::default());
+            client.input.upload.set(None);
+            commands::handle(worker, client, joined, Awaits::default());
             at + extent.len
         } else {
             let end = at + length.min(there);
             let passage = Passage::inside(header, at + length - end);
-            let upload = (!passage.is_done()).then_some(passage);
-            commands::handle(worker, client, &mut bytes[at..end], upload, Awaits::default());
+            client.input.upload.set((!passage.is_done()).then_some(passage));
+            commands::handle(worker, client, &mut bytes[at..end], Awaits::default());
             end
         };
         if client.turn.get() == Turn::Client {

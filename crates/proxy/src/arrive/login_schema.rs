@@ -28,7 +28,7 @@ pub(crate) fn enter(worker: &Rc<Worker>, client: &Rc<Client>, schema: &[u8]) {
         None => {
             let mut packet = Vec::new();
             put_packet(&mut packet, 0, &[&[Opcode::InitDb as u8], schema].concat());
-            commands::handle(worker, client, &mut packet, None, Awaits::default());
+            commands::handle(worker, client, &mut packet, Awaits::default());
         }
     }
 }

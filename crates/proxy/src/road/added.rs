@@ -13,7 +13,6 @@ use engine::session::facts::Facts;
 use engine::session::{Diagnostics, Messages};
 use wire::command::Opcode;
 use wire::frame::HEADER;
-use wire::passage::Passage;
 use wire::reply::Kind as Packet;
 use wire::response::ErrPacket;
 
@@ -84,7 +83,7 @@ pub(crate) fn ping(
     packet: &mut [u8],
 ) {
     if !is_mysql(worker, client) {
-        return commands::ok(client);
+        return commands::ok(client, command);
     }
     let told = client.session.borrow().told();
     match told {
@@ -98,9 +97,9 @@ pub(crate) fn ping(
                 ends: Ends::Never,
                 ..Facts::default()
             };
-            commands::enter(worker, client, command, packet, None);
+            commands::enter(worker, client, command, packet);
         }
-        told => commands::ok_telling(client, told.unwrap_or(1)),
+        told => commands::ok_telling(client, command, told.unwrap_or(1)),
     }
 }
 
@@ -110,16 +109,15 @@ pub(crate) fn refuse(
     client: &Rc<Client>,
     mut command: Box<Command>,
     packet: &[u8],
-    upload: Option<Passage>,
     fault: &Fault,
 ) {
     if is_mysql(worker, client) {
         if must_ask(worker, client) {
-            return commands::hold(worker, client, command, packet, upload, Awaits::Messages);
+            return commands::hold(worker, client, command, packet, Awaits::Messages);
         }
         command.facts.messages = Messages::Added;
     }
-    commands::refuse(worker, client, command, upload, fault);
+    commands::refuse(worker, client, command, fault);
 }
 
 /// Whether the link must be asked first that has the messages behind which a kill puts its warning.

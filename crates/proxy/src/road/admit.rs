@@ -4,7 +4,6 @@ use std::rc::Rc;
 
 use engine::gate::{Ask, Full, Slot, Start, Waiting};
 use engine::session::CHARSET;
-use wire::passage::Passage;
 
 use crate::fault::Fault;
 use crate::links::keys::KeyId;
@@ -29,7 +28,6 @@ pub(crate) fn enter(
     client: &Rc<Client>,
     command: Box<Command>,
     packet: &mut [u8],
-    upload: Option<Passage>,
     urgent: bool,
 ) {
     if let Some(fleet) = &worker.shared.fleet
@@ -38,10 +36,10 @@ pub(crate) fn enter(
     {
         match route::take(worker, fleet, client, &command) {
             Some(server) => client.server.set(server),
-            None => return route::strand(worker, client, command, packet, upload),
+            None => return route::strand(worker, client, command, packet),
         }
     }
-    enter_here(worker, client, command, packet, upload, urgent);
+    enter_here(worker, client, command, packet, urgent);
 }
 
 /// The same for a command whose bytes are kept.
@@ -49,11 +47,10 @@ pub(crate) fn enter_held(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
     mut command: Box<Command>,
-    upload: Option<Passage>,
     urgent: bool,
 ) {
     let mut packet = std::mem::take(&mut command.packet);
-    enter(worker, client, command, &mut packet, upload, urgent);
+    enter(worker, client, command, &mut packet, urgent);
     worker.buffers.forget(packet);
 }
 
@@ -63,10 +60,8 @@ pub(crate) fn enter_here(
     client: &Rc<Client>,
     command: Box<Command>,
     packet: &mut [u8],
-    upload: Option<Passage>,
     urgent: bool,
 ) {
-    client.input.upload.set(upload);
     rights::look(worker);
     let link = client.link();
     let (ask, now) = (ask(client, &command), crate::clock::now());
@@ -79,7 +74,7 @@ pub(crate) fn enter_here(
                 drop(gate);
                 link.slot.set(slot);
                 launch::launch(worker, client, &link, command, packet);
-                if upload.is_some() {
+                if client.input.is_part() {
                     await_rest(worker, client, &link);
                 }
                 return;
@@ -96,7 +91,7 @@ pub(crate) fn enter_here(
                 link.slot.set(Some(slot));
                 link.hold_for(client);
                 launch::launch(worker, client, &link, command, packet);
-                if upload.is_some() {
+                if client.input.is_part() {
                     await_rest(worker, client, &link);
                 }
                 return;
@@ -382,7 +377,7 @@ pub(crate) fn launch_held(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Li
     let mut packet = std::mem::take(&mut command.packet);
     launch::launch(worker, client, link, command, &mut packet);
     worker.buffers.forget(packet);
-    if client.input.upload.get().is_some() {
+    if client.input.is_part() {
         client.wake();
         await_rest(worker, client, link);
     }

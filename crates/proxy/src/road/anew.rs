@@ -35,9 +35,9 @@ pub(crate) fn reset(
     client.gtid.take();
     keep_option(worker, client);
     if waits {
-        commands::hold(worker, client, command, packet, None, Awaits::Reset);
+        commands::hold(worker, client, command, packet, Awaits::Reset);
     } else {
-        commands::ok(client);
+        commands::ok(client, command);
     }
 }
 

@@ -314,9 +314,9 @@ fn begin_anew(
         },
     );
     match waits {
-        true => commands::hold(worker, client, Command::new(), &packet, None, Awaits::Link),
+        true => commands::hold(worker, client, Command::new(), &packet, Awaits::Link),
         false if wanted.schema.is_empty() => {
-            commands::handle(worker, client, &mut packet, None, Awaits::default());
+            commands::handle(worker, client, &mut packet, Awaits::default());
         }
         false => login_schema::enter(worker, client, &wanted.schema),
     }

@@ -20,7 +20,6 @@ use engine::statements::{BYTES_MAX, Kept as KeptOnLink, STATEMENTS_MAX};
 use engine::variables::Assignment;
 use wire::command::{Opcode, Shape, query_text_at};
 use wire::frame::{HEADER, put_packet_with};
-use wire::passage::Passage;
 use wire::response::{OK, OkPacket};
 use wire::statement::{self, Execute};
 
@@ -43,15 +42,9 @@ use crate::road::undone;
 use crate::road::wording;
 use crate::worker::Worker;
 
-/// Handles one command: all of it, or its first piece and what is still to come. `awaited`: what it has waited for, if it
+/// Handles one command: all of it, or its first piece. `awaited`: what it has waited for, if it
 /// is read again.
-pub(crate) fn handle(
-    worker: &Rc<Worker>,
-    client: &Rc<Client>,
-    packet: &mut [u8],
-    upload: Option<Passage>,
-    awaited: Awaits,
-) {
+pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, packet: &mut [u8], awaited: Awaits) {
     let Some(&byte) = packet.get(HEADER) else {
         let fault = Fault::new(Kind::Malformed, "Malformed packet: a command of no bytes");
         return crate::road::refuse_and_close(worker, client, &fault);
@@ -59,18 +52,18 @@ pub(crate) fn handle(
     let mut command = Command::new();
     if parting::is_asked(client) {
         let awaits = if awaited == Awaits::Reset { awaited } else { Awaits::Link };
-        return hold(worker, client, command, packet, upload, awaits);
+        return hold(worker, client, command, packet, awaits);
     }
     let opcode = Opcode::decode(byte);
     command.class = class_named(worker, client, opcode, packet);
     if client.is_pooled() {
         match opcode {
-            Some(Opcode::ResetConnection) if awaited == Awaits::Reset => ok(client),
-            Some(opcode) => pooled(worker, client, command, opcode, packet, upload),
-            None => added::refuse(worker, client, command, packet, upload, &unknown()),
+            Some(Opcode::ResetConnection) if awaited == Awaits::Reset => ok(client, command),
+            Some(opcode) => pooled(worker, client, command, opcode, packet),
+            None => added::refuse(worker, client, command, packet, &unknown()),
         }
     } else {
-        carried(worker, client, command, opcode, packet, upload);
+        carried(worker, client, command, opcode, packet);
     }
 }
 
@@ -84,12 +77,10 @@ pub(crate) fn hold(
     client: &Client,
     mut command: Box<Command>,
     packet: &[u8],
-    upload: Option<Passage>,
     awaits: Awaits,
 ) {
     command.packet = worker.buffers.keep(packet);
     command.awaits = awaits;
-    client.input.upload.set(upload);
     client.set_turn(Turn::Preparation);
     client.keep_command(command);
 }
@@ -128,7 +119,6 @@ fn carried(
     mut command: Box<Command>,
     opcode: Option<Opcode>,
     packet: &mut [u8],
-    upload: Option<Passage>,
 ) {
     let Some(link) = client.link() else { return client.close() };
     match opcode {
@@ -138,9 +128,9 @@ fn carried(
         }
         Some(opcode) if opcode.shape() == Shape::None => {
             link.send(packet);
-            client.upload_silently(upload);
+            client.upload_silently();
         }
-        Some(Opcode::ChangeUser) if upload.is_some() => {
+        Some(Opcode::ChangeUser) if client.input.is_part() => {
             let message = "Malformed packet: COM_CHANGE_USER is never this long";
             let fault = Fault::new(Kind::Malformed, message);
             crate::road::refuse_and_close(worker, client, &fault);
@@ -152,7 +142,7 @@ fn carried(
         }
         _ => {
             let mut replaced = None;
-            if client.id != link.thread_id && upload.is_none() {
+            if client.id != link.thread_id && !client.input.is_part() {
                 // Its id is Flifo's, so what it says of ids must be translated.
                 if let Some(order) = kill::read_order(worker, client, opcode, packet) {
                     return kill::send_order(worker, client, command, packet, order);
@@ -163,7 +153,7 @@ fn carried(
             command.changes(change_by_opcode(worker, client, opcode, packet));
             let packet = replaced.as_deref_mut().unwrap_or(packet);
             let urgent = client.session.borrow().may_hold_locks();
-            admit::enter(worker, client, command, packet, upload, urgent);
+            admit::enter(worker, client, command, packet, urgent);
         }
     }
 }
@@ -174,22 +164,21 @@ fn pooled(
     mut command: Box<Command>,
     opcode: Opcode,
     packet: &mut [u8],
-    upload: Option<Passage>,
 ) {
-    if upload.is_some() && !may_be_long(opcode) {
+    if client.input.is_part() && !may_be_long(opcode) {
         // What is still to come must not be taken for commands.
         let message = format!("Malformed packet: {} is never this long", opcode.name());
         let fault = Fault::new(Kind::Malformed, message);
-        return refuse(worker, client, command, upload, &fault);
+        return refuse(worker, client, command, &fault);
     }
     if client.session.borrow().has_lost_transaction() {
-        match undone::answer(client, opcode, packet, upload.is_some()) {
+        match undone::answer(client, opcode, packet) {
             undone::Answer::None => {}
             undone::Answer::End => return client.close(),
-            undone::Answer::Ok => return ok(client),
+            undone::Answer::Ok => return ok(client, command),
             undone::Answer::Fault => {
                 let fault = undone::fault(worker, client.server.get());
-                return refuse(worker, client, command, upload, &fault);
+                return refuse(worker, client, command, &fault);
             }
         }
     }
@@ -200,26 +189,24 @@ fn pooled(
         Opcode::ResetConnection => anew::reset(worker, client, command, packet),
         Opcode::ChangeUser => client.begin_change_of_user(&packet[HEADER..]),
         Opcode::StmtClose => prepared::close(worker, client, prepared::named(client, id)),
-        Opcode::Query | Opcode::StmtPrepare => {
-            text(worker, client, command, opcode, packet, upload)
-        }
+        Opcode::Query | Opcode::StmtPrepare => text(worker, client, command, opcode, packet),
         Opcode::StmtBulkExecute if added::is_mysql(worker, client) => {
-            added::refuse(worker, client, command, packet, upload, &unknown());
+            added::refuse(worker, client, command, packet, &unknown());
         }
         Opcode::StmtExecute
         | Opcode::StmtBulkExecute
         | Opcode::StmtSendLongData
         | Opcode::StmtReset
-        | Opcode::StmtFetch => prepared(worker, client, command, opcode, packet, upload),
+        | Opcode::StmtFetch => prepared(worker, client, command, opcode, packet),
         Opcode::ProcessKill => {
             if added::must_ask_for_kill(worker, client) {
-                return hold(worker, client, command, packet, upload, Awaits::Messages);
+                return hold(worker, client, command, packet, Awaits::Messages);
             }
             if let Some(order) = kill::read_order(worker, client, Some(opcode), packet) {
                 return kill::send_order(worker, client, command, packet, order);
             }
             command.facts = added::facts(worker, client, opcode);
-            enter(worker, client, command, packet, upload);
+            enter(worker, client, command, packet);
         }
         Opcode::SetOption => {
             match packet.get(HEADER + 1..) {
@@ -228,13 +215,13 @@ fn pooled(
                 // The server refuses it.
                 _ => {}
             }
-            enter_kept(worker, client, command, packet, upload, Pin::Option);
+            enter_kept(worker, client, command, packet, Pin::Option);
         }
         Opcode::BinlogDump
         | Opcode::BinlogDumpGtid
         | Opcode::TableDump
         | Opcode::RegisterReplica => {
-            enter_kept(worker, client, command, packet, upload, Pin::Replication);
+            enter_kept(worker, client, command, packet, Pin::Replication);
         }
         _ => {
             command.changes(change_by_opcode(worker, client, Some(opcode), packet));
@@ -245,7 +232,7 @@ fn pooled(
             };
             let facts = added::facts(worker, client, opcode);
             command.facts = Facts { finds: Finds::Nothing, is_still, ends, moves, ..facts };
-            enter(worker, client, command, packet, upload);
+            enter(worker, client, command, packet);
         }
     }
 }
@@ -269,7 +256,6 @@ fn text(
     mut command: Box<Command>,
     opcode: Opcode,
     packet: &mut [u8],
-    upload: Option<Passage>,
 ) {
     let payload = &packet[HEADER..];
     let is_prepare = opcode == Opcode::StmtPrepare;
@@ -279,14 +265,14 @@ fn text(
              {BYTES_MAX} bytes in all; close some that are not needed"
         );
         let fault = Fault::new(Kind::TooManyStatements, message);
-        return refuse(worker, client, command, upload, &fault);
+        return refuse(worker, client, command, &fault);
     }
     let text_at = match is_prepare {
         false => query_text_at(payload, client.capabilities),
         true => Some(1),
     };
-    let (Some(text_at), None) = (text_at, upload) else {
-        return enter_kept(worker, client, command, packet, upload, Pin::Unreadable);
+    let (Some(text_at), false) = (text_at, client.input.is_part()) else {
+        return enter_kept(worker, client, command, packet, Pin::Unreadable);
     };
     let dialect = client.session.borrow().dialect();
     let text = &payload[text_at..];
@@ -297,7 +283,7 @@ fn text(
     }
     if !is_prepare {
         if parting::is_due(worker, client, intent) {
-            return hold(worker, client, command, packet, upload, Awaits::Link);
+            return hold(worker, client, command, packet, Awaits::Link);
         }
         command.begun = worker.tally.ask(intent.digest, text, dialect);
         command.changes(change(worker, client, intent, text));
@@ -307,7 +293,7 @@ fn text(
             // What else the server reports of it is that something has changed.
             let (sets, messages) = (Some(Sets::default()), Messages::Stay);
             command.facts = Facts { sets, messages, ends: Ends::Never, ..Facts::default() };
-            return enter(worker, client, command, packet, upload);
+            return enter(worker, client, command, packet);
         }
     }
     let may_change = own_id::may_change(client);
@@ -315,7 +301,7 @@ fn text(
     let out_of_sight = hidden::find(worker, client, text, None);
     let leaves = match pins::judge(worker, client, intent, text, out_of_sight) {
         Ok(leaves) => leaves,
-        Err(fault) => return refuse(worker, client, command, upload, &fault),
+        Err(fault) => return refuse(worker, client, command, &fault),
     };
     let (mut replaced, mut reads_number) = (None, false);
     if intent.asks_connection_id {
@@ -340,7 +326,7 @@ fn text(
         command.facts = Facts { messages, is_still, ends, ..Facts::default() };
     } else if begins_or_ends_here(client, intent) {
         added::clear(worker, client);
-        return ok(client);
+        return ok(client, command);
     } else {
         let text = &packet[HEADER + text_at..];
         command.facts.learn(intent, text, dialect, Format::Text);
@@ -357,9 +343,9 @@ fn text(
     let packet = diagnosed.as_deref_mut().unwrap_or(packet);
     facts.reads_number = Reads::of(may_change && reads_number, facts);
     if facts.counts == Asked::default() {
-        return enter(worker, client, command, packet, upload);
+        return enter(worker, client, command, packet);
     }
-    enter_with_counts(worker, client, command, packet, upload, text_at);
+    enter_with_counts(worker, client, command, packet, text_at);
 }
 
 /// What a statement does to rights.
@@ -439,7 +425,6 @@ fn prepared(
     mut command: Box<Command>,
     opcode: Opcode,
     packet: &mut [u8],
-    upload: Option<Passage>,
 ) {
     let id = prepared::named(client, statement::id(&packet[HEADER..]).unwrap_or(0));
     statement::set_id(&mut packet[HEADER..], id);
@@ -449,17 +434,17 @@ fn prepared(
         drop(session);
         if opcode == Opcode::StmtSendLongData {
             // It has no reply; the execute that follows is refused.
-            return client.upload_silently(upload);
+            return client.upload_silently();
         }
         let fault = prepared::unknown(worker, client, opcode, id);
-        return added::refuse(worker, client, command, packet, upload, &fault);
+        return added::refuse(worker, client, command, packet, &fault);
     };
     let piece_of = statement::parameter_of_piece(&packet[HEADER..]);
     if opcode == Opcode::StmtSendLongData && piece_of.is_none_or(|it| it >= statement.parameters) {
         // As the server does it: the execute that follows is refused, until the statement is reset.
         statement.is_spoiled |= piece_of.is_some();
         drop(session);
-        return client.upload_silently(upload);
+        return client.upload_silently();
     }
     if opcode == Opcode::StmtReset {
         statement.is_spoiled = false;
@@ -468,7 +453,7 @@ fn prepared(
         let is_mysql = added::is_mysql(worker, client);
         let fault = prepared::wrong_piece(is_mysql, statement, &packet[HEADER..]);
         drop(session);
-        return added::refuse(worker, client, command, packet, upload, &fault);
+        return added::refuse(worker, client, command, packet, &fault);
     }
     let kept = statement.kept();
     let source = Rc::clone(&statement.source);
@@ -487,7 +472,7 @@ fn prepared(
     if opcode == Opcode::StmtExecute && (is_marked || session.can_yield()) {
         drop(session);
         if parting::is_due(worker, client, intent) {
-            return hold(worker, client, command, packet, upload, Awaits::Link);
+            return hold(worker, client, command, packet, Awaits::Link);
         }
         session = client.session.borrow_mut();
     }
@@ -496,18 +481,18 @@ fn prepared(
         Opcode::StmtReset if !kept.any() => {
             session.tell(0);
             drop(session);
-            return ok(client);
+            return ok(client, command);
         }
         Opcode::StmtFetch if !kept.cursor => {
             drop(session);
             let fault = prepared::no_cursor(added::is_mysql(worker, client), id);
-            return added::refuse(worker, client, command, packet, upload, &fault);
+            return added::refuse(worker, client, command, packet, &fault);
         }
         Opcode::StmtExecute | Opcode::StmtBulkExecute => {
             drop(session);
             // With so many parameters that their types do not fit a buffer, only the server knows them.
-            let is_unread = upload.is_some() && !is_read;
-            return execute(worker, client, command, packet, upload, &source, is_unread);
+            let is_unread = client.input.is_part() && !is_read;
+            return execute(worker, client, command, packet, &source, is_unread);
         }
         Opcode::StmtSendLongData => {
             session.statements.keep(id, KeptOnLink { long_data: true, ..kept });
@@ -516,7 +501,7 @@ fn prepared(
         }
         _ => drop(session),
     }
-    enter(worker, client, command, packet, upload);
+    enter(worker, client, command, packet);
 }
 
 /// A prepared statement is executed.
@@ -525,7 +510,6 @@ fn execute(
     client: &Rc<Client>,
     mut command: Box<Command>,
     packet: &mut [u8],
-    upload: Option<Passage>,
     source: &Source,
     is_unread: bool,
 ) {
@@ -542,7 +526,7 @@ fn execute(
     };
     let leaves = match judged {
         Ok(leaves) => leaves,
-        Err(fault) => return refuse(worker, client, command, upload, &fault),
+        Err(fault) => return refuse(worker, client, command, &fault),
     };
     let facts = &mut command.facts;
     facts.learn(intent, text, dialect, Format::Binary);
@@ -556,10 +540,13 @@ fn execute(
         && (intent.asks_connection_id || own_id::may_read(client, intent, named, leaves));
     facts.reads_number = Reads::of(reads_number, facts);
     match diagnoses {
-        Some(mut query) => enter(worker, client, command, &mut query, None),
+        Some(mut query) => {
+            client.input.upload.set(None);
+            enter(worker, client, command, &mut query);
+        }
         None => {
             facts.in_hand = in_hand;
-            enter(worker, client, command, packet, upload);
+            enter(worker, client, command, packet);
         }
     }
 }
@@ -570,15 +557,14 @@ fn enter_with_counts(
     client: &Rc<Client>,
     mut command: Box<Command>,
     packet: &mut [u8],
-    upload: Option<Passage>,
     text_at: usize,
 ) {
-    settle(worker, client, &mut command, upload);
+    settle(worker, client, &mut command);
     let (counted, left) = wording::with_counts(worker, client, &command, text_at, packet);
     command.facts.counts = left;
     let mut counted = counted;
     let packet = counted.as_deref_mut().unwrap_or(packet);
-    find_past(worker, client, command, packet, upload);
+    find_past(worker, client, command, packet);
 }
 
 pub(crate) fn enter(
@@ -586,18 +572,17 @@ pub(crate) fn enter(
     client: &Rc<Client>,
     mut command: Box<Command>,
     packet: &mut [u8],
-    upload: Option<Passage>,
 ) {
-    settle(worker, client, &mut command, upload);
-    find_past(worker, client, command, packet, upload);
+    settle(worker, client, &mut command);
+    find_past(worker, client, command, packet);
 }
 
 /// Puts what a command's text tells together with what its client's session and its server are.
-fn settle(worker: &Worker, client: &Client, command: &mut Command, upload: Option<Passage>) {
+fn settle(worker: &Worker, client: &Client, command: &mut Command) {
     let facts = &mut command.facts;
     let mut session = client.session.borrow_mut();
     session.enter(facts.passing_mode, facts.moves);
-    if upload.is_some() || !session.is_plain() {
+    if client.input.is_part() || !session.is_plain() {
         facts.read = None;
     }
     facts.insert_id |= facts.leaves != Leaves::Nothing && session.insert_id != InsertId::Lost;
@@ -611,16 +596,15 @@ fn find_past(
     client: &Rc<Client>,
     mut command: Box<Command>,
     packet: &mut [u8],
-    upload: Option<Passage>,
 ) {
     match past::find(worker, client, &mut command) {
         Found::Here => {}
-        Found::Nowhere(fault) => return refuse(worker, client, command, upload, &fault),
-        Found::Later => return hold(worker, client, command, packet, upload, Awaits::Link),
-        Found::Soon => return hold(worker, client, command, packet, upload, Awaits::InsertId),
+        Found::Nowhere(fault) => return refuse(worker, client, command, &fault),
+        Found::Later => return hold(worker, client, command, packet, Awaits::Link),
+        Found::Soon => return hold(worker, client, command, packet, Awaits::InsertId),
     }
     let urgent = command.facts.urgent || client.session.borrow().may_hold_locks();
-    admit::enter(worker, client, command, packet, upload, urgent);
+    admit::enter(worker, client, command, packet, urgent);
 }
 
 /// Enters with a command of which it is not known what it leaves behind, and keeps the link for it.
@@ -629,12 +613,11 @@ fn enter_kept(
     client: &Rc<Client>,
     mut command: Box<Command>,
     packet: &mut [u8],
-    upload: Option<Passage>,
     pin: Pin,
 ) {
     let reads_number = own_id::may_change(client);
     if let Err(fault) = pins::keep(worker, client, pin, None) {
-        return refuse(worker, client, command, upload, &fault);
+        return refuse(worker, client, command, &fault);
     }
     let facts = match pin == Pin::Option {
         true => Facts {
@@ -645,7 +628,7 @@ fn enter_kept(
         false => Facts { alters: pin == Pin::Unreadable, ..Facts::default() },
     };
     command.facts = Facts { reads_number: Reads::of(reads_number, &facts), ..facts };
-    enter(worker, client, command, packet, upload);
+    enter(worker, client, command, packet);
 }
 
 /// Answers with an error without asking the server.
@@ -653,20 +636,19 @@ pub(crate) fn refuse(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
     command: Box<Command>,
-    upload: Option<Passage>,
     fault: &Fault,
 ) {
-    client.input.upload.set(upload);
     admit::refuse(worker, client, command, fault);
 }
 
 /// Answers OK without asking the server.
-pub(crate) fn ok(client: &Client) {
-    ok_telling(client, 0);
+pub(crate) fn ok(client: &Client, command: Box<Command>) {
+    ok_telling(client, command, 0);
 }
 
 /// The same, with so many messages of before.
-pub(crate) fn ok_telling(client: &Client, warnings: u16) {
+pub(crate) fn ok_telling(client: &Client, command: Box<Command>, warnings: u16) {
+    command.end();
     let status = client.session.borrow().status();
     client.session.borrow_mut().counts.answer(0);
     let packet = OkPacket { status, warnings, ..OkPacket::EMPTY };
@@ -679,9 +661,8 @@ pub(crate) fn ok_telling(client: &Client, warnings: u16) {
 
 impl Client {
     /// A command without a reply was sent; the turn comes back when its last byte has passed.
-    fn upload_silently(&self, upload: Option<Passage>) {
-        if upload.is_some() {
-            self.input.upload.set(upload);
+    fn upload_silently(&self) {
+        if self.input.is_part() {
             self.input.upload_ends_turn.set(true);
             self.input.begin_upload();
             self.set_turn(Turn::Server);

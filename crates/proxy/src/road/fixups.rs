@@ -52,7 +52,7 @@ pub(crate) fn plan(
     let request = Request {
         opcode,
         payload: &packet[HEADER..],
-        is_part: client.input.upload.get().is_some(),
+        is_part: client.input.is_part(),
         facts: &command.facts,
         found: &command.found,
     };

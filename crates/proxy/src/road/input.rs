@@ -74,6 +74,11 @@ impl Input {
         Extent::of(&self.more.borrow()).packets().max(1) as u8
     }
 
+    /// Whether there is more to come of the command in hand than is there.
+    pub(crate) const fn is_part(&self) -> bool {
+        self.upload.get().is_some()
+    }
+
     /// From now on, the client is expected to send what is missing of its command.
     pub(crate) fn begin_upload(&self) {
         self.progress.set(Some(Progress::begin(crate::clock::now())));

@@ -208,7 +208,7 @@ pub(crate) fn answered(worker: &Rc<Worker>, answer: Answer) {
             let kept = std::mem::take(&mut command.packet);
             match with_id(&killer, &kept, id) {
                 Some(mut packet) => {
-                    admit::enter_here(worker, &killer, command, &mut packet, None, true);
+                    admit::enter_here(worker, &killer, command, &mut packet, true);
                 }
                 None => killer.close(),
             }

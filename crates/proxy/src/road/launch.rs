@@ -163,7 +163,7 @@ fn send_pooled(
     let is_short = client.input.reserved.borrow().is_none();
     match opcode {
         Opcode::StmtExecute | Opcode::StmtBulkExecute => {
-            if client.input.upload.get().is_none() && is_short {
+            if !client.input.is_part() && is_short {
                 // The server may want it once more; see `crate::road::prepared`.
                 command.packet = worker.buffers.keep(packet);
             }
@@ -214,7 +214,7 @@ fn send_silently(
     send_bytes(client, link, packet);
     admit::over(worker, client, link, &command, true);
     worker.buffers.forget(command.end());
-    if client.input.upload.get().is_some() {
+    if client.input.is_part() {
         client.input.upload_ends_turn.set(true);
     } else {
         client.give_turn();
@@ -283,7 +283,7 @@ fn prepare_execute(
     let is_told = execute.types.is_some() || on_link.types == prepared.types;
     match &prepared.types {
         Some(types) if !is_told => {
-            let is_whole = client.input.upload.get().is_none();
+            let is_whole = !client.input.is_part();
             let mut out = with_types(&execute, packet, is_whole, types)?;
             statement::set_id(&mut out[HEADER..], on_link.id);
             *told = Some(out);
@@ -341,7 +341,7 @@ fn send(
 ) {
     client.set_turn(Turn::Server);
     // What was put into a text may take it into one more packet, or into one less.
-    let is_whole = client.input.upload.get().is_none();
+    let is_whole = !client.input.is_part();
     let sent = if is_whole { frame::packet_count(packet.len() - HEADER) as u8 } else { 1 };
     let shift = client.input.packets.get().wrapping_sub(sent);
     fly(client, link, Some(command), shape, purpose, shift);
@@ -350,7 +350,7 @@ fn send(
 
 /// Sends the bytes of a command, or the first piece of them.
 fn send_bytes(client: &Client, link: &Link, packet: &[u8]) {
-    let (ahead, is_whole) = (link.ahead.take(), client.input.upload.get().is_none());
+    let (ahead, is_whole) = (link.ahead.take(), !client.input.is_part());
     let send = || if is_whole { link.send_joined(packet) } else { link.send(packet) };
     if ahead.is_empty() {
         send();

@@ -132,8 +132,7 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, link: &Link, flight: &mut
     }
     let fault = match verdict {
         Verdict::Done if !flight.is_answered() && client.input.upload.get().is_none() => {
-            worker.buffers.forget(command.end());
-            return commands::ok(client);
+            return commands::ok(client, command);
         }
         Verdict::Done | Verdict::RolledBack => undone::fault(worker, link.server),
         Verdict::Unknown => {

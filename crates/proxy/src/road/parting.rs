@@ -225,11 +225,11 @@ pub(crate) fn keep_fault(client: &Client, fault: &Fault) {
 
 /// A client's command goes on that has waited for its link's answers, as if it came now.
 pub(crate) fn resume(worker: &Rc<Worker>, client: &Rc<Client>, mut command: Box<Command>) {
-    let (mut held, upload) = (std::mem::take(&mut command.packet), client.input.upload.take());
+    let mut held = std::mem::take(&mut command.packet);
     let awaited = command.awaits;
     command.end();
     client.set_turn(Turn::Client);
-    commands::handle(worker, client, &mut held, upload, awaited);
+    commands::handle(worker, client, &mut held, awaited);
     worker.buffers.forget(held);
     if client.turn.get() == Turn::Client {
         // It has no reply, and what came behind it is still to be read.

@@ -160,9 +160,8 @@ pub(crate) fn resume(worker: &Rc<Worker>, client: &Rc<Client>) {
     if command.facts.insert_id && client.session.borrow().insert_id == InsertId::Lost {
         return admit::refuse(worker, client, command, &insert_id_is_lost());
     }
-    let upload = client.input.upload.get();
     let urgent = client.session.borrow().may_hold_locks();
-    admit::enter_held(worker, client, command, upload, urgent);
+    admit::enter_held(worker, client, command, urgent);
 }
 
 fn find_insert_id(worker: &Rc<Worker>, client: &Rc<Client>, is_asked: bool) -> Found {

@@ -9,7 +9,6 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use wire::frame::HEADER;
-use wire::passage::Passage;
 use wire::response::ErrPacket;
 
 use crate::config::{Freshness, Mode};
@@ -224,11 +223,9 @@ pub(crate) fn strand(
     client: &Rc<Client>,
     mut command: Box<Command>,
     packet: &[u8],
-    upload: Option<Passage>,
 ) {
     command.packet = worker.buffers.keep(packet);
     client.keep_command(command);
-    client.input.upload.set(upload);
     strand_held(worker, client);
 }
 
@@ -272,8 +269,7 @@ pub(crate) fn release(worker: &Rc<Worker>) {
         let client = &stranded.client;
         let Some(mut command) = client.take_command() else { continue };
         if choose(worker, fleet, client, &command).is_some() {
-            let upload = client.input.upload.get();
-            admit::enter_held(worker, client, command, upload, false);
+            admit::enter_held(worker, client, command, false);
         } else if now >= stranded.until {
             refuse(worker, fleet, client, command);
         } else {
@@ -363,7 +359,7 @@ pub(crate) fn may_go_elsewhere(worker: &Worker, link: &Link, flight: &Flight) ->
     is_harmless
         && link.key.get().is_some()
         && command.avoids().is_none()
-        && client.input.upload.get().is_none()
+        && !client.input.is_part()
         && !command.packet.is_empty()
         && !client.session.borrow().is_bound()
 }

@@ -36,7 +36,7 @@ pub(crate) enum Answer {
     End,
 }
 
-pub(crate) fn answer(client: &Client, opcode: Opcode, packet: &[u8], is_part: bool) -> Answer {
+pub(crate) fn answer(client: &Client, opcode: Opcode, packet: &[u8]) -> Answer {
     match opcode {
         Opcode::Quit
         | Opcode::Ping
@@ -46,7 +46,7 @@ pub(crate) fn answer(client: &Client, opcode: Opcode, packet: &[u8], is_part: bo
         | Opcode::StmtReset => Answer::None,
         Opcode::StmtSendLongData => Answer::End,
         _ => {
-            let is_rollback = !is_part && is_rollback(client, opcode, packet);
+            let is_rollback = !client.input.is_part() && is_rollback(client, opcode, packet);
             client.session.borrow_mut().hear_of_loss();
             if is_rollback { Answer::Ok } else { Answer::Fault }
         }
