@@ -75,6 +75,7 @@ struct Connection {
     nonce: Vec<u8>,
     /// Prepared statements of each slot.
     statements: HashMap<u8, Prepared>,
+    is_mysql: bool,
 }
 
 /// A statement that was answered by nobody for so long never will be.
@@ -178,6 +179,8 @@ impl Peer {
             id: greeting.connection_id,
             nonce: greeting.nonce,
             statements: HashMap::new(),
+            // MariaDB calls itself a server with extended abilities by leaving this one out.
+            is_mysql: greeting.capabilities.has(Capabilities::LONG_PASSWORD),
         };
         let is_in = connection.finish_login(&self.door, packets)?;
         self.connection = is_in.then_some(connection);
@@ -284,11 +287,11 @@ impl Connection {
                 (of(Opcode::StmtPrepare, &with_ids(text, own)), Shape::Prepared)
             }
             Action::Execute { slot, how, values } => {
-                let id = match slot {
-                    Slot::Is(slot) => self.id_of(*slot),
-                    Slot::Last => statement::LAST_PREPARED,
+                let (id, filled) = match slot {
+                    Slot::Is(slot) => (self.id_of(*slot), self.filled(*slot, *how, values)),
+                    Slot::Last => (statement::LAST_PREPARED, values.clone()),
                 };
-                (execute(id, *how, values), Shape::Results)
+                (execute(id, *how, &filled), Shape::Results)
             }
             Action::Bulk { slot, rows } => (self.bulk(*slot, rows), Shape::Results),
             Action::LongData { slot, parameter, bytes } => {
@@ -322,6 +325,17 @@ impl Connection {
 
     fn id_of(&self, slot: u8) -> u32 {
         self.statements.get(&slot).map_or_else(|| UNKNOWN + u32::from(slot), |it| it.id)
+    }
+
+    /// A MySQL server that lacks values in an execute without types reads what is in its memory behind the packet, as
+    /// MariaDB does in a bulk execution. So there are as many values as the statement has parameters.
+    fn filled(&self, slot: u8, how: How, values: &[Value]) -> Vec<Value> {
+        let mut values = values.to_vec();
+        if self.is_mysql && how == How::Untyped {
+            let parameters = self.statements.get(&slot).map_or(0, |it| it.parameters);
+            values.resize(values.len().max(parameters), Value::Null);
+        }
+        values
     }
 
     /// A MariaDB that lacks values in a bulk execution reads what is in its memory behind the packet: what comes of that
