@@ -7,7 +7,7 @@
 use wire::lex::{Dialect, Lexer, Token};
 
 use crate::calls::{self, Place};
-use crate::intent::LooksUp;
+use crate::intent::looks::LooksUp;
 
 /// What a statement does to `FOUND_ROWS()`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -19,7 +19,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::classes::{ClassCounts, ClassId, Classes, Shares};
-use crate::intent::Digest;
 use crate::limit::Totals;
 use crate::line::{Line, Place};
 use crate::parked::Bulkheads;
@@ -27,17 +26,11 @@ use crate::places::Places;
 use crate::slots::{Slots, micros};
 
 use self::keys::Keys;
-use self::lanes::{Lane, Waiter};
+use self::lanes::Lane;
 pub use self::links::{Due, Want};
 pub use self::refusal::{Reason, Refusal};
-
-/// What a statement is to the gate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ask {
-    pub class: ClassId,
-    /// Its kind, if that is known.
-    pub digest: Option<Digest>,
-}
+pub use self::waiter::Ask;
+use self::waiter::{Candidates, Waiter};
 
 /// A slot that a statement has. It is given back with [`Gate::pass_on`] or [`Gate::set_down`], once.
 #[derive(Debug, PartialEq, Eq)]
@@ -565,19 +558,12 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
 /// A class's line is full: the waiter, and what to tell it.
 pub type Full<W> = (W, Refusal);
 
-/// Which lanes are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Candidates {
-    /// Those with nothing missing but a slot.
-    Ready,
-    All,
-}
-
 mod keys;
 mod lanes;
 mod links;
 mod refusal;
 mod stuck;
+mod waiter;
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use wire::tracker::{Change, Changes};
 use crate::insert_id::OnLink;
 use crate::own_id::Number;
 use crate::pin::Pin;
-use crate::session::Session;
+use crate::session::state::Session;
 use crate::settings::{Collates, Interned, Settings, forbids};
 
 /// The variable that `CONNECTION_ID()` answers with.

@@ -12,8 +12,7 @@ use std::collections::BTreeSet;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-use super::Candidates;
-use super::lanes::Waiter;
+use super::waiter::{Candidates, Waiter};
 use crate::line::Line;
 use crate::numbers::NumberMap;
 use crate::pool::Pool;

@@ -6,7 +6,8 @@
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-use super::{Ask, Candidates, Full, Gate, KICKED_UP, Reason, Refusal};
+use super::waiter::{Ask, Candidates, Waiter};
+use super::{Full, Gate, KICKED_UP, Reason, Refusal};
 use crate::classes::{ClassId, Rank};
 use crate::intent::Digest;
 use crate::line::Line;
@@ -18,12 +19,6 @@ pub(super) enum Lane<K> {
     Again,
     Own(usize),
     Key(K, usize),
-}
-
-#[derive(Debug)]
-pub(super) struct Waiter<W> {
-    pub(super) waiter: W,
-    pub(super) ask: Ask,
 }
 
 /// What decides who is next; the least comes first.

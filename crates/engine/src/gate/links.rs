@@ -10,7 +10,8 @@
 use std::hash::{Hash, Hasher};
 use std::time::{Duration, Instant};
 
-use super::{Gate, MUCH_OLDER, OLDER, Waiter};
+use super::waiter::Waiter;
+use super::{Gate, MUCH_OLDER, OLDER};
 use crate::numbers::OwnNumber;
 use crate::pool::Pool;
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::classes::{Class, WhenOverloaded};
+use crate::intent::Digest;
 
 /// A gate, and the slots of the statements that run.
 struct TestGate {

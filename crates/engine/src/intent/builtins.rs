@@ -119,3 +119,14 @@ pub(super) const BUILTINS: &[&str] = &[
 pub(super) fn is_one_of(word: &[u8], words: &[&str]) -> bool {
     words.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
 }
+
+/// Longer words are not compared with anything.
+pub(super) const LONGEST: usize = 32;
+
+/// The word in capitals, or nothing if it is longer than any that is looked for.
+pub(super) fn upper<'b>(word: &[u8], buffer: &'b mut [u8; LONGEST]) -> &'b [u8] {
+    let Some(space) = buffer.get_mut(..word.len()) else { return b"" };
+    space.copy_from_slice(word);
+    space.make_ascii_uppercase();
+    space
+}

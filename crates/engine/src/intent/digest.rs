@@ -2,9 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use wire::lex::{Dialect, Token};
-
-use super::Reader;
+use wire::lex::{Dialect, Lexer, Token};
 
 /// Stands for all statements that differ from one another only in literals and white space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,21 +29,30 @@ impl Digest {
 
     /// The digest of any text, as logs show it.
     pub fn of(text: &[u8], dialect: Dialect) -> Self {
-        let mut reader = Reader::new(text, dialect);
-        while let Some(token) = reader.lexer.next() {
-            reader.digest(token);
-        }
-        Self::new(reader.digest)
+        let mut digester = Digester::default();
+        Lexer::new(text, dialect).for_each(|token| digester.add(token));
+        digester.digest()
     }
 }
 
-impl<'a> Reader<'a> {
-    /// Adds a token to the digest. A list of literals counts as one.
-    pub(super) fn digest(&mut self, token: Token<'a>) {
+/// Makes the digest of a text from its tokens.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Digester {
+    hash: u64,
+    after_literal: bool,
+}
+
+impl Digester {
+    pub(super) fn digest(self) -> Digest {
+        Digest::new(self.hash)
+    }
+
+    /// Adds a token. A list of literals counts as one.
+    pub(super) fn add(&mut self, token: Token<'_>) {
         let (kind, body): (u64, &[u8]) = match token {
             Token::String(_) | Token::Number(_) => {
                 if !self.after_literal {
-                    self.digest = mix(self.digest, 1);
+                    self.hash = mix(self.hash, 1);
                 }
                 return self.after_literal = true;
             }
@@ -57,8 +64,8 @@ impl<'a> Reader<'a> {
             Token::UserVariable(_) | Token::Assign | Token::Unfinished => (6, b""),
         };
         self.after_literal = false;
-        self.digest = mix(self.digest, kind);
-        self.digest = mix_all(self.digest, body);
+        self.hash = mix(self.hash, kind);
+        self.hash = mix_all(self.hash, body);
     }
 }
 

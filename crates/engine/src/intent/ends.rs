@@ -3,7 +3,7 @@
 //! Only what certainly does not is named. Whatever is not known to be harmless may have committed, as most statements
 //! do that define something or see to tables.
 
-use super::Intent;
+use super::sets::Sets;
 
 /// What becomes of the transaction that a statement runs in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,12 +35,12 @@ impl Ends {
     }
 
     /// The same when all of the text has been read, which is one statement for certain.
-    pub(super) fn judged(self, found: &Intent) -> Self {
-        match (self, found.sets) {
+    pub(super) fn judged(self, is_end: bool, sets: Option<Sets>) -> Self {
+        match (self, sets) {
             (_, Some(sets)) if !sets.is_beyond_transaction => Self::Never,
             // To a savepoint, or to begin another one.
-            (Self::Undone, _) if !found.is_end => Self::Never,
-            (Self::Perhaps, _) if found.is_end => Self::Committed,
+            (Self::Undone, _) if !is_end => Self::Never,
+            (Self::Perhaps, _) if is_end => Self::Committed,
             _ => self,
         }
     }

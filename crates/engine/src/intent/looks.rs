@@ -4,7 +4,7 @@
 
 use wire::lex::Token;
 
-use super::is_one_of;
+use super::builtins::is_one_of;
 
 /// Whether a statement that fails may have failed while it looked something up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! What a statement does with the messages of those before it: the server clears them before it runs one that uses a
 //! table. Whether one does is not always in its text.
 
-use super::{Reader, Verb, is_one_of};
+use super::builtins::is_one_of;
+use super::reader::{Reader, Verb};
 use crate::pin::Pin;
 
 /// What a statement does with the messages of those before it.

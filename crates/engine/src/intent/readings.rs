@@ -8,8 +8,8 @@
 
 use wire::lex::{Dialect, Lexer, Token};
 
-use super::Intent;
 use super::digest::mix_all;
+use super::reader::Intent;
 
 /// Texts share a set by what stands before their first literal.
 const SETS: usize = 256;

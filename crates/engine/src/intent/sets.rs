@@ -6,7 +6,7 @@
 
 use wire::lex::Token;
 
-use super::{LONGEST, upper};
+use super::builtins::{LONGEST, upper};
 use crate::pin::Pin;
 use crate::settings::{Becomes, Collates, Setting, Several};
 

@@ -1,6 +1,11 @@
 //! Which texts pin, and why.
 
+use wire::lex::Dialect;
+
+use super::builtins::LONGEST;
 use super::*;
+use crate::counts::{Asked, Finds};
+use crate::pin::Pin;
 use crate::settings::Setting;
 
 fn read(text: &str) -> Intent {

@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn whatever_a_word_is_compared_with_passes() {
-        let (_, from) = include_str!("../intent.rs").split_once("fn word(").expect("it is there");
+        let (_, from) = include_str!("reader.rs").split_once("fn word(").expect("it is there");
         let (within, _) = from.split_once("\n    }\n").expect("it ends");
         let mut words = 0;
         for text in [within, include_str!("messages.rs")] {

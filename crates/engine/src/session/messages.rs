@@ -5,46 +5,14 @@
 //! that clear none: what fails of those adds its error to what is there, and their OK tells the last statement's count
 //! again.
 
-use super::Session;
+use super::diagnostics::{CHARSET, Diagnostics, Told};
 use super::observe::End;
+use super::state::Session;
 use crate::intent::Messages;
 use crate::kept::{Kept, Message};
 
-/// Where the errors and warnings of a session's last statements are.
-/// The variable that says what messages are written in.
-pub const CHARSET: &str = "character_set_results";
-
 /// How many messages a session keeps; it counts the others.
 const ROOM: &str = "max_error_count";
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Diagnostics {
-    /// There are none.
-    #[default]
-    None,
-    /// On the link, which is kept for them.
-    OnLink,
-    /// Here: their link was given to somebody who had waited for it, or Flifo has answered itself.
-    Kept,
-    /// Here, unless the link has none any more: it was told as many before a statement that may have cleared them.
-    Marked,
-    /// With a link that was lost.
-    Lost,
-}
-
-/// How many messages the last statement has left, as MySQL tells it again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
-    Known(u16),
-    /// It has failed: its packet does not say how many warnings came before the error.
-    OnLink,
-}
-
-impl Default for Told {
-    fn default() -> Self {
-        Self::Known(0)
-    }
-}
 
 impl Session {
     /// The messages are these, whatever a link has.

@@ -7,11 +7,13 @@ use std::rc::Rc;
 
 use wire::response::ErrPacket;
 
+use super::diagnostics::Diagnostics;
 use super::facts::Facts;
 use super::setup::Purpose;
-use super::{Diagnostics, Messages, Session};
+use super::state::Session;
 use crate::insert_id::OnLink;
 use crate::intent::LooksUp;
+use crate::intent::Messages;
 use crate::kept::Message;
 use crate::link_state::LinkState;
 use crate::pin::Pin;

@@ -10,12 +10,14 @@ use std::rc::Rc;
 use wire::command::Opcode;
 use wire::statement::{self, Execute};
 
+use super::diagnostics::Diagnostics;
 use super::facts::{Facts, Reads};
 use super::setup::{Purpose, Setup, Setups};
-use super::{Diagnostics, Messages, Session};
+use super::state::Session;
 use crate::calls::{self, Place};
 use crate::counts::Asked;
 use crate::insert_id::InsertId;
+use crate::intent::Messages;
 use crate::kept::Kept;
 use crate::link_state::LinkState;
 use crate::own_id::Tell;

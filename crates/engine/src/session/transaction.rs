@@ -7,7 +7,8 @@
 
 use wire::response::Status;
 
-use super::{Diagnostics, Session};
+use super::diagnostics::Diagnostics;
+use super::state::Session;
 use crate::intent::Ends;
 
 /// What goes with the link.

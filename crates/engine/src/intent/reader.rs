@@ -1,0 +1,583 @@
+//! Reads the statements of a text once, front to back, without allocating: what each would leave behind, and what it asks
+//! for.
+
+use wire::lex::{Dialect, Lexer, Token};
+
+use crate::counts::{Asked, Finds};
+use crate::own_id;
+use crate::pin::Pin;
+
+use super::builtins::{BUILTINS, LONGEST, is_one_of, upper};
+use super::digest::{Digest, Digester};
+use super::ends::Ends;
+use super::inserts::{self, Inserts};
+use super::looks::{LooksReader, LooksUp};
+use super::messages::Messages;
+use super::moves::Moves;
+use super::sets::{SetReader, Sets, bare};
+use super::words;
+
+/// What was found in a text, which may hold several statements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Intent {
+    /// The first reason found to keep the link.
+    pub pin: Option<Pin>,
+    /// The first one that is not what a routine may do, which a user's configuration may have an answer to.
+    pub besides_routines: Option<Pin>,
+    /// Calls what may be a routine.
+    pub calls: bool,
+    /// Does what no reset of the link undoes, routines aside: that may be another reason than the first one.
+    pub is_beyond_reset: bool,
+    /// Ends the transaction (`COMMIT`, `ROLLBACK`): never made to wait.
+    pub ends_transaction: bool,
+    /// What becomes of its transaction, should nobody answer.
+    pub ends: Ends,
+    /// Ends the connection with the transaction (`COMMIT RELEASE`).
+    pub releases: bool,
+    /// Asks for the last insert id of its session.
+    pub asks_insert_id: bool,
+    /// Shows variables of its session, and that among them, if it is known.
+    pub shows_variables: bool,
+    pub inserts: Inserts,
+    /// May fire triggers.
+    pub fires: bool,
+    /// The counts of rows that it asks for.
+    pub counts: Asked,
+    /// What it does to the count of rows found.
+    pub finds: Finds,
+    /// What becomes of the count of rows affected if it fails.
+    pub looks_up: LooksUp,
+    /// Asks for the number of its connection; see [`crate::own_id`].
+    pub asks_connection_id: bool,
+    /// Gives its connection another number.
+    pub sets_number: bool,
+    /// Asks for the GTID of its session's last write.
+    pub asks_gtid: bool,
+    /// Is a `KILL` statement; see [`crate::kill`].
+    pub is_kill: bool,
+    /// Is the plain start of a transaction and nothing else: it may as well begin with the next statement.
+    pub is_begin: bool,
+    /// Is a plain `COMMIT` or `ROLLBACK` and nothing else.
+    pub is_end: bool,
+    /// Whether it enters a schema.
+    pub moves: Moves,
+    /// What it does with the messages of statements before it.
+    pub messages: Messages,
+    /// What the statement has in common with others that differ in literals only, if all it does is to read: it
+    /// changes nothing, locks nothing, and asks for nothing of its session. It could run twice, and nobody would
+    /// notice.
+    pub read: Option<Digest>,
+    /// Has a `sql_mode` of its own, which ends with it although its reply shows it.
+    pub passing_mode: bool,
+    /// The same for any statement, whatever it does.
+    pub digest: Digest,
+    /// Is a `SET` statement that does nothing but set variables which other links can be told as well.
+    pub sets: Option<Sets>,
+}
+
+impl Intent {
+    /// Reads a text that is there as a whole.
+    pub fn read(text: &[u8], dialect: Dialect) -> Self {
+        let mut reader = Reader::new(text, dialect);
+        reader.run();
+        reader.found
+    }
+
+    fn pin(&mut self, pin: Pin) {
+        self.pin.get_or_insert(pin);
+        if matches!(pin, Pin::Call | Pin::Function) {
+            self.calls = true;
+        } else {
+            self.besides_routines.get_or_insert(pin);
+            self.is_beyond_reset |= !pin.ends_with_reset();
+        }
+    }
+}
+
+/// What the current statement is, as far as it changes how its words are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verb {
+    /// Not begun.
+    None,
+    /// Everything whose words are judged one by one.
+    Other,
+    /// Its first parenthesis holds a list of columns, not a function's arguments.
+    Insert,
+    /// Defines something: parentheses hold definitions until a `SELECT` comes.
+    Define,
+    Show,
+    Flush,
+    Begin,
+    Set,
+    /// `COMMIT` or `ROLLBACK`.
+    End,
+    Kill,
+}
+
+/// Whether rows are selected, and in the plainest way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Selects {
+    No,
+    One,
+    /// Parts of it, or more than one: how many rows it finds is not how many it sends.
+    Several,
+}
+
+pub(super) struct Reader<'a> {
+    lexer: Lexer<'a>,
+    pub(super) found: Intent,
+    pub(super) verb: Verb,
+    pub(super) statements: u32,
+    /// Parentheses that are open.
+    pub(super) depth: usize,
+    /// The last word stood behind a dot.
+    qualified: bool,
+    /// Nothing but a `SELECT` has been seen so far.
+    only_reads: bool,
+    ends: Ends,
+    digester: Digester,
+    selects: Selects,
+    /// Another statement stands before this one.
+    pub(super) is_behind: bool,
+    is_use: bool,
+    is_insert: bool,
+    is_select: bool,
+    /// Its strings may be statements.
+    prepares: bool,
+    /// It is `SHOW WARNINGS` or `SHOW ERRORS`, without a count.
+    shows_messages: bool,
+    /// It has a `LIMIT`, so that a comma may separate an offset from it.
+    limits: bool,
+    /// How far a `SET` statement has been read.
+    set: Option<SetReader>,
+    looks_up: LooksReader,
+}
+
+impl<'a> Reader<'a> {
+    fn new(text: &'a [u8], dialect: Dialect) -> Self {
+        Self {
+            lexer: Lexer::new(text, dialect),
+            found: Intent::default(),
+            verb: Verb::None,
+            statements: 0,
+            depth: 0,
+            qualified: false,
+            only_reads: false,
+            ends: Ends::default(),
+            digester: Digester::default(),
+            selects: Selects::No,
+            is_behind: false,
+            is_use: false,
+            is_insert: false,
+            is_select: false,
+            prepares: false,
+            shows_messages: false,
+            limits: false,
+            set: None,
+            looks_up: LooksReader::default(),
+        }
+    }
+
+    fn run(&mut self) {
+        let mut previous = Token::Symbol(b';');
+        let mut left = TOKENS_MAX;
+        while let Some(token) = self.lexer.next() {
+            if left == 0 {
+                self.found = Intent { digest: self.digester.digest(), ..Intent::default() };
+                return self.found.pin(Pin::Unreadable);
+            }
+            left -= 1;
+            if self.verb == Verb::None {
+                self.begin(token);
+            } else {
+                self.go_on(previous, token);
+            }
+            self.digester.add(token);
+            previous = token;
+        }
+        self.found.digest = self.digester.digest();
+        let is_plain = self.statements == 1 && !self.lexer.saw_executable_comment();
+        self.found.is_begin &= is_plain;
+        self.found.is_end &= is_plain;
+        self.found.releases &= is_plain;
+        if is_plain && self.is_use {
+            self.found.moves = Moves::IntoSchema;
+        }
+        self.end_set();
+        self.finish_set();
+        if self.set.is_some() && self.found.pin.is_some() {
+            // Not all of it has been read.
+            self.doubt_messages();
+        }
+        let asks = self.found.asks_insert_id
+            || self.found.counts != Asked::default()
+            || self.found.messages.are_asked_for();
+        if is_plain && self.only_reads && !asks && self.found.pin.is_none() {
+            self.found.read = Some(self.digester.digest());
+        }
+        self.found.ends = if is_plain {
+            self.ends.judged(self.found.is_end, self.found.sets)
+        } else {
+            Ends::Perhaps
+        };
+        self.found.looks_up = self.looks_up.end(!self.lexer.saw_executable_comment());
+        self.found.finds = match (is_plain, self.selects) {
+            (true, Selects::No) if self.found.is_begin || self.found.is_end => Finds::Nothing,
+            (true, Selects::No) if self.found.sets.is_some() || self.is_use => Finds::Nothing,
+            (true, Selects::No) if self.shows_messages => Finds::Nothing,
+            // What triggers select is not counted.
+            (true, Selects::No) if self.is_insert => Finds::Nothing,
+            (true, Selects::One) if self.only_reads => Finds::Rows,
+            (true, _) if self.is_select => Finds::Anew,
+            _ => Finds::Unknown,
+        };
+    }
+
+    /// A `SET` that names nothing is no `SET`.
+    fn end_set(&mut self) {
+        if self.verb == Verb::Set && self.set.is_none_or(|set| set.sets.count == 0) {
+            self.found.pin(Pin::Set);
+        }
+    }
+
+    /// A `SET` among other statements changes how those behind it are read; one that is hidden in a comment may or
+    /// may not be run.
+    fn finish_set(&mut self) {
+        let Some(set) = self.set else { return };
+        if self.statements > 1 || self.lexer.saw_executable_comment() {
+            self.found.pin(Pin::Set);
+        }
+        if self.found.pin.is_none() {
+            self.found.sets = Some(set.sets);
+        }
+    }
+
+    /// The first token of a statement.
+    fn begin(&mut self, token: Token<'a>) {
+        let word = match token {
+            Token::Symbol(b';' | b'(') => return,
+            Token::Word(word) => word,
+            _ => b"",
+        };
+        self.statements += 1;
+        self.verb = Verb::Other;
+        let mut name = [0; LONGEST];
+        let name = upper(word, &mut name);
+        self.ends = Ends::of(name);
+        self.looks_up.begin(name);
+        self.found.fires |= inserts::may_fire(name);
+        let (verb, pin) = match name {
+            b"SELECT" | b"WITH" | b"VALUES" | b"TABLE" | b"DO" | b"USE" | b"DESCRIBE" | b"DESC"
+            | b"EXPLAIN" | b"HELP" | b"SAVEPOINT" | b"RELEASE" | b"OPTIMIZE" | b"CHECK"
+            | b"REPAIR" | b"CHECKSUM" | b"PURGE" | b"SHUTDOWN" => (Verb::Other, None),
+            b"UPDATE" | b"DELETE" => {
+                self.clear_messages();
+                (Verb::Other, None)
+            }
+            b"INSERT" | b"REPLACE" => {
+                self.found.inserts = Inserts::Reported;
+                self.clear_messages();
+                (Verb::Insert, None)
+            }
+            // `ANALYZE` runs what it analyses.
+            b"LOAD" | b"ANALYZE" => {
+                self.found.inserts = Inserts::Unreported;
+                (Verb::Other, None)
+            }
+            b"CREATE" => {
+                self.found.inserts = Inserts::Reported;
+                (Verb::Define, None)
+            }
+            b"ALTER" | b"DROP" | b"TRUNCATE" | b"RENAME" | b"GRANT" | b"REVOKE" => {
+                (Verb::Define, None)
+            }
+            b"SHOW" => (Verb::Show, None),
+            b"FLUSH" => (Verb::Flush, None),
+            b"BEGIN" | b"START" => {
+                self.found.is_begin = true;
+                (Verb::Begin, None)
+            }
+            b"COMMIT" | b"ROLLBACK" => {
+                self.found.ends_transaction = true;
+                self.found.is_end = true;
+                (Verb::End, None)
+            }
+            b"KILL" => {
+                self.found.is_kill = true;
+                (Verb::Kill, None)
+            }
+            b"SET" => {
+                self.set = Some(SetReader::new());
+                (Verb::Set, None)
+            }
+            b"CALL" => (Verb::Other, Some(Pin::Call)),
+            b"PREPARE" | b"EXECUTE" | b"DEALLOCATE" => (Verb::Other, Some(Pin::TextPrepare)),
+            b"LOCK" | b"UNLOCK" | b"BACKUP" => (Verb::Other, Some(Pin::TableLock)),
+            b"HANDLER" => (Verb::Other, Some(Pin::Handler)),
+            b"XA" => (Verb::Other, Some(Pin::Xa)),
+            b"GET" => {
+                self.ask_for_messages(Messages::Diagnosed);
+                self.found.counts.affected |= !self.is_behind;
+                (Verb::Other, Some(Pin::Diagnostics))
+            }
+            // It leaves those before where they are, and puts its own behind them.
+            b"RESIGNAL" => {
+                self.ask_for_messages(Messages::Diagnosed);
+                (Verb::Other, Some(Pin::Diagnostics))
+            }
+            b"SIGNAL" => (Verb::Other, Some(Pin::Diagnostics)),
+            _ => (Verb::Other, Some(Pin::Unreadable)),
+        };
+        self.begin_messages(word);
+        self.verb = verb;
+        self.only_reads = self.statements == 1 && word.eq_ignore_ascii_case(b"SELECT");
+        self.is_select = self.only_reads;
+        if self.is_select {
+            self.selects = Selects::One;
+        }
+        self.is_insert = is_one_of(word, &["INSERT", "REPLACE"]);
+        self.is_use = word.eq_ignore_ascii_case(b"USE");
+        self.prepares = pin == Some(Pin::TextPrepare);
+        if let Some(pin) = pin {
+            self.found.pin(pin);
+        }
+    }
+
+    fn go_on(&mut self, previous: Token<'a>, token: Token<'a>) {
+        self.looks_up.go_on(token);
+        if let (Verb::Set, Some(set)) = (self.verb, &mut self.set)
+            && token != Token::Symbol(b';')
+        {
+            if set.ends_with(token) {
+                self.verb = Verb::None;
+                return;
+            }
+            let was_value = set.is_value();
+            self.found.sets_number |= !was_value && own_id::is_target(previous, token, self.lexer);
+            if let Some(pin) = set.read(token) {
+                self.found.pin(pin);
+            }
+            self.found.passing_mode |= set.passing_mode;
+            if !was_value && token != Token::Unfinished {
+                // Of what is not read any further, this is still to be known.
+                self.found.asks_connection_id |= own_id::asks(token);
+                return;
+            }
+        }
+        match token {
+            // Outside of functions' arguments, where it may stand as well.
+            Token::Word(name)
+                if self.depth == 0 && previous.is_word("FROM") && !is_one_of(name, &["DUAL"]) =>
+            {
+                self.clear_messages();
+                self.word(previous, name);
+            }
+            Token::Quoted(_) if self.depth == 0 && previous.is_word("FROM") => {
+                self.clear_messages()
+            }
+            Token::Symbol(b'(') if self.depth == 0 && previous.is_word("FROM") => {
+                self.clear_messages();
+                self.depth += 1;
+            }
+            Token::Symbol(b')') => self.depth = self.depth.saturating_sub(1),
+            Token::Symbol(b',') if self.limits => self.selects = Selects::Several,
+            Token::Symbol(b';') => {
+                self.is_behind = true;
+                self.depth = 0;
+                self.end_set();
+                self.verb = Verb::None;
+            }
+            Token::Symbol(b'(') => {
+                if self.depth == 0 && previous == Token::Symbol(b',') {
+                    self.inserts_more();
+                }
+                self.depth += 1;
+                self.open(previous);
+            }
+            Token::Word(word) => self.word(previous, word),
+            Token::UserVariable(_) | Token::Assign => self.found.pin(Pin::UserVariable),
+            Token::SystemVariable(name) => self.system_variable(name),
+            Token::String(text) if self.prepares => {
+                self.found.asks_connection_id |= own_id::may_ask(text);
+            }
+            Token::Unfinished => self.found.pin(Pin::Unreadable),
+            Token::Quoted(_) | Token::String(_) | Token::Number(_) | Token::Symbol(_) => {}
+        }
+    }
+
+    /// What it inserts, if it does, may be more than one row, or comes without a report.
+    fn inserts_more(&mut self) {
+        if self.found.inserts != Inserts::No {
+            self.found.inserts = Inserts::Unreported;
+        }
+    }
+
+    /// A parenthesis opens: is what stands before it a function that somebody wrote?
+    fn open(&mut self, previous: Token<'a>) {
+        let is_unknown = match previous {
+            Token::Quoted(_) if own_id::asks(previous) => {
+                self.found.asks_connection_id = true;
+                false
+            }
+            // Under ANSI_QUOTES a name may stand in double quotes; a string never stands here.
+            Token::Quoted(_) | Token::String(_) => true,
+            // A function of a schema is never built in, whatever its name.
+            Token::Word(_) if self.qualified => true,
+            Token::Word(word) => {
+                let mut name = [0; LONGEST];
+                match upper(word, &mut name) {
+                    b"LAST_INSERT_ID" => {
+                        let mut ahead = self.lexer;
+                        if ahead.next() != Some(Token::Symbol(b')')) {
+                            self.found.pin(Pin::InsertId);
+                        }
+                        false
+                    }
+                    name => !is_stateful(name) && !is_builtin(name),
+                }
+            }
+            _ => false,
+        };
+        match self.verb {
+            Verb::Insert => self.verb = Verb::Other,
+            Verb::Define => {}
+            _ if is_unknown => {
+                self.found.pin(Pin::Function);
+                self.doubt_messages();
+            }
+            _ => {}
+        }
+    }
+
+    fn word(&mut self, previous: Token<'a>, word: &'a [u8]) {
+        match self.verb {
+            Verb::Begin if !is_one_of(word, &["WORK", "TRANSACTION"]) => {
+                self.found.is_begin = false
+            }
+            Verb::End if !is_one_of(word, &["WORK"]) => self.found.is_end = false,
+            _ => {}
+        }
+        self.qualified = previous == Token::Symbol(b'.');
+        if !words::may_matter(word) {
+            return;
+        }
+        let mut name = [0; LONGEST];
+        let name = upper(word, &mut name);
+        if matches!(name, b"SESSION_VARIABLES" | b"SYSTEM_VARIABLES") {
+            (self.found.shows_variables, self.only_reads) = (true, false);
+        }
+        if self.qualified {
+            return;
+        }
+        let is_table = name == b"TABLE" && self.verb != Verb::Define;
+        if is_table || matches!(name, b"SELECT" | b"WITH" | b"RETURNING") {
+            self.inserts_more();
+        }
+        if is_table {
+            self.selects = Selects::Several;
+        }
+        self.word_of_messages(name);
+        match name {
+            b"SELECT" if self.selects == Selects::No => self.selects = Selects::One,
+            b"SELECT"
+            | b"UNION"
+            | b"EXCEPT"
+            | b"INTERSECT"
+            | b"OFFSET"
+            | b"FETCH"
+            | b"ROWS"
+            | b"PROCEDURE"
+            | b"SQL_CALC_FOUND_ROWS" => self.selects = Selects::Several,
+            b"LIMIT" => self.limits = true,
+            _ => {}
+        }
+        match name {
+            b"SELECT" | b"VALUES" | b"VALUE" | b"SET" if self.verb == Verb::Insert => {
+                self.verb = Verb::Other;
+            }
+            b"SELECT" if self.verb == Verb::Define => self.verb = Verb::Other,
+            b"TEMPORARY" if self.verb == Verb::Define => self.found.pin(Pin::TemporaryTable),
+            b"PROCEDURE" | b"FUNCTION" | b"TRIGGER" | b"EVENT" | b"PACKAGE"
+                if self.verb == Verb::Define && !matches!(previous, Token::Symbol(_)) =>
+            {
+                // Bodies hold statements and semicolons of their own. Defining runs none of them, but where the
+                // body ends cannot be told without parsing it.
+                self.found.pin(Pin::Unreadable);
+            }
+            b"INTO" | b"UPDATE" | b"SHARE" | b"LOCK" => self.only_reads = false,
+            b"GET_LOCK" | b"RELEASE_LOCK" | b"RELEASE_ALL_LOCKS" | b"IS_USED_LOCK" => {
+                self.found.pin(Pin::UserLock);
+            }
+            b"SQL_CALC_FOUND_ROWS" => self.found.pin(Pin::FoundRows),
+            // Behind another statement, they ask for what that one has done.
+            b"FOUND_ROWS" => self.found.counts.found |= !self.is_behind,
+            b"ROW_COUNT" => self.found.counts.affected |= !self.is_behind,
+            b"WARNINGS" | b"ERRORS" if self.verb == Verb::Show => {
+                self.shows_messages = previous.is_word("SHOW");
+                let how = if self.shows_messages { Messages::Shown } else { Messages::Counted };
+                self.ask_for_messages(how);
+            }
+            b"VARIABLES" if self.verb == Verb::Show => {
+                self.found.shows_variables |= !previous.is_word("GLOBAL");
+            }
+            b"LAST_INSERT_ID" => self.found.asks_insert_id = true,
+            b"CONNECTION_ID" => self.found.asks_connection_id = true,
+            b"NEXTVAL" | b"LASTVAL" | b"SETVAL" => self.found.pin(Pin::Sequence),
+            b"VALUE" if previous.is_word("NEXT") || previous.is_word("PREVIOUS") => {
+                self.found.pin(Pin::Sequence);
+            }
+            b"ATOMIC" if self.verb == Verb::Begin => self.found.pin(Pin::Unreadable),
+            // COMMIT RELEASE ends the connection, COMMIT AND CHAIN begins another transaction.
+            b"RELEASE" if self.verb == Verb::End && !previous.is_word("NO") => {
+                self.found.releases = true;
+                self.found.pin(Pin::State);
+            }
+            b"READ" | b"EXPORT" if self.verb == Verb::Flush => self.found.pin(Pin::TableLock),
+            _ => {}
+        }
+    }
+
+    fn system_variable(&mut self, name: &[u8]) {
+        let name = bare(name.rsplit(|byte| *byte == b'.').next().unwrap_or(name));
+        let mut capitals = [0; LONGEST];
+        match upper(name, &mut capitals) {
+            b"LAST_INSERT_ID" | b"IDENTITY" => self.found.asks_insert_id = true,
+            b"WARNING_COUNT" | b"ERROR_COUNT" => self.ask_for_messages(Messages::Spent),
+            b"LAST_GTID" => (self.found.asks_gtid, self.only_reads) = (true, false),
+            b"PSEUDO_THREAD_ID" => self.found.asks_connection_id = true,
+            _ => {}
+        }
+    }
+}
+
+/// A text of more tokens is not read: as many as a mebibyte can hold, for which a reader takes five milliseconds. What
+/// is in literals takes next to none.
+pub const TOKENS_MAX: usize = 1 << 20;
+
+/// Functions that are judged where their name is read.
+fn is_stateful(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"FOUND_ROWS"
+            | b"ROW_COUNT"
+            | b"CONNECTION_ID"
+            | b"GET_LOCK"
+            | b"RELEASE_LOCK"
+            | b"RELEASE_ALL_LOCKS"
+            | b"IS_USED_LOCK"
+            | b"NEXTVAL"
+            | b"LASTVAL"
+            | b"SETVAL"
+    )
+}
+
+/// Whether a name that stands before a parenthesis is a function of the server's own, or a word of its language.
+pub(crate) fn is_builtin_function(name: &[u8]) -> bool {
+    let mut capitals = [0; LONGEST];
+    let name = upper(name, &mut capitals);
+    is_stateful(name) || name == b"LAST_INSERT_ID" || is_builtin(name)
+}
+
+fn is_builtin(name: &[u8]) -> bool {
+    BUILTINS.binary_search_by(|known| known.as_bytes().cmp(name)).is_ok()
+}

@@ -1,0 +1,34 @@
+//! Where the errors and warnings of a session's last statements are, and how many the last one has left.
+
+/// The variable that says what messages are written in.
+pub const CHARSET: &str = "character_set_results";
+
+/// Where the errors and warnings of a session's last statements are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Diagnostics {
+    /// There are none.
+    #[default]
+    None,
+    /// On the link, which is kept for them.
+    OnLink,
+    /// Here: their link was given to somebody who had waited for it, or Flifo has answered itself.
+    Kept,
+    /// Here, unless the link has none any more: it was told as many before a statement that may have cleared them.
+    Marked,
+    /// With a link that was lost.
+    Lost,
+}
+
+/// How many messages the last statement has left, as MySQL tells it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    Known(u16),
+    /// It has failed: its packet does not say how many warnings came before the error.
+    OnLink,
+}
+
+impl Default for Told {
+    fn default() -> Self {
+        Self::Known(0)
+    }
+}

@@ -1,0 +1,603 @@
+//! A pooled client's session: what its next statement needs from a link, and whether it may give
+//! its link back.
+
+use std::rc::Rc;
+
+use wire::lex::Dialect;
+use wire::response::{OkPacket, Status};
+use wire::tracker::{Change, Changes};
+
+use super::diagnostics::{Diagnostics, Told};
+use crate::counts::Counts;
+use crate::insert_id::InsertId;
+use crate::intent::{Moves, Sets};
+use crate::kept::Kept;
+use crate::link_state::{LinkState, NUMBER};
+use crate::pin::Pin;
+use crate::settings::{Interned, Settings};
+use crate::statements::Statements;
+use crate::variables::Variables;
+
+/// What the server makes of `FOUND_ROWS()` when a session begins anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reset {
+    /// MariaDB (10.11).
+    KeepsFound,
+    ForgetsFound,
+}
+
+/// What is known of one client's session.
+#[derive(Debug, Default)]
+pub struct Session {
+    pub schema: Option<Rc<[u8]>>,
+    /// It was reset since it has chosen its schema: see [`LinkState::was_reset`].
+    pub was_reset: bool,
+    pub insert_id: InsertId,
+    pub counts: Counts,
+    pub statements: Statements,
+    /// What it has set its variables to. `None`: it has run nothing yet, and takes a new link's.
+    pub settings: Option<Rc<Settings>>,
+    /// User variables that any link can be told.
+    pub variables: Variables,
+    /// It has asked for reports on other variables than servers report by default, and is told of all.
+    pub(super) told_of_all: bool,
+    pub(super) status: Status,
+    /// The status flags of a session that has done nothing yet.
+    pub(super) fresh: Status,
+    /// Its link was lost with a transaction, and its client has not been told.
+    pub(super) has_lost_transaction: bool,
+    /// The next transaction has characteristics of its own, or one is open that was begun by name.
+    pub(super) characteristics: bool,
+    /// A statement failed where transactions begin by themselves, and the server does not say whether one did.
+    pub(super) may_be_in_transaction: bool,
+    /// The server keeps a savepoint of it, also outside of what it calls a transaction.
+    pub(super) has_savepoint: bool,
+    /// It has begun a transaction that the server has not been told of.
+    pub(super) begun: bool,
+    /// Its link has messages of its statements, or had them until somebody else needed it.
+    pub(super) diagnostics: Diagnostics,
+    /// The messages that are kept here: all of them, or those that stand before the ones on the link.
+    pub(super) kept: Option<Box<Kept>>,
+    /// How many messages the last statement has left; see [`Session::told`].
+    pub(super) told: Told,
+    pub(super) pin: Option<Pin>,
+    /// It has done what no reset undoes.
+    pub(super) is_beyond_reset: bool,
+    /// It has chosen a role.
+    pub(super) has_role: bool,
+    /// It has begun an XA transaction.
+    pub(super) has_xa: bool,
+    /// It may hold locks without a transaction: of tables, by name, of an XA branch.
+    pub(super) may_lock: bool,
+    /// The statement that runs has a `sql_mode` of its own.
+    pub(super) has_passing_mode: bool,
+    /// What the statement that runs does to its schema by its text.
+    pub(super) moves: Moves,
+    /// It has given its connection a number itself, which the server answers with.
+    pub(super) has_own_number: bool,
+    /// It has asked for the number of its connection.
+    pub(super) has_asked_number: bool,
+}
+
+impl Session {
+    pub fn new(schema: Option<Rc<[u8]>>, status: Status) -> Self {
+        Self { schema, status, fresh: status, ..Self::default() }
+    }
+
+    /// Why the link must be kept although no transaction is open, if it must.
+    pub const fn pin(&self) -> Option<Pin> {
+        self.pin
+    }
+
+    /// Keeps the link for good. True if it was not pinned before.
+    pub const fn keep(&mut self, pin: Pin) -> bool {
+        self.is_beyond_reset |= !pin.ends_with_reset();
+        self.may_lock |= pin.may_lock();
+        self.has_role |= matches!(pin, Pin::Role);
+        self.has_xa |= matches!(pin, Pin::Xa);
+        let is_new = self.pin.is_none();
+        if is_new {
+            self.pin = Some(pin);
+        }
+        is_new
+    }
+
+    /// What it may have that stays with its connection when that is reset: a role; on MySQL (8.0.15) a prepared XA
+    /// transaction, which MariaDB (10.11) detaches.
+    pub fn outlives_reset(&self, is_mysql: bool) -> Option<Pin> {
+        let xa = (self.has_xa && is_mysql).then_some(Pin::Xa);
+        self.has_role.then_some(Pin::Role).or(xa)
+    }
+
+    /// It does what no reset undoes, whatever else it is pinned for.
+    pub const fn go_beyond_reset(&mut self) {
+        self.is_beyond_reset = true;
+    }
+
+    /// What it was last pinned for will be undone on the link: it need not be kept.
+    pub const fn forgive(&mut self) {
+        (self.pin, self.is_beyond_reset, self.may_lock) = (None, false, false);
+    }
+
+    pub const fn in_transaction(&self) -> bool {
+        self.status.has(Status::IN_TRANSACTION) || self.may_be_in_transaction || self.has_savepoint
+    }
+
+    /// Others may wait for what it has: it must not wait for them.
+    pub const fn may_hold_locks(&self) -> bool {
+        self.in_transaction() || self.may_lock
+    }
+
+    /// Whether the link stays with this client after its statement.
+    pub fn holds_link(&self) -> bool {
+        self.keeps_for_good() || self.keeps_for_now()
+    }
+
+    /// Whether the link can be taken back for somebody who waits: only the messages on it are lost, and user variables
+    /// that another link can be told.
+    pub fn can_yield(&self) -> bool {
+        self.keeps_for_now() && !self.keeps_for_good()
+    }
+
+    /// Whether nothing but messages and user variables can be a reason to keep the link.
+    pub fn can_do_without(&self) -> bool {
+        !self.keeps_for_good()
+    }
+
+    /// Whether the link can be taken back, and nothing is lost.
+    pub fn can_yield_unseen(&self) -> bool {
+        self.can_yield() && !self.is_told_by_link()
+    }
+
+    /// The link was taken back.
+    pub fn yield_link(&mut self) {
+        if self.has_messages_on_link() {
+            self.lose_messages();
+        }
+        self.variables.leave();
+    }
+
+    pub(super) fn keeps_for_now(&self) -> bool {
+        self.is_told_by_link() || self.variables.are_on_link()
+    }
+
+    /// Whether the link is asked before somebody else uses it.
+    fn is_told_by_link(&self) -> bool {
+        self.has_messages_on_link() || self.counts.are_affected_on_link()
+    }
+
+    const fn keeps_for_good(&self) -> bool {
+        self.pin.is_some()
+            || self.in_transaction()
+            || self.characteristics
+            || self.statements.keep_link()
+    }
+
+    /// Whether the next transaction has characteristics of its own, or one is open that was begun by name.
+    pub const fn has_characteristics(&self) -> bool {
+        self.characteristics
+    }
+
+    /// Whether a reset of the link undoes all that this session has done to it.
+    pub const fn is_beyond_reset(&self) -> bool {
+        self.is_beyond_reset
+    }
+
+    /// A statement is to be run. What its replies tell of a `sql_mode` that ends with it is not the session's; a change
+    /// of state that comes with a change of schema is part of that only if its text asks for no more.
+    pub const fn enter(&mut self, has_passing_mode: bool, moves: Moves) {
+        self.has_passing_mode = has_passing_mode;
+        self.moves = moves;
+    }
+
+    /// Whether a statement of this session begins and ends with nothing around it: no transaction, nothing kept.
+    pub fn is_plain(&self) -> bool {
+        !self.holds_link() && self.status.has(Status::AUTOCOMMIT)
+    }
+
+    /// What its client is told: a transaction is open for as long as it has not heard that it is lost.
+    pub const fn status(&self) -> Status {
+        let believed = if self.has_lost_transaction { Status::IN_TRANSACTION.0 } else { 0 };
+        Status(self.status.0 | believed)
+    }
+
+    /// Whether it has given its connection a number itself.
+    pub const fn has_own_number(&self) -> bool {
+        self.has_own_number
+    }
+
+    /// It has given its connection a number itself.
+    pub const fn take_own_number(&mut self) {
+        self.has_own_number = true;
+    }
+
+    /// Whether it has asked for the number of its connection, so that it may compare that with what it reads elsewhere.
+    pub const fn has_asked_number(&self) -> bool {
+        self.has_asked_number
+    }
+
+    /// It asks for the number of its connection.
+    pub const fn ask_number(&mut self) {
+        self.has_asked_number = true;
+    }
+
+    /// How the server reads this session's statements.
+    pub const fn dialect(&self) -> Dialect {
+        Dialect { backslash_escapes: !self.status.has(Status::NO_BACKSLASH_ESCAPES) }
+    }
+
+    /// Whether it is told of all variables that change, rather than of those that any client is.
+    pub const fn is_told_of_all(&self) -> bool {
+        self.told_of_all
+    }
+
+    /// Learns from the status flags of an OK or EOF packet.
+    pub const fn see_status(&mut self, status: Status) {
+        let mode = Status(Status::NO_BACKSLASH_ESCAPES.0 | Status::ANSI_QUOTES.0);
+        let lasting = status.lasting();
+        let has_ended =
+            self.status.has(Status::IN_TRANSACTION) && !lasting.has(Status::IN_TRANSACTION);
+        self.has_savepoint &= !has_ended && !lasting.has(Status::AUTOCOMMIT);
+        self.status = match self.has_passing_mode {
+            true => Status(lasting.without(mode).0 | self.status.0 & mode.0),
+            false => lasting,
+        };
+        self.may_be_in_transaction = false;
+    }
+
+    /// A statement has failed. Its packet has no status flags.
+    pub const fn see_error(&mut self) {
+        self.may_be_in_transaction |= !self.status.has(Status::AUTOCOMMIT);
+    }
+
+    /// A statement of this session, which is that of `client`, may have made a last insert id and not reported it.
+    pub fn see_unreported_insert(&mut self, client: u32, link: &mut LinkState) {
+        self.insert_id = link.see_insert(client, None, self.insert_id);
+    }
+
+    /// Learns from an OK packet to a statement of this session, which is that of `client`, and which was sent on this link. `sets`: it was nothing but
+    /// a `SET` of known variables. The answer is a new reason to keep the link, if there is one.
+    pub fn see_ok(
+        &mut self,
+        client: u32,
+        ok: &OkPacket<'_>,
+        link: &mut LinkState,
+        interned: &mut Interned,
+        sets: Option<Sets>,
+    ) -> Option<Pin> {
+        self.see_status(ok.status);
+        if ok.insert_id != 0 {
+            self.insert_id = link.see_insert(client, Some(ok.insert_id), self.insert_id);
+        }
+        let mut reason = link.see(ok, interned);
+        let is_kept = self.pin().is_some();
+        let follow = sets.is_some_and(|sets| sets.collates.follow_connection());
+        if sets.is_some_and(|sets| sets.tracks) {
+            // What it has set is asked for behind it, as it may have ended the reports.
+            self.told_of_all = true;
+            reason = None;
+        }
+        let is_move = self.moves == Moves::IntoSchema;
+        let mut schema_changed = false;
+        for change in Changes::new(ok.changes) {
+            self.has_own_number |=
+                matches!(&change, Ok(Change::Variable { name, .. }) if *name == NUMBER);
+            if let Ok(Change::Variable { name, .. }) = &change
+                && matches!(*name, b"collation_connection" | b"character_set_connection")
+                && is_kept
+                && !follow
+            {
+                link.see_connection_apart();
+            }
+            match change {
+                Ok(Change::Schema(_)) => schema_changed = true,
+                // The collation that comes with it is not reported: it must have been asked for.
+                Ok(Change::Variable { name: b"character_set_connection", .. }) => {
+                    if sets.is_none_or(|sets| sets.unreported.is_empty()) {
+                        reason = reason.or(Some(Pin::SessionVariable));
+                    }
+                }
+                Ok(Change::TransactionCharacteristics(text)) => {
+                    self.characteristics = !text.is_empty();
+                }
+                Ok(Change::TransactionState(state)) if state.last() == Some(&b'L') => {
+                    reason = reason.or(Some(Pin::TableLock));
+                }
+                // A change of schema, and that of a variable, are also reported as a change of state. So is whatever a
+                // routine, a view or a trigger of another schema does, with that schema's coming and going.
+                Ok(Change::State) if !(schema_changed && is_move) && sets.is_none() => {
+                    reason = reason.or(Some(Pin::State));
+                }
+                Ok(
+                    Change::State
+                    | Change::Variable { .. }
+                    | Change::Gtids(_)
+                    | Change::TransactionState(_),
+                ) => {}
+                Ok(Change::Other(_)) | Err(_) => reason = reason.or(Some(Pin::State)),
+            }
+        }
+        match sets {
+            Some(sets) if is_kept => link.see_collates_unasked(sets.collates),
+            Some(sets) => link.see_collates(sets.collates, interned),
+            None => {}
+        }
+        if schema_changed {
+            self.schema.clone_from(&link.schema);
+            self.was_reset = false;
+        }
+        self.see_settings(link);
+        reason.filter(|pin| self.keep(*pin))
+    }
+
+    /// What the link is set to is what this client has set.
+    pub fn see_settings(&mut self, link: &LinkState) {
+        if self.settings.as_ref().is_none_or(|own| !Rc::ptr_eq(own, link.settings())) {
+            self.settings = Some(Rc::clone(link.settings()));
+        }
+    }
+
+    /// Forgets everything, as after `COM_RESET_CONNECTION`. The schema stays, as it does at the
+    /// server; and numbers of statements are not given again: a client may close one that it had
+    /// before.
+    pub fn reset(&mut self, found: Reset) {
+        let found = match found {
+            Reset::KeepsFound => self.counts.found(),
+            Reset::ForgetsFound => Some(0),
+        };
+        let mut statements = std::mem::take(&mut self.statements);
+        statements.clear();
+        let schema = self.schema.take();
+        *self = Self { statements, was_reset: true, ..Self::new(schema, self.fresh) };
+        self.counts.keep_found(found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::tracker::put_change;
+
+    fn ok(status: u16, changes: &[u8]) -> OkPacket<'_> {
+        OkPacket { status: Status(status), changes, ..OkPacket::EMPTY }
+    }
+
+    fn changes(list: &[Change<'_>]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for change in list {
+            put_change(&mut out, *change);
+        }
+        out
+    }
+
+    /// A session, and the link that it is on.
+    #[derive(Default)]
+    struct Pair {
+        session: Session,
+        link: LinkState,
+        interned: Interned,
+    }
+
+    impl Pair {
+        fn new() -> Self {
+            let rows = [(&b"sql_mode"[..], &b"ANSI"[..]), (b"collation_connection", b"a_bin")];
+            let mut interned = Interned::default();
+            let fresh = interned.intern(Settings::from_rows(rows.into_iter()));
+            Self { link: LinkState::new(3, fresh), interned, ..Self::default() }
+        }
+
+        fn see(&mut self, status: u16, list: &[Change<'_>]) -> Option<Pin> {
+            let changes = changes(list);
+            self.see_ok(&ok(status, &changes), None)
+        }
+
+        fn see_ok(&mut self, ok: &OkPacket<'_>, sets: Option<Sets>) -> Option<Pin> {
+            self.session.see_ok(9, ok, &mut self.link, &mut self.interned, sets)
+        }
+    }
+
+    const MODE: Change<'_> = Change::Variable { name: b"sql_mode", value: b"" };
+    const UNKNOWN: Change<'_> = Change::Variable { name: b"timestamp", value: b"1" };
+
+    #[test]
+    fn a_reset_gives_no_statements_number_again() {
+        let mut session = Session::default();
+        let source = || {
+            let (schema, text) = (None, b"DO 1"[..].into());
+            Rc::new(crate::source::Source::new(schema, text, Rc::default(), Dialect::default()))
+        };
+        let before = session.statements.add(source(), 0).unwrap();
+        session.reset(Reset::ForgetsFound);
+        assert!(session.statements.is_empty());
+        let after = session.statements.add(source(), 0).unwrap();
+        session.statements.close(before);
+        assert!(session.statements.get(after).is_some());
+    }
+
+    #[test]
+    fn a_transaction_holds_the_link_until_it_ends() {
+        let mut pair = Pair::new();
+        assert_eq!(pair.see(3, &[]), None);
+        assert!(pair.session.holds_link());
+        assert_eq!(pair.see(2, &[]), None);
+        assert!(!pair.session.holds_link());
+    }
+
+    #[test]
+    fn what_the_next_transaction_will_be_holds_the_link() {
+        let mut pair = Pair::new();
+        let text = Change::TransactionCharacteristics(b"SET TRANSACTION READ ONLY;");
+        assert_eq!(pair.see(2, &[text]), None);
+        assert!(pair.session.holds_link());
+        assert_eq!(pair.see(2, &[Change::TransactionCharacteristics(b"")]), None);
+        assert!(!pair.session.holds_link());
+    }
+
+    #[test]
+    fn an_error_without_autocommit_may_have_begun_a_transaction() {
+        let mut pair = Pair::new();
+        pair.see(2, &[]);
+        pair.session.see_error();
+        assert!(!pair.session.holds_link());
+        pair.see(0, &[]);
+        pair.session.see_error();
+        assert!(pair.session.holds_link() && pair.session.in_transaction());
+        pair.see(0, &[]);
+        assert!(!pair.session.holds_link());
+    }
+
+    #[test]
+    fn what_was_said_of_one_statement_is_not_said_of_the_next() {
+        let mut pair = Pair::new();
+        let cursor = Status::CURSOR_EXISTS.0 | Status::MORE_RESULTS.0 | Status::STATE_CHANGED.0;
+        pair.session.see_status(Status(cursor | 0x0020 | Status::AUTOCOMMIT.0));
+        assert_eq!(pair.session.status(), Status::AUTOCOMMIT);
+        pair.see(cursor | 0x8202, &[]);
+        assert_eq!(pair.session.status(), Status(0x8202));
+    }
+
+    #[test]
+    fn a_mode_that_ends_with_its_statement_is_not_the_sessions() {
+        let mut session = Session::new(None, Status::AUTOCOMMIT);
+        session.enter(true, Moves::No);
+        session.see_status(Status(0x8203));
+        assert_eq!(session.status(), Status(0x0003));
+        assert!(session.dialect().backslash_escapes);
+        session.enter(false, Moves::No);
+        session.see_status(Status(0x8202));
+        assert!(!session.dialect().backslash_escapes);
+    }
+
+    #[test]
+    fn a_change_of_schema_is_remembered_and_pins_nothing() {
+        let mut pair = Pair::new();
+        pair.session.enter(false, Moves::IntoSchema);
+        assert_eq!(pair.see(2, &[Change::Schema(b"test"), Change::State]), None);
+        assert_eq!(pair.session.schema.as_deref(), Some(&b"test"[..]));
+        assert_eq!(pair.link.schema, pair.session.schema);
+        assert_eq!(pair.see(2, &[Change::Schema(b"")]), None);
+        assert_eq!(pair.session.schema, None);
+    }
+
+    #[test]
+    fn state_that_no_text_explains_is_state_whatever_schema_it_comes_with() {
+        for list in [
+            &[Change::Schema(b"test"), Change::State][..],
+            &[Change::Schema(b""), Change::State],
+            &[Change::State, Change::Schema(b"test")],
+        ] {
+            assert_eq!(Pair::new().see(2, list), Some(Pin::State));
+        }
+        let mut pair = Pair::new();
+        pair.session.enter(false, Moves::IntoSchema);
+        assert_eq!(pair.see(2, &[Change::State]), Some(Pin::State), "no schema was entered");
+    }
+
+    #[test]
+    fn a_known_variable_is_remembered_and_pins_nothing() {
+        let mut pair = Pair::new();
+        let list = changes(&[MODE, Change::State]);
+        assert_eq!(pair.see_ok(&ok(2, &list), Some(Sets::default())), None);
+        assert!(!pair.session.holds_link());
+        assert_eq!(pair.session.settings.as_ref().unwrap().get("sql_mode"), Some(&b""[..]));
+        let other = LinkState::new(4, Rc::clone(pair.link.fresh()));
+        assert!(pair.link.suits(&pair.session) && !other.suits(&pair.session));
+        assert_eq!(other.wanted(&pair.session).fix_up(other.settings()), "SET sql_mode=''");
+    }
+
+    #[test]
+    fn a_client_keeps_what_its_first_link_was() {
+        let mut pair = Pair::new();
+        assert!(pair.link.suits(&pair.session), "a new link is as good as any");
+        pair.see(2, &[]);
+        let rows = [(&b"sql_mode"[..], &b"NEW_GLOBAL"[..])];
+        let other = pair.interned.intern(Settings::from_rows(rows.into_iter()));
+        assert!(!LinkState::new(4, other).suits(&pair.session));
+    }
+
+    #[test]
+    fn a_session_that_was_reset_may_have_other_settings_than_a_new_one() {
+        let mut pair = Pair::new();
+        let rows = [(&b"sql_mode"[..], &b"ANSI"[..]), (b"collation_connection", b"b_ci")];
+        let renewed = pair.interned.intern(Settings::from_rows(rows.into_iter()));
+        pair.link = pair.link.renewed_as(Rc::clone(&renewed));
+        assert!(pair.link.suits(&pair.session));
+        pair.session.reset(Reset::ForgetsFound);
+        assert!(Rc::ptr_eq(pair.link.wanted(&pair.session), &renewed));
+        assert!(!pair.link.suits(&pair.session), "a new session is not like one that was reset");
+    }
+
+    #[test]
+    fn other_changes_pin_once() {
+        let charset = Change::Variable { name: b"character_set_connection", value: b"latin1" };
+        for (list, pin) in [
+            (changes(&[UNKNOWN]), Pin::SessionVariable),
+            (changes(&[charset]), Pin::SessionVariable),
+            (changes(&[Change::State]), Pin::State),
+            (changes(&[MODE, Change::State]), Pin::State),
+            (changes(&[Change::TransactionState(b"_______L")]), Pin::TableLock),
+            (vec![9, 9], Pin::State),
+        ] {
+            let mut pair = Pair::new();
+            assert_eq!(pair.see_ok(&ok(2, &list), None), Some(pin));
+            assert_eq!(pair.see(2, &[UNKNOWN]), None, "already pinned");
+            assert!(pair.session.holds_link());
+            pair.session.reset(Reset::ForgetsFound);
+            assert!(!pair.session.holds_link());
+        }
+    }
+
+    #[test]
+    fn what_mysql_counts_is_no_state() {
+        let counter = Change::Variable { name: b"statement_id", value: b"13" };
+        let mut pair = Pair::new();
+        assert_eq!(pair.see(2, &[counter]), None);
+        assert_eq!(pair.see(2, &[counter, UNKNOWN]), Some(Pin::SessionVariable));
+    }
+
+    #[test]
+    fn a_transaction_may_have_begun_before_the_server_knows() {
+        let mut session = Session::new(None, Status::AUTOCOMMIT);
+        session.begin();
+        assert!(session.has_begun() && session.in_transaction() && !session.is_plain());
+        session.end_begun();
+        assert!(!session.has_begun() && session.is_plain());
+        session.begin();
+        session.tell_begin();
+        assert!(!session.has_begun() && session.in_transaction());
+    }
+
+    #[test]
+    fn one_act_beyond_reset_is_enough() {
+        let mut session = Session::default();
+        session.keep(Pin::UserVariable);
+        assert!(!session.is_beyond_reset());
+        assert!(!session.keep(Pin::Role));
+        assert!(session.is_beyond_reset() && session.pin() == Some(Pin::UserVariable));
+    }
+
+    #[test]
+    fn what_outlives_a_reset_goes_by_the_server() {
+        let mut session = Session::default();
+        session.keep(Pin::Xa);
+        assert_eq!(
+            (session.outlives_reset(true), session.outlives_reset(false)),
+            (Some(Pin::Xa), None)
+        );
+        session.keep(Pin::Role);
+        assert_eq!(session.outlives_reset(false), Some(Pin::Role));
+        session.reset(Reset::ForgetsFound);
+        assert_eq!(session.outlives_reset(true), None);
+    }
+
+    #[test]
+    fn whatever_it_is_pinned_for_first_its_locks_are_known() {
+        let mut session = Session::default();
+        session.keep(Pin::UserVariable);
+        assert!(!session.may_hold_locks());
+        assert!(!session.keep(Pin::UserLock));
+        assert!(session.may_hold_locks() && !session.in_transaction());
+        session.forgive();
+        assert!(!session.may_hold_locks());
+    }
+}
