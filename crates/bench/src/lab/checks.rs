@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::{About, Experiment, Finding, Lab, Undo};
+use super::experiment::{About, Experiment, Finding, Lab};
+use super::undo::Undo;
 use crate::figures::histogram::Histogram;
 use crate::programs::HAPROXY;
 

@@ -13,8 +13,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use super::experiment::{About, Experiment, Finding, Lab, Options};
+use super::undo::Undo;
 use super::ways::{self, FlifoSetup, Limit, Load, Sharing, Turn, Way};
-use super::{About, Experiment, Finding, Lab, Options, Undo};
 use crate::interrupt::Interrupted;
 use crate::private_server::PrivateServer;
 use crate::programs::HAPROXY;

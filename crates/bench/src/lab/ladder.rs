@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use super::experiment::{About, Experiment, Finding, Lab, Options};
+use super::undo::Undo;
 use super::ways::{self, Door, FlifoSetup, Limit, Load, Sharing, Turn, Way};
-use super::{About, Experiment, Finding, Lab, Options, Undo};
 use crate::private_server::PrivateServer;
 use crate::workloads::tables::Extent;
 use crate::workloads::{Shape, Workload};

@@ -17,8 +17,9 @@ use sys::tree::Tree;
 use sys::{scheduling, threads};
 
 use self::trace::Decision;
+use super::experiment::{About, Experiment, Finding, Lab, Options};
+use super::undo::Undo;
 use super::ways::{self, FlifoSetup, Limit, Load, Log, Sharing, Way};
-use super::{About, Experiment, Finding, Lab, Options, Undo};
 use crate::private_server::PrivateServer;
 use crate::workloads::tables::Extent;
 use crate::workloads::{Shape, Workload};

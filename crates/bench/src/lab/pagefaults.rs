@@ -14,7 +14,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use link::login::Credential;
 
-use super::{About, Experiment, Finding, Lab, Undo};
+use super::experiment::{About, Experiment, Finding, Lab};
+use super::undo::Undo;
 use crate::figures::accounts::Accounts;
 use crate::load::{self, Account, Order};
 use crate::private_server::PrivateServer;

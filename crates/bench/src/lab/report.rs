@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{About, Finding};
+use super::experiment::{About, Finding};
 use crate::chart::Grid;
 use crate::page::Page;
 use crate::table::{Cell, Colours, Style, Table, paint};

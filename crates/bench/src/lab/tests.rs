@@ -6,6 +6,8 @@ use std::rc::Rc;
 use anyhow::ensure;
 
 use super::*;
+use crate::chart::Grid;
+use crate::interrupt::Interrupt;
 use crate::interrupt::Interrupted;
 use crate::table::Colours;
 

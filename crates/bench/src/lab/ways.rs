@@ -30,7 +30,7 @@ use crate::workloads::Workload;
 use crate::workloads::random::Distribution;
 use crate::workloads::tables::{self, Extent};
 
-use super::Lab;
+use super::experiment::Lab;
 
 /// From a client to a server.
 pub(super) struct Way {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Figure, Hold, SERVERS, Treatment, WORKERS, Way};
 use crate::chart::Grid;
 use crate::figures::histogram::ms;
-use crate::lab::Finding;
+use crate::lab::experiment::Finding;
 
 /// The report's own percentiles of the page's first byte: before and after, in milliseconds.
 const SEED: [(&str, f64, f64, f64); 5] = [

@@ -5,7 +5,7 @@
 
 use super::{Gate, NOTE_THREADS, Part, Route, Sample, Turn};
 use crate::chart::{Axis, Chart, Grid, Kind, Lines, Look, Marks, Plot, Point, Series, number};
-use crate::lab::Finding;
+use crate::lab::experiment::Finding;
 use crate::lab::flifo::threads::Figures;
 use crate::lab::ways;
 use crate::results::Spread;

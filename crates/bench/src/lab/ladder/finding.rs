@@ -5,7 +5,7 @@
 
 use super::{Sample, Step};
 use crate::chart::{Axis, BarRow, Bars, Chart, Fill, Grid, Kind, Look, Piece, Plot, number};
-use crate::lab::Finding;
+use crate::lab::experiment::Finding;
 use crate::lab::ways;
 use crate::results::Spread;
 

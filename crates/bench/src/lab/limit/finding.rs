@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{CHANGED, Sample, Sort};
 use crate::chart::{Axis, Chart, Grid, Kind, Lines, Look, Marks, Plot, Point, Series, number};
-use crate::lab::Finding;
+use crate::lab::experiment::Finding;
 use crate::lab::ways::{self, Limit};
 use crate::results::Spread;
 

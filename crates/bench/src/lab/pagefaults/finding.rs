@@ -5,7 +5,7 @@
 
 use super::{Pace, RATE, Sample, Treatment, Way};
 use crate::chart::{Axis, Chart, Dot, DotRow, Dots, Grid, Kind as Scale, Look, Plot, number};
-use crate::lab::Finding;
+use crate::lab::experiment::Finding;
 use crate::results::Spread;
 use crate::targets::Kind;
 

@@ -5,7 +5,7 @@
 
 use super::{Case, Remedy, Sample};
 use crate::chart::{Axis, Chart, Dot, DotRow, Dots, Grid, Kind, Look, Plot, number};
-use crate::lab::Finding;
+use crate::lab::experiment::Finding;
 use crate::lab::ways;
 use crate::results::Spread;
 
