@@ -5,6 +5,7 @@
 //! 2013 for a lost connection) are never sent: a client takes a server that sends one for an impostor. SQLSTATE class 08 is used only where the
 //! client's connection ends, since drivers take it as the loss of the connection.
 
+use engine::account::name::{Brand, Unsure};
 use wire::frame::put_packet_with;
 use wire::response::ErrPacket;
 
@@ -230,6 +231,17 @@ impl Fault {
         let (code, sqlstate) = self.code();
         ErrPacket { code, sqlstate, message: self.message.as_bytes() }
     }
+}
+
+/// What a client is told whose name the server might read as another one than Flifo.
+pub(crate) fn unsure(name: &str, why: Unsure) -> Fault {
+    // It may be as long as a packet.
+    let name: String = name.chars().take(Brand::MariaDb.longest()).collect();
+    let message = format!(
+        "Access denied for user '{name}': {why}. Flifo lets in only users of whom it knows for certain what the server \
+         makes of their name"
+    );
+    Fault::new(Kind::AccessDenied, message)
 }
 
 #[cfg(test)]

@@ -1,38 +1,32 @@
-//! The running proxy: workers, listeners, clients, links, configuration.
+//! The running proxy, in rooms. Each uses only those that are below it in this list; a test checks that.
 //!
-//! Reads in the order in which a statement travels: [`arrive`], [`road`], [`links`], and back. What can be decided
-//! without a socket is decided in `engine`.
+//! * [`run`]: start, stop, signals, logs, a worker's loop
+//! * [`admin`]: the console, the HTTP port, metrics
+//! * [`frontend`]: how a client gets in, and becomes another user
+//! * [`dispatch`]: the road of a statement, from its client to a server and back
+//! * [`pool`]: connections of users to servers
+//! * [`users`]: who may log in, and what is known of them
+//! * [`cluster`]: the servers, their checks, and which is for what
+//! * [`placement`]: which CPUs the threads run on
+//! * [`config`]: options, and what Flifo is to do by them; [`discover`] finds servers on this machine
+//! * [`worker`]: what each thread has for itself; [`fault`]: errors of Flifo's own
+//!
+//! What can be decided without a socket is decided in `engine`.
 
-mod arrive;
-mod buffers;
-mod checks;
-mod clock;
+mod admin;
+mod cluster;
 pub mod config;
-mod counters;
 pub mod discover;
+#[cfg_attr(not(test), deny(clippy::disallowed_methods))]
+mod dispatch;
 mod fault;
-mod fleet;
-mod hardening;
-mod hidden;
-#[cfg_attr(not(test), deny(clippy::disallowed_methods))]
-mod links;
-pub mod logs;
-mod names;
-mod outbox;
-mod outside;
+mod frontend;
 pub mod placement;
-mod rights;
-#[cfg_attr(not(test), deny(clippy::disallowed_methods))]
-mod road;
+mod pool;
 mod run;
-mod server;
-mod servers;
-mod signals;
-mod spare_memory;
-mod tally;
-mod tls;
-mod turns;
+mod users;
 mod worker;
 
 pub use link::Address;
+pub use run::logs;
 pub use run::{RunError, run};

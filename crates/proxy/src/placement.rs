@@ -4,7 +4,7 @@
 //! on the road; whatever is changed is in the book first, and undone when the thread ends, by the next start, or by
 //! `flifo placement restore`; without permission nothing is changed, and the command is told that would do it.
 
-mod board;
+pub(crate) mod board;
 mod book;
 mod eyes;
 mod hands;
@@ -16,7 +16,10 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use book::{Book, Refused};
 use engine::placement::{Done, Order, Placement, Policy, Remedy, Told};
+use eyes::Eyes;
+use hands::Parties;
 use link::Address;
 use link::stream::Peer;
 use sys::threads;
@@ -26,14 +29,11 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::config::{Listen, Plan};
-use crate::worker::{Mail, Shared, Worker};
+use crate::placement::board::Board;
 
-pub(crate) use board::{Board, State};
-use book::{Book, Refused};
+pub(crate) use board::State;
 pub use book::{BookError, Undone};
-use eyes::Eyes;
 pub(crate) use eyes::Pulse;
-use hands::Parties;
 
 /// Ends placement when it is dropped, and waits until everything is undone.
 #[derive(Debug)]
@@ -109,35 +109,36 @@ pub(crate) fn succeed(plan: &Plan) -> Policy {
     }
 }
 
+/// What is placed, and where it is told.
+pub(crate) struct Threads {
+    pub(crate) plan: Arc<Plan>,
+    /// Servers, of which the first one that is on this machine is placed.
+    pub(crate) servers: Vec<Address>,
+    pub(crate) workers: usize,
+    /// Asks a worker for its pulse.
+    pub(crate) ask: Box<dyn Fn(usize) -> oneshot::Receiver<Pulse> + Send>,
+    pub(crate) board: Arc<Board>,
+}
+
 /// Begins, if there is anything to do.
-pub(crate) fn start(shared: &Arc<Shared>, policy: Policy) -> io::Result<Option<Guard>> {
+pub(crate) fn start(threads: Threads, policy: Policy) -> io::Result<Option<Guard>> {
     if policy == Policy::Off {
         return Ok(None);
     }
-    let path = book_path(&shared.plan);
+    let path = book_path(&threads.plan);
     let (stop, stopped) = oneshot::channel();
-    let shared = Arc::clone(shared);
     let book = Book::new(path.clone(), Tree::live());
     let watch = move || match Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(Steward::new(shared, policy, book).run(stopped)),
+        Ok(runtime) => runtime.block_on(Steward::new(threads, policy, book).run(stopped)),
         Err(error) => tracing::error!(%error, "no placement"),
     };
     let thread = thread::Builder::new().name("placement".to_owned()).spawn(watch)?;
     Ok(Some(Guard { stop: Some(stop), thread: Some(thread), path }))
 }
 
-/// Tells what placement wants to know of a worker.
-pub(crate) fn pulse(worker: &Worker) -> Pulse {
-    Pulse {
-        statements: worker.counters.statements.get(),
-        run: worker.tally.run(),
-        thread: crate::turns::told().thread,
-    }
-}
-
 /// The thread's own.
 struct Steward {
-    shared: Arc<Shared>,
+    threads: Threads,
     policy: Policy,
     placement: Placement,
     book: Book,
@@ -154,10 +155,10 @@ struct Steward {
 }
 
 impl Steward {
-    fn new(shared: Arc<Shared>, policy: Policy, book: Book) -> Self {
+    fn new(threads: Threads, policy: Policy, book: Book) -> Self {
         let tree = Tree::live();
         Self {
-            shared,
+            threads,
             policy,
             placement: Placement::new(policy),
             book,
@@ -192,7 +193,7 @@ impl Steward {
         let server = self.server.map(|(pid, _)| pid);
         let look = self.eyes.look(&self.pulses, server);
         // A worker that does not answer is not placed, and nobody without it.
-        let are_all_here = self.pulses.len() == self.shared.worker_count();
+        let are_all_here = self.pulses.len() == self.threads.workers;
         let order = are_all_here.then(|| self.placement.see(Instant::now(), &look));
         if let Some(order) = order.flatten() {
             let done = self.obey(order);
@@ -207,8 +208,8 @@ impl Steward {
         for told in self.placement.told() {
             tell(told);
         }
-        self.shared.placement.put(State {
-            policy: self.shared.plan.placement.policy.name(),
+        self.threads.board.put(State {
+            policy: self.threads.plan.placement.policy.name(),
             verdict: Some(self.placement.verdict()),
             look,
             server,
@@ -236,8 +237,8 @@ impl Steward {
         self.searched = Some(Instant::now());
         self.between = (self.between * 2).min(SEARCH_MAX);
         // Of several, the first one that is on this machine.
-        for server in self.shared.servers.iter() {
-            let Some(pid) = server_pid(&server.address).await else { continue };
+        for address in &self.threads.servers {
+            let Some(pid) = server_pid(address).await else { continue };
             self.server = self.started(pid).map(|started| (pid, started));
             if self.server.is_some() {
                 break;
@@ -256,12 +257,7 @@ impl Steward {
     }
 
     async fn ask_workers(&mut self) {
-        let ask = |worker| {
-            let (tell, answer) = oneshot::channel();
-            self.shared.mail(worker, Mail::Pulse(tell));
-            answer
-        };
-        let answers: Vec<_> = (0..self.shared.worker_count()).map(ask).collect();
+        let answers: Vec<_> = (0..self.threads.workers).map(&self.threads.ask).collect();
         let mut pulses = Vec::new();
         for answer in answers {
             // One that is gone, or stuck, tells nothing.
@@ -285,7 +281,7 @@ impl Steward {
             self.refuse(remedy, "the server is not on this machine, or cannot be seen");
             return Done::Refused;
         };
-        let plan = &self.shared.plan.placement;
+        let plan = &self.threads.plan.placement;
         let parties = Parties {
             tree: &self.tree,
             server,

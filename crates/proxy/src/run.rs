@@ -1,30 +1,33 @@
 //! Starts the proxy and stops it: listeners, workers, signals.
 
-use std::io;
+mod event_loop;
+mod hardening;
+pub mod logs;
+mod signals;
+
 use std::rc::Rc;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use engine::account::name::UserName;
 use engine::descriptors::Descriptors;
-
 use link::tls::TlsError;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime, Runtime};
 use tokio::sync::mpsc;
 
-use crate::arrive::listener::{self, Audience, Listener};
-use crate::arrive::users::{User, Users};
+use crate::admin;
+use crate::cluster::servers::{Server, ServerId, Site};
 use crate::config::{Instructions, Listen, Password, Plan};
-use crate::hardening::{self, HardeningError};
-use crate::logs::Log;
-use crate::outside;
+use crate::dispatch::worker::{Mail, Shared, Worker};
+use crate::frontend::listener::{self, Audience, Listener};
 use crate::placement;
-use crate::servers::{Server, ServerId, Site};
-use crate::signals::Signals;
-use crate::spare_memory;
-use crate::tls::{self, Tls};
-use crate::worker::{self, Mail, Shared, Worker};
+use crate::run::hardening::HardeningError;
+use crate::run::logs::Log;
+use crate::run::signals::Signals;
+use crate::users::tls::{self, Tls};
+use crate::users::{User, Users};
+use crate::worker::spare_memory;
 
 /// Why the proxy could not run.
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +72,7 @@ pub fn run(
     let limit = sys::process::raise_open_files().map_err(RunError::Descriptors)?;
     let policy = placement::succeed(&plan);
     let listeners = bind(&plan)?;
-    let doors = outside::bind(&plan)
+    let doors = admin::bind(&plan)
         .map_err(|(listen, error)| RunError::Listen { address: listen.to_string(), error })?;
     let (mailboxes, mails): (Vec<_>, Vec<_>) =
         (0..plan.worker_count()).map(|_| mpsc::unbounded_channel()).unzip();
@@ -90,9 +93,9 @@ pub fn run(
         let work = move || work(index, shared, mail, listeners);
         workers.push(thread::Builder::new().name(name).spawn(work).map_err(RunError::Worker)?);
     }
-    outside::open(&shared, doors, source).map_err(RunError::Worker)?;
+    admin::open(&shared, doors, source).map_err(RunError::Worker)?;
     // Ends, and undoes, before this function returns, whatever it returns.
-    let placement = placement::start(&shared, policy).map_err(RunError::Worker)?;
+    let placement = placement::start(threads(&shared), policy).map_err(RunError::Worker)?;
     say_start(&shared);
     wait_for_signal(&waiting, &mut signals, &shared, &workers, log);
     drop(placement);
@@ -198,15 +201,15 @@ fn work(
     }
     let runtime: LocalRuntime = Builder::new_current_thread()
         .enable_all()
-        .on_thread_unpark(crate::turns::wake)
-        .on_thread_park(crate::turns::rest)
+        .on_thread_unpark(crate::worker::turns::wake)
+        .on_thread_park(crate::worker::turns::rest)
         .build_local(LocalOptions::default())?;
     runtime.block_on(async move {
         let worker = Rc::new(Worker::new(index, shared));
         for (place, listener) in listeners.into_iter().enumerate() {
             tokio::task::spawn_local(listener::serve(Rc::clone(&worker), listener, place));
         }
-        worker::run(worker, mail).await;
+        event_loop::run(worker, mail).await;
     });
     // What is left would only wait for clients that have had their time.
     runtime.shutdown_timeout(Duration::ZERO);
@@ -242,8 +245,8 @@ fn share_descriptors(plan: &Plan, limit: Option<u64>, servers: usize) -> Descrip
 
 /// One line that says what runs, since a log may hold the lines of many runs.
 fn say_start(shared: &Shared) {
-    let (plan, servers) = (&shared.plan, &shared.servers);
-    let open_files = shared.descriptors.limit();
+    let (plan, servers) = (&shared.plan, &shared.cluster.servers);
+    let open_files = shared.cluster.dialer.descriptors.limit();
     let names =
         |listen: &[Listen]| listen.iter().map(Listen::to_string).collect::<Vec<_>>().join(" ");
     let servers = servers.iter().map(|it| match &it.steer {
@@ -302,5 +305,26 @@ async fn sum_up(log: &Log) {
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
         log.sum_up();
+    }
+}
+
+/// What placement places.
+fn threads(shared: &Arc<Shared>) -> placement::Threads {
+    let asked = Arc::clone(shared);
+    placement::Threads {
+        plan: Arc::clone(&shared.plan),
+        servers: shared.cluster.servers.iter().map(|server| server.address.clone()).collect(),
+        workers: shared.worker_count(),
+        ask: Box::new(move |worker| asked.ask(worker, |worker| pulse(worker))),
+        board: Arc::clone(&shared.placement),
+    }
+}
+
+/// What placement wants to know of a worker.
+fn pulse(worker: &Worker) -> placement::Pulse {
+    placement::Pulse {
+        statements: worker.counters.statements.get(),
+        run: worker.tally.run(),
+        thread: crate::worker::turns::told().thread,
     }
 }

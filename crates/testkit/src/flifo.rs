@@ -111,6 +111,7 @@ impl Flifo {
             true => "",
             false => "\n[console]\nlisten = []\n[http]\nlisten = []\n",
         };
+        let rest = patient(rest);
         let start = |port: u16| {
             let text = format!("listen = [\"127.0.0.1:{port}\", {socket:?}]\n{rest}{outside}");
             std::fs::write(&config, text).expect("the configuration is written");
@@ -227,6 +228,23 @@ impl Flifo {
         let is_bounded = stream.set_read_timeout(Some(PATIENCE)).is_ok();
         is_bounded && stream.read(&mut [0; 5]).is_ok_and(|read| read > 0)
     }
+}
+
+/// The configuration with longer limits than the usual ones, where it sets none: a machine that stands still for half a
+/// minute must not end what a test waits for.
+fn patient(rest: &str) -> String {
+    if rest.contains("limits = {") {
+        return rest.to_owned();
+    }
+    let (before, after) = rest.split_once("[limits]\n").unwrap_or((rest, ""));
+    let own = after.split("\n[").next().unwrap_or_default();
+    let is_set = |name: &str| own.lines().any(|line| line.trim_start().starts_with(name));
+    let missing = [("connect", "60s"), ("login", "5m"), ("wait", "5m")]
+        .into_iter()
+        .filter(|(name, _)| !is_set(name))
+        .map(|(name, limit)| format!("{name} = \"{limit}\"\n"))
+        .collect::<String>();
+    format!("{before}\n[limits]\n{missing}{after}")
 }
 
 impl Drop for Flifo {

@@ -56,6 +56,7 @@ mod shared_unseen;
 mod shared_variables;
 mod slow_readers;
 mod storms;
+mod structure;
 mod tidy;
 mod uploads;
 mod user_names;

@@ -1,0 +1,131 @@
+//! What is seen of Flifo from outside, and done to it: the console and the HTTP port, on a thread of their own.
+//!
+//! Meets the workers through mail alone: a worker that is asked tells what it has counted, in a turn of its own. So
+//! nothing here is on the road, and nobody who asks costs anything while he does not.
+
+mod actions;
+mod console;
+mod http;
+mod metrics;
+mod placement;
+mod resultset;
+mod servers;
+mod stats;
+mod survey;
+mod tables;
+mod visits;
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+use std::{io, thread};
+
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::Mutex;
+
+use self::visits::Room;
+use crate::config::{Console, Http, Instructions, Listen};
+use crate::dispatch::worker::Shared;
+use crate::frontend::listener::{self, Audience, Listener};
+
+/// The sockets on which Flifo is asked and told.
+#[derive(Debug, Default)]
+pub(crate) struct Doors {
+    console: Vec<Listener>,
+    http: Vec<Listener>,
+}
+
+/// What both doors lead to.
+pub(crate) struct Outside {
+    shared: Arc<Shared>,
+    source: Instructions,
+    /// Places for connections to the HTTP port, and more of them for questions after health.
+    requests: Room,
+    spare: Room,
+    /// Places for clients of the console: clients that may only look, and clients that may change things.
+    lookers: Room,
+    administrators: Room,
+    /// When the server was last asked whether it greets.
+    looked: Mutex<Option<Instant>>,
+    /// The number of the console's next client.
+    next_visitor: Cell<u32>,
+    survey: survey::Survey,
+    started: SystemTime,
+}
+
+/// Binds what the plan names. What nobody has asked for may fail.
+pub(crate) fn bind(plan: &crate::config::Plan) -> Result<Doors, (Listen, io::Error)> {
+    let bind = |listeners: &[Listen], default: &[Listen], what: &str| {
+        let mut bound = Vec::new();
+        for listen in listeners {
+            match listener::bind(listen, BACKLOG, Audience::Owner) {
+                Ok(listener) => bound.push(listener),
+                Err(error) if listeners != default => return Err((listen.clone(), error)),
+                Err(error) => {
+                    tracing::warn!(%listen, %error, "{what} is not there: its default address is taken");
+                }
+            }
+        }
+        Ok(bound)
+    };
+    let (console, http) = (Console::default().listen, Http::default().listen);
+    Ok(Doors {
+        console: bind(&plan.console.listen, &console, "the console")?,
+        http: bind(&plan.http.listen, &http, "the HTTP port")?,
+    })
+}
+
+/// Out of descriptors or memory: those who wait outside can wait.
+async fn pause(error: &io::Error) {
+    tracing::warn!(%error, "nobody can look in");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+}
+
+/// How many places a door has: fewer than usual where the process may open few files. There are four kinds of places.
+fn places(most: usize, shared: &Shared) -> usize {
+    most.min(shared.cluster.dialer.descriptors.administration() / 4).max(1)
+}
+
+/// Those who watch are few.
+const BACKLOG: u32 = 64;
+
+/// Opens the doors, for as long as the process lives.
+pub(crate) fn open(shared: &Arc<Shared>, doors: Doors, source: Instructions) -> io::Result<()> {
+    if doors.console.is_empty() && doors.http.is_empty() {
+        return Ok(());
+    }
+    let shared = Arc::clone(shared);
+    let serve = move || {
+        let runtime =
+            Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+        let runtime = match runtime {
+            Ok(runtime) => runtime,
+            Err(error) => return tracing::error!(%error, "neither console nor HTTP port"),
+        };
+        runtime.block_on(async move {
+            let room = |most: usize| Room::new(places(most, &shared));
+            let outside = Rc::new(Outside {
+                requests: room(http::CONNECTIONS_MAX),
+                spare: room(http::SPARE_MAX),
+                lookers: room(console::CLIENTS_MAX),
+                administrators: room(console::CLIENTS_MAX),
+                survey: survey::Survey::default(),
+                started: SystemTime::now(),
+                shared,
+                source,
+                looked: Mutex::default(),
+                next_visitor: Cell::new(1),
+            });
+            for listener in doors.http {
+                tokio::task::spawn_local(http::serve(Rc::clone(&outside), listener));
+            }
+            for listener in doors.console {
+                tokio::task::spawn_local(console::serve(Rc::clone(&outside), listener));
+            }
+            std::future::pending::<()>().await;
+        });
+    };
+    thread::Builder::new().name("outside".to_owned()).spawn(serve)?;
+    Ok(())
+}

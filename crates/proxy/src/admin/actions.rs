@@ -1,0 +1,175 @@
+//! What the console does to Flifo: holding statements back, killing, setting the limit.
+//!
+//! Owns what each order means; who may give one is the console's to say. Orders reach workers by mail.
+
+use std::rc::Rc;
+
+use view::command::{Verb, Victim};
+use view::table::{Table, text};
+
+use crate::admin::Outside;
+use crate::cluster::facts::Standing;
+use crate::cluster::post::News;
+use crate::cluster::servers::Server;
+use crate::config;
+use crate::dispatch::kill_orders;
+use crate::dispatch::worker::{Mail, Worker};
+
+/// What was done, in a sentence; or why not.
+pub(super) type Done = Result<String, String>;
+
+impl Outside {
+    /// Changes what may start on the server.
+    pub(super) async fn stand(&self, verb: Verb, name: Option<&str>) -> Done {
+        let server = self.named(name)?;
+        let standing = match verb {
+            Verb::Resume | Verb::Enable => Standing::Up,
+            Verb::Pause => Standing::Paused,
+            Verb::Drain => Standing::Drain,
+            Verb::Disable => Standing::Maintenance,
+        };
+        server.facts.stand(standing);
+        let wake = |worker| self.shared.mail(worker, Mail::SlotFree(server.id));
+        // Where there are others, what is new goes to them, and whoever is bound to this one goes on.
+        let waits = match &self.shared.cluster.fleet {
+            Some(_) => standing == Standing::Paused,
+            None => standing != Standing::Up,
+        };
+        server.slots.pause(waits, wake);
+        if let Some(fleet) = &self.shared.cluster.fleet {
+            fleet.order(server.id, standing);
+        }
+        if standing == Standing::Up {
+            self.shared.mail_all(|| Mail::SlotFree(server.id));
+        }
+        if matches!(standing, Standing::Drain | Standing::Maintenance) {
+            self.shared.mail_all(|| Mail::News(News::CloseIdle(server.id)));
+        }
+        self.survey.forget().await;
+        tracing::info!(server = server.name, state = standing.name(), "set on the console");
+        let running = server.slots.held();
+        Ok(format!("{}: {}; {running} statements run", server.name, standing.means()))
+    }
+
+    /// A server is to be the writer although it lacks what the one before it had.
+    pub(super) async fn confirm(&self, name: &str) -> Done {
+        let server = self.named(Some(name))?;
+        let Some(fleet) = &self.shared.cluster.fleet else {
+            return Err("there is one server, and nothing to confirm".to_owned());
+        };
+        let done = fleet.confirm(server.id);
+        done.map_err(|why| format!("nothing to confirm of {name}: {why}"))?;
+        self.survey.forget().await;
+        tracing::warn!(server = server.name, "confirmed on the console as the writer");
+        Ok(format!("{name}: it may be the writer, whatever it lacks"))
+    }
+
+    /// The server of this name; without one, the only one there is.
+    fn named(&self, name: Option<&str>) -> Result<&Server, String> {
+        let servers = &self.shared.cluster.servers;
+        let names = || servers.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", ");
+        match name {
+            None if servers.len() == 1 => Ok(self.shared.cluster.first()),
+            None => Err(format!("name one of the servers: {}", names())),
+            Some(name) => {
+                let found = servers.iter().find(|server| server.name == name);
+                found
+                    .map(|it| &**it)
+                    .ok_or_else(|| format!("there is no server {name:?}; there is {}", names()))
+            }
+        }
+    }
+
+    pub(super) async fn kill(&self, victim: Victim, id: u32) -> Done {
+        let ask = |at| self.shared.ask(at, move |worker| kill(worker, id, victim));
+        let answers: Vec<_> = (0..self.shared.worker_count()).map(ask).collect();
+        let mut done = None;
+        for answer in answers {
+            done = answer.await.ok().flatten();
+            if done.is_some() {
+                break;
+            }
+        }
+        self.survey.forget().await;
+        match done {
+            Some(Ok(())) => Ok(format!("client {id}")),
+            Some(Err(error)) => Err(error),
+            None => Err(format!("Unknown thread id: {id}; SHOW CLIENTS lists them")),
+        }
+    }
+
+    /// Sets an option of those that can be set while Flifo runs.
+    pub(super) async fn set(&self, name: &str, value: &str) -> Done {
+        if !matches!(name, "server.limit" | "limit") {
+            return Err(format!("{name} cannot be set while Flifo runs; server.limit can"));
+        }
+        let limit = match value.to_ascii_lowercase().as_str() {
+            "auto" | "default" => None,
+            number => match number.parse() {
+                Ok(limit @ 1..=LIMIT_MAX) => Some(limit),
+                _ => return Err(format!("{value:?} is no limit: auto, or 1 to {LIMIT_MAX}")),
+            },
+        };
+        let mut now = 1;
+        for server in self.shared.cluster.servers.iter() {
+            now = self.shared.cluster.set_limit(server, limit);
+        }
+        self.survey.forget().await;
+        tracing::info!(limit = now, by_hand = limit.is_some(), "server.limit set on the console");
+        Ok(format!("server.limit is {now}"))
+    }
+}
+
+impl Outside {
+    /// Reads the configuration again: what has changed, and whether that is in force now.
+    pub(super) async fn reload(&self) -> Result<Table, String> {
+        let (plan, _) = self.source.load().map_err(|problems| {
+            let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+            format!("nothing has changed: {}", problems.join("; "))
+        })?;
+        let mut table =
+            Table::new(const { &[text("name"), text("old"), text("new"), text("in_force")] });
+        let (old, new) = (config::shown(&self.shared.plan), config::shown(&plan));
+        for ((name, was, _), (_, is, _)) in old.into_iter().zip(new) {
+            if was == is {
+                continue;
+            }
+            let mut in_force = "when Flifo is started again";
+            if let ("server.limit", Some(limit)) = (name.as_str(), plan.server.limit) {
+                for server in self.shared.cluster.servers.iter() {
+                    self.shared.cluster.set_limit(server, Some(limit));
+                }
+                in_force = "now";
+            }
+            table.add([name.into(), was.into(), is.into(), in_force.into()]);
+        }
+        self.survey.forget().await;
+        tracing::info!(changes = table.rows.len(), "the configuration was read again");
+        Ok(table)
+    }
+}
+
+/// More than a server takes connections.
+const LIMIT_MAX: u32 = 100_000;
+
+/// Kills this client, or what it runs. `None`: it is not on this worker.
+fn kill(worker: &Rc<Worker>, id: u32, victim: Victim) -> Option<Result<(), String>> {
+    let client = worker.clients.borrow().get(&id).cloned()?;
+    let done = match victim {
+        Victim::Client => {
+            client.drop_outbox();
+            client.close();
+            Ok(())
+        }
+        Victim::Statement if client.is_pooled() => {
+            kill_orders::interrupt(worker, &client);
+            Ok(())
+        }
+        Victim::Statement => Err(format!(
+            "client {id} is carried: Flifo cannot log in as its user to kill its statement; KILL CLIENT ends its \
+             connection"
+        )),
+    };
+    tracing::info!(client = id, what = ?victim, ok = done.is_ok(), "killed on the console");
+    Some(done)
+}

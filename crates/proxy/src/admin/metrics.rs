@@ -1,0 +1,312 @@
+//! /metrics: what Prometheus reads. Names are promises; times are histograms.
+
+use engine::pin::Pin;
+use view::histogram::Histogram;
+use view::metrics::{Family, Page};
+
+use super::survey::Surveyed;
+use super::tables::{pools_of_all, server_errors, total, whole};
+use super::{Outside, placement};
+use crate::cluster::servers::Server;
+use crate::dispatch::report::{GateReport, Report};
+use crate::fault::Kind;
+use crate::worker::counters::Why;
+use crate::worker::turns::Told;
+
+impl Outside {
+    /// The page.
+    pub(super) fn metrics(&self, surveyed: &Surveyed) -> String {
+        let mut page = Page::default();
+        self.process(&mut page, surveyed);
+        self.servers(&mut page, surveyed);
+        self.fleet(&mut page);
+        placement::metrics(self, &mut page);
+        counters(&mut page, surveyed);
+        labelled(&mut page, surveyed);
+        // Times are counted for all servers together.
+        let name = match &*self.shared.cluster.servers {
+            [only] => only.name.as_str(),
+            _ => "all",
+        };
+        let mut times = |family, help, of: fn(&Report) -> &Histogram| {
+            let mut all = Histogram::default();
+            surveyed.reports.iter().for_each(|report| all.merge(of(report)));
+            page.family(family, Family::Histogram, help);
+            page.histogram(&[("server", name)], &all);
+        };
+        times(
+            "flifo_statement_run_seconds",
+            "From the writing of a statement to the server to the end of its reply.",
+            |report| &report.run,
+        );
+        times(
+            "flifo_statement_wait_seconds",
+            "From the reading of a statement to its writing to the server.",
+            |report| &report.waited,
+        );
+        page.into_text()
+    }
+
+    fn process(&self, page: &mut Page, surveyed: &Surveyed) {
+        page.family("flifo_build_info", Family::Gauge, "Always 1; the version is a label.");
+        page.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
+        let started = self.started.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        page.family(
+            "flifo_start_time_seconds",
+            Family::Gauge,
+            "When Flifo started, in seconds since 1970.",
+        );
+        page.sample(&[], started.as_secs_f64());
+        page.family("flifo_worker_up", Family::Gauge, "Whether a worker answers.");
+        for report in &surveyed.reports {
+            page.sample(&[("worker", &report.worker.to_string())], 1);
+        }
+        for worker in &surveyed.missing {
+            page.sample(&[("worker", &worker.to_string())], 0);
+        }
+        turns(page, surveyed);
+        let whole = whole(surveyed);
+        page.family(
+            "flifo_clients",
+            Family::Gauge,
+            "Clients that have logged in, by what they do.",
+        );
+        for (state, clients) in
+            [("idle", whole.idle()), ("waiting", whole.waiting()), ("running", whole.running())]
+        {
+            page.sample(&[("state", state)], clients);
+        }
+        page.family("flifo_clients_max", Family::Gauge, "Clients that may be connected.");
+        page.sample(&[], self.shared.plan.clients_max);
+        page.family("flifo_clients_pinned", Family::Gauge, "Clients that must keep their links.");
+        page.sample(&[], whole.pinned);
+        page.family("flifo_user_clients", Family::Gauge, "Clients of each user.");
+        for (user, pool) in pools_of_all(surveyed).into_iter().take(USERS_MAX) {
+            page.sample(&[("user", user)], pool.clients);
+        }
+    }
+
+    fn servers(&self, page: &mut Page, surveyed: &Surveyed) {
+        let help = "Whether the server can be used, as far as is known.";
+        page.family("flifo_server_up", Family::Gauge, help);
+        for server in self.shared.cluster.servers.iter() {
+            let is_up = match &self.shared.cluster.fleet {
+                Some(fleet) => fleet.is_usable(server.id),
+                None => server.facts.state().name == "up",
+            };
+            page.sample(&[("server", &server.name)], u8::from(is_up));
+        }
+        for (name, help, of) in GAUGES {
+            page.family(name, Family::Gauge, help);
+            for server in self.shared.cluster.servers.iter() {
+                page.sample(&[("server", &server.name)], of(server, &surveyed.at(server.id)));
+            }
+        }
+        page.family(
+            "flifo_gate_starts_total",
+            Family::Counter,
+            "How statements came by their slots.",
+        );
+        for server in self.shared.cluster.servers.iter() {
+            let counts = surveyed.at(server.id).counts;
+            for (how, count) in [
+                ("passed_on", counts.passed_on),
+                ("granted", counts.granted),
+                ("forced", counts.forced),
+                ("borrowed", counts.borrowed),
+            ] {
+                page.sample(&[("server", &server.name), ("how", how)], count);
+            }
+        }
+    }
+}
+
+impl Outside {
+    /// What checks have found of several servers.
+    fn fleet(&self, page: &mut Page) {
+        let Some(fleet) = &self.shared.cluster.fleet else { return };
+        let servers: Vec<_> = self
+            .shared
+            .cluster
+            .servers
+            .iter()
+            .map(|server| (server, fleet.watched(server.id)))
+            .collect();
+        let help = "What a server is used for, by the checks: 1 for what it is.";
+        page.family("flifo_server_role", Family::Gauge, help);
+        for (server, _) in &servers {
+            let is_writer = fleet.writer() == Some(server.id);
+            let is_reader = fleet.is_reader(server.id);
+            for (role, is) in
+                [("writer", is_writer), ("reader", is_reader), ("none", !is_writer && !is_reader)]
+            {
+                let labels = [("server", server.name.as_str()), ("role", role)];
+                page.sample(&labels, u8::from(is));
+            }
+        }
+        let help = "How far a server is behind the writer, if that is known.";
+        page.family("flifo_server_lag_seconds", Family::Gauge, help);
+        for (server, seen) in &servers {
+            if let Some(lag) = seen.lag {
+                page.sample(&[("server", &server.name)], lag.as_secs_f64());
+            }
+        }
+        let help = "Share of the time between two checks in which a cluster waited for a node.";
+        page.family("flifo_server_flow_control_paused_ratio", Family::Gauge, help);
+        for (server, seen) in &servers {
+            if let Some(paused) = seen.paused {
+                page.sample(&[("server", &server.name)], paused);
+            }
+        }
+        let help = "A server's weight for now: less while it grows after it has come up, as its agent says.";
+        page.family("flifo_server_weight", Family::Gauge, help);
+        for (server, seen) in &servers {
+            page.sample(&[("server", &server.name)], seen.weight);
+        }
+        page.family("flifo_server_checks_total", Family::Counter, "Checks that have ended.");
+        for (server, seen) in &servers {
+            for (result, count) in
+                [("passed", seen.results.passed), ("failed", seen.results.failed)]
+            {
+                page.sample(&[("server", &server.name), ("result", result)], count);
+            }
+        }
+    }
+}
+
+/// What the workers' loops have seen of themselves.
+fn turns(page: &mut Page, surveyed: &Surveyed) {
+    let mut family = |name, kind, help, of: fn(&Told) -> f64| {
+        page.family(name, kind, help);
+        for report in &surveyed.reports {
+            page.sample(&[("worker", &report.worker.to_string())], of(&report.turns));
+        }
+    };
+    let total = Family::Counter;
+    let run = "Time that a worker's thread ran, by the kernel's account.";
+    family("flifo_worker_run_seconds_total", total, run, |it| it.totals.schedule.ran.as_secs_f64());
+    let waited = "Time that a worker's thread could have run and had no CPU.";
+    family("flifo_worker_delay_seconds_total", total, waited, |it| {
+        it.totals.schedule.waited.as_secs_f64()
+    });
+    let count = "Turns of a worker's loop.";
+    family("flifo_worker_turns_total", total, count, |it| it.totals.turns as f64);
+    let busy = "Length of all turns of a worker's loop.";
+    family("flifo_worker_turn_seconds_total", total, busy, |it| it.totals.busy.as_secs_f64());
+    let stolen = "Of the turns, what the thread did not run because somebody else had its CPU.";
+    family("flifo_worker_stolen_seconds_total", total, stolen, |it| it.totals.stolen.as_secs_f64());
+    let interrupted = "Turns of which somebody else had half a millisecond or more.";
+    family("flifo_worker_turns_interrupted_total", total, interrupted, |it| {
+        it.totals.interrupted as f64
+    });
+    let ready = "Sockets that were ready, of all turns.";
+    family("flifo_worker_ready_total", total, ready, |it| it.totals.ready as f64);
+    let longest = "The longest turn of the last second or two.";
+    family("flifo_worker_turn_max_seconds", Family::Gauge, longest, |it| {
+        it.recent.longest.as_secs_f64()
+    });
+}
+
+/// A gauge of one server: its name, what it tells, and where that is found.
+type Gauge = (&'static str, &'static str, fn(&Server, &GateReport) -> u64);
+
+/// What is told of each server.
+const GAUGES: [Gauge; 7] = [
+    ("flifo_slots_limit", "Statements that may run at once.", |it, _| it.slots.limit().into()),
+    ("flifo_slots_held", "Statements that run.", |it, _| it.slots.held().into()),
+    (
+        "flifo_statements_parked",
+        "Statements that wait in the server for something, outside of the limit.",
+        |server, _| server.slots.parked().into(),
+    ),
+    ("flifo_statements_waiting", "Statements in line.", |_, gate| gate.waiting as u64),
+    ("flifo_links", "Links of pooled users.", |server, _| server.links.held().into()),
+    ("flifo_links_max", "Links that pooled users may have.", |it, _| it.links.limit().into()),
+    ("flifo_links_idle", "Links that nobody has.", |_, gate| gate.links_idle as u64),
+];
+
+/// More users than this are not told apart: each is a series of its own for whoever stores it.
+const USERS_MAX: usize = 200;
+
+/// Counters of all workers: how they are called in the workers and here.
+const COUNTERS: [(&str, &str, &str); 17] = [
+    ("statements", "flifo_statements_total", "Commands that have been answered."),
+    ("waits", "flifo_waits_total", "Commands that could not start at once."),
+    ("parked", "flifo_parked_total", "Slots left because a statement seemed stuck in the server."),
+    ("held_up", "flifo_held_up_total", "Slots left because a client did not read its reply."),
+    (
+        "passed_in_pieces",
+        "flifo_passed_in_pieces_total",
+        "Commands that were sent before all of them was there.",
+    ),
+    ("written_ahead", "flifo_written_ahead_total", "Statements written to a link behind others."),
+    ("clients_carried", "flifo_clients_carried_total", "Clients that got a link of their own."),
+    ("clients_pooled", "flifo_clients_pooled_total", "Clients that share links."),
+    ("logins_waited", "flifo_logins_waited_total", "Clients whose logins did not begin at once."),
+    ("links_opened", "flifo_links_opened_total", "Links opened for pooled users."),
+    ("links_failed", "flifo_links_failed_total", "Links that could not be opened."),
+    ("links_reset", "flifo_links_reset_total", "Links whose sessions were begun anew."),
+    (
+        "links_given_up",
+        "flifo_links_given_up_total",
+        "Free links closed for clients that need others.",
+    ),
+    ("links_handed_over", "flifo_links_handed_over_total", "Links sent to another worker."),
+    ("kills", "flifo_kills_total", "Statements killed."),
+    ("bytes_in", "flifo_received_bytes_total", "Bytes read from clients."),
+    ("bytes_out", "flifo_sent_bytes_total", "Bytes read from links for clients."),
+];
+
+fn counters(page: &mut Page, surveyed: &Surveyed) {
+    for (counter, name, help) in COUNTERS {
+        page.family(name, Family::Counter, help);
+        page.sample(&[], total(surveyed, counter));
+    }
+    page.family("flifo_rows_total", Family::Counter, "Rows sent to clients.");
+    page.sample(&[], surveyed.reports.iter().map(|report| report.rows).sum::<u64>());
+    page.family(
+        "flifo_server_errors_total",
+        Family::Counter,
+        "Statements that the server answered with an error.",
+    );
+    page.sample(&[], server_errors(surveyed));
+}
+
+fn labelled(page: &mut Page, surveyed: &Surveyed) {
+    let sum = |at: usize, of: fn(&Report) -> &Vec<u64>| {
+        surveyed.reports.iter().filter_map(|report| of(report).get(at)).sum::<u64>()
+    };
+    page.family(
+        "flifo_faults_total",
+        Family::Counter,
+        "Errors of Flifo's own that clients were told.",
+    );
+    for (at, kind) in Kind::ALL.iter().enumerate() {
+        page.sample(&[("kind", kind.name())], sum(at, |report| &report.faults));
+    }
+    page.family(
+        "flifo_sent_again_total",
+        Family::Counter,
+        "Statements written ahead in vain, and sent again.",
+    );
+    for (at, why) in Why::ALL.iter().enumerate() {
+        page.sample(&[("why", why.name())], sum(at, |report| &report.sent_again));
+    }
+    page.family("flifo_pins_total", Family::Counter, "Why sessions kept their links.");
+    for (at, pin) in Pin::ALL.iter().enumerate() {
+        page.sample(&[("pin", pin.name())], sum(at, |report| &report.pins));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_of_a_worker_is_told() {
+        let counters = crate::worker::counters::Counters::default();
+        let told: Vec<_> = COUNTERS.iter().map(|(name, ..)| *name).collect();
+        let counted: Vec<_> = counters.plain().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(told, counted);
+    }
+}

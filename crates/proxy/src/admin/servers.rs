@@ -1,0 +1,168 @@
+//! The tables of servers and of their checks: SHOW SERVERS and SHOW CHECKS.
+//!
+//! Names of columns are promises.
+
+use std::time::SystemTime;
+
+use view::table::{Column, Table, Value, count, real, text};
+
+use super::Outside;
+use super::survey::Surveyed;
+use super::tables::{clock, server_errors, total};
+use crate::cluster::servers::Server;
+
+pub(super) const SERVERS: &[Column] = &[
+    text("name"),
+    text("address"),
+    text("state"),
+    real("state_seconds"),
+    text("reason"),
+    text("version"),
+    count("limit"),
+    text("limit_from"),
+    count("running"),
+    count("waiting"),
+    count("parked"),
+    count("links"),
+    count("links_max"),
+    count("links_idle"),
+    count("statements"),
+    count("errors"),
+    text("role"),
+    real("lag_seconds"),
+    real("weight"),
+    text("agent"),
+    text("resolved"),
+];
+
+pub(super) fn fill(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
+    let shared = &outside.shared;
+    for server in shared.cluster.servers.iter() {
+        let (state, gate) = (shared.cluster.state_of(server), surveyed.at(server.id));
+        let watched = shared.cluster.fleet.as_ref().map(|fleet| fleet.watched(server.id));
+        let lag = watched.as_ref().and_then(|it| it.lag).map(|lag| lag.as_secs_f64());
+        let weight = watched.as_ref().map(|it| it.weight);
+        let agent = watched.as_ref().filter(|_| server.agent.is_some());
+        let agent = agent.map(|it| it.agent.clone());
+        let resolved = server.place.looked().map(|(addresses, _)| {
+            let texts: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+            texts.join(", ")
+        });
+        let version =
+            server.facts.greeting().map(|it| String::from_utf8_lossy(&it.version).into_owned());
+        // What is only counted for all of them together is told where that is one.
+        let is_one = shared.cluster.servers.len() == 1;
+        let statements = if is_one { total(surveyed, "statements") } else { gate.ended };
+        table.add([
+            server.name.clone().into(),
+            server.address.to_string().into(),
+            state.name.into(),
+            state.since.elapsed().as_secs_f64().into(),
+            state.reason.into(),
+            version.into(),
+            server.slots.limit().into(),
+            limit_from(server).into(),
+            server.slots.held().into(),
+            gate.waiting.into(),
+            server.slots.parked().into(),
+            server.links.held().into(),
+            server.links.limit().into(),
+            gate.links_idle.into(),
+            statements.into(),
+            is_one.then(|| server_errors(surveyed)).into(),
+            watched.map(|it| it.role).into(),
+            lag.into(),
+            weight.into(),
+            agent.into(),
+            resolved.into(),
+        ]);
+    }
+}
+
+/// Who has set a server's limit.
+fn limit_from(server: &Server) -> &'static str {
+    match (server.limit_by_hand(), server.limit_by_agent(), &server.steer) {
+        (Some(_), ..) => "console",
+        (None, Some(_), _) => "agent",
+        (None, None, Some(_)) => "auto",
+        (None, None, None) => "configuration",
+    }
+}
+
+pub(super) const CHECKS: &[Column] = &[
+    text("server"),
+    text("kind"),
+    text("result"),
+    text("reason"),
+    count("passed"),
+    count("failed"),
+    text("last"),
+];
+
+/// What one way of looking at a server has shown.
+struct Seen {
+    kind: &'static str,
+    result: Option<&'static str>,
+    reason: Option<String>,
+    passed: u64,
+    failed: u64,
+    last: Option<SystemTime>,
+}
+
+pub(super) fn fill_checks(outside: &Outside, _: &Surveyed, table: &mut Table) {
+    for server in outside.shared.cluster.servers.iter() {
+        for seen in all_seen(outside, server) {
+            let row: [Value; 7] = [
+                server.name.clone().into(),
+                seen.kind.into(),
+                seen.result.into(),
+                seen.reason.into(),
+                seen.passed.into(),
+                seen.failed.into(),
+                seen.last.map(clock).into(),
+            ];
+            table.add(row);
+        }
+    }
+}
+
+fn all_seen(outside: &Outside, server: &Server) -> Vec<Seen> {
+    let evidence = server.facts.evidence();
+    let mut all = vec![Seen {
+        kind: "connections",
+        result: evidence.result(),
+        reason: evidence.error,
+        passed: evidence.passed,
+        failed: evidence.failed,
+        last: evidence.last,
+    }];
+    if let Some((_, looked)) = server.place.looked() {
+        let result = if looked.error.is_none() { "passed" } else { "failed" };
+        all.push(Seen {
+            kind: "name",
+            result: looked.last.map(|_| result),
+            reason: looked.error,
+            passed: looked.passed,
+            failed: looked.failed,
+            last: looked.last,
+        });
+    }
+    let Some(fleet) = &outside.shared.cluster.fleet else { return all };
+    let watched = fleet.watched(server.id);
+    let asked = [("checks", watched.results), ("agent", watched.heard)];
+    for (kind, results) in asked {
+        if kind == "agent" && server.agent.is_none() {
+            continue;
+        }
+        let result = if results.error.is_none() { "passed" } else { "failed" };
+        all.push(Seen {
+            kind,
+            result: results.last.map(|_| result),
+            reason: results.error,
+            passed: results.passed,
+            failed: results.failed,
+            last: results.last,
+        });
+    }
+    all
+}

@@ -1,0 +1,77 @@
+//! Asks all workers what they have counted. Many who ask at once are told the same.
+//!
+//! Invariants: workers are asked by one at a time; what is told is never older than [`FRESH`]; a worker that does not
+//! answer is left out after [`PATIENCE`], and named.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Mutex;
+
+use crate::cluster::servers::ServerId;
+use crate::dispatch::report::{self, GateReport, Report, Want};
+use crate::dispatch::worker::Shared;
+
+/// What the workers have told.
+#[derive(Debug)]
+pub(crate) struct Surveyed {
+    pub(crate) reports: Vec<Report>,
+    /// Workers that did not answer: stuck, or gone.
+    pub(crate) missing: Vec<usize>,
+}
+
+impl Surveyed {
+    /// What all workers have at a server.
+    pub(crate) fn at(&self, server: ServerId) -> GateReport {
+        let gates = self.reports.iter().filter_map(|report| report.gates.get(server.0));
+        gates.copied().fold(GateReport::default(), GateReport::plus)
+    }
+}
+
+/// The last answers.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    last: Mutex<Option<(Instant, Want, Rc<Surveyed>)>>,
+}
+
+/// Answers of this age are given to whoever asks in the meantime.
+const FRESH: Duration = Duration::from_millis(20);
+
+/// A worker's turn takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Survey {
+    pub(crate) async fn ask(&self, shared: &Shared, want: Want) -> Rc<Surveyed> {
+        let mut last = self.last.lock().await;
+        if let Some((at, had, surveyed)) = &*last
+            && at.elapsed() < FRESH
+            && *had == want
+        {
+            return Rc::clone(surveyed);
+        }
+        let surveyed = Rc::new(ask(shared, want).await);
+        *last = Some((Instant::now(), want, Rc::clone(&surveyed)));
+        surveyed
+    }
+
+    /// What was told belongs to the past: something has been changed.
+    pub(crate) async fn forget(&self) {
+        *self.last.lock().await = None;
+    }
+}
+
+async fn ask(shared: &Shared, want: Want) -> Surveyed {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let mut answers = Vec::new();
+    for worker in 0..shared.worker_count() {
+        answers.push(shared.ask(worker, move |worker| report::make(worker, want)));
+    }
+    let mut surveyed = Surveyed { reports: Vec::new(), missing: Vec::new() };
+    for (worker, answer) in answers.into_iter().enumerate() {
+        match tokio::time::timeout_at(deadline, answer).await {
+            Ok(Ok(report)) => surveyed.reports.push(report),
+            _ => surveyed.missing.push(worker),
+        }
+    }
+    surveyed
+}

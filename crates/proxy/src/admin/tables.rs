@@ -1,0 +1,505 @@
+//! The tables: what SHOW shows, and what /api answers with, by name.
+//!
+//! A table is made anew each time from what the workers have told. Names of columns are promises.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use engine::classes::{ClassId, WhenOverloaded};
+use engine::pin::Pin;
+use view::digests;
+use view::histogram::Histogram;
+use view::table::{Column, Table, Value, count, real, text};
+
+use super::survey::Surveyed;
+use super::{Outside, placement, servers};
+use crate::config;
+use crate::dispatch::client::Turn;
+use crate::dispatch::report::{Pool, Want};
+use crate::fault::Kind;
+use crate::worker::counters::Why;
+
+/// A table that can be asked for.
+pub(super) struct Shown {
+    /// In upper case.
+    pub(super) name: &'static str,
+    pub(super) help: &'static str,
+    pub(super) want: Want,
+    columns: &'static [Column],
+    fill: fn(&Outside, &Surveyed, &mut Table),
+}
+
+impl Shown {
+    pub(super) fn named(name: &str) -> Option<&'static Self> {
+        SHOWN.iter().find(|shown| shown.name == name)
+    }
+
+    pub(super) async fn make(&self, outside: &Outside) -> Table {
+        let surveyed = outside.survey.ask(&outside.shared, self.want).await;
+        let mut table = Table::new(self.columns);
+        (self.fill)(outside, &surveyed, &mut table);
+        table
+    }
+}
+
+const NUMBERS: Want = Want { clients: false, digests: false };
+
+/// All tables.
+pub(super) static SHOWN: [Shown; 13] = [
+    Shown {
+        name: "SERVERS",
+        help: "servers, their states, and how much of them is in use",
+        want: NUMBERS,
+        columns: servers::SERVERS,
+        fill: servers::fill,
+    },
+    Shown {
+        name: "POOLS",
+        help: "clients and links of each user",
+        want: NUMBERS,
+        columns: &[
+            text("user"),
+            count("clients"),
+            count("carried"),
+            count("clients_idle"),
+            count("clients_waiting"),
+            count("clients_running"),
+            count("clients_pinned"),
+            count("links"),
+            count("links_busy"),
+        ],
+        fill: pools,
+    },
+    Shown {
+        name: "CLIENTS",
+        help: "who is connected, and what becomes of his statement",
+        want: Want { clients: true, digests: false },
+        columns: &[
+            count("id"),
+            text("user"),
+            text("address"),
+            text("tls"),
+            text("kind"),
+            text("schema"),
+            text("state"),
+            real("state_seconds"),
+            text("in_transaction"),
+            text("pin"),
+            count("link"),
+            count("worker"),
+        ],
+        fill: clients,
+    },
+    Shown {
+        name: "WORKERS",
+        help: "threads that serve clients",
+        want: NUMBERS,
+        columns: &[
+            count("worker"),
+            text("state"),
+            count("clients"),
+            count("links"),
+            count("waiting"),
+            count("statements"),
+            count("waits"),
+            count("written_ahead"),
+            count("bytes_in"),
+            count("bytes_out"),
+            real("ran"),
+            real("waited"),
+            count("turns"),
+            real("turn_us"),
+            real("turn_max_us"),
+            real("stolen_us"),
+            real("ready"),
+            count("ready_max"),
+            count("thread"),
+        ],
+        fill: workers,
+    },
+    Shown {
+        name: "GATES",
+        help: "how each worker's statements were admitted",
+        want: NUMBERS,
+        columns: &[
+            text("server"),
+            count("worker"),
+            count("waiting"),
+            count("passed_on"),
+            count("granted"),
+            count("forced"),
+            count("borrowed"),
+            count("parked"),
+        ],
+        fill: gates,
+    },
+    Shown {
+        name: "LANES",
+        help: "classes of statements, and what each may have",
+        want: NUMBERS,
+        columns: &[
+            text("name"),
+            count("weight"),
+            count("minimum"),
+            count("maximum"),
+            count("line_max"),
+            real("wait_max_seconds"),
+            text("when_overloaded"),
+        ],
+        fill: lanes,
+    },
+    Shown {
+        name: "PINS",
+        help: "why sessions kept their links, and how often",
+        want: Want { clients: true, digests: false },
+        columns: &[text("pin"), count("count"), count("now")],
+        fill: pins,
+    },
+    Shown {
+        name: "CHECKS",
+        help: "what is known of the servers' health, and from what",
+        want: NUMBERS,
+        columns: servers::CHECKS,
+        fill: servers::fill_checks,
+    },
+    Shown {
+        name: "STATS",
+        help: "everything that is counted, summed over the workers",
+        want: NUMBERS,
+        columns: &[text("name"), count("value")],
+        fill: stats,
+    },
+    Shown {
+        name: "DIGESTS",
+        help: "what statements cost that differ only in literals; times in milliseconds",
+        want: Want { clients: false, digests: true },
+        columns: &[
+            text("digest"),
+            text("text"),
+            count("count"),
+            count("errors"),
+            count("rows"),
+            count("affected"),
+            real("total_ms"),
+            real("mean_ms"),
+            real("p50_ms"),
+            real("p95_ms"),
+            real("p99_ms"),
+            real("max_ms"),
+            real("waited_ms"),
+            real("waited_most_ms"),
+        ],
+        fill: all_digests,
+    },
+    Shown {
+        name: "ERRORS",
+        help: "errors that clients were told, Flifo's own and the server's",
+        want: NUMBERS,
+        columns: &[
+            text("source"),
+            text("name"),
+            count("code"),
+            text("sqlstate"),
+            count("count"),
+            real("last_seconds_ago"),
+        ],
+        fill: errors,
+    },
+    Shown {
+        name: "PLACEMENT",
+        help: "whether the workers get the CPU that they want, and what has been done about it",
+        want: NUMBERS,
+        columns: placement::COLUMNS,
+        fill: placement::fill,
+    },
+    Shown {
+        name: "CONFIG",
+        help: "options as they are in force; secrets are not shown",
+        want: NUMBERS,
+        columns: &[text("name"), text("value"), text("default")],
+        fill: options,
+    },
+];
+
+/// The sum of a counter over the workers.
+pub(super) fn total(surveyed: &Surveyed, name: &str) -> u64 {
+    let counters = surveyed.reports.iter().flat_map(|report| &report.counters);
+    counters.filter(|(counter, _)| *counter == name).map(|(_, count)| count).sum()
+}
+
+/// The users of all workers.
+pub(super) fn pools_of_all(surveyed: &Surveyed) -> BTreeMap<&str, Pool> {
+    let mut all: BTreeMap<&str, Pool> = BTreeMap::new();
+    for (user, pool) in surveyed.reports.iter().flat_map(|report| &report.pools) {
+        all.entry(user).or_default().add(pool);
+    }
+    all
+}
+
+/// All users as one.
+pub(super) fn whole(surveyed: &Surveyed) -> Pool {
+    let mut whole = Pool::default();
+    pools_of_all(surveyed).values().for_each(|pool| whole.add(pool));
+    whole
+}
+
+impl Pool {
+    fn add(&mut self, other: &Self) {
+        self.clients += other.clients;
+        self.carried += other.carried;
+        for (here, there) in self.turns.iter_mut().zip(other.turns) {
+            *here += there;
+        }
+        self.pinned += other.pinned;
+        self.links += other.links;
+        self.links_busy += other.links_busy;
+    }
+
+    pub(super) const fn idle(&self) -> u64 {
+        self.turns[Turn::Client as usize]
+    }
+
+    pub(super) const fn waiting(&self) -> u64 {
+        self.turns[Turn::Line as usize] + self.turns[Turn::Memory as usize]
+    }
+
+    pub(super) const fn running(&self) -> u64 {
+        self.turns[Turn::Preparation as usize] + self.turns[Turn::Server as usize]
+    }
+}
+
+/// Errors that the servers have answered with, by number.
+pub(super) fn server_errors(surveyed: &Surveyed) -> u64 {
+    let errors = surveyed.reports.iter().flat_map(|report| &report.errors);
+    errors.map(|error| error.count).sum()
+}
+
+fn pools(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
+    for (user, pool) in pools_of_all(surveyed) {
+        table.add([
+            user.to_owned().into(),
+            pool.clients.into(),
+            pool.carried.into(),
+            pool.idle().into(),
+            pool.waiting().into(),
+            pool.running().into(),
+            pool.pinned.into(),
+            pool.links.into(),
+            pool.links_busy.into(),
+        ]);
+    }
+}
+
+fn clients(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
+    let yes = |is: bool| Value::from(if is { "yes" } else { "no" });
+    for report in &surveyed.reports {
+        for person in &report.clients {
+            let state = match person.turn {
+                Turn::Client => "idle",
+                Turn::Line | Turn::Memory => "waiting",
+                Turn::Preparation => "preparing",
+                Turn::Server => "running",
+            };
+            table.add([
+                person.id.into(),
+                person.user.clone().into(),
+                person.address.map(|address| address.to_string()).into(),
+                yes(person.is_tls),
+                if person.is_pooled { "pooled" } else { "carried" }.into(),
+                person.schema.clone().into(),
+                state.into(),
+                person.turned.as_secs_f64().into(),
+                yes(person.in_transaction),
+                person.pin.into(),
+                person.link.into(),
+                report.worker.into(),
+            ]);
+        }
+    }
+}
+
+fn workers(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
+    for report in &surveyed.reports {
+        let counter = |name| report.counters.iter().find(|(it, _)| *it == name).map(|(_, it)| *it);
+        let turns = &report.turns;
+        let micros = |time: Duration| time.as_secs_f64() * 1e6;
+        let a_turn = |sum: f64| sum / turns.totals.turns.max(1) as f64;
+        table.add([
+            report.worker.into(),
+            "up".into(),
+            report.pools.values().map(|pool| pool.clients).sum::<u64>().into(),
+            report.pools.values().map(|pool| pool.links).sum::<u64>().into(),
+            report.waiting().into(),
+            counter("statements").into(),
+            counter("waits").into(),
+            counter("written_ahead").into(),
+            counter("bytes_in").into(),
+            counter("bytes_out").into(),
+            turns.recent.ran.into(),
+            turns.recent.waited.into(),
+            turns.totals.turns.into(),
+            a_turn(micros(turns.totals.busy)).into(),
+            micros(turns.recent.longest).into(),
+            a_turn(micros(turns.totals.stolen)).into(),
+            a_turn(turns.totals.ready as f64).into(),
+            u64::from(turns.recent.ready_max).into(),
+            u64::from(turns.thread).into(),
+        ]);
+    }
+    for worker in &surveyed.missing {
+        let mut row = vec![Value::from(*worker), "does not answer".into()];
+        row.resize(table.columns.len(), Value::Null);
+        table.rows.push(row);
+    }
+}
+
+fn gates(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
+    for report in &surveyed.reports {
+        for (server, gate) in outside.shared.cluster.servers.iter().zip(&report.gates) {
+            let counts = gate.counts;
+            table.add([
+                server.name.clone().into(),
+                report.worker.into(),
+                gate.waiting.into(),
+                counts.passed_on.into(),
+                counts.granted.into(),
+                counts.forced.into(),
+                counts.borrowed.into(),
+                counts.parked.into(),
+            ]);
+        }
+    }
+}
+
+fn lanes(outside: &Outside, _: &Surveyed, table: &mut Table) {
+    let classes = &outside.shared.classes;
+    for at in 0..classes.len() {
+        let class = classes.get(ClassId(u8::try_from(at).unwrap_or(u8::MAX)));
+        let when = match class.when_overloaded {
+            WhenOverloaded::Wait => "wait",
+            WhenOverloaded::Turn => "turn",
+        };
+        table.add([
+            class.name.clone().into(),
+            class.weight.into(),
+            class.minimum.into(),
+            class.maximum.into(),
+            class.line_max.into(),
+            class.wait_max.map(|wait| wait.as_secs_f64()).into(),
+            when.into(),
+        ]);
+    }
+}
+
+fn pins(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
+    for (at, pin) in Pin::ALL.iter().enumerate() {
+        let counted = surveyed.reports.iter().filter_map(|report| report.pins.get(at)).sum::<u64>();
+        let clients = surveyed.reports.iter().flat_map(|report| &report.clients);
+        let now = clients.filter(|client| client.pin == Some(pin.name())).count();
+        table.add([pin.name().into(), counted.into(), now.into()]);
+    }
+}
+
+fn stats(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
+    let Some(first) = surveyed.reports.first() else { return };
+    for (name, _) in &first.counters {
+        table.add([(*name).into(), total(surveyed, name).into()]);
+    }
+    let rows = surveyed.reports.iter().map(|report| report.rows).sum::<u64>();
+    table.add(["rows".into(), rows.into()]);
+    for (at, why) in Why::ALL.iter().enumerate() {
+        let counted =
+            surveyed.reports.iter().filter_map(|report| report.sent_again.get(at)).sum::<u64>();
+        table.add([format!("sent_again.{}", why.name()).into(), counted.into()]);
+    }
+    for (at, kind) in Kind::ALL.iter().enumerate() {
+        let counted =
+            surveyed.reports.iter().filter_map(|report| report.faults.get(at)).sum::<u64>();
+        table.add([format!("faults.{}", kind.name()).into(), counted.into()]);
+    }
+    for (at, pin) in Pin::ALL.iter().enumerate() {
+        let counted = surveyed.reports.iter().filter_map(|report| report.pins.get(at)).sum::<u64>();
+        table.add([format!("pins.{}", pin.name()).into(), counted.into()]);
+    }
+}
+
+fn all_digests(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
+    let mut told = digests::join(surveyed.reports.iter().map(|report| report.digests.clone()));
+    // What Flifo answers itself, like a plain BEGIN, has cost the server nothing.
+    told.retain(|told| told.figures.run.count() > 0);
+    for digests::Told { digest, text, figures } in told {
+        let quantile = |run: &Histogram, share| run.quantile(share).map(millis);
+        let count = figures.run.count();
+        let total = millis(figures.run.sum());
+        // What is in no row of its own any more has neither.
+        let is_others = digest == 0 && text.is_empty();
+        table.add([
+            (!is_others).then(|| format!("{digest:016x}")).into(),
+            (!is_others).then(|| String::from(text)).into(),
+            count.into(),
+            figures.errors.into(),
+            figures.rows.into(),
+            figures.affected.into(),
+            total.into(),
+            (count > 0).then(|| total / count as f64).into(),
+            quantile(&figures.run, 0.5).into(),
+            quantile(&figures.run, 0.95).into(),
+            quantile(&figures.run, 0.99).into(),
+            quantile(&figures.run, 1.0).into(),
+            millis(figures.waited).into(),
+            millis(figures.waited_most).into(),
+        ]);
+    }
+    // The costliest first, as one wants to see them.
+    let cost = |row: &Vec<Value>| match row[6] {
+        Value::Real(total) => total,
+        _ => 0.0,
+    };
+    table.rows.sort_by(|one, two| cost(two).total_cmp(&cost(one)));
+}
+
+fn errors(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
+    for (at, kind) in Kind::ALL.iter().enumerate() {
+        let counted =
+            surveyed.reports.iter().filter_map(|report| report.faults.get(at)).sum::<u64>();
+        if counted > 0 {
+            let (code, sqlstate) = kind.code();
+            let sqlstate = String::from_utf8_lossy(sqlstate).into_owned();
+            let code = u64::from(code).into();
+            let name = kind.name().into();
+            table.add(["flifo".into(), name, code, sqlstate.into(), counted.into(), Value::Null]);
+        }
+    }
+    let mut seen: BTreeMap<u16, (String, u64, Duration)> = BTreeMap::new();
+    for report in &surveyed.reports {
+        for error in &report.errors {
+            let ago = report.at.saturating_duration_since(error.last);
+            let sqlstate = String::from_utf8_lossy(&error.sqlstate).into_owned();
+            let known = seen.entry(error.code).or_insert((sqlstate, 0, ago));
+            known.1 += error.count;
+            known.2 = known.2.min(ago);
+        }
+    }
+    for (code, (sqlstate, counted, ago)) in seen {
+        let (code, ago) = (u64::from(code).into(), ago.as_secs_f64().into());
+        let row = ["server".into(), Value::Null, code, sqlstate.into(), counted.into(), ago];
+        table.add(row);
+    }
+}
+
+fn options(outside: &Outside, _: &Surveyed, table: &mut Table) {
+    let plan = &outside.shared.plan;
+    for (name, value, default) in config::shown(plan) {
+        table.add([name.into(), value.into(), default.into()]);
+    }
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+/// Seconds since 1970, as a text that no client takes for local time.
+pub(super) fn clock(time: SystemTime) -> String {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("{:.3}", since.as_secs_f64())
+}

@@ -1,0 +1,73 @@
+//! The servers behind Flifo: where they are, what is known of each, and which is for what.
+
+pub(crate) mod agent;
+pub(crate) mod auto_limit;
+pub(crate) mod checks;
+pub(crate) mod dial;
+pub(crate) mod facts;
+pub(crate) mod fleet;
+pub(crate) mod names;
+pub(crate) mod post;
+pub(crate) mod roles;
+pub(crate) mod servers;
+
+use std::sync::Arc;
+
+use engine::descriptors::Descriptors;
+
+use crate::cluster::dial::Dialer;
+use crate::cluster::facts::State;
+use crate::cluster::fleet::Fleet;
+use crate::cluster::post::{News, Post};
+use crate::cluster::servers::{Server, ServerId};
+use crate::config::Plan;
+
+/// All servers, as the whole process sees them.
+pub(crate) struct Cluster {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) servers: Arc<[Arc<Server>]>,
+    /// What is decided of them, if there are several.
+    pub(crate) fleet: Option<Fleet>,
+    pub(crate) dialer: Dialer,
+    pub(crate) post: Arc<Post>,
+}
+
+impl Cluster {
+    pub(crate) fn new(
+        plan: &Arc<Plan>,
+        servers: Vec<Arc<Server>>,
+        descriptors: Descriptors,
+        workers: usize,
+        post: Post,
+    ) -> Self {
+        let (servers, post): (Arc<[_]>, _) = (servers.into(), Arc::new(post));
+        let fleet = Fleet::new(plan, workers, Arc::clone(&servers), Arc::clone(&post));
+        let dialer = Dialer { plan: Arc::clone(plan), descriptors };
+        Self { plan: Arc::clone(plan), servers, fleet, dialer, post }
+    }
+
+    pub(crate) fn server(&self, id: ServerId) -> &Server {
+        &self.servers[id.0]
+    }
+
+    /// The server that is asked what all servers have in common.
+    pub(crate) fn first(&self) -> &Server {
+        &self.servers[0]
+    }
+
+    /// How a server is.
+    pub(crate) fn state_of(&self, server: &Server) -> State {
+        match &self.fleet {
+            Some(fleet) => fleet.watched(server.id).into(),
+            None => server.facts.state(),
+        }
+    }
+
+    /// Sets the limit of a server; see [`Server::set_limit`].
+    pub(crate) fn set_limit(&self, server: &Server, limit: Option<u32>) -> u32 {
+        let wake = |worker| self.post.to(worker, News::SlotFree(server.id));
+        let limit = server.set_limit(limit, wake);
+        self.post.to_all(|| News::SlotFree(server.id));
+        limit
+    }
+}

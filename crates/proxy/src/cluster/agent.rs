@@ -1,0 +1,35 @@
+//! Asks a server's agent how the server is: connects, reads one line, and tells the fleet.
+//!
+//! Owns how much is read and for how long; what the line means is [`engine::checks::agent`]'s to say. Whoever cannot be
+//! reached has said nothing: that does not count against the server.
+
+use std::time::Duration;
+
+use engine::checks::agent::{self, LINE_MAX, Report};
+
+use crate::cluster::fleet::Fleet;
+use crate::cluster::servers::Server;
+
+/// Asks, and does not wait for longer than `checks.timeout`.
+pub(crate) async fn ask(limit: Duration, fleet: &Fleet, server: &Server) {
+    let said = match tokio::time::timeout(limit, listen(server)).await {
+        Ok(said) => said,
+        Err(_) => Err(format!("no line within {limit:?} (checks.timeout)")),
+    };
+    fleet.hear(server.id, said);
+}
+
+async fn listen(server: &Server) -> Result<Report, String> {
+    let Some(agent) = &server.agent else { return Err("it has none".to_owned()) };
+    let stream = agent.dial().await.map_err(|error| format!("it cannot be reached: {error}"))?;
+    let mut line = Vec::new();
+    let mut buffer = [0; LINE_MAX];
+    while line.len() <= LINE_MAX && !line.iter().any(|byte| matches!(byte, b'\r' | b'\n')) {
+        match stream.read_some(&mut buffer).await {
+            Ok(0) => break,
+            Ok(read) => line.extend_from_slice(&buffer[..read]),
+            Err(error) => return Err(format!("it broke off: {error}")),
+        }
+    }
+    agent::read(&line)
+}

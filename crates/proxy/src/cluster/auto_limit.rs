@@ -1,0 +1,61 @@
+//! `server.limit = "auto"`, as all workers share it: what each has counted, and the controller ([`engine::limit`]).
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use engine::limit::{Auto, Bounds, Rhythm, Totals};
+use link::Address;
+
+/// What the workers have in common for it.
+#[derive(Debug)]
+pub(crate) struct Steer {
+    /// What each worker has counted, and whether somebody waits for a slot in it.
+    pub(crate) seen: Box<[Mutex<(Totals, bool)>]>,
+    pub(crate) auto: Mutex<Auto>,
+}
+
+/// About so many for each of its CPUs have a server do most; from there the limit finds its way, but not from fewer than
+/// `START_MIN`: where a few too many cost nothing, as is usual, and one too few leaves a processor idle, it would be long on
+/// its way. Where it binds nobody it sinks further: a few clients with short reads are served best by fewer links than
+/// they are.
+pub(crate) const PER_CPU: u32 = 2;
+pub(crate) const START_MIN: u32 = 8;
+/// As many as servers have that nothing is known of.
+pub(crate) const CPUS: u32 = 8;
+
+/// With one slot nothing could be learnt.
+pub(crate) const FLOOR: u32 = 2;
+
+impl Steer {
+    pub(crate) fn new(workers: usize, links_max: u32, rhythm: Rhythm, cpus: Option<u32>) -> Self {
+        let rest = PER_CPU.saturating_mul(cpus.unwrap_or(CPUS));
+        let bounds = Bounds { floor: FLOOR, ceiling: links_max, start: rest.max(START_MIN), rest };
+        let auto = Auto::new(bounds, rhythm, now());
+        let seen = (0..workers).map(|_| Mutex::default()).collect();
+        Self { seen, auto: Mutex::new(auto) }
+    }
+
+    /// The CPUs of the server at this address, if they are this machine's: as many as Flifo may use, which counts the
+    /// quota of a container that both are in.
+    pub(crate) fn cpus_of(address: &Address) -> Option<u32> {
+        let cpus = address.is_local().then(std::thread::available_parallelism)?;
+        u32::try_from(cpus.ok()?.get()).ok()
+    }
+
+    pub(crate) fn limit(&self) -> u32 {
+        lock(&self.auto).limit()
+    }
+}
+
+/// Wall-clock time, so that several instances could agree on it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "not for each statement; several instances could agree on it"
+)]
+pub(crate) fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,264 @@
+//! A worker's checks of servers: runs those that are due, and tells the fleet what they have found.
+//!
+//! Owns the links that checks keep open. When a check is due, and whether another worker has more time for it, is
+//! decided by [`engine::checks::desk`]. Invariants: a check ends after `checks.timeout`, whatever the server does; a
+//! refusal that says nothing of the server's health (a wrong password) does not count against it.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use engine::account::name::UserName;
+use engine::checks::desk::{Deed, Desk, Moving, Subject, first_due, next_due};
+use link::login::{Credential, LoggedIn, LoginError};
+use tokio::sync::Notify;
+use wire::auth::Secret;
+
+use crate::cluster::Cluster;
+use crate::cluster::agent;
+use crate::cluster::dial::{self, NoLink};
+use crate::cluster::fleet::{Asked, Checked, Finding};
+use crate::cluster::post::News;
+use crate::cluster::roles;
+use crate::cluster::servers::{Server, ServerId};
+use crate::config::{CheckKind, Password, Plan};
+
+/// One worker's checks.
+pub(crate) struct Checks {
+    worker: usize,
+    cluster: Arc<Cluster>,
+    desk: RefCell<Desk>,
+    changed: Notify,
+    /// Links on which servers are asked, kept from one check to the next, and where the server was then.
+    warm: RefCell<HashMap<u64, (u32, LoggedIn)>>,
+}
+
+/// A check's time varies by this share of its interval, so that many do not come at once.
+const JITTER: f64 = 0.05;
+
+/// Runs a worker's checks for as long as it lives. Does nothing where there is one server.
+pub(crate) async fn run(checks: Rc<Checks>) {
+    let Some(fleet) = &checks.cluster.fleet else { return };
+    if checks.worker == 0 {
+        let (now, inter) = (Instant::now(), checks.cluster.plan.checks.rules.inter);
+        for (place, subject) in fleet.subjects.iter().enumerate() {
+            // The first ones come early: until then nobody knows which server is for what.
+            let due = first_due(now, inter.min(FIRST), place, fleet.subjects.len());
+            checks.desk.borrow_mut().add(Arc::clone(subject), due);
+        }
+    }
+    loop {
+        let deed = checks.desk.borrow_mut().next(Instant::now(), draw);
+        match deed {
+            Some(Deed::Run(subject, due)) => {
+                tokio::task::spawn_local(check(Rc::clone(&checks), subject, due));
+            }
+            Some(Deed::Send(other, moving)) => {
+                checks.cluster.post.to(other, News::Check(moving));
+            }
+            None => {
+                let due = checks.desk.borrow().due();
+                let sleep =
+                    due.map_or(FOR_EVER, |due| due.saturating_duration_since(Instant::now()));
+                tokio::select! {
+                    () = checks.changed.notified() => {}
+                    () = tokio::time::sleep(sleep) => {}
+                }
+            }
+        }
+    }
+}
+
+/// The first checks of all servers are spread over so much time.
+const FIRST: Duration = Duration::from_millis(50);
+
+/// Until something changes.
+const FOR_EVER: Duration = Duration::from_hours(1);
+
+fn draw(below: usize) -> usize {
+    getrandom::u32().unwrap_or(0) as usize % below
+}
+
+impl Checks {
+    /// `None`: there is one server.
+    pub(crate) fn new(worker: usize, cluster: &Arc<Cluster>) -> Option<Self> {
+        let loads = Arc::clone(&cluster.fleet.as_ref()?.loads);
+        Some(Self {
+            worker,
+            desk: RefCell::new(Desk::new(worker, loads, cluster.plan.checks.at_once)),
+            cluster: Arc::clone(cluster),
+            changed: Notify::new(),
+            warm: RefCell::default(),
+        })
+    }
+
+    /// A check comes from another worker.
+    pub(crate) fn arrive(&self, moving: Moving) {
+        self.desk.borrow_mut().arrive(moving, Instant::now());
+        self.changed.notify_one();
+    }
+
+    /// A check is wanted before it is due.
+    pub(crate) fn hasten(&self, server: ServerId) {
+        self.desk.borrow_mut().hasten(server.0 as u64, Instant::now());
+        self.changed.notify_one();
+    }
+}
+
+async fn check(checks: Rc<Checks>, subject: Arc<Subject>, due: Instant) {
+    let Some(fleet) = &checks.cluster.fleet else { return };
+    let (id, asked) = fleet.checked(&subject);
+    let server = checks.cluster.server(id);
+    let begun = Instant::now();
+    let interval = match asked {
+        Asked::Agent => {
+            agent::ask(checks.cluster.plan.checks.timeout, fleet, server).await;
+            checks.cluster.plan.checks.agent_inter
+        }
+        Asked::Server if fleet.is_checked(id) => {
+            let finding = within_time(&checks, server).await;
+            fleet.take(Checked { server: id, finding, begun })
+        }
+        Asked::Server => FIRST * 4,
+    };
+    let chance = f64::from(getrandom::u32().unwrap_or(0)) / f64::from(u32::MAX);
+    let now = Instant::now();
+    // A check that took longer than its interval is followed by the next at once.
+    let next = match now.saturating_duration_since(begun) > interval {
+        true => now,
+        false => next_due(due, now, interval, JITTER, chance),
+    };
+    checks.desk.borrow_mut().done(subject.id, next);
+    checks.changed.notify_one();
+}
+
+/// Asks a server, and does not wait for longer than is allowed.
+async fn within_time(checks: &Checks, server: &Server) -> Finding {
+    let limit = checks.cluster.plan.checks.timeout;
+    let finding = match tokio::time::timeout(limit, find(checks, server)).await {
+        Ok(found) => found,
+        Err(_) => Finding::Failed(format!("no answer within {limit:?} (checks.timeout)")),
+    };
+    if !matches!(finding, Finding::Said(_) | Finding::Passed) {
+        checks.warm.borrow_mut().remove(&(server.id.0 as u64));
+    }
+    finding
+}
+
+/// Asks a server what the plan says.
+async fn find(checks: &Checks, server: &Server) -> Finding {
+    let plan = &checks.cluster.plan.checks;
+    let account = account(&checks.cluster.plan);
+    match (plan.kind, account) {
+        (CheckKind::Connect, _) => match server.place.dial().await {
+            Ok(_) => Finding::Passed,
+            Err(error) => Finding::Failed(format!("it cannot be reached: {error}")),
+        },
+        (CheckKind::Handshake, _) | (_, None) => {
+            match checks.cluster.dialer.greeted_once(server, None).await {
+                Ok(_) => Finding::Passed,
+                Err(error) => refused(&error),
+            }
+        }
+        (kind, Some((user, password))) => {
+            let asked = ask(checks, server, kind, (user, password)).await;
+            asked.unwrap_or_else(|error| refused(&error))
+        }
+    }
+}
+
+/// Who checks.
+fn account(plan: &Plan) -> Option<(&str, &Secret)> {
+    let known = |user: &'_ &crate::config::User| {
+        user.pooled && plan.checks.user.as_ref().is_none_or(|name| *name == user.name)
+    };
+    plan.users.iter().filter(known).find_map(|user| match &user.password {
+        Some(Password::Plain(password)) => Some((user.name.as_str(), password)),
+        _ => None,
+    })
+}
+
+async fn ask(
+    checks: &Checks,
+    server: &Server,
+    kind: CheckKind,
+    (user, password): (&str, &Secret),
+) -> Result<Finding, NoLink> {
+    let id = server.id.0 as u64;
+    let version = server.place.version();
+    let warm = checks.warm.borrow_mut().remove(&id);
+    // Where the server was, it is not asked any more.
+    let warm = warm.filter(|(then, _)| *then == version).map(|(_, link)| link);
+    let is_warm = warm.is_some();
+    let mut link = match warm {
+        Some(link) => link,
+        None => log_in(&checks.cluster, server, user, password).await?,
+    };
+    let mut found = question(&checks.cluster.plan, kind, &mut link).await;
+    if is_warm && matches!(found, Err(LoginError::Talk(_))) {
+        // The server may have closed a link that was idle for long.
+        link = log_in(&checks.cluster, server, user, password).await?;
+        found = question(&checks.cluster.plan, kind, &mut link).await;
+    }
+    let found = found?;
+    checks.warm.borrow_mut().insert(id, (version, link));
+    Ok(found)
+}
+
+async fn log_in(
+    cluster: &Cluster,
+    server: &Server,
+    user: &str,
+    password: &Secret,
+) -> Result<LoggedIn, NoLink> {
+    let credential = Credential::Password(password.clone());
+    let user = UserName::of_account(user);
+    cluster.dialer.log_in_as(server, &user, &credential, dial::POOLED, UTF8MB4).await
+}
+
+/// utf8mb4_general_ci.
+const UTF8MB4: u8 = 45;
+
+async fn question(
+    plan: &Plan,
+    kind: CheckKind,
+    link: &mut LoggedIn,
+) -> Result<Finding, LoginError> {
+    match kind {
+        CheckKind::Statement => {
+            let text = plan.checks.statement.as_deref().unwrap_or("SELECT 'alive', 1");
+            let rows = link.rows(text).await?;
+            let first = rows.first().map(|(_, value)| String::from_utf8_lossy(value).into_owned());
+            Ok(match (&plan.checks.expect, first) {
+                (Some(expected), Some(found)) if found == *expected => Finding::Passed,
+                (None, _) => Finding::Passed,
+                (Some(expected), found) => Finding::Failed(format!(
+                    "checks.statement answers {:?}, not {expected:?}",
+                    found.unwrap_or_else(|| "nothing".to_owned())
+                )),
+            })
+        }
+        CheckKind::Ping => link.ping().await.map(|()| Finding::Passed),
+        _ => roles::ask(link).await.map(Finding::Said),
+    }
+}
+
+/// What a check that could not be made says of the server.
+fn refused(error: &NoLink) -> Finding {
+    match error {
+        NoLink::Login(LoginError::Refused { code: TOO_MANY_CONNECTIONS, .. }) => Finding::Busy,
+        // It is well enough to say so.
+        NoLink::Login(LoginError::Refused { code, .. }) if REFUSALS.contains(code) => {
+            tracing::debug!(%error, "a check may not log in");
+            Finding::Passed
+        }
+        error => Finding::Failed(error.to_string()),
+    }
+}
+
+const TOO_MANY_CONNECTIONS: u16 = 1040;
+
+/// Refusals of a user: no rights, a wrong password, a locked account, too many connections of this user.
+const REFUSALS: [u16; 7] = [1044, 1045, 1203, 1226, 1698, 3118, 4151];

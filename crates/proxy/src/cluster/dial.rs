@@ -1,0 +1,250 @@
+//! Connections to a server: connecting, the PROXY header, the greeting, a login as a user; each within its time.
+//!
+//! Knows neither clients nor pools. Invariant: what came of an attempt is told to the server's facts.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::account::name::{Brand, Unsure, UserName};
+use engine::descriptors::Descriptors;
+use link::Stream;
+use link::login::{Credential, Greeted, LoggedIn, LoginError, Request};
+use wire::Capabilities;
+use wire::handshake::Greeting;
+use wire::proxy_header::{encode_v2, encode_v2_local};
+
+use crate::cluster::servers::Server;
+use crate::config::Plan;
+use crate::fault::{Fault, Kind};
+
+/// Opens connections to servers.
+pub(crate) struct Dialer {
+    pub(crate) plan: Arc<Plan>,
+    /// How the process shares its descriptors.
+    pub(crate) descriptors: Descriptors,
+}
+
+/// Why there is no link.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoLink {
+    #[error("it cannot be reached: {0}")]
+    Unreachable(io::Error),
+    #[error(
+        "Flifo may open no more files: raise LimitNOFILE= in its unit (ulimit -n), or lower clients_max and \
+         server.links_max"
+    )]
+    NoDescriptor,
+    #[error("it did not answer within {0} ({1:?})")]
+    Late(&'static str, Duration),
+    #[error("{0}")]
+    Login(#[from] LoginError),
+    #[error(
+        "no password is known for the user: the one that was known is right no longer, or only its hash is known, and \
+         no client has proved it yet"
+    )]
+    NoCredential,
+    #[error("it lets the user in without a proof of the password by caching_sha2_password")]
+    NoProof,
+    #[error(
+        "it shows the user's account (SHOW CREATE USER) in a way that Flifo does not understand, so that it is not known \
+         what the account demands; set the user's mode to \"carried\""
+    )]
+    NoTerms,
+    #[error("{0}")]
+    Name(#[from] Unsure),
+    #[error("it does not report changes of session state; set the user's mode to \"carried\"")]
+    NoTracking,
+}
+
+impl NoLink {
+    /// Whether one more connection is what there is no room for, at the server or here.
+    pub(crate) const fn lacks_room(&self) -> bool {
+        match self {
+            Self::NoDescriptor => true,
+            Self::Login(LoginError::Refused { code, .. }) => *code == TOO_MANY_CONNECTIONS,
+            _ => false,
+        }
+    }
+
+    /// Whether the server has too much to do: a wrong password says nothing of that, nor does a dead server.
+    pub(crate) const fn is_distress(&self) -> bool {
+        let code = match self {
+            Self::Login(LoginError::Refused { code, .. }) => *code,
+            _ => 0,
+        };
+        matches!(self, Self::Late(..)) || code == TOO_MANY_CONNECTIONS
+    }
+
+    /// Whether another server might do, because this one does not answer.
+    pub(crate) const fn speaks_against_server(&self) -> bool {
+        let is_shutting_down = match self {
+            Self::Login(LoginError::Refused { code, .. }) => *code == SHUTTING_DOWN,
+            Self::Login(LoginError::Talk(_)) => true,
+            _ => false,
+        };
+        is_shutting_down || matches!(self, Self::Unreachable(_) | Self::Late(..))
+    }
+
+    /// Whether the server says by it that links of this user cannot be opened by this password. Whatever else goes wrong
+    /// may pass: it has too much to do, or is not there.
+    pub(crate) fn is_refusal(&self) -> bool {
+        match self {
+            Self::Login(LoginError::Refused { code, sqlstate, .. }) => {
+                sqlstate.starts_with("28") || REFUSALS.contains(code)
+            }
+            Self::Login(LoginError::Plugin(_) | LoginError::Insecure) => true,
+            Self::NoTracking | Self::NoProof => true,
+            _ => false,
+        }
+    }
+
+    /// What a client is told.
+    pub(crate) fn fault(&self, server: &Server) -> Fault {
+        if let Self::Login(LoginError::Refused { code, sqlstate, message }) = self {
+            return Fault::relayed(*code, sqlstate, message);
+        }
+        let message = format!("Flifo has no link to the server at {}: {self}", server.address);
+        Fault::new(Kind::ServerUnreachable, message)
+    }
+}
+
+/// Access denied for any reason that lies in the account: its host, its plugin, its password, which may have expired, a
+/// lock.
+const REFUSALS: [u16; 10] = [1045, 1130, 1251, 1524, 1698, 1820, 1862, 3118, 3955, 4151];
+
+/// By whose rules the server that greeted so reads names.
+pub(crate) fn brand(greeting: &Greeting) -> Brand {
+    if greeting.is_mariadb() { Brand::MariaDb } else { Brand::MySql }
+}
+
+/// The server's own refusal, `ER_CON_COUNT_ERROR`.
+pub(crate) const TOO_MANY_CONNECTIONS: u16 = 1040;
+
+/// `ER_SERVER_SHUTDOWN`.
+const SHUTTING_DOWN: u16 = 1053;
+
+/// What a pooled link asks for beyond what its clients have.
+pub(crate) const POOLED: Capabilities = Capabilities(
+    Capabilities::LONG_PASSWORD.0
+        | Capabilities::LONG_FLAG.0
+        | Capabilities::PROTOCOL_41.0
+        | Capabilities::TRANSACTIONS.0
+        | Capabilities::SECURE_CONNECTION.0
+        | Capabilities::PLUGIN_AUTH.0
+        | Capabilities::LENENC_AUTH.0
+        | Capabilities::CONNECT_ATTRS.0
+        | Capabilities::SESSION_TRACK.0
+        // Else what a SELECT has changed would be told with the next statement, which may be another client's.
+        | Capabilities::DEPRECATE_EOF.0,
+);
+
+impl Dialer {
+    /// Connects and reads the greeting, within the time that is allowed.
+    pub(crate) async fn greeted_once(
+        &self,
+        server: &Server,
+        client: Option<SocketAddr>,
+    ) -> Result<Greeted, NoLink> {
+        let limit = self.plan.limits.connect;
+        let connect = async {
+            let stream = server.place.dial().await.map_err(not_dialled)?;
+            if !self.descriptors.admit_link(stream.descriptor()) {
+                return Err(NoLink::NoDescriptor);
+            }
+            self.send_header(&stream, client).await.map_err(NoLink::Unreachable)?;
+            link::login::greet(stream).await.map_err(NoLink::from)
+        };
+        let greeted = match tokio::time::timeout(limit, connect).await {
+            Ok(greeted) => greeted,
+            Err(_) => Err(NoLink::Late("limits.connect", limit)),
+        };
+        server.facts.see(&greeted);
+        let greeted = greeted?;
+        server.facts.learn(&greeted.greeting);
+        Ok(greeted)
+    }
+
+    /// Logs in as somebody.
+    pub(crate) async fn log_in_as(
+        &self,
+        server: &Server,
+        user: &UserName,
+        credential: &Credential,
+        capabilities: Capabilities,
+        collation: u8,
+    ) -> Result<LoggedIn, NoLink> {
+        let greeted = self.greeted_once(server, None).await?;
+        self.log_in_on(server, greeted, user, credential, capabilities, collation).await
+    }
+
+    /// The same on a connection whose server has greeted.
+    pub(crate) async fn log_in_on(
+        &self,
+        server: &Server,
+        greeted: Greeted,
+        user: &UserName,
+        credential: &Credential,
+        capabilities: Capabilities,
+        collation: u8,
+    ) -> Result<LoggedIn, NoLink> {
+        let sent = user.in_login(collation.into(), brand(&greeted.greeting))?;
+        let request = Request {
+            user: &sent,
+            credential,
+            capabilities,
+            collation,
+            packet_max: u32::try_from(self.plan.limits.packet_max).unwrap_or(u32::MAX),
+            schema: None,
+        };
+        let limit = self.plan.limits.login;
+        let login = greeted.login(&request, server.tls.as_ref());
+        let login = tokio::time::timeout(limit, login).await;
+        Ok(login.map_err(|_| NoLink::Late("limits.login", limit))??)
+    }
+
+    /// Begins a link with a header, if the server expects one: the client's addresses, or none for a link that is shared.
+    async fn send_header(&self, stream: &Stream, client: Option<SocketAddr>) -> io::Result<()> {
+        if !self.plan.server.send_proxy {
+            return Ok(());
+        }
+        let mut header = Vec::new();
+        match (client, stream.addresses()) {
+            (Some(source), Some((destination, _))) => encode_v2(source, destination, &mut header),
+            _ => encode_v2_local(&mut header),
+        }
+        stream.write_all(&header).await
+    }
+}
+
+/// Why there is no connection. That Flifo has no descriptor left does not speak against the server.
+fn not_dialled(error: io::Error) -> NoLink {
+    match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+        Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => NoLink::NoDescriptor,
+        _ => NoLink::Unreachable(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn refusals_lie_in_the_account() {
+        let refused = |code: u16, sqlstate: &str| {
+            let (sqlstate, message) = (sqlstate.to_owned(), String::new());
+            NoLink::Login(LoginError::Refused { code, sqlstate, message }).is_refusal()
+        };
+        assert!(refused(1045, "28000") && refused(1698, "28000") && refused(3118, "HY000"));
+        assert!(refused(1862, "HY000") && refused(9999, "28000"));
+        // Too many connections, of all or of the user; the server shuts down.
+        assert!(!refused(1040, "08004") && !refused(1203, "42000") && !refused(1226, "42000"));
+        assert!(!refused(1053, "08S01"));
+        assert!(NoLink::NoProof.is_refusal() && NoLink::NoTracking.is_refusal());
+        assert!(!NoLink::Late("limits.connect", Duration::ZERO).is_refusal());
+        assert!(!NoLink::NoCredential.is_refusal());
+    }
+}

@@ -1,0 +1,244 @@
+//! What is known of the server: its version and capabilities, from its last greeting, and whether
+//! somebody holds statements back from it.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime};
+
+use engine::account::name::Brand;
+use link::Address;
+use wire::Capabilities;
+use wire::handshake::Greeting;
+
+/// The last greeting that any worker has read.
+#[derive(Debug)]
+pub(crate) struct ServerFacts {
+    greeting: Mutex<Option<Greeting>>,
+    /// Who it has said it is: every statement asks for that, and takes no lock.
+    brand: AtomicU8,
+    /// How many prepared statements it allows all its connections together.
+    statements_max: AtomicU32,
+    /// TLS has failed on its Unix socket, and that clients are carried in plain has been said.
+    tls_fails: AtomicBool,
+    told_plain: AtomicBool,
+    standing: AtomicU8,
+    evidence: Mutex<Evidence>,
+}
+
+impl Default for ServerFacts {
+    fn default() -> Self {
+        // What servers allow by default.
+        Self {
+            greeting: Mutex::default(),
+            brand: AtomicU8::default(),
+            statements_max: AtomicU32::new(16_382),
+            tls_fails: AtomicBool::new(false),
+            told_plain: AtomicBool::new(false),
+            standing: AtomicU8::default(),
+            evidence: Mutex::default(),
+        }
+    }
+}
+
+/// Values of `brand`; zero before anybody has said anything.
+const MARIADB: u8 = 1;
+const MYSQL: u8 = 2;
+
+/// What connecting to the server has shown.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Evidence {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    /// Why the last attempt failed, if it did.
+    pub(crate) error: Option<String>,
+    pub(crate) last: Option<SystemTime>,
+    /// Since when it has been so, or ordered so.
+    since: Option<Instant>,
+}
+
+impl Evidence {
+    pub(crate) const fn result(&self) -> Option<&'static str> {
+        match (&self.last, &self.error) {
+            (None, _) => None,
+            (_, None) => Some("passed"),
+            (_, Some(_)) => Some("failed"),
+        }
+    }
+}
+
+/// What the server is to those who watch it.
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    pub(crate) name: &'static str,
+    pub(crate) since: Instant,
+    pub(crate) reason: Option<String>,
+}
+
+/// What somebody has ordered for the server. Transactions that have begun go on in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Standing {
+    #[default]
+    Up,
+    /// Nothing new starts.
+    Paused,
+    /// The same, and idle links are closed.
+    Drain,
+    /// The same, and nobody waits: statements are refused.
+    Maintenance,
+}
+
+impl Standing {
+    const ALL: [Self; 4] = [Self::Up, Self::Paused, Self::Drain, Self::Maintenance];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Paused => "paused",
+            Self::Drain => "drain",
+            Self::Maintenance => "maintenance",
+        }
+    }
+
+    pub(crate) const fn means(self) -> &'static str {
+        match self {
+            Self::Up => "statements start",
+            Self::Paused => "new statements wait",
+            Self::Drain => "new statements wait, and idle links are closed",
+            Self::Maintenance => "new statements are refused, and idle links are closed",
+        }
+    }
+}
+
+impl ServerFacts {
+    pub(crate) fn learn(&self, greeting: &Greeting) {
+        *lock(&self.greeting) = Some(greeting.clone());
+        let brand = if greeting.is_mariadb() { MARIADB } else { MYSQL };
+        self.brand.store(brand, Ordering::Relaxed);
+    }
+
+    pub(crate) fn greeting(&self) -> Option<Greeting> {
+        lock(&self.greeting).clone()
+    }
+
+    /// Whether it has said that it is MariaDB.
+    pub(crate) fn is_mariadb(&self) -> bool {
+        self.brand.load(Ordering::Relaxed) == MARIADB
+    }
+
+    /// Whether it has said that it is MySQL.
+    pub(crate) fn is_mysql(&self) -> bool {
+        self.brand.load(Ordering::Relaxed) == MYSQL
+    }
+
+    pub(crate) fn does_tls_fail(&self) -> bool {
+        self.tls_fails.load(Ordering::Relaxed)
+    }
+
+    /// Not to be tried again where it is not needed.
+    pub(crate) fn see_tls_fail(&self) {
+        self.tls_fails.store(true, Ordering::Relaxed);
+    }
+
+    /// Says, once, that clients are carried to a server in plain that might have them in TLS.
+    pub(crate) fn tell_plain(&self, address: &Address) {
+        let is_remote = matches!(address, Address::Tcp { .. });
+        let offers = || self.greeting().is_some_and(|it| it.capabilities.has(Capabilities::SSL));
+        if is_remote
+            && !self.told_plain.load(Ordering::Relaxed)
+            && offers()
+            && !self.told_plain.swap(true, Ordering::Relaxed)
+        {
+            tracing::info!(
+                server = %address,
+                "carried clients that are not in TLS have no TLS to this server either, so that accounts with REQUIRE \
+                 SSL are safe; server.pass_through_tls = \"always\" gives it to all"
+            );
+        }
+    }
+
+    /// By whose rules it reads names. One that has said nothing yet is taken for the stricter of the two.
+    pub(crate) fn brand(&self) -> Brand {
+        if self.is_mariadb() { Brand::MariaDb } else { Brand::MySql }
+    }
+
+    pub(crate) fn statements_max(&self) -> u32 {
+        self.statements_max.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn learn_statements_max(&self, max: u32) {
+        self.statements_max.store(max, Ordering::Relaxed);
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        let at = usize::from(self.standing.load(Ordering::Relaxed));
+        Standing::ALL.get(at).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn stand(&self, standing: Standing) {
+        self.standing.store(standing as u8, Ordering::Relaxed);
+        lock(&self.evidence).since = Some(Instant::now());
+    }
+
+    /// Somebody has connected to the server, or could not.
+    pub(crate) fn see<T, E: std::fmt::Display>(&self, attempt: &Result<T, E>) {
+        let mut evidence = lock(&self.evidence);
+        let error = attempt.as_ref().err().map(ToString::to_string);
+        if error.is_some() {
+            evidence.failed += 1;
+        } else {
+            evidence.passed += 1;
+        }
+        if evidence.last.is_none() || error.is_some() != evidence.error.is_some() {
+            evidence.since = Some(Instant::now());
+        }
+        evidence.error = error;
+        evidence.last = Some(SystemTime::now());
+    }
+
+    pub(crate) fn evidence(&self) -> Evidence {
+        lock(&self.evidence).clone()
+    }
+
+    pub(crate) fn state(&self) -> State {
+        let evidence = self.evidence();
+        let since = evidence.since.unwrap_or_else(Instant::now);
+        match (self.standing(), evidence.result()) {
+            (Standing::Up, None) => State { name: "unknown", since, reason: None },
+            (Standing::Up, Some("failed")) => State { name: "down", since, reason: evidence.error },
+            (Standing::Up, _) => State { name: "up", since, reason: None },
+            (standing, _) => {
+                let reason = Some("by an order on the console".to_owned());
+                State { name: standing.name(), since, reason }
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What Flifo does not carry: compression, and metadata that is left out.
+const NOT_CARRIED: Capabilities = Capabilities(
+    Capabilities::COMPRESS.0
+        | Capabilities::ZSTD.0
+        | Capabilities::OPTIONAL_METADATA.0
+        | Capabilities::COM_MULTI.0
+        | Capabilities::SSL.0
+        | Capabilities::MULTI_FACTOR.0,
+);
+
+/// What a pooled client is not offered beyond that: what would tie it to one link, and query
+/// attributes, which stand between a prepared statement's parameters; MySQL's clients leave them
+/// out where they are not offered.
+const NOT_POOLED: Capabilities =
+    Capabilities(Capabilities::CACHE_METADATA.0 | Capabilities::QUERY_ATTRIBUTES.0);
+
+/// The capabilities that a client is offered.
+pub(crate) const fn offered(server: Capabilities, pooled: bool, tls: bool) -> Capabilities {
+    let mut offered = server.without(NOT_CARRIED);
+    if pooled {
+        offered = offered.without(NOT_POOLED);
+    }
+    if tls { offered.with(Capabilities::SSL) } else { offered }
+}

@@ -1,0 +1,136 @@
+//! The servers behind Flifo: what all workers have in common of each, and what one worker has of it.
+//!
+//! Owns the numbers of a server that hold for the whole process (slots, links, what sets its limit) and a worker's gate
+//! to it. Knows nothing of which server a statement goes to. Invariant: servers keep their places for as long as the
+//! process lives, so that a [`ServerId`] is always good.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use engine::classes::Classes;
+use engine::places::Places;
+use engine::slots::Slots;
+use link::Address;
+use link::login::LinkTls;
+
+use crate::cluster::auto_limit::Steer;
+use crate::cluster::facts::ServerFacts;
+use crate::cluster::names::Place;
+use crate::config::Plan;
+
+/// A server's place among all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct ServerId(pub(crate) usize);
+
+/// One server, as the whole process sees it.
+pub(crate) struct Server {
+    pub(crate) id: ServerId,
+    pub(crate) name: String,
+    pub(crate) address: Address,
+    /// Where that is now.
+    pub(crate) place: Place,
+    /// Statements at once in the server.
+    pub(crate) slots: Arc<Slots>,
+    /// What sets the limit, if nobody has.
+    pub(crate) steer: Option<Steer>,
+    /// The limit that the configuration sets.
+    limit: Option<u32>,
+    /// Limits that were set while Flifo runs, on the console and by the server's agent; zero is none.
+    limit_by_hand: AtomicU32,
+    limit_by_agent: AtomicU32,
+    /// How much of its limit may be used, in thousandths: of a server that has just come up, not all.
+    growth: AtomicU32,
+    /// Where somebody tells how it is.
+    pub(crate) agent: Option<Place>,
+    /// Pooled links to it.
+    pub(crate) links: Arc<Places>,
+    /// How statements share the slots.
+    pub(crate) classes: Arc<Classes>,
+    pub(crate) facts: ServerFacts,
+    /// Of pooled links and Flifo's own.
+    pub(crate) tls: Option<LinkTls>,
+    /// Of carried clients': without a certificate. Whether it is used, [`crate::frontend::leg`] says.
+    pub(crate) pass_through_tls: Option<LinkTls>,
+}
+
+/// What a server is made of.
+pub(crate) struct Site {
+    pub(crate) name: String,
+    pub(crate) address: Address,
+    pub(crate) limit: Option<u32>,
+    pub(crate) tls: Option<LinkTls>,
+    pub(crate) pass_through_tls: Option<LinkTls>,
+    pub(crate) agent: Option<Address>,
+}
+
+impl Server {
+    pub(crate) fn new(id: ServerId, site: Site, plan: &Plan, workers: usize) -> Self {
+        let Site { name, address, limit, tls, pass_through_tls, agent } = site;
+        let (links_max, rhythm) = (plan.server.links_max, plan.server.rhythm);
+        let cpus = Steer::cpus_of(&address);
+        let steer = limit.is_none().then(|| Steer::new(workers, links_max, rhythm, cpus));
+        let first = limit.or_else(|| steer.as_ref().map(Steer::limit)).unwrap_or(1);
+        let slots = Slots::new(first, workers, crate::worker::clock::now());
+        slots.let_borrow(plan.server.borrow.unwrap_or_default());
+        Self {
+            id,
+            name,
+            place: Place::new(address.clone()),
+            address,
+            slots: Arc::new(slots),
+            steer,
+            limit,
+            limit_by_hand: AtomicU32::new(0),
+            limit_by_agent: AtomicU32::new(0),
+            growth: AtomicU32::new(WHOLE),
+            agent: agent.map(Place::new),
+            links: Arc::new(Places::new(links_max, workers, crate::worker::clock::now())),
+            classes: Arc::new(Classes::new(plan.all_classes(), workers)),
+            facts: ServerFacts::default(),
+            tls,
+            pass_through_tls,
+        }
+    }
+
+    pub(crate) fn limit_by_hand(&self) -> Option<u32> {
+        Some(self.limit_by_hand.load(Ordering::Relaxed)).filter(|limit| *limit > 0)
+    }
+
+    pub(crate) fn limit_by_agent(&self) -> Option<u32> {
+        Some(self.limit_by_agent.load(Ordering::Relaxed)).filter(|limit| *limit > 0)
+    }
+
+    /// The limit that is to be in force.
+    pub(crate) fn wanted_limit(&self) -> u32 {
+        let steered = || self.steer.as_ref().map(Steer::limit);
+        let set = self.limit_by_hand().or_else(|| self.limit_by_agent());
+        let limit = set.or(self.limit).or_else(steered).unwrap_or(1);
+        let growth = self.growth.load(Ordering::Relaxed).min(WHOLE);
+        (u64::from(limit) * u64::from(growth)).div_ceil(WHOLE.into()).max(1) as u32
+    }
+
+    /// Sets the limit, or has it be again what it was without that. Answers with what it is now; `wake` gets each
+    /// worker that has something to start.
+    pub(crate) fn set_limit(&self, limit: Option<u32>, wake: impl FnMut(usize)) -> u32 {
+        self.limit_by_hand.store(limit.unwrap_or(0), Ordering::Relaxed);
+        self.settle_limit(wake)
+    }
+
+    /// Takes in what checks and the agent have come to. True: the limit is to be another one.
+    pub(crate) fn guide(&self, by_agent: Option<u32>, growth: f64) -> bool {
+        let before = self.wanted_limit();
+        self.limit_by_agent.store(by_agent.unwrap_or(0), Ordering::Relaxed);
+        self.growth.store((growth * f64::from(WHOLE)) as u32, Ordering::Relaxed);
+        self.wanted_limit() != before
+    }
+
+    /// Puts the limit in force that is wanted. `wake` as above.
+    pub(crate) fn settle_limit(&self, wake: impl FnMut(usize)) -> u32 {
+        let limit = self.wanted_limit();
+        self.slots.set_limit(limit, wake);
+        limit
+    }
+}
+
+/// All of a limit.
+const WHOLE: u32 = 1000;

@@ -1,0 +1,387 @@
+//! Through the gate and out of it: who starts now, who waits, who follows.
+
+use std::rc::Rc;
+
+use engine::gate::{Ask, Full, Slot, Start, Waiting};
+
+use crate::cluster::servers::ServerId;
+use crate::dispatch::agenda::Due;
+use crate::dispatch::answer;
+use crate::dispatch::backend::{Link, SetDown};
+use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::command::Command;
+use crate::dispatch::late;
+use crate::dispatch::launch;
+use crate::dispatch::local::Local;
+use crate::dispatch::pipeline;
+use crate::dispatch::rights;
+use crate::dispatch::route;
+use crate::dispatch::supply;
+use crate::dispatch::worker::{Mail, Worker};
+use crate::pool::keys::KeyId;
+use crate::worker::counters::Why;
+
+/// Starts the command now, or puts its client in line.
+///
+/// `urgent`: it must not wait, because others may wait for what it holds.
+pub(crate) fn enter(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    command: Box<Command>,
+    packet: &mut [u8],
+    urgent: bool,
+) {
+    if let Some(fleet) = &worker.shared.cluster.fleet
+        && client.is_pooled()
+        && client.link.borrow().is_none()
+    {
+        match route::take(worker, fleet, client, &command) {
+            Some(server) => client.server.set(server),
+            None => return route::strand(worker, client, command, packet),
+        }
+    }
+    enter_here(worker, client, command, packet, urgent);
+}
+
+/// The same for a command whose bytes are kept.
+pub(crate) fn enter_held(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    mut command: Box<Command>,
+    urgent: bool,
+) {
+    let mut packet = std::mem::take(&mut command.packet);
+    enter(worker, client, command, &mut packet, urgent);
+    worker.buffers.forget(packet);
+}
+
+/// The same, on the server that the client's link or an order names.
+pub(crate) fn enter_here(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    command: Box<Command>,
+    packet: &mut [u8],
+    urgent: bool,
+) {
+    rights::look(worker);
+    let link = client.link();
+    let (ask, now) = (client.ask(&command), crate::worker::clock::now());
+    let local = worker.at(client.server.get());
+    let mut gate = local.gate.borrow_mut();
+    match (link, client.key.get()) {
+        (Some(link), _) => {
+            let slot = if urgent { Some(gate.force(ask, now)) } else { gate.enter_own(ask, now) };
+            if slot.is_some() {
+                drop(gate);
+                link.slot.set(slot);
+                launch::launch(worker, client, &link, command, packet);
+                if client.input.is_part() {
+                    await_rest(worker, client, &link);
+                }
+                return;
+            }
+            let waiting = gate.wait_own(Rc::clone(client), ask, now);
+            drop(gate);
+            if wait(worker, client, command, packet, waiting) {
+                start_ready(worker, local);
+            }
+        }
+        (None, Some(key)) => {
+            if let Some((link, slot)) = gate.enter(key, ask, now, |link| suits(client, link)) {
+                drop(gate);
+                link.slot.set(Some(slot));
+                link.hold_for(client);
+                launch::launch(worker, client, &link, command, packet);
+                if client.input.is_part() {
+                    await_rest(worker, client, &link);
+                }
+                return;
+            }
+            let waiting = gate.wait(key, Rc::clone(client), ask, now);
+            drop(gate);
+            let is_read = command.facts.read.is_some();
+            if wait(worker, client, command, packet, waiting) {
+                start_ready(worker, local);
+                supply::provide(worker, local, key);
+                if is_read && client.turn.get() == Turn::Line {
+                    worker.has_waiters.notify_one();
+                }
+            }
+        }
+        // A carried client whose link is gone is being closed.
+        (None, None) => client.close(),
+    }
+}
+
+/// Puts the command in hand on hold. False: the line is full, and the client has been told.
+fn wait(
+    worker: &Rc<Worker>,
+    client: &Client,
+    mut command: Box<Command>,
+    packet: &[u8],
+    waiting: Result<Waiting<KeyId>, Full<Rc<Client>>>,
+) -> bool {
+    match waiting {
+        Ok(waiting) => {
+            command.packet = worker.buffers.keep(packet);
+            client.keep_command(command);
+            client.set_turn(Turn::Line);
+            client.waiting.set(Some(waiting));
+            worker.counters.waits.add(1);
+            true
+        }
+        Err((_, refusal)) => {
+            let server = &worker.at(client.server.get()).server;
+            answer::refuse(worker, client, command, &late::not_run(server, &refusal));
+            false
+        }
+    }
+}
+
+/// Does what is due: slots that were left go to the longest waiters that can use them, and what can start starts.
+///
+/// A statement that starts may end at once (it needs no reply, or is refused), and leave its slot in turn. So this is a
+/// loop, and calls from within it return: a line of ten thousand such statements must not be ten thousand calls deep.
+pub(crate) fn work_off(worker: &Rc<Worker>) {
+    if !worker.agenda.begin() {
+        return;
+    }
+    while let Some(due) = worker.agenda.next() {
+        match due {
+            Due::Slot(server, slot) => pass_on(worker, worker.at(server), slot),
+            Due::Look(server) => pump(worker, server),
+        }
+    }
+    worker.agenda.end();
+}
+
+fn pass_on(worker: &Rc<Worker>, local: &Local, slot: Slot) {
+    rights::look(worker);
+    let now = crate::worker::clock::now();
+    let start = local.gate.borrow_mut().pass_on(slot, now, |client, link| suits(client, link));
+    if let Some(start) = start {
+        begin(worker, local, start);
+    }
+    start_ready(worker, local);
+}
+
+/// The key of a link whose statement seems to wait for something in the server, if anybody waits for a slot.
+pub(crate) fn stuck(worker: &Worker, local: &Local) -> Option<KeyId> {
+    let (gate, now) = (local.gate.borrow(), crate::worker::clock::now());
+    if !gate.wants_slot(now) {
+        return None;
+    }
+    let is_stuck = |link: &&Rc<Link>| {
+        if link.server != local.server.id {
+            return false;
+        }
+        let slot = link.slot.take();
+        let is_stuck = slot.as_ref().is_some_and(|slot| gate.seems_stuck(slot, now));
+        link.slot.set(slot);
+        is_stuck && link.key.get().is_some()
+    };
+    worker.links.borrow().values().find(is_stuck)?.key.get()
+}
+
+/// Statements that seem to wait for something in the server leave their slots to those who wait for one.
+pub(crate) fn park_stuck(worker: &Rc<Worker>) {
+    worker.servers.iter().for_each(|local| park_stuck_at(worker, local));
+}
+
+pub(crate) fn park_stuck_at(worker: &Rc<Worker>, local: &Local) {
+    let now = crate::worker::clock::now();
+    if !local.gate.borrow().wants_slot(now) {
+        return;
+    }
+    let is_there = |link: &&Rc<Link>| link.server == local.server.id;
+    let mut links: Vec<_> = worker.links.borrow().values().filter(is_there).cloned().collect();
+    // If not all may be parked: a plain read rarely waits for a lock.
+    let is_read =
+        |link: &Rc<Link>| link.flights.borrow().front().is_some_and(|it| it.read.is_some());
+    links.sort_by_cached_key(is_read);
+    for link in links {
+        let Some(mut slot) = link.slot.take() else { continue };
+        let mut gate = local.gate.borrow_mut();
+        if !gate.seems_stuck(&slot, now) {
+            link.slot.set(Some(slot));
+            continue;
+        }
+        let parked = gate.counts().parked;
+        let start = gate.park(&mut slot, now, |client, link| suits(client, link));
+        worker.counters.parked.add(gate.counts().parked - parked);
+        drop(gate);
+        link.slot.set(Some(slot));
+        if let Some(start) = start {
+            begin(worker, local, start);
+        }
+    }
+    pump(worker, local.server.id);
+}
+
+/// The reply on this link waits for its own client to read: its slot goes to the next, until the client reads on.
+pub(crate) fn hold_up(worker: &Rc<Worker>, link: &Rc<Link>) {
+    let Some(slot) = link.slot.take() else { return };
+    worker.counters.held_up.add(1);
+    pipeline::take_back(worker, link, Why::Unread);
+    set_down(worker, link, slot, SetDown::Unread);
+}
+
+/// More of the command that was sent on this link has still to come, and the server does not work before all is there: its
+/// slot goes to the next, until the client sends the end. What the server has asked for in the middle of its work (a file)
+/// does not count: it holds what others wait for.
+pub(crate) fn await_rest(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>) {
+    let is_command = client.input.upload.get().is_some_and(|upload| upload.payload_len().is_some());
+    if !is_command || client.turn.get() != Turn::Server {
+        return;
+    }
+    let Some(slot) = link.slot.take() else { return };
+    worker.counters.passed_in_pieces.add(1);
+    set_down(worker, link, slot, SetDown::Unsent);
+}
+
+/// The end of a command is there. False: its statement has no slot for it yet, and gets the next.
+pub(crate) fn go_on(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>) -> bool {
+    if link.set_down.get() != SetDown::Unsent {
+        return true;
+    }
+    if client.waiting.get().is_none() {
+        let has_locks = client.session.borrow().may_hold_locks();
+        take_up(worker, client, link, has_locks);
+    }
+    link.set_down.get() != SetDown::Unsent
+}
+
+/// The server has answered before the command was there: it needs no slot for the rest.
+pub(crate) fn forget_rest(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>) {
+    client.input.end_upload();
+    if link.set_down.get() != SetDown::Unsent {
+        return;
+    }
+    link.set_down.set(SetDown::No);
+    if let Some(waiting) = client.waiting.take() {
+        worker.at(link.server).gate.borrow_mut().leave(waiting);
+    }
+}
+
+fn set_down(worker: &Rc<Worker>, link: &Rc<Link>, slot: Slot, why: SetDown) {
+    link.set_down.set(why);
+    let now = crate::worker::clock::now();
+    let suits = |client: &Rc<Client>, link: &Rc<Link>| suits(client, link);
+    let local = worker.at(link.server);
+    let start = local.gate.borrow_mut().set_down(slot, now, suits);
+    if let Some(start) = start {
+        begin(worker, local, start);
+    }
+    start_ready(worker, local);
+}
+
+/// The client has read: its statement goes on as soon as it has a slot again, before all others.
+pub(crate) fn come_back(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>) {
+    if link.set_down.get() != SetDown::Unread || client.waiting.get().is_some() {
+        return;
+    }
+    // Others may wait for locks that it has, unless it is known to have none.
+    let is_read = || link.flights.borrow().front().is_some_and(|it| it.read.is_some());
+    let has_locks = client.session.borrow().may_hold_locks() || client.is_pooled() && !is_read();
+    take_up(worker, client, link, has_locks);
+}
+
+/// A statement whose slot was left gets one, at once or before all others.
+fn take_up(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>, has_locks: bool) {
+    let class = link.flights.borrow().front().and_then(|it| it.command.as_ref()?.class);
+    let class = class.unwrap_or_else(|| client.class.get());
+    let (ask, now) = (Ask { class, digest: None }, crate::worker::clock::now());
+    let local = worker.at(link.server);
+    if has_locks {
+        link.slot.set(Some(local.gate.borrow_mut().force(ask, now)));
+        return link.set_down.set(SetDown::No);
+    }
+    let waiting = local.gate.borrow_mut().come_back(Rc::clone(client), ask, now);
+    client.waiting.set(Some(waiting));
+    start_ready(worker, local);
+}
+
+/// Starts everyone who can start, and opens links for those who wait for one: after anything has changed.
+pub(crate) fn pump(worker: &Rc<Worker>, server: ServerId) {
+    let local = worker.at(server);
+    start_ready(worker, local);
+    provide_all(worker, local);
+    local.gate.borrow_mut().return_places();
+    wake_others(worker, local);
+}
+
+fn provide_all(worker: &Rc<Worker>, local: &Local) {
+    let keys: Vec<_> = local.gate.borrow().keys_waiting().collect();
+    for key in keys {
+        supply::provide(worker, local, key);
+    }
+}
+
+/// Starts everyone who can start.
+fn start_ready(worker: &Rc<Worker>, local: &Local) {
+    rights::look(worker);
+    loop {
+        let now = crate::worker::clock::now();
+        let start = local.gate.borrow_mut().next(now, |client, link| suits(client, link));
+        match start {
+            Some(start) => begin(worker, local, start),
+            None => break,
+        }
+    }
+    let lacks_more = local.gate.borrow_mut().lacks_more();
+    if lacks_more {
+        provide_all(worker, local);
+    }
+    wake_others(worker, local);
+}
+
+/// Others have been granted a slot or a place, or may wait for their class.
+fn wake_others(worker: &Worker, local: &Local) {
+    loop {
+        // Not in the loop's head, where the gate would be borrowed for as long as its body.
+        let other = local.gate.borrow_mut().next_wake();
+        let Some(other) = other else { break };
+        worker.shared.mail(other, Mail::SlotFree(local.server.id));
+    }
+}
+
+fn begin(worker: &Rc<Worker>, local: &Local, start: Start<Rc<Client>, Rc<Link>>) {
+    let (client, link) = match start {
+        Start::Own(client, slot) => match client.link() {
+            Some(link) => {
+                link.slot.set(Some(slot));
+                (client, link)
+            }
+            // It is being closed; its slot goes on to the next.
+            None => return worker.agenda.leave_slot(local.server.id, Some(slot)),
+        },
+        Start::On(client, link, slot) => {
+            link.slot.set(Some(slot));
+            link.hold_for(&client);
+            (client, link)
+        }
+    };
+    client.waiting.set(None);
+    if link.set_down.take() != SetDown::No {
+        // It goes on where its client kept it waiting.
+        client.wake();
+        return link.wake();
+    }
+    launch_held(worker, &client, &link);
+}
+
+/// Launches the command that a client has on hold. Its slot has been taken.
+pub(crate) fn launch_held(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>) {
+    let Some(mut command) = client.take_command() else { return };
+    let mut packet = std::mem::take(&mut command.packet);
+    launch::launch(worker, client, link, command, &mut packet);
+    worker.buffers.forget(packet);
+    if client.input.is_part() {
+        client.wake();
+        await_rest(worker, client, link);
+    }
+}
+
+fn suits(client: &Client, link: &Link) -> bool {
+    link.state.borrow().suits(&client.session.borrow())
+}

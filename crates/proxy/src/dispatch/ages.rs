@@ -1,0 +1,185 @@
+//! What has an age: clients that are idle or do not read, statements that run too long, links that nobody uses.
+//!
+//! Looks at them when the worker's clock says so; what an end means for a client is said where it is ended.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use engine::kill::Scope;
+use engine::session::setup::Purpose;
+
+use crate::dispatch::backend::Link;
+use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::kill;
+use crate::dispatch::losses;
+use crate::dispatch::rights;
+use crate::dispatch::supply;
+use crate::dispatch::worker::Worker;
+use crate::fault::{Fault, Kind};
+
+/// Ends those who are too old. Ten thousand who wait are not looked at each second: only when one of those that were
+/// seen can be too old, or one that has come, or turned, since then.
+pub(crate) fn expire_clients(worker: &Rc<Worker>) {
+    let now = crate::worker::clock::now();
+    if now < worker.clients_due.get() && !worker.is_stopping() {
+        return;
+    }
+    let limits = &worker.plan.limits;
+    let all = [limits.write_stall, limits.upload, limits.idle_client, limits.statement];
+    let mut next = all.into_iter().flatten().min().unwrap_or(LOOK_MAX);
+    let mut old = Vec::new();
+    for client in worker.clients.borrow().values() {
+        match end_of(worker, client, now) {
+            None => {}
+            Some((Duration::ZERO, end)) => old.push((Rc::clone(client), end)),
+            Some((left, _)) => next = next.min(left),
+        }
+    }
+    worker.clients_due.set(now + next.min(LOOK_MAX));
+    for (client, end) in old {
+        match end {
+            End::Unread => {
+                tracing::info!(client = client.id, "ended: it does not read its reply");
+                client.abort();
+            }
+            End::Statement => expire_statement(worker, &client),
+            End::Upload => expire_upload(worker, &client),
+            End::Stop => stop_client(worker, &client),
+            End::Idle => {
+                let message = "The client was disconnected by Flifo because of inactivity \
+                    (limits.idle_client)";
+                end_client(worker, &client, &Fault::new(Kind::Idle, message));
+            }
+        }
+    }
+}
+
+/// What a client may do for so long only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It leaves a reply unread.
+    Unread,
+    /// It sends a command, or a file, too slowly.
+    Upload,
+    /// Its statement runs.
+    Statement,
+    /// It asks nothing.
+    Idle,
+    /// It is connected while Flifo stops.
+    Stop,
+}
+
+/// In how long what a client does now must end, if ever.
+pub(crate) fn end_of(worker: &Worker, client: &Client, now: Instant) -> Option<(Duration, End)> {
+    let limits = &worker.plan.limits;
+    let left = |age, max: Option<Duration>, end| max.map(|max| (max.saturating_sub(age), end));
+    if client.is_draining() {
+        return left(client.stalled_for(now), limits.write_stall, End::Unread);
+    }
+    let progress = client.progress();
+    let age = now.saturating_duration_since(client.turned.get());
+    let usual = match client.turn.get() {
+        Turn::Client | Turn::Memory if worker.is_stopping() => Some((Duration::ZERO, End::Stop)),
+        Turn::Client => {
+            // One that sends is not idle.
+            let age = progress.map_or(age, |progress| age.min(progress.age(now)));
+            left(age, limits.idle_client, End::Idle)
+        }
+        Turn::Server => left(age, limits.statement, End::Statement),
+        Turn::Line | Turn::Preparation | Turn::Memory => None,
+    };
+    let upload = progress.and_then(|it| left(it.age(now), limits.upload, End::Upload));
+    usual.into_iter().chain(upload).min_by_key(|(left, _)| *left)
+}
+
+/// Who has no limits is looked at nevertheless, now and then.
+pub(crate) const LOOK_MAX: Duration = Duration::from_mins(1);
+
+/// A statement runs too long: it is killed where Flifo knows how to log in, else its link is closed. A server that waits for
+/// the rest of a command, or of a file, cannot be told to kill it.
+pub(crate) fn expire_statement(worker: &Rc<Worker>, client: &Rc<Client>) {
+    let Some(link) = client.link() else { return };
+    tracing::info!(client = client.id, "killed: the statement ran longer than limits.statement");
+    client.turned.set(crate::worker::clock::now());
+    if link.key.get().is_some() && !client.input.is_sending() {
+        worker.count_fault(Kind::StatementTooLong);
+        kill::kill_on(worker, &link, Scope::Query);
+    } else {
+        let fault = Fault::new(
+            Kind::StatementTooLong,
+            "Flifo ended this connection: its statement ran longer than limits.statement",
+        );
+        cut_off(worker, client, &fault);
+    }
+}
+
+/// A command does not come to its end in time.
+pub(crate) fn expire_upload(worker: &Rc<Worker>, client: &Rc<Client>) {
+    let max = worker.plan.limits.upload.unwrap_or_default();
+    tracing::info!(client = client.id, "ended: it sends its command too slowly");
+    let message = format!(
+        "Got timeout reading communication packets: Flifo ended this connection, because less than \
+         1 MiB of a command, or of a file, came within {:.1} s (limits.upload)",
+        max.as_secs_f64()
+    );
+    cut_off(worker, client, &Fault::new(Kind::UploadTooSlow, message));
+}
+
+/// Ends a client in the middle of what it sends, and the link that it sends it to.
+pub(crate) fn cut_off(worker: &Rc<Worker>, client: &Rc<Client>, fault: &Fault) {
+    if client.is_closing() {
+        return;
+    }
+    worker.count_fault(fault.kind);
+    let runs = |link: &Rc<Link>| link.flights.borrow().iter().any(|flight| flight.is_of(client));
+    match client.link().filter(runs) {
+        Some(link) => losses::cut_off(&link, fault),
+        None => {
+            client.write(&fault.packet(client.input.packets_sent()));
+        }
+    }
+    client.close();
+}
+
+pub(crate) fn stop_client(worker: &Worker, client: &Client) {
+    let asks_nothing = matches!(client.turn.get(), Turn::Client | Turn::Memory);
+    if asks_nothing && !client.session.borrow().in_transaction() {
+        end_client(worker, client, &Fault::new(Kind::Stopping, "Flifo is stopping"));
+    }
+}
+
+/// Ends a client whose turn it is, telling why: once, though its task may not have run since it was told.
+pub(crate) fn end_client(worker: &Worker, client: &Client, fault: &Fault) {
+    if client.is_closing() {
+        return;
+    }
+    worker.count_fault(fault.kind);
+    client.write(&fault.packet(0));
+    client.close();
+}
+
+pub(crate) fn expire_links(worker: &Rc<Worker>) {
+    let now = crate::worker::clock::now();
+    if let Some(age) = worker.plan.limits.idle_link {
+        worker.servers.iter().for_each(|local| supply::close_idle_for(worker, local, age));
+    }
+    rights::close_stale(worker);
+    // A statement whose client is gone was killed; a server that does not even end it then loses the link.
+    for link in worker.links.borrow().values() {
+        let orphaned = link.flights.borrow().front().is_some_and(|flight| {
+            let is_unheard = flight.client.is_none() || matches!(flight.purpose, Purpose::Reset(_));
+            is_unheard && now - flight.since >= kill::PATIENCE
+        });
+        if orphaned {
+            link.close();
+        }
+    }
+}
+
+impl Client {
+    /// Ends the client without waiting for it to take what was written.
+    fn abort(&self) {
+        self.drop_outbox();
+        self.close();
+    }
+}

@@ -1,0 +1,125 @@
+//! Answers of Flifo's own: OK and errors that no server has sent, and commands that are held until one can be given.
+
+use std::rc::Rc;
+
+use engine::kept::Message;
+use engine::session::{CHARSET, Messages};
+use wire::command::Opcode;
+use wire::frame::{HEADER, put_packet_with};
+use wire::response::{OK, OkPacket};
+
+use crate::dispatch::added::{self, KILL_IS_OLD};
+use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::command::{Awaits, Command};
+use crate::dispatch::supply;
+use crate::dispatch::worker::Worker;
+use crate::fault::Fault;
+use crate::worker::outbox;
+
+/// Sends an error that ends the connection.
+pub(crate) fn refuse_and_close(worker: &Worker, client: &Client, fault: &Fault) {
+    worker.count_fault(fault.kind);
+    client.write_last(&fault.packet(1));
+    client.close();
+}
+
+/// Answers the command that a client has on hold with an error.
+pub(crate) fn refuse_held(worker: &Rc<Worker>, client: &Client, fault: &Fault) {
+    client.waiting.set(None);
+    let command = client.take_command().unwrap_or_default();
+    refuse(worker, client, command, fault);
+}
+
+/// Gives the client's link back, if it has one that it need not keep.
+pub(crate) fn let_go(worker: &Rc<Worker>, client: &Client) {
+    let Some(link) = client.link() else { return };
+    if !client.is_pooled() || client.session.borrow().holds_link() {
+        return;
+    }
+    if link.flights.borrow().is_empty() {
+        link.release();
+        supply::give_back(worker, &link);
+    } else if link.flights.borrow().iter().all(|flight| flight.client.is_none()) {
+        // It has still to say something, to nobody: then it goes back by itself.
+        link.release();
+        link.give_back_later();
+    }
+}
+
+/// Answers a command with an error.
+pub(crate) fn refuse(worker: &Rc<Worker>, client: &Client, command: Box<Command>, fault: &Fault) {
+    // The last message is this one, of which no server knows.
+    added::keep_fault(worker, client, command.facts.messages, fault);
+    worker.buffers.forget(command.end());
+    // A link that it was given to ask for the past is of no use now.
+    let_go(worker, client);
+    worker.count_fault(fault.kind);
+    client.session.borrow_mut().counts.answer(-1);
+    let logs_in = client.input.login_sequence.get().is_some();
+    let settings = client.session.borrow().settings.clone();
+    let charset = settings.as_ref().and_then(|it| it.get(CHARSET)).unwrap_or_default();
+    client.write_last(&fault.packet_in(client.take_sequence(), charset));
+    // The rest of a command that comes in pieces would be taken for commands; a login that failed is over.
+    if client.input.upload.take().is_some() || logs_in {
+        client.close();
+    }
+}
+
+/// Keeps the command until the client's link, or the one that it had, has answered.
+pub(crate) fn hold(
+    worker: &Worker,
+    client: &Client,
+    mut command: Box<Command>,
+    packet: &[u8],
+    awaits: Awaits,
+) {
+    command.packet = worker.buffers.keep(packet);
+    command.awaits = awaits;
+    client.set_turn(Turn::Preparation);
+    client.keep_command(command);
+}
+
+/// Answers OK without asking the server.
+pub(crate) fn ok(client: &Client, command: Box<Command>) {
+    ok_telling(client, command, 0);
+}
+
+/// The same, with so many messages of before.
+pub(crate) fn ok_telling(client: &Client, command: Box<Command>, warnings: u16) {
+    command.end();
+    let status = client.session.borrow().status();
+    client.session.borrow_mut().counts.answer(0);
+    let packet = OkPacket { status, warnings, ..OkPacket::EMPTY };
+    let sequence = client.take_sequence();
+    outbox::in_spare(|out| {
+        put_packet_with(out, sequence, |out| packet.encode(OK, client.capabilities, out));
+        client.write_last(out);
+    });
+}
+
+/// A client has killed another one by a command, or has tried to.
+/// Returns how many messages it is told.
+pub(crate) fn note_kill(worker: &Rc<Worker>, client: &Client, command: &mut Command) -> u16 {
+    let opcode = command.packet.get(HEADER).copied().and_then(Opcode::decode);
+    if opcode != Some(Opcode::ProcessKill) || !worker.is_mysql(client) {
+        clear(worker, client);
+        return 0;
+    }
+    command.facts.messages = Messages::Added;
+    let mut session = client.session.borrow_mut();
+    session.add_own_message(Message::warning(KILL_IS_OLD.0, KILL_IS_OLD.1));
+    session.tell_more(1);
+    session.told().unwrap_or(1)
+}
+
+/// Flifo has answered a statement itself, which at MySQL has cleared the messages.
+pub(crate) fn clear(worker: &Rc<Worker>, client: &Client) {
+    if worker.is_mysql(client) {
+        let mut session = client.session.borrow_mut();
+        session.see_messages(0, false, Messages::Go);
+        session.tell(0);
+        drop(session);
+        // They may have been all that its link was kept for.
+        let_go(worker, client);
+    }
+}

@@ -1,0 +1,371 @@
+//! One link as a worker uses it: its socket, the statements in flight on it, and what its server session is.
+//!
+//! Its task reads replies, follows them and writes them straight to the clients they belong to. Writing a statement
+//! is done by whoever has it at hand: a client's task, or the task of a link that has just become free.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use engine::gate::Slot;
+use engine::link_state::LinkState;
+use engine::rights::Era;
+use engine::statements::Known;
+use link::Stream;
+use wire::frame::{self, HEADER, PAYLOAD_MAX, put_packet_with};
+use wire::{Capabilities, statement};
+
+use crate::cluster::servers::ServerId;
+use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::in_flight::{self, Flight};
+use crate::pool::keys::KeyId;
+use crate::worker::outbox::Outbox;
+
+/// A connection to the server.
+pub(crate) struct Link {
+    /// Tells the links of a worker apart.
+    pub(crate) id: u64,
+    pub(crate) server: ServerId,
+    /// The server's id of this connection.
+    pub(crate) thread_id: u32,
+    pub(crate) stream: Stream,
+    pub(crate) capabilities: Capabilities,
+    /// Which clients may share it; `None` for a carried client's own.
+    pub(crate) key: Cell<Option<KeyId>>,
+    pub(crate) opened: Instant,
+    /// When its login began: rights that have changed since are not the ones that it has.
+    pub(crate) era: Era,
+    pub(crate) flights: RefCell<VecDeque<Box<Flight>>>,
+    /// The slot of what runs on it.
+    pub(crate) slot: Cell<Option<Slot>>,
+    /// What its session at the server is.
+    pub(crate) state: RefCell<LinkState>,
+    pub(crate) known: RefCell<Known>,
+    /// The client that has it now, whether a statement runs or not.
+    pub(crate) holder: RefCell<Option<Rc<Client>>>,
+    /// Whether the slot of what runs on it was left, because its own client keeps the server waiting.
+    pub(crate) set_down: Cell<SetDown>,
+    pub(crate) kill: Cell<Kill>,
+    pub(crate) taint: Cell<Taint>,
+    /// What becomes of it when it has answered what Flifo has asked it.
+    pub(crate) then: Cell<Then>,
+    /// Its server has moved: it is closed when it is put back.
+    pub(crate) is_left_behind: Cell<bool>,
+    /// Its client keeps it for messages only, was busy when somebody else needed one, and is asked at its statement's end.
+    pub(crate) is_wanted: Cell<bool>,
+    /// It goes to this worker, whose client has waited longer; see [`transfers`].
+    pub(crate) leaves_for: Cell<Option<usize>>,
+    /// It is being asked for its client's messages before it is taken.
+    pub(crate) parting: RefCell<Option<in_flight::Answers>>,
+    /// Commands without replies that go ahead of the next statement.
+    pub(crate) ahead: RefCell<Vec<u8>>,
+    /// The unfinished packet at the end of what was read.
+    pub(crate) carry: RefCell<Vec<u8>>,
+    /// Bytes that the socket has not taken yet.
+    outbox: Outbox,
+    pub(crate) life: Cell<Life>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// Whether a connection goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Life {
+    #[default]
+    Open,
+    /// Flifo ends it, whatever is in flight.
+    Closing,
+    /// The server has said that it ends it.
+    Farewell,
+}
+
+/// An order to kill what runs on a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Kill {
+    #[default]
+    None,
+    UnderWay,
+    /// The link was put back meanwhile, and is free once the order has been answered.
+    PutBack,
+}
+
+/// What a link's clients may have left on it that is undone before it is put back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Taint {
+    #[default]
+    Clean,
+    /// A statement failed that may have fired triggers: an error tells nothing of what they have set.
+    Doubtful,
+    /// A routine may have left something.
+    Soiled,
+}
+
+/// What becomes of a link that has answered what Flifo has asked it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Then {
+    /// It stays with its client.
+    #[default]
+    Stay,
+    /// No client has it.
+    GiveBack,
+    /// It has said what it alone knew.
+    Close,
+}
+
+/// Why the slot of a statement was left before its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum SetDown {
+    #[default]
+    No,
+    /// Its client does not read the reply; see [`crate::dispatch::admit::hold_up`].
+    Unread,
+    /// Its client has not sent the end of the command; see [`crate::dispatch::admit::await_rest`].
+    Unsent,
+}
+
+/// More than this unsent, and whoever streams waits.
+const OUTBOX_MAX: usize = 64 << 10;
+
+impl Link {
+    pub(crate) fn new(
+        id: u64,
+        server: ServerId,
+        thread_id: u32,
+        stream: Stream,
+        capabilities: Capabilities,
+        key: Option<KeyId>,
+    ) -> Self {
+        Self {
+            id,
+            server,
+            thread_id,
+            stream,
+            capabilities,
+            key: Cell::new(key),
+            opened: crate::worker::clock::now(),
+            era: Era::default(),
+            flights: RefCell::default(),
+            slot: Cell::new(None),
+            state: RefCell::default(),
+            known: RefCell::default(),
+            holder: RefCell::default(),
+            set_down: Cell::default(),
+            kill: Cell::default(),
+            taint: Cell::default(),
+            then: Cell::default(),
+            is_left_behind: Cell::new(false),
+            is_wanted: Cell::new(false),
+            leaves_for: Cell::new(None),
+            parting: RefCell::default(),
+            ahead: RefCell::default(),
+            carry: RefCell::default(),
+            outbox: Outbox::default(),
+            life: Cell::default(),
+            waker: RefCell::default(),
+        }
+    }
+
+    /// Gives the link to a client.
+    pub(crate) fn hold_for(self: &Rc<Self>, client: &Rc<Client>) {
+        let last = std::mem::replace(&mut self.state.borrow_mut().last_client, client.id);
+        if last != client.id {
+            client.session.borrow_mut().counts.lose(self.id);
+        }
+        *self.holder.borrow_mut() = Some(Rc::clone(client));
+        client.server.set(self.server);
+        *client.link.borrow_mut() = Some(Rc::clone(self));
+    }
+
+    /// Shows a client on which link its statement is, without giving it the link.
+    pub(crate) fn board(self: &Rc<Self>, client: &Client) {
+        client.server.set(self.server);
+        *client.link.borrow_mut() = Some(Rc::clone(self));
+    }
+
+    /// Takes the link from its client.
+    pub(crate) fn release(&self) {
+        self.is_wanted.set(false);
+        if let Some(client) = self.holder.take() {
+            client.link.take();
+        }
+    }
+
+    /// Closes a prepared statement with the next command that is sent.
+    pub(crate) fn close_statement(&self, id: u32) {
+        put_packet_with(&mut self.ahead.borrow_mut(), 0, |out| statement::put_close(id, out));
+    }
+
+    /// Sends now what was to go with the next command.
+    pub(crate) fn send_ahead(&self) {
+        let ahead = self.ahead.take();
+        if !ahead.is_empty() {
+            self.send(&ahead);
+        }
+    }
+
+    /// Sends bytes. What the socket does not take at once is kept and sent by the link's task.
+    pub(crate) fn send(&self, bytes: &[u8]) {
+        self.after_sending(&self.outbox.send(&self.stream, bytes));
+    }
+
+    /// Sends a command's payload behind one header, however long it is: in as many packets as it takes.
+    pub(crate) fn send_joined(&self, joined: &[u8]) {
+        let payload = &joined[HEADER..];
+        if payload.len() < PAYLOAD_MAX {
+            return self.send(joined);
+        }
+        for (header, part) in frame::packets(payload, 0) {
+            self.send(&header.encode());
+            self.send(part);
+        }
+    }
+
+    /// Keeps what is sent from now on, until [`Self::uncork`].
+    pub(crate) fn cork(&self) {
+        self.outbox.cork();
+    }
+
+    /// Sends what was kept, in one write.
+    pub(crate) fn uncork(&self) {
+        self.after_sending(&self.outbox.uncork(&self.stream));
+    }
+
+    /// Sends all that this sends in one write.
+    pub(crate) fn in_one_write<R>(&self, send: impl FnOnce() -> R) -> R {
+        let is_inner = self.outbox.is_corked();
+        self.cork();
+        let result = send();
+        if !is_inner {
+            self.uncork();
+        }
+        result
+    }
+
+    fn after_sending(&self, taken: &io::Result<bool>) {
+        // On an error the link's task reads what the server may have said before it closed, then ends.
+        if matches!(taken, Ok(false)) {
+            self.wake();
+        }
+    }
+
+    /// Whether all that is in flight leaves the last insert id as it is, so that it can be asked for behind that.
+    pub(crate) fn can_be_asked(&self) -> bool {
+        !self.is_closing() && self.flights.borrow().iter().all(|flight| flight.keeps_insert_id())
+    }
+
+    /// Whether so much is unsent that no more should be read from a client for it.
+    pub(crate) fn is_full(&self) -> bool {
+        self.outbox.len() >= OUTBOX_MAX
+    }
+
+    /// Whether some of what was sent is still here.
+    pub(crate) fn owes_bytes(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
+    /// Whether the reply in flight has something to say before more of it comes.
+    pub(crate) fn owes_eof(&self) -> bool {
+        self.flights.borrow().front().is_some_and(|flight| flight.follower.owes_eof())
+    }
+
+    /// Ends the link, whatever is in flight.
+    pub(crate) fn close(&self) {
+        self.life.set(Life::Closing);
+        self.wake();
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.life.get() == Life::Closing
+    }
+
+    /// Whether a `KILL` for what runs on it is under way: a client that is served next could be hit.
+    pub(crate) fn is_being_killed(&self) -> bool {
+        self.kill.get() != Kill::None
+    }
+
+    /// Something may be left on it of which the server tells nothing.
+    pub(crate) fn doubt(&self) {
+        self.taint.set(self.taint.get().max(Taint::Doubtful));
+    }
+
+    /// It is not to be given back any more when it has answered.
+    pub(crate) fn stay(&self) {
+        if self.then.get() == Then::GiveBack {
+            self.then.set(Then::Stay);
+        }
+    }
+
+    /// No client has it: it goes back when it has answered what it is asked, unless it is to be closed then.
+    pub(crate) fn give_back_later(&self) {
+        self.then.set(self.then.get().max(Then::GiveBack));
+    }
+
+    pub(crate) fn wake(&self) {
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Whether what the server says cannot go on because its client does not take it.
+    pub(crate) fn is_held_up(&self) -> bool {
+        if self.set_down.get() == SetDown::Unread {
+            return true;
+        }
+        let is_draining = |client: &Rc<Client>| client.is_draining();
+        match self.flights.borrow().front() {
+            // Who has still to take another reply is not asked for yet.
+            Some(flight) if !flight.follower.has_begun() => false,
+            Some(flight) => flight.client.as_ref().is_some_and(is_draining),
+            // A server that speaks out of turn must not fill the memory either.
+            None => self.holder.borrow().as_ref().is_some_and(is_draining),
+        }
+    }
+
+    /// Waits until there is something to read. An error ends the link.
+    pub(crate) fn poll_event(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.register(context);
+        if self.is_closing() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        if self.outbox.is_draining(&self.stream) {
+            // An error of writing is no reason to stop reading.
+            let _ = self.poll_flush(context);
+        } else if self.leaves_for.get().is_some() && self.flights.borrow().is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        if self.is_held_up() {
+            return Poll::Pending;
+        }
+        self.stream.poll_readable(context)
+    }
+
+    fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let was_full = self.is_full();
+        let result = self.outbox.poll_flush(&self.stream, context);
+        // Not the client in flight: a value that comes in pieces of its own awaits no reply.
+        if was_full
+            && !self.is_full()
+            && let Some(client) = &*self.holder.borrow()
+        {
+            if client.turn.get() == Turn::Server {
+                client.end_claim();
+            }
+            // Its time for the next step begins: it was not asked for more.
+            if client.input.upload.get().is_some() {
+                client.input.begin_upload();
+            }
+            client.wake();
+        }
+        result
+    }
+
+    fn register(&self, context: &Context<'_>) {
+        let mut waker = self.waker.borrow_mut();
+        match &mut *waker {
+            Some(waker) => waker.clone_from(context.waker()),
+            None => *waker = Some(context.waker().clone()),
+        }
+    }
+}

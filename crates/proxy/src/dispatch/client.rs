@@ -1,0 +1,423 @@
+//! One client: its socket, its session, and whose turn it is. Its task waits for the socket and does what comes.
+//!
+//! A client that rests owns no buffer. Its task is woken by its socket only: a reply is written by the link's task,
+//! and the client's task hears of it only if it has something left to do.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::{Duration, Instant};
+
+use engine::account::name::UserName;
+use engine::classes::ClassId;
+use engine::fleet::writes::Writes;
+use engine::gate::{Ask, Waiting};
+use engine::intent::Digest;
+use engine::pin::Pin;
+use engine::rights::Prepared;
+use engine::session::Session;
+use engine::upload::Progress;
+use link::Stream;
+use wire::Capabilities;
+
+use crate::cluster::servers::ServerId;
+use crate::config::Mode;
+use crate::dispatch::backend::Link;
+use crate::dispatch::command::{Awaits, Command};
+use crate::dispatch::input::Input;
+use crate::dispatch::memory::{Claimant, Reserved};
+use crate::pool::keys::KeyId;
+use crate::worker::outbox::Outbox;
+
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// The client may send a command.
+    Client,
+    /// Its command waits in line for a slot or a link.
+    Line,
+    /// Its link is being told what its command needs.
+    Preparation,
+    /// The server works, or answers.
+    Server,
+    /// A long command waits until there is room for it; see [`crate::dispatch::whole`].
+    Memory,
+}
+
+/// A client that has logged in.
+pub(crate) struct Client {
+    pub(crate) id: u32,
+    pub(crate) stream: Stream,
+    pub(crate) capabilities: Capabilities,
+    /// Where it came from, as it or a proxy before Flifo has said; `None`: by a Unix socket.
+    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) user: RefCell<UserName>,
+    /// Which links serve it, if it is pooled. A carried client has one of its own.
+    pub(crate) key: Cell<Option<KeyId>>,
+    pub(crate) session: RefCell<Session>,
+    pub(crate) turn: Cell<Turn>,
+    /// When the turn last changed.
+    pub(crate) turned: Cell<Instant>,
+    /// Its command, while it waits in line or its link is prepared for it.
+    pub(crate) current: RefCell<Option<Box<Command>>>,
+    pub(crate) waiting: Cell<Option<Waiting<KeyId>>>,
+    pub(crate) link: RefCell<Option<Rc<Link>>>,
+    /// The server of its link; without one, that which its last statement went to.
+    pub(crate) server: Cell<ServerId>,
+    /// Where its statements go, if there are several servers.
+    pub(crate) mode: Cell<Mode>,
+    /// The class of what it asks, unless a command names another one.
+    pub(crate) class: Cell<ClassId>,
+    /// Where it has written, if that matters to where it reads.
+    pub(crate) writes: RefCell<Writes>,
+    /// Statements that change rights, which it has prepared by name.
+    pub(crate) prepared_changes: RefCell<Prepared>,
+    /// The GTID of its last write, as the server has reported it.
+    pub(crate) gtid: RefCell<Box<[u8]>>,
+    /// Why it keeps its link, and since when.
+    pub(crate) pinned: Cell<Option<Pinned>>,
+    /// Whether a text may hold several statements, if the client has said so since its login (`COM_SET_OPTION`).
+    pub(crate) several: Cell<Option<bool>>,
+    /// What proves a change of user, until the client's task deals with it.
+    change_of_user: RefCell<Option<Vec<u8>>>,
+    pub(crate) input: Input,
+    /// The end of a reply that the client has not taken yet.
+    outbox: Outbox,
+    pub(crate) after_outbox: Cell<After>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// What comes when a client has taken all of its reply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum After {
+    /// Nothing that is known yet.
+    #[default]
+    More,
+    /// The turn passes to the client.
+    Turn,
+    /// The client ends.
+    End,
+}
+
+/// What a client's task must do.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// The socket has bytes for us.
+    Read,
+    /// Bytes that were read earlier are next.
+    Resume,
+    /// The client has taken what was left of a reply.
+    Drained,
+    /// The client wants to be another user; this is its command.
+    ChangeUser(Vec<u8>),
+    /// The client is gone, or Flifo has ended it.
+    End,
+}
+
+impl Client {
+    pub(crate) fn new(login: Login) -> Self {
+        Self {
+            id: login.id,
+            stream: login.stream,
+            capabilities: login.capabilities,
+            peer: login.peer,
+            user: RefCell::new(login.user),
+            key: Cell::new(login.key),
+            session: RefCell::new(login.session),
+            turn: Cell::new(Turn::Client),
+            turned: Cell::new(crate::worker::clock::now()),
+            current: RefCell::default(),
+            waiting: Cell::new(None),
+            link: RefCell::new(login.link),
+            server: Cell::new(login.server),
+            mode: Cell::new(login.mode),
+            class: Cell::new(login.class),
+            writes: RefCell::default(),
+            prepared_changes: RefCell::default(),
+            gtid: RefCell::default(),
+            pinned: Cell::new(None),
+            several: Cell::default(),
+            change_of_user: RefCell::default(),
+            input: Input::new(login.more, login.sequence),
+            outbox: Outbox::default(),
+            after_outbox: Cell::default(),
+            waker: RefCell::default(),
+        }
+    }
+
+    pub(crate) const fn is_pooled(&self) -> bool {
+        self.key.get().is_some()
+    }
+
+    /// Its session has a schema now, or has none any more: links that have one serve no client that has none.
+    pub(crate) fn rekey(&self) {
+        let has_schema = self.session.borrow().schema.is_some();
+        self.key.set(self.key.get().map(|key| key.with_schema(has_schema)));
+    }
+
+    /// What the client's protocol is by now: it may have changed its mind on texts of several statements.
+    pub(crate) fn capabilities_now(&self) -> Capabilities {
+        match self.several.get() {
+            None => self.capabilities,
+            Some(true) => self.capabilities | Capabilities::MULTI_STATEMENTS,
+            Some(false) => self.capabilities.without(Capabilities::MULTI_STATEMENTS),
+        }
+    }
+
+    /// What its command is to the gate.
+    pub(crate) fn ask(&self, command: &Command) -> Ask {
+        let class = command.class.unwrap_or_else(|| self.class.get());
+        Ask { class, digest: command.facts.kind }
+    }
+
+    pub(crate) fn link(&self) -> Option<Rc<Link>> {
+        self.link.borrow().clone()
+    }
+
+    pub(crate) fn set_turn(&self, turn: Turn) {
+        self.turn.set(turn);
+        self.turned.set(crate::worker::clock::now());
+    }
+
+    /// The sequence id of the first packet of the reply to the command in hand. A login is over with that.
+    pub(crate) fn take_sequence(&self) -> u8 {
+        self.input.login_sequence.take().unwrap_or_else(|| self.input.packets.get())
+    }
+
+    /// Writes part of a reply. What the socket does not take at once is kept, and the answer is false: nothing more
+    /// may be written until the client's task has drained it.
+    pub(crate) fn write(&self, bytes: &[u8]) -> bool {
+        let mut taken = self.outbox.send(&self.stream, bytes);
+        if self.outbox.is_corked() {
+            taken = self.outbox.uncork(&self.stream);
+        }
+        match taken {
+            Ok(true) => true,
+            Ok(false) => {
+                self.wake();
+                false
+            }
+            Err(_) => {
+                // The client's task sees the same error and ends.
+                self.close();
+                true
+            }
+        }
+    }
+
+    /// Keeps part of a reply that goes with what is written next, in this turn of the loop.
+    pub(crate) fn write_with_next(&self, bytes: &[u8]) {
+        self.outbox.cork();
+        // A corked outbox only keeps.
+        let _: std::io::Result<bool> = self.outbox.send(&self.stream, bytes);
+    }
+
+    /// Writes the end of a reply; the turn passes to the client when it has taken all.
+    pub(crate) fn write_last(&self, bytes: &[u8]) {
+        if self.write(bytes) {
+            self.give_turn();
+        } else if !self.is_closing() {
+            self.after_outbox.set(After::Turn);
+        }
+    }
+
+    /// Ends the client as soon as it has taken what was written so far.
+    pub(crate) fn close(&self) {
+        self.after_outbox.set(After::End);
+        self.wake();
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.after_outbox.get() == After::End
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.outbox.is_draining(&self.stream)
+    }
+
+    /// How long the client has taken nothing of what is left for it.
+    pub(crate) fn stalled_for(&self, now: Instant) -> Duration {
+        self.outbox.stalled_for(now)
+    }
+
+    /// How the rest of a command comes that the client is expected to send.
+    pub(crate) fn progress(&self) -> Option<Progress> {
+        let progress = self.input.progress()?;
+        let is_full = self.link.borrow().as_ref().is_some_and(|link| link.is_full());
+        if self.waiting.get().is_some() || self.turn.get() == Turn::Server && is_full {
+            // It is not asked for more: its time begins when it is.
+            self.input.begin_upload();
+            return None;
+        }
+        Some(progress)
+    }
+
+    /// Forgets what the client has not taken.
+    pub(crate) fn drop_outbox(&self) {
+        self.outbox.clear();
+    }
+
+    /// The command in hand was sent, or will not be: what is not kept of it needs no room.
+    pub(crate) fn end_claim(&self) {
+        if self.current.borrow().is_none() {
+            self.input.reserved.take();
+        }
+    }
+
+    /// Has the client's task check the password for another user.
+    pub(crate) fn begin_change_of_user(&self, payload: &[u8]) {
+        *self.change_of_user.borrow_mut() = Some(payload.to_vec());
+        self.set_turn(Turn::Preparation);
+        self.wake();
+    }
+
+    pub(crate) fn wake(&self) {
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+
+    pub(crate) fn give_turn(&self) {
+        self.set_turn(Turn::Client);
+        self.input.give_room_back();
+        if self.input.unread.get() || self.input.unseen.get() {
+            self.wake();
+        }
+    }
+
+    pub(crate) fn poll_event(&self, context: &mut Context<'_>) -> Poll<Event> {
+        self.register(context);
+        if self.is_draining() {
+            match self.outbox.poll_flush(&self.stream, context) {
+                Poll::Ready(Ok(())) => return Poll::Ready(Event::Drained),
+                Poll::Ready(Err(_)) => return Poll::Ready(Event::End),
+                Poll::Pending => return self.poll_gone(context),
+            }
+        }
+        if self.is_closing() {
+            return Poll::Ready(Event::End);
+        }
+        let may_send = match self.turn.get() {
+            Turn::Client => true,
+            Turn::Server => self.input.upload.get().is_some() && self.waiting.get().is_none(),
+            _ => false,
+        };
+        // Back-pressure: the server takes its time. In a client's turn it may lag behind with
+        // commands that it does not answer.
+        let may_read = may_send && self.link().is_none_or(|link| !link.is_full());
+        if may_read && self.input.unseen.get() {
+            return Poll::Ready(Event::Resume);
+        }
+        if !may_read {
+            if let Some(payload) = self.change_of_user.take() {
+                return Poll::Ready(Event::ChangeUser(payload));
+            }
+            return self.poll_gone(context);
+        }
+        if self.input.unread.replace(false) {
+            return Poll::Ready(Event::Read);
+        }
+        match ready!(self.stream.poll_readable(context)) {
+            Ok(()) => Poll::Ready(Event::Read),
+            Err(_) => Poll::Ready(Event::End),
+        }
+    }
+
+    /// Waits for the client to go away while it is not its turn. What it sends early stays in the kernel.
+    fn poll_gone(&self, context: &mut Context<'_>) -> Poll<Event> {
+        // Once more after clearing, to be woken by what comes next. Buffered TLS records cannot be cleared.
+        for _ in 0..2 {
+            if ready!(self.stream.poll_readable(context)).is_err() || self.stream.hung_up() {
+                return Poll::Ready(Event::End);
+            }
+            self.input.unread.set(true);
+            self.stream.clear_readable();
+        }
+        Poll::Pending
+    }
+
+    fn register(&self, context: &Context<'_>) {
+        let mut waker = self.waker.borrow_mut();
+        match &mut *waker {
+            Some(waker) => waker.clone_from(context.waker()),
+            None => *waker = Some(context.waker().clone()),
+        }
+    }
+}
+
+/// What a login has found out.
+pub(crate) struct Login {
+    pub(crate) id: u32,
+    pub(crate) stream: Stream,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) user: UserName,
+    pub(crate) key: Option<KeyId>,
+    pub(crate) class: ClassId,
+    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) session: Session,
+    pub(crate) link: Option<Rc<Link>>,
+    pub(crate) server: ServerId,
+    pub(crate) mode: Mode,
+    /// Bytes that came behind the login.
+    pub(crate) more: Vec<u8>,
+    /// The login ends with the reply to a command, whose sequence id must be this.
+    pub(crate) sequence: Option<u8>,
+}
+
+impl Client {
+    /// Keeps a command that waits, or that its link is prepared for.
+    pub(crate) fn keep_command(&self, command: Box<Command>) {
+        *self.current.borrow_mut() = Some(command);
+    }
+
+    /// Takes the command that waits.
+    pub(crate) fn take_command(&self) -> Option<Box<Command>> {
+        self.current.take()
+    }
+
+    /// What the command that waits is waiting for.
+    pub(crate) fn awaits(&self) -> Option<Awaits> {
+        self.current.borrow().as_ref().map(|command| command.awaits)
+    }
+}
+
+/// A client whose statement is held back.
+pub(crate) struct Stranded {
+    pub(crate) client: Rc<Client>,
+    /// When its turn became to wait: it may be another statement's by now.
+    pub(crate) turned: Instant,
+    pub(crate) until: Instant,
+}
+
+impl Stranded {
+    pub(crate) fn is_good(&self) -> bool {
+        let client = &self.client;
+        client.turn.get() == Turn::Line
+            && client.waiting.get().is_none()
+            && client.turned.get() == self.turned
+            && !client.is_closing()
+    }
+}
+
+impl Claimant for Client {
+    fn id(&self) -> u32 {
+        self.id
+    }
+
+    fn admit(&self, room: Reserved) {
+        *self.input.reserved.borrow_mut() = Some(room);
+        self.set_turn(Turn::Client);
+        self.input.begin_upload();
+        self.wake();
+    }
+}
+
+/// Why a client keeps its link.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pinned {
+    pub(crate) pin: Pin,
+    /// What kind of statement was the reason, where one was.
+    pub(crate) digest: Option<Digest>,
+    pub(crate) since: Instant,
+}

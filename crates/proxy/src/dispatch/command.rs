@@ -1,0 +1,128 @@
+//! One command of a client: what was read of it, what was decided for it, and how far it has come.
+//!
+//! It has one owner at a time: the function that reads it; then [`Client::current`] while it waits in line, or while its link is
+//! prepared; then the flight that carries it ([`crate::dispatch::in_flight::Flight`]). A client whose turn it is has none, so nothing of a
+//! command is left to be reset behind it.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Instant;
+
+use engine::classes::ClassId;
+use engine::rights::Change;
+use engine::session::facts::Facts;
+use engine::session::plan::Found;
+use engine::variables::Assignment;
+use view::digests::Place;
+
+use crate::cluster::servers::ServerId;
+
+#[derive(Default)]
+pub(crate) struct Command {
+    /// What its packet and its text tell.
+    pub(crate) facts: Facts,
+    /// The class that its text names.
+    pub(crate) class: Option<ClassId>,
+    /// What its client's session has for it.
+    pub(crate) found: Found,
+    /// Its bytes, or the first piece of them, where they are still needed.
+    pub(crate) packet: Vec<u8>,
+    /// For the statistics of statements.
+    pub(crate) begun: Option<Begun>,
+    /// What it waits for while its client is in [`crate::dispatch::client::Turn::Preparation`].
+    pub(crate) awaits: Awaits,
+    /// How often it was sent once more; see [`crate::dispatch::prepared`].
+    pub(crate) again: u8,
+    /// What hardly any command has.
+    pub(crate) rare: Option<Box<Rare>>,
+}
+
+#[derive(Default)]
+pub(crate) struct Rare {
+    /// What it does to rights.
+    pub(crate) change: Option<Rc<Change>>,
+    /// The user variables that it sets, if that is all it does.
+    pub(crate) assigns: Vec<Assignment>,
+    /// The messages that it asks for, if its link does not have them.
+    pub(crate) shown: Option<Shown>,
+    /// The server that has just failed it.
+    pub(crate) avoids: Option<ServerId>,
+    /// Since when it is held back.
+    pub(crate) stranded: Option<Instant>,
+}
+
+/// What a command waits for that neither a slot nor a link is missing to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Awaits {
+    /// The answer to what its link was told for it, or to an order.
+    #[default]
+    Answer,
+    /// Until a link that others use has said what its client's last insert id is.
+    InsertId,
+    /// Until the link of its client has answered; then it is read again. See [`crate::dispatch::parting`].
+    Link,
+    /// The same, and adds to the messages that the link is asked for.
+    Messages,
+    /// The same, and the session has begun anew then.
+    Reset,
+}
+
+impl Awaits {
+    /// Whether the command is read again when that has come.
+    pub(crate) const fn reads_again(self) -> bool {
+        matches!(self, Self::Link | Self::Messages | Self::Reset)
+    }
+}
+
+thread_local! {
+    /// Memory of commands that are over.
+    #[allow(clippy::vec_box, reason = "it is the boxes that are spared")]
+    static SPARE: RefCell<Vec<Box<Command>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// As many as the clients of a busy worker have at once.
+const SPARE_MAX: usize = 256;
+
+impl Command {
+    pub(crate) fn new() -> Box<Self> {
+        SPARE.with_borrow_mut(Vec::pop).unwrap_or_default()
+    }
+
+    pub(crate) fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// It does this to rights.
+    pub(crate) fn changes(&mut self, change: Option<Change>) {
+        if let Some(change) = change {
+            self.rare().change = Some(Rc::new(change));
+        }
+    }
+
+    /// The server that has just failed it.
+    pub(crate) fn avoids(&self) -> Option<ServerId> {
+        self.rare.as_ref()?.avoids
+    }
+
+    /// Keeps its memory for another one: each statement takes one. Returns its bytes, whose memory is kept elsewhere.
+    pub(crate) fn end(mut self: Box<Self>) -> Vec<u8> {
+        let packet = std::mem::take(&mut self.packet);
+        *self = Self::default();
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() < SPARE_MAX {
+                spare.push(self);
+            }
+        });
+        packet
+    }
+}
+
+/// A statement that has begun.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    pub(crate) place: Place,
+    pub(crate) since: Instant,
+}
+
+/// Rows, as packets hold them.
+pub(crate) type Shown = Rc<[Vec<u8>]>;

@@ -1,0 +1,664 @@
+//! What each command of a client asks for: an answer of Flifo's own, a link, the end.
+//!
+//! A carried client's commands go to its own link as they are. A pooled client's are read first: its session learns
+//! what they would leave behind, and what belongs to the client alone (its ids) is kept from the server.
+
+use std::rc::Rc;
+
+use engine::classes::ClassId;
+use engine::counts::{Asked, Finds};
+use engine::insert_id::InsertId;
+use engine::intent::{Ends, Intent, Moves, Sets};
+use engine::kept::Format;
+use engine::pin::Pin;
+use engine::rights::Change;
+use engine::session::facts::{Facts, InHand, Leaves, Reads};
+use engine::session::{Diagnostics, Messages};
+use engine::settings::Settings;
+use engine::source::Source;
+use engine::statements::{BYTES_MAX, Kept as KeptOnLink, STATEMENTS_MAX};
+use engine::variables::Assignment;
+use wire::command::{Opcode, Shape, query_text_at};
+use wire::frame::HEADER;
+use wire::statement::{self, Execute};
+
+use crate::dispatch::added;
+use crate::dispatch::admit;
+use crate::dispatch::anew;
+use crate::dispatch::answer;
+use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::command::{Awaits, Command};
+use crate::dispatch::kill_orders;
+use crate::dispatch::out_of_sight;
+use crate::dispatch::own_id;
+use crate::dispatch::parting;
+use crate::dispatch::past::{self, Found};
+use crate::dispatch::pins;
+use crate::dispatch::prepared;
+use crate::dispatch::undone;
+use crate::dispatch::wanted;
+use crate::dispatch::whole;
+use crate::dispatch::wording;
+use crate::dispatch::worker::Worker;
+use crate::fault::{Fault, Kind};
+
+/// Handles one command: all of it, or its first piece. `awaited`: what it has waited for, if it
+/// is read again.
+pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, packet: &mut [u8], awaited: Awaits) {
+    let Some(&byte) = packet.get(HEADER) else {
+        let fault = Fault::new(Kind::Malformed, "Malformed packet: a command of no bytes");
+        return answer::refuse_and_close(worker, client, &fault);
+    };
+    let mut command = Command::new();
+    if parting::is_asked(client) {
+        let awaits = if awaited == Awaits::Reset { awaited } else { Awaits::Link };
+        return answer::hold(worker, client, command, packet, awaits);
+    }
+    let opcode = Opcode::decode(byte);
+    command.class = class_named(worker, client, opcode, packet);
+    if client.is_pooled() {
+        match opcode {
+            Some(Opcode::ResetConnection) if awaited == Awaits::Reset => {
+                answer::ok(client, command)
+            }
+            Some(opcode) => pooled(worker, client, command, opcode, packet),
+            None => refuse_adding(worker, client, command, packet, &unknown()),
+        }
+    } else {
+        carried(worker, client, command, opcode, packet);
+    }
+}
+
+fn unknown() -> Fault {
+    Fault::new(Kind::UnknownCommand, "Unknown command")
+}
+
+/// The class that the command's text names, or the text of the statement that it executes.
+fn class_named(
+    worker: &Worker,
+    client: &Client,
+    command: Option<Opcode>,
+    packet: &[u8],
+) -> Option<ClassId> {
+    if worker.shared.classes.len() == 1 {
+        return None;
+    }
+    let payload = &packet[HEADER..];
+    match command? {
+        Opcode::Query => {
+            let text_at = query_text_at(payload, client.capabilities)?;
+            worker.class_named_in(&payload[text_at..])
+        }
+        Opcode::StmtExecute | Opcode::StmtBulkExecute => {
+            let mut session = client.session.borrow_mut();
+            let id = match statement::id(payload)? {
+                statement::LAST_PREPARED => session.statements.last()?,
+                id => id,
+            };
+            worker.class_named_in(&session.statements.get(id)?.source.text)
+        }
+        _ => None,
+    }
+}
+
+fn carried(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    mut command: Box<Command>,
+    opcode: Option<Opcode>,
+    packet: &mut [u8],
+) {
+    let Some(link) = client.link() else { return client.close() };
+    match opcode {
+        Some(Opcode::Quit) => {
+            link.send(packet);
+            client.close();
+        }
+        Some(opcode) if opcode.shape() == Shape::None => {
+            link.send(packet);
+            client.upload_silently();
+        }
+        Some(Opcode::ChangeUser) if client.input.is_part() => {
+            let message = "Malformed packet: COM_CHANGE_USER is never this long";
+            let fault = Fault::new(Kind::Malformed, message);
+            answer::refuse_and_close(worker, client, &fault);
+        }
+        Some(Opcode::ChangeUser)
+            if wanted::needs_login(worker, client, &link, &packet[HEADER..]) =>
+        {
+            client.begin_change_of_user(&packet[HEADER..]);
+        }
+        _ => {
+            let mut replaced = None;
+            if client.id != link.thread_id && !client.input.is_part() {
+                // Its id is Flifo's, so what it says of ids must be translated.
+                if let Some(order) = kill_orders::read_order(worker, client, opcode, packet) {
+                    return kill_orders::send_order(worker, client, command, packet, order);
+                }
+                (replaced, _) = wording::with_own_id(worker, client, opcode, packet);
+            }
+            command.begun = worker.tally.ask_carried(client, opcode, packet);
+            command.changes(change_by_opcode(worker, client, opcode, packet));
+            let packet = replaced.as_deref_mut().unwrap_or(packet);
+            let urgent = client.session.borrow().may_hold_locks();
+            admit::enter(worker, client, command, packet, urgent);
+        }
+    }
+}
+
+fn pooled(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    mut command: Box<Command>,
+    opcode: Opcode,
+    packet: &mut [u8],
+) {
+    if client.input.is_part() && !whole::may_be_long(opcode) {
+        // What is still to come must not be taken for commands.
+        let message = format!("Malformed packet: {} is never this long", opcode.name());
+        let fault = Fault::new(Kind::Malformed, message);
+        return answer::refuse(worker, client, command, &fault);
+    }
+    if client.session.borrow().has_lost_transaction() {
+        match undone::answer(client, opcode, packet) {
+            undone::Answer::None => {}
+            undone::Answer::End => return client.close(),
+            undone::Answer::Ok => return answer::ok(client, command),
+            undone::Answer::Fault => {
+                let fault = undone::fault(worker, client.server.get());
+                return answer::refuse(worker, client, command, &fault);
+            }
+        }
+    }
+    let id = statement::id(&packet[HEADER..]).unwrap_or(0);
+    match opcode {
+        Opcode::Quit => client.close(),
+        Opcode::Ping => ping(worker, client, command, packet),
+        Opcode::ResetConnection => anew::reset(worker, client, command, packet),
+        Opcode::ChangeUser => client.begin_change_of_user(&packet[HEADER..]),
+        Opcode::StmtClose => prepared::close(worker, client, prepared::named(client, id)),
+        Opcode::Query | Opcode::StmtPrepare => text(worker, client, command, opcode, packet),
+        Opcode::StmtBulkExecute if worker.is_mysql(client) => {
+            refuse_adding(worker, client, command, packet, &unknown());
+        }
+        Opcode::StmtExecute
+        | Opcode::StmtBulkExecute
+        | Opcode::StmtSendLongData
+        | Opcode::StmtReset
+        | Opcode::StmtFetch => prepared(worker, client, command, opcode, packet),
+        Opcode::ProcessKill => {
+            if added::must_ask_for_kill(worker, client) {
+                return answer::hold(worker, client, command, packet, Awaits::Messages);
+            }
+            if let Some(order) = kill_orders::read_order(worker, client, Some(opcode), packet) {
+                return kill_orders::send_order(worker, client, command, packet, order);
+            }
+            command.facts = added::facts(worker, client, opcode);
+            enter(worker, client, command, packet);
+        }
+        Opcode::SetOption => {
+            match packet.get(HEADER + 1..) {
+                Some([0, 0, ..]) => client.several.set(Some(true)),
+                Some([1, 0, ..]) => client.several.set(Some(false)),
+                // The server refuses it.
+                _ => {}
+            }
+            enter_kept(worker, client, command, packet, Pin::Option);
+        }
+        Opcode::BinlogDump
+        | Opcode::BinlogDumpGtid
+        | Opcode::TableDump
+        | Opcode::RegisterReplica => {
+            enter_kept(worker, client, command, packet, Pin::Replication);
+        }
+        _ => {
+            command.changes(change_by_opcode(worker, client, Some(opcode), packet));
+            let is_still = opcode == Opcode::InitDb;
+            let (ends, moves) = match is_still {
+                true => (Ends::Never, Moves::IntoSchema),
+                false => (Ends::Perhaps, Moves::No),
+            };
+            let facts = added::facts(worker, client, opcode);
+            command.facts = Facts { finds: Finds::Nothing, is_still, ends, moves, ..facts };
+            enter(worker, client, command, packet);
+        }
+    }
+}
+
+/// A query, or the text of a statement to be prepared.
+fn text(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    mut command: Box<Command>,
+    opcode: Opcode,
+    packet: &mut [u8],
+) {
+    let payload = &packet[HEADER..];
+    let is_prepare = opcode == Opcode::StmtPrepare;
+    if is_prepare && !client.session.borrow().statements.has_room(payload.len() - 1) {
+        let message = format!(
+            "Can't create more prepared statements: Flifo keeps {STATEMENTS_MAX} of a client, with texts of \
+             {BYTES_MAX} bytes in all; close some that are not needed"
+        );
+        let fault = Fault::new(Kind::TooManyStatements, message);
+        return answer::refuse(worker, client, command, &fault);
+    }
+    let text_at = match is_prepare {
+        false => query_text_at(payload, client.capabilities),
+        true => Some(1),
+    };
+    let (Some(text_at), false) = (text_at, client.input.is_part()) else {
+        return enter_kept(worker, client, command, packet, Pin::Unreadable);
+    };
+    let dialect = client.session.borrow().dialect();
+    let text = &payload[text_at..];
+    let mut intent = worker.readings.borrow_mut().read(text, dialect);
+    if is_prepare && intent.asks_gtid {
+        // It is asked of the link that executes it.
+        intent.pin.get_or_insert(Pin::SessionVariable);
+    }
+    if !is_prepare {
+        if past::is_due(worker, client, intent) {
+            return answer::hold(worker, client, command, packet, Awaits::Link);
+        }
+        command.begun = worker.tally.ask(intent.digest, text, dialect);
+        command.changes(change(worker, client, intent, text));
+        let assigns = assigns(client, intent, text);
+        if !assigns.is_empty() {
+            command.rare().assigns = assigns;
+            // What else the server reports of it is that something has changed.
+            let (sets, messages) = (Some(Sets::default()), Messages::Stay);
+            command.facts = Facts { sets, messages, ends: Ends::Never, ..Facts::default() };
+            return enter(worker, client, command, packet);
+        }
+    }
+    let may_change = own_id::may_change(client);
+    // A text that is prepared is judged as well: what it will leave behind is the same.
+    let out_of_sight = out_of_sight::find(worker, client, text, None);
+    let leaves = match pins::judge(worker, client, intent, text, out_of_sight) {
+        Ok(leaves) => leaves,
+        Err(fault) => return answer::refuse(worker, client, command, &fault),
+    };
+    let (mut replaced, mut reads_number) = (None, false);
+    if intent.asks_connection_id {
+        (replaced, reads_number) = wording::with_own_id(worker, client, Some(opcode), packet);
+        client.session.borrow_mut().ask_number();
+    }
+    if may_change {
+        reads_number |= own_id::may_read(client, intent, out_of_sight.asks_number, leaves);
+    }
+    let packet = replaced.as_deref_mut().unwrap_or(packet);
+    let told = (intent.asks_gtid && !is_prepare).then_some(text_at);
+    let mut told = told.and_then(|at| wording::with_gtid(worker, client, at, packet));
+    let packet = told.as_deref_mut().unwrap_or(packet);
+    if intent.is_kill
+        && let Some(order) = kill_orders::read_order(worker, client, Some(opcode), packet)
+    {
+        return kill_orders::send_order(worker, client, command, packet, order);
+    }
+    if is_prepare {
+        // A preparation asks for nothing yet.
+        let (messages, is_still, ends) = (intent.messages.prepared(), true, Ends::Never);
+        command.facts = Facts { messages, is_still, ends, ..Facts::default() };
+    } else if begins_or_ends_here(client, intent) {
+        answer::clear(worker, client);
+        return answer::ok(client, command);
+    } else {
+        let text = &packet[HEADER + text_at..];
+        command.facts.learn(intent, text, dialect, Format::Text);
+        command.facts.leaves = leaves;
+    }
+    let facts = &mut command.facts;
+    let mut diagnosed = None;
+    if facts.messages == Messages::Diagnosed {
+        diagnosed = wording::with_diagnostics(worker, client, text_at, packet);
+    }
+    if diagnosed.is_some() {
+        (facts.messages, facts.counts) = (Messages::Added, Asked::default());
+    }
+    let packet = diagnosed.as_deref_mut().unwrap_or(packet);
+    facts.reads_number = Reads::of(may_change && reads_number, facts);
+    if facts.counts == Asked::default() {
+        return enter(worker, client, command, packet);
+    }
+    enter_with_counts(worker, client, command, packet, text_at);
+}
+
+/// What a statement does to rights.
+fn change(worker: &Worker, client: &Client, intent: Intent, text: &[u8]) -> Option<Change> {
+    if intent.read.is_some() {
+        return None;
+    }
+    change_by_text(worker, client, text)
+}
+
+fn change_by_text(worker: &Worker, client: &Client, text: &[u8]) -> Option<Change> {
+    let (dialect, is_mysql) = (client.session.borrow().dialect(), worker.is_mysql(client));
+    let change = Change::read(text, dialect, is_mysql);
+    change.or_else(|| client.prepared_changes.borrow_mut().read(text, dialect, is_mysql))
+}
+
+/// The same of a command whose text has not been read.
+fn change_by_opcode(
+    worker: &Worker,
+    client: &Client,
+    opcode: Option<Opcode>,
+    packet: &[u8],
+) -> Option<Change> {
+    let payload = packet.get(HEADER..).unwrap_or_default();
+    match opcode {
+        Some(Opcode::Query) => query_text_at(payload, client.capabilities)
+            .and_then(|at| payload.get(at..))
+            .and_then(|text| change_by_text(worker, client, text)),
+        // `REFRESH_GRANT`, which is `FLUSH PRIVILEGES`.
+        Some(Opcode::Refresh) if payload.get(1).is_some_and(|it| it & 1 == 1) => {
+            Some(Change::of_all())
+        }
+        _ => None,
+    }
+}
+
+/// The user variables that a text sets, if that is all it does and any link can be told them.
+fn assigns(client: &Client, intent: Intent, text: &[u8]) -> Vec<Assignment> {
+    let session = client.session.borrow();
+    if intent.pin != Some(Pin::UserVariable) || session.pin().is_some() {
+        return Vec::new();
+    }
+    let assigns = Assignment::read_all(text, session.dialect()).unwrap_or_default();
+    match session.variables.has_room(&assigns, session.settings.as_ref()) {
+        true => assigns,
+        false => Vec::new(),
+    }
+}
+
+/// Whether a transaction begins that the server need not know of before its first statement, or ends before that.
+fn begins_or_ends_here(client: &Client, intent: Intent) -> bool {
+    let mut session = client.session.borrow_mut();
+    let has_link = client.link.borrow().is_some();
+    // What begins is told by status flags then, or is a block of statements: the server knows best.
+    let is_odd = |it: &Rc<Settings>| {
+        let modes = it.get("sql_mode").unwrap_or_default();
+        it.get("transaction_read_only") == Some(b"ON")
+            || modes.split(|byte| *byte == b',').any(|mode| mode == b"ORACLE")
+    };
+    let begins_oddly = || session.settings.as_ref().is_some_and(is_odd);
+    let may_begin = !has_link && (session.is_plain() || session.has_begun());
+    if intent.is_begin && may_begin && !begins_oddly() {
+        session.begin();
+    } else if intent.is_end && session.has_begun() {
+        session.end_begun();
+    } else {
+        return false;
+    }
+    session.counts.answer(0);
+    true
+}
+
+/// A command that names a prepared statement.
+fn prepared(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    mut command: Box<Command>,
+    opcode: Opcode,
+    packet: &mut [u8],
+) {
+    let id = prepared::named(client, statement::id(&packet[HEADER..]).unwrap_or(0));
+    statement::set_id(&mut packet[HEADER..], id);
+    command.facts = added::facts(worker, client, opcode);
+    let mut session = client.session.borrow_mut();
+    let Some(statement) = session.statements.get(id) else {
+        drop(session);
+        if opcode == Opcode::StmtSendLongData {
+            // It has no reply; the execute that follows is refused.
+            return client.upload_silently();
+        }
+        let fault = prepared::unknown(worker, client, opcode, id);
+        return refuse_adding(worker, client, command, packet, &fault);
+    };
+    let piece_of = statement::parameter_of_piece(&packet[HEADER..]);
+    if opcode == Opcode::StmtSendLongData && piece_of.is_none_or(|it| it >= statement.parameters) {
+        // As the server does it: the execute that follows is refused, until the statement is reset.
+        statement.is_spoiled |= piece_of.is_some();
+        drop(session);
+        return client.upload_silently();
+    }
+    if opcode == Opcode::StmtReset {
+        statement.is_spoiled = false;
+    }
+    if statement.is_spoiled && prepared::is_refused_spoiled(opcode, &statement.source.intent) {
+        let is_mysql = worker.is_mysql(client);
+        let fault = prepared::wrong_piece(is_mysql, statement, &packet[HEADER..]);
+        drop(session);
+        return refuse_adding(worker, client, command, packet, &fault);
+    }
+    let kept = statement.kept();
+    let source = Rc::clone(&statement.source);
+    let intent = source.intent;
+    let is_read = Execute::decode(&packet[HEADER..], statement.parameters).is_ok();
+    if intent.is_kill && opcode == Opcode::StmtExecute {
+        drop(session);
+        let packet = prepared::as_query(client, &source.text);
+        if let Some(order) = kill_orders::read_order(worker, client, Some(Opcode::Query), &packet) {
+            return kill_orders::send_order(worker, client, command, &packet, order);
+        }
+        session = client.session.borrow_mut();
+    }
+    // A link that is kept for good may have been told messages, too.
+    let is_marked = session.diagnostics() == Diagnostics::Marked;
+    if opcode == Opcode::StmtExecute && (is_marked || session.can_yield()) {
+        drop(session);
+        if past::is_due(worker, client, intent) {
+            return answer::hold(worker, client, command, packet, Awaits::Link);
+        }
+        session = client.session.borrow_mut();
+    }
+    command.facts.in_hand = Some(InHand::new(opcode, id));
+    match opcode {
+        Opcode::StmtReset if !kept.any() => {
+            session.tell(0);
+            drop(session);
+            return answer::ok(client, command);
+        }
+        Opcode::StmtFetch if !kept.cursor => {
+            drop(session);
+            let fault = prepared::no_cursor(worker.is_mysql(client), id);
+            return refuse_adding(worker, client, command, packet, &fault);
+        }
+        Opcode::StmtExecute | Opcode::StmtBulkExecute => {
+            drop(session);
+            // With so many parameters that their types do not fit a buffer, only the server knows them.
+            let is_unread = client.input.is_part() && !is_read;
+            return execute(worker, client, command, packet, &source, is_unread);
+        }
+        Opcode::StmtSendLongData => {
+            session.statements.keep(id, KeptOnLink { long_data: true, ..kept });
+            drop(session);
+            worker.hold(client, Pin::LongData, &source.text);
+        }
+        _ => drop(session),
+    }
+    enter(worker, client, command, packet);
+}
+
+/// A prepared statement is executed.
+fn execute(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    mut command: Box<Command>,
+    packet: &mut [u8],
+    source: &Source,
+    is_unread: bool,
+) {
+    let (intent, text) = (source.intent, &*source.text);
+    let in_hand = std::mem::take(&mut command.facts).in_hand;
+    let dialect = client.session.borrow().dialect();
+    let may_change = own_id::may_change(client);
+    command.begun = worker.tally.ask(intent.digest, text, dialect);
+    command.changes(change(worker, client, intent, text));
+    let out_of_sight = out_of_sight::find(worker, client, text, source.schema.as_deref());
+    let judged = match is_unread {
+        true => pins::keep(worker, client, Pin::LongData, Some(text)),
+        false => pins::judge(worker, client, intent, text, out_of_sight),
+    };
+    let leaves = match judged {
+        Ok(leaves) => leaves,
+        Err(fault) => return answer::refuse(worker, client, command, &fault),
+    };
+    let facts = &mut command.facts;
+    facts.learn(intent, text, dialect, Format::Binary);
+    facts.leaves = leaves;
+    let diagnoses = wording::diagnoses(worker, client, intent, text);
+    if diagnoses.is_some() {
+        (facts.messages, facts.counts) = (Messages::Added, Asked::default());
+    }
+    let named = out_of_sight.asks_number;
+    let reads_number = may_change
+        && (intent.asks_connection_id || own_id::may_read(client, intent, named, leaves));
+    facts.reads_number = Reads::of(reads_number, facts);
+    match diagnoses {
+        Some(mut query) => {
+            client.input.upload.set(None);
+            enter(worker, client, command, &mut query);
+        }
+        None => {
+            facts.in_hand = in_hand;
+            enter(worker, client, command, packet);
+        }
+    }
+}
+
+/// Enters with a text in which counts may stand in the place of calls.
+fn enter_with_counts(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    mut command: Box<Command>,
+    packet: &mut [u8],
+    text_at: usize,
+) {
+    settle(worker, client, &mut command);
+    let (counted, left) = wording::with_counts(worker, client, &command, text_at, packet);
+    command.facts.counts = left;
+    let mut counted = counted;
+    let packet = counted.as_deref_mut().unwrap_or(packet);
+    find_past(worker, client, command, packet);
+}
+
+pub(crate) fn enter(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    mut command: Box<Command>,
+    packet: &mut [u8],
+) {
+    settle(worker, client, &mut command);
+    find_past(worker, client, command, packet);
+}
+
+/// Puts what a command's text tells together with what its client's session and its server are.
+fn settle(worker: &Worker, client: &Client, command: &mut Command) {
+    let facts = &mut command.facts;
+    let mut session = client.session.borrow_mut();
+    session.enter(facts.passing_mode, facts.moves);
+    if client.input.is_part() || !session.is_plain() {
+        facts.read = None;
+    }
+    facts.insert_id |= facts.leaves != Leaves::Nothing && session.insert_id != InsertId::Lost;
+    drop(session);
+    facts.messages = added::at_server(worker, client, facts.messages);
+}
+
+/// Finds the link that knows what the command asks of those before it, and enters with that.
+fn find_past(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    mut command: Box<Command>,
+    packet: &mut [u8],
+) {
+    match past::find(worker, client, &mut command) {
+        Found::Here => {}
+        Found::Nowhere(fault) => return answer::refuse(worker, client, command, &fault),
+        Found::Later => return answer::hold(worker, client, command, packet, Awaits::Link),
+        Found::Soon => return answer::hold(worker, client, command, packet, Awaits::InsertId),
+    }
+    let urgent = command.facts.urgent || client.session.borrow().may_hold_locks();
+    admit::enter(worker, client, command, packet, urgent);
+}
+
+/// Enters with a command of which it is not known what it leaves behind, and keeps the link for it.
+fn enter_kept(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    mut command: Box<Command>,
+    packet: &mut [u8],
+    pin: Pin,
+) {
+    let reads_number = own_id::may_change(client);
+    if let Err(fault) = pins::keep(worker, client, pin, None) {
+        return answer::refuse(worker, client, command, &fault);
+    }
+    let facts = match pin == Pin::Option {
+        true => Facts {
+            finds: Finds::Nothing,
+            is_still: true,
+            ..added::facts(worker, client, Opcode::SetOption)
+        },
+        false => Facts { alters: pin == Pin::Unreadable, ..Facts::default() },
+    };
+    command.facts = Facts { reads_number: Reads::of(reads_number, &facts), ..facts };
+    enter(worker, client, command, packet);
+}
+
+impl Client {
+    /// A command without a reply was sent; the turn comes back when its last byte has passed.
+    fn upload_silently(&self) {
+        if self.input.is_part() {
+            self.input.upload_ends_turn.set(true);
+            self.input.begin_upload();
+            self.set_turn(Turn::Server);
+        }
+    }
+}
+
+/// Answers whether the server lives. MySQL tells with that how many messages there were.
+pub(crate) fn ping(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    mut command: Box<Command>,
+    packet: &mut [u8],
+) {
+    if !worker.is_mysql(client) {
+        return answer::ok(client, command);
+    }
+    let told = client.session.borrow().told();
+    match told {
+        // It has failed, and its link knows the rest.
+        None if client.link.borrow().is_some() => {
+            let messages = Messages::Added;
+            command.facts = Facts {
+                messages,
+                finds: Finds::Nothing,
+                is_still: true,
+                ends: Ends::Never,
+                ..Facts::default()
+            };
+            enter(worker, client, command, packet);
+        }
+        told => answer::ok_telling(client, command, told.unwrap_or(1)),
+    }
+}
+
+/// Refuses a command in the server's place that clears no messages at MySQL.
+pub(crate) fn refuse_adding(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    mut command: Box<Command>,
+    packet: &[u8],
+    fault: &Fault,
+) {
+    if worker.is_mysql(client) {
+        if added::must_ask(worker, client) {
+            return answer::hold(worker, client, command, packet, Awaits::Messages);
+        }
+        command.facts.messages = Messages::Added;
+    }
+    answer::refuse(worker, client, command, fault);
+}

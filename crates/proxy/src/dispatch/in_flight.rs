@@ -1,0 +1,256 @@
+//! What a link carries: commands that were sent, whose replies have not ended, and what has come of them so far.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::rc::Rc;
+use std::time::Instant;
+
+use engine::intent::{Digest, Sets};
+use engine::kept::Message;
+use engine::rights::Change;
+use engine::session::Messages;
+use engine::session::setup::{Purpose, Setup};
+use wire::capability::Capabilities;
+use wire::command::Shape;
+use wire::frame::HEADER;
+use wire::reply::Follower;
+use wire::response::{ErrPacket, OkPacket};
+use wire::rows;
+
+use crate::dispatch::client::Client;
+use crate::dispatch::command::Command;
+
+/// One command that was sent, whose reply has not ended.
+pub(crate) struct Flight {
+    pub(crate) follower: Follower,
+    /// Whom the reply is for. `None`: the client is gone, the reply is read and dropped.
+    pub(crate) client: Option<Rc<Client>>,
+    pub(crate) purpose: Purpose,
+    /// The command that it carries, if it is its client's own.
+    pub(crate) command: Option<Box<Command>>,
+    /// It holds a slot of the gate. What was written ahead gets the slot of the one before it; fix-ups have none.
+    pub(crate) slot: bool,
+    /// What kind of statement it is, if all it does is to read and its link's session is as new.
+    pub(crate) read: Option<Digest>,
+    /// What the link is asked when it has succeeded, if that does not go in the same write.
+    pub(crate) probe: Option<Box<Setup>>,
+    /// The collation that it is known to give the connection.
+    pub(crate) collation: Option<Rc<[u8]>>,
+    /// Rows that it has changed.
+    pub(crate) affected: u64,
+    /// How many warnings its reply has counted, where it has counted the most.
+    pub(crate) warnings: u16,
+    /// How many its last packet has counted.
+    pub(crate) last: u16,
+    /// Its error, if that goes behind messages which the link does not have.
+    pub(crate) added: Option<Box<Message>>,
+    /// The reply has an error in it.
+    pub(crate) failed: bool,
+    /// The error is one that can be helped.
+    pub(crate) refused: Option<Refused>,
+    /// The number of the packet in which the server has said, in the reply's place or behind its beginning, that it
+    /// ends the connection. The client does not get that packet.
+    pub(crate) farewell: Option<u8>,
+    /// What answers a question of Flifo's own.
+    pub(crate) said: Said,
+    /// The error that it has ended in, as a packet.
+    pub(crate) failure: Option<Box<[u8]>>,
+    pub(crate) since: Instant,
+}
+
+thread_local! {
+    /// Memory of flights that have landed.
+    #[allow(clippy::vec_box, reason = "it is the boxes that are spared")]
+    static SPARE: RefCell<Vec<Box<Flight>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// As many as a worker's links have at once on a busy server.
+pub(crate) const SPARE_FLIGHTS: usize = 256;
+
+/// An answer to a question of Flifo's own.
+#[derive(Debug, Default)]
+pub(crate) enum Said {
+    #[default]
+    Nothing,
+    /// One number or two, which came in one piece.
+    Numbers([Option<u64>; 2]),
+    Reply(Vec<u8>),
+}
+
+impl Said {
+    /// The whole of the answer, where that is kept.
+    pub(crate) fn reply(&self) -> &[u8] {
+        match self {
+            Self::Reply(reply) => reply,
+            _ => &[],
+        }
+    }
+}
+
+impl Flight {
+    /// One that is Flifo's own affair.
+    pub(crate) fn new(follower: Follower, purpose: Purpose) -> Box<Self> {
+        let mut flight = SPARE.with_borrow_mut(Vec::pop).unwrap_or_else(|| Box::new(Self::blank()));
+        (flight.follower, flight.purpose) = (follower, purpose);
+        flight.since = crate::worker::clock::now();
+        flight
+    }
+
+    /// Keeps its memory for another one: each statement has one.
+    pub(crate) fn land(mut self: Box<Self>) {
+        if let Some(command) = self.command.take() {
+            command.end();
+        }
+        *self = Self::blank();
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() < SPARE_FLIGHTS {
+                spare.push(self);
+            }
+        });
+    }
+
+    fn blank() -> Self {
+        Self {
+            follower: Follower::new(Shape::None, Capabilities::default()),
+            client: None,
+            purpose: Purpose::Statement,
+            command: None,
+            slot: false,
+            read: None,
+            probe: None,
+            collation: None,
+            affected: 0,
+            warnings: 0,
+            last: 0,
+            added: None,
+            failed: false,
+            refused: None,
+            farewell: None,
+            said: Said::Nothing,
+            failure: None,
+            since: crate::worker::clock::now(),
+        }
+    }
+
+    /// What its statement is. A preparation, or a login's schema, is none.
+    fn statement(&self) -> Option<&Command> {
+        self.command.as_deref().filter(|_| matches!(self.purpose, Purpose::Statement))
+    }
+
+    /// Whether its reply has rows in it that no server sends.
+    pub(crate) fn has_own_rows(&self) -> bool {
+        let rare = self.command.as_ref().and_then(|command| command.rare.as_ref());
+        rare.is_some_and(|rare| rare.shown.is_some())
+    }
+
+    /// What it does with the messages of statements before it.
+    pub(crate) fn messages(&self) -> Messages {
+        self.command.as_ref().map_or(Messages::Stay, |command| command.facts.messages)
+    }
+
+    /// How many messages it is to tell, if not those of the link.
+    pub(crate) fn carried(&self) -> Option<u16> {
+        self.statement()?.facts.carried
+    }
+
+    /// What it does to rights, which may be others behind it.
+    pub(crate) fn change(&self) -> Option<&Rc<Change>> {
+        let rare = self.command.as_ref()?.rare.as_ref()?;
+        rare.change.as_ref().filter(|_| self.purpose.is_clients())
+    }
+
+    /// What it sets, if that is all it does.
+    pub(crate) fn sets(&self) -> Option<Sets> {
+        self.statement()?.facts.sets
+    }
+
+    /// Whether it surely leaves its link's last insert id as it is.
+    pub(crate) fn keeps_insert_id(&self) -> bool {
+        self.purpose.keeps_insert_id()
+            || self.read.is_some()
+            || self.statement().is_some_and(|command| command.facts.keeps_insert_id())
+    }
+
+    /// Its client waits again, with its command; what was sent runs for nothing.
+    pub(crate) fn give_up(&mut self) -> Option<Rc<Client>> {
+        let client = self.client.take()?;
+        *client.current.borrow_mut() = self.command.take();
+        Some(client)
+    }
+
+    /// Whether something of the reply has come.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.follower.has_begun() && self.farewell != Some(1)
+    }
+
+    /// Counts what the reply says that the statement has changed.
+    pub(crate) fn count(&mut self, ok: &OkPacket<'_>) {
+        if self.purpose.is_clients() {
+            self.affected = self.affected.saturating_add(ok.affected_rows);
+        }
+    }
+}
+
+/// A reply that has ended, whose last bytes are still to be written to its client.
+pub(crate) struct Settled {
+    pub(crate) client: Rc<Client>,
+    /// Where the bytes stand in the buffer.
+    pub(crate) tail: Range<usize>,
+    pub(crate) then: Then,
+}
+
+/// What follows the end of a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// The client's turn.
+    Turn,
+    /// Flifo is not done with it.
+    More,
+    /// The client cannot go on.
+    Close,
+}
+
+impl Settled {
+    /// All of the reply has been written; now it is the client's turn.
+    pub(crate) fn nothing_more(client: Rc<Client>) -> Self {
+        Self { client, tail: 0..0, then: Then::Turn }
+    }
+}
+
+impl Flight {
+    /// The error that it has ended in.
+    pub(crate) fn error(&self) -> Option<ErrPacket<'_>> {
+        ErrPacket::decode(self.failure.as_deref()?.get(HEADER..)?).ok()
+    }
+
+    pub(crate) fn is_of(&self, client: &Client) -> bool {
+        self.client.as_ref().is_some_and(|other| other.id == client.id)
+    }
+
+    /// The client that the reply is passed on to.
+    pub(crate) fn listener(&self) -> Option<Rc<Client>> {
+        if self.purpose.is_clients() { self.client.clone() } else { None }
+    }
+}
+
+/// What a link has answered so far.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    pub(crate) numbers: Vec<rows::Row>,
+    pub(crate) messages: Vec<rows::Row>,
+    pub(crate) states: Vec<rows::Row>,
+    pub(crate) failed: bool,
+    /// How many rows its client has found is known to the link alone.
+    pub(crate) tells_found: bool,
+    /// The same of those affected.
+    pub(crate) tells_affected: bool,
+}
+
+/// Why the server did not begin a command that is good, and can be brought to take it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// What the statement names has changed too often while it was prepared again (`ER_NEED_REPREPARE`).
+    Stale,
+    /// The server has as many statements as it may (`ER_MAX_PREPARED_STMT_COUNT_REACHED`).
+    TooMany,
+}

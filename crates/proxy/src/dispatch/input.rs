@@ -1,0 +1,115 @@
+//! What a client has sent and Flifo has not dealt with, and what is still missing of its command.
+
+use std::cell::{Cell, RefCell};
+
+use engine::upload::Progress;
+use wire::frame::Extent;
+use wire::passage::Passage;
+
+use crate::dispatch::memory::Reserved;
+
+#[derive(Default)]
+pub(crate) struct Input {
+    /// Bytes that came behind the command in hand, or the beginning of the next one.
+    more: RefCell<Vec<u8>>,
+    /// Whether `more` has not been looked at since the turn came back.
+    pub(crate) unseen: Cell<bool>,
+    /// The socket became readable while it was not the client's turn.
+    pub(crate) unread: Cell<bool>,
+    /// The room of a long command that is read as a whole.
+    pub(crate) reserved: RefCell<Option<Reserved>>,
+    /// In how many packets the command in hand came, if it is all there: its reply's sequence ids follow theirs.
+    pub(crate) packets: Cell<u8>,
+    /// The command in hand completes the login; its reply has this sequence id.
+    pub(crate) login_sequence: Cell<Option<u8>>,
+    /// What the client still has to send for the command in hand.
+    pub(crate) upload: Cell<Option<Passage>>,
+    /// The turn comes back when the upload ends: there will be no reply.
+    pub(crate) upload_ends_turn: Cell<bool>,
+    /// How fast the command in hand comes, if not all of it was there at once.
+    progress: Cell<Option<Progress>>,
+}
+
+impl Input {
+    /// Of a client behind whose login these bytes have come.
+    pub(crate) fn new(more: Vec<u8>, login_sequence: Option<u8>) -> Self {
+        Self {
+            unseen: Cell::new(!more.is_empty()),
+            more: RefCell::new(more),
+            packets: Cell::new(1),
+            login_sequence: Cell::new(login_sequence),
+            ..Self::default()
+        }
+    }
+
+    /// Takes what was read before its turn.
+    pub(crate) fn take_more(&self) -> Vec<u8> {
+        self.more.take()
+    }
+
+    /// Keeps bytes for later. `seen`: they are an unfinished command, so only more bytes help.
+    pub(crate) fn keep_more(&self, bytes: &[u8], seen: bool) {
+        if !bytes.is_empty() {
+            *self.more.borrow_mut() = bytes.to_vec();
+        }
+        self.unseen.set(!seen && !bytes.is_empty());
+    }
+
+    /// Keeps the beginning of a command until more of it comes.
+    pub(crate) fn keep_unfinished(&self, bytes: &[u8]) {
+        self.keep_more(bytes, true);
+        if !bytes.is_empty() && self.progress.get().is_none() {
+            self.begin_upload();
+        }
+    }
+
+    /// Keeps an unfinished command for later, without a copy.
+    pub(crate) fn put_more(&self, bytes: Vec<u8>) {
+        *self.more.borrow_mut() = bytes;
+        self.unseen.set(false);
+    }
+
+    /// How many packets of an unfinished command are there: an error in its answer's place is numbered behind them.
+    pub(crate) fn packets_sent(&self) -> u8 {
+        Extent::of(&self.more.borrow()).packets().max(1) as u8
+    }
+
+    /// Whether there is more to come of the command in hand than is there.
+    pub(crate) const fn is_part(&self) -> bool {
+        self.upload.get().is_some()
+    }
+
+    /// From now on, the client is expected to send what is missing of its command.
+    pub(crate) fn begin_upload(&self) {
+        self.progress.set(Some(Progress::begin(crate::worker::clock::now())));
+    }
+
+    /// So much has come, if something was missing.
+    pub(crate) fn see_upload(&self, bytes: usize) {
+        if let Some(mut progress) = self.progress.get() {
+            progress.see(bytes, crate::worker::clock::now());
+            self.progress.set(Some(progress));
+        }
+    }
+
+    pub(crate) fn end_upload(&self) {
+        self.progress.set(None);
+    }
+
+    /// How the rest of a command comes that the client is expected to send.
+    pub(crate) const fn progress(&self) -> Option<Progress> {
+        self.progress.get()
+    }
+
+    /// Whether something is missing of the client's command.
+    pub(crate) const fn is_sending(&self) -> bool {
+        self.progress.get().is_some()
+    }
+
+    /// The last command was a long one, perhaps.
+    pub(crate) fn give_room_back(&self) {
+        if self.reserved.borrow().is_some() {
+            self.reserved.take();
+        }
+    }
+}

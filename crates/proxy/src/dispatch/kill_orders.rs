@@ -1,0 +1,211 @@
+//! A client kills another one: the order travels to the victim's worker, and the answer back.
+
+use std::rc::Rc;
+
+use engine::intent::Ends;
+use engine::kill::{Kill, Scope};
+use engine::session::facts::Facts;
+use wire::command::{Opcode, query_text_at};
+use wire::frame::{HEADER, put_joined, put_packet};
+use wire::response::{OK, OkPacket};
+
+use crate::dispatch::admit;
+use crate::dispatch::answer;
+use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::command::Command;
+use crate::dispatch::kill;
+use crate::dispatch::orders::{Answer, Order, Outcome};
+use crate::dispatch::pipeline;
+use crate::dispatch::worker::{Mail, Worker};
+use crate::fault::{Fault, Kind};
+
+/// Carries out a command that kills a client by its Flifo id.
+pub(crate) fn send_order(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    mut command: Box<Command>,
+    packet: &[u8],
+    (scope, victim): (Scope, u32),
+) {
+    command.packet = worker.buffers.keep(packet);
+    // What the order asks of a link, should one carry it out, is nothing of what the text or the statement would have.
+    command.facts = Facts { ends: Ends::Perhaps, ..Facts::default() };
+    client.keep_command(command);
+    client.set_turn(Turn::Preparation);
+    let order = Order {
+        victim,
+        scope,
+        user: client.user.borrow().clone(),
+        killer: client.id,
+        killer_worker: worker.index,
+    };
+    worker.shared.mail(worker.home_of(victim), Mail::Kill(order));
+}
+
+/// What a command kills, and how, if it kills a client by its Flifo id.
+pub(crate) fn read_order(
+    worker: &Worker,
+    client: &Client,
+    opcode: Option<Opcode>,
+    packet: &[u8],
+) -> Option<(Scope, u32)> {
+    let payload = &packet[HEADER..];
+    let (scope, id) = match opcode? {
+        Opcode::Query => {
+            let kill = Kill::read(&payload[query_text_at(payload, client.capabilities)?..])?;
+            // MySQL has an error to say.
+            if kill.has_manner && worker.at(client.server.get()).server.facts.is_mysql() {
+                return None;
+            }
+            (kill.scope, kill.id)
+        }
+        Opcode::ProcessKill => {
+            (Scope::Connection, u32::from_le_bytes(*payload.get(1..)?.first_chunk()?))
+        }
+        _ => return None,
+    };
+    (id >= engine::kill::FIRST_CLIENT_ID).then_some((scope, id))
+}
+
+/// Carries out an order whose victim belongs to this worker.
+pub(crate) fn obey(worker: &Rc<Worker>, order: &Order) {
+    let victim = worker.clients.borrow().get(&order.victim).cloned();
+    let outcome = match victim {
+        None => Outcome::Refused(Fault::new(
+            Kind::UnknownThread,
+            format!("Unknown thread id: {}", order.victim),
+        )),
+        Some(victim) => kill(worker, &victim, order),
+    };
+    let answer = Answer { killer: order.killer, outcome };
+    worker.shared.mail(order.killer_worker, Mail::Killed(answer));
+}
+
+pub(crate) fn kill(worker: &Rc<Worker>, victim: &Rc<Client>, order: &Order) -> Outcome {
+    if !victim.is_pooled() {
+        return match victim.link() {
+            Some(link) => Outcome::AtServer(link.server, link.thread_id),
+            None => Outcome::Done,
+        };
+    }
+    if *victim.user.borrow() != order.user {
+        let message = format!("You are not owner of thread {}", order.victim);
+        return Outcome::Refused(Fault::new(Kind::NotOwner, message));
+    }
+    if order.victim == order.killer {
+        return Outcome::Itself(order.scope);
+    }
+    match order.scope {
+        // Its statement is killed when its task has ended.
+        Scope::Connection => victim.close(),
+        Scope::Query => interrupt(worker, victim),
+    }
+    Outcome::Done
+}
+
+/// Kills what a pooled client has waiting or running.
+pub(crate) fn interrupt(worker: &Rc<Worker>, victim: &Rc<Client>) {
+    match victim.turn.get() {
+        Turn::Line => {
+            if let Some(waiting) = victim.waiting.take() {
+                worker.at(victim.server.get()).gate.borrow_mut().leave(waiting);
+            }
+            let fault = Fault::new(Kind::Killed, "Query execution was interrupted");
+            answer::refuse_held(worker, victim, &fault);
+        }
+        Turn::Server | Turn::Preparation => {
+            let Some(link) = victim.link() else { return };
+            let disowned = match pipeline::is_behind(victim, &link) {
+                true => pipeline::disown(worker, victim, &link),
+                false => None,
+            };
+            match disowned {
+                Some(command) => {
+                    let fault = Fault::new(Kind::Killed, "Query execution was interrupted");
+                    answer::refuse(worker, victim, command, &fault);
+                }
+                None => kill::kill_on(worker, &link, Scope::Query),
+            }
+        }
+        Turn::Client | Turn::Memory => {}
+    }
+}
+
+/// The killer hears what became of its order.
+pub(crate) fn answered(worker: &Rc<Worker>, answer: Answer) {
+    let Some(killer) = worker.clients.borrow().get(&answer.killer).cloned() else { return };
+    if killer.turn.get() != Turn::Preparation {
+        return;
+    }
+    let Some(mut command) = killer.take_command() else { return };
+    match answer.outcome {
+        Outcome::Done => {
+            let told = answer::note_kill(worker, &killer, &mut command);
+            worker.buffers.forget(command.end());
+            let mut payload = Vec::new();
+            let status = killer.session.borrow().status();
+            killer.session.borrow_mut().counts.answer(0);
+            let ok = OkPacket { status, warnings: told, ..OkPacket::EMPTY };
+            ok.encode(OK, killer.capabilities, &mut payload);
+            let mut out = Vec::new();
+            put_packet(&mut out, killer.take_sequence(), &payload);
+            killer.write_last(&out);
+        }
+        Outcome::Refused(fault) => {
+            answer::note_kill(worker, &killer, &mut command);
+            answer::refuse(worker, &killer, command, &fault);
+        }
+        Outcome::Itself(scope) => kill_itself(worker, &killer, command, scope),
+        Outcome::AtServer(server, id) => {
+            if killer.link().is_some_and(|link| link.server != server) {
+                let name = &worker.at(server).server.name;
+                let message = format!("That thread is of another server, {name}: connect to that");
+                let fault = Fault::new(Kind::UnknownThread, message);
+                return answer::refuse(worker, &killer, command, &fault);
+            }
+            killer.server.set(server);
+            let kept = std::mem::take(&mut command.packet);
+            match with_id(&killer, &kept, id) {
+                Some(mut packet) => {
+                    admit::enter_here(worker, &killer, command, &mut packet, true);
+                }
+                None => killer.close(),
+            }
+        }
+    }
+}
+
+/// A client has killed itself, and hears of it in the server's own words.
+pub(crate) fn kill_itself(
+    worker: &Rc<Worker>,
+    client: &Client,
+    command: Box<Command>,
+    scope: Scope,
+) {
+    let is_mariadb = || worker.at(client.server.get()).server.facts.is_mariadb();
+    let fault = if scope == Scope::Connection && is_mariadb() {
+        Fault::relayed(1927, "70100", "Connection was killed")
+    } else {
+        Fault::new(Kind::Killed, "Query execution was interrupted")
+    };
+    answer::refuse(worker, client, command, &fault);
+    if scope == Scope::Connection {
+        client.close();
+    }
+}
+
+/// The killing command with the server's id in place of Flifo's.
+pub(crate) fn with_id(client: &Client, packet: &[u8], id: u32) -> Option<Vec<u8>> {
+    let payload = packet.get(HEADER..)?;
+    let mut out = Vec::new();
+    if payload.first() == Some(&(Opcode::ProcessKill as u8)) {
+        put_joined(&mut out, 0, &[&payload[..1], &id.to_le_bytes()]);
+        return Some(out);
+    }
+    let text_at = query_text_at(payload, client.capabilities)?;
+    let (head, text) = payload.split_at(text_at);
+    let (start, end) = Kill::read(text)?.id_at;
+    let id = id.to_string();
+    put_joined(&mut out, 0, &[head, &text[..start], id.as_bytes(), &text[end..]]);
+    Some(out)
+}

@@ -1,0 +1,66 @@
+//! Commands that wait for their turn longer than they may: nothing of them has reached the server.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use engine::gate::Refusal;
+
+use crate::cluster::facts::Standing;
+use crate::cluster::servers::Server;
+use crate::dispatch::answer;
+use crate::dispatch::local::Local;
+use crate::dispatch::worker::Worker;
+use crate::fault::{Fault, Kind};
+
+/// Refuses those who have waited too long. Nothing of their statements has reached the server.
+pub(crate) fn expire(worker: &Rc<Worker>) {
+    worker.servers.iter().for_each(|local| expire_at(worker, local));
+    let Some(max) = worker.plan.limits.wait else { return };
+    while let Some((client, claimed, room)) = worker.memory.expire(crate::worker::clock::now(), max)
+    {
+        let client = worker.clients.borrow().get(&client).cloned();
+        let Some(client) = client else { continue };
+        let message = format!(
+            "Flifo did not run this statement: it is long, and waited {:.1} s (limits.wait) for memory, of which \
+             others that are coming have {} of {} MiB. It is safe to try again",
+            max.as_secs_f64(),
+            claimed >> 20,
+            room >> 20,
+        );
+        answer::refuse_and_close(worker, &client, &Fault::new(Kind::WaitedTooLong, message));
+    }
+}
+
+fn expire_at(worker: &Rc<Worker>, local: &Local) {
+    let wait_max = match local.server.facts.standing() {
+        Standing::Maintenance => Some(Duration::ZERO),
+        _ => worker.plan.limits.wait,
+    };
+    loop {
+        let now = crate::worker::clock::now();
+        let late = local.gate.borrow_mut().expire_waiter(now, wait_max);
+        let Some((client, refusal)) = late else { return };
+        let fault = not_run(&local.server, &refusal);
+        answer::refuse_held(worker, &client, &fault);
+    }
+}
+
+/// What a client is told that is not served.
+pub(crate) fn not_run(server: &Server, refusal: &Refusal) -> Fault {
+    let (slots, links) = (&server.slots, &server.links);
+    let standing = server.facts.standing();
+    let why = match standing {
+        Standing::Up => "",
+        _ => ", by an order on Flifo's console",
+    };
+    let message = format!(
+        "Flifo did not run this statement: {refusal}; the server is {}{why}; \
+         {} of {} slots and {} of {} links in use. It is safe to try again",
+        standing.name(),
+        slots.held(),
+        slots.limit(),
+        links.held(),
+        links.limit(),
+    );
+    Fault::new(Kind::WaitedTooLong, message)
+}

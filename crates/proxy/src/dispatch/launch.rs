@@ -1,0 +1,407 @@
+//! From the gate to the wire: tells the link what the command needs, then sends the command itself.
+//!
+//! Most of what a link lacks goes in the same write as the command ([`crate::dispatch::fixups`]). What must be answered first is
+//! asked for one thing at a time; each answer brings the command back here. The slot stays with the command all the
+//! while.
+
+use std::rc::Rc;
+
+use engine::session::facts::Leaves;
+use engine::session::plan::Plan;
+use engine::session::setup::{Purpose, Setup};
+use engine::source::Source;
+use wire::command::{Opcode, Shape};
+use wire::frame::{self, HEADER, Header, PAYLOAD_MAX, put_packet};
+use wire::passage::{Passage, Until};
+use wire::reply::Follower;
+use wire::statement::{self, Execute};
+
+use crate::dispatch::answer;
+use crate::dispatch::backend::{Link, Taint};
+use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::command::Command;
+use crate::dispatch::done;
+use crate::dispatch::in_flight::Flight;
+use crate::dispatch::past;
+use crate::dispatch::prepared;
+use crate::dispatch::setup;
+use crate::dispatch::worker::Worker;
+use crate::fault::{Fault, Kind};
+
+/// Sends the command, or first what the link needs to run it. The client holds the link, a slot has been taken.
+pub(crate) fn launch(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    link: &Rc<Link>,
+    mut command: Box<Command>,
+    packet: &mut [u8],
+) {
+    let Some(opcode) = packet.get(HEADER).copied().and_then(Opcode::decode) else {
+        // Only a carried client's unknown command comes this far: the server answers it as it likes.
+        return send(client, link, command, packet, Shape::Simple, Purpose::Statement);
+    };
+    if link.key.get().is_none() {
+        let purpose = Purpose::Statement;
+        send(client, link, command, packet, opcode.shape(), purpose);
+        if opcode.shape() == Shape::Stream {
+            client.input.upload.set(Some(Passage::new(Until::Never)));
+        }
+        return;
+    }
+    match setup::plan(worker, client, link, &command, opcode, packet) {
+        Plan::Ready if command.facts.sets.is_none() => {
+            send_pooled(worker, client, link, command, opcode, packet);
+        }
+        Plan::Ready => {
+            link.in_one_write(|| send_pooled(worker, client, link, command, opcode, packet));
+        }
+        Plan::Told(fix_ups) => link.in_one_write(|| {
+            for fix_up in fix_ups {
+                setup::send_for(client, link, fix_up);
+            }
+            send_pooled(worker, client, link, command, opcode, packet);
+        }),
+        Plan::Lost => {
+            refuse_launched(worker, client, link, command, &past::insert_id_is_lost());
+        }
+        Plan::Answered(Setup { purpose, opcode, body }) => {
+            command.packet = worker.buffers.keep(packet);
+            let affected = client.session.borrow().counts.affected();
+            if command.found.asks_backend.affected && affected.is_some_and(|it| it <= 0) {
+                // The link counts this now.
+                command.found.affected = affected;
+            }
+            client.keep_command(command);
+            setup::see_ahead(client, link, &purpose);
+            client.set_turn(Turn::Preparation);
+            fly(client, link, None, opcode.shape(), purpose, 0);
+            setup::send_bytes(link, opcode, &body);
+        }
+    }
+}
+
+/// Whether the command that a client has on hold could be sent on this link as it is.
+pub(crate) fn is_ready(worker: &Worker, client: &Client, link: &Link) -> bool {
+    let current = client.current.borrow();
+    let Some(command) = &*current else { return false };
+    let packet = &command.packet;
+    let opcode = packet.get(HEADER).copied().and_then(Opcode::decode);
+    opcode.is_some_and(|opcode| {
+        matches!(setup::plan(worker, client, link, command, opcode, packet), Plan::Ready)
+    })
+}
+
+/// Sends the command that a client has on hold behind others. Its packet is kept until its reply is the next to come.
+pub(crate) fn launch_ahead(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>) {
+    client.waiting.set(None);
+    let Some(mut command) = client.take_command() else { return };
+    link.board(client);
+    let mut packet = std::mem::take(&mut command.packet);
+    let id = statement::id(&packet[HEADER..]);
+    let sent = if packet.get(HEADER) == Some(&(Opcode::StmtExecute as u8)) {
+        let sent = send_execute(client, link, command, &mut packet);
+        // On another link it would have another id.
+        id.inspect(|id| statement::set_id(&mut packet[HEADER..], *id));
+        sent
+    } else {
+        send(client, link, command, &packet, Shape::Results, Purpose::Statement);
+        Ok(())
+    };
+    match sent {
+        Ok(()) => {
+            if let Some(flight) = link.flights.borrow_mut().back_mut() {
+                flight.slot = false;
+                if let Some(command) = &mut flight.command {
+                    command.packet = packet;
+                }
+            }
+            worker.counters.written_ahead.add(1);
+        }
+        Err((command, fault)) => {
+            client.link.take();
+            worker.buffers.forget(packet);
+            answer::refuse(worker, client, command, &fault);
+        }
+    }
+}
+
+/// Sends a pooled client's command, with its statement's id as the link knows it.
+fn send_pooled(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    link: &Rc<Link>,
+    mut command: Box<Command>,
+    opcode: Opcode,
+    packet: &mut [u8],
+) {
+    command.found.affected = None;
+    command.found.told_mode = false;
+    let facts = &mut command.facts;
+    if facts.leaves == Leaves::Anything {
+        link.taint.set(Taint::Soiled);
+    }
+    if facts.leaves != Leaves::Nothing && facts.insert_id {
+        // The link has been told it, so that what is there behind the routine is the client's.
+        let own = link.state.borrow_mut().may_insert_unseen(client.id);
+        client.session.borrow_mut().insert_id = own;
+    }
+    facts.insert_id = false;
+    let (sets, is_read) = (facts.sets, facts.read.is_some());
+    let purpose = match opcode {
+        Opcode::StmtPrepare => {
+            let schema = client.session.borrow().schema.clone();
+            let text = packet[HEADER + 1..].into();
+            let settings = Rc::clone(link.state.borrow().wanted(&client.session.borrow()));
+            let dialect = client.session.borrow().dialect();
+            Purpose::Prepare(Rc::new(Source::new(schema, text, settings, dialect)))
+        }
+        Opcode::InitDb if client.input.login_sequence.get().is_some() => {
+            Purpose::LoginSchema(packet[HEADER + 1..].into(), worker.shared.alterations.now())
+        }
+        _ => Purpose::Statement,
+    };
+    // A long one is not kept.
+    let is_short = client.input.reserved.borrow().is_none();
+    match opcode {
+        Opcode::StmtExecute | Opcode::StmtBulkExecute => {
+            if !client.input.is_part() && is_short {
+                // The server may want it once more; see `crate::dispatch::prepared`.
+                command.packet = worker.buffers.keep(packet);
+            }
+            if let Err((command, fault)) = send_execute(client, link, command, packet) {
+                return refuse_launched(worker, client, link, command, &fault);
+            }
+        }
+        Opcode::StmtSendLongData | Opcode::StmtFetch | Opcode::StmtReset => {
+            let id = statement::id(&packet[HEADER..]).unwrap_or(0);
+            let mut session = client.session.borrow_mut();
+            let own = session.statements.get(id).and_then(|it| it.own.as_ref()).map(|own| own.id);
+            drop(session);
+            statement::set_id(&mut packet[HEADER..], own.unwrap_or(0));
+            if opcode.shape() == Shape::None {
+                return send_silently(worker, client, link, command, packet);
+            }
+            send(client, link, command, packet, opcode.shape(), purpose);
+        }
+        _ => {
+            if worker.shared.cluster.fleet.is_some() && is_read && is_short {
+                // Should the server be lost, another one may be asked.
+                command.packet = worker.buffers.keep(packet);
+            }
+            if opcode.shape() == Shape::None {
+                return send_silently(worker, client, link, command, packet);
+            }
+            send(client, link, command, packet, opcode.shape(), purpose);
+        }
+    }
+    if let Some(sets) = sets {
+        let text = (opcode == Opcode::Query).then(|| &packet[HEADER + 1..]);
+        setup::send_probe(worker, client, link, sets, text);
+    }
+    if opcode.shape() == Shape::Stream {
+        client.input.upload.set(Some(Passage::new(Until::Never)));
+    }
+}
+
+/// Sends a command to which nothing will come back: it is over as soon as it is sent.
+fn send_silently(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    link: &Rc<Link>,
+    command: Box<Command>,
+    packet: &[u8],
+) {
+    client.set_turn(Turn::Server);
+    send_bytes(client, link, packet);
+    done::over(worker, client, link, &command, true);
+    worker.buffers.forget(command.end());
+    if client.input.is_part() {
+        client.input.upload_ends_turn.set(true);
+    } else {
+        client.give_turn();
+    }
+}
+
+/// Sends an execute, with parameter types if the server knows those of another client.
+fn send_execute(
+    client: &Rc<Client>,
+    link: &Rc<Link>,
+    mut command: Box<Command>,
+    packet: &mut [u8],
+) -> Result<(), (Box<Command>, Fault)> {
+    let mut told = None;
+    match prepare_execute(client, link, &mut command, packet, &mut told) {
+        Ok(()) => {
+            let packet = told.as_deref().unwrap_or(packet);
+            send(client, link, command, packet, Shape::Results, Purpose::Statement);
+            Ok(())
+        }
+        Err(fault) => Err((command, fault)),
+    }
+}
+
+/// Puts the statement's id into the packet as the link knows it. `told`: the packet otherwise, where it must be another one.
+fn prepare_execute(
+    client: &Client,
+    link: &Link,
+    command: &mut Command,
+    packet: &mut [u8],
+    told: &mut Option<Vec<u8>>,
+) -> Result<(), Fault> {
+    let payload = &packet[HEADER..];
+    let id = statement::id(payload).unwrap_or(0);
+    let unknown = || Fault::new(Kind::UnknownStatement, format!("Unknown prepared statement {id}"));
+    let mut session = client.session.borrow_mut();
+    let prepared = session.statements.get(id).ok_or_else(unknown)?;
+    let execute = match (Execute::decode(payload, prepared.parameters), &prepared.own) {
+        (Ok(execute), _) => execute,
+        // The server knows what to make of it, or ends what it keeps of the statement.
+        (Err(_), Some(own)) => {
+            statement::set_id(&mut packet[HEADER..], own.id);
+            return Ok(());
+        }
+        (Err(error), None) => {
+            let malformed = || Fault::new(Kind::Malformed, error.to_string());
+            let known = link.known.borrow_mut().get(&prepared.source).map(|it| it.id);
+            let on_link = known.ok_or_else(unknown)?;
+            let mut out = without_parameters(payload).ok_or_else(malformed)?;
+            statement::set_id(&mut out[HEADER..], on_link);
+            *told = Some(out);
+            return Ok(());
+        }
+    };
+    if let Some(types) = execute.types
+        && prepared.types.as_deref() != Some(types)
+    {
+        prepared.types = Some(types.into());
+    }
+    let source = prepared::source(command, prepared);
+    let mut known = link.known.borrow_mut();
+    let on_link = match &mut prepared.own {
+        Some(own) => own,
+        None => known.get(&source).ok_or_else(unknown)?,
+    };
+    let is_told = execute.types.is_some() || on_link.types == prepared.types;
+    match &prepared.types {
+        Some(types) if !is_told => {
+            let is_whole = !client.input.is_part();
+            let mut out = with_types(&execute, packet, is_whole, types)?;
+            statement::set_id(&mut out[HEADER..], on_link.id);
+            *told = Some(out);
+        }
+        _ => statement::set_id(&mut packet[HEADER..], on_link.id),
+    }
+    on_link.types.clone_from(&prepared.types);
+    if let Some(in_hand) = &mut command.facts.in_hand {
+        in_hand.is_shared = prepared.own.is_none() && !prepared.kept().any();
+    }
+    Ok(())
+}
+
+/// An execute that cannot be read, without what cannot be read of it: the server refuses it as it would have, and
+/// learns no types from it that another client could be taken to have sent.
+fn without_parameters(payload: &[u8]) -> Option<Vec<u8>> {
+    const HEAD: usize = 10;
+    let is_bulk = payload.first() == Some(&(Opcode::StmtBulkExecute as u8));
+    let head = payload.get(..HEAD).filter(|_| !is_bulk)?;
+    let mut out = Vec::with_capacity(HEADER + HEAD);
+    put_packet(&mut out, 0, head);
+    Some(out)
+}
+
+/// The packet, or the first piece of it, with parameter types put in.
+fn with_types(
+    execute: &Execute<'_>,
+    packet: &[u8],
+    is_whole: bool,
+    types: &[u8],
+) -> Result<Vec<u8>, Fault> {
+    let mut out = Vec::with_capacity(packet.len() + types.len() + HEADER);
+    out.extend_from_slice(&[0; HEADER]);
+    execute.put_with_types(&packet[HEADER..], types, &mut out);
+    let announced = Header::peek(packet).map_or(0, |header| header.len);
+    let to_come = if is_whole { 0 } else { announced + HEADER - packet.len() };
+    let len = out.len() - HEADER + to_come;
+    if !is_whole && len >= PAYLOAD_MAX {
+        let message = "Flifo cannot put parameter types into an execute of 16 MiB that leaves them \
+            out: send the types with it, or the value in pieces of its own";
+        return Err(Fault::new(Kind::PacketTooLarge, message));
+    }
+    let header = Header { len: len.min(PAYLOAD_MAX), sequence: 0 };
+    out[..HEADER].copy_from_slice(&header.encode());
+    Ok(out)
+}
+
+fn send(
+    client: &Rc<Client>,
+    link: &Rc<Link>,
+    command: Box<Command>,
+    packet: &[u8],
+    shape: Shape,
+    purpose: Purpose,
+) {
+    client.set_turn(Turn::Server);
+    // What was put into a text may take it into one more packet, or into one less.
+    let is_whole = !client.input.is_part();
+    let sent = if is_whole { frame::packet_count(packet.len() - HEADER) as u8 } else { 1 };
+    let shift = client.input.packets.get().wrapping_sub(sent);
+    fly(client, link, Some(command), shape, purpose, shift);
+    send_bytes(client, link, packet);
+}
+
+/// Sends the bytes of a command, or the first piece of them.
+fn send_bytes(client: &Client, link: &Link, packet: &[u8]) {
+    let (ahead, is_whole) = (link.ahead.take(), !client.input.is_part());
+    let send = || if is_whole { link.send_joined(packet) } else { link.send(packet) };
+    if ahead.is_empty() {
+        send();
+    } else {
+        link.in_one_write(|| {
+            link.send(&ahead);
+            send();
+        });
+    }
+    if !is_whole {
+        client.input.begin_upload();
+    }
+    if client.input.reserved.borrow().is_some() && !link.owes_bytes() {
+        client.end_claim();
+    }
+}
+
+/// `shift`: what the client's sequence ids are ahead of the server's.
+fn fly(
+    client: &Rc<Client>,
+    link: &Link,
+    command: Option<Box<Command>>,
+    shape: Shape,
+    purpose: Purpose,
+    shift: u8,
+) {
+    let mut follower = Follower::new(shape, link.capabilities);
+    if purpose.is_clients() {
+        let shift = match (&purpose, client.input.login_sequence.get()) {
+            (Purpose::LoginSchema(..), Some(sequence)) => sequence.wrapping_sub(1),
+            _ => shift,
+        };
+        follower = follower.for_client(client.capabilities, shift);
+    }
+    let mut flight = Flight::new(follower, purpose);
+    flight.client = Some(Rc::clone(client));
+    flight.slot = true;
+    flight.read = command.as_ref().and_then(|command| command.facts.read);
+    flight.command = command;
+    link.flights.borrow_mut().push_back(flight);
+}
+
+/// Answers with an error a command that had its slot and its link.
+pub(crate) fn refuse_launched(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    link: &Rc<Link>,
+    command: Box<Command>,
+    fault: &Fault,
+) {
+    done::over(worker, client, link, &command, true);
+    answer::refuse(worker, client, command, fault);
+}

@@ -1,0 +1,204 @@
+//! A link's task: waits for the server and does what comes.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+
+use engine::link_state::LinkState;
+
+use crate::cluster::dial::NoLink;
+use crate::cluster::servers::ServerId;
+use crate::dispatch::admit;
+use crate::dispatch::answer;
+use crate::dispatch::backend::Link;
+use crate::dispatch::local::Local;
+use crate::dispatch::losses;
+use crate::dispatch::moves;
+use crate::dispatch::replies;
+use crate::dispatch::reset;
+use crate::dispatch::route;
+use crate::dispatch::supply;
+use crate::dispatch::worker::{Mail, Worker};
+use crate::pool::keys::{Key, KeyId};
+use crate::pool::opener::{self, Opened};
+use crate::pool::parcel::Parcel;
+
+/// Serves a link until it ends.
+pub(crate) async fn serve(worker: Rc<Worker>, link: Rc<Link>) {
+    loop {
+        let event = poll_fn(|context| link.poll_event(context)).await;
+        crate::worker::turns::see_ready();
+        if event.is_err() {
+            break;
+        }
+        if let Some(to) = link.leaves_for.get()
+            && link.flights.borrow().is_empty()
+        {
+            depart(&worker, link, to);
+            return admit::work_off(&worker);
+        }
+        if !replies::read(&worker, &link) {
+            break;
+        }
+        admit::work_off(&worker);
+    }
+    if let Some(to) = link.leaves_for.take() {
+        worker.at(link.server).gate.borrow_mut().not_sent(to);
+    }
+    losses::end(&worker, &link);
+    admit::work_off(&worker);
+}
+
+/// The connection's task has ended for it: it goes.
+pub(crate) fn depart(worker: &Rc<Worker>, link: Rc<Link>, to: usize) {
+    reset::forget(worker, &link);
+    worker.links.borrow_mut().remove(&link.id);
+    let (server, key) = (link.server, link.key.get());
+    match pack(worker, link) {
+        Ok(parcel) => {
+            if let Some(key) = key {
+                worker.at(server).gate.borrow_mut().sent(key);
+            }
+            worker.counters.links_handed_over.add(1);
+            worker.shared.mail(to, Mail::Link(Box::new(parcel)));
+            worker.agenda.look_at(server);
+        }
+        Err(Some(link)) => {
+            worker.at(server).gate.borrow_mut().not_sent(to);
+            losses::end(worker, &link);
+        }
+        // The socket is gone.
+        Err(None) => {
+            worker.at(server).gate.borrow_mut().not_sent(to);
+            losses::give_back_place(worker, server, key, u64::MAX);
+            worker.agenda.look_at(server);
+        }
+    }
+}
+
+/// Takes a connection apart. What cannot be taken apart, because something else still looks at it, is given back.
+pub(crate) fn pack(worker: &Worker, link: Rc<Link>) -> Result<Parcel, Option<Rc<Link>>> {
+    let Some(key) = link.key.get() else { return Err(Some(link)) };
+    let link = Rc::try_unwrap(link).map_err(Some)?;
+    let packed = worker.pool.keys.borrow().get(key);
+    let user = worker.pool.keys.borrow().user(key).cloned();
+    let mut known = link.known.into_inner();
+    Ok(Parcel {
+        server: link.server,
+        thread_id: link.thread_id,
+        stream: link.stream.pack().map_err(|_| None)?,
+        capabilities: link.capabilities,
+        key: Key::clone(&packed),
+        user,
+        opened: link.opened,
+        era: link.era,
+        state: link.state.into_inner().pack(),
+        statements: known.shrink(0),
+        is_left_behind: link.is_left_behind.get(),
+    })
+}
+
+/// A connection has come from another worker.
+pub(crate) fn arrive(worker: &Rc<Worker>, parcel: Parcel) {
+    let Parcel { server, thread_id, stream, capabilities, key, user, .. } = parcel;
+    let local = worker.at(server);
+    let mut keys = worker.pool.keys.borrow_mut();
+    let key = keys.id(key);
+    if let (Some(key), Some(user)) = (key, &user) {
+        keys.own(key, user);
+    }
+    drop(keys);
+    let (Some(key), Ok(stream)) = (key, stream.unpack()) else {
+        user.iter().for_each(|user| user.links.give_back());
+        let other = local.gate.borrow_mut().turned_away();
+        other.into_iter().for_each(|other| worker.shared.mail(other, Mail::LinkFree(server)));
+        return worker.agenda.look_at(server);
+    };
+    let id = worker.new_link_id();
+    let state = parcel.state.unpack(id, &mut worker.pool.interned.borrow_mut());
+    let key = key.with_schema(state.schema.is_some());
+    let mut link = Link::new(id, server, thread_id, stream, capabilities, Some(key));
+    (link.opened, link.era) = (parcel.opened, parcel.era);
+    let link = Rc::new(link);
+    link.state.replace(state);
+    link.is_left_behind.set(parcel.is_left_behind);
+    parcel.statements.into_iter().for_each(|statement| link.close_statement(statement));
+    local.gate.borrow_mut().arrived(key);
+    worker.add_link(&link);
+    supply::put(worker, key, &link);
+    tokio::task::spawn_local(serve(Rc::clone(worker), link));
+    worker.agenda.look_at(server);
+}
+
+/// Opens a link for those of this key who wait. Its places under the caps have been taken.
+pub(crate) fn open(worker: &Rc<Worker>, server: ServerId, key: KeyId) {
+    let worker = Rc::clone(worker);
+    tokio::task::spawn_local(async move {
+        let local = worker.at(server);
+        let opened = opener::pooled(&worker.pool, &local.server, key).await;
+        match opened {
+            Ok(opened) => {
+                let link = backend_of(&worker, opened);
+                link.is_left_behind.set(moves::is_left_behind(&local.server, &link));
+                local.gate.borrow_mut().opened(key);
+                worker.counters.links_opened.add(1);
+                worker.add_link(&link);
+                supply::put(&worker, key, &link);
+                tokio::task::spawn_local(serve(Rc::clone(&worker), link));
+            }
+            Err(error) => not_opened(&worker, local, key, &error),
+        }
+        worker.agenda.look_at(server);
+        admit::work_off(&worker);
+    });
+}
+
+/// A connection that has been opened, as the worker's own.
+fn backend_of(worker: &Worker, opened: Opened) -> Rc<Link> {
+    let Opened { server, key, thread_id, stream, capabilities, .. } = opened;
+    let id = worker.new_link_id();
+    let mut link = Link::new(id, server, thread_id, stream, capabilities, Some(key));
+    (link.opened, link.era) = (opened.begun, opened.era);
+    link.state.replace(LinkState::new(id, opened.fresh).renewed_as(opened.renewed));
+    Rc::new(link)
+}
+
+/// No link could be opened: if there is no other one either, those who wait are told why.
+pub(crate) fn not_opened(worker: &Rc<Worker>, local: &Local, key: KeyId, error: &NoLink) {
+    let server = &local.server;
+    worker.counters.links_failed.add(1);
+    supply::give_back_place(worker, key);
+    let user = worker.pool.keys.borrow().get(key).user.clone();
+    tracing::warn!(server = %server.address, %user, %error, "no link");
+    forget_refused(worker, server.id, key, error);
+    if error.is_distress() {
+        local.gate.borrow_mut().alarm();
+    }
+    let other = local.gate.borrow_mut().failed(key, crate::worker::clock::now());
+    if let Some(other) = other {
+        worker.shared.mail(other, Mail::LinkFree(server.id));
+    }
+    let fault = error.fault(server);
+    let elsewhere = error.speaks_against_server();
+    if let Some(fleet) = worker.shared.cluster.fleet.as_ref().filter(|_| elsewhere) {
+        fleet.suspect(server.id, &error.to_string());
+    }
+    loop {
+        let waiter = local.gate.borrow_mut().give_up(key);
+        match waiter {
+            Some(client) if elsewhere && route::elsewhere(worker, &client, server.id) => {}
+            Some(client) => answer::refuse_held(worker, &client, &fault),
+            None => break,
+        }
+    }
+}
+
+/// A server has refused a connection of a user whose password only a client has said: it may be right no longer.
+fn forget_refused(worker: &Worker, server: ServerId, key: KeyId, error: &NoLink) {
+    let user = worker.pool.keys.borrow().user(key).cloned();
+    let Some(user) = user.filter(|user| user.trust().is_some()) else { return };
+    // Another server may only be late to hear of a user.
+    if server == route::greeter(worker) && error.is_refusal() {
+        let name = worker.pool.keys.borrow().get(key).user.clone();
+        worker.shared.users.forget_refused(&name, &user, error);
+    }
+}

@@ -1,0 +1,41 @@
+//! What one worker has of a server.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use engine::gate::Gate;
+
+use crate::cluster::servers::Server;
+use crate::dispatch::backend::Link;
+use crate::dispatch::client::Client;
+use crate::pool::keys::KeyId;
+
+/// What one worker has of a server.
+pub(crate) struct Local {
+    pub(crate) server: Arc<Server>,
+    pub(crate) gate: RefCell<Gate<KeyId, Rc<Client>, Rc<Link>>>,
+    /// A look at what those who wait for a link could be given is due in a moment.
+    pub(crate) looks_later: Cell<bool>,
+    /// Links that clients keep for their messages only are about to be taken back.
+    pub(crate) takes_back: Cell<bool>,
+    /// Where the server was when its links were looked at last; see [`crate::dispatch::moves`].
+    pub(crate) place_version: Cell<u32>,
+    /// The server is being asked how many statements wait for locks.
+    pub(crate) is_watched: Cell<bool>,
+}
+
+impl Local {
+    pub(crate) fn new(worker: usize, server: &Arc<Server>) -> Self {
+        let slots = Arc::clone(&server.slots);
+        let (links, classes) = (Arc::clone(&server.links), Arc::clone(&server.classes));
+        Self {
+            server: Arc::clone(server),
+            gate: RefCell::new(Gate::new(worker, slots, links, classes)),
+            looks_later: Cell::new(false),
+            takes_back: Cell::new(false),
+            place_version: Cell::new(0),
+            is_watched: Cell::new(false),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Room for long commands that are read as a whole: each claims it before the rest of it is read ([`engine::claims`]).
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use engine::account::name::UserName;
+use engine::claims::Claims;
+use wire::frame::HEADER;
+
+use crate::worker::buffers::PIECE;
+
+/// The longest such payload, in bytes: what drivers that go by the server's `max_allowed_packet` hardly exceed. How long
+/// it takes to judge is bounded by [`engine::intent::TOKENS_MAX`].
+pub(crate) const LONGEST: usize = 32 << 20;
+
+/// Commands up to this claim of a room of their own, in bytes, which the longer ones cannot fill.
+const SHORT: usize = 1 << 20;
+
+/// The rooms of a worker, in bytes: for the short ones, and for two of the longest with their headers.
+const ROOMS: [usize; 2] = [16 << 20, 2 * (LONGEST + PIECE)];
+
+/// A worker's memory for long commands.
+pub(crate) struct Memory {
+    rooms: [RefCell<Claims<UserName, Waiter>>; 2],
+}
+
+/// A client whose command waits for room.
+struct Waiter {
+    claimant: Rc<dyn Claimant>,
+    user: UserName,
+    whole: usize,
+}
+
+/// What waits for room.
+pub(crate) trait Claimant {
+    fn id(&self) -> u32;
+
+    /// There is room for its command now.
+    fn admit(&self, room: Reserved);
+}
+
+/// The room of a long command, from when it begins to be read until it is on its way.
+pub(crate) struct Reserved {
+    memory: Rc<Memory>,
+    user: UserName,
+    claim: usize,
+    /// How long the command is by what is there of it, headers included.
+    pub(crate) whole: usize,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { rooms: ROOMS.map(|room| RefCell::new(Claims::new(room))) }
+    }
+}
+
+impl Memory {
+    fn room(&self, claim: usize) -> &RefCell<Claims<UserName, Waiter>> {
+        &self.rooms[usize::from(claim > SHORT + HEADER)]
+    }
+
+    /// Those that have room now are read on.
+    fn pass_on(self: &Rc<Self>, claim: usize) {
+        loop {
+            // Not in the loop's head, where the room would be borrowed for as long as its body.
+            let next = self.room(claim).borrow_mut().admit();
+            let Some((Waiter { claimant, user, whole }, claim)) = next else { break };
+            claimant.admit(Reserved { memory: Rc::clone(self), user, claim, whole });
+        }
+    }
+
+    /// Room for so much, if there is some now; else the claimant waits for it. `whole`: how long the command is by what is
+    /// there of it.
+    pub(crate) fn claim(
+        self: &Rc<Self>,
+        user: &UserName,
+        claim: usize,
+        whole: usize,
+    ) -> Option<Reserved> {
+        let is_there = self.room(claim).borrow_mut().claim(user, claim);
+        let room = || Reserved { memory: Rc::clone(self), user: user.clone(), claim, whole };
+        is_there.then(room)
+    }
+
+    /// The claimant waits for room.
+    pub(crate) fn wait(
+        &self,
+        claimant: Rc<dyn Claimant>,
+        user: &UserName,
+        claim: usize,
+        whole: usize,
+        now: Instant,
+    ) {
+        let waiter = Waiter { claimant, user: user.clone(), whole };
+        self.room(claim).borrow_mut().wait(user, claim, waiter, now);
+    }
+
+    /// A claimant that waits is gone.
+    pub(crate) fn leave(self: &Rc<Self>, user: &UserName, id: u32) {
+        for (room, claim) in self.rooms.iter().zip([0, LONGEST]) {
+            let left = room.borrow_mut().leave(user, |waiter: &Waiter| waiter.claimant.id() == id);
+            if left.is_some() {
+                self.pass_on(claim);
+            }
+        }
+    }
+
+    /// The claimant whose command has waited for so long, and how much of its room others have.
+    pub(crate) fn expire(
+        self: &Rc<Self>,
+        now: Instant,
+        max: Duration,
+    ) -> Option<(u32, usize, usize)> {
+        self.rooms.iter().zip([0, LONGEST]).find_map(|(room, claim)| {
+            if !room.borrow().has_waiters() {
+                return None;
+            }
+            let late = room.borrow_mut().expire(now, max)?;
+            self.pass_on(claim);
+            let room = room.borrow();
+            Some((late.claimant.id(), room.claimed(), room.room()))
+        })
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.memory.room(self.claim).borrow_mut().end(&self.user, self.claim);
+        self.memory.pass_on(self.claim);
+    }
+}

@@ -1,0 +1,39 @@
+//! Links that are left behind when the name of their server has come to mean another address.
+//!
+//! Invariants: no statement, transaction or pinned client is cut off for it; a link that nobody has is closed, one that
+//! somebody has is closed when it is put back.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::cluster::servers::Server;
+use crate::dispatch::backend::Link;
+use crate::dispatch::local::Local;
+use crate::dispatch::supply;
+use crate::dispatch::worker::Worker;
+
+/// Has names asked for again that are due, and looks for links that have been left behind.
+pub(crate) fn look(worker: &Rc<Worker>, local: &Local) {
+    let server = &local.server;
+    if worker.index == 0 {
+        server.place.look(worker.plan.server.resolve);
+        server.agent.iter().for_each(|agent| agent.look(worker.plan.server.resolve));
+    }
+    let version = server.place.version();
+    if local.place_version.replace(version) == version {
+        return;
+    }
+    for link in worker.links.borrow().values().filter(|link| link.server == server.id) {
+        link.is_left_behind.set(is_left_behind(server, link));
+    }
+    // Of those that nobody has, hardly any is where the server is now.
+    supply::close_idle_for(worker, local, Duration::ZERO);
+    if let Some(checks) = &worker.checks {
+        checks.hasten(server.id);
+    }
+}
+
+/// Whether a link leads to where its server is no longer.
+pub(crate) fn is_left_behind(server: &Server, link: &Link) -> bool {
+    link.stream.peer_address().is_some_and(|peer| !server.place.is_at(peer))
+}

@@ -1,0 +1,47 @@
+//! What a statement does that its text does not tell: the views and triggers that it names are looked up.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::dispatch::client::Client;
+use crate::dispatch::worker::Worker;
+use crate::users::sight::{Found, NOTHING, OutOfSight};
+
+/// What a text of a client of a pooled user does; all that most statements ask is one counter.
+#[inline]
+pub(crate) fn find(
+    worker: &Worker,
+    client: &Client,
+    text: &[u8],
+    schema: Option<&[u8]>,
+) -> OutOfSight {
+    match worker.shared.hidden.knowing.load(Relaxed) {
+        0 => OutOfSight::default(),
+        _ => find_among(&found_for(worker, client), client, text, schema),
+    }
+}
+
+pub(crate) fn find_among(
+    found: &Found,
+    client: &Client,
+    text: &[u8],
+    schema: Option<&[u8]>,
+) -> OutOfSight {
+    let session = client.session.borrow();
+    let (schema, dialect) = (schema.or(session.schema.as_deref()), session.dialect());
+    OutOfSight {
+        acts: found.acting.find(text, schema, dialect),
+        asks_number: found.asking.find(text, schema, dialect),
+        hides_triggers: found.hides_triggers,
+    }
+}
+
+/// What the reader for this client has found.
+pub(crate) fn found_for(worker: &Worker, client: &Client) -> Arc<Found> {
+    let hidden = &worker.shared.hidden;
+    if hidden.is_common_whole.load(Relaxed) {
+        return hidden.common.found();
+    }
+    let of_key = |key| worker.user_of(key, |user| Some(user.sight.found()));
+    client.key.get().and_then(of_key).unwrap_or_else(|| Arc::clone(&NOTHING))
+}

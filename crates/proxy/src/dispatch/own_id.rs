@@ -1,0 +1,46 @@
+//! The number of its connection that a client may read out of sight: in a routine, a view, a trigger, a text in a
+//! variable. Where the server allows it, the link answers with the client's own.
+//!
+//! That takes one more `SET`, in the same write as a statement that may read the number. Invariants: a link never
+//! answers one client with another's number; and as temporary tables belong to the number that a session has when it
+//! makes them, that stays as it is from the statement on for which the link is kept.
+
+use engine::hidden::When;
+use engine::intent::Intent;
+use engine::session::facts::Leaves;
+
+use crate::dispatch::backend::Link;
+use crate::dispatch::client::Client;
+use crate::dispatch::in_flight::Flight;
+
+/// Whether the number of the client's link can still be changed: ask before a statement is judged.
+pub(crate) fn may_change(client: &Client) -> bool {
+    client.session.borrow().pin().is_none() || client.link.borrow().is_none()
+}
+
+/// Whether a statement that has been judged, or what may come behind it on the link that is kept for it, may read the
+/// number. `asks`: whether it names an object that does.
+#[inline]
+pub(crate) fn may_read(
+    client: &Client,
+    intent: Intent,
+    asks: Option<When>,
+    leaves: Leaves,
+) -> bool {
+    let session = client.session.borrow();
+    session.pin().is_some()
+        || leaves != Leaves::Nothing
+        || asks == Some(When::Named)
+        // It may compare its number with what a trigger or a column's default stores.
+        || intent.fires && (asks.is_some() || session.has_asked_number())
+}
+
+/// A client's command goes on although its link may not answer with its number.
+pub(crate) fn go_on(client: &Client, link: &Link, flight: &mut Flight) {
+    if flight.failed {
+        flight.failure = None;
+        let mut session = client.session.borrow_mut();
+        session.counts.see_messages(link.id);
+        session.counts.see_own_failed(link.id);
+    }
+}

@@ -1,0 +1,125 @@
+//! What a link is asked before it is taken from the client whose messages it has. The client's next command waits until
+//! the link has answered.
+//!
+//! Invariant: a link goes to somebody else only if all that it alone knows of its client is known here, or known to be
+//! lost, where the server does not understand the questions; what is too long to be kept here keeps the link, with a
+//! pin.
+
+use engine::kept::{Kept, MESSAGES, NUMBERS, STATES};
+use engine::session::setup::{Purpose, Question, Setup, Step};
+use engine::session::{CHARSET, Diagnostics};
+use wire::rows;
+
+use crate::dispatch::backend::Link;
+use crate::dispatch::client::Client;
+use crate::dispatch::in_flight::{Answers, Flight, Said};
+use crate::dispatch::setup;
+use crate::dispatch::worker::Worker;
+use crate::fault::Fault;
+
+/// The questions, in this order: the first one still finds the rows that its client has found.
+const MARIADB: &[(Question, &str)] =
+    &[(Question::Numbers, NUMBERS), (Question::Messages, MESSAGES), (Question::States, STATES)];
+
+/// MySQL has no messages any more when it has been asked for the numbers, and `SHOW` finds no rows there.
+const MYSQL: &[(Question, &str)] = &[(Question::Messages, MESSAGES), (Question::Numbers, NUMBERS)];
+
+pub(crate) fn questions(worker: &Worker, link: &Link) -> &'static [(Question, &'static str)] {
+    let is_mysql = worker.at(link.server).server.facts.is_mysql();
+    if is_mysql { MYSQL } else { MARIADB }
+}
+
+/// More than this is not read of an answer.
+const ANSWER_MAX: usize = 64 << 10;
+
+/// Asks a link on which nothing runs, and whose client has nothing on it but messages.
+pub(crate) fn begin(worker: &Worker, client: &Client, link: &Link) {
+    let counts = client.session.borrow().counts;
+    let tells_found = counts.are_found_on(link.id);
+    let tells_affected = counts.are_affected_on_link();
+    link.parting.replace(Some(Answers { tells_found, tells_affected, ..Answers::default() }));
+    link.in_one_write(|| {
+        for (question, text) in questions(worker, link) {
+            setup::send(link, Setup::query(Purpose::Parting(*question), text));
+        }
+    });
+    // The questions count rows of their own.
+    client.session.borrow_mut().counts.lose(link.id);
+}
+
+/// Whether this client's link is being asked: its command has to wait.
+pub(crate) fn is_asked(client: &Client) -> bool {
+    client.is_pooled() && client.link().is_some_and(|link| link.parting.borrow().is_some())
+}
+
+/// Part of an answer, of which the follower needs no more.
+pub(crate) fn listen(flight: &mut Flight, bytes: &[u8]) {
+    let keep = |mut reply: Vec<u8>| {
+        reply.extend_from_slice(bytes);
+        // Cut off, it cannot be read.
+        reply.truncate(ANSWER_MAX);
+        Said::Reply(reply)
+    };
+    let (Purpose::Parting(_) | Purpose::Found { .. } | Purpose::Reset(Step::Ask)) = flight.purpose
+    else {
+        return;
+    };
+    if bytes.is_empty() {
+        return;
+    }
+    flight.said = match (std::mem::take(&mut flight.said), &flight.purpose) {
+        (Said::Nothing, Purpose::Found { .. }) if flight.follower.is_done() => {
+            Said::Numbers(rows::numbers(bytes))
+        }
+        (Said::Reply(reply), _) => keep(reply),
+        (Said::Nothing, _) => keep(Vec::new()),
+        (said @ Said::Numbers(_), _) => said,
+    };
+}
+
+/// What came of the questions.
+pub(crate) enum Learnt {
+    All,
+    /// The server does not understand them.
+    Nothing,
+    /// The messages are longer than what is kept of a client.
+    TooMuch,
+}
+
+pub(crate) fn learn(worker: &Worker, client: &Client, link: &Link, answers: &Answers) -> Learnt {
+    let text = |at: usize| std::str::from_utf8(answers.numbers.first()?.get(at)?.as_deref()?).ok();
+    let number = |at: usize| -> Option<u64> { text(at)?.parse().ok() };
+    let mut session = client.session.borrow_mut();
+    if let Some(found) = number(0).filter(|_| answers.tells_found) {
+        session.counts.tell_found(found);
+    }
+    let affected = text(3).and_then(|affected| affected.parse().ok());
+    if let Some(affected) = affected.filter(|_| answers.tells_affected) {
+        session.counts.tell_affected(affected);
+    }
+    let (Some(warnings), Some(errors), false) = (number(1), number(2), answers.failed) else {
+        return Learnt::Nothing;
+    };
+    session.hear_told(warnings);
+    let server = worker.kind_of_server(client);
+    match session.diagnostics() {
+        Diagnostics::Marked => session.resolve_messages(warnings),
+        Diagnostics::OnLink => {
+            let state = link.state.borrow();
+            let charset = state.settings().get(CHARSET).unwrap_or_default();
+            let numbers = (warnings, errors);
+            match Kept::read(numbers, &answers.messages, &answers.states, charset, server) {
+                Some(kept) => session.hear_messages(kept),
+                None => return Learnt::TooMuch,
+            }
+        }
+        Diagnostics::None | Diagnostics::Kept | Diagnostics::Lost => {}
+    }
+    Learnt::All
+}
+
+/// The client's last message is this error, of which no server knows.
+pub(crate) fn keep_fault(client: &Client, fault: &Fault) {
+    let (code, state) = fault.code();
+    client.session.borrow_mut().keep_error(code, state, fault.message.as_bytes());
+}

@@ -1,0 +1,393 @@
+//! Prepared statements between client and link: what a reply tells of them, when a link is done with one, and what
+//! helps when the server takes one no more.
+//!
+//! How a client names them is [`crate::dispatch::commands`]', what goes to the server [`crate::dispatch::launch`]'s. Invariants: a
+//! statement of one client's own lives on a link only while that client holds the link; a command is sent once more
+//! only if the server has refused it before it did anything.
+
+use std::rc::Rc;
+
+use engine::counts::{Asked, Finds};
+use engine::intent::{Inserts, Intent};
+use engine::pin::Pin;
+use engine::session::Messages;
+use engine::session::facts::InHand;
+use engine::session::setup::Purpose;
+use engine::source::Source;
+use engine::statements::{KNOWN_MAX, Kept, OnLink, Prepared};
+use wire::capability::Capabilities;
+use wire::command::Opcode;
+use wire::frame::{HEADER, put_joined, put_packet_with};
+use wire::response::{ErrPacket, Status};
+use wire::statement::{self, Execute};
+
+use crate::dispatch::added::MALFORMED;
+use crate::dispatch::answer;
+use crate::dispatch::backend::Link;
+use crate::dispatch::client::Client;
+use crate::dispatch::command::Command;
+use crate::dispatch::in_flight::{Flight, Refused};
+use crate::dispatch::pins;
+use crate::dispatch::pipeline;
+use crate::dispatch::worker::Worker;
+use crate::fault::{Fault, Kind};
+use crate::worker::counters::Why;
+
+/// A command is sent again so often.
+const AGAIN_MAX: u8 = 2;
+
+/// How many statements a link may keep prepared: all links together half of what the server allows, so that others
+/// have the rest.
+fn known_max(worker: &Worker, link: &Link) -> usize {
+    let server = &worker.at(link.server).server;
+    let links = server.links.held().max(1) as usize;
+    (server.facts.statements_max() as usize / 2 / links).clamp(1, KNOWN_MAX)
+}
+
+/// The statement that a client means: MariaDB's clients may mean the one that was prepared last.
+pub(crate) fn named(client: &Client, id: u32) -> u32 {
+    match id {
+        statement::LAST_PREPARED => client.session.borrow().statements.last().unwrap_or(id),
+        id => id,
+    }
+}
+
+/// What a client's statement is executed by.
+pub(crate) fn source(command: &Command, prepared: &Prepared) -> Rc<Source> {
+    Rc::clone(command.found.instead.as_ref().unwrap_or(&prepared.source))
+}
+
+/// The query with the text of a statement that is executed.
+pub(crate) fn as_query(client: &Client, text: &[u8]) -> Vec<u8> {
+    let has_attributes = client.capabilities.has(Capabilities::QUERY_ATTRIBUTES);
+    let attributes: &[u8] = if has_attributes { &[0, 1] } else { &[] };
+    let mut packet = Vec::new();
+    put_joined(&mut packet, 0, &[&[Opcode::Query as u8], attributes, text]);
+    packet
+}
+
+/// Has the statement in hand executed by a text in which the counts that it asks for stand as numbers. False: that
+/// cannot be done.
+pub(crate) fn put_counts(client: &Client, command: &mut Command) -> bool {
+    let asked = command.facts.counts;
+    let executes = |it: &InHand| it.command == Opcode::StmtExecute;
+    let Some(in_hand) = command.facts.in_hand.filter(executes) else { return false };
+    let mut session = client.session.borrow_mut();
+    let (counts, is_pinned) = (session.counts, session.pin().is_some());
+    let Some(prepared) = session.statements.get(in_hand.id) else { return false };
+    // A statement of the client's own stays on a link that the client keeps, and so would the numbers.
+    if is_pinned || prepared.own.is_some() {
+        return false;
+    }
+    let of = &prepared.source;
+    let text = match counts.put(&of.text, of.dialect, asked, None) {
+        (Some(text), left) if left == Asked::default() => text.into(),
+        _ => return false,
+    };
+    let (schema, settings) = (of.schema.clone(), Rc::clone(&of.settings));
+    command.found.instead = Some(Rc::new(Source::new(schema, text, settings, of.dialect)));
+    true
+}
+
+/// Whether one statement was executed for several rows of parameters, each of which counts for itself: inserts are done,
+/// and counted, as one.
+pub(crate) fn is_repeated(flight: &Flight) -> bool {
+    let is_bulk = |it: InHand| it.command == Opcode::StmtBulkExecute;
+    let facts = flight.command.as_ref().map(|command| &command.facts);
+    facts.is_some_and(|it| it.inserts == Inserts::No && it.in_hand.is_some_and(is_bulk))
+}
+
+/// What the server says of a statement that was never prepared.
+pub(crate) fn unknown(worker: &Worker, client: &Client, command: Opcode, id: u32) -> Fault {
+    let server = &worker.at(client.server.get()).server;
+    let place = match command {
+        _ if server.facts.is_mysql() => "mysql_stmt_precheck".to_owned(),
+        Opcode::StmtBulkExecute => format!("mysqld_{}", Opcode::StmtExecute.name()),
+        command => format!("mysqld_{}", command.name()),
+    };
+    let message = format!("Unknown prepared statement handler ({id}) given to {place}");
+    Fault::new(Kind::UnknownStatement, message)
+}
+
+/// Whether a statement of which a parameter was sent that it does not have is refused for that: in bulk, others than
+/// those that change rows are refused for being sent so.
+pub(crate) fn is_refused_spoiled(command: Opcode, intent: &Intent) -> bool {
+    let changes = intent.inserts != Inserts::No
+        || intent.messages == Messages::Go && intent.finds == Finds::Unknown;
+    command == Opcode::StmtExecute || command == Opcode::StmtBulkExecute && changes
+}
+
+/// What the server says of a statement that has no rows left, or never had any in a cursor.
+pub(crate) fn no_cursor(is_mysql: bool, id: u32) -> Fault {
+    let dot = if is_mysql { "." } else { "" };
+    Fault::new(Kind::NoCursor, format!("The statement ({id}) has no open cursor{dot}"))
+}
+
+/// What the server says of this execute of a statement that was sent a piece of a parameter that it does not have. MySQL
+/// looks at the values before.
+pub(crate) fn wrong_piece(is_mysql: bool, prepared: &Prepared, payload: &[u8]) -> Fault {
+    let parameters = prepared.parameters;
+    let is_whole = Execute::decode(payload, parameters).is_ok_and(|execute| {
+        let types = execute.types.or(prepared.types.as_deref()).unwrap_or_default();
+        execute.has_values(payload, parameters, types)
+    });
+    if is_mysql && !is_whole && !prepared.kept().long_data {
+        return Fault::relayed(MALFORMED, "HY000", "Malformed communication packet.");
+    }
+    let place = if is_mysql { "mysql_stmt_precheck" } else { "mysqld_stmt_send_long_data" };
+    Fault::relayed(1210, "HY000", &format!("Incorrect arguments to {place}"))
+}
+
+/// Learns from the answer to a preparation, and puts the client's id in the server's place.
+pub(crate) fn see(
+    worker: &Worker,
+    link: &Link,
+    client: &Client,
+    flight: &mut Flight,
+    packet: &mut [u8],
+) {
+    let payload = &mut packet[HEADER..];
+    let Some(id) = statement::id(payload) else { return };
+    let parameters = payload.get(7..9).map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
+    let mut session = client.session.borrow_mut();
+    flight.warnings = payload.get(10..12).map_or(0, |it| u16::from_le_bytes([it[0], it[1]]));
+    flight.last = flight.warnings;
+    match &flight.purpose {
+        Purpose::Prepare(source) => {
+            let source = worker.sources.borrow_mut().share(Rc::clone(source));
+            let added = session.statements.add(Rc::clone(&source), parameters);
+            let Some(own) = added else {
+                // Replaced by an error at the end of the reply would be too late: close it, and let the client's
+                // executes find nothing.
+                link.close_statement(id);
+                return;
+            };
+            if session.pin().is_some() {
+                if let Some(prepared) = session.statements.get(own) {
+                    prepared.own = Some(OnLink::new(id));
+                }
+            } else {
+                add(worker, link, &source, id);
+            }
+            statement::set_id(payload, own);
+        }
+        Purpose::Shared(source) => add(worker, link, source, id),
+        Purpose::Own(client_id) => match session.statements.get(*client_id) {
+            Some(prepared) => prepared.own = Some(OnLink::new(id)),
+            None => link.close_statement(id),
+        },
+        _ => {}
+    }
+}
+
+fn add(worker: &Worker, link: &Link, source: &Rc<Source>, id: u32) {
+    for closed in link.known.borrow_mut().add(Rc::clone(source), id, known_max(worker, link)) {
+        link.close_statement(closed);
+    }
+}
+
+/// Learns whether rows are left in a cursor.
+pub(crate) fn see_status(flight: &mut Flight, status: Status) {
+    let command = flight.command.as_mut();
+    if let Some(in_hand) = command.and_then(|command| command.facts.in_hand.as_mut()) {
+        in_hand.has_cursor = match in_hand.command {
+            Opcode::StmtFetch => !status.has(Status::LAST_ROW_SENT),
+            _ => status.has(Status::CURSOR_EXISTS) && !status.has(Status::LAST_ROW_SENT),
+        };
+    }
+}
+
+/// A command has been answered: what does the server keep of its statement now?
+pub(crate) fn over(
+    worker: &Worker,
+    client: &Client,
+    link: &Link,
+    in_hand: Option<InHand>,
+    flight: &Flight,
+) {
+    let mut session = client.session.borrow_mut();
+    if let Purpose::Prepare(_) = flight.purpose {
+        // MySQL's clients cannot mean the last one.
+        if flight.failed || worker.at(link.server).server.facts.is_mysql() {
+            session.statements.forget_last();
+        }
+    }
+    let Some(in_hand) = in_hand else { return };
+    if in_hand.is_shared && !in_hand.has_cursor && client.pinned.get().is_none() {
+        // As nearly all: nothing is kept that was not, and no look at the statement tells more.
+        return;
+    }
+    let Some(prepared) = session.statements.get(in_hand.id) else { return };
+    let kept = match in_hand.command {
+        Opcode::StmtReset | Opcode::StmtSendLongData => Kept::default(),
+        Opcode::StmtFetch => {
+            let cursor = in_hand.has_cursor && !flight.failed;
+            Kept { cursor, ..prepared.kept() }
+        }
+        _ => Kept { cursor: in_hand.has_cursor && !flight.failed, long_data: false },
+    };
+    let source = Rc::clone(&prepared.source);
+    session.statements.keep(in_hand.id, kept);
+    drop(session);
+    if kept.cursor {
+        worker.hold(client, Pin::Cursor, &source.text);
+    }
+    release(client, link, in_hand.id);
+}
+
+/// A link is done with a statement of one client's own of which it keeps nothing, if the client may leave the link.
+fn release(client: &Client, link: &Link, id: u32) {
+    let mut session = client.session.borrow_mut();
+    if session.pin().is_some() {
+        return;
+    }
+    if let Some(prepared) = session.statements.get(id)
+        && !prepared.kept().any()
+        && let Some(own) = prepared.own.take()
+    {
+        link.close_statement(own.id);
+    }
+    if !session.statements.keep_link() {
+        drop(session);
+        pins::ended(client);
+    }
+}
+
+/// The client closes a statement.
+pub(crate) fn close(worker: &Rc<Worker>, client: &Rc<Client>, id: u32) {
+    let closed = client.session.borrow_mut().statements.close(id);
+    let (Some(closed), Some(link)) = (closed, client.link()) else { return };
+    let Some(own) = &closed.own else { return };
+    link.close_statement(own.id);
+    if closed.kept().any() {
+        // Rows in a cursor are not to stay for as long as the link rests.
+        link.send_ahead();
+        if client.session.borrow().pin().is_none()
+            && !client.session.borrow().statements.keep_link()
+        {
+            pins::ended(client);
+        }
+        answer::let_go(worker, client);
+    }
+}
+
+/// Whether an error packet says that a command was refused for what can be helped.
+pub(crate) fn refused(flight: &Flight, packet: &[u8]) -> Option<Refused> {
+    // Behind anything else in a reply, something has been done already.
+    if packet.get(HEADER - 1) != Some(&1) {
+        return None;
+    }
+    let error = ErrPacket::decode(packet.get(HEADER..)?).ok()?;
+    let executes = || {
+        let command = flight.command.as_ref().and_then(|it| Some(it.facts.in_hand?.command));
+        matches!(command, Some(Opcode::StmtExecute | Opcode::StmtBulkExecute))
+    };
+    match (&flight.purpose, error.code) {
+        (Purpose::Statement, 1615) if executes() => Some(Refused::Stale),
+        (Purpose::Prepare(_) | Purpose::Shared(_) | Purpose::Own(_), 1461) => {
+            Some(Refused::TooMany)
+        }
+        _ => None,
+    }
+}
+
+/// Helps, and puts the command on hold, to be sent once more. False: the client must be told.
+pub(crate) fn retry(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    link: &Rc<Link>,
+    flight: &mut Flight,
+    refused: Refused,
+) -> bool {
+    // Of what was to be told before, it waits; else it is in flight.
+    let Some(mut command) = flight.command.take().or_else(|| client.take_command()) else {
+        return false;
+    };
+    let helped = help(worker, client, link, flight, &mut command, refused);
+    if !helped {
+        match flight.purpose.is_clients() {
+            true => flight.command = Some(command),
+            false => client.keep_command(command),
+        }
+        return false;
+    }
+    client.keep_command(command);
+    pipeline::take_back(worker, link, Why::Again);
+    true
+}
+
+/// Does what it takes for the command to be sent once more.
+fn help(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    link: &Rc<Link>,
+    flight: &Flight,
+    command: &mut Command,
+    refused: Refused,
+) -> bool {
+    let is_probed = flight.probe.is_some()
+        || link.flights.borrow().front().is_some_and(|next| !next.purpose.is_clients());
+    if command.again >= AGAIN_MAX || is_probed || link.is_closing() {
+        return false;
+    }
+    let helped = match refused {
+        Refused::Stale => forget(client, link, command),
+        Refused::TooMany => shed(worker, link),
+    };
+    if !helped {
+        return false;
+    }
+    command.again += 1;
+    if let Purpose::Prepare(source) = &flight.purpose {
+        let mut packet = Vec::with_capacity(source.text.len() + HEADER + 1);
+        put_packet_with(&mut packet, 0, |out| {
+            out.push(Opcode::StmtPrepare as u8);
+            out.extend_from_slice(&source.text);
+        });
+        command.packet = packet;
+    }
+    true
+}
+
+/// Has the statement in hand prepared anew. False: then it would not be the same.
+fn forget(client: &Client, link: &Link, command: &Command) -> bool {
+    let mut session = client.session.borrow_mut();
+    let Some(id) = command.facts.in_hand.map(|it| it.id) else { return false };
+    let Some(prepared) = session.statements.get(id) else { return false };
+    // What a routine has done before it failed would be done twice; and pieces of a parameter are gone.
+    if prepared.source.intent.pin.is_some()
+        || prepared.kept().long_data
+        || command.packet.is_empty()
+    {
+        return false;
+    }
+    let stale = match prepared.own.take() {
+        Some(own) => Some(own.id),
+        None => link.known.borrow_mut().remove(&source(command, prepared)),
+    };
+    stale.inspect(|id| link.close_statement(*id)).is_some()
+}
+
+/// Closes the half of the link's statements that was not used for longest; if it has none, that of all others'.
+fn shed(worker: &Worker, link: &Link) -> bool {
+    let halve = |link: &Link| {
+        let mut known = link.known.borrow_mut();
+        let left = known.len() / 2;
+        let closed = known.shrink(left);
+        closed.iter().for_each(|id| link.close_statement(*id));
+        !closed.is_empty()
+    };
+    if halve(link) {
+        link.send_ahead();
+        return true;
+    }
+    let mut helped = false;
+    for other in worker.links.borrow().values() {
+        // Between two commands, so that it is in nobody's way.
+        if other.flights.borrow().is_empty() && other.holder.borrow().is_none() && halve(other) {
+            other.send_ahead();
+            helped = true;
+        }
+    }
+    helped
+}

@@ -1,0 +1,627 @@
+//! The road's second half: replies are followed, learnt from, and written to the clients they belong to.
+//!
+//! A link that has become free is refilled from the waiting line *before* the finished reply is written to its
+//! client, so that the server has its next statement already while the last one's client is being served.
+
+use std::io;
+use std::ops::Range;
+use std::rc::Rc;
+use std::time::Duration;
+
+use engine::session::observe::{self, Behind, End};
+use engine::session::setup::Purpose;
+use wire::frame::{HEADER, put_packet};
+use wire::passage::{Passage, Until};
+use wire::reply::{Kind as Packet, Step};
+use wire::response::{EOF, EofPacket, ErrPacket, OkPacket, Status};
+
+use crate::dispatch::added;
+use crate::dispatch::admit;
+use crate::dispatch::ahead;
+use crate::dispatch::answer;
+use crate::dispatch::answered;
+use crate::dispatch::backend::{Life, Link, Taint};
+use crate::dispatch::client::Client;
+use crate::dispatch::command::Command;
+use crate::dispatch::done;
+use crate::dispatch::in_flight::{Flight, Settled, Then};
+use crate::dispatch::login_schema;
+use crate::dispatch::losses;
+use crate::dispatch::owed;
+use crate::dispatch::own_id;
+use crate::dispatch::parting;
+use crate::dispatch::pipeline;
+use crate::dispatch::prepared;
+use crate::dispatch::reset;
+use crate::dispatch::rewrite::{self, Listens};
+use crate::dispatch::rights;
+use crate::dispatch::route;
+use crate::dispatch::setup;
+use crate::dispatch::supply;
+use crate::dispatch::worker::{Mail, Worker};
+use crate::fault::{Fault, Kind};
+use crate::worker::buffers::BUFFER;
+
+/// Reads what the server has sent and follows it. False ends the link.
+pub(crate) fn read(worker: &Rc<Worker>, link: &Rc<Link>) -> bool {
+    let carry = link.carry.take();
+    let mut buffer = worker.buffers.take(carry.len() + BUFFER / 2);
+    buffer[..carry.len()].copy_from_slice(&carry);
+    crate::worker::clock::tick();
+    link.cork();
+    let mut settled = worker.settled.take();
+    let lives = match link.stream.try_read(&mut buffer[carry.len()..]) {
+        Ok(0) => false,
+        Ok(read) => {
+            worker.counters.bytes_out.add(read as u64);
+            follow(worker, link, &mut buffer[..carry.len() + read], &mut settled)
+        }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            *link.carry.borrow_mut() = carry;
+            true
+        }
+        Err(_) => false,
+    };
+    // The next statements go out before the clients of these are served.
+    admit::work_off(worker);
+    if lives {
+        ahead::refill(worker, link);
+    }
+    link.uncork();
+    for Settled { client, tail, then } in settled.drain(..) {
+        if then == Then::More {
+            client.write(&buffer[tail]);
+            continue;
+        }
+        client.write_last(&buffer[tail]);
+        if then == Then::Close {
+            client.close();
+        }
+    }
+    worker.settled.replace(settled);
+    worker.buffers.give(buffer);
+    if lives && link.is_held_up() {
+        admit::hold_up(worker, link);
+    }
+    lives
+}
+
+fn follow(
+    worker: &Rc<Worker>,
+    link: &Rc<Link>,
+    bytes: &mut [u8],
+    settled: &mut Vec<Settled>,
+) -> bool {
+    let mut len = bytes.len();
+    // Bytes before `from` are done with; bytes before `at` have been followed.
+    let (mut from, mut at) = (0, 0);
+    while at < len || link.owes_eof() {
+        let mut flights = link.flights.borrow_mut();
+        let Some(flight) = flights.front_mut() else {
+            drop(flights);
+            return out_of_turn(link, &bytes[at..len]);
+        };
+        match flight.follower.advance(&mut bytes[..len], at) {
+            Ok(Step::More { from: to }) => {
+                parting::listen(flight, &bytes[from..to]);
+                let client = flight.listener();
+                drop(flights);
+                if let Some(client) = client {
+                    client.write(&bytes[from..to]);
+                }
+                *link.carry.borrow_mut() = bytes[to..len].to_vec();
+                return true;
+            }
+            Ok(Step::Packet { kind: Packet::Err, start, end })
+                if losses::is_farewell(link, &bytes[start..end]) =>
+            {
+                flight.farewell = bytes.get(start + HEADER - 1).copied();
+                let client = flight.listener();
+                drop(flights);
+                return part(link, client.as_deref(), &bytes[from..start]);
+            }
+            Ok(Step::Packet { kind, start, end }) => {
+                if flight.has_own_rows()
+                    && flight.follower.is_done()
+                    && kind != Packet::Err
+                    && show(flight, bytes, from, start)
+                {
+                    from = start;
+                }
+                let new_end = inspect(worker, link, flight, kind, bytes, start..end);
+                bytes.copy_within(end..len, new_end);
+                len -= end - new_end;
+                at = new_end;
+                if at == len && !flight.follower.is_done() && flight.listener().is_some() {
+                    // The server waits for the client, or there is simply more to come.
+                    let client = flight.listener();
+                    drop(flights);
+                    if let Some(client) = client {
+                        client.write(&bytes[from..at]);
+                        client.wake();
+                    }
+                    from = at;
+                }
+            }
+            Ok(Step::EofMissing { at: here, sequence }) => {
+                let client = flight.listener();
+                drop(flights);
+                if let Some(client) = client {
+                    let status = client.session.borrow().status();
+                    client.write_with_next(&bytes[from..here]);
+                    client.write_with_next(&EofPacket { warnings: 0, status }.packet(sequence));
+                }
+                (from, at) = (here, here);
+            }
+            Ok(Step::End { at: end }) => {
+                let flight = flights.pop_front();
+                let is_last = flights.is_empty();
+                drop(flights);
+                if is_last && end < len && link.key.get().is_some() {
+                    // What comes behind the answer would be taken for that to the next client's statement.
+                    link.close();
+                }
+                if let Some(mut flight) = flight {
+                    parting::listen(&mut flight, &bytes[from..end]);
+                    settled.extend(finish(worker, link, &mut flight, from..end));
+                    flight.land();
+                }
+                (from, at) = (end, end);
+            }
+            Err(error) => {
+                drop(flights);
+                tracing::warn!(link = link.id, %error, "the server's answer is not MySQL's protocol");
+                worker.count_fault(Kind::NonsenseFromServer);
+                return false;
+            }
+        }
+    }
+    // A reply may end exactly where the bytes do.
+    if let Some(flight) = link.flights.borrow_mut().front_mut() {
+        parting::listen(flight, &bytes[from..len]);
+    }
+    settled.extend(finish_ended(worker, link, from..len));
+    true
+}
+
+/// The server ends the connection. Its last words are not the client's, who gets what came before them.
+fn part(link: &Link, client: Option<&Client>, before: &[u8]) -> bool {
+    if let Some(client) = client {
+        client.write(before);
+    }
+    link.life.set(Life::Farewell);
+    false
+}
+
+/// Ends the reply in flight if its last byte has been followed; `tail` is what its client has not got yet.
+fn finish_ended(worker: &Rc<Worker>, link: &Rc<Link>, tail: Range<usize>) -> Option<Settled> {
+    let mut flights = link.flights.borrow_mut();
+    let ended = flights.front().is_some_and(|flight| flight.follower.is_done());
+    let flight = if ended { flights.pop_front() } else { None };
+    drop(flights);
+    let mut flight = flight?;
+    let settled = finish(worker, link, &mut flight, tail);
+    flight.land();
+    settled
+}
+
+/// Puts the client's own rows, if it has any, into a reply whose last packet begins at `end`; it has been passed on up to
+/// `from`.
+fn show(flight: &mut Flight, bytes: &mut [u8], from: usize, end: usize) -> bool {
+    let Some(rows) = flight.command.as_mut().and_then(|command| command.rare().shown.take()) else {
+        return false;
+    };
+    let (Some(client), Some(sequence)) = (flight.listener(), bytes.get_mut(end + HEADER - 1))
+    else {
+        return false;
+    };
+    let mut out = Vec::new();
+    *sequence = rows.iter().fold(*sequence, |sequence, row| put_packet(&mut out, sequence, row));
+    client.write_with_next(&bytes[from..end]);
+    client.write_with_next(&out);
+    true
+}
+
+/// The server speaks although nobody asked: it says why it ends the connection.
+fn out_of_turn(link: &Link, bytes: &[u8]) -> bool {
+    if let (None, Some(client)) = (link.key.get(), link.holder.borrow().as_ref()) {
+        client.write(bytes);
+        return true;
+    }
+    false
+}
+
+/// Learns from a packet that says something, and changes what is the client's own business in it.
+/// Returns where the packet ends now.
+fn inspect(
+    worker: &Rc<Worker>,
+    link: &Link,
+    flight: &mut Flight,
+    kind: Packet,
+    bytes: &mut [u8],
+    at: Range<usize>,
+) -> usize {
+    let packet = &mut bytes[at.clone()];
+    rights::see_reply(worker, link, flight, kind, packet);
+    let Some(client) = flight.client.clone() else {
+        see_unheard(worker, link, flight, kind, packet);
+        return at.end;
+    };
+    added::put_told(flight, kind, packet);
+    match kind {
+        Packet::Ok => {
+            if let Ok(ok) = OkPacket::decode(&packet[HEADER..], link.capabilities) {
+                flight.count(&ok);
+                let shorter = see_ok(worker, link, &client, flight, &ok, packet);
+                if flight.follower.adds_eofs() && packet[HEADER] == EOF {
+                    let status = ok.status.without(Status::STATE_CHANGED);
+                    let eof = EofPacket { warnings: ok.warnings, status };
+                    if let Some(unused) = shorter {
+                        worker.scratch.replace(unused);
+                    }
+                    // It is shorter than any OK packet.
+                    let eof = eof.packet(packet[HEADER - 1]);
+                    packet[..eof.len()].copy_from_slice(&eof);
+                    return at.start + eof.len();
+                }
+                if let Some(shorter) = shorter {
+                    let len = shorter.len();
+                    let fits = len <= packet.len();
+                    if fits {
+                        packet[..len].copy_from_slice(&shorter);
+                    }
+                    worker.scratch.replace(shorter);
+                    if fits {
+                        return at.start + len;
+                    }
+                }
+            }
+        }
+        Packet::Eof => {
+            if let Ok(eof) = EofPacket::decode(&packet[HEADER..]) {
+                flight.warnings = flight.warnings.max(eof.warnings);
+                flight.last = eof.warnings;
+                let mut session = client.session.borrow_mut();
+                session.see_status(eof.status);
+                if matches!(flight.purpose, Purpose::Statement) {
+                    session.counts.see_affected(-1, link.id);
+                }
+                drop(session);
+                prepared::see_status(flight, eof.status);
+            }
+        }
+        Packet::Err => {
+            flight.failed = true;
+            flight.refused = prepared::refused(flight, packet);
+            flight.added = added::added(worker, &client, flight, packet).map(Box::new);
+            flight.failure = Some(packet.into());
+            if flight.purpose.is_clients() {
+                worker.tally.see_error(packet);
+                route::see_refusal(worker, link.server, packet);
+                // What only reads may read a view, whose functions do as they like.
+                if matches!(flight.purpose, Purpose::Statement) && may_have_fired(packet) {
+                    link.doubt();
+                }
+            }
+        }
+        Packet::Prepared if client.is_pooled() => {
+            prepared::see(worker, link, &client, flight, packet);
+        }
+        Packet::LocalInfile => {
+            let passage = Passage::new(Until::EmptyPacket);
+            client.input.upload.set(Some(passage.renumbered(flight.follower.shift())));
+            client.input.begin_upload();
+        }
+        Packet::Authentication => {
+            client.input.upload.set(Some(Passage::new(Until::PayloadEnd)));
+            client.input.begin_upload();
+        }
+        Packet::Prepared | Packet::Text | Packet::Progress => {}
+    }
+    at.end
+}
+
+/// Learns from the reply to a fix-up that was sent ahead, or to a statement whose client is gone.
+fn see_unheard(worker: &Worker, link: &Link, flight: &mut Flight, kind: Packet, packet: &[u8]) {
+    match kind {
+        Packet::Ok => {
+            if let Ok(ok) = OkPacket::decode(&packet[HEADER..], link.capabilities) {
+                link.state.borrow_mut().see(&ok, &mut worker.pool.interned.borrow_mut());
+                match flight.purpose {
+                    Purpose::Capture(client) => owed::capture(worker, link, client, &ok),
+                    Purpose::Reset(engine::session::setup::Step::Ask) => {
+                        flight.failed = !reset::renew(worker, link, &ok);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Packet::Err => {
+            flight.failed = true;
+            flight.failure = flight.purpose.is_setup().then(|| packet.into());
+        }
+        _ => {}
+    }
+}
+
+/// Learns from an OK packet. Returns it rewritten if the client must see it otherwise.
+fn see_ok(
+    worker: &Rc<Worker>,
+    link: &Link,
+    client: &Rc<Client>,
+    flight: &mut Flight,
+    ok: &OkPacket<'_>,
+    packet: &[u8],
+) -> Option<Vec<u8>> {
+    if !client.is_pooled() {
+        client.session.borrow_mut().see_status(ok.status);
+        return None;
+    }
+    let mut state = link.state.borrow_mut();
+    let mut interned = worker.pool.interned.borrow_mut();
+    if !flight.purpose.is_clients() {
+        let pin = state.see(ok, &mut interned);
+        drop((state, interned));
+        if let Purpose::Capture(client) = flight.purpose {
+            owed::capture(worker, link, client, ok);
+        }
+        if let (Some(pin), Purpose::Probe(_)) = (pin, &flight.purpose) {
+            worker.pin(client, pin);
+        }
+        return None;
+    }
+    // MySQL counts the warnings of whatever has run on the link before; a session that begins has none.
+    let is_login = matches!(flight.purpose, Purpose::LoginSchema(..));
+    let ok = &OkPacket { warnings: if is_login { 0 } else { ok.warnings }, ..*ok };
+    // Of several results, a later one need not clear what an earlier one has left.
+    flight.warnings = flight.warnings.max(ok.warnings);
+    flight.last = ok.warnings;
+    prepared::see_status(flight, ok.status);
+    if let Some(collation) = &flight.collation {
+        state.set(b"collation_connection", collation, &mut interned);
+    }
+    let mut session = client.session.borrow_mut();
+    let pin = session.see_ok(client.id, ok, &mut state, &mut interned, flight.sets());
+    if pin.is_some() && link.taint.get() == Taint::Soiled {
+        session.forgive();
+    }
+    drop(session);
+    if let Some(pin) = pin.filter(|_| link.taint.get() != Taint::Soiled) {
+        worker.count_pin(client, pin, None);
+    }
+    let is_end_of_rows = packet[HEADER] == EOF;
+    let affected = if is_end_of_rows { -1 } else { ok.affected_rows as i64 };
+    let mut session = client.session.borrow_mut();
+    match prepared::is_repeated(flight) {
+        true => session.counts.see_several(link.id),
+        false => session.counts.see_affected(affected, link.id),
+    }
+    let listens = if session.is_told_of_all() { Listens::ToAll } else { Listens::ToUsual };
+    drop(session);
+    let note = |gtid: &[u8]| {
+        *client.gtid.borrow_mut() = gtid.into();
+        if let Some(fleet) = &worker.shared.cluster.fleet {
+            fleet.acknowledge(link.server, gtid);
+        }
+    };
+    rewrite::ok(ok, packet, client.capabilities, listens, &worker.scratch, note)
+}
+
+/// A reply has ended: what follows is started. The answer is what is left to be written.
+fn finish(
+    worker: &Rc<Worker>,
+    link: &Rc<Link>,
+    flight: &mut Flight,
+    tail: Range<usize>,
+) -> Option<Settled> {
+    let took = crate::worker::clock::now() - flight.since;
+    if let Some(digest) = flight.read {
+        // What leaves messages keeps those behind it waiting, or loses what the link knows of it.
+        let leaves = flight.failed || flight.warnings > 0;
+        worker.pace.borrow_mut().learn(digest, if leaves { Duration::MAX } else { took });
+    }
+    if flight.command.as_ref().is_some_and(|command| command.facts.alters) {
+        worker.shared.alterations.add();
+    }
+    let Some(client) = flight.client.clone() else {
+        // With a slot it was a client's, who has left.
+        if flight.purpose.is_setup() && !flight.slot {
+            answered::finish_setup(worker, link, flight);
+        } else if let Purpose::Parting(question) = flight.purpose {
+            answered::finish_parting(worker, link, flight, question);
+        } else if let Purpose::Reset(step) = flight.purpose {
+            answered::finish_reset(worker, link, step, flight);
+        } else {
+            finish_unheard(worker, link, flight);
+        }
+        return None;
+    };
+    if let Purpose::Reset(step) = flight.purpose {
+        answered::finish_reset(worker, link, step, flight);
+        worker.shared.mail(worker.index, Mail::Resume(client.id));
+        return None;
+    }
+    if let Purpose::Probe(_) = flight.purpose {
+        return Some(answered::finish_probe(worker, link, client, flight));
+    }
+    if let Some(refused) = flight.refused
+        && prepared::retry(worker, &client, link, flight, refused)
+    {
+        admit::launch_held(worker, &client, link);
+        return None;
+    }
+    match flight.purpose.is_clients() {
+        true => Some(finish_clients(worker, link, client, flight, tail, took)),
+        false => {
+            finish_preparation(worker, link, &client, flight);
+            None
+        }
+    }
+}
+
+/// The reply to a client's own command has ended.
+fn finish_clients(
+    worker: &Rc<Worker>,
+    link: &Rc<Link>,
+    client: Rc<Client>,
+    flight: &mut Flight,
+    tail: Range<usize>,
+    took: Duration,
+) -> Settled {
+    let mut command = flight.command.take().unwrap_or_default();
+    let is_login = matches!(flight.purpose, Purpose::LoginSchema(..));
+    worker.tally.answer(flight, &command, took);
+    if is_login {
+        client.input.login_sequence.set(None);
+    }
+    if !flight.failed {
+        login_schema::learn(worker, &client, &flight.purpose);
+    }
+    let was_uploading = client.input.upload.take().is_some_and(|upload| !upload.is_done());
+    if was_uploading {
+        admit::forget_rest(worker, &client, link);
+    }
+    if client.is_pooled() {
+        see_end(worker, link, &client, flight, &mut command);
+    }
+    let Some(command) = answered::await_probe(worker, link, &client, flight, command) else {
+        return Settled { client, tail, then: Then::More };
+    };
+    done::over(worker, &client, link, &command, flight.slot);
+    // No login, or an answer before the command had come: what follows cannot be understood. Or the server ends
+    // the connection, and what came next would meet its end.
+    let close = if flight.failed { is_login || was_uploading } else { command.facts.releases };
+    worker.buffers.forget(command.end());
+    Settled { client, tail, then: if close { Then::Close } else { Then::Turn } }
+}
+
+/// A pooled client's command has been answered: what its session and its link's are now.
+fn see_end(
+    worker: &Rc<Worker>,
+    link: &Rc<Link>,
+    client: &Rc<Client>,
+    flight: &mut Flight,
+    command: &mut Command,
+) {
+    prepared::over(worker, client, link, command.facts.in_hand, flight);
+    let added = flight.added.take().map(|message| *message);
+    let end = End {
+        client: client.id,
+        is_mysql: worker.is_mysql(client),
+        is_statement: matches!(flight.purpose, Purpose::Statement),
+        failed: flight.failed,
+        rows: flight.follower.rows(),
+        warnings: flight.warnings,
+        last: flight.last,
+        error: if flight.failed { flight.error() } else { None },
+        behind: behind(link),
+    };
+    let assigns = match &mut command.rare {
+        Some(rare) => std::mem::take(&mut rare.assigns),
+        None => Vec::new(),
+    };
+    let pin = observe::end(
+        &mut client.session.borrow_mut(),
+        &mut link.state.borrow_mut(),
+        &mut command.facts,
+        assigns,
+        added,
+        &end,
+    );
+    if let Some(pin) = pin {
+        worker.pin(client, pin);
+    }
+}
+
+/// What was sent on the link behind the command whose reply has ended.
+fn behind(link: &Link) -> Behind {
+    let mut behind = Behind::default();
+    for flight in &*link.flights.borrow() {
+        behind.reads |= flight.read.is_some();
+        behind.asks |= matches!(flight.purpose, Purpose::Capture(_));
+    }
+    behind
+}
+
+/// What a client's link was told, or asked, before its command, has been answered.
+fn finish_preparation(
+    worker: &Rc<Worker>,
+    link: &Rc<Link>,
+    client: &Rc<Client>,
+    flight: &mut Flight,
+) {
+    let is_done = setup::is_done(worker, link, flight);
+    if is_done {
+        match flight.purpose {
+            Purpose::Variables => client.session.borrow_mut().variables.are_told(),
+            Purpose::Number(_) => own_id::go_on(client, link, flight),
+            Purpose::Mode => {
+                link.state.borrow_mut().see_mode(&mut worker.pool.interned.borrow_mut());
+                client.session.borrow_mut().see_settings(&link.state.borrow());
+                if let Some(command) = &mut *client.current.borrow_mut() {
+                    command.found.told_mode = true;
+                }
+            }
+            _ => {}
+        }
+        if flight.failure.is_none() {
+            return admit::launch_held(worker, client, link);
+        }
+    }
+    let command = client.take_command().unwrap_or_default();
+    if !is_done {
+        prepared::over(worker, client, link, command.facts.in_hand, flight);
+    }
+    match flight.failure.take() {
+        Some(_) if command.facts.is_long_data() => {
+            // No answer is awaited; the execute that follows gets one.
+            let is_torn = client.input.upload.take().is_some();
+            done::over(worker, client, link, &command, flight.slot);
+            worker.buffers.forget(command.end());
+            client.give_turn();
+            if is_torn {
+                client.close();
+            }
+        }
+        Some(mut packet) => {
+            packet[HEADER - 1] = packet[HEADER - 1].wrapping_add(client.take_sequence() - 1);
+            client.input.upload.set(None);
+            done::over(worker, client, link, &command, flight.slot);
+            worker.buffers.forget(command.end());
+            client.write_last(&packet);
+        }
+        None => {
+            let fault = Fault::new(
+                Kind::NotAsMeant,
+                "Flifo did not run this statement: its link to the server does not take this \
+                 session's settings",
+            );
+            link.close();
+            done::over(worker, client, link, &command, flight.slot);
+            answer::refuse(worker, client, command, &fault);
+        }
+    }
+}
+
+/// Whether a statement may have fired triggers, or called what a view calls, before it failed like this.
+fn may_have_fired(packet: &[u8]) -> bool {
+    let error = packet.get(HEADER..).map(ErrPacket::decode);
+    !matches!(error, Some(Ok(error)) if observe::is_before_any_row(error.code))
+}
+
+/// A reply has ended that nobody waits for.
+fn finish_unheard(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight) {
+    let Some(key) = link.key.get().filter(|_| flight.read.is_some()) else {
+        // Its client left while it ran. Nobody knows what the link's session is like.
+        if flight.slot {
+            worker.agenda.leave_slot(link.server, link.slot.take());
+        }
+        return link.close();
+    };
+    // Its slot, unless it ran behind a client that keeps the link.
+    if flight.slot && !pipeline::promote(worker, link) {
+        let slot = link.slot.take();
+        supply::put(worker, key, link);
+        worker.agenda.leave_slot(link.server, slot);
+    }
+}

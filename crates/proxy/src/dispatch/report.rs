@@ -1,0 +1,202 @@
+//! What a worker tells of itself when it is asked: plain values, made in a turn of its own.
+//!
+//! Owns what is told; what it means in a table or a page is decided there. The numbers of a worker cost next to
+//! nothing; clients and digests are told only to those who want them.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use engine::account::name::UserName;
+use engine::gate::Counts;
+use view::digests::Told;
+use view::histogram::Histogram;
+
+use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::local::Local;
+use crate::dispatch::tally::ServerError;
+use crate::dispatch::worker::Worker;
+
+/// What is wanted beyond the numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Want {
+    pub(crate) clients: bool,
+    pub(crate) digests: bool,
+}
+
+/// What one worker tells.
+#[derive(Clone, Debug)]
+pub(crate) struct Report {
+    pub(crate) worker: usize,
+    pub(crate) counters: Vec<(&'static str, u64)>,
+    /// In the order of their kinds.
+    pub(crate) faults: Vec<u64>,
+    /// In the order of [`crate::worker::counters::Why`].
+    pub(crate) sent_again: Vec<u64>,
+    pub(crate) pins: Vec<u64>,
+    pub(crate) errors: Vec<ServerError>,
+    pub(crate) rows: u64,
+    pub(crate) run: Histogram,
+    pub(crate) waited: Histogram,
+    /// What its loop has seen of itself.
+    pub(crate) turns: crate::worker::turns::Told,
+    /// Of each server, in the order of the servers.
+    pub(crate) gates: Vec<GateReport>,
+    pub(crate) pools: BTreeMap<String, Pool>,
+    pub(crate) clients: Vec<Person>,
+    pub(crate) digests: Vec<Told>,
+    pub(crate) at: Instant,
+}
+
+/// What a worker has at one server.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct GateReport {
+    pub(crate) counts: Counts,
+    /// Statements that have ended.
+    pub(crate) ended: u64,
+    /// In line, whether for a slot or for a link.
+    pub(crate) waiting: usize,
+    pub(crate) links_idle: usize,
+}
+
+/// The clients and links of one user.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pool {
+    pub(crate) clients: u64,
+    pub(crate) carried: u64,
+    /// Clients by whose turn it is.
+    pub(crate) turns: [u64; 5],
+    pub(crate) pinned: u64,
+    pub(crate) links: u64,
+    pub(crate) links_busy: u64,
+}
+
+/// One client.
+#[derive(Clone, Debug)]
+pub(crate) struct Person {
+    pub(crate) id: u32,
+    pub(crate) user: String,
+    pub(crate) address: Option<SocketAddr>,
+    pub(crate) is_tls: bool,
+    pub(crate) is_pooled: bool,
+    pub(crate) schema: Option<String>,
+    pub(crate) turn: Turn,
+    /// How long it has been so.
+    pub(crate) turned: Duration,
+    pub(crate) in_transaction: bool,
+    pub(crate) pin: Option<&'static str>,
+    /// The server's number of the link that it has.
+    pub(crate) link: Option<u32>,
+}
+
+/// Has a worker tell of itself.
+pub(crate) fn make(worker: &Worker, want: Want) -> Report {
+    let clients = worker.clients.borrow();
+    let now = crate::worker::clock::now();
+    Report {
+        worker: worker.index,
+        counters: worker.counters.plain(),
+        faults: worker.counters.faults.iter().map(|counter| counter.get()).collect(),
+        sent_again: worker.counters.sent_again.iter().map(|counter| counter.get()).collect(),
+        pins: worker.counters.pins.iter().map(|counter| counter.get()).collect(),
+        errors: worker.tally.errors(),
+        rows: worker.tally.rows.get(),
+        run: worker.tally.run(),
+        waited: worker.tally.waited(),
+        turns: crate::worker::turns::told(),
+        gates: worker.servers.iter().map(gate).collect(),
+        pools: pools(worker),
+        clients: match want.clients {
+            true => clients.values().map(|client| person(client, now)).collect(),
+            false => Vec::new(),
+        },
+        digests: if want.digests { worker.tally.digests() } else { Vec::new() },
+        at: now,
+    }
+}
+
+fn gate(local: &Local) -> GateReport {
+    let gate = local.gate.borrow();
+    GateReport {
+        counts: gate.counts(),
+        ended: gate.totals().completed,
+        waiting: gate.waiting(),
+        links_idle: gate.idle_links(),
+    }
+}
+
+impl GateReport {
+    /// What several workers have together.
+    pub(crate) const fn plus(self, other: Self) -> Self {
+        let (one, two) = (self.counts, other.counts);
+        Self {
+            counts: Counts {
+                passed_on: one.passed_on + two.passed_on,
+                granted: one.granted + two.granted,
+                forced: one.forced + two.forced,
+                borrowed: one.borrowed + two.borrowed,
+                parked: one.parked + two.parked,
+                set_down: one.set_down + two.set_down,
+            },
+            ended: self.ended + other.ended,
+            waiting: self.waiting + other.waiting,
+            links_idle: self.links_idle + other.links_idle,
+        }
+    }
+}
+
+impl Report {
+    /// What waits here, for whichever server.
+    pub(crate) fn waiting(&self) -> usize {
+        self.gates.iter().map(|gate| gate.waiting).sum()
+    }
+}
+
+fn pools(worker: &Worker) -> BTreeMap<String, Pool> {
+    // Users are few, clients are many: a name is copied once for each user.
+    let mut pools: BTreeMap<UserName, Pool> = BTreeMap::new();
+    for client in worker.clients.borrow().values() {
+        let pool = pools.entry(client.user.borrow().clone()).or_default();
+        pool.clients += 1;
+        pool.carried += u64::from(!client.is_pooled());
+        pool.turns[client.turn.get() as usize] += 1;
+        pool.pinned += u64::from(client.session.borrow().pin().is_some());
+    }
+    for link in worker.links.borrow().values() {
+        let holder = link.holder.borrow();
+        let user = match (link.key.get(), &*holder) {
+            (Some(key), _) => worker.pool.keys.borrow().get(key).user.clone(),
+            (None, Some(client)) => client.user.borrow().clone(),
+            (None, None) => continue,
+        };
+        let pool = pools.entry(user).or_default();
+        pool.links += 1;
+        pool.links_busy += u64::from(!link.flights.borrow().is_empty());
+    }
+    let named = |(user, pool): (UserName, Pool)| (text(user.as_bytes()), pool);
+    pools.into_iter().map(named).collect()
+}
+
+fn person(client: &Client, now: Instant) -> Person {
+    let session = client.session.borrow();
+    Person {
+        id: client.id,
+        user: text(client.user.borrow().as_bytes()),
+        address: client.stream.addresses().map(|(peer, _)| peer),
+        is_tls: client.stream.is_tls(),
+        is_pooled: client.is_pooled(),
+        schema: session.schema.as_ref().map(|schema| text(schema)),
+        turn: client.turn.get(),
+        turned: now.saturating_duration_since(client.turned.get()),
+        in_transaction: session.in_transaction(),
+        pin: session.pin().map(engine::pin::Pin::name),
+        link: client.link().map(|link| link.thread_id),
+    }
+}
+
+/// A name as it can be shown: it comes from a client, who may have put anything in it.
+fn text(bytes: &[u8]) -> String {
+    let mut text = String::from_utf8_lossy(bytes).into_owned();
+    text.retain(|letter| !letter.is_control());
+    text
+}

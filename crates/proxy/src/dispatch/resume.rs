@@ -1,0 +1,49 @@
+//! Commands that were held go on.
+
+use std::rc::Rc;
+
+use engine::insert_id::InsertId;
+
+use crate::dispatch::admit;
+use crate::dispatch::answer;
+use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::command::{Awaits, Command};
+use crate::dispatch::commands;
+use crate::dispatch::past;
+use crate::dispatch::worker::Worker;
+
+/// A client whose command was held until its last insert id is known goes on.
+pub(crate) fn resume(worker: &Rc<Worker>, client: &Rc<Client>) {
+    if client.turn.get() != Turn::Preparation {
+        return;
+    }
+    let Some(mut command) = client.take_command() else { return };
+    if command.awaits == Awaits::Answer {
+        // It went on already.
+        return client.keep_command(command);
+    }
+    // A client that has lost a transaction meanwhile hears of that.
+    if command.awaits.reads_again() || client.session.borrow().has_lost_transaction() {
+        return read_again(worker, client, command);
+    }
+    command.awaits = Awaits::default();
+    if command.facts.insert_id && client.session.borrow().insert_id == InsertId::Lost {
+        return answer::refuse(worker, client, command, &past::insert_id_is_lost());
+    }
+    let urgent = client.session.borrow().may_hold_locks();
+    admit::enter_held(worker, client, command, urgent);
+}
+
+/// A client's command goes on that has waited for its link's answers, as if it came now.
+pub(crate) fn read_again(worker: &Rc<Worker>, client: &Rc<Client>, mut command: Box<Command>) {
+    let mut held = std::mem::take(&mut command.packet);
+    let awaited = command.awaits;
+    command.end();
+    client.set_turn(Turn::Client);
+    commands::handle(worker, client, &mut held, awaited);
+    worker.buffers.forget(held);
+    if client.turn.get() == Turn::Client {
+        // It has no reply, and what came behind it is still to be read.
+        client.give_turn();
+    }
+}

@@ -1,0 +1,126 @@
+//! Rights follow: when rights may have changed, links that logged in before serve no client that logs in after that.
+//!
+//! Owns what all workers know of that, and when a link is stale; which statements change rights, and how eras are
+//! counted, is `engine::rights`'. Changes made beside Flifo are seen by [`watch`], or bounded by `server.rights_bound`; what
+//! logins of clients are asked for is [`confirm`]'s. Invariants: a link that its client keeps is left to it, as the
+//! server leaves a session its rights; an era rises before the client is told of what it did.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use engine::account::name::UserName;
+use engine::rights::{Change, Era, Whose, is_refusal};
+use wire::frame::HEADER;
+use wire::reply::Kind;
+use wire::response::ErrPacket;
+
+use crate::dispatch::backend::Link;
+use crate::dispatch::in_flight::Flight;
+use crate::dispatch::owed;
+use crate::dispatch::worker::{Shared, Worker};
+use crate::pool::keys::KeyId;
+use crate::users::rights::{self, Rights, SHARES};
+
+/// A statement has ended that may have changed the rights of these users. Before its client is told.
+fn raise(worker: &Worker, link: &Link, flight: &Flight, whose: &Whose) {
+    let shared = &worker.shared;
+    let eras = &shared.rights.eras;
+    match whose {
+        Whose::All => eras.raise(),
+        Whose::Own(names) => {
+            let own = match (link.key.get(), &flight.client) {
+                (Some(key), _) => Some(worker.pool.keys.borrow().get(key).user.clone()),
+                (None, Some(client)) => Some(client.user.borrow().clone()),
+                (None, None) => None,
+            };
+            let named = names.iter().filter_map(|name| std::str::from_utf8(name).ok());
+            let names = named.map(UserName::of_account).chain(own);
+            let users: Vec<_> = names.filter_map(|name| shared.users.named(&name)).collect();
+            eras.raise_of(users.iter().map(|user| &user.rights.changed));
+        }
+    }
+    // What a login may name as its schema is a right, too.
+    shared.alterations.add();
+}
+
+/// A packet of a reply, on its way to the client.
+#[inline]
+pub(crate) fn see_reply(worker: &Worker, link: &Link, flight: &Flight, kind: Kind, packet: &[u8]) {
+    if let Some(change) = flight.change() {
+        see_reply_to(worker, link, flight, change, kind, packet);
+    }
+}
+
+fn see_reply_to(
+    worker: &Worker,
+    link: &Link,
+    flight: &Flight,
+    change: &Change,
+    kind: Kind,
+    packet: &[u8],
+) {
+    let is_refused = || {
+        let error = packet.get(HEADER..).map(ErrPacket::decode);
+        change.is_sole && matches!(error, Some(Ok(error)) if is_refusal(error.code))
+    };
+    match kind {
+        Kind::Ok | Kind::Eof => raise(worker, link, flight, &change.whose),
+        Kind::Err if !is_refused() => raise(worker, link, flight, &change.whose),
+        _ => {}
+    }
+}
+
+/// The reply has not come, and never will: the statement may have run nevertheless.
+pub(crate) fn see_lost(worker: &Worker, link: &Link, flight: &Flight) {
+    if let Some(change) = flight.change() {
+        raise(worker, link, flight, &change.whose);
+    }
+}
+
+/// The watch has seen that rights of some user have changed on a server.
+pub(crate) fn see_elsewhere(shared: &Shared) {
+    shared.rights.eras.raise();
+    shared.alterations.add();
+}
+
+/// Whether a link must not be lent to another client: its login may have found other rights than one would now.
+/// `age`: how long ago the link was opened.
+#[inline]
+pub(crate) fn is_stale(worker: &Worker, link: &Link, age: Duration, now: Instant) -> bool {
+    let rights = &worker.shared.rights;
+    let is_over = link.era != rights.eras.now() && is_over(worker, link.key.get(), link.era);
+    is_over || age >= rights.soonest && is_beyond(rights, link, now)
+}
+
+fn is_beyond(rights: &Rights, link: &Link, now: Instant) -> bool {
+    let share = (link.id % u64::from(SHARES)) as u32;
+    rights.is_beyond(link.server, link.opened, now, rights::of_link(rights.bound, share))
+}
+
+fn is_over(worker: &Worker, key: Option<KeyId>, era: Era) -> bool {
+    let eras = &worker.shared.rights.eras;
+    key.is_some_and(|key| worker.user_of(key, |user| eras.is_over(era, &user.rights.changed)))
+}
+
+/// Closes idle links of an era that is over: before one of them is lent. One comparison if there is no new era.
+#[inline]
+pub(crate) fn look(worker: &Worker) {
+    let era = worker.shared.rights.eras.now();
+    if worker.era.get() != era {
+        worker.era.set(era);
+        close_stale(worker);
+    }
+}
+
+/// Closes idle links that must not be lent any more.
+pub(crate) fn close_stale(worker: &Worker) {
+    let now = crate::worker::clock::now();
+    for local in &worker.servers {
+        loop {
+            let is_stale = |link: &Rc<Link>| is_stale(worker, link, now - link.opened, now);
+            let idle = local.gate.borrow_mut().take_idle_link(is_stale);
+            let Some(link) = idle else { break };
+            owed::retire(worker, &link);
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! Which of several servers a statement goes to, and those that can go to none for a while.
+//!
+//! Owns the choice, and a worker's statements that are held back because their server is being replaced. Where there is
+//! one server, nothing here runs. Invariants: who must keep its link stays on its server; what is not known for certain
+//! to be a mere read goes to the writer; a client that reads its own writes is sent nowhere where they are not known to
+//! be; no statement is held back longer than `routing.hold`.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use wire::frame::HEADER;
+use wire::response::ErrPacket;
+
+use crate::cluster::fleet::Fleet;
+use crate::cluster::post::News;
+use crate::cluster::servers::ServerId;
+use crate::config::{Freshness, Mode};
+use crate::dispatch::backend::Link;
+use crate::dispatch::client::{Client, Stranded, Turn};
+use crate::dispatch::command::Command;
+use crate::dispatch::in_flight::Flight;
+use crate::dispatch::local::Local;
+use crate::dispatch::parting;
+use crate::dispatch::supply;
+use crate::dispatch::worker::{Mail, Worker};
+
+/// Where a client's next statement goes, for which it is sent there now. `None`: nowhere, for now.
+pub(crate) fn take(
+    worker: &Worker,
+    fleet: &Fleet,
+    client: &Client,
+    command: &Command,
+) -> Option<ServerId> {
+    choose(worker, fleet, client, command).inspect(|server| fleet.try_on(*server))
+}
+
+/// Where it would go.
+pub(crate) fn choose(
+    worker: &Worker,
+    fleet: &Fleet,
+    client: &Client,
+    command: &Command,
+) -> Option<ServerId> {
+    let reads = wants_reader(client, command);
+    let avoided = command.avoids();
+    let reader = reads.then(|| reader(worker, fleet, client, avoided)).flatten();
+    let holds = |server: &ServerId| holds_writes(worker, fleet, client, *server, reads);
+    let writer = || fleet.writer().filter(|it| reads || avoided != Some(*it)).filter(holds);
+    reader.or_else(writer).or_else(|| {
+        let taker = taker(fleet, client).filter(|_| reads)?;
+        Some(taker).filter(|it| avoided != Some(*it)).filter(holds)
+    })
+}
+
+/// The server that took the client's last write, if it can be read from, whatever else it is used for.
+fn taker(fleet: &Fleet, client: &Client) -> Option<ServerId> {
+    let taker = client.writes.borrow().taker().map(ServerId);
+    taker.filter(|taker| client.mode.get() == Mode::Split && fleet.answers(*taker))
+}
+
+/// Whether a client's command may go to a reader.
+pub(crate) fn wants_reader(client: &Client, command: &Command) -> bool {
+    match client.mode.get() {
+        Mode::Writer => false,
+        Mode::Readers => true,
+        Mode::Split => command.facts.read.is_some(),
+    }
+}
+
+/// Where a carried client logs in, which stays there. It is waited for.
+#[expect(clippy::disallowed_methods, reason = "a login waits between these")]
+pub(crate) async fn home(worker: &Worker, mode: Mode) -> ServerId {
+    let Some(fleet) = &worker.shared.cluster.fleet else { return ServerId::default() };
+    let deadline = Instant::now() + worker.plan.routing.hold;
+    loop {
+        let ids = || worker.shared.cluster.servers.iter().map(|server| server.id);
+        let least = |id: &ServerId| worker.shared.cluster.server(*id).slots.held();
+        let readers = ids().filter(|id| mode == Mode::Readers && fleet.is_reader(*id));
+        if let Some(server) = readers.min_by_key(least).or_else(|| fleet.writer()) {
+            return server;
+        }
+        if Instant::now() >= deadline {
+            // What it meets there it is told.
+            return ServerId::default();
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// How often it is looked for a server.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The server in whose words pooled clients are greeted: one that has been met, if there is one.
+pub(crate) fn greeter(worker: &Worker) -> ServerId {
+    let Some(fleet) = &worker.shared.cluster.fleet else { return ServerId::default() };
+    let is_known = |id: &ServerId| worker.shared.cluster.server(*id).facts.greeting().is_some();
+    let mut ids = worker.shared.cluster.servers.iter().map(|server| server.id);
+    fleet.writer().filter(is_known).or_else(|| ids.find(is_known)).unwrap_or_default()
+}
+
+/// The reader that has least to do for its weight, of those that have what the client must see.
+fn reader(
+    worker: &Worker,
+    fleet: &Fleet,
+    client: &Client,
+    avoided: Option<ServerId>,
+) -> Option<ServerId> {
+    let count = worker.servers.len();
+    let first = worker.next_reader.get();
+    worker.next_reader.set((first + 1) % count);
+    let order = (0..count).map(|step| ServerId((first + step) % count));
+    let may = |server: &ServerId| {
+        fleet.is_reader(*server)
+            && avoided != Some(*server)
+            && holds_writes(worker, fleet, client, *server, true)
+    };
+    // One on trial gets the next statement, and no other one meanwhile.
+    order.filter(|server| may(server) && !fleet.is_tried(*server)).min_by_key(|server| {
+        if fleet.is_on_trial(*server) {
+            return 0;
+        }
+        let load = u64::from(worker.at(*server).server.slots.held()) + 1;
+        load * 1_000_000 / u64::from(fleet.share(*server))
+    })
+}
+
+/// A client that keeps its link for nothing but messages, or variables that another link can be told, gives it up if what
+/// it asks now is another server's affair. True: the link is asked for its messages first, and the command must wait.
+pub(crate) fn leave_link(worker: &Rc<Worker>, client: &Rc<Client>, reads: bool) -> bool {
+    let (Some(fleet), Some(link)) = (&worker.shared.cluster.fleet, client.link()) else {
+        return false;
+    };
+    if !client.session.borrow().can_yield() || may_stay(worker, fleet, client, &link, reads) {
+        return false;
+    }
+    if !client.session.borrow().can_yield_unseen() {
+        parting::begin(worker, client, &link);
+        return true;
+    }
+    supply::yield_link(client, &link);
+    link.release();
+    supply::give_back(worker, &link);
+    false
+}
+
+/// Whether a client's statement may run on the server of the link that it has.
+fn may_stay(worker: &Worker, fleet: &Fleet, client: &Client, link: &Link, reads: bool) -> bool {
+    let server = link.server;
+    let reads = match client.mode.get() {
+        Mode::Writer => false,
+        Mode::Readers => true,
+        Mode::Split => reads,
+    };
+    let is_place = fleet.writer() == Some(server)
+        || reads && (fleet.is_reader(server) || taker(fleet, client) == Some(server));
+    is_place && holds_writes(worker, fleet, client, server, reads)
+}
+
+/// Whether a server is known to have all that this client has written. Where servers do not tell, a write need not wait
+/// for that.
+pub(crate) fn holds_writes(
+    worker: &Worker,
+    fleet: &Fleet,
+    client: &Client,
+    server: ServerId,
+    reads: bool,
+) -> bool {
+    let routing = &worker.plan.routing;
+    if routing.reads == Freshness::Any || client.mode.get() != Mode::Split {
+        return true;
+    }
+    let stay = if reads { routing.stay } else { Duration::ZERO };
+    let holds = |taker: usize| fleet.holds(server, ServerId(taker));
+    client.writes.borrow().are_held(holds, crate::worker::clock::now(), stay)
+}
+
+/// A statement is held back. If that is for what the client has written, servers are asked at once where they are.
+pub(crate) fn look_for_writes(worker: &Worker, fleet: &Fleet, client: &Client) {
+    if worker.plan.routing.reads == Freshness::Any {
+        return;
+    }
+    let writes = client.writes.borrow();
+    for server in writes.takers().map(ServerId).chain(fleet.writer()) {
+        if writes.taker().is_some() && fleet.is_usable(server) {
+            fleet.await_check(server);
+        }
+    }
+}
+
+/// A statement has been answered.
+pub(crate) fn note_end(worker: &Worker, client: &Client, command: &Command, server: ServerId) {
+    note_write(worker, client, command, server);
+    if let Some(fleet) =
+        worker.shared.cluster.fleet.as_ref().filter(|fleet| fleet.is_on_trial(server))
+    {
+        fleet.tried(server);
+    }
+}
+
+/// A statement has ended on this server, or may have: what it may have written must be seen by those that follow.
+#[expect(clippy::disallowed_methods, reason = "the time of the loop may be from before the write")]
+pub(crate) fn note_write(worker: &Worker, client: &Client, command: &Command, server: ServerId) {
+    let is_write = command.facts.may_write();
+    if worker.shared.cluster.fleet.is_some() && is_write && client.mode.get() == Mode::Split {
+        // Not the loop's time, which may be from before the write.
+        client.writes.borrow_mut().note(server.0, Instant::now());
+    }
+}
+
+/// A server has refused a statement. If it did since it is not written to any more, its role is asked for at once.
+pub(crate) fn see_refusal(worker: &Worker, server: ServerId, packet: &[u8]) {
+    let Some(fleet) = &worker.shared.cluster.fleet else { return };
+    let error = packet.get(HEADER..).map(ErrPacket::decode);
+    if matches!(error, Some(Ok(error)) if NOT_WRITTEN_TO.contains(&error.code)) {
+        fleet.doubt(server);
+    }
+}
+
+/// A node that is not prepared; `read_only`, in two ways.
+const NOT_WRITTEN_TO: [u16; 3] = [1047, 1290, 1836];
+
+/// Holds the command back until a server can take it.
+pub(crate) fn strand(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    mut command: Box<Command>,
+    packet: &[u8],
+) {
+    command.packet = worker.buffers.keep(packet);
+    client.keep_command(command);
+    strand_held(worker, client);
+}
+
+/// The same for a command that is on hold already.
+fn strand_held(worker: &Rc<Worker>, client: &Rc<Client>) {
+    client.set_turn(Turn::Line);
+    let now = crate::worker::clock::now();
+    let since = match &mut *client.current.borrow_mut() {
+        Some(command) => *command.rare().stranded.get_or_insert(now),
+        None => now,
+    };
+    let (turned, until) = (client.turned.get(), since + worker.plan.routing.hold);
+    if let Some(fleet) = &worker.shared.cluster.fleet {
+        look_for_writes(worker, fleet, client);
+    }
+    let client = Rc::clone(client);
+    worker.stranded.borrow_mut().push(Stranded { client, turned, until });
+}
+
+/// A server is not for those who wait for it any more: those who are not bound to it go elsewhere.
+pub(crate) fn leave_line(worker: &Rc<Worker>, local: &Local) {
+    let keys: Vec<_> = local.gate.borrow().keys_waiting().collect();
+    for key in keys {
+        loop {
+            let waiter = local.gate.borrow_mut().take_waiter(key);
+            let Some(client) = waiter else { break };
+            client.waiting.set(None);
+            strand_held(worker, &client);
+        }
+    }
+    worker.shared.mail(worker.index, Mail::News(News::Rerouted));
+}
+
+/// A server is down: nobody waits for it, and what runs there has failed.
+pub(crate) fn abandon(worker: &Rc<Worker>, server: ServerId) {
+    leave_line(worker, worker.at(server));
+    for link in worker.links.borrow().values().filter(|link| link.server == server) {
+        link.close();
+    }
+}
+
+/// No link could be opened for this client; it is tried elsewhere. False: there is one server, or a reason that would
+/// be the same elsewhere.
+pub(crate) fn elsewhere(worker: &Rc<Worker>, client: &Rc<Client>, server: ServerId) -> bool {
+    if worker.shared.cluster.fleet.is_none() || worker.plan.routing.hold == Duration::ZERO {
+        return false;
+    }
+    client.waiting.set(None);
+    avoid(client, server);
+    strand_held(worker, client);
+    true
+}
+
+/// What was in flight on a link that was lost can be sent elsewhere, once: it has not been sent, or merely reads, and
+/// nothing of its answer has come.
+pub(crate) fn may_go_elsewhere(worker: &Worker, link: &Link, flight: &Flight) -> bool {
+    let Some(client) = flight.client.as_ref().filter(|_| worker.shared.cluster.fleet.is_some())
+    else {
+        return false;
+    };
+    let was_sent = flight.purpose.is_clients();
+    let current = client.current.borrow();
+    let Some(command) = flight.command.as_ref().or(current.as_ref()) else { return false };
+    let is_harmless = match was_sent {
+        true => flight.read.is_some() && !flight.is_answered(),
+        false => client.turn.get() == Turn::Preparation,
+    };
+    is_harmless
+        && link.key.get().is_some()
+        && command.avoids().is_none()
+        && !client.input.is_part()
+        && !command.packet.is_empty()
+        && !client.session.borrow().is_bound()
+}
+
+/// The command that waits does not go to this server again.
+fn avoid(client: &Client, server: ServerId) {
+    if let Some(command) = &mut *client.current.borrow_mut() {
+        command.rare().avoids = Some(server);
+    }
+}
+
+/// Sends such a statement elsewhere, not from within whatever is going on now.
+pub(crate) fn go_elsewhere(worker: &Rc<Worker>, client: &Rc<Client>, server: ServerId) {
+    client.link.take();
+    avoid(client, server);
+    strand_held(worker, client);
+    worker.shared.mail(worker.index, Mail::News(News::Rerouted));
+}

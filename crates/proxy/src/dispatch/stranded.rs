@@ -1,0 +1,72 @@
+//! Statements that no server can take for now: they go on as soon as one can, or are refused.
+
+use std::rc::Rc;
+
+use crate::cluster::fleet::Fleet;
+use crate::cluster::servers::ServerId;
+use crate::dispatch::admit;
+use crate::dispatch::answer;
+use crate::dispatch::client::Client;
+use crate::dispatch::command::Command;
+use crate::dispatch::route;
+use crate::dispatch::worker::Worker;
+use crate::fault::{Fault, Kind};
+
+/// Sends those on who can go somewhere now, and refuses those who have waited too long.
+pub(crate) fn release(worker: &Rc<Worker>) {
+    if worker.stranded.borrow().is_empty() {
+        return;
+    }
+    let Some(fleet) = &worker.shared.cluster.fleet else { return };
+    let now = crate::worker::clock::now();
+    for stranded in worker.stranded.take() {
+        if !stranded.is_good() {
+            continue;
+        }
+        let client = &stranded.client;
+        let Some(mut command) = client.take_command() else { continue };
+        if route::choose(worker, fleet, client, &command).is_some() {
+            admit::enter_held(worker, client, command, false);
+        } else if now >= stranded.until {
+            refuse(worker, fleet, client, command);
+        } else {
+            // The server that failed it may be the only one there is, and be well again.
+            command.rare().avoids = None;
+            client.keep_command(command);
+            route::look_for_writes(worker, fleet, client);
+            worker.stranded.borrow_mut().push(stranded);
+        }
+    }
+}
+
+pub(crate) fn refuse(
+    worker: &Rc<Worker>,
+    fleet: &Fleet,
+    client: &Rc<Client>,
+    command: Box<Command>,
+) {
+    let group = match route::wants_reader(client, &command) {
+        true => "readers",
+        false => "writer",
+    };
+    let taker = client.writes.borrow().taker().map(ServerId);
+    let others = taker.zip(fleet.writer()).filter(|(taker, writer)| {
+        let reads = route::wants_reader(client, &command);
+        taker != writer && !route::holds_writes(worker, fleet, client, *writer, reads)
+    });
+    let why = match others {
+        Some((taker, writer)) => format!(
+            "{} is not known to have what this client wrote on {} (routing.reads)",
+            worker.shared.cluster.server(writer).name,
+            worker.shared.cluster.server(taker).name
+        ),
+        None => fleet.why_not(),
+    };
+    let message = format!(
+        "Flifo did not run this statement: no server of group {group:?} could take it within \
+         {:.1} s (routing.hold): {why}. It is safe to try again",
+        worker.plan.routing.hold.as_secs_f64(),
+    );
+    client.waiting.set(None);
+    answer::refuse(worker, client, command, &Fault::new(Kind::WaitedTooLong, message));
+}

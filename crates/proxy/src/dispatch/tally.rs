@@ -1,0 +1,140 @@
+//! What statements have cost, as one worker has seen it: in all, by digest, by the server's errors.
+//!
+//! Owned by the worker and touched by its thread alone. A statement costs a look-up when it begins and a few additions
+//! when it ends; neither takes a lock, reads a clock or allocates, unless the statement is new.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use engine::intent::Digest;
+use view::digests::{Cost, Digests, Told};
+use view::histogram::Histogram;
+use wire::command::{Opcode, query_text_at};
+use wire::frame::HEADER;
+use wire::lex::Dialect;
+use wire::response::ErrPacket;
+
+use crate::dispatch::client::Client;
+use crate::dispatch::command::{Begun, Command};
+use crate::dispatch::in_flight::Flight;
+
+/// The figures of one worker.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    /// `None` where nobody wants them.
+    digests: Option<RefCell<Digests>>,
+    run: RefCell<Histogram>,
+    waited: RefCell<Histogram>,
+    errors: RefCell<BTreeMap<u16, ServerError>>,
+    pub(crate) rows: Cell<u64>,
+}
+
+/// An error that the server has answered with. Its messages are not kept: they hold users' data.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServerError {
+    pub(crate) code: u16,
+    pub(crate) sqlstate: [u8; 5],
+    pub(crate) count: u64,
+    pub(crate) last: Instant,
+}
+
+/// Different errors of the server that are told apart.
+const ERRORS_MAX: usize = 256;
+
+impl Tally {
+    pub(crate) fn new(digests: u32) -> Self {
+        let digests = (digests > 0).then(|| RefCell::new(Digests::new(digests as usize)));
+        Self {
+            digests,
+            run: RefCell::default(),
+            waited: RefCell::default(),
+            errors: RefCell::default(),
+            rows: Cell::default(),
+        }
+    }
+
+    /// A statement begins, of which this is the text.
+    pub(crate) fn ask(&self, digest: Digest, text: &[u8], dialect: Dialect) -> Option<Begun> {
+        let digests = self.digests.as_ref()?;
+        let place = digests.borrow_mut().place(digest.hash(), || (text, dialect));
+        Some(Begun { place, since: crate::worker::clock::now() })
+    }
+
+    /// A carried client's command begins: nobody has read its text yet.
+    pub(crate) fn ask_carried(
+        &self,
+        client: &Client,
+        opcode: Option<Opcode>,
+        packet: &[u8],
+    ) -> Option<Begun> {
+        self.digests.as_ref()?;
+        let payload = packet.get(HEADER..).unwrap_or_default();
+        match opcode? {
+            Opcode::Query => {
+                let text =
+                    query_text_at(payload, client.capabilities).and_then(|at| payload.get(at..));
+                let (text, dialect) = (text.unwrap_or_default(), client.session.borrow().dialect());
+                self.ask(Digest::of(text, dialect), text, dialect)
+            }
+            // Which statement it executes, only the server knows.
+            opcode => {
+                let digest = Digest::new(opcode as u64 + 1);
+                self.ask(digest, opcode.name().as_bytes(), Dialect::default())
+            }
+        }
+    }
+
+    /// A client's command has been answered, which has run for so long.
+    pub(crate) fn answer(&self, flight: &Flight, command: &Command, run: Duration) {
+        let rows = flight.follower.rows();
+        self.run.borrow_mut().add(run);
+        self.rows.set(self.rows.get() + rows);
+        let Some(begun) = command.begun else { return };
+        // Mostly it began in the turn of the loop in which it came.
+        let waited = match flight.since <= begun.since {
+            true => Duration::ZERO,
+            false => flight.since - begun.since,
+        };
+        self.waited.borrow_mut().add(waited);
+        let (failed, affected) = (flight.failed, flight.affected);
+        if let Some(digests) = &self.digests {
+            let cost = Cost { failed, rows, affected, run, waited };
+            digests.borrow_mut().add(begun.place, &cost);
+        }
+    }
+
+    /// The server has answered with an error.
+    pub(crate) fn see_error(&self, packet: &[u8]) {
+        let Some(Ok(error)) = packet.get(HEADER..).map(ErrPacket::decode) else { return };
+        let mut errors = self.errors.borrow_mut();
+        if errors.len() >= ERRORS_MAX && !errors.contains_key(&error.code) {
+            return;
+        }
+        let now = crate::worker::clock::now();
+        let seen = errors.entry(error.code).or_insert(ServerError {
+            code: error.code,
+            sqlstate: error.sqlstate,
+            count: 0,
+            last: now,
+        });
+        seen.count += 1;
+        seen.last = now;
+    }
+
+    pub(crate) fn run(&self) -> Histogram {
+        self.run.borrow().clone()
+    }
+
+    pub(crate) fn waited(&self) -> Histogram {
+        self.waited.borrow().clone()
+    }
+
+    pub(crate) fn errors(&self) -> Vec<ServerError> {
+        self.errors.borrow().values().copied().collect()
+    }
+
+    pub(crate) fn digests(&self) -> Vec<Told> {
+        self.digests.as_ref().map(|digests| digests.borrow().told()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,191 @@
+//! A client's task: its bytes become commands, one at a time, and it cleans up behind its client.
+
+use std::io;
+use std::rc::Rc;
+
+use wire::frame::{self, Extent, HEADER, Header};
+use wire::passage::Passage;
+
+use crate::dispatch::admit;
+use crate::dispatch::answer;
+use crate::dispatch::backend::SetDown;
+use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::command::Awaits;
+use crate::dispatch::commands;
+use crate::dispatch::kill;
+use crate::dispatch::losses;
+use crate::dispatch::pipeline;
+use crate::dispatch::resets;
+use crate::dispatch::whole::{self, Collected, Rest};
+use crate::dispatch::worker::Worker;
+use crate::fault::{Fault, Kind};
+use crate::worker::buffers::PIECE;
+use crate::worker::counters::Why;
+
+/// Reads what the client has sent and handles it.
+pub(crate) fn read(worker: &Rc<Worker>, client: &Rc<Client>) {
+    match whole::read(worker, client) {
+        Collected::No => {}
+        Collected::Part => return,
+        Collected::All(mut bytes) => return handle(worker, client, &mut bytes),
+    }
+    let more = client.input.take_more();
+    let room = PIECE.max(more.len() + PIECE / 2);
+    let mut buffer = worker.buffers.take(room);
+    buffer[..more.len()].copy_from_slice(&more);
+    match client.stream.try_read(&mut buffer[more.len()..room]) {
+        Ok(0) => client.close(),
+        Ok(read) => {
+            worker.counters.bytes_in.add(read as u64);
+            client.input.see_upload(read);
+            handle(worker, client, &mut buffer[..more.len() + read]);
+        }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            client.input.keep_unfinished(&more)
+        }
+        Err(_) => client.close(),
+    }
+    worker.buffers.give(buffer);
+}
+
+/// Handles bytes of a client: the rest of what it uploads, then commands while it is its turn.
+pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8]) {
+    let mut at = pass_upload(worker, client, bytes);
+    while at < bytes.len() && client.turn.get() == Turn::Client && !client.is_closing() {
+        let Some(header) = Header::peek(&bytes[at..]) else {
+            return client.input.keep_unfinished(&bytes[at..]);
+        };
+        if header.sequence != 0 {
+            let message = format!(
+                "Got packets out of order: a command is numbered 0, this one {}",
+                header.sequence
+            );
+            return answer::refuse_and_close(
+                worker,
+                client,
+                &Fault::new(Kind::OutOfOrder, message),
+            );
+        }
+        let there = bytes.len() - at;
+        let length = HEADER + header.len;
+        let extent = Extent::of(&bytes[at..]);
+        let (announced, max) = (extent.payload as u64, worker.plan.limits.packet_max);
+        if announced > max {
+            return answer::refuse_and_close(worker, client, &too_large(announced, max));
+        }
+        // A command starts when all of it is there, unless its client holds a link anyway, or it is too long for that.
+        if there < length.min(PIECE) {
+            return client.input.keep_unfinished(&bytes[at..]);
+        }
+        if there < extent.len {
+            match whole::rest(worker, client, extent, &bytes[at + HEADER..]) {
+                Rest::Awaited => return client.input.keep_unfinished(&bytes[at..]),
+                Rest::Unread => {
+                    client.input.keep_more(&bytes[at..], true);
+                    return client.set_turn(Turn::Memory);
+                }
+                Rest::Passed => {}
+            }
+        }
+        client.input.end_upload();
+        client.input.packets.set(1);
+        let end = if header.is_continued() && there >= extent.len {
+            client.input.packets.set(frame::packet_count(extent.payload) as u8);
+            let joined = frame::join(&mut bytes[at..at + extent.len]);
+            client.input.upload.set(None);
+            commands::handle(worker, client, joined, Awaits::default());
+            at + extent.len
+        } else {
+            let end = at + length.min(there);
+            let passage = Passage::inside(header, at + length - end);
+            client.input.upload.set((!passage.is_done()).then_some(passage));
+            commands::handle(worker, client, &mut bytes[at..end], Awaits::default());
+            end
+        };
+        // A command that needs no reply has left its slot, which the next one may need.
+        admit::work_off(worker);
+        if client.turn.get() == Turn::Client {
+            client.input.give_room_back();
+        }
+        at = end;
+        at += pass_upload(worker, client, &mut bytes[at..]);
+    }
+    client.input.keep_more(&bytes[at..], false);
+}
+
+/// Sends on what belongs to a command that is being uploaded.
+pub(crate) fn pass_upload(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8]) -> usize {
+    let (Some(mut passage), Turn::Server) = (client.input.upload.get(), client.turn.get()) else {
+        return 0;
+    };
+    let passed = passage.advance(bytes);
+    if passage.is_done() && client.link().is_some_and(|link| !admit::go_on(worker, client, &link)) {
+        return 0;
+    }
+    let max = worker.plan.limits.packet_max;
+    if let Some(len) = passage.payload_len().filter(|len| *len > max) {
+        // The server has the beginning; without the rest it runs nothing, and its connection is lost.
+        let fault = too_large(len, max);
+        worker.count_fault(fault.kind);
+        if let Some(link) = client.link() {
+            losses::cut_off(&link, &fault);
+        }
+        client.close();
+        return bytes.len();
+    }
+    if let Some(link) = client.link() {
+        link.send(&bytes[..passed]);
+    }
+    client.input.upload.set((!passage.is_done()).then_some(passage));
+    if passage.is_done() {
+        client.input.end_upload();
+    }
+    if passage.is_done() && client.input.upload_ends_turn.take() {
+        client.give_turn();
+    }
+    passed
+}
+
+pub(crate) fn too_large(len: u64, max: u64) -> Fault {
+    let message = format!("Got a packet of {len} bytes; Flifo's packet_max is {max}");
+    Fault::new(Kind::PacketTooLarge, message)
+}
+
+/// Cleans up behind a client that is gone: what runs for it is killed, its link is dropped.
+pub(crate) fn end(worker: &Rc<Worker>, client: &Rc<Client>) {
+    if let Some(waiting) = client.waiting.take() {
+        worker.at(client.server.get()).gate.borrow_mut().leave(waiting);
+    }
+    if client.turn.replace(Turn::Client) == Turn::Memory {
+        worker.memory.leave(&client.user.borrow(), client.id);
+    }
+    client.input.reserved.take();
+    let link = client.link().inspect(|link| {
+        if link.set_down.take() == SetDown::Unread {
+            // Nobody has to read it any more, so nothing holds it up.
+            link.wake();
+        }
+    });
+    if let Some(link) = link
+        && pipeline::disown(worker, client, &link).is_none()
+    {
+        client.link.take();
+        pipeline::take_back(worker, &link, Why::Left);
+        // A server that waits for the rest of a command cannot be told to kill it.
+        let waits_for_more = client.input.upload.take().is_some();
+        let mut runs = false;
+        for flight in link.flights.borrow_mut().iter_mut() {
+            runs |= flight.client.take().is_some();
+            flight.read = None;
+        }
+        if runs && !waits_for_more && link.key.get().is_some() {
+            // The reply is read to its end and dropped, which gives the slot back; then the link is closed.
+            kill::abandon(worker, &link);
+        } else if waits_for_more {
+            link.close();
+        } else {
+            resets::clean(worker, client, &link);
+        }
+    }
+    worker.remove_client(client);
+}

@@ -1,0 +1,121 @@
+//! Statements whose words only Flifo can give their meaning, put for the server before they are sent: ids and counts that
+//! are the client's own, and messages that are kept here.
+
+use std::rc::Rc;
+
+use engine::counts::Asked;
+use engine::intent::Intent;
+use engine::kept::Kept;
+use engine::session::{Diagnostics, Messages};
+use engine::{gtid, own_id};
+use wire::command::{Opcode, query_text_at};
+use wire::frame::{HEADER, put_joined};
+
+use crate::dispatch::backend::Link;
+use crate::dispatch::client::Client;
+use crate::dispatch::command::Command;
+use crate::dispatch::route;
+use crate::dispatch::setup;
+use crate::dispatch::worker::Worker;
+
+/// The packet with the client's own id in the place of `CONNECTION_ID()`, if that occurs, and whether the link is asked for
+/// it all the same.
+pub(crate) fn with_own_id(
+    worker: &Worker,
+    client: &Client,
+    command: Option<Opcode>,
+    packet: &[u8],
+) -> (Option<Vec<u8>>, bool) {
+    let payload = &packet[HEADER..];
+    let text_at = match command {
+        Some(Opcode::Query) => query_text_at(payload, client.capabilities),
+        Some(Opcode::StmtPrepare) => Some(1),
+        _ => None,
+    };
+    let (Some(text_at), session) = (text_at, client.session.borrow()) else { return (None, false) };
+    if session.has_own_number() {
+        return (None, true);
+    }
+    let brand = worker.shared.cluster.server(client.server.get()).facts.brand();
+    let own = own_id::put(&payload[text_at..], session.dialect(), client.id, brand);
+    let packet = own.text.map(|text| {
+        let mut out = Vec::new();
+        put_joined(&mut out, 0, &[&payload[..text_at], &text]);
+        out
+    });
+    (packet, own.asks_link)
+}
+
+/// The packet with counts of rows in the place of the calls that ask for them, and what must still be asked.
+pub(crate) fn with_counts(
+    worker: &Worker,
+    client: &Client,
+    command: &Command,
+    text_at: usize,
+    packet: &[u8],
+) -> (Option<Vec<u8>>, Asked) {
+    let (head, text) = packet[HEADER..].split_at(text_at);
+    let session = client.session.borrow();
+    // Where something goes ahead, the link counts that.
+    let knows = |link: &Rc<Link>| setup::counts_anew(worker, client, command, link).is_none();
+    let on = client.link().filter(knows).map(|link| link.id);
+    let (text, left) = session.counts.put(text, session.dialect(), command.facts.counts, on);
+    let packet = text.map(|text| {
+        let mut out = Vec::new();
+        put_joined(&mut out, 0, &[head, &text]);
+        out
+    });
+    (packet, left)
+}
+
+/// The packet with the GTID of the client's own last write in the place of the variable that asks for it.
+pub(crate) fn with_gtid(
+    worker: &Worker,
+    client: &Client,
+    text_at: usize,
+    packet: &[u8],
+) -> Option<Vec<u8>> {
+    // No other server has such a variable, and it says so.
+    if !worker.at(route::greeter(worker)).server.facts.is_mariadb() {
+        return None;
+    }
+    let (head, text) = packet[HEADER..].split_at(text_at);
+    let text = gtid::put(text, client.session.borrow().dialect(), &client.gtid.borrow())?;
+    let mut out = Vec::new();
+    put_joined(&mut out, 0, &[head, &text]);
+    Some(out)
+}
+
+/// The packet with a `GET DIAGNOSTICS` that no link can answer replaced by what answers it.
+pub(crate) fn with_diagnostics(
+    worker: &Worker,
+    client: &Client,
+    text_at: usize,
+    packet: &[u8],
+) -> Option<Vec<u8>> {
+    let (head, text) = packet[HEADER..].split_at(text_at);
+    let session = client.session.borrow();
+    if session.diagnostics() == Diagnostics::OnLink {
+        return None;
+    }
+    let (affected, dialect) = (session.counts.affected()?, session.dialect());
+    let text = Kept::get(session.kept(), affected, text, dialect, worker.kind_of_server(client))?;
+    let mut out = Vec::new();
+    put_joined(&mut out, 0, &[head, &text]);
+    Some(out)
+}
+
+/// The same for a `GET DIAGNOSTICS` that was prepared with this text: a query, which is answered alike.
+pub(crate) fn diagnoses(
+    worker: &Worker,
+    client: &Client,
+    intent: Intent,
+    text: &[u8],
+) -> Option<Vec<u8>> {
+    if intent.messages != Messages::Diagnosed {
+        return None;
+    }
+    let mut query = Vec::new();
+    put_joined(&mut query, 0, &[&[Opcode::Query as u8], text]);
+    with_diagnostics(worker, client, 1, &query)
+}

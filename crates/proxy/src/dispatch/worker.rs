@@ -1,0 +1,452 @@
+//! A worker: one thread, one event loop, and all that it owns. Nothing of it is shared but through [`Shared`] and mail.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use engine::account::guessing::Guesses;
+use engine::account::name::UserName;
+use engine::classes::{ClassId, Classes};
+use engine::descriptors::Descriptors;
+use engine::intent::Readings;
+use engine::kept;
+use engine::kill::FIRST_CLIENT_ID;
+use engine::numbers::NumberMap;
+use engine::pace::Pace;
+use engine::rights::Era;
+use engine::schemas::{Alterations, Schemas};
+use engine::source::Sources;
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use crate::cluster::Cluster;
+use crate::cluster::checks::Checks;
+use crate::cluster::post::{News, Post};
+use crate::cluster::servers::{Server, ServerId};
+use crate::config::{Comer, Mode, Plan};
+use crate::dispatch::agenda::Agenda;
+use crate::dispatch::backend::Link;
+use crate::dispatch::client::{Client, Stranded};
+use crate::dispatch::in_flight::Settled;
+use crate::dispatch::local::Local;
+use crate::dispatch::memory::Memory;
+use crate::dispatch::orders;
+use crate::dispatch::tally::Tally;
+use crate::fault::Kind;
+use crate::placement::board::Board;
+use crate::pool::keys::{KeyId, Keys, Numbers};
+use crate::pool::parcel;
+use crate::pool::{Others, Pool};
+use crate::users::accounts::Accounts;
+use crate::users::given::Given;
+use crate::users::logins::Logins;
+use crate::users::rights::Rights;
+use crate::users::sight::Hidden;
+use crate::users::{User, Users};
+use crate::worker::buffers::Buffers;
+use crate::worker::counters::Counters;
+
+/// What all workers of the process have in common.
+pub(crate) struct Shared {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) cluster: Arc<Cluster>,
+    /// The classes of statements, by name; how they share a server is that server's.
+    pub(crate) classes: Arc<Classes>,
+    /// Ends of statements after which a schema may be gone.
+    pub(crate) alterations: Alterations,
+    /// Clients connected, logged in or not.
+    pub(crate) clients: AtomicUsize,
+    pub(crate) placement: Arc<Board>,
+    /// The numbers of the keys of links, the same in all workers.
+    pub(crate) key_numbers: Arc<Numbers>,
+    pub(crate) users: Users,
+    pub(crate) accounts: Accounts,
+    pub(crate) given: Given,
+    /// When rights have changed, and until when that is known.
+    pub(crate) rights: Arc<Rights>,
+    /// Wrong passwords.
+    pub(crate) guesses: Mutex<Guesses>,
+    /// Views and triggers that do what no server reports.
+    pub(crate) hidden: Hidden,
+    pub(crate) tls: crate::users::tls::Tls,
+    pub(crate) rsa: crate::users::rsa::RsaKey,
+    stopping: AtomicBool,
+    mailboxes: Vec<mpsc::UnboundedSender<Mail>>,
+    loads: Vec<AtomicU32>,
+}
+
+/// What workers tell each other.
+#[derive(Debug)]
+pub(crate) enum Mail {
+    /// A slot was given back that somebody here may wait for.
+    SlotFree(ServerId),
+    /// A link was closed, whose place somebody here may wait for.
+    LinkFree(ServerId),
+    /// Somebody elsewhere waits for a place under the cap on links: of this server, or of this user.
+    LinkWanted(ServerId),
+    LinkOfUserWanted(UserName),
+    /// A link is wanted for which there is no room: one that is idle here is closed. The answer is whether there was one.
+    GiveUpIdle(ServerId, oneshot::Sender<bool>),
+    /// Clients here lack links: those that others keep for their messages only go back.
+    TakeBackIdle(ServerId),
+    /// A link is to be opened here, whose places are taken.
+    OpenLink(ServerId, KeyId),
+    /// A link that comes from another worker.
+    Link(Box<parcel::Parcel>),
+    /// A client asks to kill another one, which is here.
+    Kill(orders::Order),
+    /// A client of this worker need not wait any longer for what another link knows.
+    Resume(u32),
+    /// The answer to such an order.
+    Killed(orders::Answer),
+    /// A job that another thread has for this worker.
+    Do(Job),
+    /// Something has changed with servers.
+    News(News),
+    /// No new statements: clients are ended as soon as it is their turn.
+    Stop,
+    /// Everything ends now.
+    Abort,
+}
+
+/// What is done on a worker's thread in a turn of its loop.
+pub(crate) struct Job(Box<Work>);
+
+type Work = dyn FnOnce(&Rc<Worker>) + Send;
+
+impl Job {
+    pub(crate) fn run(self, worker: &Rc<Worker>) {
+        (self.0)(worker);
+    }
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Job")
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(
+        plan: Arc<Plan>,
+        servers: Vec<Arc<Server>>,
+        users: Users,
+        tls: crate::users::tls::Tls,
+        descriptors: Descriptors,
+        mailboxes: Vec<mpsc::UnboundedSender<Mail>>,
+    ) -> Self {
+        let workers = mailboxes.len();
+        let boxes = mailboxes.clone();
+        let post = Post::new(workers, move |worker, news| {
+            // A worker that is gone needs no mail.
+            let _ = boxes[worker].send(Mail::News(news));
+        });
+        let rights = Arc::new(Rights::new(servers.len(), plan.server.rights_bound));
+        let cluster = Arc::new(Cluster::new(&plan, servers, descriptors, workers, post));
+        Self {
+            alterations: Alterations::default(),
+            classes: Arc::new(Classes::new(plan.all_classes(), workers)),
+            clients: AtomicUsize::new(0),
+            rsa: crate::users::rsa::RsaKey::default(),
+            stopping: AtomicBool::new(false),
+            loads: (0..workers).map(|_| AtomicU32::new(0)).collect(),
+            plan,
+            rights,
+            cluster,
+            placement: Arc::default(),
+            key_numbers: Arc::default(),
+            users,
+            accounts: Accounts::default(),
+            given: Given::default(),
+            guesses: Mutex::default(),
+            hidden: Hidden::default(),
+            tls,
+            mailboxes,
+        }
+    }
+
+    pub(crate) fn mail(&self, worker: usize, mail: Mail) {
+        // A worker that is gone needs no mail.
+        let _ = self.mailboxes[worker].send(mail);
+    }
+
+    /// Has this done on a worker's thread. Its answer comes when the worker has time for it, and never if it is gone.
+    pub(crate) fn ask<R: Send + 'static>(
+        &self,
+        worker: usize,
+        job: impl FnOnce(&Rc<Worker>) -> R + Send + 'static,
+    ) -> oneshot::Receiver<R> {
+        let (tell, answer) = oneshot::channel();
+        self.have_done(worker, move |worker| {
+            // The answer may not be awaited any longer.
+            let _ = tell.send(job(worker));
+        });
+        answer
+    }
+
+    /// Has this done on a worker's thread.
+    pub(crate) fn have_done(&self, worker: usize, job: impl FnOnce(&Rc<Worker>) + Send + 'static) {
+        self.mail(worker, Mail::Do(Job(Box::new(job))));
+    }
+
+    pub(crate) fn worker_count(&self) -> usize {
+        self.mailboxes.len()
+    }
+
+    pub(crate) fn mail_all(&self, mail: impl Fn() -> Mail) {
+        for worker in 0..self.mailboxes.len() {
+            self.mail(worker, mail());
+        }
+    }
+
+    /// Asks the other workers for something.
+    pub(crate) fn mail_others(&self, worker: usize, mail: impl Fn() -> Mail) {
+        for other in (0..self.mailboxes.len()).filter(|other| *other != worker) {
+            self.mail(other, mail());
+        }
+    }
+
+    /// The less loaded of two workers, drawn by chance.
+    pub(crate) fn choose_worker(&self) -> usize {
+        let workers = self.loads.len();
+        if workers == 1 {
+            return 0;
+        }
+        let draw = getrandom::u32().unwrap_or(0) as usize;
+        let one = draw % workers;
+        let two = (one + 1 + (draw >> 16) % (workers - 1)) % workers;
+        let load = |worker: usize| self.loads[worker].load(Ordering::Relaxed);
+        if load(two) < load(one) { two } else { one }
+    }
+
+    pub(crate) fn add_load(&self, worker: usize) {
+        self.loads[worker].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn drop_load(&self, worker: usize) {
+        self.loads[worker].fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        self.mail_all(|| Mail::Stop);
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+}
+
+/// One worker's own.
+pub(crate) struct Worker {
+    pub(crate) index: usize,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) shared: Arc<Shared>,
+    /// Its gates, one for each server.
+    pub(crate) servers: Box<[Local]>,
+    /// Logins that Flifo decides itself, and those that the server does.
+    pub(crate) logins: Rc<Logins>,
+    pub(crate) carried_logins: Rc<Logins>,
+    pub(crate) pool: Pool,
+    pub(crate) clients: RefCell<NumberMap<u32, Rc<Client>>>,
+    pub(crate) links: RefCell<NumberMap<u64, Rc<Link>>>,
+    pub(crate) buffers: Buffers,
+    /// Room for long commands of clients.
+    pub(crate) memory: Rc<Memory>,
+    pub(crate) counters: Counters,
+    pub(crate) tally: Tally,
+    pub(crate) pace: RefCell<Pace>,
+    pub(crate) readings: RefCell<Readings>,
+    pub(crate) sources: RefCell<Sources>,
+    /// What logins may name as their schema.
+    pub(crate) schemas: RefCell<Schemas<KeyId>>,
+    /// Scratch space of [`crate::dispatch::replies`].
+    pub(crate) settled: RefCell<Vec<Settled>>,
+    pub(crate) scratch: RefCell<Vec<u8>>,
+    pub(crate) agenda: Agenda,
+    /// Somebody has joined a line who may be written ahead.
+    pub(crate) has_waiters: Notify,
+    /// The last era of rights that it has looked at its idle links for.
+    pub(crate) era: Cell<Era>,
+    /// Its checks of servers, if there are several.
+    pub(crate) checks: Option<Rc<Checks>>,
+    /// Statements that no server can take for now.
+    pub(crate) stranded: RefCell<Vec<Stranded>>,
+    /// Where the next look for a reader begins.
+    pub(crate) next_reader: Cell<usize>,
+    /// When clients are looked at again for their age.
+    pub(crate) clients_due: Cell<Instant>,
+    next_client: Cell<u32>,
+    next_link: Cell<u64>,
+}
+
+/// Where the ids of a worker's clients begin: anywhere, so that those of several Flifos before one server are hardly ever
+/// the same. What a server's replicas know of a session's temporary tables goes by its number.
+fn first_turn(workers: usize) -> u32 {
+    let mut random = [0; 4];
+    let known = getrandom::fill(&mut random);
+    known.map_or(0, |()| u32::from_le_bytes(random) % (FIRST_CLIENT_ID / workers as u32))
+}
+
+impl Worker {
+    pub(crate) fn new(index: usize, shared: Arc<Shared>) -> Self {
+        let counters = Counters::default();
+        let mailed = Arc::clone(&shared);
+        let close_idle = Box::new(move |worker, server| {
+            let (tell, closed) = oneshot::channel();
+            mailed.mail(worker, Mail::GiveUpIdle(server, tell));
+            closed
+        });
+        Self {
+            index,
+            plan: Arc::clone(&shared.plan),
+            servers: shared
+                .cluster
+                .servers
+                .iter()
+                .map(|server| Local::new(index, server))
+                .collect(),
+            logins: Logins::own(&counters.statements),
+            carried_logins: Logins::new(shared.plan.logins_max, shared.mailboxes.len()),
+            pool: Pool {
+                cluster: Arc::clone(&shared.cluster),
+                rights: Arc::clone(&shared.rights),
+                keys: RefCell::new(Keys::new(&shared.key_numbers)),
+                interned: RefCell::default(),
+                others: Others { own: index, workers: shared.worker_count(), close_idle },
+            },
+            clients: RefCell::default(),
+            links: RefCell::default(),
+            buffers: Buffers::default(),
+            memory: Rc::default(),
+            counters,
+            tally: Tally::new(shared.plan.console.digests),
+            pace: RefCell::default(),
+            readings: RefCell::default(),
+            sources: RefCell::default(),
+            schemas: RefCell::default(),
+            settled: RefCell::default(),
+            scratch: RefCell::default(),
+            agenda: Agenda::default(),
+            has_waiters: Notify::new(),
+            era: Cell::default(),
+            checks: Checks::new(index, &shared.cluster).map(Rc::new),
+            stranded: RefCell::default(),
+            next_reader: Cell::new(0),
+            clients_due: Cell::new(crate::worker::clock::now()),
+            next_client: Cell::new(first_turn(shared.mailboxes.len())),
+            next_link: Cell::new(1),
+            shared,
+        }
+    }
+
+    /// An id for a client; it says which worker the client belongs to.
+    pub(crate) fn new_client_id(&self) -> u32 {
+        let workers = self.shared.mailboxes.len() as u32;
+        let span = FIRST_CLIENT_ID / workers;
+        loop {
+            let turn = self.next_client.get();
+            self.next_client.set((turn + 1) % span);
+            let id = FIRST_CLIENT_ID + turn * workers + self.index as u32;
+            if !self.clients.borrow().contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    /// The worker that a client of this id belongs to.
+    pub(crate) fn home_of(&self, client: u32) -> usize {
+        ((client - FIRST_CLIENT_ID) as usize) % self.shared.mailboxes.len()
+    }
+
+    /// What this worker has of a server.
+    pub(crate) fn at(&self, server: ServerId) -> &Local {
+        &self.servers[server.0]
+    }
+
+    pub(crate) fn new_link_id(&self) -> u64 {
+        let id = self.next_link.get();
+        self.next_link.set(id + 1);
+        id
+    }
+
+    /// Asks something of the user whose links have this key.
+    pub(crate) fn user_of<R: Default>(&self, key: KeyId, ask: impl FnOnce(&User) -> R) -> R {
+        self.pool.user_of(key, ask)
+    }
+
+    /// The class of a client's statements, unless they name another one.
+    pub(crate) fn class_of(
+        &self,
+        user: &UserName,
+        schema: Option<&[u8]>,
+        peer: Option<SocketAddr>,
+    ) -> ClassId {
+        let name = self.plan.class_of(user, schema, peer.map(|peer| peer.ip()));
+        name.and_then(|name| self.shared.classes.named(name.as_bytes())).unwrap_or_default()
+    }
+
+    /// Where the statements of such a client go.
+    pub(crate) fn mode_of(
+        &self,
+        listen: usize,
+        user: &UserName,
+        schema: Option<&[u8]>,
+        class: ClassId,
+    ) -> Mode {
+        self.plan.mode_of(&Comer {
+            listen: self.plan.listen.get(listen),
+            user,
+            schema,
+            class: self.shared.classes.get(class).name.as_bytes(),
+        })
+    }
+
+    /// The class that a statement names, if it exists.
+    pub(crate) fn class_named_in(&self, text: &[u8]) -> Option<ClassId> {
+        engine::classes::named_in(text).and_then(|name| self.shared.classes.named(name))
+    }
+
+    /// Whether the client's server is MySQL.
+    pub(crate) fn is_mysql(&self, client: &Client) -> bool {
+        self.at(client.server.get()).server.facts.is_mysql()
+    }
+
+    /// Whose diagnostics the client's are.
+    pub(crate) fn kind_of_server(&self, client: &Client) -> kept::Server {
+        if self.is_mysql(client) { kept::Server::MySql } else { kept::Server::MariaDb }
+    }
+
+    pub(crate) fn add_client(&self, client: &Rc<Client>) {
+        self.clients.borrow_mut().insert(client.id, Rc::clone(client));
+    }
+
+    pub(crate) fn remove_client(&self, client: &Client) {
+        self.clients.borrow_mut().remove(&client.id);
+        self.give_back_place(client);
+    }
+
+    /// The client is none of its user's any more.
+    pub(crate) fn give_back_place(&self, client: &Client) {
+        if let Some(key) = client.key.get() {
+            self.user_of(key, |user| user.clients.give_back());
+        } else {
+            self.shared.users.give_back_carried(&client.user.borrow());
+        }
+    }
+
+    pub(crate) fn add_link(&self, link: &Rc<Link>) {
+        self.links.borrow_mut().insert(link.id, Rc::clone(link));
+    }
+
+    pub(crate) fn count_fault(&self, kind: Kind) {
+        self.counters.faults[kind as usize].add(1);
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.shared.is_stopping()
+    }
+}

@@ -1,0 +1,24 @@
+//! How a client arrives: from its socket to a session that may speak.
+//!
+//! Reads in the order of a login: [`listener`], [`proxy_protocol`], [`logins`], [`login`]; then [`prove`] where Flifo
+//! knows the user, or [`carry`] where only the server does ([`learnt`] is what Flifo comes to know by it), and [`held`]:
+//! whether it may have that account from where it is. Ends where [`crate::dispatch`] begins.
+
+pub(crate) mod accepted;
+pub(crate) mod accounts;
+pub(crate) mod carry;
+pub(crate) mod change_user;
+pub(crate) mod client_task;
+pub(crate) mod confirm;
+pub(crate) mod guesses;
+pub(crate) mod held;
+pub(crate) mod hidden;
+pub(crate) mod learnt;
+pub(crate) mod leg;
+pub(crate) mod listener;
+pub(crate) mod login;
+pub(crate) mod namesake;
+pub(crate) mod newcomer;
+pub(crate) mod prove;
+pub(crate) mod proxy_protocol;
+pub(crate) mod watch;

@@ -1,0 +1,246 @@
+//! Users that are not configured: their hashes, and what each account demands, are read from the server's own table of
+//! accounts.
+//!
+//! One configured user may read that table (`server.accounts_user`). It is read at the first login, once a period, and
+//! when a login fails or its user is unknown, since the table may have changed; never more often than [`SOON`]. What is
+//! read of it is [`crate::users::table`]'s, what clients are held to [`crate::frontend::held`]'s.
+//!
+//! Invariants: hashes and what clients give away are in memory only, and zeroised; a table that cannot be read changes
+//! nothing; a client is refused only by a table that was read since it came.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use engine::account::held::{Refusal, Rules};
+use engine::account::name::UserName;
+use engine::account::row::Row;
+use link::login::Many;
+
+use crate::cluster::dial::{self, NoLink};
+use crate::dispatch::route;
+use crate::dispatch::worker::Worker;
+use crate::frontend::held;
+use crate::frontend::learnt;
+use crate::users::User;
+use crate::users::accounts::State;
+use crate::users::standing::Own;
+use crate::users::table::{self, Sorted, Table};
+
+/// The table is not read again sooner.
+const SOON: Duration = Duration::from_secs(1);
+
+/// So many carried users are named in the log.
+const TOLD_MAX: usize = 1000;
+
+/// The user of this name whose clients are pooled, if there is one. A name that is not known may be new.
+pub(crate) async fn find(worker: &Worker, name: &UserName) -> Option<Arc<User>> {
+    let users = &worker.shared.users;
+    if let Some(user) = users.get(name) {
+        if !user.is_found() {
+            return learnt::is_right(worker, name, &user).await.then_some(user);
+        }
+        // After a period without a look, a password may be an old one.
+        read(worker, worker.plan.server.accounts_period * 2).await;
+        return users.get(name);
+    }
+    if users.is_carried(name) {
+        return None;
+    }
+    read(worker, SOON).await;
+    users.get(name)
+}
+
+/// A client's proof was wrong: whether this user's password is another one since then.
+pub(crate) async fn is_renewed(worker: &Worker, user: &User) -> bool {
+    let before = user.generation();
+    if user.is_found() {
+        read(worker, SOON).await;
+    }
+    user.generation() != before
+}
+
+/// The account that the table tells for a client of this name, or why it is to be refused. `None`: it is not told. `own`
+/// is where Flifo comes from to the server that decides, which the table's reader tells otherwise. An account that
+/// does not fit is looked up in a table that was read since the client came.
+pub(crate) async fn judge(
+    worker: &Worker,
+    name: &UserName,
+    client: Option<IpAddr>,
+    own: Option<Own>,
+    fits: impl Fn(&Row) -> bool,
+) -> Option<Result<Row, Refusal>> {
+    if !is_configured(worker) {
+        return None;
+    }
+    let judge = || {
+        let table = worker.shared.accounts.lock().table.clone()?;
+        let own = own.map_or_else(|| table.own(), |own| own.0);
+        table.judge(name, client, own).map(Option::<&Row>::cloned).transpose()
+    };
+    // An account may have been made, or changed, just now.
+    let came = Instant::now();
+    match judge() {
+        Some(Ok(row)) if fits(&row) => Some(Ok(row)),
+        Some(_) if !read_since(worker, came).await => None,
+        Some(_) => judge(),
+        None => {
+            read(worker, SOON).await;
+            judge().filter(|told| told.is_ok() || worker.shared.accounts.lock().is_since(came))
+        }
+    }
+}
+
+/// Reads the table if a period has passed.
+pub(crate) fn look_after(worker: &Rc<Worker>) {
+    let period = worker.plan.server.accounts_period;
+    if worker.index == 0 && is_configured(worker) && is_older(worker, period) {
+        let worker = Rc::clone(worker);
+        tokio::task::spawn_local(async move { read(&worker, period).await });
+    }
+}
+
+/// Says, once for each user, that its clients are carried, and what would pool them.
+pub(crate) fn tell_carried(worker: &Worker, name: &UserName) {
+    if worker.shared.users.is_carried(name) {
+        return;
+    }
+    let mut state = worker.shared.accounts.lock();
+    if state.told.len() >= TOLD_MAX || !state.told.insert(name.clone()) {
+        return;
+    }
+    let why = match state.unusable.get(name) {
+        Some(why) => why.to_string(),
+        None if is_configured(worker) => {
+            "the server's table of accounts does not name it".to_owned()
+        }
+        None if learnt::may_learn(worker, name) => {
+            "no client has said its password, which is learnt where the server asks for it"
+                .to_owned()
+        }
+        None => "nobody has told Flifo its password".to_owned(),
+    };
+    drop(state);
+    tracing::info!(
+        user = %name,
+        why,
+        "clients of this user are carried, each on a link of its own; to have them share links, name the user \
+         with its password in [[users]], or let server.accounts_user read its hash"
+    );
+}
+
+fn is_configured(worker: &Worker) -> bool {
+    worker.plan.server.accounts_user.is_some()
+}
+
+fn is_older(worker: &Worker, age: Duration) -> bool {
+    let state = worker.shared.accounts.lock();
+    let is_over = state.era != worker.shared.rights.eras.now();
+    is_over || state.tried_at.is_none_or(|at| at.elapsed() >= age)
+}
+
+/// Reads the table, unless it is younger than this.
+async fn read(worker: &Worker, age: Duration) {
+    if !is_configured(worker) || !is_older(worker, age) {
+        return;
+    }
+    let _alone = worker.shared.accounts.reading.lock().await;
+    if is_older(worker, age) {
+        read_now(worker).await;
+    }
+}
+
+/// Reads the table, unless an attempt has begun since then. Whether it was read since then.
+async fn read_since(worker: &Worker, moment: Instant) -> bool {
+    let accounts = &worker.shared.accounts;
+    let earlier = accounts.lock().tried_at.filter(|at| *at < moment);
+    if let Some(at) = earlier {
+        tokio::time::sleep_until((at + SOON).into()).await;
+    }
+    let alone = accounts.reading.lock().await;
+    if accounts.lock().tried_at.is_none_or(|at| at < moment) {
+        read_now(worker).await;
+    }
+    drop(alone);
+    accounts.lock().is_since(moment)
+}
+
+/// Reads the table. The caller holds [`Accounts::reading`].
+async fn read_now(worker: &Worker) {
+    let accounts = &worker.shared.accounts;
+    let begun = Instant::now();
+    let era = worker.shared.rights.eras.now();
+    let sorted = sorted(worker).await;
+    let mut state = accounts.lock();
+    (state.tried_at, state.era) = (Some(begun), era);
+    match sorted {
+        Ok(Sorted { table, usable, unusable }) => {
+            worker.shared.users.replace_found(&usable);
+            state.unusable = unusable;
+            tell_cut(&mut state, &table);
+            (state.table, state.read_at) = (Some(Arc::new(table)), Some(begun));
+            if std::mem::take(&mut state.failed) {
+                tracing::info!("the server's table of accounts can be read again");
+            }
+        }
+        Err(error) if !std::mem::replace(&mut state.failed, true) => {
+            let user = worker.plan.server.accounts_user.as_deref().unwrap_or_default();
+            tracing::warn!(
+                user,
+                %error,
+                "the server's table of accounts cannot be read; grant SELECT on mysql.global_priv (MariaDB) or \
+                 mysql.user (MySQL) to this user"
+            );
+        }
+        Err(_) => {}
+    }
+}
+
+/// Says, once, that not all accounts are known.
+fn tell_cut(state: &mut State, table: &Table) {
+    let was_cut = std::mem::replace(&mut state.is_cut, table.end().is_some());
+    if let Some(name) = table.end().filter(|_| !was_cut) {
+        tracing::warn!(
+            from = %name,
+            bytes_max = table::BYTES_MAX,
+            "the server's table of accounts is too large to be held: clients of users from this name on are carried, as \
+             if the table did not name them"
+        );
+    }
+}
+
+async fn sorted(worker: &Worker) -> Result<Sorted, NoLink> {
+    let name = worker.plan.server.accounts_user.as_deref().unwrap_or_default();
+    let name = &UserName::of_account(name);
+    let user = worker.shared.users.get(name);
+    let credential = user.and_then(|user| user.credential()).ok_or(NoLink::NoCredential)?;
+    let server = worker.shared.cluster.server(route::greeter(worker));
+    let mut logged_in = worker
+        .shared
+        .cluster
+        .dialer
+        .log_in_as(server, name, &credential, dial::POOLED, UTF8MB4)
+        .await?;
+    let own = Own::of(worker, logged_in.talk.stream());
+    let limit = worker.plan.limits.connect;
+    let read = async {
+        let rules = held::rules(server, &mut logged_in).await?;
+        let text = if logged_in.is_mariadb { table::MARIADB } else { table::MYSQL };
+        Ok::<_, NoLink>((rules, logged_in.rows_within(text, table::BYTES_MAX).await?))
+    };
+    let read = tokio::time::timeout(limit, read).await;
+    let (rules, many) = read.map_err(|_| NoLink::Late("limits.connect", limit))??;
+    sort(many, rules, own).await
+}
+
+/// Sorts what was read in another thread: it may be longer than a turn of the loop.
+async fn sort(many: Many, rules: Rules, own: Own) -> Result<Sorted, NoLink> {
+    let Many { rows, is_whole } = many;
+    let sort = move || table::sort(rows, is_whole, rules, own.0);
+    let sorted = tokio::task::spawn_blocking(sort).await;
+    sorted.map_err(|error| NoLink::Unreachable(std::io::Error::other(error)))
+}
+
+/// The collation that names are read in: utf8mb4_general_ci.
+const UTF8MB4: u8 = 45;

@@ -1,0 +1,277 @@
+//! `COM_CHANGE_USER`: a pooled client proves the password to Flifo again, and its session begins
+//! anew.
+//!
+//! A carried client's is relayed to its server like any other command where it stays the same user
+//! and both its legs are secure or plain. Else it logs in anew on another link: only a login knows
+//! what to do with a password between different legs, and what another user may have and be. So
+//! does a pooled client that changes to a user whose clients are carried: it is a carried one from
+//! then on.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use engine::account::name::{Brand, UserName};
+use engine::account::terms::Terms;
+use engine::pin::Pin;
+use link::{Stream, Talk};
+use wire::Capabilities;
+use wire::command::Opcode;
+use wire::frame::put_packet;
+use wire::handshake::{AuthPacket, Login};
+
+use crate::cluster::servers::ServerId;
+use crate::dispatch::anew;
+use crate::dispatch::answer;
+use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::command::{Awaits, Command};
+use crate::dispatch::commands;
+use crate::dispatch::login_schema;
+use crate::dispatch::resets;
+use crate::dispatch::wanted::{self, Wanted};
+use crate::dispatch::worker::Worker;
+use crate::fault::{Fault, Kind};
+use crate::frontend::accounts;
+use crate::frontend::carry;
+use crate::frontend::confirm;
+use crate::frontend::guesses::{self, Answered, Attempt};
+use crate::frontend::held;
+use crate::frontend::hidden;
+use crate::frontend::newcomer::{Claim, NoLogin, has_hidden_quotes};
+use crate::frontend::prove::{self, Answer};
+use crate::pool::keys::Key;
+use crate::users::User;
+
+/// Serves the command. A client that fails is ended, as MySQL does.
+pub(crate) async fn run(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
+    if client.is_pooled() && !is_of_carried(worker, payload, wanted::brand(worker, client)).await {
+        pooled(worker, client, payload).await
+    } else {
+        carried(worker, client, payload).await
+    }
+}
+
+/// Whether the command names a user whose clients are carried.
+async fn is_of_carried(worker: &Rc<Worker>, payload: &[u8], brand: Brand) -> bool {
+    // What is wrong with it is told by what follows.
+    let Ok(wanted) = wanted::read(payload) else { return false };
+    let Ok(name) = wanted.name(brand) else { return false };
+    let find = accounts::find(worker, &name);
+    let found = tokio::time::timeout(worker.plan.limits.login, find).await;
+    matches!(found, Ok(None))
+}
+
+async fn carried(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
+    let wanted =
+        wanted::read(payload).map_err(|error| Fault::new(Kind::BadHandshake, error.to_string()));
+    let named = wanted.and_then(|wanted| Ok((wanted.name(wanted::brand(worker, client))?, wanted)));
+    let (user, wanted) = match named {
+        Ok(named) => named,
+        Err(fault) => {
+            worker.count_fault(fault.kind);
+            client.write(&fault.packet(1));
+            return client.close();
+        }
+    };
+    let login = wanted.login(worker, client.capabilities_now());
+    let claim = Claim { user, login };
+    let change = async {
+        if let Err(fault) = guesses::wait(worker, &claim.user, client.stream.peer_address()).await {
+            client.write(&fault.packet(1));
+            return Err(NoLogin::Fault(fault));
+        }
+        carry::change_user(worker, client, &claim).await
+    };
+    match tokio::time::timeout(worker.plan.limits.login, change).await {
+        Ok(Ok(())) => return,
+        Ok(Err(NoLogin::Fault(fault))) => worker.count_fault(fault.kind),
+        Ok(Err(NoLogin::Told)) => {}
+        Ok(Err(NoLogin::Talk(_))) | Err(_) => worker.count_fault(Kind::BadHandshake),
+    }
+    client.close();
+}
+
+impl Wanted {
+    /// The login that asks for the same, but for the proof.
+    fn login(&self, worker: &Worker, capabilities: Capabilities) -> Login {
+        let schema = Some(self.schema.clone()).filter(|schema| !schema.is_empty());
+        let with_schema = match schema {
+            Some(_) => Capabilities::CONNECT_WITH_DB,
+            None => Capabilities::NONE,
+        };
+        Login {
+            capabilities: capabilities.without(Capabilities::CONNECT_WITH_DB) | with_schema,
+            packet_max: u32::try_from(worker.plan.limits.packet_max).unwrap_or(u32::MAX),
+            collation: self.collation as u8,
+            user: Vec::new(),
+            response: Vec::new(),
+            schema,
+            plugin: Some(self.plugin.name().to_vec()),
+            attributes: Vec::new(),
+            zstd_level: None,
+        }
+    }
+}
+
+async fn pooled(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
+    let mut talk = Talk::resume(&client.stream, client.input.take_more(), 1);
+    let limit = worker.plan.limits.login;
+    let brand = wanted::brand(worker, client);
+    let server = client.server.get();
+    let capabilities = client.capabilities_now();
+    let proving = prove(worker, &mut talk, payload, brand, client.peer, (server, capabilities));
+    let proved = tokio::time::timeout(limit, proving).await;
+    let sequence = talk.sequence();
+    let (_, more) = talk.into_parts();
+    client.input.keep_more(&more, false);
+    let changed = match proved {
+        Ok(Ok((proved, wanted))) => begin_anew(worker, client, proved, &wanted, sequence),
+        Ok(Err(fault)) => Err(fault),
+        Err(_) => {
+            let message = "The change of user took longer than limits.login";
+            Err(Fault::new(Kind::BadHandshake, message))
+        }
+    };
+    if let Err(fault) = changed {
+        worker.count_fault(fault.kind);
+        client.write(&fault.packet(sequence));
+        client.close();
+    }
+}
+
+/// The user whose password a client has proved, and what its account demands.
+struct Proved {
+    name: UserName,
+    user: Arc<User>,
+    terms: Terms,
+}
+
+/// What the client wants, and as whom.
+async fn prove(
+    worker: &Worker,
+    talk: &mut Talk<&Stream>,
+    payload: &[u8],
+    brand: Brand,
+    peer: Option<SocketAddr>,
+    (server, capabilities): (ServerId, Capabilities),
+) -> Result<(Proved, Wanted), Fault> {
+    let pass = worker.logins.enter_again().await;
+    let broken = |error: String| Fault::new(Kind::BadHandshake, error);
+    let mut wanted = wanted::read(payload).map_err(|error| broken(error.to_string()))?;
+    let name = wanted.name(brand)?;
+    pass.lend(guesses::wait(worker, &name, peer)).await?;
+    let Some(user) = accounts::find(worker, &name).await else {
+        let message =
+            format!("Access denied for user '{name}': it was dropped or changed just now");
+        return Err(Fault::new(Kind::AccessDenied, message));
+    };
+    if !user.can_check(&wanted.plugin) {
+        wanted.plugin = user.plugin();
+    }
+    let nonce = guesses::random_nonce()?;
+    let mut switch = Vec::new();
+    AuthPacket::encode_switch(wanted.plugin.name(), nonce.as_bytes(), &mut switch);
+    talk.write(&switch).await.map_err(|error| broken(error.to_string()))?;
+    let mut response = pass.lend(talk.read()).await.map_err(|error| broken(error.to_string()))?;
+    if response == [0] {
+        response.clear();
+    }
+    let has_password = !response.is_empty();
+    let answer = Answer { plugin: wanted.plugin.clone(), nonce, response };
+    let login = wanted.login(worker, capabilities);
+    let attempt = Attempt { user: &name, peer, login: &login, server };
+    let proved = match prove::prove(worker, talk, &name, &user, &answer, &pass).await {
+        Ok(prove::Proved::Right(user)) => pass
+            .lend(guesses::confirm(worker, attempt, &user))
+            .await
+            .map(|()| user)
+            .map_err(NoLogin::from),
+        Ok(prove::Proved::Wrong { was_asked_itself }) => {
+            let asked_by = Some((answer.plugin, answer.nonce));
+            let answered = Answered { has_password, asked_by, was_asked_itself };
+            guesses::refuse(worker, talk, attempt, &user, answered, &pass)
+                .await
+                .and_then(|fault| Err(fault.into()))
+        }
+        Err(error) => Err(error),
+    };
+    match proved {
+        Ok(user) => {
+            let ip = peer.map(|peer| peer.ip());
+            let terms = pass.lend(held::pooled(worker, &name, &user, talk.stream(), ip)).await?;
+            pass.lend(confirm::confirm(worker, &name, &user, &terms)).await?;
+            pass.lend(hidden::begin(worker, &name, &user)).await;
+            Ok((Proved { name, user, terms }, wanted))
+        }
+        Err(NoLogin::Fault(fault)) => Err(fault),
+        Err(NoLogin::Talk(error)) => Err(broken(error.to_string())),
+        Err(NoLogin::Told) => Err(broken("The login was refused".to_owned())),
+    }
+}
+
+/// What the old session had left behind goes with its link.
+fn begin_anew(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    proved: Proved,
+    wanted: &Wanted,
+    sequence: u8,
+) -> Result<(), Fault> {
+    let Proved { name, user, terms } = proved;
+    let collation = wanted.collation as u8;
+    let key = Key::new(name.clone(), client.capabilities_now(), collation);
+    let key = key.of_era(user.era());
+    let Some(key) = worker.pool.keys.borrow_mut().id(key) else {
+        return Err(Fault::new(Kind::BadHandshake, "Flifo has met too many different users"));
+    };
+    let known = worker.shared.users.get(&name);
+    if !known.is_some_and(|known| Arc::ptr_eq(&known, &user)) {
+        let message = "Access denied: the user was dropped or changed just now";
+        return Err(Fault::new(Kind::AccessDenied, message));
+    }
+    worker.pool.keys.borrow_mut().own(key, &user);
+    let waits = resets::give_up(worker, client);
+    if let Some(old) = client.key.take() {
+        worker.user_of(old, |user| user.clients.give_back());
+    }
+    if !worker.user_of(key, |user| user.clients.try_take()) {
+        let message = "The user has exceeded its clients_max in Flifo's configuration";
+        return Err(Fault::new(Kind::UserLimit, message));
+    }
+    if let Err(fault) = held::enter(&name, &user, &terms) {
+        user.clients.give_back();
+        return Err(fault);
+    }
+    let forgets = anew::forgets(worker, client);
+    let mut session = client.session.borrow_mut();
+    session.reset(forgets);
+    (session.schema, session.was_reset) = (None, false);
+    if has_hidden_quotes(collation) {
+        session.keep(Pin::Charset);
+    }
+    drop(session);
+    client.gtid.take();
+    *client.user.borrow_mut() = name;
+    client.key.set(Some(key.with_schema(!wanted.schema.is_empty())));
+    let schema = Some(&wanted.schema[..]).filter(|schema| !schema.is_empty());
+    client.class.set(worker.class_of(&client.user.borrow(), schema, client.peer));
+    client.set_turn(Turn::Client);
+    client.input.login_sequence.set(Some(sequence));
+    let mut packet = Vec::new();
+    put_packet(
+        &mut packet,
+        0,
+        &match wanted.schema.is_empty() {
+            true => vec![Opcode::Ping as u8],
+            false => [&[Opcode::InitDb as u8], &wanted.schema[..]].concat(),
+        },
+    );
+    match waits {
+        true => answer::hold(worker, client, Command::new(), &packet, Awaits::Link),
+        false if wanted.schema.is_empty() => {
+            commands::handle(worker, client, &mut packet, Awaits::default());
+        }
+        false => login_schema::enter(worker, client, &wanted.schema),
+    }
+    Ok(())
+}

@@ -1,0 +1,47 @@
+//! A client's task: waits for its socket and does what comes.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+
+use crate::dispatch::admit;
+use crate::dispatch::client::{After, Client, Event};
+use crate::dispatch::task;
+use crate::dispatch::worker::Worker;
+use crate::frontend::change_user;
+
+/// Serves a client until it goes.
+pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
+    loop {
+        let event = poll_fn(|context| client.poll_event(context)).await;
+        crate::worker::turns::see_ready();
+        match event {
+            Event::Read => task::read(&worker, &client),
+            Event::Resume => {
+                client.input.unseen.set(false);
+                let mut bytes = client.input.take_more();
+                task::handle(&worker, &client, &mut bytes);
+            }
+            Event::Drained => {
+                if client.after_outbox.get() == After::Turn {
+                    client.after_outbox.set(After::More);
+                    client.give_turn();
+                }
+                if let Some(link) = client.link() {
+                    admit::come_back(&worker, &client, &link);
+                    link.wake();
+                }
+            }
+            Event::ChangeUser(payload) => {
+                // Boxed, and not built into this loop, as logins are.
+                let change: Pin<Box<dyn Future<Output = ()>>> =
+                    Box::pin(change_user::run(&worker, &client, &payload));
+                change.await;
+            }
+            Event::End => break,
+        }
+        admit::work_off(&worker);
+    }
+    task::end(&worker, &client);
+    admit::work_off(&worker);
+}

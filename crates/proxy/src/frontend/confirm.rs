@@ -1,0 +1,80 @@
+//! Logins that Flifo decides itself: a client that proves the password is let in only if the server would still let its
+//! user in.
+//!
+//! The server is asked by a login as the user when rights may have changed since it was asked last, or that was as long
+//! ago as `server.rights_bound`; each link that is opened asks the same. Invariants: one login of a user asks at a time, and those
+//! that waited take its answer; what the server refuses is told in its own words; a server that does not answer keeps no client
+//! out, since without a link none gets further.
+
+use std::time::Instant;
+
+use engine::account::name::UserName;
+use engine::account::terms::Terms;
+
+use crate::cluster::dial::{self, NoLink};
+use crate::dispatch::route;
+use crate::dispatch::worker::Worker;
+use crate::fault::Fault;
+use crate::users::User;
+
+/// The collation of the question, utf8mb4_general_ci.
+const UTF8MB4: u8 = 45;
+
+/// A client has proved the user's password, and its account is known to have these terms. The fault is why the server
+/// would not let it in. Where the terms say that it would not, it is asked whatever it said before.
+pub(crate) async fn confirm(
+    worker: &Worker,
+    name: &UserName,
+    user: &User,
+    terms: &Terms,
+) -> Result<(), Fault> {
+    let is_asked = || terms.are_refused() || !is_confirmed(worker, user);
+    if !is_asked() {
+        return Ok(());
+    }
+    let _alone = user.rights.confirmed.asking.lock().await;
+    if !is_asked() {
+        return Ok(());
+    }
+    let (era, begun) = (worker.shared.rights.eras.now(), Instant::now());
+    match ask(worker, name, user).await {
+        Ok(()) => {
+            user.rights.confirmed.confirm(era, begun);
+            Ok(())
+        }
+        Err(error) if error.is_refusal() || terms.are_refused() => {
+            tracing::debug!(user = %name, %error, "the server does not let a user in any more");
+            Err(error.fault(worker.shared.cluster.server(route::greeter(worker))))
+        }
+        Err(error) => {
+            tracing::debug!(user = %name, %error, "a user's rights cannot be confirmed");
+            Ok(())
+        }
+    }
+}
+
+fn is_confirmed(worker: &Worker, user: &User) -> bool {
+    let rights = &worker.shared.rights;
+    let (era, at) = user.rights.confirmed.last(rights);
+    let now = Instant::now();
+    !rights.eras.is_over(era, &user.rights.changed)
+        && !rights.is_beyond(route::greeter(worker), at, now, rights.bound)
+}
+
+/// Logs in as the user and leaves.
+async fn ask(worker: &Worker, name: &UserName, user: &User) -> Result<(), NoLink> {
+    let credential = user.credential().ok_or(NoLink::NoCredential)?;
+    let _place = worker.carried_logins.enter_again().await;
+    let server = worker.shared.cluster.server(route::greeter(worker));
+    let login = worker
+        .shared
+        .cluster
+        .dialer
+        .log_in_as(server, name, &credential, dial::POOLED, UTF8MB4)
+        .await?;
+    if user.trust().is_some() && !login.has_proved_sha2 {
+        return Err(NoLink::NoProof);
+    }
+    login.quit().await;
+    Ok(())
+}

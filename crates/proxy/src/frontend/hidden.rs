@@ -1,0 +1,234 @@
+//! Which views and triggers of the server do what no server reports: their definitions are read, and read again when they
+//! may have changed.
+//!
+//! They are read as `server.accounts_user` for all users, if that sees them all; else as each pooled user, when the first
+//! of its clients logs in and from then on. What a definition does is `engine::hidden`'s to say, what becomes of a statement that
+//! names such an object [`crate::dispatch::pins`]'s. Invariants: where there is none, a statement looks at one flag; reading
+//! takes no more than a hundredth of the time, on a connection of its own; what cannot be read any more changes nothing
+//! that was, and where nothing was ever read, triggers are taken to do anything.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use engine::account::name::UserName;
+use engine::hidden::{Catalog, Grants, Table, tables};
+use link::login::LoggedIn;
+
+use crate::cluster::dial::{self, NoLink};
+use crate::dispatch::route;
+use crate::dispatch::worker::Worker;
+use crate::users::User;
+use crate::users::sight::{self, Begun, Found, PERIOD, PERIOD_MAX, Reading, Sight};
+
+/// A user's first client waits for so long.
+const FIRST_MAX: Duration = Duration::from_secs(2);
+
+/// For so long it is waited until the server has ended a reader's connection.
+const LEAVES: Duration = Duration::from_millis(250);
+
+/// What the rows of one answer are told by, and how many answers there may be.
+const PAGE: usize = 1000;
+const PAGES_MAX: usize = 64;
+
+/// Of so many tables it is asked in one statement whether they are seen.
+const TABLES: usize = 200;
+
+/// The collation that names are read in: utf8mb4_general_ci.
+const UTF8MB4: u8 = 45;
+
+/// A kind and a key; and schema, name and body.
+const QUESTION: &str = "SELECT CONCAT('v',TABLE_SCHEMA,'.',TABLE_NAME) AS k, \
+    CONCAT(TABLE_SCHEMA,CHAR(0 USING utf8mb4),TABLE_NAME,CHAR(0 USING utf8mb4),COALESCE(VIEW_DEFINITION,'')) AS body \
+    FROM information_schema.VIEWS WHERE TABLE_SCHEMA NOT IN ('sys','mysql','information_schema',\
+    'performance_schema') UNION ALL \
+    SELECT CONCAT('r',ROUTINE_TYPE,ROUTINE_SCHEMA,'.',ROUTINE_NAME), \
+    CONCAT(ROUTINE_SCHEMA,CHAR(0 USING utf8mb4),ROUTINE_NAME,CHAR(0 USING utf8mb4),COALESCE(ROUTINE_DEFINITION,'')) \
+    FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA NOT IN ('sys','mysql') UNION ALL \
+    SELECT CONCAT('t',TRIGGER_SCHEMA,'.',TRIGGER_NAME), \
+    CONCAT(EVENT_OBJECT_SCHEMA,CHAR(0 USING utf8mb4),EVENT_OBJECT_TABLE,CHAR(0 USING utf8mb4),COALESCE(ACTION_STATEMENT,'')) \
+    FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA NOT IN ('sys','mysql') ORDER BY k";
+
+/// The reader's own rights, each with its place: nothing, a schema, or a schema and a table. What a role brings is not
+/// among them.
+const RIGHTS: &str = "SELECT PRIVILEGE_TYPE, '' FROM information_schema.USER_PRIVILEGES WHERE GRANTEE={me} UNION ALL \
+    SELECT PRIVILEGE_TYPE, TABLE_SCHEMA FROM information_schema.SCHEMA_PRIVILEGES WHERE GRANTEE={me} UNION ALL \
+    SELECT PRIVILEGE_TYPE, CONCAT(TABLE_SCHEMA,CHAR(0 USING utf8mb4),TABLE_NAME) \
+    FROM information_schema.TABLE_PRIVILEGES WHERE GRANTEE={me} UNION ALL \
+    SELECT PRIVILEGE_TYPE, CONCAT(TABLE_SCHEMA,CHAR(0 USING utf8mb4),TABLE_NAME) \
+    FROM information_schema.COLUMN_PRIVILEGES WHERE GRANTEE={me} UNION ALL \
+    SELECT 'ROLE', CURRENT_ROLE() FROM DUAL WHERE COALESCE(CURRENT_ROLE(),'NONE')<>'NONE'";
+
+/// The reader, as those tables name it.
+const ME: &str = "CONCAT('''',LEFT(CURRENT_USER(),CHAR_LENGTH(CURRENT_USER())-\
+    CHAR_LENGTH(SUBSTRING_INDEX(CURRENT_USER(),'@',-1))-1),'''@''',SUBSTRING_INDEX(CURRENT_USER(),'@',-1),'''')";
+
+/// Reads the definitions if they may be others by now.
+pub(crate) fn look_after(worker: &Rc<Worker>) {
+    if worker.index != 0 || !worker.plan.server.read_definitions {
+        return;
+    }
+    if worker.shared.hidden.is_reading.swap(true, Relaxed) {
+        return;
+    }
+    let worker = Rc::clone(worker);
+    tokio::task::spawn_local(async move {
+        let hidden = &worker.shared.hidden;
+        if let Some(name) = common_reader(&worker) {
+            read_as_common(&worker, &name).await;
+        }
+        if !hidden.is_common_whole.load(Relaxed) {
+            read_as_users(&worker).await;
+        }
+        hidden.is_reading.store(false, Relaxed);
+    });
+}
+
+/// As `server.accounts_user`. What it finds is for all users if it sees all.
+async fn read_as_common(worker: &Worker, name: &UserName) {
+    let hidden = &worker.shared.hidden;
+    read_if_due(worker, name, &hidden.common, PERIOD).await;
+    let is_whole = hidden.common.found().is_whole;
+    if hidden.is_common_whole.swap(is_whole, Relaxed) && !is_whole {
+        tracing::warn!(user = %name, "this user does not see all definitions any more; each user reads for itself");
+    }
+}
+
+async fn read_as_users(worker: &Worker) {
+    let hidden = &worker.shared.hidden;
+    let readers = hidden.readers().clone();
+    for name in readers {
+        match worker.shared.users.get(&name) {
+            Some(user) if user.is_used() => {
+                read_if_due(worker, &name, &user.sight, PERIOD_MAX).await;
+            }
+            Some(_) => {}
+            None => hidden.readers().retain(|other| *other != name),
+        }
+    }
+}
+
+/// A client of this user has logged in: the first one waits until definitions were read once.
+pub(crate) async fn begin(worker: &Worker, name: &UserName, user: &User) {
+    let hidden = &worker.shared.hidden;
+    let is_known = user.sight.first.initialized() || hidden.is_common_whole.load(Relaxed);
+    if is_known || !worker.plan.server.read_definitions {
+        return;
+    }
+    let first = async {
+        if let Some(reader) = common_reader(worker) {
+            hidden.common.first.get_or_init(|| read_as_common(worker, &reader)).await;
+            hidden.common.await_reading().await;
+        }
+        if !hidden.is_common_whole.load(Relaxed) {
+            user.sight.first.get_or_init(|| read_first(worker, name, user)).await;
+        }
+    };
+    // What takes longer is done at the next look.
+    let _ = tokio::time::timeout(FIRST_MAX, first).await;
+}
+
+async fn read_first(worker: &Worker, name: &UserName, user: &User) {
+    worker.shared.hidden.readers().push(name.clone());
+    read_if_due(worker, name, &user.sight, PERIOD_MAX).await;
+    user.sight.await_reading().await;
+}
+
+/// The user as whom definitions are read for all users.
+fn common_reader(worker: &Worker) -> Option<UserName> {
+    worker.plan.server.accounts_user.as_deref().map(UserName::of_account)
+}
+
+async fn read_if_due(worker: &Worker, name: &UserName, sight: &Sight, period: Duration) {
+    let (now, since) = (Instant::now(), worker.shared.alterations.now());
+    if !sight.begins(now, since) {
+        return;
+    }
+    let begun = Begun { sight };
+    let read = read(worker, name).await;
+    std::mem::forget(begun);
+    let period = if read.is_ok() { period } else { PERIOD };
+    let reading = Reading { at: Instant::now(), took: now.elapsed(), since, period };
+    let (knew, knows) = sight.learn(reading, read, name);
+    worker.shared.hidden.count(knew, knows);
+}
+
+async fn read(worker: &Worker, name: &UserName) -> Result<Found, NoLink> {
+    let user = worker.shared.users.get(name);
+    let credential = user.and_then(|user| user.credential()).ok_or(NoLink::NoCredential)?;
+    let server = worker.shared.cluster.server(route::greeter(worker));
+    let mut reader = worker
+        .shared
+        .cluster
+        .dialer
+        .log_in_as(server, name, &credential, dial::POOLED, UTF8MB4)
+        .await?;
+    let found = look(worker, &mut reader).await;
+    // An account may be allowed one connection, which is the client's then.
+    let _ = tokio::time::timeout(LEAVES, reader.leave()).await;
+    found
+}
+
+/// What this reader sees.
+async fn look(worker: &Worker, reader: &mut LoggedIn) -> Result<Found, NoLink> {
+    let mut definitions = Vec::new();
+    for page in 0..PAGES_MAX {
+        let text = format!("{QUESTION} LIMIT {PAGE} OFFSET {}", page * PAGE);
+        let rows = rows(worker, reader, &text).await?;
+        definitions.extend(rows.iter().filter_map(sight::definition));
+        if rows.len() < PAGE {
+            break;
+        }
+    }
+    let seen = seen(worker, reader, &tables(&definitions)).await?;
+    let mut grants = Grants::default();
+    for (right, place) in rows(worker, reader, &RIGHTS.replace("{me}", ME)).await? {
+        grants.add(&right, &place);
+    }
+    // MariaDB shows the names of triggers to all users of their tables.
+    let hides_triggers = !reader.is_mariadb && grants.hide_triggers();
+    let is_whole = grants.see_all();
+    // There may be megabytes of them: more than a turn of the loop may take.
+    let catalogs = tokio::task::spawn_blocking(move || {
+        [Catalog::new(&definitions, &seen), Catalog::asking_number(&definitions)]
+    });
+    let [acting, asking] = catalogs.await.unwrap_or_default();
+    Ok(Found { acting, asking, hides_triggers, is_whole })
+}
+
+/// Which of these tables and views the reader sees.
+async fn seen(
+    worker: &Worker,
+    reader: &mut LoggedIn,
+    tables: &BTreeSet<Table>,
+) -> Result<BTreeSet<Table>, NoLink> {
+    let mut seen = BTreeSet::new();
+    let tables: Vec<_> = tables.iter().collect();
+    for some in tables.chunks(TABLES) {
+        let hex = |text: &[u8]| text.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let pair = |(schema, name): &&Table| {
+            format!("(_utf8mb4 x'{}',_utf8mb4 x'{}')", hex(schema), hex(name))
+        };
+        let text = format!(
+            "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES \
+             WHERE (LOWER(TABLE_SCHEMA),LOWER(TABLE_NAME)) IN ({}) LIMIT {PAGE}",
+            some.iter().map(pair).collect::<Vec<_>>().join(",")
+        );
+        for (schema, name) in rows(worker, reader, &text).await? {
+            seen.insert((schema.to_ascii_lowercase(), name.to_ascii_lowercase()));
+        }
+    }
+    Ok(seen)
+}
+
+/// The two columns of an answer that comes in time.
+async fn rows(
+    worker: &Worker,
+    reader: &mut LoggedIn,
+    text: &str,
+) -> Result<Vec<(Vec<u8>, Vec<u8>)>, NoLink> {
+    let limit = worker.plan.limits.connect;
+    let rows = tokio::time::timeout(limit, reader.rows(text)).await;
+    Ok(rows.map_err(|_| NoLink::Late("limits.connect", limit))??)
+}

@@ -1,0 +1,178 @@
+//! Where clients come in: TCP and Unix sockets, bound before anything else starts.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rustix::net::SocketFlags;
+use socket2::{Domain, Socket, TcpKeepalive, Type};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use crate::config::Listen;
+use crate::dispatch::worker::Worker;
+use crate::fault::{Fault, Kind};
+use crate::frontend::accepted::{Accepted, Socket as ClientSocket};
+use crate::frontend::login;
+
+/// A bound socket.
+#[derive(Debug)]
+pub(crate) enum Listener {
+    Tcp(std::net::TcpListener),
+    Unix(std::os::unix::net::UnixListener),
+}
+
+/// Whose a Unix socket is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// Whoever may speak MySQL's protocol is decided by passwords, as on the server's own socket.
+    Everybody,
+    /// Flifo's own user.
+    Owner,
+}
+
+/// Binds an address. The error says which one and what to do.
+pub(crate) fn bind(listen: &Listen, backlog: u32, audience: Audience) -> io::Result<Listener> {
+    match listen {
+        Listen::Tcp(address) => bind_tcp(*address, backlog).map(Listener::Tcp),
+        Listen::Unix(path) => bind_unix(path, backlog, audience).map(Listener::Unix),
+    }
+}
+
+fn bind_tcp(address: SocketAddr, backlog: u32) -> io::Result<std::net::TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    // Whatever is accepted inherits these: small packets go out at once, a client that has vanished is noticed.
+    socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_keepalive(&TcpKeepalive::new())?;
+    socket.bind(&address.into())?;
+    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+fn bind_unix(
+    path: &Path,
+    backlog: u32,
+    audience: Audience,
+) -> io::Result<std::os::unix::net::UnixListener> {
+    // A socket that a dead process left behind is in the way; one that answers is somebody's.
+    if path.exists() {
+        if std::os::unix::net::UnixStream::connect(path).is_ok() {
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, "somebody listens there"));
+        }
+        std::fs::remove_file(path)?;
+    }
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.bind(&socket2::SockAddr::unix(path)?)?;
+    let mode = if audience == Audience::Everybody { 0o777 } else { 0o600 };
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode))?;
+    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// Accepts clients until Flifo stops. `place` is the listener's in the plan.
+pub(crate) async fn serve(worker: Rc<Worker>, listener: Listener, place: usize) -> io::Result<()> {
+    match listener {
+        Listener::Tcp(it) => {
+            serve_each(&worker, watch(it)?, place, |it| ClientSocket::Tcp(it.into())).await;
+        }
+        Listener::Unix(it) => {
+            serve_each(&worker, watch(it)?, place, |it| ClientSocket::Unix(it.into())).await;
+        }
+    }
+    Ok(())
+}
+
+/// Registers a listener with the event loop.
+#[expect(
+    deprecated,
+    reason = "the new call asks for proof for the sake of types that may close their descriptor early; a listener owns it"
+)]
+fn watch<L: AsRawFd>(listener: L) -> io::Result<AsyncFd<L>> {
+    AsyncFd::with_interest(listener, Interest::READABLE)
+}
+
+/// Not by the runtime's own listener: that would make each client known to this worker's loop, only for it to be
+/// forgotten again when the client is given to its worker.
+async fn serve_each<L: AsFd + AsRawFd>(
+    worker: &Rc<Worker>,
+    listener: AsyncFd<L>,
+    listen: usize,
+    kind: fn(OwnedFd) -> ClientSocket,
+) {
+    while !worker.is_stopping() {
+        let accept = |listener: &L| {
+            Ok(rustix::net::accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?)
+        };
+        let accepted = listener.async_io(Interest::READABLE, accept).await;
+        let accepted = accepted.map(kind).map(|socket| Accepted { socket, listen });
+        take(worker, accepted).await;
+    }
+}
+
+async fn take(worker: &Rc<Worker>, accepted: io::Result<Accepted>) {
+    match accepted {
+        Ok(accepted) => {
+            let clients = worker.shared.clients.fetch_add(1, Ordering::Relaxed);
+            let refusal = match clients >= worker.plan.clients_max as usize {
+                true => Some(format!("Flifo's clients_max is {}", worker.plan.clients_max)),
+                false => lacks_descriptors(worker, &accepted.socket),
+            };
+            match refusal {
+                None => login::hand_over(worker, accepted),
+                Some(why) => {
+                    worker.shared.clients.fetch_sub(1, Ordering::Relaxed);
+                    refuse(worker, &accepted.socket, &why);
+                }
+            }
+        }
+        Err(error) => {
+            // Out of descriptors or memory: those inside go on, those outside wait in the backlog.
+            tracing::warn!(%error, "a client could not be accepted");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+/// Why a client may not stay, if its descriptor is one of those that are kept for links and administration.
+fn lacks_descriptors(worker: &Worker, socket: &ClientSocket) -> Option<String> {
+    let descriptor = match socket {
+        ClientSocket::Tcp(stream) => stream.as_raw_fd(),
+        ClientSocket::Unix(stream) => stream.as_raw_fd(),
+    };
+    let descriptors = &worker.shared.cluster.dialer.descriptors;
+    if descriptors.admit_client(descriptor) {
+        return None;
+    }
+    let limit = descriptors.limit().unwrap_or_default();
+    let why = format!(
+        "Flifo may open {limit} files, and keeps the rest for links and administration; raise LimitNOFILE= in its unit \
+         (ulimit -n)"
+    );
+    tracing::warn!(
+        limit,
+        "a client was refused: no more open files for clients (LimitNOFILE=, ulimit -n)"
+    );
+    Some(why)
+}
+
+/// Tells a client that there are too many. It is not waited for.
+fn refuse(worker: &Worker, socket: &ClientSocket, why: &str) {
+    worker.count_fault(Kind::TooManyClients);
+    let message = format!("Too many connections: {why}");
+    let greeting = Fault::new(Kind::TooManyClients, message).greeting();
+    // A fresh socket's buffer is empty: it takes this at once, or the client is gone.
+    let _ = match socket {
+        ClientSocket::Tcp(stream) => (&*stream).write_all(&greeting),
+        ClientSocket::Unix(stream) => (&*stream).write_all(&greeting),
+    };
+}

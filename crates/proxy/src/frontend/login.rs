@@ -1,0 +1,517 @@
+//! From an accepted socket to a client that is logged in: PROXY header, greeting, TLS, and who it is.
+//!
+//! Where Flifo knows no user at all, every client is carried, and it is shown the server's own greeting, number and
+//! all. Else Flifo greets it itself and decides by the user's name: known users are pooled, others carried. Whoever has
+//! been shown the server's greeting is carried, whatever Flifo has learnt meanwhile.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::account::name::{Brand, Packet};
+use engine::pin::Pin;
+use engine::session::Session;
+use link::login::Greeted;
+use link::talk::TalkError;
+use link::{Stream, Talk};
+use tokio::time::Instant;
+use wire::auth::{Nonce, Plugin};
+use wire::capability::Capabilities;
+use wire::handshake::{AuthPacket, FirstPacket, Greeting, Login};
+use wire::response::{OK, OkPacket};
+
+use crate::cluster::dial;
+use crate::cluster::facts::offered;
+use crate::cluster::servers::ServerId;
+use crate::config::Mode;
+use crate::dispatch::client::{self, Client};
+use crate::dispatch::login_schema;
+use crate::dispatch::route;
+use crate::dispatch::worker::Worker;
+use crate::fault::{Fault, Kind};
+use crate::frontend::accepted::{Accepted, Socket};
+use crate::frontend::accounts;
+use crate::frontend::carry;
+use crate::frontend::client_task;
+use crate::frontend::confirm;
+use crate::frontend::guesses::{self, Answered, Attempt};
+use crate::frontend::held;
+use crate::frontend::hidden;
+use crate::frontend::newcomer::{self, Claim, Newcomer, NoLogin};
+use crate::frontend::prove::{self, Answer};
+use crate::pool::keys::Key;
+use crate::pool::opener;
+use crate::users::User;
+use crate::users::logins::{NoPass, Pass};
+
+impl From<Fault> for NoLogin {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+/// Whose words a client is greeted with. Decided once for each login: users may be learnt and forgotten during it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Greeter {
+    /// The server's: nobody is pooled.
+    Server,
+    Flifo,
+}
+
+/// Begins to log a client in.
+pub(crate) fn begin(worker: &Rc<Worker>, accepted: Accepted) {
+    let worker = Rc::clone(worker);
+    worker.shared.add_load(worker.index);
+    tokio::task::spawn_local(async move {
+        // Boxed: a client at rest keeps its own small task, not the room that a login takes; and by a pointer to its
+        // functions, or they would be built into this one, and each statement would clear a stack frame of 48 KiB.
+        let admission: std::pin::Pin<Box<dyn Future<Output = _>>> =
+            Box::pin(admit(&worker, accepted));
+        let client = admission.await;
+        if let Some(client) = client {
+            client_task::serve(Rc::clone(&worker), client).await;
+        }
+        worker.shared.drop_load(worker.index);
+        worker.shared.clients.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+async fn admit(worker: &Rc<Worker>, accepted: Accepted) -> Option<Rc<Client>> {
+    let Accepted { socket, listen } = accepted;
+    let stream = match socket {
+        Socket::Tcp(stream) => Stream::from(tokio::net::TcpStream::from_std(stream).ok()?),
+        Socket::Unix(stream) => tokio::net::UnixStream::from_std(stream).ok()?.try_into().ok()?,
+    };
+    let limit = worker.plan.limits.login;
+    // Where nobody else can come, the server is asked before the client.
+    let (greeter, logins) = match worker.shared.users.is_empty() {
+        true => (Greeter::Server, &worker.carried_logins),
+        false => (Greeter::Flifo, &worker.logins),
+    };
+    if logins.is_full() {
+        worker.counters.logins_waited.add(1);
+    }
+    let pass = match logins.enter(limit, &stream).await {
+        Ok(pass) => pass,
+        Err(NoPass::Gone) => return None,
+        Err(NoPass::Late { others }) => {
+            let fault = too_late(worker, others);
+            worker.count_fault(fault.kind);
+            greet_with(Newcomer::new(stream, listen), fault).await;
+            return None;
+        }
+    };
+    let newcomer = Newcomer::new(stream, listen);
+    let deadline = Instant::now() + limit;
+    // Boxed: it is 12 KiB, and moves into the timeout and into what waits for that.
+    let login = Box::pin(log_in(worker, newcomer, greeter, pass, deadline));
+    match tokio::time::timeout_at(deadline + FAREWELL, login).await {
+        Ok(Ok((login, schema))) => Some(enter(worker, login, schema)),
+        Ok(Err(NoLogin::Fault(fault))) => {
+            worker.count_fault(fault.kind);
+            tracing::debug!(error = fault.message, "a login failed");
+            None
+        }
+        Ok(Err(NoLogin::Told)) => None,
+        Ok(Err(NoLogin::Talk(error))) => {
+            worker.count_fault(Kind::BadHandshake);
+            tracing::debug!(%error, "a login broke off");
+            None
+        }
+        Err(_) => {
+            worker.count_fault(Kind::BadHandshake);
+            tracing::debug!(?limit, "a login took too long");
+            None
+        }
+    }
+}
+
+/// Makes the client known, and lets the server check the schema it asked for.
+fn enter(worker: &Rc<Worker>, login: client::Login, schema: Option<Vec<u8>>) -> Rc<Client> {
+    let client = Rc::new(Client::new(login));
+    if let Some(link) = client.link() {
+        link.hold_for(&client);
+    }
+    worker.add_client(&client);
+    let counter = match client.is_pooled() {
+        true => &worker.counters.clients_pooled,
+        false => &worker.counters.clients_carried,
+    };
+    counter.add(1);
+    if let Some(schema) = schema {
+        login_schema::enter(worker, &client, &schema);
+    }
+    client
+}
+
+/// What a client is told that has waited for its login to begin.
+fn too_late(worker: &Worker, others: usize) -> Fault {
+    let limit = worker.plan.limits.login.as_secs_f64();
+    let message = format!(
+        "Too many connections: more clients log in than there is time for; this one waited for \
+         {limit:.1} s (limits.login; logins_max {}), and {others} more wait. It is safe to try \
+         again",
+        worker.plan.logins_max
+    );
+    Fault::new(Kind::LoginWaitedTooLong, message)
+}
+
+/// Logs in. Answers with the client, and with the schema that is still to be checked.
+async fn log_in(
+    worker: &Rc<Worker>,
+    mut newcomer: Newcomer,
+    greeter: Greeter,
+    mut pass: Pass,
+    deadline: Instant,
+) -> Result<(client::Login, Option<Vec<u8>>), NoLogin> {
+    if worker.is_stopping() {
+        return Err(greet_with(newcomer, Fault::new(Kind::Stopping, "Flifo is stopping")).await);
+    }
+    newcomer = pass.lend(crate::frontend::proxy_protocol::receive(worker, newcomer)).await?;
+    newcomer.server = match greeter {
+        Greeter::Server => route::home(worker, Mode::Writer).await,
+        Greeter::Flifo => route::greeter(worker),
+    };
+    let greeting = greeting(worker, &newcomer, greeter);
+    let greeting = match greeter {
+        Greeter::Server => greeting.await,
+        // Only where the server has never been met is it waited for here.
+        Greeter::Flifo => pass.lend(greeting).await,
+    };
+    let (greeting, server, brand) = match greeting {
+        Ok(greeting) => greeting,
+        Err(fault) => return Err(greet_with(newcomer, fault).await),
+    };
+    newcomer.offered = greeting.capabilities;
+    let mut payload = Vec::new();
+    greeting.encode(&mut payload);
+    newcomer.talk.write(&payload).await?;
+    let (newcomer, login) = read_login(worker, newcomer, &pass, deadline).await?;
+    let claim = match Claim::read(login, Packet::Login, brand) {
+        Ok(claim) => claim,
+        Err(fault) => return Err(newcomer::tell(newcomer, fault).await),
+    };
+    if let Err(fault) = pass.lend(guesses::wait(worker, &claim.user, newcomer.peer)).await {
+        return Err(newcomer::tell(newcomer, fault).await);
+    }
+    let user = match greeter {
+        Greeter::Server => None,
+        Greeter::Flifo => pass.lend(accounts::find(worker, &claim.user)).await,
+    };
+    match user.filter(|user| has_room(worker, &claim, user)) {
+        Some(user) => pool(worker, newcomer, &greeting, claim, &user, &pass).await,
+        None => {
+            accounts::tell_carried(worker, &claim.user);
+            let greeted_by = match greeter {
+                Greeter::Server => carry::GreetedBy::Server,
+                Greeter::Flifo => {
+                    drop(pass);
+                    pass = worker.carried_logins.enter_again().await;
+                    carry::GreetedBy::Flifo { id: greeting.connection_id }
+                }
+            };
+            Ok((carry::log_in(worker, newcomer, claim, server, greeted_by, &pass).await?, None))
+        }
+    }
+}
+
+/// What the client is greeted with: the server's words, or Flifo's where it may have to check a password itself.
+async fn greeting(
+    worker: &Rc<Worker>,
+    newcomer: &Newcomer,
+    greeter: Greeter,
+) -> Result<(Greeting, Option<Greeted>, Brand), Fault> {
+    let tls = worker.shared.tls.clients.is_some() && !newcomer.talk.stream().is_tls();
+    let pooled = greeter == Greeter::Flifo;
+    let home = worker.shared.cluster.server(newcomer.server);
+    let (mut greeting, server) = match home.facts.greeting().filter(|_| pooled) {
+        Some(greeting) => (greeting, None),
+        None => {
+            let greeted = opener::greeted(&worker.pool, home, newcomer.peer)
+                .await
+                .map_err(|error| error.fault(home))?;
+            (greeted.greeting.clone(), Some(greeted))
+        }
+    };
+    let brand = dial::brand(&greeting);
+    greeting.capabilities = offered(greeting.capabilities, pooled, tls);
+    if pooled {
+        greeting.nonce = guesses::random_nonce()?.as_bytes().to_vec();
+        greeting.plugin = Plugin::NativePassword.name().to_vec();
+        greeting.connection_id = worker.new_client_id();
+    }
+    Ok((greeting, server, brand))
+}
+
+/// Beyond `limits.login`, a client is told so in this time.
+const FAREWELL: Duration = Duration::from_millis(250);
+
+/// Reads the client's next packet. A client that sends none in time, or one that no login has, is told so.
+async fn hear(
+    worker: &Worker,
+    mut newcomer: Newcomer,
+    pass: &Pass,
+    deadline: Instant,
+) -> Result<(Newcomer, Vec<u8>), NoLogin> {
+    let read = tokio::time::timeout_at(deadline, newcomer.talk.read());
+    let why = match pass.lend(read).await {
+        Ok(Ok(payload)) => return Ok((newcomer, payload)),
+        Ok(Err(error @ (TalkError::TooLong { .. } | TalkError::OutOfOrder { .. }))) => {
+            error.to_string()
+        }
+        Ok(Err(error)) => return Err(error.into()),
+        Err(_) => {
+            let limit = worker.plan.limits.login.as_secs_f64();
+            format!("the client has not logged in within {limit:.1} s (limits.login)")
+        }
+    };
+    let fault = Fault::new(Kind::BadHandshake, format!("Bad handshake: {why}"));
+    Err(newcomer::tell(newcomer, fault).await)
+}
+
+/// Reads the client's answer, after going on in TLS if it asks for that.
+async fn read_login(
+    worker: &Worker,
+    newcomer: Newcomer,
+    pass: &Pass,
+    deadline: Instant,
+) -> Result<(Newcomer, Login), NoLogin> {
+    let (mut newcomer, packet) = hear(worker, newcomer, pass, deadline).await?;
+    let mut first = FirstPacket::decode(&packet);
+    if let Ok(FirstPacket::TlsRequest { .. }) = first {
+        let Some(config) = worker.shared.tls.clients.clone() else {
+            let message = "Bad handshake: TLS was asked for, which Flifo did not offer";
+            return Err(newcomer::tell(newcomer, Fault::new(Kind::BadHandshake, message)).await);
+        };
+        let secure = newcomer.go_on_in_tls(config, pass).await?;
+        let packet;
+        (newcomer, packet) = hear(worker, secure, pass, deadline).await?;
+        first = FirstPacket::decode(&packet);
+    }
+    let fault = match first {
+        Ok(FirstPacket::Login(_))
+            if worker.shared.tls.clients_required && !newcomer.talk.stream().is_secure() =>
+        {
+            let message = "Connections using insecure transport are prohibited: Flifo's tls.mode \
+                is \"required\"";
+            Fault::new(Kind::TlsRequired, message)
+        }
+        // It will compress what it sends now, whatever was offered: PHP's mysqlnd does not look.
+        Ok(FirstPacket::Login(login)) if login.capabilities.has(Capabilities::COMPRESS) => {
+            let message = "Bad handshake: the client compresses, which Flifo does not offer; turn \
+                compression off in the client";
+            Fault::new(Kind::BadHandshake, message)
+        }
+        Ok(FirstPacket::Login(mut login)) => {
+            login.capabilities = login.capabilities & newcomer.offered;
+            return Ok((newcomer, login));
+        }
+        Ok(FirstPacket::TlsRequest { .. }) => {
+            Fault::new(Kind::BadHandshake, "Bad handshake: TLS inside TLS")
+        }
+        Err(error) => Fault::new(Kind::BadHandshake, format!("Bad handshake: {error}")),
+    };
+    Err(newcomer::tell(newcomer, fault).await)
+}
+
+/// Checks the password of a user that Flifo knows.
+async fn pool(
+    worker: &Rc<Worker>,
+    mut newcomer: Newcomer,
+    greeting: &Greeting,
+    claim: Claim,
+    user: &Arc<User>,
+    pass: &Pass,
+) -> Result<(client::Login, Option<Vec<u8>>), NoLogin> {
+    let proved = match prove(worker, &mut newcomer, greeting, &claim, user, pass).await {
+        Err(NoLogin::Fault(fault)) => return Err(newcomer::tell(newcomer, fault).await),
+        proved => proved?,
+    };
+    let attempt = Attempt {
+        user: &claim.user,
+        peer: newcomer.peer,
+        login: &claim.login,
+        server: newcomer.server,
+    };
+    let user = match &proved {
+        Proved::Right(user) => user,
+        Proved::Wrong(answered) => {
+            let (talk, answered) = (&mut newcomer.talk, answered.clone());
+            return match guesses::refuse(worker, talk, attempt, user, answered, pass).await {
+                Ok(fault) | Err(NoLogin::Fault(fault)) => {
+                    Err(newcomer::tell(newcomer, fault).await)
+                }
+                Err(error) => Err(error),
+            };
+        }
+    };
+    if let Err(fault) = pass.lend(guesses::confirm(worker, attempt, user)).await {
+        return Err(newcomer::tell(newcomer, fault).await);
+    }
+    let peer = newcomer.peer.map(|peer| peer.ip());
+    let held = held::pooled(worker, &claim.user, user, newcomer.talk.stream(), peer);
+    let terms = match pass.lend(held).await {
+        Ok(terms) => terms,
+        Err(fault) => return Err(newcomer::tell(newcomer, fault).await),
+    };
+    let Some(reserved) = user.clients.reserve() else {
+        let fault = newcomer::too_many_of_user(&claim.user, "clients_max", &user.clients);
+        return Err(newcomer::tell(newcomer, fault).await);
+    };
+    if let Err(fault) = pass.lend(confirm::confirm(worker, &claim.user, user, &terms)).await {
+        return Err(newcomer::tell(newcomer, fault).await);
+    }
+    pass.lend(hidden::begin(worker, &claim.user, user)).await;
+    if let Err(fault) = held::enter(&claim.user, user, &terms) {
+        return Err(newcomer::tell(newcomer, fault).await);
+    }
+    let key = key_of(&claim, user);
+    let Claim { user: name, login } = claim;
+    let Some(key) = worker.pool.keys.borrow_mut().id(key) else {
+        let fault = Fault::new(
+            Kind::BadHandshake,
+            "Flifo has met too many different combinations of user, capabilities and collation",
+        );
+        return Err(newcomer::tell(newcomer, fault).await);
+    };
+    worker.pool.keys.borrow_mut().own(key, user);
+    let sequence = newcomer.talk.sequence();
+    if login.schema.is_none() {
+        let mut ok = Vec::new();
+        let packet = OkPacket { status: greeting.status, ..OkPacket::EMPTY };
+        packet.encode(OK, login.capabilities, &mut ok);
+        newcomer.talk.write(&ok).await?;
+    }
+    let mut session = Session::new(None, greeting.status);
+    if newcomer::has_hidden_quotes(login.collation) {
+        session.keep(Pin::Charset);
+    }
+    reserved.keep();
+    let class = worker.class_of(&name, login.schema.as_deref(), newcomer.peer);
+    let mode = worker.mode_of(newcomer.listen, &name, login.schema.as_deref(), class);
+    let peer = newcomer.peer;
+    let (stream, more) = newcomer.talk.into_parts();
+    let client = client::Login {
+        id: greeting.connection_id,
+        stream,
+        capabilities: login.capabilities,
+        user: name,
+        key: Some(key.with_schema(login.schema.is_some())),
+        class,
+        peer,
+        session,
+        link: None,
+        server: newcomer.server,
+        mode,
+        more,
+        sequence: login.schema.is_some().then_some(sequence),
+    };
+    Ok((client, login.schema))
+}
+
+/// What links of this user must have in common with its client.
+fn key_of(claim: &Claim, user: &User) -> Key {
+    let Claim { user: name, login } = claim;
+    Key::new(name.clone(), login.capabilities, login.collation).of_era(user.era())
+}
+
+/// Whether the client can be pooled, as far as Flifo's own bounds go. Who need not be pooled is carried instead.
+fn has_room(worker: &Worker, claim: &Claim, user: &User) -> bool {
+    user.trust().is_none() || worker.pool.keys.borrow().has_room_for(&key_of(claim, user))
+}
+
+/// What came of a client's proof of a password.
+enum Proved {
+    Right(Arc<User>),
+    Wrong(Answered),
+}
+
+/// Whether the client proves the user's password.
+async fn prove(
+    worker: &Worker,
+    newcomer: &mut Newcomer,
+    greeting: &Greeting,
+    claim: &Claim,
+    user: &Arc<User>,
+    pass: &Pass,
+) -> Result<Proved, NoLogin> {
+    let Claim { user: name, login } = claim;
+    let mut plugin = match &login.plugin {
+        Some(name) => Plugin::from_name(name),
+        None => Plugin::NativePassword,
+    };
+    let bad = |error: wire::Malformed| Fault::new(Kind::BadHandshake, error.to_string());
+    let mut nonce = Nonce::from_server(&Plugin::NativePassword, &greeting.nonce).map_err(bad)?;
+    let mut response = login.response.clone();
+    // MySQL's own clients do not answer a nonce that is meant for another plugin than theirs: they
+    // wait to be asked for it.
+    let is_unanswered = plugin.name() != greeting.plugin && response.is_empty();
+    let mut asked_by = None;
+    if is_unanswered || !user.can_check(&plugin) {
+        nonce = guesses::random_nonce()?;
+        if !user.can_check(&plugin) {
+            plugin = user.plugin();
+        }
+        let mut switch = Vec::new();
+        AuthPacket::encode_switch(plugin.name(), nonce.as_bytes(), &mut switch);
+        newcomer.talk.write(&switch).await?;
+        response = pass.lend(newcomer.talk.read()).await?;
+        asked_by = Some((plugin.clone(), nonce));
+    }
+    // Clients of caching_sha2 answer an empty password with one zero byte after a switch.
+    if response == [0] {
+        response.clear();
+    }
+    let has_password = !response.is_empty();
+    let answer = Answer { plugin, nonce, response };
+    let talk = &mut newcomer.talk;
+    Ok(match prove::prove(worker, talk, name, user, &answer, pass).await? {
+        prove::Proved::Right(user) => Proved::Right(user),
+        prove::Proved::Wrong { was_asked_itself } => {
+            Proved::Wrong(Answered { has_password, asked_by, was_asked_itself })
+        }
+    })
+}
+
+/// Sends an error in the greeting's place.
+async fn greet_with(mut newcomer: Newcomer, fault: Fault) -> NoLogin {
+    newcomer.talk.set_sequence(0);
+    let payload = fault.greeting();
+    // A client that is gone already need not hear it.
+    let _ = newcomer.talk.stream().write_all(&payload).await;
+    NoLogin::Fault(fault)
+}
+
+impl Newcomer {
+    fn new(stream: Stream, listen: usize) -> Self {
+        let peer = stream.peer_address();
+        let (talk, offered) = (Talk::new(stream), Capabilities::NONE);
+        Self { peer, talk, offered, listen, server: ServerId::default() }
+    }
+
+    async fn go_on_in_tls(
+        self,
+        config: Arc<rustls::ServerConfig>,
+        pass: &Pass,
+    ) -> Result<Self, NoLogin> {
+        let sequence = self.talk.sequence();
+        let (stream, unread) = self.talk.into_parts();
+        if unread.is_empty() {
+            // What costs most is done as soon as the client has spoken, and then the place is this login's.
+            pass.lend(stream.readable()).await.map_err(TalkError::Io)?;
+        }
+        let accept = stream.accept_tls(config, &unread);
+        let stream = pass.lend(accept).await.map_err(TalkError::Io)?;
+        Ok(Self { talk: Talk::resume(stream, Vec::new(), sequence), ..self })
+    }
+}
+
+/// Hands an accepted socket to the less loaded of two workers.
+pub(crate) fn hand_over(worker: &Rc<Worker>, accepted: Accepted) {
+    let chosen = worker.shared.choose_worker();
+    if chosen == worker.index {
+        begin(worker, accepted);
+    } else {
+        worker.shared.have_done(chosen, move |worker| begin(worker, accepted));
+    }
+}

@@ -1,0 +1,141 @@
+//! How a client proves its password to Flifo itself, from its first answer on.
+//!
+//! Speaks with the client; what is right is [`crate::users`]' to say, or the server's, and who proves what to the
+//! server is the links' and [`crate::frontend::carry`]'s. Invariant: nobody is asked for the password itself
+//! but under Flifo's RSA key, or where nobody can read along.
+
+use std::borrow::Borrow;
+use std::sync::Arc;
+
+use engine::account::name::UserName;
+use link::{Stream, Talk};
+use wire::auth::{Nonce, Plugin, Secret, caching_sha2};
+use wire::handshake::AuthPacket;
+
+use crate::dispatch::worker::Worker;
+use crate::fault::{Fault, Kind};
+use crate::frontend::accounts;
+use crate::frontend::learnt;
+use crate::frontend::newcomer::NoLogin;
+use crate::users::logins::Pass;
+use crate::users::{User, Verdict};
+
+/// What a client answered first.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) plugin: Plugin,
+    pub(crate) nonce: Nonce,
+    pub(crate) response: Vec<u8>,
+}
+
+/// What came of a client's proof.
+pub(crate) enum Proved {
+    /// It is right: this user's, or of the one that has the name by now.
+    Right(Arc<User>),
+    /// `was_asked_itself`: the client was asked for the password itself.
+    Wrong { was_asked_itself: bool },
+}
+
+/// Whether a client proves a user's password. A fault is still to be told.
+pub(crate) async fn prove<S: Borrow<Stream>>(
+    worker: &Worker,
+    talk: &mut Talk<S>,
+    name: &UserName,
+    user: &Arc<User>,
+    answer: &Answer,
+    pass: &Pass,
+) -> Result<Proved, NoLogin> {
+    let Answer { plugin, nonce, response } = answer;
+    let mut verdict = user.check(plugin, nonce, response);
+    if verdict == Verdict::Wrong && accounts::is_renewed(worker, user).await {
+        verdict =
+            if user.can_check(plugin) { user.check(plugin, nonce, response) } else { verdict };
+    }
+    match verdict {
+        Verdict::Wrong => Ok(Proved::Wrong { was_asked_itself: false }),
+        Verdict::Right => {
+            if *plugin == Plugin::CachingSha2 && !response.is_empty() {
+                write_more(talk, &[caching_sha2::FAST_OK]).await?;
+            }
+            Ok(Proved::Right(Arc::clone(user)))
+        }
+        Verdict::Unknown => {
+            ask_itself(talk).await?;
+            let password = match receive_password(worker, talk, nonce, pass).await {
+                Ok(password) => password,
+                Err(error) => {
+                    pass.lend(learnt::doubt(worker, name, user)).await;
+                    return Err(error);
+                }
+            };
+            let right = match user.trust() {
+                Some(_) => pass.lend(learnt::prove(worker, name, user, &password)).await?,
+                // In another thread, and one of a user's at a time.
+                None => pass.lend(user.check_itself(password)).await.then(|| Arc::clone(user)),
+            };
+            Ok(right.map_or(Proved::Wrong { was_asked_itself: true }, Proved::Right))
+        }
+    }
+}
+
+/// Asks a client of caching_sha2_password for the password itself.
+pub(crate) async fn ask_itself<S: Borrow<Stream>>(talk: &mut Talk<S>) -> Result<(), NoLogin> {
+    write_more(talk, &[caching_sha2::FULL]).await
+}
+
+/// Receives the password itself from a client of caching_sha2_password that has been asked for it:
+/// as it is where nobody can read along, else under Flifo's public key. A fault is still to be
+/// told.
+pub(crate) async fn receive_password<S: Borrow<Stream>>(
+    worker: &Worker,
+    talk: &mut Talk<S>,
+    nonce: &Nonce,
+    pass: &Pass,
+) -> Result<Secret, NoLogin> {
+    let sent = Secret::from(pass.lend(talk.read()).await?);
+    take_password(worker, talk, &sent, nonce, pass).await
+}
+
+/// The same for a client that has sent the first of it.
+pub(crate) async fn take_password<S: Borrow<Stream>>(
+    worker: &Worker,
+    talk: &mut Talk<S>,
+    sent: &Secret,
+    nonce: &Nonce,
+    pass: &Pass,
+) -> Result<Secret, NoLogin> {
+    // Some clients trust no Unix socket.
+    let password = if asks_for_key(sent) {
+        let key = worker.shared.rsa.end().await.map_err(|error| bad(&error))?;
+        write_more(talk, key.public_pem().as_bytes()).await?;
+        key.decrypt(&pass.lend(talk.read()).await?, nonce)
+    } else if talk.stream().is_secure() {
+        caching_sha2::clear(sent)
+    } else {
+        return Err(denied(
+            "the client encrypted its password with a key that is not Flifo's; connect in TLS, or \
+             let the client ask for the public key",
+        ));
+    };
+    password.ok_or_else(|| denied("what the client sent hides no password"))
+}
+
+/// Whether a client that was asked for the password wants the public key first.
+pub(crate) fn asks_for_key(sent: &Secret) -> bool {
+    sent.as_bytes() == [caching_sha2::REQUEST_PUBLIC_KEY]
+}
+
+async fn write_more<S: Borrow<Stream>>(talk: &mut Talk<S>, data: &[u8]) -> Result<(), NoLogin> {
+    let mut packet = Vec::new();
+    AuthPacket::encode_more(data, &mut packet);
+    Ok(talk.write(&packet).await?)
+}
+
+/// As a server says it that cannot read a password.
+fn denied(why: &str) -> NoLogin {
+    Fault::new(Kind::AccessDenied, format!("Access denied by Flifo: {why}")).into()
+}
+
+fn bad(why: &str) -> NoLogin {
+    Fault::new(Kind::BadHandshake, format!("Bad handshake: {why}")).into()
+}

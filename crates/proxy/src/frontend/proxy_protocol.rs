@@ -1,0 +1,53 @@
+//! The PROXY protocol: who a client really is, when it comes through another proxy; and telling the server the same.
+//!
+//! A header is read from the networks that the configuration lists, and from those it is required: a peer that is
+//! trusted to say where clients come from must not be able to forget it. From anywhere else it is no header but a
+//! malformed login.
+
+use std::rc::Rc;
+
+use link::Talk;
+use wire::proxy_header::{HEADER_MAX, Header, Parsed, parse};
+
+use crate::dispatch::worker::Worker;
+use crate::fault::{Fault, Kind};
+use crate::frontend::newcomer::{Newcomer, NoLogin};
+
+/// Reads the header that a trusted peer sends first, and takes the client's address from it.
+pub(crate) async fn receive(worker: &Rc<Worker>, newcomer: Newcomer) -> Result<Newcomer, NoLogin> {
+    let networks = &worker.plan.proxy_protocol.from;
+    let is_trusted = newcomer
+        .peer
+        .is_some_and(|peer| networks.iter().any(|network| network.contains(peer.ip())));
+    if !is_trusted {
+        return Ok(newcomer);
+    }
+    let (stream, mut bytes) = newcomer.talk.into_parts();
+    let mut chunk = [0; 512];
+    loop {
+        match parse(&bytes) {
+            Ok(Parsed::Complete { header, consumed }) => {
+                let peer = match header {
+                    Header::Tcp { source, .. } => Some(source),
+                    _ => newcomer.peer,
+                };
+                bytes.drain(..consumed);
+                return Ok(Newcomer { talk: Talk::resume(stream, bytes, 0), peer, ..newcomer });
+            }
+            Ok(Parsed::Incomplete) if bytes.len() <= HEADER_MAX => {}
+            Ok(Parsed::Incomplete) => return Err(refuse("it is too long")),
+            Err(error) => return Err(refuse(error.what)),
+        }
+        match stream.read_some(&mut chunk).await {
+            Ok(0) => return Err(refuse("the connection was closed before it was whole")),
+            Ok(read) => bytes.extend_from_slice(&chunk[..read]),
+            Err(error) => return Err(refuse(&error.to_string())),
+        }
+    }
+}
+
+/// What is no PROXY header gets no greeting: the peer is misconfigured, not the client.
+fn refuse(why: &str) -> NoLogin {
+    tracing::warn!(why, "a peer in proxy_protocol.from sent no valid PROXY header");
+    NoLogin::Fault(Fault::new(Kind::BadHandshake, format!("Bad PROXY header: {why}")))
+}

@@ -1,0 +1,132 @@
+//! Opens links: for those who wait for one, for a client's login, for a single order.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Instant;
+
+use engine::rights::Era;
+use engine::settings::Settings;
+use link::Stream;
+use link::login::{Greeted, LoggedIn, LoginError};
+use wire::Capabilities;
+
+use crate::cluster::dial::{NoLink, POOLED};
+use crate::cluster::servers::{Server, ServerId};
+use crate::pool::Pool;
+use crate::pool::keys::{Key, KeyId};
+use crate::pool::room::with_room;
+
+/// Has the server report what it can of changes to a session. What it cannot is read off the statements.
+pub(crate) const TRACK: &str = "SET SESSION session_track_system_variables='*', session_track_schema=ON, \
+    session_track_state_change=ON, session_track_transaction_info='CHARACTERISTICS'";
+
+/// What a session of MySQL's has anew when it is reset: the server's own, in the place of the login's.
+const RENEWED: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN \
+    ('character_set_client','character_set_results','collation_connection')";
+
+/// The variable that bounds the server's prepared statements.
+const STATEMENTS_MAX: &str = "max_prepared_stmt_count";
+
+/// A connection that has been opened for clients of this key.
+pub(crate) struct Opened {
+    pub(crate) server: ServerId,
+    pub(crate) key: KeyId,
+    pub(crate) thread_id: u32,
+    pub(crate) stream: Stream,
+    pub(crate) capabilities: Capabilities,
+    /// When its login began, and in which era: rights that have changed since are not the ones that it has.
+    pub(crate) begun: Instant,
+    pub(crate) era: Era,
+    /// What its session is, and what that is after a reset.
+    pub(crate) fresh: Rc<Settings>,
+    pub(crate) renewed: Rc<Settings>,
+}
+
+/// Connects and reads the greeting. Where there is no room for a connection, idle links give way.
+pub(crate) async fn greeted(
+    pool: &Pool,
+    server: &Server,
+    client: Option<SocketAddr>,
+) -> Result<Greeted, NoLink> {
+    with_room(pool, server, async || pool.cluster.dialer.greeted_once(server, client).await).await
+}
+
+/// Opens a connection for clients of this key. Its places under the caps have been taken.
+pub(crate) async fn pooled(pool: &Pool, server: &Server, key: KeyId) -> Result<Opened, NoLink> {
+    let (era, begun) = (pool.rights.eras.now(), Instant::now());
+    let mut logged_in = with_room(pool, server, async || log_in(pool, server, key).await).await?;
+    if !logged_in.capabilities.has(Capabilities::SESSION_TRACK) {
+        return Err(NoLink::NoTracking);
+    }
+    let limit = pool.cluster.plan.limits.connect;
+    let ask = async {
+        logged_in.run(TRACK).await?;
+        let question = format!("{} OR Variable_name='{STATEMENTS_MAX}'", Settings::question());
+        let rows = logged_in.rows(&question).await?;
+        let renewed =
+            if logged_in.is_mariadb { Vec::new() } else { logged_in.rows(RENEWED).await? };
+        Ok::<_, NoLink>((rows, renewed))
+    };
+    let answers = tokio::time::timeout(limit, ask).await;
+    let (rows, renewed) = answers.map_err(|_| NoLink::Late("limits.connect", limit))??;
+    let rows = || rows.iter().map(|(name, value)| (&name[..], &value[..]));
+    let renewed = || renewed.iter().map(|(name, value)| (&name[..], &value[..]));
+    if let Some((_, max)) = rows().find(|(name, _)| *name == STATEMENTS_MAX.as_bytes())
+        && let Some(max) = std::str::from_utf8(max).ok().and_then(|max| max.parse().ok())
+    {
+        server.facts.learn_statements_max(max);
+    }
+    let intern = |settings| pool.interned.borrow_mut().intern(settings);
+    let fresh = intern(Settings::from_rows(rows()));
+    // Of two values for a name, the first counts.
+    let renewed = intern(Settings::from_rows(renewed().chain(rows())));
+    let LoggedIn { talk, thread_id, capabilities, .. } = logged_in;
+    let (stream, _) = talk.into_parts();
+    pool.user_of(key, |user| user.rights.confirmed.confirm(era, begun));
+    Ok(Opened {
+        server: server.id,
+        key,
+        thread_id,
+        stream,
+        capabilities,
+        begun,
+        era,
+        fresh,
+        renewed,
+    })
+}
+
+/// Logs in as the user of this key.
+pub(crate) async fn log_in(pool: &Pool, server: &Server, key: KeyId) -> Result<LoggedIn, NoLink> {
+    let credential = pool.user_of(key, |user| user.credential()).ok_or(NoLink::NoCredential)?;
+    let must_prove = pool.user_of(key, |user| user.trust().is_some());
+    let key: Rc<Key> = pool.keys.borrow().get(key);
+    let capabilities = key.capabilities | POOLED;
+    let logged_in = pool
+        .cluster
+        .dialer
+        .log_in_as(server, &key.user, &credential, capabilities, key.collation)
+        .await?;
+    if must_prove && !logged_in.has_proved_sha2 {
+        return Err(NoLink::NoProof);
+    }
+    Ok(logged_in)
+}
+
+/// Runs one statement on a link of its own, as the user of this key.
+pub(crate) async fn run_once(
+    pool: &Pool,
+    server: ServerId,
+    key: KeyId,
+    text: &str,
+) -> Result<(), NoLink> {
+    let server = pool.cluster.server(server);
+    let mut logged_in = with_room(pool, server, async || log_in(pool, server, key).await).await?;
+    let limit = pool.cluster.plan.limits.connect;
+    let run = tokio::time::timeout(limit, logged_in.run(text));
+    match run.await.map_err(|_| NoLink::Late("limits.connect", limit))? {
+        // The thread to be killed may be gone already.
+        Err(LoginError::Refused { code: 1094, .. }) => Ok(()),
+        other => Ok(other?),
+    }
+}

@@ -1,0 +1,192 @@
+//! A worker's loop: opens its mail, looks at what has an age, and ends when it is told to.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::cluster::checks;
+use crate::cluster::post::News;
+use crate::config::Parking;
+use crate::dispatch::admit;
+use crate::dispatch::ages;
+use crate::dispatch::ahead;
+use crate::dispatch::kill_orders;
+use crate::dispatch::late;
+use crate::dispatch::link_task;
+use crate::dispatch::moves;
+use crate::dispatch::pins;
+use crate::dispatch::resume;
+use crate::dispatch::rights;
+use crate::dispatch::route;
+use crate::dispatch::steer;
+use crate::dispatch::stranded;
+use crate::dispatch::supply;
+use crate::dispatch::waits;
+use crate::dispatch::worker::{Mail, Worker};
+use crate::frontend::accounts;
+use crate::frontend::hidden;
+use crate::frontend::watch;
+
+/// How often deadlines of those who wait are looked at.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+
+/// Everything else that has an age is looked at every so many ticks: ten thousand clients at rest must cost nothing.
+pub(crate) const SLOW_TICKS: u32 = 10;
+
+/// Runs a worker until it is told to abort, or until all its clients are gone after it was told to stop.
+pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver<Mail>) {
+    if let Some(checks) = &worker.checks {
+        tokio::task::spawn_local(checks::run(Rc::clone(checks)));
+    }
+    watch::begin(&worker);
+    if worker.plan.server.pipeline > 1 {
+        tokio::task::spawn_local(ahead::run(Rc::clone(&worker)));
+    }
+    // What it opens is open from the beginning.
+    crate::worker::turns::look();
+    let mut ticks = tokio::time::interval(TICK);
+    let mut count: u32 = 0;
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let beat = tokio::time::sleep(steer::BEAT);
+    tokio::pin!(beat);
+    let is_steered = worker.shared.cluster.servers.iter().any(|server| server.steer.is_some());
+    let parks_by_age = worker.plan.server.parking == Parking::Age;
+    loop {
+        tokio::select! {
+            mail = mailbox.recv() => match mail {
+                None | Some(Mail::Abort) => break,
+                Some(mail) => open_mail(&worker, mail),
+            },
+            _ = ticks.tick() => {
+                count = count.wrapping_add(1);
+                tick(&worker, count.is_multiple_of(SLOW_TICKS));
+            }
+            () = &mut beat, if is_steered || parks_by_age => {
+                crate::worker::clock::tick();
+                let moves = steer::beat(&worker);
+                if parks_by_age {
+                    admit::park_stuck(&worker);
+                }
+                let next = if moves || parks_by_age { steer::BEAT } else { steer::SLOW_BEAT };
+                beat.as_mut().reset(tokio::time::Instant::now() + next);
+            }
+        }
+        admit::work_off(&worker);
+        if worker.is_stopping() && worker.clients.borrow().is_empty() {
+            break;
+        }
+    }
+    let mut report = worker.counters.report();
+    report.extend(class_report(&worker));
+    let report: Vec<_> = report.iter().map(|(name, count)| format!("{name}={count}")).collect();
+    tracing::info!(worker = worker.index, counters = report.join(" "), "worker ends");
+}
+
+/// What each class has had, if there are several.
+pub(crate) fn class_report(worker: &Worker) -> Vec<(String, u64)> {
+    if worker.shared.classes.len() == 1 {
+        return Vec::new();
+    }
+    let mut report = std::collections::BTreeMap::new();
+    for local in &worker.servers {
+        for (class, counts) in local.gate.borrow().class_counts() {
+            for (what, count) in [
+                ("started", counts.started),
+                ("waited", counts.waited),
+                ("refused", counts.refused),
+                ("busy_us", counts.busy),
+            ] {
+                *report.entry(format!("classes.{class}.{what}")).or_default() += count;
+            }
+        }
+    }
+    report.into_iter().filter(|(_, count)| *count > 0).collect()
+}
+
+pub(crate) fn open_mail(worker: &Rc<Worker>, mail: Mail) {
+    match mail {
+        Mail::SlotFree(server) | Mail::LinkFree(server) => admit::pump(worker, server),
+        Mail::OpenLink(server, key) => link_task::open(worker, server, key),
+        Mail::LinkOfUserWanted(user) => {
+            supply::close_idle_of(worker, &user);
+        }
+        Mail::LinkWanted(server) => supply::give_idle(worker, server),
+        Mail::GiveUpIdle(server, tell) => {
+            // The worker that has asked may not wait any longer.
+            let _ = tell.send(supply::give_up_idle(worker, server));
+        }
+        Mail::TakeBackIdle(server) => {
+            worker.at(server).takes_back.set(false);
+            supply::take_back_idle(worker, server);
+        }
+        Mail::Link(parcel) => link_task::arrive(worker, *parcel),
+        Mail::Kill(order) => kill_orders::obey(worker, &order),
+        Mail::Resume(client) => {
+            let client = worker.clients.borrow().get(&client).cloned();
+            if let Some(client) = client {
+                resume::resume(worker, &client);
+            }
+        }
+        Mail::Killed(answer) => kill_orders::answered(worker, answer),
+        Mail::Do(job) => job.run(worker),
+        Mail::News(news) => hear(worker, news),
+        Mail::Stop => {
+            pins::log(worker);
+            for client in worker.clients.borrow().values() {
+                ages::stop_client(worker, client);
+            }
+        }
+        Mail::Abort => {}
+    }
+}
+
+/// Something has changed with servers.
+fn hear(worker: &Rc<Worker>, news: News) {
+    match news {
+        News::SlotFree(server) => admit::pump(worker, server),
+        News::Check(moving) => {
+            if let Some(checks) = &worker.checks {
+                checks.arrive(moving);
+            }
+        }
+        News::CheckNow(server) => worker.checks.iter().for_each(|checks| checks.hasten(server)),
+        News::Down(server) => route::abandon(worker, server),
+        News::NotWriter(server) => route::leave_line(worker, worker.at(server)),
+        News::Rerouted => stranded::release(worker),
+        News::CloseIdle(server) => {
+            supply::close_idle_for(worker, worker.at(server), Duration::ZERO);
+        }
+    }
+}
+
+/// Looks at what has an age; at all of it if `all` is true.
+pub(crate) fn tick(worker: &Rc<Worker>, all: bool) {
+    crate::worker::clock::tick();
+    rights::look(worker);
+    late::expire(worker);
+    stranded::release(worker);
+    if worker.plan.server.pipeline > 1 {
+        ahead::look_after(worker);
+    }
+    if all {
+        crate::worker::turns::look();
+        worker.servers.iter().for_each(|local| moves::look(worker, local));
+    }
+    if all || worker.is_stopping() {
+        ages::expire_clients(worker);
+        ages::expire_links(worker);
+        accounts::look_after(worker);
+        hidden::look_after(worker);
+    }
+    if worker.plan.server.parking == Parking::Locks {
+        waits::look(worker);
+    }
+    // A waiter never depends on one wake-up alone.
+    for local in &worker.servers {
+        if local.gate.borrow().waiting() > 0 {
+            supply::take_back_idle(worker, local.server.id);
+            admit::pump(worker, local.server.id);
+        }
+    }
+}

@@ -1,0 +1,641 @@
+//! The users whose passwords Flifo knows, from its configuration, from the server ([`crate::frontend::accounts`]) or from a
+//! client ([`crate::frontend::learnt`]): checks what a client proves, and gives what a link needs to log in.
+
+pub(crate) mod accounts;
+pub(crate) mod given;
+pub(crate) mod learnt;
+pub(crate) mod logins;
+pub(crate) mod rights;
+pub(crate) mod rsa;
+pub(crate) mod sight;
+pub(crate) mod standing;
+pub(crate) mod table;
+pub(crate) mod tls;
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use engine::account::name::UserName;
+use link::login::Credential;
+use wire::auth::{Nonce, Plugin, Secret, native, sha_crypt};
+
+use crate::cluster::dial::NoLink;
+use crate::config::{Password, Pins, Unseen};
+use crate::users::learnt::{Learnt, Trust};
+use crate::users::rights::OfOne;
+use crate::users::sight::Sight;
+use crate::users::standing::Standing;
+
+/// All users of the configuration, by their names.
+#[derive(Debug, Default)]
+pub(crate) struct Users {
+    known: HashMap<UserName, Arc<User>>,
+    /// Those who are named but carried. Each of their clients has one link, so that one bound serves for both.
+    carried: HashMap<UserName, Cap>,
+    /// Those that the server's table of accounts has told of. None is ever removed: its clients may still be there.
+    found: RwLock<HashMap<UserName, Arc<User>>>,
+    /// Those whose password a client has said, of whom neither of the two knows.
+    learnt: Learnt,
+    /// Links of each that the configuration does not bound.
+    share: Option<u32>,
+}
+
+/// One user whose clients are pooled.
+#[derive(Debug)]
+pub(crate) struct User {
+    /// What is known of its password. `None`: nothing any more.
+    proof: Mutex<Option<Arc<Proof>>>,
+    /// Grows with each change of that.
+    generation: AtomicU32,
+    /// What Flifo asks clients to prove the password with, if the proof allows a choice.
+    plugin: Plugin,
+    source: Source,
+    pub(crate) standing: Standing,
+    pub(crate) rights: OfOne,
+    pub(crate) clients: Cap,
+    pub(crate) links: Cap,
+    /// Somebody waits who has none of these links: the next one that is free is closed.
+    pub(crate) link_wanted: AtomicBool,
+    pub(crate) routines: Unseen,
+    pub(crate) triggers: Unseen,
+    pub(crate) pins: Pins,
+    /// What it sees of the server's definitions.
+    pub(crate) sight: Sight,
+}
+
+/// Who has told the password.
+#[derive(Debug)]
+enum Source {
+    Configuration,
+    /// The server's table of accounts.
+    Table,
+    /// A client, in a login that was carried.
+    Client(Trust),
+}
+
+/// A number that a user may have at once, over all workers.
+#[derive(Debug, Default)]
+pub(crate) struct Cap {
+    max: Option<u32>,
+    /// The configuration does not ask for it: it is what the user leaves to others.
+    is_share: bool,
+    used: AtomicU32,
+}
+
+impl Cap {
+    pub(crate) const fn new(max: Option<u32>) -> Self {
+        Self { max, is_share: false, used: AtomicU32::new(0) }
+    }
+
+    /// So many unless the configuration says how many.
+    fn or_share(self, share: Option<u32>) -> Self {
+        if self.max.is_some() { self } else { Self { max: share, is_share: true, ..self } }
+    }
+
+    /// Counts one more. False: there are as many as there may be.
+    pub(crate) fn try_take(&self) -> bool {
+        let one_more = |used: u32| self.max.is_none_or(|max| used < max).then_some(used + 1);
+        self.used.fetch_update(Relaxed, Relaxed, one_more).is_ok()
+    }
+
+    /// Counts one more for as long as the answer lives, or for good if it is kept.
+    pub(crate) fn reserve(&self) -> Option<Reserved<'_>> {
+        // Not `then_some`: a reservation that is made and dropped gives back what was never taken.
+        self.try_take().then(|| Reserved { cap: self })
+    }
+
+    pub(crate) fn give_back(&self) {
+        self.used.fetch_sub(1, Relaxed);
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.max.is_some_and(|max| self.used.load(Relaxed) >= max)
+    }
+
+    pub(crate) const fn max(&self) -> Option<u32> {
+        self.max
+    }
+
+    pub(crate) fn used(&self) -> u32 {
+        self.used.load(Relaxed)
+    }
+
+    fn is_used(&self) -> bool {
+        self.used() > 0
+    }
+}
+
+/// One that is counted already; dropped, it is given back.
+#[derive(Debug)]
+pub(crate) struct Reserved<'a> {
+    cap: &'a Cap,
+}
+
+impl Reserved<'_> {
+    /// It is given back by hand.
+    pub(crate) fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        self.cap.give_back();
+    }
+}
+
+/// What a client's answer tells of its password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Right,
+    Wrong,
+    /// Only the password itself does.
+    Unknown,
+}
+
+impl Verdict {
+    const fn of(is_right: bool) -> Self {
+        if is_right { Self::Right } else { Self::Wrong }
+    }
+}
+
+#[derive(Debug)]
+enum Proof {
+    Password(Secret),
+    /// Only the server's hash of the password is known. A client that proves the password gives away what a link
+    /// needs for the same proof; it is kept in memory only.
+    Native {
+        stored: native::Stored,
+        learnt: Mutex<Option<native::Stage1>>,
+    },
+    /// The same, but nothing less than the password does for either; it too is kept in memory only.
+    CachingSha2 {
+        stored: sha_crypt::Stored,
+        learnt: OnceLock<Secret>,
+        /// Held by who checks a password. One at a time: it costs milliseconds of a core, which anybody can ask for,
+        /// and who waited finds the password learnt.
+        checking: tokio::sync::Mutex<()>,
+    },
+}
+
+impl Proof {
+    fn of(password: &Password) -> Self {
+        match password {
+            Password::Plain(password) => Self::Password(password.clone()),
+            Password::Native(stored) => {
+                Self::Native { stored: stored.clone(), learnt: Mutex::new(None) }
+            }
+            Password::CachingSha2(stored) => Self::CachingSha2 {
+                stored: stored.clone(),
+                learnt: OnceLock::new(),
+                checking: tokio::sync::Mutex::default(),
+            },
+        }
+    }
+
+    fn is_of(&self, password: &Password) -> bool {
+        match (self, password) {
+            (Self::Password(known), Password::Plain(password)) => known == password,
+            (Self::Native { stored: known, .. }, Password::Native(stored)) => known == stored,
+            (Self::CachingSha2 { stored: known, .. }, Password::CachingSha2(stored)) => {
+                known == stored
+            }
+            _ => false,
+        }
+    }
+}
+
+impl User {
+    pub(crate) fn with_password(password: Secret, plugin: Plugin) -> Self {
+        Self::new(Proof::Password(password), plugin)
+    }
+
+    pub(crate) fn with_native_hash(stored: native::Stored) -> Self {
+        Self::new(Proof::of(&Password::Native(stored)), Plugin::NativePassword)
+    }
+
+    pub(crate) fn with_sha2_hash(stored: sha_crypt::Stored) -> Self {
+        Self::new(Proof::of(&Password::CachingSha2(stored)), Plugin::CachingSha2)
+    }
+
+    fn new(proof: Proof, plugin: Plugin) -> Self {
+        Self {
+            proof: Mutex::new(Some(Arc::new(proof))),
+            generation: AtomicU32::new(0),
+            plugin,
+            source: Source::Configuration,
+            standing: Standing::default(),
+            rights: OfOne::default(),
+            clients: Cap::default(),
+            links: Cap::default(),
+            link_wanted: AtomicBool::new(false),
+            routines: Unseen::Pin,
+            triggers: Unseen::Read,
+            pins: Pins::default(),
+            sight: Sight::default(),
+        }
+    }
+
+    /// Bounds how many clients and links the user may have at once.
+    pub(crate) fn bounded(self, clients_max: Option<u32>, links_max: Option<u32>) -> Self {
+        Self { clients: Cap::new(clients_max), links: Cap::new(links_max), ..self }
+    }
+
+    /// Says what its statements may do to links.
+    pub(crate) fn ruled(self, routines: Unseen, triggers: Unseen, pins: Pins) -> Self {
+        Self { routines, triggers, pins, ..self }
+    }
+
+    fn sharing(self, share: Option<u32>) -> Self {
+        Self { links: self.links.or_share(share), ..self }
+    }
+
+    /// A user of the server's table, with what is stored there.
+    fn found(password: &Password) -> Self {
+        let plugin = password.plugin().unwrap_or(Plugin::NativePassword);
+        Self { source: Source::Table, ..Self::new(Proof::of(password), plugin) }
+    }
+
+    pub(crate) const fn is_found(&self) -> bool {
+        matches!(self.source, Source::Table)
+    }
+
+    /// A user whose password a client has said to the server.
+    pub(crate) fn learnt(password: Secret, trust: Trust) -> Self {
+        let source = Source::Client(trust);
+        Self { source, ..Self::new(Proof::Password(password), Plugin::CachingSha2) }
+    }
+
+    /// How far its password is believed, if a client has said it.
+    pub(crate) const fn trust(&self) -> Option<&Trust> {
+        match &self.source {
+            Source::Client(trust) => Some(trust),
+            Source::Configuration | Source::Table => None,
+        }
+    }
+
+    /// Tells it from other users of its name, before it and after, whose links are not its own: a learnt user that
+    /// is forgotten may have been dropped, and made anew with other rights.
+    pub(crate) fn era(&self) -> u32 {
+        self.trust().map_or(0, Trust::era)
+    }
+
+    /// Its password is known no longer.
+    pub(crate) fn wipe(&self) {
+        self.renew(None);
+    }
+
+    /// Whether this is its password, where that is known itself.
+    pub(crate) fn is_password(&self, password: &Secret) -> bool {
+        matches!(self.proof().as_deref(), Some(Proof::Password(known)) if known == password)
+    }
+
+    /// Whether clients or links of it are there.
+    pub(crate) fn is_used(&self) -> bool {
+        self.clients.is_used() || self.links.is_used()
+    }
+
+    /// Tells whether the password is still the same.
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation.load(Relaxed)
+    }
+
+    /// The server stores this now; `None`: nothing that is of use.
+    fn renew(&self, password: Option<&Password>) {
+        let mut proof = self.proof.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = match (&*proof, password) {
+            (Some(proof), Some(password)) => proof.is_of(password),
+            (proof, password) => proof.is_none() && password.is_none(),
+        };
+        if !is_same {
+            *proof = password.map(|password| Arc::new(Proof::of(password)));
+            self.generation.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn proof(&self) -> Option<Arc<Proof>> {
+        self.proof.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn plugin(&self) -> Plugin {
+        self.plugin_of_hash().unwrap_or_else(|| self.plugin.clone())
+    }
+
+    /// The plugin of the hash that is known of the password; `None`: the password itself is known, or nothing.
+    pub(crate) fn plugin_of_hash(&self) -> Option<Plugin> {
+        match self.proof().as_deref() {
+            Some(Proof::Native { .. }) => Some(Plugin::NativePassword),
+            Some(Proof::CachingSha2 { .. }) => Some(Plugin::CachingSha2),
+            Some(Proof::Password(_)) | None => None,
+        }
+    }
+
+    /// Whether an answer made by this plugin can be checked, whatever plugin was asked for.
+    pub(crate) fn can_check(&self, plugin: &Plugin) -> bool {
+        if self.trust().is_some() {
+            // What the server would ask for.
+            return *plugin == Plugin::CachingSha2;
+        }
+        match self.proof().as_deref() {
+            Some(Proof::Native { .. }) => matches!(plugin, Plugin::NativePassword),
+            Some(Proof::CachingSha2 { .. }) => matches!(plugin, Plugin::CachingSha2),
+            Some(Proof::Password(_)) | None => {
+                matches!(plugin, Plugin::NativePassword | Plugin::CachingSha2)
+            }
+        }
+    }
+
+    /// Checks a client's answer.
+    pub(crate) fn check(&self, plugin: &Plugin, nonce: &Nonce, response: &[u8]) -> Verdict {
+        match self.check_known(plugin, nonce, response) {
+            // It may have been changed on the server, which is asked, as by any client whose answer it does not know.
+            Verdict::Wrong if self.trust().is_some() && !response.is_empty() => Verdict::Unknown,
+            verdict => verdict,
+        }
+    }
+
+    fn check_known(&self, plugin: &Plugin, nonce: &Nonce, response: &[u8]) -> Verdict {
+        let Some(proof) = self.proof() else { return Verdict::Wrong };
+        match &*proof {
+            Proof::Password(password) => check(password, plugin, nonce, response),
+            Proof::Native { stored, learnt } => match stored.check(nonce, response) {
+                Some(stage1) => {
+                    *learnt.lock().unwrap_or_else(PoisonError::into_inner) = Some(stage1);
+                    Verdict::Right
+                }
+                None => Verdict::Wrong,
+            },
+            // Who answers nothing has no password, and no hash like this one is of none.
+            Proof::CachingSha2 { .. } if response.is_empty() => Verdict::Wrong,
+            Proof::CachingSha2 { learnt, .. } => match learnt.get() {
+                Some(password) => check(password, plugin, nonce, response),
+                None => Verdict::Unknown,
+            },
+        }
+    }
+
+    /// Checks the password itself, for which a client is asked whose answer tells nothing.
+    pub(crate) async fn check_itself(&self, password: Secret) -> bool {
+        let Some(proof) = self.proof() else { return false };
+        let (stored, learnt, checking) = match &*proof {
+            Proof::CachingSha2 { stored, learnt, checking } => (stored, learnt, checking),
+            Proof::Password(known) => return *known == password,
+            // Nobody is asked for it: an answer tells all.
+            Proof::Native { .. } => return false,
+        };
+        let _alone = checking.lock().await;
+        if let Some(learnt) = learnt.get() {
+            return *learnt == password;
+        }
+        let stored = stored.clone();
+        // It takes longer than a turn of the loop may.
+        let check = move || stored.check(password.as_bytes()).then_some(password);
+        match tokio::task::spawn_blocking(check).await {
+            Ok(Some(password)) => learnt.set(password).is_ok(),
+            Ok(None) | Err(_) => false,
+        }
+    }
+
+    /// What a link logs in with. `None` until a client has proved the password, where only its hash is known.
+    pub(crate) fn credential(&self) -> Option<Credential> {
+        match &*self.proof()? {
+            Proof::Password(password) => Some(Credential::Password(password.clone())),
+            Proof::Native { learnt, .. } => {
+                let learnt = learnt.lock().unwrap_or_else(PoisonError::into_inner);
+                learnt.clone().map(Credential::Native)
+            }
+            Proof::CachingSha2 { learnt, .. } => learnt.get().cloned().map(Credential::Password),
+        }
+    }
+}
+
+/// Checks an answer against the password.
+fn check(password: &Secret, plugin: &Plugin, nonce: &Nonce, response: &[u8]) -> Verdict {
+    // An empty password is answered with nothing, and only that.
+    if password.is_empty() {
+        return Verdict::of(response.is_empty());
+    }
+    let want = plugin.respond(password, nonce);
+    Verdict::of(want.is_some_and(|want| Secret::from(want) == Secret::from(response)))
+}
+
+impl Users {
+    pub(crate) fn forget_refused(&self, name: &UserName, user: &Arc<User>, why: &NoLink) {
+        let was_pooled = user.trust().is_some_and(|trust| trust.belief().is_confirmed);
+        if self.forget(name, user) && was_pooled {
+            tracing::info!(
+                user = %name,
+                %why,
+                "clients of this user are carried again: the server does not take the password any more that one of them \
+                 has said"
+            );
+        }
+    }
+
+    /// No users yet. Of those to come, each that the configuration does not bound has so many links at most.
+    pub(crate) fn new(share: Option<u32>) -> Self {
+        Self { share, ..Self::default() }
+    }
+
+    pub(crate) fn add(&mut self, name: UserName, user: User) {
+        self.known.insert(name, Arc::new(user.sharing(self.share)));
+    }
+
+    /// Names a user whose clients are carried, with what they may have at once.
+    pub(crate) fn add_carried(
+        &mut self,
+        name: UserName,
+        clients_max: Option<u32>,
+        links_max: Option<u32>,
+    ) {
+        let max = clients_max.into_iter().chain(links_max).min();
+        self.carried.insert(name, Cap::new(max));
+    }
+
+    /// A user whose clients are pooled.
+    pub(crate) fn get(&self, name: &UserName) -> Option<Arc<User>> {
+        if let Some(user) = self.known.get(name) {
+            return Some(Arc::clone(user));
+        }
+        let found = self.found.read().unwrap_or_else(PoisonError::into_inner);
+        let found = found.get(name).filter(|user| user.proof().is_some()).cloned();
+        found.or_else(|| self.learnt.get(name))
+    }
+
+    /// The user of this name whose links may be there, though its clients may be carried by now.
+    pub(crate) fn named(&self, name: &UserName) -> Option<Arc<User>> {
+        let found = || self.found.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        let known = self.known.get(name).cloned();
+        known.or_else(found).or_else(|| self.learnt.get(name))
+    }
+
+    /// The user of this name and password, which a client has said to the server and the server has taken. `None`:
+    /// it is known otherwise, or there are too many.
+    pub(crate) fn learn(&self, name: &UserName, password: &Secret) -> Option<Arc<User>> {
+        let user = |trust| User::learnt(password.clone(), trust).sharing(self.share);
+        if self.is_configured(name) { None } else { self.learnt.add(name, password, user) }
+    }
+
+    /// Whether the configuration names the user, as pooled or carried.
+    pub(crate) fn is_configured(&self, name: &UserName) -> bool {
+        self.known.contains_key(name) || self.is_carried(name)
+    }
+
+    /// The server does not take this user's password. False: that was known.
+    pub(crate) fn forget(&self, name: &UserName, user: &Arc<User>) -> bool {
+        self.learnt.remove(name, user)
+    }
+
+    /// The server's table of accounts names these, and no others.
+    pub(crate) fn replace_found(&self, passwords: &HashMap<UserName, Password>) {
+        let mut found = self.found.write().unwrap_or_else(PoisonError::into_inner);
+        for (name, user) in &*found {
+            user.renew(passwords.get(name));
+        }
+        for (name, password) in passwords {
+            if !found.contains_key(name) && !self.known.contains_key(name) && !self.is_carried(name)
+            {
+                let user = User::found(password).sharing(self.share);
+                found.insert(name.clone(), Arc::new(user));
+            }
+        }
+    }
+
+    /// Whether the configuration has the clients of this user carried.
+    pub(crate) fn is_carried(&self, name: &UserName) -> bool {
+        self.carried.contains_key(name)
+    }
+
+    /// What bounds the carried clients of a user, each of which has one link. They are of a user whose clients are
+    /// pooled where they were carried before they became this user.
+    fn caps_of_carried(&self, name: &UserName) -> impl Iterator<Item = &Cap> {
+        let known = self.known.get(name).into_iter().flat_map(|user| [&user.clients, &user.links]);
+        // Their links are not among those that users share.
+        self.carried.get(name).into_iter().chain(known.filter(|cap| !cap.is_share))
+    }
+
+    /// Counts one more carried client of a user for as long as the answer lives, or the bound that is reached.
+    pub(crate) fn reserve_carried(&self, name: &UserName) -> Result<Vec<Reserved<'_>>, &Cap> {
+        self.caps_of_carried(name).map(|cap| cap.reserve().ok_or(cap)).collect()
+    }
+
+    /// A carried client of this user has gone.
+    pub(crate) fn give_back_carried(&self, name: &UserName) {
+        self.caps_of_carried(name).for_each(Cap::give_back);
+    }
+
+    /// Whether no clients are pooled, as far as is known now: another worker may be learning of one.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.known.is_empty() && self.learnt.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_is_enough_once_a_client_has_proved_the_password() {
+        let nonce = Nonce::from_random([7; Nonce::LEN]);
+        let stored = native::Stage1::of(b"secret").stored();
+        let user = User::with_native_hash(stored);
+        let answer = |password: &str| {
+            Plugin::NativePassword.respond(&Secret::from(password), &nonce).unwrap()
+        };
+        assert!(user.credential().is_none());
+        let check = |answer: &[u8]| user.check(&Plugin::NativePassword, &nonce, answer);
+        assert_eq!(check(&answer("guess")), Verdict::Wrong);
+        assert_eq!(check(b""), Verdict::Wrong);
+        assert!(user.credential().is_none());
+        assert_eq!(check(&answer("secret")), Verdict::Right);
+        assert!(matches!(user.credential(), Some(Credential::Native(_))));
+    }
+
+    #[test]
+    fn the_slow_hash_is_computed_until_a_client_has_said_the_password() {
+        // What a MySQL 8 stores for "foobar".
+        let stored = b"$A$005$\x03\x1ai%\x1c4)\\K5\x16|\x7f\x1eZ{c\t\x13I\
+            P9tbM4PKZBFy5HV3hhhoRHZsnJs3hxnBuuQlsDdiIe7";
+        let user = User::with_sha2_hash(sha_crypt::Stored::parse(stored).unwrap());
+        let nonce = Nonce::from_random([7; Nonce::LEN]);
+        let check = |password: &str| {
+            let answer = Plugin::CachingSha2.respond(&password.into(), &nonce).unwrap();
+            user.check(&Plugin::CachingSha2, &nonce, &answer)
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let said = |password: &str| runtime.block_on(user.check_itself(password.into()));
+        assert!(!user.can_check(&Plugin::NativePassword));
+        assert_eq!((check("foobar"), check("")), (Verdict::Unknown, Verdict::Wrong));
+        assert!(!said("guess") && !said("") && user.credential().is_none());
+        assert!(said("foobar") && !said("guess") && said("foobar"));
+        assert_eq!((check("foobar"), check("guess")), (Verdict::Right, Verdict::Wrong));
+        assert_eq!(check(""), Verdict::Wrong);
+        let Some(Credential::Password(learnt)) = user.credential() else { panic!("not learnt") };
+        assert_eq!(learnt, "foobar".into());
+    }
+
+    #[test]
+    fn what_the_server_stores_may_change() {
+        let users = Users::default();
+        let table = |password: &str| {
+            let stored = native::Stage1::of(password.as_bytes()).stored();
+            HashMap::from([(UserName::of_account("app"), Password::Native(stored))])
+        };
+        let nonce = Nonce::from_random([7; Nonce::LEN]);
+        let check = |user: &User, password: &str| {
+            let answer = Plugin::NativePassword.respond(&password.into(), &nonce).unwrap();
+            user.check(&Plugin::NativePassword, &nonce, &answer)
+        };
+        let app = &UserName::of_account("app");
+        assert!(users.get(app).is_none());
+        users.replace_found(&table("one"));
+        let user = users.get(app).unwrap();
+        assert_eq!((check(&user, "one"), check(&user, "two")), (Verdict::Right, Verdict::Wrong));
+        assert!(user.credential().is_some());
+        let generation = user.generation();
+        users.replace_found(&table("one"));
+        assert!(user.generation() == generation && user.credential().is_some());
+        users.replace_found(&table("two"));
+        assert!(user.generation() != generation && user.credential().is_none());
+        assert_eq!((check(&user, "one"), check(&user, "two")), (Verdict::Wrong, Verdict::Right));
+        users.replace_found(&HashMap::new());
+        assert!(users.get(app).is_none());
+        assert_eq!(check(&user, "two"), Verdict::Wrong, "it was dropped");
+        users.replace_found(&table("three"));
+        assert!(Arc::ptr_eq(&users.get(app).unwrap(), &user), "its bounds still count");
+    }
+
+    #[test]
+    fn a_cap_counts_what_is_there() {
+        let cap = Cap::new(Some(2));
+        assert!(cap.try_take() && cap.try_take() && cap.is_full() && !cap.try_take());
+        cap.give_back();
+        assert!(!cap.is_full() && cap.try_take());
+        assert!(Cap::new(None).try_take());
+        // A refusal takes nothing and gives nothing back.
+        assert!(cap.reserve().is_none() && cap.is_full());
+        cap.give_back();
+        let reserved = cap.reserve();
+        assert!(reserved.is_some() && cap.is_full());
+        drop(reserved);
+        assert!(!cap.is_full());
+    }
+
+    #[test]
+    fn passwords_are_checked_by_either_plugin() {
+        let nonce = Nonce::from_random([7; Nonce::LEN]);
+        let password = Secret::from("secret");
+        let user = User::with_password(password.clone(), Plugin::NativePassword);
+        for plugin in [Plugin::NativePassword, Plugin::CachingSha2] {
+            let answer = plugin.respond(&password, &nonce).unwrap();
+            assert!(user.can_check(&plugin));
+            assert_eq!(user.check(&plugin, &nonce, &answer), Verdict::Right);
+            assert_eq!(user.check(&plugin, &nonce, &answer[1..]), Verdict::Wrong);
+        }
+        let empty = User::with_password(Secret::from(""), Plugin::NativePassword);
+        assert_eq!(empty.check(&Plugin::NativePassword, &nonce, b""), Verdict::Right);
+        assert_eq!(empty.check(&Plugin::NativePassword, &nonce, b"x"), Verdict::Wrong);
+    }
+}

@@ -1,0 +1,50 @@
+//! What is remembered of the server's table of accounts, over all workers.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use engine::account::name::UserName;
+use engine::rights::Era;
+
+use crate::users::table::{Table, Unusable};
+
+/// What is remembered of the table, over all workers.
+#[derive(Debug, Default)]
+pub(crate) struct Accounts {
+    pub(crate) state: Mutex<State>,
+    /// Held by who reads.
+    pub(crate) reading: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    /// When the last attempt to read it began.
+    pub(crate) tried_at: Option<Instant>,
+    /// When the reading of this table began.
+    pub(crate) read_at: Option<Instant>,
+    pub(crate) table: Option<Arc<Table>>,
+    /// Rights that have changed since then may have changed it.
+    pub(crate) era: Era,
+    /// Why clients of these are carried.
+    pub(crate) unusable: HashMap<UserName, Unusable>,
+    /// Of these it has been said that they are carried.
+    pub(crate) told: HashSet<UserName>,
+    /// The last attempt has failed, and that has been said.
+    pub(crate) failed: bool,
+    /// It has been said that the table is too large.
+    pub(crate) is_cut: bool,
+}
+
+impl State {
+    /// Whether the table was read since then.
+    pub(crate) fn is_since(&self, moment: Instant) -> bool {
+        self.read_at.is_some_and(|at| at >= moment)
+    }
+}
+
+impl Accounts {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,303 @@
+//! What is known of the server's definitions: views and triggers that do what no server reports.
+//!
+//! What a definition does is `engine::hidden`'s to say; [`crate::frontend::hidden`] reads them.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use engine::account::name::UserName;
+use engine::hidden::{Catalog, Definition, Kind, When};
+use engine::schemas::Since;
+use tokio::sync::OnceCell;
+
+use crate::cluster::dial::NoLink;
+
+/// What is known of the server's definitions, over all workers.
+#[derive(Debug, Default)]
+pub(crate) struct Hidden {
+    /// How many readers know of something.
+    pub(crate) knowing: AtomicU32,
+    /// What `server.accounts_user` has read, and whether it sees all that there is.
+    pub(crate) common: Sight,
+    pub(crate) is_common_whole: AtomicBool,
+    /// Users that have read for themselves.
+    pub(crate) readers: Mutex<Vec<UserName>>,
+    /// They read one after the other.
+    pub(crate) is_reading: AtomicBool,
+}
+
+/// What one reader knows.
+#[derive(Debug)]
+pub(crate) struct Sight {
+    /// Done when it was tried once.
+    pub(crate) first: OnceCell<()>,
+    pub(crate) found: RwLock<Arc<Found>>,
+    pub(crate) state: Mutex<State>,
+}
+
+/// What was found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Objects that do what nothing tells.
+    pub(crate) acting: Catalog,
+    /// Objects that ask for the number of their reader's connection.
+    pub(crate) asking: Catalog,
+    /// There may be triggers of which not even the name is seen.
+    pub(crate) hides_triggers: bool,
+    /// All definitions were seen.
+    pub(crate) is_whole: bool,
+}
+
+/// What most users share: there may be as many as the server has accounts.
+pub(crate) static NOTHING: LazyLock<Arc<Found>> = LazyLock::new(Arc::default);
+
+/// What a text does out of sight.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OutOfSight {
+    /// It names an object that does what nothing tells.
+    pub(crate) acts: Option<When>,
+    /// It names an object that asks for the number of its reader's connection, as far as definitions tell.
+    pub(crate) asks_number: Option<When>,
+    /// It may fire a trigger that is not known.
+    pub(crate) hides_triggers: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) is_reading: bool,
+    pub(crate) last: Option<Reading>,
+    /// The last attempt has failed, and that has been said.
+    pub(crate) has_failed: bool,
+}
+
+/// One look at the definitions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    pub(crate) at: Instant,
+    pub(crate) took: Duration,
+    /// No statement that may define something has ended since this.
+    pub(crate) since: Since,
+    /// How soon it is read again if no such statement has passed Flifo.
+    pub(crate) period: Duration,
+}
+
+/// How soon definitions are read again after a statement that may have changed one, and if none has passed Flifo.
+pub(crate) const SOON: Duration = Duration::from_secs(1);
+pub(crate) const PERIOD: Duration = Duration::from_secs(10);
+pub(crate) const PERIOD_MAX: Duration = Duration::from_secs(60);
+
+/// So many times as long as reading takes, nothing is read.
+pub(crate) const REST: u32 = 100;
+
+impl Hidden {
+    pub(crate) fn readers(&self) -> MutexGuard<'_, Vec<UserName>> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A reader knows of something now, or did so before.
+    pub(crate) fn count(&self, knew: bool, knows: bool) {
+        match (knew, knows) {
+            (false, true) => _ = self.knowing.fetch_add(1, Relaxed),
+            (true, false) => _ = self.knowing.fetch_sub(1, Relaxed),
+            _ => {}
+        }
+    }
+}
+
+impl Found {
+    /// Whether a statement need be compared with it.
+    fn tells(&self) -> bool {
+        !self.acting.is_empty() || !self.asking.is_empty() || self.hides_triggers
+    }
+}
+
+impl Default for Sight {
+    fn default() -> Self {
+        let found = RwLock::new(Arc::clone(&NOTHING));
+        Self { first: OnceCell::default(), found, state: Mutex::default() }
+    }
+}
+
+impl Sight {
+    pub(crate) fn found(&self) -> Arc<Found> {
+        Arc::clone(&self.found.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A look may have begun to read it.
+    pub(crate) async fn await_reading(&self) {
+        while self.lock().is_reading {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Whether nothing, or nothing new enough, is known; then it is going to be read.
+    pub(crate) fn begins(&self, now: Instant, since: Since) -> bool {
+        let mut state = self.lock();
+        let is_due = state.last.is_none_or(|last| last.is_old(now, since));
+        let begins = is_due && !state.is_reading;
+        state.is_reading |= begins;
+        begins
+    }
+
+    /// Takes over what was read. The answer is whether something was known before, and is now.
+    pub(crate) fn learn(
+        &self,
+        reading: Reading,
+        read: Result<Found, NoLink>,
+        user: &UserName,
+    ) -> (bool, bool) {
+        let mut state = self.lock();
+        let is_first = state.last.is_none();
+        (state.is_reading, state.last) = (false, Some(reading));
+        state.has_failed = match &read {
+            Ok(_) => false,
+            Err(error) => {
+                if !state.has_failed {
+                    tell_failure(user, error);
+                }
+                true
+            }
+        };
+        drop(state);
+        let mut known = self.found.write().unwrap_or_else(PoisonError::into_inner);
+        let knew = known.tells();
+        let found = match read {
+            Ok(found) => found,
+            Err(_) if is_first => Found { hides_triggers: true, ..Found::default() },
+            Err(_) => return (knew, knew),
+        };
+        if **known != found {
+            tell(user, &found);
+            *known = Arc::new(found);
+        }
+        (knew, known.tells())
+    }
+}
+
+impl Reading {
+    fn is_old(self, now: Instant, since: Since) -> bool {
+        let age = now.saturating_duration_since(self.at);
+        let rest = self.took * REST;
+        let is_changed = since != self.since && age >= rest.max(SOON);
+        is_changed || age >= rest.clamp(self.period, PERIOD_MAX)
+    }
+}
+
+pub(crate) fn tell_failure(user: &UserName, error: &NoLink) {
+    tracing::warn!(
+        %user,
+        %error,
+        "the server's views, routines and triggers cannot be read: until they are, what views do that no server reports \
+         (GET_LOCK, LAST_INSERT_ID(n), SELECT … INTO @x) may be seen by the connection's next client"
+    );
+}
+
+pub(crate) fn tell(user: &UserName, found: &Found) {
+    let (objects, unreadable) = (found.acting.objects(), found.acting.unreadable());
+    if unreadable > 0 {
+        tracing::warn!(
+            %user,
+            objects,
+            unreadable,
+            "definitions of views, routines or triggers cannot be read, and are taken to do what no server \
+             reports: statements that name such a view, or write to such a table, keep their connection; to have them \
+             read, grant SHOW VIEW and TRIGGER, and SELECT on mysql.proc (MariaDB) or SHOW_ROUTINE on *.* (MySQL), to \
+             this user"
+        );
+    } else if objects > 0 {
+        tracing::info!(
+            %user,
+            objects,
+            "views or triggers do what no server reports; statements that name them keep their connection"
+        );
+    }
+    if found.hides_triggers {
+        tracing::warn!(
+            %user,
+            "the server may have triggers that this user does not see: what a statement leaves that may fire one is \
+             undone before another client has its connection (one more round trip); to spare that, grant TRIGGER to this \
+             user, or set users.triggers = \"trust\""
+        );
+    }
+}
+
+/// A reading that is under way; dropped, it has come to nothing.
+pub(crate) struct Begun<'a> {
+    pub(crate) sight: &'a Sight,
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.sight.lock().is_reading = false;
+    }
+}
+
+pub(crate) fn definition((key, text): &(Vec<u8>, Vec<u8>)) -> Option<Definition> {
+    let kind = match key.first()? {
+        b'v' => Kind::View,
+        b'r' => Kind::Routine,
+        _ => Kind::Trigger,
+    };
+    let mut parts = text.splitn(3, |byte| *byte == 0).map(<[u8]>::to_vec);
+    Some(Definition { kind, schema: parts.next()?, name: parts.next()?, body: parts.next()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    use engine::schemas::Alterations;
+
+    #[test]
+    fn definitions_are_read_again_when_they_may_be_others() {
+        let (at, alterations) = (Instant::now(), Alterations::default());
+        let reading = |millis| {
+            let took = Duration::from_millis(millis);
+            Reading { at, took, since: Alterations::default().now(), period: PERIOD }
+        };
+        let is_old = |reading: Reading, after: u64, alterations: &Alterations| {
+            reading.is_old(at + Duration::from_secs(after), alterations.now())
+        };
+        assert!(!is_old(reading(1), 9, &alterations) && is_old(reading(1), 10, &alterations));
+        assert!(!is_old(reading(200), 19, &alterations) && is_old(reading(200), 20, &alterations));
+        assert!(is_old(reading(5000), 60, &alterations));
+        alterations.add();
+        assert!(!is_old(reading(1), 0, &alterations) && is_old(reading(1), 1, &alterations));
+        assert!(!is_old(reading(50), 4, &alterations) && is_old(reading(50), 5, &alterations));
+    }
+
+    #[test]
+    fn one_reads_at_a_time() {
+        let (sight, now, since) = (Sight::default(), Instant::now(), Since::default());
+        let user = UserName::of_account("u");
+        assert!(sight.begins(now, since) && !sight.begins(now, since));
+        let reading = Reading { at: now, took: Duration::ZERO, since, period: PERIOD };
+        let learn = |read| sight.learn(reading, read, &user);
+        assert_eq!(learn(Err(NoLink::NoCredential)), (false, true));
+        assert!(sight.found().hides_triggers, "nothing is known of them");
+        assert!(!sight.begins(now, since) && sight.begins(now + PERIOD, since));
+        drop(Begun { sight: &sight });
+        assert!(sight.begins(now + PERIOD, since), "a reading that came to nothing");
+        let view = definition(&(b"vs.v".to_vec(), b"s\0v\0".to_vec())).unwrap();
+        let asks = definition(&(b"vs.w".to_vec(), b"s\0w\0connection_id()".to_vec())).unwrap();
+        let found = || Found {
+            acting: Catalog::new(std::slice::from_ref(&view), &BTreeSet::new()),
+            asking: Catalog::asking_number(std::slice::from_ref(&asks)),
+            ..Found::default()
+        };
+        assert_eq!(learn(Ok(found())), (true, true));
+        assert_eq!(learn(Err(NoLink::NoCredential)), (true, true));
+        assert_eq!(*sight.found(), found(), "what cannot be read any more changes nothing");
+        let nothing = Found { is_whole: true, ..Found::default() };
+        assert_eq!(learn(Ok(nothing)), (true, false));
+        assert_eq!(learn(Ok(Found::default())), (false, false));
+        assert_eq!(*sight.found(), Found::default());
+    }
+}

@@ -1,0 +1,167 @@
+//! What a worker counts. Each worker has cells of its own, so counting costs an addition.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use engine::pin::Pin;
+
+use crate::fault::Kind;
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(Cell<u64>);
+
+impl Counter {
+    pub(crate) fn add(&self, count: u64) {
+        self.0.set(self.0.get() + count);
+    }
+
+    pub(crate) const fn get(&self) -> u64 {
+        self.0.get()
+    }
+}
+
+/// The counters of one worker.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    /// Commands whose replies have ended.
+    pub(crate) statements: Rc<Counter>,
+    /// Commands that could not start at once.
+    pub(crate) waits: Counter,
+    /// Slots left because a statement seemed to wait for something in the server.
+    pub(crate) parked: Counter,
+    /// Slots left because a client did not read its reply.
+    pub(crate) held_up: Counter,
+    /// Commands that were sent before all of them was there.
+    pub(crate) passed_in_pieces: Counter,
+    /// Statements written to a link behind others.
+    pub(crate) written_ahead: Counter,
+    /// Statements written ahead in vain, and sent again on another link.
+    pub(crate) sent_again: [Counter; Why::ALL.len()],
+    pub(crate) clients_carried: Counter,
+    pub(crate) clients_pooled: Counter,
+    /// Clients whose logins did not begin at once.
+    pub(crate) logins_waited: Counter,
+    pub(crate) links_opened: Counter,
+    pub(crate) links_failed: Counter,
+    /// Links whose sessions were begun anew behind a client that had left something on them.
+    pub(crate) links_reset: Counter,
+    /// Links that were given up, while they were free, for clients that need others; and those that were sent to another
+    /// worker.
+    pub(crate) links_given_up: Counter,
+    pub(crate) links_handed_over: Counter,
+    pub(crate) kills: Counter,
+    /// Read from clients that have logged in, and from links for them.
+    pub(crate) bytes_in: Counter,
+    pub(crate) bytes_out: Counter,
+    /// Links that are open just to kill; not a counter, but a gauge.
+    pub(crate) killing: Cell<u64>,
+    pub(crate) faults: [Counter; Kind::ALL.len()],
+    pub(crate) pins: [Counter; Pin::ALL.len()],
+}
+
+impl Counters {
+    /// Those that stand for themselves, by name.
+    pub(crate) fn plain(&self) -> Vec<(&'static str, u64)> {
+        let plain = [
+            ("statements", &*self.statements),
+            ("waits", &self.waits),
+            ("parked", &self.parked),
+            ("held_up", &self.held_up),
+            ("passed_in_pieces", &self.passed_in_pieces),
+            ("written_ahead", &self.written_ahead),
+            ("clients_carried", &self.clients_carried),
+            ("clients_pooled", &self.clients_pooled),
+            ("logins_waited", &self.logins_waited),
+            ("links_opened", &self.links_opened),
+            ("links_failed", &self.links_failed),
+            ("links_reset", &self.links_reset),
+            ("links_given_up", &self.links_given_up),
+            ("links_handed_over", &self.links_handed_over),
+            ("kills", &self.kills),
+            ("bytes_in", &self.bytes_in),
+            ("bytes_out", &self.bytes_out),
+        ];
+        plain.map(|(name, counter)| (name, counter.get())).into()
+    }
+
+    /// All that is not zero, by name.
+    pub(crate) fn report(&self) -> Vec<(String, u64)> {
+        let plain = self.plain().into_iter().map(|(name, count)| (name.to_owned(), count));
+        let again = self.sent_again.iter().map(Counter::get).sum();
+        let whys = Why::ALL
+            .iter()
+            .zip(&self.sent_again)
+            .map(|(why, counter)| (format!("sent_again.{}", why.name()), counter.get()));
+        let again = std::iter::once(("sent_again".to_owned(), again)).chain(whys);
+        let faults = Kind::ALL
+            .iter()
+            .zip(&self.faults)
+            .map(|(kind, counter)| (format!("faults.{}", kind.name()), counter.get()));
+        let pins = Pin::ALL
+            .iter()
+            .zip(&self.pins)
+            .map(|(pin, counter)| (format!("pins.{}", pin.name()), counter.get()));
+        plain.chain(again).chain(faults).chain(pins).filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+/// Why statements that were written ahead are sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// The one in front runs long.
+    Long,
+    /// The client of the one in front keeps the link.
+    Kept,
+    /// The client of the one in front does not read its reply.
+    Unread,
+    /// The client of the one in front has left.
+    Left,
+    /// The one in front is killed.
+    Killed,
+    /// The link was lost.
+    Lost,
+    /// The one in front is prepared anew, and runs again.
+    Again,
+}
+
+impl Why {
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Long, Self::Kept, Self::Unread, Self::Left, Self::Killed, Self::Lost, Self::Again];
+
+    /// The name in counters.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Long => "long",
+            Self::Kept => "kept",
+            Self::Unread => "unread",
+            Self::Left => "left",
+            Self::Killed => "killed",
+            Self::Lost => "lost",
+            Self::Again => "again",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_name_what_was_counted() {
+        let counters = Counters::default();
+        counters.statements.add(2);
+        counters.pins[Pin::Call as usize].add(1);
+        counters.faults[Kind::Idle as usize].add(3);
+        let want = [("statements", 2), ("faults.idle", 3), ("pins.call", 1)]
+            .map(|(name, count)| (name.to_owned(), count));
+        assert_eq!(counters.report(), want);
+    }
+
+    #[test]
+    fn the_lists_are_in_the_order_of_the_kinds() {
+        assert!(Kind::ALL.iter().enumerate().all(|(at, kind)| *kind as usize == at));
+        assert!(Pin::ALL.iter().enumerate().all(|(at, pin)| *pin as usize == at));
+        assert!(Why::ALL.iter().enumerate().all(|(at, why)| *why as usize == at));
+    }
+}

@@ -1,0 +1,146 @@
+//! What was sent to a socket and not taken yet, on either side of the road.
+//!
+//! Sending never waits: what the socket does not take is kept, and the owner's task flushes it later. Bytes leave in
+//! the order in which they were sent. How much is kept is bounded by those who send: they stop while it is not empty.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use link::Stream;
+
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    bytes: RefCell<Vec<u8>>,
+    corked: Cell<bool>,
+    /// When the socket last took something, or nothing was left for it.
+    moved: Cell<Option<Instant>>,
+}
+
+thread_local! {
+    /// Memory of outboxes that are empty now, for the next that is corked: several messages go in one write again and
+    /// again, and an idle client owns none of it.
+    static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// How much is spared: corks nest, a link's and those of the clients whose replies come in one read from it.
+const SPARE_BUFFERS: usize = 72;
+const SPARE_CAPACITY: usize = 16 << 10;
+
+impl Outbox {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.borrow().is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.borrow().len()
+    }
+
+    /// Forgets what is left.
+    pub(crate) fn clear(&self) {
+        self.bytes.take();
+    }
+
+    /// Whether the socket, or what encrypts for it, still has something to take.
+    pub(crate) fn is_draining(&self, stream: &Stream) -> bool {
+        !self.is_empty() || stream.wants_flush()
+    }
+
+    /// How long the socket has taken nothing of what is left for it.
+    pub(crate) fn stalled_for(&self, now: Instant) -> Duration {
+        self.moved.get().map_or(Duration::ZERO, |moved| now.saturating_duration_since(moved))
+    }
+
+    /// Sends bytes behind what is there. True: the socket has taken all.
+    pub(crate) fn send(&self, stream: &Stream, bytes: &[u8]) -> io::Result<bool> {
+        let mut kept = self.bytes.borrow_mut();
+        let mut at = 0;
+        if kept.is_empty() && !self.corked.get() {
+            while at < bytes.len() {
+                match stream.try_write(&bytes[at..]) {
+                    Ok(written) => at += written,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        if kept.is_empty() && at < bytes.len() {
+            self.moved.set(Some(crate::worker::clock::now()));
+        }
+        kept.extend_from_slice(&bytes[at..]);
+        Ok(kept.is_empty() && !stream.wants_flush())
+    }
+
+    /// Keeps what is sent from now on, so that several messages go in one write. Only within a turn of the loop.
+    pub(crate) fn cork(&self) {
+        self.corked.set(true);
+        let mut bytes = self.bytes.borrow_mut();
+        if bytes.capacity() == 0 {
+            *bytes = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        }
+    }
+
+    pub(crate) const fn is_corked(&self) -> bool {
+        self.corked.get()
+    }
+
+    /// Sends what was kept. True: the socket has taken all.
+    pub(crate) fn uncork(&self, stream: &Stream) -> io::Result<bool> {
+        self.corked.set(false);
+        let kept = self.bytes.take();
+        let taken =
+            if kept.is_empty() { Ok(!stream.wants_flush()) } else { self.send(stream, &kept) };
+        spare(kept);
+        taken
+    }
+
+    /// Waits until the socket has taken all.
+    pub(crate) fn poll_flush(
+        &self,
+        stream: &Stream,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut kept = self.bytes.borrow_mut();
+        loop {
+            let done = if kept.is_empty() {
+                stream.try_flush()
+            } else {
+                stream.try_write(&kept).map(|written| drop(kept.drain(..written)))
+            };
+            match done {
+                Ok(()) if kept.is_empty() && !stream.wants_flush() => {
+                    *kept = Vec::new();
+                    return Poll::Ready(Ok(()));
+                }
+                Ok(()) => self.moved.set(Some(crate::worker::clock::now())),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    match stream.poll_writable(context) {
+                        Poll::Ready(Ok(())) => {}
+                        other => return other,
+                    }
+                }
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+/// Builds something in memory that is spared, rather than taken for each packet anew.
+pub(crate) fn in_spare<R>(build: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+    let mut memory = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+    let result = build(&mut memory);
+    spare(memory);
+    result
+}
+
+fn spare(mut memory: Vec<u8>) {
+    memory.clear();
+    if (1..=SPARE_CAPACITY).contains(&memory.capacity()) {
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() < SPARE_BUFFERS {
+                spare.push(memory);
+            }
+        });
+    }
+}
