@@ -1,7 +1,7 @@
 //! What is read off a statement: never less than its words say, however they are written.
 
 use engine::account::name::Brand;
-use engine::intent::{Digest, Intent};
+use engine::intent::{Digest, Intent, Trait};
 use engine::kill::{FIRST_CLIENT_ID, Kill};
 use engine::own_id;
 use wire::lex::{Dialect, Lexer, Token};
@@ -58,12 +58,12 @@ fn hides_nothing(first: &[u8], second: &[u8], dialect: Dialect) {
         assert_eq!(both.pin, first.pin.or(second.pin));
     }
     let either = |flag: fn(&Intent) -> bool| flag(&both) == (flag(&first) || flag(&second));
-    assert!(either(|intent| intent.ends_transaction));
-    assert!(either(|intent| intent.asks_insert_id));
+    assert!(either(|intent| intent.has(Trait::EndsTransaction)));
+    assert!(either(|intent| intent.has(Trait::AsksInsertId)));
     // The second asks for what the first one has counted, unless that is nothing at all.
     assert!([first.counts, second.counts].contains(&both.counts));
-    assert!(either(|intent| intent.asks_connection_id));
-    assert!(either(|intent| intent.is_kill));
+    assert!(either(|intent| intent.has(Trait::AsksConnectionId)));
+    assert!(either(|intent| intent.has(Trait::Kill)));
 }
 
 fn kill(text: &[u8]) {

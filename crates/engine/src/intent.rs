@@ -13,6 +13,7 @@ mod moves;
 mod reader;
 mod readings;
 mod sets;
+mod traits;
 mod words;
 
 pub use digest::Digest;
@@ -24,7 +25,8 @@ pub use moves::Moves;
 pub(crate) use reader::is_builtin_function;
 pub use reader::{Intent, TOKENS_MAX};
 pub use readings::Readings;
-pub use sets::Sets;
+pub use sets::{SetMark, Sets};
+pub use traits::Trait;
 
 #[cfg(test)]
 mod tests;

@@ -25,6 +25,7 @@ pub mod kill;
 pub mod limit;
 pub mod line;
 pub mod link_state;
+pub mod marks;
 pub mod numbers;
 pub mod overload;
 pub mod own_id;

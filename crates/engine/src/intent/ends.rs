@@ -3,7 +3,7 @@
 //! Only what certainly does not is named. Whatever is not known to be harmless may have committed, as most statements
 //! do that define something or see to tables.
 
-use super::sets::Sets;
+use super::sets::{SetMark, Sets};
 
 /// What becomes of the transaction that a statement runs in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Ends {
     /// The same when all of the text has been read, which is one statement for certain.
     pub(super) fn judged(self, is_end: bool, sets: Option<Sets>) -> Self {
         match (self, sets) {
-            (_, Some(sets)) if !sets.is_beyond_transaction => Self::Never,
+            (_, Some(sets)) if !sets.has(SetMark::BeyondTransaction) => Self::Never,
             // To a savepoint, or to begin another one.
             (Self::Undone, _) if !is_end => Self::Never,
             (Self::Perhaps, _) if is_end => Self::Committed,

@@ -2,7 +2,7 @@
 //! table. Whether one does is not always in its text.
 
 use super::builtins::is_one_of;
-use super::reader::{Reader, Verb};
+use super::reader::{Mark, Reader, Verb};
 use crate::pin::Pin;
 
 /// What a statement does with the messages of those before it.
@@ -92,7 +92,7 @@ impl Reader<'_> {
 
     /// The statement uses a table: the messages of those before it go.
     pub(super) fn clear_messages(&mut self) {
-        let is_behind = self.found.messages.are_asked_for() && self.is_behind;
+        let is_behind = self.found.messages.are_asked_for() && self.marks.has(Mark::Behind);
         if self.found.messages != Messages::Shown && !is_behind {
             self.found.messages = Messages::Go;
         }
@@ -101,7 +101,8 @@ impl Reader<'_> {
     /// What asks for the messages of this very text asks for nothing of the past.
     pub(super) fn ask_for_messages(&mut self, how: Messages) {
         if self.found.messages != Messages::Go {
-            self.found.messages = if self.is_behind { Messages::Diagnosed } else { how };
+            self.found.messages =
+                if self.marks.has(Mark::Behind) { Messages::Diagnosed } else { how };
         }
     }
 

@@ -3,7 +3,9 @@
 
 use wire::lex::{Dialect, Lexer, Token};
 
+use super::traits::Trait;
 use crate::counts::{Asked, Finds};
+use crate::marks::Marks;
 use crate::own_id;
 use crate::pin::Pin;
 
@@ -24,41 +26,17 @@ pub struct Intent {
     pub pin: Option<Pin>,
     /// The first one that is not what a routine may do, which a user's configuration may have an answer to.
     pub besides_routines: Option<Pin>,
-    /// Calls what may be a routine.
-    pub calls: bool,
-    /// Does what no reset of the link undoes, routines aside: that may be another reason than the first one.
-    pub is_beyond_reset: bool,
-    /// Ends the transaction (`COMMIT`, `ROLLBACK`): never made to wait.
-    pub ends_transaction: bool,
     /// What becomes of its transaction, should nobody answer.
     pub ends: Ends,
-    /// Ends the connection with the transaction (`COMMIT RELEASE`).
-    pub releases: bool,
-    /// Asks for the last insert id of its session.
-    pub asks_insert_id: bool,
-    /// Shows variables of its session, and that among them, if it is known.
-    pub shows_variables: bool,
+    /// What else is true of it.
+    pub traits: Marks<Trait>,
     pub inserts: Inserts,
-    /// May fire triggers.
-    pub fires: bool,
     /// The counts of rows that it asks for.
     pub counts: Asked,
     /// What it does to the count of rows found.
     pub finds: Finds,
     /// What becomes of the count of rows affected if it fails.
     pub looks_up: LooksUp,
-    /// Asks for the number of its connection; see [`crate::own_id`].
-    pub asks_connection_id: bool,
-    /// Gives its connection another number.
-    pub sets_number: bool,
-    /// Asks for the GTID of its session's last write.
-    pub asks_gtid: bool,
-    /// Is a `KILL` statement; see [`crate::kill`].
-    pub is_kill: bool,
-    /// Is the plain start of a transaction and nothing else: it may as well begin with the next statement.
-    pub is_begin: bool,
-    /// Is a plain `COMMIT` or `ROLLBACK` and nothing else.
-    pub is_end: bool,
     /// Whether it enters a schema.
     pub moves: Moves,
     /// What it does with the messages of statements before it.
@@ -67,8 +45,6 @@ pub struct Intent {
     /// changes nothing, locks nothing, and asks for nothing of its session. It could run twice, and nobody would
     /// notice.
     pub read: Option<Digest>,
-    /// Has a `sql_mode` of its own, which ends with it although its reply shows it.
-    pub passing_mode: bool,
     /// The same for any statement, whatever it does.
     pub digest: Digest,
     /// Is a `SET` statement that does nothing but set variables which other links can be told as well.
@@ -76,6 +52,11 @@ pub struct Intent {
 }
 
 impl Intent {
+    #[inline]
+    pub fn has(&self, what: Trait) -> bool {
+        self.traits.has(what)
+    }
+
     /// Reads a text that is there as a whole.
     pub fn read(text: &[u8], dialect: Dialect) -> Self {
         let mut reader = Reader::new(text, dialect);
@@ -86,10 +67,10 @@ impl Intent {
     fn pin(&mut self, pin: Pin) {
         self.pin.get_or_insert(pin);
         if matches!(pin, Pin::Call | Pin::Function) {
-            self.calls = true;
+            self.traits.add(Trait::Calls);
         } else {
             self.besides_routines.get_or_insert(pin);
-            self.is_beyond_reset |= !pin.ends_with_reset();
+            self.traits.add_if(Trait::BeyondReset, !pin.ends_with_reset());
         }
     }
 }
@@ -130,28 +111,37 @@ pub(super) struct Reader<'a> {
     pub(super) statements: u32,
     /// Parentheses that are open.
     pub(super) depth: usize,
-    /// The last word stood behind a dot.
-    qualified: bool,
-    /// Nothing but a `SELECT` has been seen so far.
-    only_reads: bool,
+    /// What is known of the statement so far.
+    pub(super) marks: Marks<Mark>,
     ends: Ends,
     digester: Digester,
     selects: Selects,
-    /// Another statement stands before this one.
-    pub(super) is_behind: bool,
-    is_use: bool,
-    is_insert: bool,
-    is_select: bool,
-    /// Its strings may be statements.
-    prepares: bool,
-    /// It is `SHOW WARNINGS` or `SHOW ERRORS`, without a count.
-    shows_messages: bool,
-    /// It has a `LIMIT`, so that a comma may separate an offset from it.
-    limits: bool,
     /// How far a `SET` statement has been read.
     set: Option<SetReader>,
     looks_up: LooksReader,
 }
+
+/// What a reader knows of the statement that it is in.
+#[derive(Clone, Copy)]
+pub(super) enum Mark {
+    /// The last word stood behind a dot.
+    Qualified,
+    /// Nothing but a `SELECT` has been seen so far.
+    OnlyReads,
+    /// Another statement stands before this one.
+    Behind,
+    Use,
+    Insert,
+    Select,
+    /// Its strings may be statements.
+    Prepares,
+    /// It is `SHOW WARNINGS` or `SHOW ERRORS`, without a count.
+    ShowsMessages,
+    /// It has a `LIMIT`, so that a comma may separate an offset from it.
+    Limits,
+}
+
+crate::marks!(Mark);
 
 impl<'a> Reader<'a> {
     fn new(text: &'a [u8], dialect: Dialect) -> Self {
@@ -161,18 +151,10 @@ impl<'a> Reader<'a> {
             verb: Verb::None,
             statements: 0,
             depth: 0,
-            qualified: false,
-            only_reads: false,
+            marks: Marks::default(),
             ends: Ends::default(),
             digester: Digester::default(),
             selects: Selects::No,
-            is_behind: false,
-            is_use: false,
-            is_insert: false,
-            is_select: false,
-            prepares: false,
-            shows_messages: false,
-            limits: false,
             set: None,
             looks_up: LooksReader::default(),
         }
@@ -197,10 +179,16 @@ impl<'a> Reader<'a> {
         }
         self.found.digest = self.digester.digest();
         let is_plain = self.statements == 1 && !self.lexer.saw_executable_comment();
-        self.found.is_begin &= is_plain;
-        self.found.is_end &= is_plain;
-        self.found.releases &= is_plain;
-        if is_plain && self.is_use {
+        if !(is_plain) {
+            self.found.traits.remove(Trait::Begin);
+        }
+        if !(is_plain) {
+            self.found.traits.remove(Trait::End);
+        }
+        if !(is_plain) {
+            self.found.traits.remove(Trait::Releases);
+        }
+        if is_plain && self.marks.has(Mark::Use) {
             self.found.moves = Moves::IntoSchema;
         }
         self.end_set();
@@ -209,26 +197,30 @@ impl<'a> Reader<'a> {
             // Not all of it has been read.
             self.doubt_messages();
         }
-        let asks = self.found.asks_insert_id
+        let asks = self.found.has(Trait::AsksInsertId)
             || self.found.counts != Asked::default()
             || self.found.messages.are_asked_for();
-        if is_plain && self.only_reads && !asks && self.found.pin.is_none() {
+        if is_plain && self.marks.has(Mark::OnlyReads) && !asks && self.found.pin.is_none() {
             self.found.read = Some(self.digester.digest());
         }
         self.found.ends = if is_plain {
-            self.ends.judged(self.found.is_end, self.found.sets)
+            self.ends.judged(self.found.has(Trait::End), self.found.sets)
         } else {
             Ends::Perhaps
         };
         self.found.looks_up = self.looks_up.end(!self.lexer.saw_executable_comment());
         self.found.finds = match (is_plain, self.selects) {
-            (true, Selects::No) if self.found.is_begin || self.found.is_end => Finds::Nothing,
-            (true, Selects::No) if self.found.sets.is_some() || self.is_use => Finds::Nothing,
-            (true, Selects::No) if self.shows_messages => Finds::Nothing,
+            (true, Selects::No) if self.found.has(Trait::Begin) || self.found.has(Trait::End) => {
+                Finds::Nothing
+            }
+            (true, Selects::No) if self.found.sets.is_some() || self.marks.has(Mark::Use) => {
+                Finds::Nothing
+            }
+            (true, Selects::No) if self.marks.has(Mark::ShowsMessages) => Finds::Nothing,
             // What triggers select is not counted.
-            (true, Selects::No) if self.is_insert => Finds::Nothing,
-            (true, Selects::One) if self.only_reads => Finds::Rows,
-            (true, _) if self.is_select => Finds::Anew,
+            (true, Selects::No) if self.marks.has(Mark::Insert) => Finds::Nothing,
+            (true, Selects::One) if self.marks.has(Mark::OnlyReads) => Finds::Rows,
+            (true, _) if self.marks.has(Mark::Select) => Finds::Anew,
             _ => Finds::Unknown,
         };
     }
@@ -265,8 +257,27 @@ impl<'a> Reader<'a> {
         let name = upper(word, &mut name);
         self.ends = Ends::of(name);
         self.looks_up.begin(name);
-        self.found.fires |= inserts::may_fire(name);
-        let (verb, pin) = match name {
+        self.found.traits.add_if(Trait::Fires, inserts::may_fire(name));
+        let (verb, pin) = self.first_word(name);
+        self.begin_messages(word);
+        self.verb = verb;
+        self.marks
+            .set(Mark::OnlyReads, self.statements == 1 && word.eq_ignore_ascii_case(b"SELECT"));
+        self.marks.set(Mark::Select, self.marks.has(Mark::OnlyReads));
+        if self.marks.has(Mark::Select) {
+            self.selects = Selects::One;
+        }
+        self.marks.set(Mark::Insert, is_one_of(word, &["INSERT", "REPLACE"]));
+        self.marks.set(Mark::Use, word.eq_ignore_ascii_case(b"USE"));
+        self.marks.set(Mark::Prepares, pin == Some(Pin::TextPrepare));
+        if let Some(pin) = pin {
+            self.found.pin(pin);
+        }
+    }
+
+    /// What a statement is that begins with this word, in capitals, and why it keeps its link, if it does.
+    fn first_word(&mut self, name: &[u8]) -> (Verb, Option<Pin>) {
+        match name {
             b"SELECT" | b"WITH" | b"VALUES" | b"TABLE" | b"DO" | b"USE" | b"DESCRIBE" | b"DESC"
             | b"EXPLAIN" | b"HELP" | b"SAVEPOINT" | b"RELEASE" | b"OPTIMIZE" | b"CHECK"
             | b"REPAIR" | b"CHECKSUM" | b"PURGE" | b"SHUTDOWN" => (Verb::Other, None),
@@ -294,16 +305,16 @@ impl<'a> Reader<'a> {
             b"SHOW" => (Verb::Show, None),
             b"FLUSH" => (Verb::Flush, None),
             b"BEGIN" | b"START" => {
-                self.found.is_begin = true;
+                self.found.traits.add(Trait::Begin);
                 (Verb::Begin, None)
             }
             b"COMMIT" | b"ROLLBACK" => {
-                self.found.ends_transaction = true;
-                self.found.is_end = true;
+                self.found.traits.add(Trait::EndsTransaction);
+                self.found.traits.add(Trait::End);
                 (Verb::End, None)
             }
             b"KILL" => {
-                self.found.is_kill = true;
+                self.found.traits.add(Trait::Kill);
                 (Verb::Kill, None)
             }
             b"SET" => {
@@ -317,7 +328,7 @@ impl<'a> Reader<'a> {
             b"XA" => (Verb::Other, Some(Pin::Xa)),
             b"GET" => {
                 self.ask_for_messages(Messages::Diagnosed);
-                self.found.counts.affected |= !self.is_behind;
+                self.found.counts.affected |= !self.marks.has(Mark::Behind);
                 (Verb::Other, Some(Pin::Diagnostics))
             }
             // It leaves those before where they are, and puts its own behind them.
@@ -327,19 +338,6 @@ impl<'a> Reader<'a> {
             }
             b"SIGNAL" => (Verb::Other, Some(Pin::Diagnostics)),
             _ => (Verb::Other, Some(Pin::Unreadable)),
-        };
-        self.begin_messages(word);
-        self.verb = verb;
-        self.only_reads = self.statements == 1 && word.eq_ignore_ascii_case(b"SELECT");
-        self.is_select = self.only_reads;
-        if self.is_select {
-            self.selects = Selects::One;
-        }
-        self.is_insert = is_one_of(word, &["INSERT", "REPLACE"]);
-        self.is_use = word.eq_ignore_ascii_case(b"USE");
-        self.prepares = pin == Some(Pin::TextPrepare);
-        if let Some(pin) = pin {
-            self.found.pin(pin);
         }
     }
 
@@ -353,14 +351,17 @@ impl<'a> Reader<'a> {
                 return;
             }
             let was_value = set.is_value();
-            self.found.sets_number |= !was_value && own_id::is_target(previous, token, self.lexer);
+            self.found.traits.add_if(
+                Trait::SetsNumber,
+                !was_value && own_id::is_target(previous, token, self.lexer),
+            );
             if let Some(pin) = set.read(token) {
                 self.found.pin(pin);
             }
-            self.found.passing_mode |= set.passing_mode;
+            self.found.traits.add_if(Trait::PassingMode, set.passing_mode);
             if !was_value && token != Token::Unfinished {
                 // Of what is not read any further, this is still to be known.
-                self.found.asks_connection_id |= own_id::asks(token);
+                self.found.traits.add_if(Trait::AsksConnectionId, own_id::asks(token));
                 return;
             }
         }
@@ -380,9 +381,9 @@ impl<'a> Reader<'a> {
                 self.depth += 1;
             }
             Token::Symbol(b')') => self.depth = self.depth.saturating_sub(1),
-            Token::Symbol(b',') if self.limits => self.selects = Selects::Several,
+            Token::Symbol(b',') if self.marks.has(Mark::Limits) => self.selects = Selects::Several,
             Token::Symbol(b';') => {
-                self.is_behind = true;
+                self.marks.add(Mark::Behind);
                 self.depth = 0;
                 self.end_set();
                 self.verb = Verb::None;
@@ -397,8 +398,8 @@ impl<'a> Reader<'a> {
             Token::Word(word) => self.word(previous, word),
             Token::UserVariable(_) | Token::Assign => self.found.pin(Pin::UserVariable),
             Token::SystemVariable(name) => self.system_variable(name),
-            Token::String(text) if self.prepares => {
-                self.found.asks_connection_id |= own_id::may_ask(text);
+            Token::String(text) if self.marks.has(Mark::Prepares) => {
+                self.found.traits.add_if(Trait::AsksConnectionId, own_id::may_ask(text));
             }
             Token::Unfinished => self.found.pin(Pin::Unreadable),
             Token::Quoted(_) | Token::String(_) | Token::Number(_) | Token::Symbol(_) => {}
@@ -416,13 +417,13 @@ impl<'a> Reader<'a> {
     fn open(&mut self, previous: Token<'a>) {
         let is_unknown = match previous {
             Token::Quoted(_) if own_id::asks(previous) => {
-                self.found.asks_connection_id = true;
+                self.found.traits.add(Trait::AsksConnectionId);
                 false
             }
             // Under ANSI_QUOTES a name may stand in double quotes; a string never stands here.
             Token::Quoted(_) | Token::String(_) => true,
             // A function of a schema is never built in, whatever its name.
-            Token::Word(_) if self.qualified => true,
+            Token::Word(_) if self.marks.has(Mark::Qualified) => true,
             Token::Word(word) => {
                 let mut name = [0; LONGEST];
                 match upper(word, &mut name) {
@@ -452,21 +453,22 @@ impl<'a> Reader<'a> {
     fn word(&mut self, previous: Token<'a>, word: &'a [u8]) {
         match self.verb {
             Verb::Begin if !is_one_of(word, &["WORK", "TRANSACTION"]) => {
-                self.found.is_begin = false
+                self.found.traits.remove(Trait::Begin)
             }
-            Verb::End if !is_one_of(word, &["WORK"]) => self.found.is_end = false,
+            Verb::End if !is_one_of(word, &["WORK"]) => self.found.traits.remove(Trait::End),
             _ => {}
         }
-        self.qualified = previous == Token::Symbol(b'.');
+        self.marks.set(Mark::Qualified, previous == Token::Symbol(b'.'));
         if !words::may_matter(word) {
             return;
         }
         let mut name = [0; LONGEST];
         let name = upper(word, &mut name);
         if matches!(name, b"SESSION_VARIABLES" | b"SYSTEM_VARIABLES") {
-            (self.found.shows_variables, self.only_reads) = (true, false);
+            self.found.traits.add(Trait::ShowsVariables);
+            self.marks.remove(Mark::OnlyReads);
         }
-        if self.qualified {
+        if self.marks.has(Mark::Qualified) {
             return;
         }
         let is_table = name == b"TABLE" && self.verb != Verb::Define;
@@ -488,9 +490,14 @@ impl<'a> Reader<'a> {
             | b"ROWS"
             | b"PROCEDURE"
             | b"SQL_CALC_FOUND_ROWS" => self.selects = Selects::Several,
-            b"LIMIT" => self.limits = true,
+            b"LIMIT" => self.marks.add(Mark::Limits),
             _ => {}
         }
+        self.judge_word(previous, name);
+    }
+
+    /// What it does by this word, which is in capitals and no part of a longer name.
+    fn judge_word(&mut self, previous: Token<'a>, name: &[u8]) {
         match name {
             b"SELECT" | b"VALUES" | b"VALUE" | b"SET" if self.verb == Verb::Insert => {
                 self.verb = Verb::Other;
@@ -504,24 +511,28 @@ impl<'a> Reader<'a> {
                 // body ends cannot be told without parsing it.
                 self.found.pin(Pin::Unreadable);
             }
-            b"INTO" | b"UPDATE" | b"SHARE" | b"LOCK" => self.only_reads = false,
+            b"INTO" | b"UPDATE" | b"SHARE" | b"LOCK" => self.marks.remove(Mark::OnlyReads),
             b"GET_LOCK" | b"RELEASE_LOCK" | b"RELEASE_ALL_LOCKS" | b"IS_USED_LOCK" => {
                 self.found.pin(Pin::UserLock);
             }
             b"SQL_CALC_FOUND_ROWS" => self.found.pin(Pin::FoundRows),
             // Behind another statement, they ask for what that one has done.
-            b"FOUND_ROWS" => self.found.counts.found |= !self.is_behind,
-            b"ROW_COUNT" => self.found.counts.affected |= !self.is_behind,
+            b"FOUND_ROWS" => self.found.counts.found |= !self.marks.has(Mark::Behind),
+            b"ROW_COUNT" => self.found.counts.affected |= !self.marks.has(Mark::Behind),
             b"WARNINGS" | b"ERRORS" if self.verb == Verb::Show => {
-                self.shows_messages = previous.is_word("SHOW");
-                let how = if self.shows_messages { Messages::Shown } else { Messages::Counted };
+                self.marks.set(Mark::ShowsMessages, previous.is_word("SHOW"));
+                let how = if self.marks.has(Mark::ShowsMessages) {
+                    Messages::Shown
+                } else {
+                    Messages::Counted
+                };
                 self.ask_for_messages(how);
             }
             b"VARIABLES" if self.verb == Verb::Show => {
-                self.found.shows_variables |= !previous.is_word("GLOBAL");
+                self.found.traits.add_if(Trait::ShowsVariables, !previous.is_word("GLOBAL"));
             }
-            b"LAST_INSERT_ID" => self.found.asks_insert_id = true,
-            b"CONNECTION_ID" => self.found.asks_connection_id = true,
+            b"LAST_INSERT_ID" => self.found.traits.add(Trait::AsksInsertId),
+            b"CONNECTION_ID" => self.found.traits.add(Trait::AsksConnectionId),
             b"NEXTVAL" | b"LASTVAL" | b"SETVAL" => self.found.pin(Pin::Sequence),
             b"VALUE" if previous.is_word("NEXT") || previous.is_word("PREVIOUS") => {
                 self.found.pin(Pin::Sequence);
@@ -529,7 +540,7 @@ impl<'a> Reader<'a> {
             b"ATOMIC" if self.verb == Verb::Begin => self.found.pin(Pin::Unreadable),
             // COMMIT RELEASE ends the connection, COMMIT AND CHAIN begins another transaction.
             b"RELEASE" if self.verb == Verb::End && !previous.is_word("NO") => {
-                self.found.releases = true;
+                self.found.traits.add(Trait::Releases);
                 self.found.pin(Pin::State);
             }
             b"READ" | b"EXPORT" if self.verb == Verb::Flush => self.found.pin(Pin::TableLock),
@@ -541,10 +552,13 @@ impl<'a> Reader<'a> {
         let name = bare(name.rsplit(|byte| *byte == b'.').next().unwrap_or(name));
         let mut capitals = [0; LONGEST];
         match upper(name, &mut capitals) {
-            b"LAST_INSERT_ID" | b"IDENTITY" => self.found.asks_insert_id = true,
+            b"LAST_INSERT_ID" | b"IDENTITY" => self.found.traits.add(Trait::AsksInsertId),
             b"WARNING_COUNT" | b"ERROR_COUNT" => self.ask_for_messages(Messages::Spent),
-            b"LAST_GTID" => (self.found.asks_gtid, self.only_reads) = (true, false),
-            b"PSEUDO_THREAD_ID" => self.found.asks_connection_id = true,
+            b"LAST_GTID" => {
+                self.found.traits.add(Trait::AsksGtid);
+                self.marks.remove(Mark::OnlyReads);
+            }
+            b"PSEUDO_THREAD_ID" => self.found.traits.add(Trait::AsksConnectionId),
             _ => {}
         }
     }

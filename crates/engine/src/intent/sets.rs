@@ -7,27 +7,42 @@
 use wire::lex::Token;
 
 use super::builtins::{LONGEST, upper};
+use crate::marks::Marks;
 use crate::pin::Pin;
 use crate::settings::{Becomes, Collates, Setting, Several};
 
 /// What a `SET` statement does, if all it does is to set known variables of its session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sets {
+    pub marks: Marks<SetMark>,
     /// Variables that it sets without the server reporting them.
     pub unreported: Several,
-    /// It is `SET NAMES` with nothing but names, so that its effect depends on nothing else.
-    pub is_names: bool,
     /// What it does to the collations of character sets.
     pub collates: Collates,
-    /// It says which collation comes with a character set.
-    pub names_collation: bool,
-    /// It asks for reports on other variables than a link's server must report: behind it, the link's reports must be
-    /// asked for again, and all that it may have set without a report.
-    pub tracks: bool,
-    /// It may end the transaction that it runs in (`autocommit`), or does what no rollback undoes (`GLOBAL`).
-    pub is_beyond_transaction: bool,
     /// How many assignments it has.
     pub count: u8,
+}
+
+/// What is true of a `SET` statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetMark {
+    /// It is `SET NAMES` with nothing but names, so that its effect depends on nothing else.
+    Names,
+    /// It says which collation comes with a character set.
+    NamesCollation,
+    /// It asks for reports on other variables than a link's server must report: behind it, the link's reports must be
+    /// asked for again, and all that it may have set without a report.
+    Tracks,
+    /// It may end the transaction that it runs in (`autocommit`), or does what no rollback undoes (`GLOBAL`).
+    BeyondTransaction,
+}
+
+crate::marks!(SetMark);
+
+impl Sets {
+    pub fn has(&self, mark: SetMark) -> bool {
+        self.marks.has(mark)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,14 +111,16 @@ impl SetReader {
                 // What is read there may be a view, which runs whatever its functions do.
                 Token::Word(word) if reads_tables(word) => return Some(Pin::Set),
                 Token::Word(word) if !word.eq_ignore_ascii_case(b"DEFAULT") => {
-                    self.sets.names_collation |= word.eq_ignore_ascii_case(b"COLLATE");
+                    self.sets
+                        .marks
+                        .add_if(SetMark::NamesCollation, word.eq_ignore_ascii_case(b"COLLATE"));
                 }
                 Token::String(_) => {}
                 _ => self.names_only = false,
             },
             Step::Transaction => {}
         }
-        self.sets.is_names = self.names_only && self.sets.count == 1;
+        self.sets.marks.set(SetMark::Names, self.names_only && self.sets.count == 1);
         None
     }
 
@@ -168,13 +185,15 @@ impl SetReader {
     /// A variable whose new value the server reports, if it is the session's.
     fn variable(&mut self, scope: Scope, name: &[u8]) -> Option<Pin> {
         self.count(Step::Operator);
-        self.sets.is_beyond_transaction |=
-            scope == Scope::Global || name.eq_ignore_ascii_case(b"autocommit");
+        self.sets.marks.add_if(
+            SetMark::BeyondTransaction,
+            scope == Scope::Global || name.eq_ignore_ascii_case(b"autocommit"),
+        );
         if scope == Scope::Global {
             return None;
         }
         if name.eq_ignore_ascii_case(b"session_track_system_variables") {
-            self.sets.tracks = true;
+            self.sets.marks.add(SetMark::Tracks);
             return None;
         }
         self.passing_mode |= self.for_statement && name.eq_ignore_ascii_case(b"sql_mode");

@@ -124,12 +124,12 @@ fn whatever_leaves_state_behind_pins() {
 #[test]
 fn what_is_set_for_one_statement_hides_nothing_of_it() {
     let text = "SET STATEMENT sql_mode = 'ANSI' FOR SELECT 1";
-    assert!(read(text).passing_mode);
+    assert!(read(text).has(Trait::PassingMode));
     assert_eq!(read(text).pin, Some(Pin::Set));
     let text = "SET STATEMENT sort_buffer_size = (SELECT 1 FOR UPDATE) FOR KILL 5";
-    assert!(!read(text).passing_mode && read(text).is_kill);
-    assert!(!read("SET sql_mode = 'ANSI'").passing_mode);
-    assert!(read("SET STATEMENT a = 1 FOR SELECT LAST_INSERT_ID()").asks_insert_id);
+    assert!(!read(text).has(Trait::PassingMode) && read(text).has(Trait::Kill));
+    assert!(!read("SET sql_mode = 'ANSI'").has(Trait::PassingMode));
+    assert!(read("SET STATEMENT a = 1 FOR SELECT LAST_INSERT_ID()").has(Trait::AsksInsertId));
 }
 
 #[test]
@@ -208,8 +208,8 @@ fn who_may_make_an_insert_id_is_known() {
 
 #[test]
 fn the_past_is_asked_for_by_name() {
-    assert!(read("SELECT LAST_INSERT_ID()").asks_insert_id);
-    assert!(read("SELECT @@identity").asks_insert_id);
+    assert!(read("SELECT LAST_INSERT_ID()").has(Trait::AsksInsertId));
+    assert!(read("SELECT @@identity").has(Trait::AsksInsertId));
     assert_eq!(read("SELECT LAST_INSERT_ID( )").pin, None);
     for (text, affected, found) in [
         ("SELECT ROW_COUNT()", true, false),
@@ -259,18 +259,22 @@ fn the_past_is_asked_for_by_name() {
     ] {
         assert_eq!(read(text).messages, messages, "{text}");
     }
-    assert!(read("SELECT connection_id()").asks_connection_id);
-    assert!(read("SHOW VARIABLES LIKE 'last_insert_id'").shows_variables);
-    assert!(read("SELECT * FROM performance_schema.session_variables").shows_variables);
+    assert!(read("SELECT connection_id()").has(Trait::AsksConnectionId));
+    assert!(read("SHOW VARIABLES LIKE 'last_insert_id'").has(Trait::ShowsVariables));
+    assert!(
+        read("SELECT * FROM performance_schema.session_variables")
+            .traits
+            .has(Trait::ShowsVariables)
+    );
     assert!(read("SELECT * FROM system_variables").read.is_none());
-    assert!(!read("SHOW GLOBAL VARIABLES").shows_variables);
-    assert!(read("KILL 5").is_kill);
+    assert!(!read("SHOW GLOBAL VARIABLES").has(Trait::ShowsVariables));
+    assert!(read("KILL 5").has(Trait::Kill));
 }
 
 #[test]
 fn transactions_begin_and_end() {
     for text in ["BEGIN", "begin work", "START TRANSACTION", "BEGIN;"] {
-        assert!(read(text).is_begin, "{text}");
+        assert!(read(text).has(Trait::Begin), "{text}");
     }
     for text in [
         "BEGIN; SELECT 1",
@@ -280,13 +284,15 @@ fn transactions_begin_and_end() {
         "BEGIN NOT ATOMIC SELECT 1; END",
         "BEGIN /*!50000 */",
     ] {
-        assert!(!read(text).is_begin, "{text}");
+        assert!(!read(text).has(Trait::Begin), "{text}");
     }
-    assert!(read("COMMIT").is_end && read("rollback work").is_end);
+    assert!(read("COMMIT").has(Trait::End) && read("rollback work").has(Trait::End));
     for text in ["COMMIT AND CHAIN", "ROLLBACK TO SAVEPOINT a", "COMMIT RELEASE", "COMMIT; BEGIN"] {
-        assert!(!read(text).is_end, "{text}");
+        assert!(!read(text).has(Trait::End), "{text}");
     }
-    assert!(read("COMMIT").ends_transaction && read("rollback").ends_transaction);
+    assert!(
+        read("COMMIT").has(Trait::EndsTransaction) && read("rollback").has(Trait::EndsTransaction)
+    );
 }
 
 #[test]
@@ -348,11 +354,19 @@ fn a_client_may_ask_for_reports() {
     let text = "SET sql_mode=CONCAT(@@sql_mode,',ANSI'),session_track_system_variables = \
         CONCAT(@@global.session_track_system_variables,',tx_isolation'),NAMES utf8mb4";
     let sets = read(text).sets.expect("is nothing else");
-    assert!(sets.tracks && sets.count == 3 && !sets.names_collation);
+    assert!(sets.has(SetMark::Tracks) && sets.count == 3 && !sets.has(SetMark::NamesCollation));
     let sets = read(&format!("{text} COLLATE utf8mb4_bin")).sets.expect("is nothing else");
-    assert!(sets.tracks && sets.names_collation);
-    assert!(read("SET @@Session_Track_System_Variables=''").sets.is_some_and(|sets| sets.tracks));
-    assert!(read("SET GLOBAL session_track_system_variables=''").sets.is_some_and(|it| !it.tracks));
+    assert!(sets.has(SetMark::Tracks) && sets.has(SetMark::NamesCollation));
+    assert!(
+        read("SET @@Session_Track_System_Variables=''")
+            .sets
+            .is_some_and(|sets| sets.has(SetMark::Tracks))
+    );
+    assert!(
+        read("SET GLOBAL session_track_system_variables=''")
+            .sets
+            .is_some_and(|it| !it.marks.has(SetMark::Tracks))
+    );
     check("SET session_track_schema=OFF", Some(Pin::Set));
     // Without a scope these are the next transaction's, with one the session's.
     check("SET @@tx_read_only=0", Some(Pin::Set));
@@ -372,7 +386,7 @@ fn only_names_alone_depend_on_nothing_else() {
         ("SET CHARACTER SET utf8mb4", false),
         ("SET sql_mode=''", false),
     ] {
-        assert_eq!(read(text).sets.expect(text).is_names, is_names, "{text}");
+        assert_eq!(read(text).sets.expect(text).has(SetMark::Names), is_names, "{text}");
     }
 }
 
@@ -439,12 +453,15 @@ fn only_what_could_run_twice_unnoticed_is_a_read() {
 #[test]
 fn any_of_several_reasons_may_be_beyond_a_reset() {
     for text in ["SET ROLE r", "SET @a = 1; SET ROLE r", "SELECT @a := 1; XA START 'a'"] {
-        assert!(read(text).is_beyond_reset, "{text}");
+        assert!(read(text).has(Trait::BeyondReset), "{text}");
     }
     for text in ["SET @a = 1", "SELECT GET_LOCK('a', 0)", "SELECT @a := f()"] {
-        assert!(!read(text).is_beyond_reset, "{text}");
+        assert!(!read(text).has(Trait::BeyondReset), "{text}");
     }
-    assert!(read("SET @a = 1; CALL p()").calls && read("SELECT @a := f()").calls);
+    assert!(
+        read("SET @a = 1; CALL p()").has(Trait::Calls)
+            && read("SELECT @a := f()").has(Trait::Calls)
+    );
 }
 
 #[test]
@@ -544,10 +561,10 @@ fn what_writes_may_fire_triggers() {
         "/*!50000 REPLACE */ INTO t VALUES (1)",
         "LOAD DATA INFILE 'x' INTO TABLE t",
     ] {
-        assert!(read(text).fires, "{text}");
+        assert!(read(text).has(Trait::Fires), "{text}");
     }
     for text in ["SELECT 1 FROM t FOR UPDATE", "TRUNCATE t", "SET @a = 'UPDATE'", "SHOW TABLES"] {
-        assert!(!read(text).fires, "{text}");
+        assert!(!read(text).has(Trait::Fires), "{text}");
     }
 }
 

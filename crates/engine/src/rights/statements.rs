@@ -7,6 +7,7 @@
 //! Invariant: a statement of a user that has no right to change anything concerns that user alone ([`is_refusal`]): it
 //! costs no other user its connections.
 
+use crate::kept::Server;
 use wire::lex::{Dialect, Lexer, Token};
 
 /// A statement that changes rights, once it has run.
@@ -33,11 +34,11 @@ const TOKENS_MAX: usize = crate::intent::TOKENS_MAX;
 
 impl Change {
     /// Reads a text. A role's rights are others', too: on MariaDB an account without a host part may be a role, on MySQL any.
-    pub fn read(text: &[u8], dialect: Dialect, is_mysql: bool) -> Option<Self> {
+    pub fn read(text: &[u8], dialect: Dialect, server: Server) -> Option<Self> {
         if !may_change(text) {
             return None;
         }
-        let mut reader = Reader::new(is_mysql);
+        let mut reader = Reader::new(server);
         let mut lexer = Lexer::new(text, dialect);
         lexer.by_ref().take(TOKENS_MAX).for_each(|token| reader.read(token, dialect));
         reader.settle_role(None);
@@ -64,7 +65,7 @@ const PREPARED_MAX: usize = 16;
 
 impl Prepared {
     /// Reads a text that is no change by itself: it may prepare one, or execute one that was prepared.
-    pub fn read(&mut self, text: &[u8], dialect: Dialect, is_mysql: bool) -> Option<Change> {
+    pub fn read(&mut self, text: &[u8], dialect: Dialect, server: Server) -> Option<Change> {
         let mut tokens = Lexer::new(text, dialect);
         let verb = tokens.next()?;
         let name = match (verb, tokens.next()?) {
@@ -81,7 +82,7 @@ impl Prepared {
         }
         self.0.retain(|it| !it.eq_ignore_ascii_case(name));
         if let (Some(_), Some(Token::String(text))) = (tokens.next(), tokens.next())
-            && Reader::is_change(text, dialect, is_mysql)
+            && Reader::is_change(text, dialect, server)
         {
             if self.0.len() >= PREPARED_MAX {
                 self.0.remove(0);
@@ -156,7 +157,7 @@ enum Last {
 }
 
 struct Reader {
-    is_mysql: bool,
+    server: Server,
     statements: u32,
     state: State,
     previous: Last,
@@ -170,9 +171,9 @@ struct Reader {
 }
 
 impl Reader {
-    const fn new(is_mysql: bool) -> Self {
+    const fn new(server: Server) -> Self {
         Self {
-            is_mysql,
+            server,
             statements: 0,
             state: State::Begin,
             previous: Last::Other,
@@ -197,7 +198,7 @@ impl Reader {
             (State::Execute, token) if token.is_word("IMMEDIATE") => self.state = State::Immediate,
             (State::Immediate | State::Prepare, Token::String(text)) => {
                 // What is prepared is executed by another statement, maybe of the same text.
-                let is_change = Self::is_change(text, dialect, self.is_mysql);
+                let is_change = Self::is_change(text, dialect, self.server);
                 self.prepares |= is_change && self.state == State::Prepare;
                 if is_change && self.state == State::Immediate {
                     self.find_all();
@@ -223,8 +224,8 @@ impl Reader {
     }
 
     /// Whether a text within a text is a change; another one within that counts as one.
-    fn is_change(text: &[u8], dialect: Dialect, is_mysql: bool) -> bool {
-        let mut inner = Self::new(is_mysql);
+    fn is_change(text: &[u8], dialect: Dialect, server: Server) -> bool {
+        let mut inner = Self::new(server);
         Lexer::new(text, dialect).take(TOKENS_MAX).any(|token| {
             inner.read(token, dialect);
             inner.found.is_some() || inner.state == State::Immediate
@@ -306,7 +307,7 @@ impl Reader {
         let is_plain = |byte: &u8| byte.is_ascii() && !matches!(byte, b'\'' | b'"' | b'`' | b'\\');
         let Some(Change { whose: Whose::Own(names), .. }) = &mut self.found else { return };
         let is_known = !name.is_empty() && name.iter().all(is_plain) && names.len() < NAMES_MAX;
-        if !is_known || self.counts_roles && self.is_mysql {
+        if !is_known || self.counts_roles && self.server == Server::MySql {
             return self.find_all();
         }
         names.push(name.into());
@@ -341,7 +342,8 @@ mod tests {
     use super::*;
 
     fn read(text: &str, is_mysql: bool) -> Option<Change> {
-        Change::read(text.as_bytes(), Dialect::default(), is_mysql)
+        let server = if is_mysql { Server::MySql } else { Server::MariaDb };
+        Change::read(text.as_bytes(), Dialect::default(), server)
     }
 
     /// The names that a change concerns beside its own user; `None`: all.
@@ -445,7 +447,8 @@ mod tests {
     #[test]
     fn what_is_prepared_by_name_is_a_change_when_it_is_executed() {
         let mut prepared = Prepared::default();
-        let mut read = |text: &str| prepared.read(text.as_bytes(), Dialect::default(), false);
+        let mut read =
+            |text: &str| prepared.read(text.as_bytes(), Dialect::default(), Server::MariaDb);
         assert_eq!(read("PREPARE a FROM 'GRANT SELECT ON a.* TO a@localhost'"), None);
         assert_eq!(read("PREPARE b FROM 'SELECT 1'"), None);
         assert_eq!((read("EXECUTE b"), read("SELECT 1"), read("EXECUTE")), (None, None, None));
@@ -455,7 +458,7 @@ mod tests {
         let both = "PREPARE a FROM 'FLUSH PRIVILEGES'; EXECUTE a";
         assert_eq!(names(both, false), None);
         let alone = b"PREPARE a FROM 'FLUSH PRIVILEGES'";
-        assert_eq!(Change::read(alone, Dialect::default(), false), None);
+        assert_eq!(Change::read(alone, Dialect::default(), Server::MariaDb), None);
     }
 
     #[test]

@@ -4,21 +4,18 @@ use wire::command::Opcode;
 use wire::lex::Dialect;
 
 use crate::counts::{Asked, Finds};
-use crate::intent::{Digest, Ends, Inserts, Intent, LooksUp, Messages, Moves, Sets};
+use crate::intent::{Digest, Ends, Inserts, Intent, LooksUp, Messages, Moves, Sets, Trait};
 use crate::kept::{Format, Shows};
+use crate::marks::Marks;
 use crate::pin::Pin;
 use crate::schemas::may_alter;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts {
-    /// It reads the session's last insert id.
-    pub insert_id: bool,
-    /// It shows that among others, if it is known.
-    pub shows_variables: bool,
+    /// What its text tells, and what else is found to be so; see [`Facts::has`].
+    pub traits: Marks<Trait>,
     /// Whether it may read the number of its connection out of sight.
     pub reads_number: Reads,
-    /// It gives its connection another number.
-    pub sets_number: bool,
     /// Whether it may give its session another last insert id.
     pub inserts: Inserts,
     pub counts: Asked,
@@ -44,28 +41,26 @@ pub struct Facts {
     pub is_still: bool,
     /// The prepared statement that it names.
     pub in_hand: Option<InHand>,
-    pub passing_mode: bool,
     pub moves: Moves,
     /// What becomes of its backend behind it.
     pub leaves: Leaves,
-    /// It must not wait if its client holds a backend.
-    pub urgent: bool,
-    /// The server ends the connection with it.
-    pub releases: bool,
     /// What becomes of its transaction, should no answer come.
     pub ends: Ends,
 }
 
 impl Facts {
+    #[inline]
+    pub fn has(&self, what: Trait) -> bool {
+        self.traits.has(what)
+    }
+
     /// Learns what a statement's text tells.
     pub fn learn(&mut self, intent: Intent, text: &[u8], dialect: Dialect, format: Format) {
         if intent.messages == Messages::Shown {
             self.shows = Shows::read(text, dialect).map(|shows| (shows, format));
         }
         self.alters = intent.read.is_none() && may_alter(text);
-        self.insert_id = intent.asks_insert_id;
-        self.shows_variables = intent.shows_variables;
-        self.sets_number = intent.sets_number;
+        self.traits = intent.traits;
         self.inserts = intent.inserts;
         self.counts = intent.counts;
         self.calls = matches!(intent.pin, Some(Pin::Call | Pin::Function | Pin::TextPrepare));
@@ -75,10 +70,7 @@ impl Facts {
         self.kind = Some(intent.digest);
         self.read = intent.read;
         self.sets = intent.sets;
-        self.passing_mode = intent.passing_mode;
         self.moves = intent.moves;
-        self.urgent = intent.ends_transaction;
-        self.releases = intent.releases;
         self.ends = intent.ends;
     }
 
@@ -89,13 +81,15 @@ impl Facts {
             && self.inserts == Inserts::No
             // A `CALL` that asks for messages as well may do anything, and so may what comes behind another statement.
             && self.finds != Finds::Unknown
-            && !self.insert_id;
+            && !self.has(Trait::AsksInsertId);
         self.is_still || only_shows
     }
 
     /// Whether it must find the client's own last insert id on its backend.
     pub fn needs_insert_id(&self) -> bool {
-        self.insert_id || self.shows_variables || self.inserts == Inserts::Unreported
+        self.has(Trait::AsksInsertId)
+            || self.has(Trait::ShowsVariables)
+            || self.inserts == Inserts::Unreported
     }
 
     /// Whether it may have changed rows, or have had them changed.

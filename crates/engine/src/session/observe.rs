@@ -12,8 +12,8 @@ use super::facts::Facts;
 use super::setup::Purpose;
 use super::state::Session;
 use crate::insert_id::OnLink;
-use crate::intent::LooksUp;
 use crate::intent::Messages;
+use crate::intent::{LooksUp, Trait};
 use crate::kept::Message;
 use crate::link_state::LinkState;
 use crate::pin::Pin;
@@ -96,7 +96,7 @@ fn fail(
 fn end_statement(session: &mut Session, backend: &mut LinkState, facts: &Facts, end: &End<'_>) {
     if !end.failed {
         session.see_end(facts.ends);
-        if facts.sets_number {
+        if facts.has(Trait::SetsNumber) {
             session.take_own_number();
             backend.number.see_set();
         }

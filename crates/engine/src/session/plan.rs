@@ -18,6 +18,7 @@ use crate::calls::{self, Place};
 use crate::counts::Asked;
 use crate::insert_id::InsertId;
 use crate::intent::Messages;
+use crate::intent::Trait;
 use crate::kept::Kept;
 use crate::link_state::LinkState;
 use crate::own_id::Tell;
@@ -115,7 +116,7 @@ impl<'a> Pair<'a> {
         let Self { session, backend, client, .. } = self;
         let Request { facts, found, .. } = request;
         let own = session.insert_id;
-        if facts.insert_id && own == InsertId::Lost {
+        if facts.has(Trait::AsksInsertId) && own == InsertId::Lost {
             return Plan::Lost;
         }
         if let Some(setup) = variables(backend, &session.variables) {

@@ -10,9 +10,11 @@ use wire::tracker::{Change, Changes};
 use super::diagnostics::{Diagnostics, Told};
 use crate::counts::Counts;
 use crate::insert_id::InsertId;
-use crate::intent::{Moves, Sets};
+use crate::intent::{Moves, SetMark, Sets};
 use crate::kept::Kept;
 use crate::link_state::{LinkState, NUMBER};
+
+use crate::marks::Marks;
 use crate::pin::Pin;
 use crate::settings::{Interned, Settings};
 use crate::statements::Statements;
@@ -39,21 +41,10 @@ pub struct Session {
     pub settings: Option<Rc<Settings>>,
     /// User variables that any link can be told.
     pub variables: Variables,
-    /// It has asked for reports on other variables than servers report by default, and is told of all.
-    pub(super) told_of_all: bool,
+    pub(super) marks: Marks<Mark>,
     pub(super) status: Status,
     /// The status flags of a session that has done nothing yet.
     pub(super) fresh: Status,
-    /// Its link was lost with a transaction, and its client has not been told.
-    pub(super) has_lost_transaction: bool,
-    /// The next transaction has characteristics of its own, or one is open that was begun by name.
-    pub(super) characteristics: bool,
-    /// A statement failed where transactions begin by themselves, and the server does not say whether one did.
-    pub(super) may_be_in_transaction: bool,
-    /// The server keeps a savepoint of it, also outside of what it calls a transaction.
-    pub(super) has_savepoint: bool,
-    /// It has begun a transaction that the server has not been told of.
-    pub(super) begun: bool,
     /// Its link has messages of its statements, or had them until somebody else needed it.
     pub(super) diagnostics: Diagnostics,
     /// The messages that are kept here: all of them, or those that stand before the ones on the link.
@@ -61,23 +52,42 @@ pub struct Session {
     /// How many messages the last statement has left; see [`Session::told`].
     pub(super) told: Told,
     pub(super) pin: Option<Pin>,
-    /// It has done what no reset undoes.
-    pub(super) is_beyond_reset: bool,
-    /// It has chosen a role.
-    pub(super) has_role: bool,
-    /// It has begun an XA transaction.
-    pub(super) has_xa: bool,
-    /// It may hold locks without a transaction: of tables, by name, of an XA branch.
-    pub(super) may_lock: bool,
-    /// The statement that runs has a `sql_mode` of its own.
-    pub(super) has_passing_mode: bool,
     /// What the statement that runs does to its schema by its text.
     pub(super) moves: Moves,
-    /// It has given its connection a number itself, which the server answers with.
-    pub(super) has_own_number: bool,
-    /// It has asked for the number of its connection.
-    pub(super) has_asked_number: bool,
 }
+
+/// What a session is marked with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// It has asked for reports on other variables than servers report by default, and is told of all.
+    ToldOfAll,
+    /// Its link was lost with a transaction, and its client has not been told.
+    LostTransaction,
+    /// The next transaction has characteristics of its own, or one is open that was begun by name.
+    Characteristics,
+    /// A statement failed where transactions begin by themselves, and the server does not say whether one did.
+    MayBeInTransaction,
+    /// The server keeps a savepoint of it, also outside of what it calls a transaction.
+    Savepoint,
+    /// It has begun a transaction that the server has not been told of.
+    Begun,
+    /// It has done what no reset undoes.
+    BeyondReset,
+    /// It has chosen a role.
+    Role,
+    /// It has begun an XA transaction.
+    Xa,
+    /// It may hold locks without a transaction: of tables, by name, of an XA branch.
+    MayLock,
+    /// The statement that runs has a `sql_mode` of its own.
+    PassingMode,
+    /// It has given its connection a number itself, which the server answers with.
+    OwnNumber,
+    /// It has asked for the number of its connection.
+    AskedNumber,
+}
+
+crate::marks!(Mark);
 
 impl Session {
     pub fn new(schema: Option<Rc<[u8]>>, status: Status) -> Self {
@@ -85,16 +95,16 @@ impl Session {
     }
 
     /// Why the link must be kept although no transaction is open, if it must.
-    pub const fn pin(&self) -> Option<Pin> {
+    pub fn pin(&self) -> Option<Pin> {
         self.pin
     }
 
     /// Keeps the link for good. True if it was not pinned before.
-    pub const fn keep(&mut self, pin: Pin) -> bool {
-        self.is_beyond_reset |= !pin.ends_with_reset();
-        self.may_lock |= pin.may_lock();
-        self.has_role |= matches!(pin, Pin::Role);
-        self.has_xa |= matches!(pin, Pin::Xa);
+    pub fn keep(&mut self, pin: Pin) -> bool {
+        self.marks.add_if(Mark::BeyondReset, !pin.ends_with_reset());
+        self.marks.add_if(Mark::MayLock, pin.may_lock());
+        self.marks.add_if(Mark::Role, matches!(pin, Pin::Role));
+        self.marks.add_if(Mark::Xa, matches!(pin, Pin::Xa));
         let is_new = self.pin.is_none();
         if is_new {
             self.pin = Some(pin);
@@ -105,27 +115,31 @@ impl Session {
     /// What it may have that stays with its connection when that is reset: a role; on MySQL (8.0.15) a prepared XA
     /// transaction, which MariaDB (10.11) detaches.
     pub fn outlives_reset(&self, is_mysql: bool) -> Option<Pin> {
-        let xa = (self.has_xa && is_mysql).then_some(Pin::Xa);
-        self.has_role.then_some(Pin::Role).or(xa)
+        let xa = (self.marks.has(Mark::Xa) && is_mysql).then_some(Pin::Xa);
+        self.marks.has(Mark::Role).then_some(Pin::Role).or(xa)
     }
 
     /// It does what no reset undoes, whatever else it is pinned for.
-    pub const fn go_beyond_reset(&mut self) {
-        self.is_beyond_reset = true;
+    pub fn go_beyond_reset(&mut self) {
+        self.marks.add(Mark::BeyondReset);
     }
 
     /// What it was last pinned for will be undone on the link: it need not be kept.
-    pub const fn forgive(&mut self) {
-        (self.pin, self.is_beyond_reset, self.may_lock) = (None, false, false);
+    pub fn forgive(&mut self) {
+        self.pin = None;
+        self.marks.remove(Mark::BeyondReset);
+        self.marks.remove(Mark::MayLock);
     }
 
-    pub const fn in_transaction(&self) -> bool {
-        self.status.has(Status::IN_TRANSACTION) || self.may_be_in_transaction || self.has_savepoint
+    pub fn in_transaction(&self) -> bool {
+        self.status.has(Status::IN_TRANSACTION)
+            || self.marks.has(Mark::MayBeInTransaction)
+            || self.marks.has(Mark::Savepoint)
     }
 
     /// Others may wait for what it has: it must not wait for them.
-    pub const fn may_hold_locks(&self) -> bool {
-        self.in_transaction() || self.may_lock
+    pub fn may_hold_locks(&self) -> bool {
+        self.in_transaction() || self.marks.has(Mark::MayLock)
     }
 
     /// Whether the link stays with this client after its statement.
@@ -166,27 +180,27 @@ impl Session {
         self.has_messages_on_link() || self.counts.are_affected_on_link()
     }
 
-    const fn keeps_for_good(&self) -> bool {
+    fn keeps_for_good(&self) -> bool {
         self.pin.is_some()
             || self.in_transaction()
-            || self.characteristics
+            || self.marks.has(Mark::Characteristics)
             || self.statements.keep_link()
     }
 
     /// Whether the next transaction has characteristics of its own, or one is open that was begun by name.
-    pub const fn has_characteristics(&self) -> bool {
-        self.characteristics
+    pub fn has_characteristics(&self) -> bool {
+        self.marks.has(Mark::Characteristics)
     }
 
     /// Whether a reset of the link undoes all that this session has done to it.
-    pub const fn is_beyond_reset(&self) -> bool {
-        self.is_beyond_reset
+    pub fn is_beyond_reset(&self) -> bool {
+        self.marks.has(Mark::BeyondReset)
     }
 
     /// A statement is to be run. What its replies tell of a `sql_mode` that ends with it is not the session's; a change
     /// of state that comes with a change of schema is part of that only if its text asks for no more.
-    pub const fn enter(&mut self, has_passing_mode: bool, moves: Moves) {
-        self.has_passing_mode = has_passing_mode;
+    pub fn enter(&mut self, has_passing_mode: bool, moves: Moves) {
+        self.marks.set(Mark::PassingMode, has_passing_mode);
         self.moves = moves;
     }
 
@@ -196,58 +210,61 @@ impl Session {
     }
 
     /// What its client is told: a transaction is open for as long as it has not heard that it is lost.
-    pub const fn status(&self) -> Status {
-        let believed = if self.has_lost_transaction { Status::IN_TRANSACTION.0 } else { 0 };
+    pub fn status(&self) -> Status {
+        let believed =
+            if self.marks.has(Mark::LostTransaction) { Status::IN_TRANSACTION.0 } else { 0 };
         Status(self.status.0 | believed)
     }
 
     /// Whether it has given its connection a number itself.
-    pub const fn has_own_number(&self) -> bool {
-        self.has_own_number
+    pub fn has_own_number(&self) -> bool {
+        self.marks.has(Mark::OwnNumber)
     }
 
     /// It has given its connection a number itself.
-    pub const fn take_own_number(&mut self) {
-        self.has_own_number = true;
+    pub fn take_own_number(&mut self) {
+        self.marks.add(Mark::OwnNumber);
     }
 
     /// Whether it has asked for the number of its connection, so that it may compare that with what it reads elsewhere.
-    pub const fn has_asked_number(&self) -> bool {
-        self.has_asked_number
+    pub fn has_asked_number(&self) -> bool {
+        self.marks.has(Mark::AskedNumber)
     }
 
     /// It asks for the number of its connection.
-    pub const fn ask_number(&mut self) {
-        self.has_asked_number = true;
+    pub fn ask_number(&mut self) {
+        self.marks.add(Mark::AskedNumber);
     }
 
     /// How the server reads this session's statements.
-    pub const fn dialect(&self) -> Dialect {
+    pub fn dialect(&self) -> Dialect {
         Dialect { backslash_escapes: !self.status.has(Status::NO_BACKSLASH_ESCAPES) }
     }
 
     /// Whether it is told of all variables that change, rather than of those that any client is.
-    pub const fn is_told_of_all(&self) -> bool {
-        self.told_of_all
+    pub fn is_told_of_all(&self) -> bool {
+        self.marks.has(Mark::ToldOfAll)
     }
 
     /// Learns from the status flags of an OK or EOF packet.
-    pub const fn see_status(&mut self, status: Status) {
+    pub fn see_status(&mut self, status: Status) {
         let mode = Status(Status::NO_BACKSLASH_ESCAPES.0 | Status::ANSI_QUOTES.0);
         let lasting = status.lasting();
         let has_ended =
             self.status.has(Status::IN_TRANSACTION) && !lasting.has(Status::IN_TRANSACTION);
-        self.has_savepoint &= !has_ended && !lasting.has(Status::AUTOCOMMIT);
-        self.status = match self.has_passing_mode {
+        if !(!has_ended && !lasting.has(Status::AUTOCOMMIT)) {
+            self.marks.remove(Mark::Savepoint);
+        }
+        self.status = match self.marks.has(Mark::PassingMode) {
             true => Status(lasting.without(mode).0 | self.status.0 & mode.0),
             false => lasting,
         };
-        self.may_be_in_transaction = false;
+        self.marks.remove(Mark::MayBeInTransaction);
     }
 
     /// A statement has failed. Its packet has no status flags.
-    pub const fn see_error(&mut self) {
-        self.may_be_in_transaction |= !self.status.has(Status::AUTOCOMMIT);
+    pub fn see_error(&mut self) {
+        self.marks.add_if(Mark::MayBeInTransaction, !self.status.has(Status::AUTOCOMMIT));
     }
 
     /// A statement of this session, which is that of `client`, may have made a last insert id and not reported it.
@@ -272,16 +289,18 @@ impl Session {
         let mut reason = link.see(ok, interned);
         let is_kept = self.pin().is_some();
         let follow = sets.is_some_and(|sets| sets.collates.follow_connection());
-        if sets.is_some_and(|sets| sets.tracks) {
+        if sets.is_some_and(|sets| sets.has(SetMark::Tracks)) {
             // What it has set is asked for behind it, as it may have ended the reports.
-            self.told_of_all = true;
+            self.marks.add(Mark::ToldOfAll);
             reason = None;
         }
         let is_move = self.moves == Moves::IntoSchema;
         let mut schema_changed = false;
         for change in Changes::new(ok.changes) {
-            self.has_own_number |=
-                matches!(&change, Ok(Change::Variable { name, .. }) if *name == NUMBER);
+            self.marks.add_if(
+                Mark::OwnNumber,
+                matches!(&change, Ok(Change::Variable { name, .. }) if *name == NUMBER),
+            );
             if let Ok(Change::Variable { name, .. }) = &change
                 && matches!(*name, b"collation_connection" | b"character_set_connection")
                 && is_kept
@@ -298,7 +317,7 @@ impl Session {
                     }
                 }
                 Ok(Change::TransactionCharacteristics(text)) => {
-                    self.characteristics = !text.is_empty();
+                    self.marks.set(Mark::Characteristics, !text.is_empty());
                 }
                 Ok(Change::TransactionState(state)) if state.last() == Some(&b'L') => {
                     reason = reason.or(Some(Pin::TableLock));

@@ -8,7 +8,7 @@
 use wire::response::Status;
 
 use super::diagnostics::Diagnostics;
-use super::state::Session;
+use super::state::{Mark, Session};
 use crate::intent::Ends;
 
 /// What goes with the link.
@@ -46,34 +46,37 @@ pub enum Verdict {
 
 impl Session {
     /// A transaction begins. The server is told with the next statement.
-    pub const fn begin(&mut self) {
-        self.begun = true;
+    pub fn begin(&mut self) {
+        self.marks.add(Mark::Begun);
         self.status = Status(self.status.0 | Status::IN_TRANSACTION.0);
     }
 
     /// Whether the server has still to be told that a transaction has begun.
-    pub const fn has_begun(&self) -> bool {
-        self.begun
+    pub fn has_begun(&self) -> bool {
+        self.marks.has(Mark::Begun)
     }
 
     /// The server is told now.
-    pub const fn tell_begin(&mut self) {
-        self.begun = false;
+    pub fn tell_begin(&mut self) {
+        self.marks.remove(Mark::Begun);
     }
 
     /// A statement has ended well that does this to its transaction. Where transactions begin by themselves, the server
     /// has a savepoint before it has a transaction, and says so of none.
-    pub const fn see_end(&mut self, ends: Ends) {
+    pub fn see_end(&mut self, ends: Ends) {
         match ends {
-            Ends::Saves => self.has_savepoint = !self.status.has(Status::AUTOCOMMIT),
-            Ends::Undone | Ends::Committed => self.has_savepoint = false,
+            Ends::Saves => {
+                let is_beside = !self.status.has(Status::AUTOCOMMIT);
+                self.marks.set(Mark::Savepoint, is_beside);
+            }
+            Ends::Undone | Ends::Committed => self.marks.remove(Mark::Savepoint),
             Ends::Never | Ends::Perhaps => {}
         }
     }
 
     /// A transaction that the server was never told of has ended.
-    pub const fn end_begun(&mut self) {
-        self.begun = false;
+    pub fn end_begun(&mut self) {
+        self.marks.remove(Mark::Begun);
         self.status = self.status.without(Status::IN_TRANSACTION);
     }
 
@@ -83,7 +86,7 @@ impl Session {
             Loss::State
         } else if self.is_in_told_transaction() {
             Loss::Transaction
-        } else if self.characteristics {
+        } else if self.marks.has(Mark::Characteristics) {
             // Of a transaction that has not begun: it would begin without them.
             Loss::State
         } else {
@@ -121,24 +124,24 @@ impl Session {
         let has_lost = self.is_in_told_transaction();
         if has_lost {
             self.forget_transaction();
-            self.has_lost_transaction = true;
+            self.marks.add(Mark::LostTransaction);
         }
         self.part();
     }
 
     /// Whether the client believes in a transaction that is gone.
-    pub const fn has_lost_transaction(&self) -> bool {
-        self.has_lost_transaction
+    pub fn has_lost_transaction(&self) -> bool {
+        self.marks.has(Mark::LostTransaction)
     }
 
     /// The client has heard of it.
-    pub const fn hear_of_loss(&mut self) {
-        self.has_lost_transaction = false;
+    pub fn hear_of_loss(&mut self) {
+        self.marks.remove(Mark::LostTransaction);
     }
 
     /// Whether a transaction is open of which the server knows.
-    const fn is_in_told_transaction(&self) -> bool {
-        self.in_transaction() && !self.begun
+    fn is_in_told_transaction(&self) -> bool {
+        self.in_transaction() && !self.marks.has(Mark::Begun)
     }
 
     fn part(&mut self) {
@@ -152,8 +155,10 @@ impl Session {
     fn forget_transaction(&mut self) {
         let status = self.status.without(Status::IN_TRANSACTION);
         self.status = status.without(Status::IN_READONLY_TRANSACTION);
-        (self.begun, self.may_be_in_transaction, self.characteristics) = (false, false, false);
-        self.has_savepoint = false;
+        for mark in [Mark::Begun, Mark::MayBeInTransaction, Mark::Characteristics] {
+            self.marks.remove(mark);
+        }
+        self.marks.remove(Mark::Savepoint);
     }
 }
 
@@ -185,7 +190,7 @@ mod tests {
             assert_eq!(pinned.loss(), Loss::State, "{pin:?}");
         }
         let mut next = session(Status::AUTOCOMMIT);
-        next.characteristics = true;
+        next.marks.add(Mark::Characteristics);
         assert_eq!(next.loss(), Loss::State, "the next one would begin without them");
         next.see_status(OPEN);
         assert_eq!(next.loss(), Loss::Transaction);

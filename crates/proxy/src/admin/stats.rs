@@ -21,17 +21,9 @@ impl Outside {
     pub(super) fn stats(&self, surveyed: &Surveyed) -> String {
         let shared = &self.shared;
         let whole = whole(surveyed);
-        let fault = |kind: Kind| {
-            surveyed.reports.iter().map(|report| report.faults[kind as usize]).sum::<u64>()
-        };
         let clients = total(surveyed, "clients_pooled") + total(surveyed, "clients_carried");
-        let traffic = |row: Row| {
-            row.with("bin", total(surveyed, "bytes_in"))
-                .with("bout", total(surveyed, "bytes_out"))
-                .with("mode", "mysql")
-                .with("pid", 1_u32)
-        };
-        let frontend = traffic(Row::new(FRONTEND, About::Frontend, ""))
+        let fault = |kind| faults(surveyed, kind);
+        let frontend = traffic(surveyed, Row::new(FRONTEND, About::Frontend, ""))
             .with("scur", whole.clients)
             .with("slim", shared.plan.clients_max)
             .with("stot", clients)
@@ -43,36 +35,11 @@ impl Outside {
             .with("status", if shared.is_stopping() { "STOP" } else { "OPEN" })
             .with("iid", 1_u32)
             .with("sid", 0_u32);
-        let lost = fault(Kind::LinkLost) + fault(Kind::TransactionLost);
-        let behind = |row: Row, servers: &[&Server]| {
-            let again = surveyed.reports.iter().flat_map(|report| &report.sent_again);
-            let sent_again: u64 = again.sum();
-            let gates = servers.iter().map(|server| surveyed.at(server.id));
-            let gate = gates.fold(GateReport::default(), GateReport::plus);
-            // What is only counted for all servers together is told where that is the same.
-            let is_all = servers.len() == shared.cluster.servers.len();
-            let statements = if is_all { total(surveyed, "statements") } else { gate.ended };
-            let sum = |of: fn(&Server) -> u32| servers.iter().map(|it| of(it)).sum::<u32>();
-            traffic(row)
-                .with("qcur", gate.waiting)
-                .with("scur", sum(|server| server.slots.held()))
-                .with("slim", sum(|server| server.slots.limit()))
-                .with("stot", statements)
-                .with("econ", total(surveyed, "links_failed"))
-                .with("eresp", lost + fault(Kind::NonsenseFromServer))
-                .with("wredis", sent_again)
-                .with("hrsp_other", server_errors(surveyed))
-                .with("connect", total(surveyed, "links_opened"))
-                .with("qtime", mean(surveyed, |report| &report.waited))
-                .with("rtime", mean(surveyed, |report| &report.run))
-                .with("weight", 1_u32)
-                .with("iid", 2_u32)
-                .with("req_tot", statements)
-        };
         let mut rows = vec![frontend];
         for server in shared.cluster.servers.iter() {
             let (state, seen) = (shared.cluster.state_of(server), server.facts.evidence());
-            let row = behind(Row::new(FRONTEND, About::Server, &server.name), &[server])
+            let row = self
+                .behind(surveyed, Row::new(FRONTEND, About::Server, &server.name), &[server])
                 .with("status", status(shared, server))
                 .with("act", 1_u32)
                 .with("lastchg", state.since.elapsed().as_secs())
@@ -93,7 +60,8 @@ impl Outside {
             .map(|server| shared.cluster.state_of(server).since.elapsed().as_secs())
             .min();
         let backups = shared.plan.servers.iter().filter(|rule| rule.backup).count();
-        let backend = behind(Row::new(FRONTEND, About::Backend, ""), &all)
+        let backend = self
+            .behind(surveyed, Row::new(FRONTEND, About::Backend, ""), &all)
             .with("act", (all.len() - backups) as u64)
             .with("bck", backups as u64)
             .with("status", if is_served { "UP" } else { "DOWN" })
@@ -101,6 +69,34 @@ impl Outside {
             .with("sid", 0_u32);
         rows.push(backend);
         page(&rows)
+    }
+
+    /// What servers, or all of them, have done and have to do.
+    fn behind(&self, surveyed: &Surveyed, row: Row, servers: &[&Server]) -> Row {
+        let lost = faults(surveyed, Kind::LinkLost) + faults(surveyed, Kind::TransactionLost);
+        let again = surveyed.reports.iter().flat_map(|report| &report.sent_again);
+        let sent_again: u64 = again.sum();
+        let gates = servers.iter().map(|server| surveyed.at(server.id));
+        let gate = gates.fold(GateReport::default(), GateReport::plus);
+        // What is only counted for all servers together is told where that is the same.
+        let is_all = servers.len() == self.shared.cluster.servers.len();
+        let statements = if is_all { total(surveyed, "statements") } else { gate.ended };
+        let sum = |of: fn(&Server) -> u32| servers.iter().map(|it| of(it)).sum::<u32>();
+        traffic(surveyed, row)
+            .with("qcur", gate.waiting)
+            .with("scur", sum(|server| server.slots.held()))
+            .with("slim", sum(|server| server.slots.limit()))
+            .with("stot", statements)
+            .with("econ", total(surveyed, "links_failed"))
+            .with("eresp", lost + faults(surveyed, Kind::NonsenseFromServer))
+            .with("wredis", sent_again)
+            .with("hrsp_other", server_errors(surveyed))
+            .with("connect", total(surveyed, "links_opened"))
+            .with("qtime", mean(surveyed, |report| &report.waited))
+            .with("rtime", mean(surveyed, |report| &report.run))
+            .with("weight", 1_u32)
+            .with("iid", 2_u32)
+            .with("req_tot", statements)
     }
 }
 
@@ -155,4 +151,16 @@ fn mean(surveyed: &Surveyed, of: fn(&Report) -> &Histogram) -> u64 {
     surveyed.reports.iter().for_each(|report| all.merge(of(report)));
     let sum: Duration = all.sum();
     (sum.as_millis() as u64).checked_div(all.count()).unwrap_or(0)
+}
+
+fn faults(surveyed: &Surveyed, kind: Kind) -> u64 {
+    surveyed.reports.iter().map(|report| report.faults[kind as usize]).sum()
+}
+
+/// What all rows tell alike.
+fn traffic(surveyed: &Surveyed, row: Row) -> Row {
+    row.with("bin", total(surveyed, "bytes_in"))
+        .with("bout", total(surveyed, "bytes_out"))
+        .with("mode", "mysql")
+        .with("pid", 1_u32)
 }

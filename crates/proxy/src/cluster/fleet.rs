@@ -14,6 +14,7 @@ use engine::checks::health::{Order, Sign, State};
 use engine::fleet::knowledge::Holds;
 use engine::fleet::position::{Gtid, Position};
 use engine::fleet::{self, Bounds, Layout, Member, Role};
+use engine::marks::AtomicMarks;
 
 use crate::cluster::facts::{self, Standing};
 use crate::cluster::post::{News, Post};
@@ -58,24 +59,39 @@ pub(crate) struct Results {
 #[derive(Debug)]
 struct Seat {
     weight: u32,
-    is_reader: AtomicBool,
-    is_usable: AtomicBool,
-    /// Its role may be another one by now, and a check is on its way.
-    is_doubted: AtomicBool,
-    /// It answers, and is able to work in its cluster if it is in one.
-    answers: AtomicBool,
+    marks: AtomicMarks<Mark>,
     /// What it holds of what each server took: [`UNTOLD`], [`NOTHING`], [`ALL`], or all that was acknowledged before
     /// this moment, in microseconds since the origin.
     holds: Box<[AtomicU64]>,
     /// Its weight for now, in thousandths.
     share: AtomicU32,
-    /// It has come up, and must show that it can bear load.
-    is_on_trial: AtomicBool,
-    /// Somebody's statement is its trial.
-    is_tried: AtomicBool,
     /// The last transaction of which a client was told since that was looked at: domain and server in halves of the
     /// first, of which only the lowest count; its number in the second, zero is none.
     acknowledged: [AtomicU64; 2],
+}
+
+/// What a server is, as the road sees it.
+#[derive(Clone, Copy, Debug)]
+enum Mark {
+    Reader,
+    Usable,
+    /// Its role may be another one by now, and a check is on its way.
+    Doubted,
+    /// It answers, and is able to work in its cluster if it is in one.
+    Answers,
+    /// It has come up, and must show that it can bear load.
+    OnTrial,
+    /// A statement is its trial.
+    Tried,
+}
+
+engine::marks!(Mark);
+
+/// The marks of a server of which nothing is known.
+fn usable() -> AtomicMarks<Mark> {
+    let marks = AtomicMarks::default();
+    marks.set(Mark::Usable, true);
+    marks
 }
 
 const UNTOLD: u64 = 0;
@@ -156,14 +172,9 @@ impl Fleet {
         let fleet = fleet::Fleet::new(&members, &plan.checks.rules, bounds, now);
         let seat = |rule: &crate::config::ServerRule| Seat {
             weight: rule.weight,
-            is_reader: AtomicBool::new(false),
-            is_usable: AtomicBool::new(true),
-            is_doubted: AtomicBool::new(false),
-            answers: AtomicBool::new(false),
+            marks: usable(),
             holds: members.iter().map(|_| AtomicU64::new(UNTOLD)).collect(),
             share: AtomicU32::new(rule.weight * 1000),
-            is_on_trial: AtomicBool::new(false),
-            is_tried: AtomicBool::new(false),
             acknowledged: [AtomicU64::new(0), AtomicU64::new(0)],
         };
         let layout = fleet.layout(now);
@@ -191,12 +202,12 @@ impl Fleet {
     }
 
     pub(crate) fn is_reader(&self, server: ServerId) -> bool {
-        self.seats[server.0].is_reader.load(Relaxed)
+        self.seats[server.0].marks.has(Mark::Reader)
     }
 
     /// Whether a server answers, and is not to be left alone.
     pub(crate) fn is_usable(&self, server: ServerId) -> bool {
-        self.seats[server.0].is_usable.load(Relaxed)
+        self.seats[server.0].marks.has(Mark::Usable)
     }
 
     /// What a subject is: a server, or a server's agent.
@@ -215,18 +226,18 @@ impl Fleet {
 
     /// Whether a server has come up, and must show first that it can bear load.
     pub(crate) fn is_on_trial(&self, server: ServerId) -> bool {
-        self.seats[server.0].is_on_trial.load(Relaxed)
+        self.seats[server.0].marks.has(Mark::OnTrial)
     }
 
     /// Whether a server is on trial, and somebody's statement is under way there.
     pub(crate) fn is_tried(&self, server: ServerId) -> bool {
-        self.is_on_trial(server) && self.seats[server.0].is_tried.load(Relaxed)
+        self.is_on_trial(server) && self.seats[server.0].marks.has(Mark::Tried)
     }
 
     /// A statement goes to this server: if it is on trial, this is the one.
     pub(crate) fn try_on(&self, server: ServerId) {
         if self.is_on_trial(server) {
-            self.seats[server.0].is_tried.store(true, Relaxed);
+            self.seats[server.0].marks.set(Mark::Tried, true);
         }
     }
 
@@ -237,7 +248,7 @@ impl Fleet {
 
     /// Whether a server answers, and is able to work in its cluster if it is in one, whatever it is used for.
     pub(crate) fn answers(&self, server: ServerId) -> bool {
-        self.seats[server.0].answers.load(Relaxed)
+        self.seats[server.0].marks.has(Mark::Answers)
     }
 
     /// What a server holds of what another one took.
@@ -259,7 +270,7 @@ impl Fleet {
     pub(crate) fn take(&self, checked: Checked) -> Duration {
         let Checked { server, finding, begun } = checked;
         let now = Instant::now();
-        self.seats[server.0].is_doubted.store(false, Relaxed);
+        self.seats[server.0].marks.set(Mark::Doubted, false);
         self.change(|decided| {
             let results = &mut decided.results[server.0];
             results.last = Some(std::time::SystemTime::now());
@@ -305,7 +316,7 @@ impl Fleet {
     /// A statement has ended well on a server that is on trial.
     pub(crate) fn tried(&self, server: ServerId) {
         // Others may tell the same before it is published.
-        if self.seats[server.0].is_on_trial.swap(false, Relaxed) {
+        if self.seats[server.0].marks.set(Mark::OnTrial, false) {
             self.change(|decided| decided.fleet.tried(server.0, Instant::now()));
             self.post.to_all(|| News::Rerouted);
         }
@@ -327,7 +338,7 @@ impl Fleet {
     /// The writer, of whom it is thought that it is one, says something else: it is asked at once.
     pub(crate) fn doubt(&self, server: ServerId) {
         let is_writer = self.writer() == Some(server);
-        if is_writer && !self.seats[server.0].is_doubted.swap(true, Relaxed) {
+        if is_writer && !self.seats[server.0].marks.set(Mark::Doubted, true) {
             self.post.to_all(|| News::CheckNow(server));
         }
     }
@@ -349,7 +360,7 @@ impl Fleet {
     /// A statement waits for what checks of this server can prove: it is asked at once, and its waiting clients are told.
     pub(crate) fn await_check(&self, server: ServerId) {
         self.is_awaited.store(true, Relaxed);
-        if !self.seats[server.0].is_doubted.swap(true, Relaxed) {
+        if !self.seats[server.0].marks.set(Mark::Doubted, true) {
             self.post.to_all(|| News::CheckNow(server));
         }
     }
@@ -468,14 +479,14 @@ impl Fleet {
                 };
                 known.store(holds, Relaxed);
             }
-            seat.answers.store(place.answers, Relaxed);
+            seat.marks.set(Mark::Answers, place.answers);
             let share = (f64::from(seat.weight) * 1000.0 * place.share).min(SHARE_MAX);
             seat.share.store(share as u32, Relaxed);
-            if !seat.is_on_trial.swap(place.is_on_trial, Relaxed) {
-                seat.is_tried.store(false, Relaxed);
+            if !seat.marks.set(Mark::OnTrial, place.is_on_trial) {
+                seat.marks.set(Mark::Tried, false);
             }
-            seat.is_usable.store(decided.fleet.health(at).is_usable(), Relaxed);
-            seat.is_reader.store(place.is_reader, Relaxed);
+            seat.marks.set(Mark::Usable, decided.fleet.health(at).is_usable());
+            seat.marks.set(Mark::Reader, place.is_reader);
         }
         self.writer.store(layout.writer.as_ref().map_or(0, |at| at + 1), Relaxed);
     }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use engine::classes::ClassId;
 use engine::counts::{Asked, Finds};
 use engine::insert_id::InsertId;
-use engine::intent::{Ends, Intent, Moves, Sets};
+use engine::intent::{Ends, Intent, Moves, Sets, Trait};
 use engine::kept::Format;
 use engine::pin::Pin;
 use engine::rights::Change;
@@ -253,7 +253,7 @@ fn text(
     let dialect = client.session.borrow().dialect();
     let text = &payload[text_at..];
     let mut intent = worker.readings.borrow_mut().read(text, dialect);
-    if is_prepare && intent.asks_gtid {
+    if is_prepare && intent.has(Trait::AsksGtid) {
         // It is asked of the link that executes it.
         intent.pin.get_or_insert(Pin::SessionVariable);
     }
@@ -272,6 +272,28 @@ fn text(
             return enter(worker, client, command, packet);
         }
     }
+    enter_text(worker, client, command, packet, Text { opcode, at: text_at, intent })
+}
+
+/// A text that has been read.
+struct Text {
+    opcode: Opcode,
+    /// Where it begins in its packet's payload.
+    at: usize,
+    intent: Intent,
+}
+
+/// Judges what a text would leave behind, puts what is the client's own in the place of the server's, and enters.
+fn enter_text(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    mut command: Box<Command>,
+    packet: &mut [u8],
+    Text { opcode, at: text_at, intent }: Text,
+) {
+    let is_prepare = opcode == Opcode::StmtPrepare;
+    let text = &packet[HEADER + text_at..];
+    let dialect = client.session.borrow().dialect();
     let may_change = own_id::may_change(client);
     // A text that is prepared is judged as well: what it will leave behind is the same.
     let out_of_sight = out_of_sight::find(worker, client, text, None);
@@ -280,7 +302,7 @@ fn text(
         Err(fault) => return answer::refuse(worker, client, command, &fault),
     };
     let (mut replaced, mut reads_number) = (None, false);
-    if intent.asks_connection_id {
+    if intent.has(Trait::AsksConnectionId) {
         (replaced, reads_number) = wording::with_own_id(worker, client, Some(opcode), packet);
         client.session.borrow_mut().ask_number();
     }
@@ -288,10 +310,10 @@ fn text(
         reads_number |= own_id::may_read(client, intent, out_of_sight.asks_number, leaves);
     }
     let packet = replaced.as_deref_mut().unwrap_or(packet);
-    let told = (intent.asks_gtid && !is_prepare).then_some(text_at);
+    let told = (intent.has(Trait::AsksGtid) && !is_prepare).then_some(text_at);
     let mut told = told.and_then(|at| wording::with_gtid(worker, client, at, packet));
     let packet = told.as_deref_mut().unwrap_or(packet);
-    if intent.is_kill
+    if intent.has(Trait::Kill)
         && let Some(order) = kill_orders::read_order(worker, client, Some(opcode), packet)
     {
         return kill_orders::send_order(worker, client, command, packet, order);
@@ -333,9 +355,9 @@ fn change(worker: &Worker, client: &Client, intent: Intent, text: &[u8]) -> Opti
 }
 
 fn change_by_text(worker: &Worker, client: &Client, text: &[u8]) -> Option<Change> {
-    let (dialect, is_mysql) = (client.session.borrow().dialect(), worker.is_mysql(client));
-    let change = Change::read(text, dialect, is_mysql);
-    change.or_else(|| client.prepared_changes.borrow_mut().read(text, dialect, is_mysql))
+    let (dialect, server) = (client.session.borrow().dialect(), worker.kind_of_server(client));
+    let change = Change::read(text, dialect, server);
+    change.or_else(|| client.prepared_changes.borrow_mut().read(text, dialect, server))
 }
 
 /// The same of a command whose text has not been read.
@@ -383,9 +405,9 @@ fn begins_or_ends_here(client: &Client, intent: Intent) -> bool {
     };
     let begins_oddly = || session.settings.as_ref().is_some_and(is_odd);
     let may_begin = !has_link && (session.is_plain() || session.has_begun());
-    if intent.is_begin && may_begin && !begins_oddly() {
+    if intent.has(Trait::Begin) && may_begin && !begins_oddly() {
         session.begin();
-    } else if intent.is_end && session.has_begun() {
+    } else if intent.has(Trait::End) && session.has_begun() {
         session.end_begun();
     } else {
         return false;
@@ -435,49 +457,41 @@ fn prepared(
     let source = Rc::clone(&statement.source);
     let intent = source.intent;
     let is_read = Execute::decode(&packet[HEADER..], statement.parameters).is_ok();
-    if intent.is_kill && opcode == Opcode::StmtExecute {
-        drop(session);
+    // A link that is kept for good may have been told messages, too.
+    let may_yield = session.diagnostics() == Diagnostics::Marked || session.can_yield();
+    drop(session);
+    if intent.has(Trait::Kill) && opcode == Opcode::StmtExecute {
         let packet = prepared::as_query(client, &source.text);
         if let Some(order) = kill_orders::read_order(worker, client, Some(Opcode::Query), &packet) {
             return kill_orders::send_order(worker, client, command, &packet, order);
         }
-        session = client.session.borrow_mut();
     }
-    // A link that is kept for good may have been told messages, too.
-    let is_marked = session.diagnostics() == Diagnostics::Marked;
-    if opcode == Opcode::StmtExecute && (is_marked || session.can_yield()) {
-        drop(session);
-        if past::is_due(worker, client, intent) {
-            return answer::hold(worker, client, command, packet, Awaits::Link);
-        }
-        session = client.session.borrow_mut();
+    if opcode == Opcode::StmtExecute && may_yield && past::is_due(worker, client, intent) {
+        return answer::hold(worker, client, command, packet, Awaits::Link);
     }
     command.facts.in_hand = Some(InHand::new(opcode, id));
     match opcode {
         Opcode::StmtReset if !kept.any() => {
-            session.tell(0);
-            drop(session);
-            return answer::ok(client, command);
+            client.session.borrow_mut().tell(0);
+            answer::ok(client, command)
         }
         Opcode::StmtFetch if !kept.cursor => {
-            drop(session);
             let fault = prepared::no_cursor(worker.is_mysql(client), id);
-            return refuse_adding(worker, client, command, packet, &fault);
+            refuse_adding(worker, client, command, packet, &fault)
         }
         Opcode::StmtExecute | Opcode::StmtBulkExecute => {
-            drop(session);
             // With so many parameters that their types do not fit a buffer, only the server knows them.
             let is_unread = client.input.is_part() && !is_read;
-            return execute(worker, client, command, packet, &source, is_unread);
+            execute(worker, client, command, packet, &source, is_unread)
         }
         Opcode::StmtSendLongData => {
-            session.statements.keep(id, KeptOnLink { long_data: true, ..kept });
-            drop(session);
+            let kept = KeptOnLink { long_data: true, ..kept };
+            client.session.borrow_mut().statements.keep(id, kept);
             worker.hold(client, Pin::LongData, &source.text);
+            enter(worker, client, command, packet)
         }
-        _ => drop(session),
+        _ => enter(worker, client, command, packet),
     }
-    enter(worker, client, command, packet);
 }
 
 /// A prepared statement is executed.
@@ -513,7 +527,7 @@ fn execute(
     }
     let named = out_of_sight.asks_number;
     let reads_number = may_change
-        && (intent.asks_connection_id || own_id::may_read(client, intent, named, leaves));
+        && (intent.has(Trait::AsksConnectionId) || own_id::may_read(client, intent, named, leaves));
     facts.reads_number = Reads::of(reads_number, facts);
     match diagnoses {
         Some(mut query) => {
@@ -557,11 +571,14 @@ pub(crate) fn enter(
 fn settle(worker: &Worker, client: &Client, command: &mut Command) {
     let facts = &mut command.facts;
     let mut session = client.session.borrow_mut();
-    session.enter(facts.passing_mode, facts.moves);
+    session.enter(facts.has(Trait::PassingMode), facts.moves);
     if client.input.is_part() || !session.is_plain() {
         facts.read = None;
     }
-    facts.insert_id |= facts.leaves != Leaves::Nothing && session.insert_id != InsertId::Lost;
+    facts.traits.add_if(
+        Trait::AsksInsertId,
+        facts.leaves != Leaves::Nothing && session.insert_id != InsertId::Lost,
+    );
     drop(session);
     facts.messages = added::at_server(worker, client, facts.messages);
 }
@@ -579,7 +596,8 @@ fn find_past(
         Found::Later => return answer::hold(worker, client, command, packet, Awaits::Link),
         Found::Soon => return answer::hold(worker, client, command, packet, Awaits::InsertId),
     }
-    let urgent = command.facts.urgent || client.session.borrow().may_hold_locks();
+    let urgent =
+        command.facts.has(Trait::EndsTransaction) || client.session.borrow().may_hold_locks();
     admit::enter(worker, client, command, packet, urgent);
 }
 

@@ -6,6 +6,7 @@
 
 use std::rc::Rc;
 
+use engine::intent::Trait;
 use engine::session::facts::Leaves;
 use engine::session::plan::Plan;
 use engine::session::setup::{Purpose, Setup};
@@ -140,12 +141,12 @@ fn send_pooled(
     if facts.leaves == Leaves::Anything {
         link.taint.set(Taint::Soiled);
     }
-    if facts.leaves != Leaves::Nothing && facts.insert_id {
+    if facts.leaves != Leaves::Nothing && facts.has(Trait::AsksInsertId) {
         // The link has been told it, so that what is there behind the routine is the client's.
         let own = link.state.borrow_mut().may_insert_unseen(client.id);
         client.session.borrow_mut().insert_id = own;
     }
-    facts.insert_id = false;
+    facts.traits.remove(Trait::AsksInsertId);
     let (sets, is_read) = (facts.sets, facts.read.is_some());
     let purpose = match opcode {
         Opcode::StmtPrepare => {

@@ -6,7 +6,7 @@
 //! makes them, that stays as it is from the statement on for which the link is kept.
 
 use engine::hidden::When;
-use engine::intent::Intent;
+use engine::intent::{Intent, Trait};
 use engine::session::facts::Leaves;
 
 use crate::dispatch::backend::Link;
@@ -32,7 +32,7 @@ pub(crate) fn may_read(
         || leaves != Leaves::Nothing
         || asks == Some(When::Named)
         // It may compare its number with what a trigger or a column's default stores.
-        || intent.fires && (asks.is_some() || session.has_asked_number())
+        || intent.has(Trait::Fires) && (asks.is_some() || session.has_asked_number())
 }
 
 /// A client's command goes on although its link may not answer with its number.

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use engine::counts::Asked;
 use engine::insert_id::InsertId;
-use engine::intent::{Inserts, Intent};
+use engine::intent::{Inserts, Intent, Trait};
 use engine::session::plan::lacks_insert_id;
 use engine::session::setup::Purpose;
 use engine::session::{CHARSET, Diagnostics, Messages};
@@ -59,10 +59,12 @@ pub(crate) fn find(worker: &Rc<Worker>, client: &Rc<Client>, command: &mut Comma
     }
     let facts = &command.facts;
     // Of one that it may get, its old one must be told.
-    let is_asked = facts.insert_id || facts.inserts != Inserts::No || facts.shows_variables;
+    let is_asked = facts.has(Trait::AsksInsertId)
+        || facts.inserts != Inserts::No
+        || facts.has(Trait::ShowsVariables);
     // What runs on a link that is kept may ask for it unseen.
     match find_insert_id(worker, client, is_asked) {
-        Found::Nowhere(_) if !facts.insert_id => Found::Here,
+        Found::Nowhere(_) if !facts.has(Trait::AsksInsertId) => Found::Here,
         found => found,
     }
 }

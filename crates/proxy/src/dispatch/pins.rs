@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use engine::hidden::When;
-use engine::intent::{Digest, Intent};
+use engine::intent::{Digest, Intent, Trait};
 use engine::pin::Pin;
 use engine::session::facts::Leaves;
 
@@ -25,20 +25,22 @@ pub(crate) fn judge(
     text: &[u8],
     hidden: OutOfSight,
 ) -> Result<Leaves, Fault> {
-    if intent.pin.is_none() && !intent.fires && hidden.acts.is_none() {
+    if intent.pin.is_none() && !intent.has(Trait::Fires) && hidden.acts.is_none() {
         return Ok(Leaves::Nothing);
     }
     let of_user = |key| worker.user_of(key, |user| Some((user.routines, user.triggers)));
     let of_user = client.key.get().and_then(of_user);
     let (routines, triggers) = of_user.unwrap_or((Unseen::Pin, Unseen::Read));
     let triggers = match triggers {
-        _ if !intent.fires => Unseen::Trust,
+        _ if !intent.has(Trait::Fires) => Unseen::Trust,
         Unseen::Read if hidden.hides_triggers => Unseen::Reset,
         triggers => triggers,
     };
     let hidden = match hidden.acts {
         Some(When::Named) => Some(Pin::Function),
-        Some(When::Written) if triggers == Unseen::Read && intent.fires => Some(Pin::Trigger),
+        Some(When::Written) if triggers == Unseen::Read && intent.has(Trait::Fires) => {
+            Some(Pin::Trigger)
+        }
         _ => None,
     };
     if let Some(pin) = hidden.filter(|_| client.session.borrow().pin().is_none()) {
@@ -60,7 +62,10 @@ pub(crate) fn judge(
         keep(worker, client, pin, Some(text))?;
     }
     // Also where the link is kept already, for something that a reset would undo.
-    if intent.is_beyond_reset || intent.calls && !are_harmless || triggers == Unseen::Pin {
+    if intent.has(Trait::BeyondReset)
+        || intent.has(Trait::Calls) && !are_harmless
+        || triggers == Unseen::Pin
+    {
         client.session.borrow_mut().go_beyond_reset();
     }
     Ok(Leaves::Nothing)

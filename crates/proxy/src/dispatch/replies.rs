@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
+use engine::intent::Trait;
 use engine::session::observe::{self, Behind, End};
 use engine::session::setup::Purpose;
 use wire::frame::{HEADER, put_packet};
@@ -121,25 +122,19 @@ fn follow(
                 return part(link, client.as_deref(), &bytes[from..start]);
             }
             Ok(Step::Packet { kind, start, end }) => {
-                if flight.has_own_rows()
-                    && flight.follower.is_done()
-                    && kind != Packet::Err
-                    && show(flight, bytes, from, start)
-                {
+                if show(flight, kind, bytes, from, start) {
                     from = start;
                 }
                 let new_end = inspect(worker, link, flight, kind, bytes, start..end);
                 bytes.copy_within(end..len, new_end);
                 len -= end - new_end;
                 at = new_end;
-                if at == len && !flight.follower.is_done() && flight.listener().is_some() {
+                let is_more_to_come = at == len && !flight.follower.is_done();
+                if let Some(client) = flight.listener().filter(|_| is_more_to_come) {
                     // The server waits for the client, or there is simply more to come.
-                    let client = flight.listener();
                     drop(flights);
-                    if let Some(client) = client {
-                        client.write(&bytes[from..at]);
-                        client.wake();
-                    }
+                    client.write(&bytes[from..at]);
+                    client.wake();
                     from = at;
                 }
             }
@@ -147,25 +142,13 @@ fn follow(
                 let client = flight.listener();
                 drop(flights);
                 if let Some(client) = client {
-                    let status = client.session.borrow().status();
-                    client.write_with_next(&bytes[from..here]);
-                    client.write_with_next(&EofPacket { warnings: 0, status }.packet(sequence));
+                    add_eof(&client, &bytes[from..here], sequence);
                 }
                 (from, at) = (here, here);
             }
             Ok(Step::End { at: end }) => {
-                let flight = flights.pop_front();
-                let is_last = flights.is_empty();
                 drop(flights);
-                if is_last && end < len && link.key.get().is_some() {
-                    // What comes behind the answer would be taken for that to the next client's statement.
-                    link.close();
-                }
-                if let Some(mut flight) = flight {
-                    parting::listen(&mut flight, &bytes[from..end]);
-                    settled.extend(finish(worker, link, &mut flight, from..end));
-                    flight.land();
-                }
+                settled.extend(end_reply(worker, link, &bytes[..len], from..end));
                 (from, at) = (end, end);
             }
             Err(error) => {
@@ -182,6 +165,35 @@ fn follow(
     }
     settled.extend(finish_ended(worker, link, from..len));
     true
+}
+
+/// A reply has ended; `tail` is what its client has not got yet.
+fn end_reply(
+    worker: &Rc<Worker>,
+    link: &Rc<Link>,
+    bytes: &[u8],
+    tail: Range<usize>,
+) -> Option<Settled> {
+    let mut flights = link.flights.borrow_mut();
+    let flight = flights.pop_front();
+    let is_last = flights.is_empty();
+    drop(flights);
+    if is_last && tail.end < bytes.len() && link.key.get().is_some() {
+        // What comes behind the answer would be taken for that to the next client's statement.
+        link.close();
+    }
+    let mut flight = flight?;
+    parting::listen(&mut flight, &bytes[tail.clone()]);
+    let settled = finish(worker, link, &mut flight, tail);
+    flight.land();
+    settled
+}
+
+/// Passes on what stands before an EOF packet that the server does not send, and that packet.
+fn add_eof(client: &Client, before: &[u8], sequence: u8) {
+    let status = client.session.borrow().status();
+    client.write_with_next(before);
+    client.write_with_next(&EofPacket { warnings: 0, status }.packet(sequence));
 }
 
 /// The server ends the connection. Its last words are not the client's, who gets what came before them.
@@ -207,7 +219,10 @@ fn finish_ended(worker: &Rc<Worker>, link: &Rc<Link>, tail: Range<usize>) -> Opt
 
 /// Puts the client's own rows, if it has any, into a reply whose last packet begins at `end`; it has been passed on up to
 /// `from`.
-fn show(flight: &mut Flight, bytes: &mut [u8], from: usize, end: usize) -> bool {
+fn show(flight: &mut Flight, kind: Packet, bytes: &mut [u8], from: usize, end: usize) -> bool {
+    if !flight.has_own_rows() || !flight.follower.is_done() || kind == Packet::Err {
+        return false;
+    }
     let Some(rows) = flight.command.as_mut().and_then(|command| command.rare().shown.take()) else {
         return false;
     };
@@ -279,30 +294,12 @@ fn inspect(
         }
         Packet::Eof => {
             if let Ok(eof) = EofPacket::decode(&packet[HEADER..]) {
-                flight.warnings = flight.warnings.max(eof.warnings);
-                flight.last = eof.warnings;
-                let mut session = client.session.borrow_mut();
-                session.see_status(eof.status);
-                if matches!(flight.purpose, Purpose::Statement) {
-                    session.counts.see_affected(-1, link.id);
-                }
-                drop(session);
-                prepared::see_status(flight, eof.status);
+                see_eof(link, &client, flight, eof);
             }
         }
         Packet::Err => {
-            flight.failed = true;
-            flight.refused = prepared::refused(flight, packet);
             flight.added = added::added(worker, &client, flight, packet).map(Box::new);
-            flight.failure = Some(packet.into());
-            if flight.purpose.is_clients() {
-                worker.tally.see_error(packet);
-                route::see_refusal(worker, link.server, packet);
-                // What only reads may read a view, whose functions do as they like.
-                if matches!(flight.purpose, Purpose::Statement) && may_have_fired(packet) {
-                    link.doubt();
-                }
-            }
+            see_error(worker, link, flight, packet);
         }
         Packet::Prepared if client.is_pooled() => {
             prepared::see(worker, link, &client, flight, packet);
@@ -319,6 +316,34 @@ fn inspect(
         Packet::Prepared | Packet::Text | Packet::Progress => {}
     }
     at.end
+}
+
+/// Learns from the end of definitions or rows.
+fn see_eof(link: &Link, client: &Client, flight: &mut Flight, eof: EofPacket) {
+    flight.warnings = flight.warnings.max(eof.warnings);
+    flight.last = eof.warnings;
+    let mut session = client.session.borrow_mut();
+    session.see_status(eof.status);
+    if matches!(flight.purpose, Purpose::Statement) {
+        session.counts.see_affected(-1, link.id);
+    }
+    drop(session);
+    prepared::see_status(flight, eof.status);
+}
+
+/// Learns from the error that a client's command has ended in.
+fn see_error(worker: &Worker, link: &Link, flight: &mut Flight, packet: &[u8]) {
+    flight.failed = true;
+    flight.refused = prepared::refused(flight, packet);
+    flight.failure = Some(packet.into());
+    if flight.purpose.is_clients() {
+        worker.tally.see_error(packet);
+        route::see_refusal(worker, link.server, packet);
+        // What only reads may read a view, whose functions do as they like.
+        if matches!(flight.purpose, Purpose::Statement) && may_have_fired(packet) {
+            link.doubt();
+        }
+    }
 }
 
 /// Learns from the reply to a fix-up that was sent ahead, or to a statement whose client is gone.
@@ -490,7 +515,8 @@ fn finish_clients(
     done::over(worker, &client, link, &command, flight.slot);
     // No login, or an answer before the command had come: what follows cannot be understood. Or the server ends
     // the connection, and what came next would meet its end.
-    let close = if flight.failed { is_login || was_uploading } else { command.facts.releases };
+    let close =
+        if flight.failed { is_login || was_uploading } else { command.facts.has(Trait::Releases) };
     worker.buffers.forget(command.end());
     Settled { client, tail, then: if close { Then::Close } else { Then::Turn } }
 }

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use engine::insert_id::InsertId;
+use engine::intent::Trait;
 
 use crate::dispatch::admit;
 use crate::dispatch::answer;
@@ -27,7 +28,8 @@ pub(crate) fn resume(worker: &Rc<Worker>, client: &Rc<Client>) {
         return read_again(worker, client, command);
     }
     command.awaits = Awaits::default();
-    if command.facts.insert_id && client.session.borrow().insert_id == InsertId::Lost {
+    if command.facts.has(Trait::AsksInsertId) && client.session.borrow().insert_id == InsertId::Lost
+    {
         return answer::refuse(worker, client, command, &past::insert_id_is_lost());
     }
     let urgent = client.session.borrow().may_hold_locks();

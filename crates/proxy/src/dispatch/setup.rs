@@ -1,6 +1,6 @@
 //! What a link is told or asked before a statement: what is sent for it, and whether the link has taken it.
 
-use engine::intent::Sets;
+use engine::intent::{SetMark, Sets};
 use engine::link_state::LinkState;
 use engine::pin::Pin;
 use engine::session::Session;
@@ -148,14 +148,14 @@ pub(crate) fn probe(
     sets: Sets,
     text: Option<&[u8]>,
 ) -> Option<Setup> {
-    if !sets.tracks && sets.unreported.is_empty() {
+    if !sets.has(SetMark::Tracks) && sets.unreported.is_empty() {
         return None;
     }
     // Whatever a pinned client sets goes with its link.
     if client.session.borrow().pin().is_some() {
         return None;
     }
-    let text = text.filter(|_| sets.is_names);
+    let text = text.filter(|_| sets.has(SetMark::Names));
     if let Some(text) = text
         && let Some(collation) = worker.pool.interned.borrow().collation(text)
     {
@@ -164,15 +164,15 @@ pub(crate) fn probe(
     }
     let state = link.state.borrow();
     let settings = state.settings();
-    let probe = if sets.tracks && client.session.borrow().has_characteristics() {
+    let probe = if sets.has(SetMark::Tracks) && client.session.borrow().has_characteristics() {
         // To set a transaction's variables to what they are ends what was said of the next one alone.
         None
-    } else if sets.tracks {
+    } else if sets.has(SetMark::Tracks) {
         // Some of it may have been set behind the end of the reports. Character sets that are asked for have their own
         // collation then.
         let has_sets = sets.collates != Collates::default();
         let asked = if has_sets { settings.all() } else { settings.unchanged() };
-        let all = settings.probe(asked).filter(|_| !sets.names_collation);
+        let all = settings.probe(asked).filter(|_| !sets.has(SetMark::NamesCollation));
         all.and_then(|text| Some(format!("{REPORT}, {}", text.strip_prefix("SET ")?)))
     } else {
         settings.probe(sets.unreported)

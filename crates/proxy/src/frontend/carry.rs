@@ -16,7 +16,7 @@ use link::login::{Greeted, LoginError, prove_fully};
 use link::{Address, Stream, Talk};
 use wire::Capabilities;
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2};
-use wire::handshake::AuthPacket;
+use wire::handshake::{AuthPacket, Login};
 use wire::response::{ErrPacket, OkPacket, Status};
 
 use crate::cluster::dial::{self, NoLink};
@@ -197,23 +197,10 @@ async fn carry<S: Borrow<Stream>>(
         Ok(name) => name,
         Err(why) => return Err(tell_on(&mut client, unsure(&user.to_string(), why)).await),
     };
-    let leg = match Leg::of(worker, client.stream(), at) {
-        Ok(leg) => leg,
+    let secured = secure(worker, client.stream(), peer, at, server, &mut request).await;
+    let (server, is_asked_again) = match secured {
+        Ok(secured) => secured,
         Err(fault) => return Err(tell_on(&mut client, fault).await),
-    };
-    let mut is_asked_again = false;
-    let server = match leg.secure(server, at, &mut request).await {
-        Ok(server) => Ok(server),
-        Err(NoLeg::Failed(error)) => Err(NoLink::from(error)),
-        Err(NoLeg::Again) => {
-            is_asked_again = true;
-            request.capabilities = request.capabilities.without(Capabilities::SSL);
-            opener::greeted(&worker.pool, at, peer).await
-        }
-    };
-    let server = match server {
-        Ok(server) => server,
-        Err(error) => return Err(tell_on(&mut client, error.fault(at)).await),
     };
     let Greeted { talk: mut server, greeting } = server;
     // Over a Unix socket a server may let in who Flifo is, whoever the client is.
@@ -271,14 +258,46 @@ async fn carry<S: Borrow<Stream>>(
         learnt::learn(worker, user, &password);
     }
     let status = OkPacket::decode(&ok, capabilities).map(|ok| ok.status).unwrap_or_default();
-    let (server, unread) = relay.server.into_parts();
+    let link = backend_of(worker, at, greeting.connection_id, relay.server, capabilities);
+    Ok(Carried { client: relay.client, link, status })
+}
+
+/// The connection to the server, with TLS if the client's leg asks for that; and whether it was opened once more, because
+/// the server would not go on without.
+async fn secure(
+    worker: &Worker,
+    client: &Stream,
+    peer: Option<SocketAddr>,
+    at: &Server,
+    server: Greeted,
+    request: &mut Login,
+) -> Result<(Greeted, bool), Fault> {
+    match Leg::of(worker, client, at)?.secure(server, at, request).await {
+        Ok(server) => Ok((server, false)),
+        Err(NoLeg::Failed(error)) => Err(NoLink::from(error).fault(at)),
+        Err(NoLeg::Again) => {
+            request.capabilities = request.capabilities.without(Capabilities::SSL);
+            let again = opener::greeted(&worker.pool, at, peer).await;
+            again.map(|server| (server, true)).map_err(|error| error.fault(at))
+        }
+    }
+}
+
+/// A connection that is logged in becomes the worker's.
+fn backend_of(
+    worker: &Rc<Worker>,
+    at: &Server,
+    thread_id: u32,
+    talk: Talk,
+    capabilities: Capabilities,
+) -> Rc<Link> {
+    let (stream, unread) = talk.into_parts();
     let id = worker.new_link_id();
-    let link = Link::new(id, at.id, greeting.connection_id, server, capabilities, None);
+    let link = Rc::new(Link::new(id, at.id, thread_id, stream, capabilities, None));
     *link.carry.borrow_mut() = unread;
-    let link = Rc::new(link);
     worker.add_link(&link);
     tokio::task::spawn_local(link_task::serve(Rc::clone(worker), Rc::clone(&link)));
-    Ok(Carried { client: relay.client, link, status })
+    link
 }
 
 /// Why an answer by this plugin must not go on from the client's leg to the server's. A client

@@ -39,10 +39,10 @@ use crate::frontend::held;
 use crate::frontend::hidden;
 use crate::frontend::newcomer::{self, Claim, Newcomer, NoLogin};
 use crate::frontend::prove::{self, Answer};
-use crate::pool::keys::Key;
+use crate::pool::keys::{Key, KeyId};
 use crate::pool::opener;
-use crate::users::User;
 use crate::users::logins::{NoPass, Pass};
+use crate::users::{Reserved, User};
 
 impl From<Fault> for NoLogin {
     fn from(fault: Fault) -> Self {
@@ -345,36 +345,11 @@ async fn pool(
             };
         }
     };
-    if let Err(fault) = pass.lend(guesses::confirm(worker, attempt, user)).await {
-        return Err(newcomer::tell(newcomer, fault).await);
-    }
-    let peer = newcomer.peer.map(|peer| peer.ip());
-    let held = held::pooled(worker, &claim.user, user, newcomer.talk.stream(), peer);
-    let terms = match pass.lend(held).await {
-        Ok(terms) => terms,
+    let (reserved, key) = match may_enter(worker, &newcomer, &claim, attempt, user, pass).await {
+        Ok(place) => place,
         Err(fault) => return Err(newcomer::tell(newcomer, fault).await),
     };
-    let Some(reserved) = user.clients.reserve() else {
-        let fault = newcomer::too_many_of_user(&claim.user, "clients_max", &user.clients);
-        return Err(newcomer::tell(newcomer, fault).await);
-    };
-    if let Err(fault) = pass.lend(confirm::confirm(worker, &claim.user, user, &terms)).await {
-        return Err(newcomer::tell(newcomer, fault).await);
-    }
-    pass.lend(hidden::begin(worker, &claim.user, user)).await;
-    if let Err(fault) = held::enter(&claim.user, user, &terms) {
-        return Err(newcomer::tell(newcomer, fault).await);
-    }
-    let key = key_of(&claim, user);
     let Claim { user: name, login } = claim;
-    let Some(key) = worker.pool.keys.borrow_mut().id(key) else {
-        let fault = Fault::new(
-            Kind::BadHandshake,
-            "Flifo has met too many different combinations of user, capabilities and collation",
-        );
-        return Err(newcomer::tell(newcomer, fault).await);
-    };
-    worker.pool.keys.borrow_mut().own(key, user);
     let sequence = newcomer.talk.sequence();
     if login.schema.is_none() {
         let mut ok = Vec::new();
@@ -407,6 +382,37 @@ async fn pool(
         sequence: login.schema.is_some().then_some(sequence),
     };
     Ok((client, login.schema))
+}
+
+/// Whether a client that has proved its password may enter as this user: what its account demands, how many clients there
+/// are, whether the server would still let it in. Its place among the user's clients, and which connections serve it.
+async fn may_enter<'a>(
+    worker: &Worker,
+    newcomer: &Newcomer,
+    claim: &Claim,
+    attempt: Attempt<'_>,
+    user: &'a Arc<User>,
+    pass: &Pass,
+) -> Result<(Reserved<'a>, KeyId), Fault> {
+    let name = &claim.user;
+    pass.lend(guesses::confirm(worker, attempt, user)).await?;
+    let peer = newcomer.peer.map(|peer| peer.ip());
+    let terms = pass.lend(held::pooled(worker, name, user, newcomer.talk.stream(), peer)).await?;
+    let reserved = user
+        .clients
+        .reserve()
+        .ok_or_else(|| newcomer::too_many_of_user(name, "clients_max", &user.clients))?;
+    pass.lend(confirm::confirm(worker, name, user, &terms)).await?;
+    pass.lend(hidden::begin(worker, name, user)).await;
+    held::enter(name, user, &terms)?;
+    let mut keys = worker.pool.keys.borrow_mut();
+    let key = keys.id(key_of(claim, user)).ok_or_else(|| {
+        let message =
+            "Flifo has met too many different combinations of user, capabilities and collation";
+        Fault::new(Kind::BadHandshake, message)
+    })?;
+    keys.own(key, user);
+    Ok((reserved, key))
 }
 
 /// What links of this user must have in common with its client.

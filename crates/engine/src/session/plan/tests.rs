@@ -10,6 +10,7 @@ use wire::response::Status;
 use super::*;
 use crate::insert_id::OnLink;
 use crate::intent::Inserts;
+use crate::marks::Marks;
 
 /// No client needs anything of another one's backend, or all do.
 struct All(bool);
@@ -132,7 +133,7 @@ fn each_difference_is_told_alone() {
             "a last insert id that is asked for",
             |it| {
                 it.session.insert_id = InsertId::Known(5);
-                it.facts.insert_id = true;
+                it.facts.traits.add(Trait::AsksInsertId);
             },
             &["SET last_insert_id=5"],
         ),
@@ -140,7 +141,7 @@ fn each_difference_is_told_alone() {
             "one that is lost",
             |it| {
                 it.session.insert_id = InsertId::Lost;
-                it.facts.insert_id = true;
+                it.facts.traits.add(Trait::AsksInsertId);
             },
             &["lost"],
         ),
@@ -304,7 +305,9 @@ impl World {
             return Ok(());
         }
         let facts = match act {
-            Act::AskInsertId => Facts { insert_id: true, ..Facts::default() },
+            Act::AskInsertId => {
+                Facts { traits: Marks::default().with(Trait::AsksInsertId), ..Facts::default() }
+            }
             Act::Insert(_) => Facts { inserts: Inserts::Reported, ..Facts::default() },
             _ => Facts { is_still: true, ..Facts::default() },
         };
