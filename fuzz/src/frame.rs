@@ -43,7 +43,7 @@ fn first_is_whole(bytes: &[u8]) {
     assert_eq!(first_packet(&bytes[..end - 1]), None);
 }
 
-/// Where a reader who has all the bytes sees the end.
+/// Where a reader that has all the bytes sees the end.
 fn end_of(bytes: &[u8], until: Until) -> Option<usize> {
     let mut at = 0;
     let mut was_continued = false;

@@ -27,7 +27,7 @@ pub fn run(data: &[u8]) {
     let written = sha_crypt::Stored::parse_written(data);
     if let Ok(stored) = sha_crypt::Stored::parse(data) {
         assert!(written.is_ok());
-        // Slow by intent, so nothing is checked here; nobody sees the digest either.
+        // Slow by intent, so no password is checked here; the debug output does not show the digest either.
         assert!(!format!("{stored:?}").contains(&String::from_utf8_lossy(&data[27..])[..]));
     }
     if let Ok(sealed) = rsa::encrypt(data, b"secret", &nonce) {

@@ -138,7 +138,7 @@ fn is_what_it_says(kind: Kind, packet: &[u8]) {
     }
 }
 
-/// What must be shown again is less than one packet: a follower makes nobody hold more.
+/// What must be shown again is less than one packet: a follower makes no caller hold more.
 fn is_unfinished(rest: &[u8]) {
     if let Some(header) = Header::peek(rest) {
         assert!(rest.len() < HEADER + header.len);

@@ -108,7 +108,7 @@ struct Stage {
     server: PrivateServer,
     setup: Setup,
     certificate: Certificate,
-    /// Holds the certificate as long as somebody may read it.
+    /// Holds the certificate as long as a program may read it.
     _folder: Folder,
 }
 

@@ -1,9 +1,9 @@
 //! `cargo xtask gate-cost`: how many of a statement's instructions are the gate's, where it does not bind.
 //!
 //! Runs Flifo under callgrind, with fewer clients than the limit, and reads what it has counted: time plays no part, so
-//! another load on the machine does not disturb it. To hand out links is told apart: somebody must do so without a gate,
-//! too. Then runs it as it is, and weighs what the same way through a gate costs against the CPU of a statement. Only
-//! the promise that it prints fails it.
+//! another load on the machine does not disturb it. Handing out links is counted apart: a proxy without a gate must do
+//! so, too. Then runs it as it is, and weighs what the same way through a gate costs against the CPU of a statement.
+//! Only the promise that it prints fails it.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -83,8 +83,8 @@ fn weigh(flifo: &Path, server: &PrivateServer, interrupt: &Interrupt) -> Result<
     Ok(ratio)
 }
 
-/// What a statement does at a gate that does not bind: it takes a slot and a link, gives them back, and it is looked
-/// for somebody who waits.
+/// What a statement does at a gate that does not bind: it takes a slot and a link, gives them back, and the gate looks
+/// for a waiting client.
 fn passage() -> impl FnMut() {
     const KEY: u32 = 1;
     let now = Instant::now();

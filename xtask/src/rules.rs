@@ -196,7 +196,7 @@ impl Copy {
     /// Runs these tests with the Flifo that was built last.
     fn failed(&self, program: &Path, tests: &[&str]) -> Result<Vec<String>> {
         let mut command = Command::new(program);
-        // Who runs them builds Flifo if need be, in the workspace that this folder is in.
+        // The tests build Flifo if need be, in the workspace that this folder is in.
         command.current_dir(self.source.join("crates/testkit")).arg("--exact").args(tests);
         let output = command.output().context("the tests do not run")?;
         let text = String::from_utf8_lossy(&output.stdout);

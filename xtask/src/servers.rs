@@ -29,7 +29,7 @@ use testkit::flifo::Flifo;
 pub(crate) enum Part {
     /// Kills or freezes the writer under load: what was acknowledged must be there, once.
     Failover(failover::Extent),
-    /// Restarts all servers, one after the other, under load: nobody may notice.
+    /// Restarts all servers, one after the other, under load: no client may notice.
     Restart(restart::Extent),
     /// Writes and reads back while readers lag: nothing stale may be read.
     Stale(stale::Extent),
@@ -69,7 +69,7 @@ struct Site {
     folder: tempfile::TempDir,
 }
 
-/// Checks as somebody has them who wants failures to be found soon.
+/// Settings of checks that find failures soon.
 const CHECKS: &str = "[checks]\ninter = \"200ms\"\nfastinter = \"100ms\"\ndowninter = \"200ms\"\n\
                       timeout = \"500ms\"\n";
 

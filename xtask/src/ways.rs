@@ -63,9 +63,9 @@ pub(crate) struct Setup {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// Hundreds of clients may each send megabytes over few links: nobody is sent away for it.
+    /// Hundreds of clients may each send megabytes over few links: no client is refused for its long wait.
     Patient,
-    /// Whoever needs more links than there are is told so, instead of waiting for himself.
+    /// A test that needs more links than there are gets an error soon, instead of waiting for itself.
     Brief,
 }
 

@@ -2,9 +2,9 @@
 //! turns at one private server.
 //!
 //! `cargo run --release -p bench --example beside_sysbench -- 8,512 12` measures 8 and 512 clients
-//! in twelve rounds each, over TCP; with `socket` behind it over the server's Unix socket. A round's
-//! ratios are of neighbours in time, and who is first changes with each round. Shown are their
-//! geometric mean, where it lies with 95 % confidence, and the lowest and the highest.
+//! in twelve rounds each, over TCP; with `socket` behind it over the server's Unix socket. The ratios of a round
+//! compare two measurements that follow each other, and their order changes with each round. The output shows the
+//! geometric mean of the ratios, where it lies with 95 % confidence, and the lowest and the highest.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -318,7 +318,7 @@ const JUDGED: [Measure; 7] = [
 ];
 /// Confidence in all intervals together.
 const TOGETHER: f64 = 0.99;
-/// Changes below this are not told: nobody would act on them.
+/// Changes below this are not reported: they are too small to act on.
 pub const LEAST: f64 = 0.02;
 const UNITS_GOOD: usize = 10;
 

@@ -1,8 +1,7 @@
-//! A temporary folder that goes with its owner: at once, or at the next start if that was killed.
+//! A temporary folder that is removed with its owner: at once, or at the next start if the owner was killed.
 //!
-//! Does not know what is put into it. Invariants: the path is short, since a Unix socket's may have
-//! 107 bytes only; nobody but its user can read it; a folder whose owner lives is never removed by
-//! another.
+//! Does not know what is put into it. Invariants: the path is short, since the path of a Unix socket may have
+//! 107 bytes only; only its user can read it; another process never removes a folder whose owner is alive.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -84,7 +83,7 @@ fn sweep(place: &Path) {
 
 fn is_orphan(folder: &Path) -> bool {
     let Ok(me) = fs::metadata("/proc/self").map(|me| me.uid()) else { return false };
-    // Not followed: in a shared place, a link may have been laid by somebody else.
+    // Links are not followed: in a shared place, another user may have made the link.
     let mine = |path: &Path| fs::symlink_metadata(path).is_ok_and(|m| m.uid() == me);
     let mark = folder.join(OWNER);
     mine(folder) && mine(&mark) && File::open(mark).is_ok_and(|mark| mark.try_lock().is_ok())
@@ -92,7 +91,7 @@ fn is_orphan(folder: &Path) -> bool {
 
 const PREFIX: &str = "flifo-";
 const OWNER: &str = "owner.lock";
-/// Where Linux keeps files in memory for whoever asks.
+/// The folder in which Linux lets every user keep files in memory.
 const MEMORY: &str = "/dev/shm";
 /// Bytes below which a place is too small for a server and what its users may do.
 const MEMORY_MIN: u64 = 2 << 30;

@@ -71,7 +71,7 @@ impl Interrupt {
         Ok(Self { asked, changes })
     }
 
-    /// One that no signal sets, for callers who leave signals to their defaults.
+    /// One that no signal sets, for callers that leave signals to their defaults.
     pub fn never() -> Self {
         Self { asked: Arc::default(), changes: Changes::default() }
     }

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-/// The variable that names the folder. Whoever sets it removes the folder when a server's version changes.
+/// The variable that names the folder. The user that sets it removes the folder when a server's version changes.
 pub const FOLDER: &str = "FLIFO_KEPT_DATA";
 
 /// Has `make` fill `data`, which does not exist yet, unless this was done before under the same name: then it is a copy.

@@ -1,4 +1,4 @@
-//! `flifo lab`: experiments that repeat on this machine what somebody once reported of another.
+//! `flifo lab`: experiments that repeat on this machine what was once reported of another machine.
 //!
 //! The frame: it takes an experiment through its steps, undoes what was done, and reports. What is
 //! changed, loaded and measured is each experiment's own. Invariants: everything that an experiment

@@ -187,7 +187,7 @@ impl PrivateServer {
             }
             let Err(error) = self.try_start() else { break };
             self.kill()?;
-            // Somebody may take a free port before the server does.
+            // Another process may take the free port before the server does.
             let taken = format!("{error:#}").contains("Address already in use");
             if !(fresh && taken && attempt < PORT_ATTEMPTS) {
                 return Err(error);
@@ -290,7 +290,7 @@ impl PrivateServer {
         self.write("client.cnf", &client)
     }
 
-    /// Writes a file that may hold a password: nobody else can read in the folder.
+    /// Writes a file that may hold a password: other users cannot read the files in the folder.
     fn write(&self, name: &str, text: &str) -> Result<()> {
         let path = self.folder().join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))

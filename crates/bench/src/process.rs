@@ -1,8 +1,8 @@
 //! A child process that is stopped when it goes out of scope, and whose lines are read as they
 //! come.
 //!
-//! Does not know what the lines mean. Invariants: no wait here is without a deadline; a signal to
-//! us ends each wait; what a child says is read even when nobody wants it, so that it never blocks.
+//! Does not know what the lines mean. Invariants: every wait here has a deadline; a signal to this process ends
+//! each wait; the output of a child is read even when it is not used, so that the child never blocks.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};

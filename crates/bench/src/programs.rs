@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
-/// A program of somebody else, and how to get it.
+/// A program that is not part of Flifo, and how to get it.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
     pub name: &'static str,

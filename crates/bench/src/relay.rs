@@ -1,7 +1,7 @@
 //! A bare relay: each client has a connection of its own to the server, and bytes go back and forth as they come.
 //!
 //! It is what proxies are compared with: one thread, one epoll, a read and a write for each message, and no knowledge
-//! of what it passes on. Invariants: bytes keep their order; who goes takes its other half along.
+//! of what it passes on. Invariants: bytes keep their order; when one half of a connection ends, both are closed.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

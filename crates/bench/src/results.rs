@@ -128,7 +128,7 @@ pub enum Pacing {
 pub enum Arrivals {
     /// At equal distances.
     Even,
-    /// At random, as of many clients who know nothing of each other.
+    /// At random, as of many clients that are independent of each other.
     Poisson,
 }
 
@@ -326,7 +326,7 @@ pub struct Disturbance {
     /// Pressure: share of the time in which some task waited for a disk, or for memory.
     pub io_pressure: Option<f64>,
     pub memory_pressure: Option<f64>,
-    /// Others who used the most.
+    /// The other processes that used the most CPU time.
     pub others: Vec<String>,
     /// Too much for the round to count.
     pub is_notable: bool,

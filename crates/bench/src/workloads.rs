@@ -120,8 +120,8 @@ impl Workload {
         Ok(workload)
     }
 
-    /// One statement after another as one transaction, in a form that scripts have. The name is for
-    /// those who read of it.
+    /// One statement after another as one transaction, in the form that scripts have. The name is only shown to
+    /// readers of the results.
     pub fn of_statements(
         name: &str,
         statements: &[&str],

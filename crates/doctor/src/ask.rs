@@ -21,7 +21,7 @@ use wire::auth::Secret;
 
 use crate::change::{Variables, set_global};
 
-/// Who asks.
+/// The account that the doctor logs in with.
 #[derive(Clone)]
 pub struct Account {
     pub user: String,

@@ -1,5 +1,5 @@
-//! What is known of a machine, of the server on it and of those who use the server: everything that
-//! a finding may judge, and nothing else.
+//! What is known of a machine, of the server on it and of the server's clients: everything that a finding may judge,
+//! and nothing else.
 //!
 //! Facts can be written down and judged on another machine. Invariants: what could not be seen says
 //! why; a fresh value knows nothing; of an environment only the allocator's variables are held.
@@ -51,7 +51,7 @@ pub struct Machine {
     pub cpu_pressure: Seen<Pressure>,
     pub memory_pressure: Seen<Pressure>,
     pub interrupts: Seen<Vec<Interrupt>>,
-    /// Times that a connection was lost because nobody accepted it soon enough, since boot.
+    /// Connections that were lost because no process accepted them soon enough, since boot.
     pub listen_overflows: Seen<u64>,
     /// Closed connections from here to the server's port that still hold their ports.
     pub time_wait: Seen<u64>,

@@ -26,7 +26,7 @@ pub use judgement::{Cure, Diagnosis, Finding, Judgement, Proof, Verdict};
 pub use report::{Colours, json, text, worst};
 pub use sys::tree::Tree;
 
-/// The name of the user that this process acts as: who asks the server, if nobody is named.
+/// The name of the user that this process acts as: the doctor logs in to the server as this user, if no other is named.
 pub fn user() -> String {
     let (number, name) = sys::process::user();
     let name = name.map(|name| String::from_utf8_lossy(&name).into_owned());

@@ -125,7 +125,7 @@ fn less(before: &u64, now: &u64) -> u64 {
 
 fn grown(before: &BTreeMap<String, f64>, now: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
     let grown = now.iter().filter_map(|(name, value)| {
-        // Counters begin anew when somebody flushes them.
+        // Counters begin at zero again when a user flushes them.
         Some((name.clone(), (value - before.get(name)?).max(0.0)))
     });
     grown.collect()

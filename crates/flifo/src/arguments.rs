@@ -212,7 +212,7 @@ pub(crate) struct Doctor {
     /// The server: "/path/of.sock" or "host:port"; the one of this machine if not given.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) server: Option<String>,
-    /// Who asks the server; the user of this process if not given.
+    /// The user that logs in to the server; the user of this process if not given.
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
     /// Where the password stands, if not in MYSQL_PWD.
@@ -269,7 +269,7 @@ const RESTORE_STATUS: &str = "Exit status: 0 everything is as it was, 69 somethi
 const DOCTOR_STATUS: &str = "Exit status: 0 nothing is known to be wrong, 1 something should be looked at, 2 something is bad, \
                              64 wrong arguments, 69 no server for --fix, or a file cannot be written, 78 a wrong file of facts";
 
-/// The version, with the commit if whoever built it has put that into `FLIFO_COMMIT`.
+/// The version, with the commit if `FLIFO_COMMIT` named it at build time.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let version = env!("CARGO_PKG_VERSION");
     match option_env!("FLIFO_COMMIT") {

@@ -1,4 +1,4 @@
-//! `flifo demo`: its arguments, and who makes the load.
+//! `flifo demo`: its arguments, and which generator makes the load.
 //!
 //! Measures nothing: with Flifo's own generator it is a `flifo bench run` whose questions are
 //! chosen, and with sysbench it is [`bench::demo`].

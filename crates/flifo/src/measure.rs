@@ -179,7 +179,7 @@ pub(crate) struct Run {
 enum Distances {
     /// All the same.
     Even,
-    /// At random, as of clients who know nothing of each other.
+    /// At random, as of clients that are independent of each other.
     Poisson,
 }
 

@@ -1,7 +1,7 @@
 //! What the command says on standard output and standard error.
 //!
-//! Invariant: a reader that has gone away ends nothing. `flifo check-config FILE | head -1` is no
-//! failure, and the proxy runs on when whoever started it has closed its standard error.
+//! Invariant: the command goes on when the reader of its output has gone away. `flifo check-config FILE | head -1` is
+//! no failure, and the proxy keeps running when the process that started it has closed its standard error.
 
 use std::fmt::Display;
 use std::io::{self, Write};

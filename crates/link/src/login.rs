@@ -97,12 +97,12 @@ pub struct LoggedIn {
     pub capabilities: Capabilities,
     pub status: Status,
     pub is_mariadb: bool,
-    /// The server has taken a proof of the password by `caching_sha2_password`. On a Unix socket it may let in who it
-    /// believes to know, without one.
+    /// The server has taken a proof of the password by `caching_sha2_password`. On a Unix socket it may let in a user
+    /// that it believes to know, without a proof.
     pub has_proved_sha2: bool,
 }
 
-/// Who logs in, and how.
+/// The user that logs in, and how.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     pub user: &'a [u8],
@@ -134,7 +134,7 @@ impl Greeted {
     ) -> Result<Self, LoginError> {
         login.capabilities = login.capabilities.without(Capabilities::SSL);
         let Some(tls) = tls.filter(|tls| tls.mode != Mode::Off) else { return Ok(self) };
-        // On a Unix socket nobody can read along: there TLS is used only where it is insisted on.
+        // On a Unix socket no third party can read along: there TLS is used only if the mode requires it.
         let is_enough = self.talk.stream().is_secure() && !tls.mode.is_required();
         if is_enough {
             return Ok(self);
@@ -371,11 +371,11 @@ pub async fn each_row<S: Borrow<Stream>>(
     }
 }
 
-/// More rows than this nobody asks for.
+/// No caller asks for more rows than this.
 const ROWS_MAX: usize = 1024;
 
-/// Proves a password to a caching_sha2 server that does not remember it: as it is where nobody can read along, else
-/// under the server's public key.
+/// Proves a password to a caching_sha2 server that does not remember it: in clear on a secure connection, else
+/// encrypted with the server's public key.
 pub async fn prove_fully(
     talk: &mut Talk,
     password: &[u8],

@@ -39,7 +39,7 @@ pub struct Stream {
     socket: Socket,
 }
 
-/// Who is at the other end; for logs.
+/// The process or the address at the other end; for logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     Tcp(SocketAddr),
@@ -133,7 +133,7 @@ impl Stream {
         if !has_news && !self.socket.has_left() {
             return self.socket.poll_readable(context);
         }
-        // Counts as the runtime counts: whoever always has something must let others have a turn.
+        // Uses up the task's budget in the runtime: a task that always has bytes to read must let other tasks run.
         ready!(poll_proceed(context)).made_progress();
         Poll::Ready(Ok(()))
     }
@@ -213,9 +213,8 @@ impl Stream {
 
     /// Answers a client that asks for TLS. `already_read` is what was read behind its request.
     ///
-    /// Those bytes can only be the beginning of the client's TLS: they are taken for nothing else,
-    /// so what somebody on the way puts behind the request ends the connection and never counts as
-    /// the client's.
+    /// Those bytes can only be the beginning of the client's TLS: they are taken for nothing else. If an attacker in
+    /// the network path puts bytes behind the request, they end the connection and never count as the client's.
     pub async fn accept_tls(
         self,
         config: Arc<rustls::ServerConfig>,
@@ -239,7 +238,7 @@ impl Stream {
         self.shake_hands(session, &[]).await
     }
 
-    /// Says whether nobody on the way can read along: TLS, or a Unix socket.
+    /// Says whether the connection is safe from readers in the network path: TLS, or a Unix socket.
     pub const fn is_secure(&self) -> bool {
         self.is_tls() || self.socket.is_unix()
     }

@@ -31,10 +31,10 @@ use self::verify::{AnyServer, TrustedServer};
 pub enum Mode {
     /// Never.
     Off,
-    /// If the server offers it; whoever it is. Keeps out those who only listen.
+    /// If the server offers it; its identity is not verified. Protects against attackers that only listen.
     #[default]
     Preferred,
-    /// Or not at all; whoever the server is.
+    /// Always, or there is no connection; the server's identity is not verified.
     Required,
     /// And the server's certificate must come from a trusted authority, whatever name it bears.
     VerifyCa,
@@ -61,7 +61,7 @@ impl Mode {
         matches!(self, Self::Required | Self::VerifyCa | Self::VerifyFull)
     }
 
-    /// Says whether the server must prove who it is.
+    /// Says whether the server must prove its identity.
     pub const fn verifies(self) -> bool {
         matches!(self, Self::VerifyCa | Self::VerifyFull)
     }
@@ -103,7 +103,7 @@ pub struct Identity {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ForLinks {
     pub mode: Mode,
-    /// Who is trusted; by default, whom the machine trusts.
+    /// The authorities that are trusted; by default, those that the machine trusts.
     pub ca: Option<PathBuf>,
     /// What a server is shown that asks for a certificate.
     pub identity: Option<Identity>,
@@ -112,10 +112,9 @@ pub struct ForLinks {
 /// TLS of the clients' connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ForClients {
-    /// By default, a certificate that is made at start and signed by nobody, as MariaDB and MySQL
-    /// do it.
+    /// By default, a certificate that is made at start and signed by no authority, as MariaDB and MySQL do it.
     pub identity: Option<Identity>,
-    /// Whoever goes on in TLS must show a certificate from these authorities.
+    /// A client that uses TLS must show a certificate from these authorities.
     pub ca: Option<PathBuf>,
 }
 

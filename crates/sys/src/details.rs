@@ -75,8 +75,8 @@ pub fn open_files(tree: &Tree, pid: u32) -> Seen<usize> {
     tree.names(&format!("/proc/{pid}/fd")).map(|names| names.len())
 }
 
-/// Its environment as it was when it began, of those variables whose names are wanted. What it
-/// does not hold is nobody's business: an environment may hold secrets.
+/// Its environment as it was when it began, of those variables whose names are wanted. Other variables are not
+/// returned: an environment may hold secrets.
 pub fn environment(
     tree: &Tree,
     pid: u32,

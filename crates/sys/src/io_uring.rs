@@ -13,7 +13,7 @@ pub fn attempt() -> Seen<()> {
     let ring = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, parameters.as_mut_ptr()) };
     match i32::try_from(ring) {
         Ok(ring) if ring >= 0 => {
-            // SAFETY: the call has just made this descriptor, and nobody else has it.
+            // SAFETY: the call has just made this descriptor, and no other code owns it.
             drop(unsafe { OwnedFd::from_raw_fd(ring) });
             Seen::Known(())
         }

@@ -13,7 +13,7 @@ pub struct Times {
     /// Waiting for a disk is idling, too: a server that waits for its disk with `io_uring` shows
     /// as nothing but that.
     pub idle: u64,
-    /// A hypervisor let somebody else run while we would have.
+    /// A hypervisor let another machine run while this one was ready to run.
     pub steal: u64,
     pub cpus: usize,
 }
@@ -33,7 +33,7 @@ impl Times {
     }
 }
 
-/// The share of time in which somebody waited for a resource, in percent of the last ten seconds.
+/// The share of time in which some or all threads waited for a resource, in percent of the last ten seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pressure {
     pub some: f64,

@@ -14,7 +14,7 @@ pub struct CpuTimes {
     /// process that happens to run, so that accounts of processes hold them too.
     pub busy: Duration,
     pub idle: Duration,
-    /// A hypervisor let somebody else run while we would have.
+    /// A hypervisor let another machine run while this one was ready to run.
     pub steal: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Who speaks with whom on this machine: the process at the other end of a socket.
+//! Which processes of this machine are connected: the process at the other end of a socket.
 //!
 //! Asks the kernel for its tables of sockets; interprets nothing. Sees the sockets of
 //! other users' processes only with root's rights.

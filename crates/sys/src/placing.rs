@@ -1,9 +1,9 @@
 //! How the threads of a process are scheduled, changed so that it can be undone exactly.
 //!
-//! Decides nothing. Invariants: what a thread was is recorded, and the record is kept, before the thread is changed; a
-//! change that fails is undone as far as it went; a process is told from a later one of the same number; what somebody
-//! else has changed since is left alone; threads that are born meanwhile are changed too, and are set back to what the
-//! first thread was.
+//! Decides nothing. Invariants: the state of a thread is recorded, and the record is kept, before the thread is
+//! changed; a change that fails is undone as far as it went; a process is told from a later process with the same
+//! number; what another program has changed since is left alone; threads that begin in the meantime are changed too,
+//! and are set back to the state of the first thread.
 
 mod groups;
 
@@ -44,7 +44,7 @@ pub struct Placed {
 /// What of a change could not be undone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Left {
-    /// Threads that somebody else has changed since.
+    /// Threads that another program has changed since.
     pub others: Vec<u32>,
     /// Threads that could not be set back, and why.
     pub failed: Vec<(u32, String)>,
@@ -199,7 +199,7 @@ impl Deed {
     /// Whether a thread would be another one after it.
     fn changes(&self, thread: &Thread) -> bool {
         match self {
-            // Who is real-time or idle is so on purpose, unless that is what ends.
+            // A real-time or idle thread is so on purpose and stays so, unless this change ends a real-time policy.
             Self::Policy(policy) => {
                 let is_ordinary = matches!(thread.policy, Policy::Other | Policy::Batch);
                 let ends = *policy == Policy::Other && thread.policy.is_realtime();
@@ -229,7 +229,7 @@ impl Deed {
         }
     }
 
-    /// Whether this made it what it is. CPUs that went offline meanwhile are nobody's doing.
+    /// Whether this change made the thread what it is. CPUs that went offline meanwhile do not count as another change.
     fn made(&self, now: &Thread, was: &Thread, online: Option<&Cpus>) -> bool {
         let is = |given: &Cpus| {
             let left = || online.map(|online| given.within(online));

@@ -8,7 +8,7 @@ use crate::cpus::Cpus;
 use crate::threads::Policy;
 use crate::tree::Seen;
 
-/// Makes the calling thread a batch thread (`SCHED_BATCH`): when it wakes it does not push aside who is running.
+/// Makes the calling thread a batch thread (`SCHED_BATCH`): when it wakes, it does not preempt the running thread.
 ///
 /// A thread that serves many sockets then finds more of them ready at each turn, and turns less often. It takes no
 /// privilege, changes no share of the processor, and other threads of the process keep their policy.

@@ -1,11 +1,11 @@
-//! Connect, one statement, disconnect: 64 clients at once, directly, through Flifo, and to somebody who only answers.
+//! Connections of one statement each: 64 clients at once, directly, through Flifo, and to a thread that only answers.
 //!
-//! `cargo run --release -p testkit --example connects` takes a minute on a machine that does nothing else, with a private
-//! MariaDB and a Flifo of one worker. The three take turns. The last is one thread that knows nobody and checks nothing:
-//! it sends the server's greeting, an OK and the server's own answer to that statement. No proxy of one thread can do less
-//! for a connection, so what it gains over the server is the most that can be gained here: the rest is the kernel's, for
-//! connections, and the clients', who are two threads, or as many as the argument says. The exit status is 1 if Flifo
-//! does not keep what it promises of the server.
+//! `cargo run --release -p testkit --example connects` takes a minute on a machine that does nothing else, with a
+//! private MariaDB and a Flifo of one worker. The three take turns. The last one is a single thread that knows no users
+//! and checks nothing: it sends the server's greeting, an OK and the server's own answer to that statement. No proxy of
+//! one thread can do less for a connection, so the gain of this thread over the server is the largest that is possible
+//! here. The rest is the work of the kernel, for connections, and of the clients, which run on two threads, or on as
+//! many as the argument says. The exit status is 1 if Flifo breaks one of its promises about the server.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -154,7 +154,7 @@ fn connections(server: &PrivateServer) -> u64 {
     line.split_whitespace().last().and_then(|count| count.parse().ok()).expect("a number")
 }
 
-/// Begins to answer whoever comes, and tells where.
+/// Starts the thread that answers all clients, and returns its port.
 fn answer(server: &PrivateServer) -> u16 {
     let words = overhear(server);
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
@@ -223,7 +223,7 @@ impl Answerer {
         Ok(())
     }
 
-    /// Whatever it says, it gets what comes next. Who has got all is not answered any more.
+    /// Sends a client the next reply, whatever the client sent. A client that has got all replies gets no more.
     fn serve(&mut self, at: usize, words: &[Vec<u8>; 3]) {
         let Some((client, said)) = &mut self.clients[at] else { return };
         let mut buffer = [0; 4 << 10];

@@ -1,7 +1,7 @@
-//! Two crowds: 5 000 clients who come within a second while others work, and 10 000 who wait while nothing moves.
+//! Two crowds: 5 000 clients that connect within a second while others work, and 10 000 that wait while nothing moves.
 //!
 //! `cargo run --release -p testkit --example crowds` takes half a minute on a machine that does nothing else, with a
-//! private MariaDB and a Flifo of one worker, and says what became of both; the exit status is 1 if a promise was
+//! private MariaDB and a Flifo of one worker, and prints the result for both; the exit status is 1 if a promise was
 //! broken. Crowds are as large as the descriptors allow.
 
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ use testkit::scene::{PASSWORD, USER, configuration, row, user, wait_for};
 
 const STORM: usize = 5_000;
 const STANDSTILL: usize = 10_000;
-/// Those who are in already when the storm comes.
+/// Clients that are logged in before the storm comes.
 const BUSY: usize = 32;
 const THREADS: usize = 32;
 /// Descriptors for all the rest.
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     if holds.into_iter().all(|it| it) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Clients come within a second: all are served within ten, and who was in goes on.
+/// Clients come within a second: all are served within ten, and clients that were logged in before go on.
 fn storm(crowd: usize) -> bool {
     let server = PrivateServer::start_default().expect("a private MariaDB starts");
     let (name, password) = (PrivateServer::USER, server.password());

@@ -33,7 +33,7 @@ pub enum Asked {
     Full,
 }
 
-/// Who logs in, where and how.
+/// The login of a user: the address, the user, and how the login is done.
 #[derive(Clone, Debug)]
 pub struct Builder {
     address: Address,
@@ -88,7 +88,7 @@ impl Builder {
         Self { plugin, ..self }
     }
 
-    /// Goes on in TLS, whoever the server is.
+    /// Goes on in TLS, without a check of the server's identity.
     #[must_use]
     pub fn tls(self) -> Self {
         self.tls_with(&ForLinks { mode: Mode::Required, ..ForLinks::default() })

@@ -54,7 +54,7 @@ impl FakeClient {
     /// Connects, and says and reads nothing.
     ///
     /// # Panics
-    /// If nobody listens.
+    /// If no process listens.
     pub fn connect(port: u16) -> Self {
         Self::over(TcpStream::connect(("127.0.0.1", port)).expect("Flifo listens"))
     }
@@ -62,7 +62,7 @@ impl FakeClient {
     /// Connects from another address of this machine's loopback network.
     ///
     /// # Panics
-    /// If nobody listens.
+    /// If no process listens.
     pub fn connect_from(host: Ipv4Addr, port: u16) -> Self {
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
         let socket = socket.expect("a socket");

@@ -1,4 +1,4 @@
-//! A server that greets, logs anybody in, and then answers as a test says: well, badly, late or never.
+//! A server that greets, accepts every login, and then answers as a test says: well, badly, late or never.
 //!
 //! One thread for each connection. Does not check passwords, and keeps no sessions. Invariants: it listens on
 //! 127.0.0.1 only; all its connections are closed when it is dropped.
@@ -78,7 +78,7 @@ impl FakeServer {
         Self::start_at(brand, 0)
     }
 
-    /// On a port at which somebody looks for it already; 0 is a free one.
+    /// On a given port, to which a proxy may try to connect already; 0 takes a free one.
     ///
     /// # Panics
     /// If it cannot listen.
@@ -157,7 +157,7 @@ impl FakeServer {
         }
     }
 
-    /// Sends bytes on every connection, whether anybody asked or not.
+    /// Sends bytes on every connection, even where no command waits for a reply.
     pub fn blurt(&self, bytes: &[u8]) {
         let streams: Vec<_> = lock(&self.shared.streams)
             .values()
@@ -389,7 +389,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a link introduces itself: whoever writes a script does not mean this.
+/// Whether a command sets up a link: the scripts of tests do not answer such commands.
 fn is_greeting(command: &[u8]) -> bool {
     command.starts_with(b"\x03SET SESSION session_track")
         || command.starts_with(b"\x03SHOW SESSION VARIABLES WHERE")

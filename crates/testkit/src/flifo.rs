@@ -224,7 +224,7 @@ impl Flifo {
 
     fn greets(&self) -> bool {
         let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return false };
-        // Whoever has the port now may be somebody else, and silent.
+        // Another process may have the port now, and may be silent.
         let is_bounded = stream.set_read_timeout(Some(PATIENCE)).is_ok();
         is_bounded && stream.read(&mut [0; 5]).is_ok_and(|read| read > 0)
     }
@@ -255,7 +255,7 @@ impl Drop for Flifo {
     }
 }
 
-/// A port that nobody has.
+/// A port that no process uses.
 ///
 /// # Panics
 /// If there is none.

@@ -1,5 +1,5 @@
-//! Tests end. One that does not is ended, by its name: a run that hangs as a whole tells nobody which of its tests it was.
-//! One that fails tells its threads ([`Over`]).
+//! Ends a test that does not end by itself, and prints its name: a run that hangs as a whole does not show which of its
+//! tests hangs. A test that fails tells its threads ([`Over`]).
 //!
 //! Owns a watch over each thread that a test runs on. Does not know what tests do: what nearly all of them begin with
 //! (the program, a fake server) asks for the watch.
@@ -17,8 +17,8 @@ use sys::account;
 /// No test takes as long, on any machine.
 const PATIENCE: Duration = Duration::from_secs(1200);
 
-/// Whoever works until somebody says that it is over is told so when this goes, also if the test fails: a scope of threads
-/// waits for all of them.
+/// Ends threads that work until a flag is raised. Raises the flag when it is dropped, also if the test fails: a scope
+/// of threads waits for all of them.
 #[derive(Debug)]
 pub struct Over<'a>(pub &'a AtomicBool);
 

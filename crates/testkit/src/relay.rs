@@ -26,7 +26,7 @@ struct State {
     streams: Mutex<Vec<TcpStream>>,
 }
 
-/// How soon a change is noticed by those who wait for bytes.
+/// How soon a thread that waits for bytes notices a change.
 const LOOK: Duration = Duration::from_millis(20);
 
 impl Relay {
@@ -41,7 +41,7 @@ impl Relay {
     /// The same, at an address of this machine's.
     ///
     /// # Panics
-    /// If somebody has it.
+    /// If the address is in use.
     pub fn at(address: SocketAddr, port: u16) -> Self {
         let listener = TcpListener::bind(address).expect("a free port");
         let address = listener.local_addr().expect("an address");
@@ -105,7 +105,7 @@ impl Drop for Relay {
     fn drop(&mut self) {
         self.state.is_over.store(true, Relaxed);
         self.cut();
-        // Whoever waits for a client learns of the end by this one.
+        // The thread that waits for a client learns of the end by this connection.
         let _ = TcpStream::connect(self.address);
     }
 }

@@ -41,7 +41,7 @@ impl Scene {
         Self::start(Brand::MySql, "workers = 1", &format!("{rest}\n{}", user("")))
     }
 
-    /// Flifo knows nobody: each client has a link of its own.
+    /// Flifo has no configured users: each client has a link of its own.
     pub fn carried(rest: &str) -> Self {
         Self::start(Brand::MariaDb, "workers = 1", rest)
     }
@@ -82,7 +82,7 @@ impl Scene {
         assert_eq!(self.client().query("SELECT it works"), row("it works"));
     }
 
-    /// Ends the scene: nobody was disturbed, nothing panicked, nothing is left open or in memory.
+    /// Ends the scene: no other client was disturbed, nothing panicked, nothing is left open or in memory.
     ///
     /// # Panics
     /// If one of this is not so.

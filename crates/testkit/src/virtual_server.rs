@@ -1,11 +1,11 @@
 //! A fake server with virtual processors: it sleeps for as long as a real one would compute.
 //!
 //! The server is the simulated world's ([`crate::world`]): processors that are shared equally and
-//! get in each other's way, and rows with lines of those who wait for their locks. Here its time is
-//! the clock's, and those who ask come over sockets: what of a gate's work the world cannot show is
-//! shown on a machine with few processors. Owns what statements need and whose rows are whose; the
-//! protocol is [`crate::fake_server`]'s. Invariants: nothing here burns a processor; a connection
-//! that ends gives its rows back.
+//! get in each other's way, and rows with lines of statements that wait for their locks. Here its
+//! time is the clock's, and clients ask over sockets: effects of a gate that the world cannot show
+//! are shown here on a machine with few processors. Owns what statements need, and which connection
+//! has which rows; the protocol is [`crate::fake_server`]'s. Invariants: nothing here burns a
+//! processor; a connection that ends gives its rows back.
 //!
 //! What it understands: `SELECT …` computes and answers with one row; `UPDATE hot SET … WHERE id=N`
 //! takes row N, computes, and keeps the row until its transaction ends; `BEGIN`, `COMMIT` and
@@ -46,7 +46,7 @@ struct State {
     world: World,
     /// Until when the world has come.
     at: Instant,
-    /// Who computes, or waits for a row, by ticket.
+    /// Threads that compute, or wait for a row, by ticket.
     waiting: HashMap<usize, Arc<Seat>>,
     next_ticket: usize,
     computing: u64,
@@ -123,7 +123,7 @@ impl Drop for VirtualServer {
         self.shared.is_ending.store(true, SeqCst);
         self.shared.bell.notify_all();
         if let Some(clock) = self.clock.take() {
-            // Its panic would have been told by whoever waited for it.
+            // A thread that waited for the clock would have reported its panic.
             let _ = clock.join();
         }
     }
@@ -141,7 +141,7 @@ impl Shared {
                 if status == Status::AUTOCOMMIT {
                     return Reply::row(text[word.len()..].trim());
                 }
-                // A row says nothing of a transaction, and an OK does; nobody here wants the row.
+                // A row says nothing of a transaction, and an OK does; no client here needs the row.
                 Reply::Status(status)
             }
             "UPDATE" => {
@@ -211,7 +211,7 @@ impl Shared {
         }
     }
 
-    /// A transaction ends, or a connection: its rows are whoever's who waits for them.
+    /// A transaction ends, or a connection: each of its rows goes to the next statement that waits for it.
     fn gone(&self, connection: u32) {
         let mut state = self.state();
         let Some(session) = state.sessions.remove(&connection) else { return };

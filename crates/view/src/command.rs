@@ -1,7 +1,7 @@
 //! What a statement to the console asks for.
 //!
 //! Reads Flifo's own statements, and those that clients and drivers send on their own account when they connect.
-//! Knows no table's name and no option's: whoever carries out a command judges those.
+//! Knows no names of tables or options: the code that carries out a command checks them.
 
 use crate::filter::Filter;
 use crate::like;

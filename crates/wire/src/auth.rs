@@ -62,8 +62,8 @@ impl Plugin {
 
     /// What a client answers first, or `None` where the plugin is not spoken here.
     ///
-    /// [`Self::ClearPassword`] gives the password away: the caller must know that nobody on the way
-    /// reads along.
+    /// [`Self::ClearPassword`] sends the password in clear: the caller must know that no attacker in the network path
+    /// can read it.
     pub fn respond(&self, password: &Secret, nonce: &Nonce) -> Option<Vec<u8>> {
         let password = password.as_bytes();
         Some(match self {

@@ -2,7 +2,7 @@
 //!
 //! It is no parser: it keeps no tree, recurses nowhere and allocates nothing, so a statement of any size and
 //! nesting costs one pass. Comments that a server may execute (`/*! … */`, `/*M! … */`) are read as if they stood in
-//! the open, since whether they run depends on the server's version: whoever judges a statement then sees the
+//! the open, since whether they run depends on the server's version: the code that judges a statement then sees the
 //! worst case.
 
 /// A piece of a statement. Slices are as written.

@@ -1,8 +1,7 @@
-//! The PROXY protocol, versions 1 and 2: who is behind a connection that another proxy has made.
+//! The PROXY protocol, versions 1 and 2: which client is behind a connection that another proxy has made.
 //!
-//! Owns reading and writing the header that comes before anything else. Whether a peer may send one
-//! is the caller's to decide, and matters: a header is believed, so it lets its sender pose as any
-//! address.
+//! Owns reading and writing the header that comes before anything else. The caller must decide whether a peer may send
+//! one: the header is believed, so its sender can pretend to have any address.
 //!
 //! Invariants: at most [`HEADER_MAX`] bytes are asked for; what cannot become a header is refused
 //! at its first wrong byte; of extra fields only their form is looked at.

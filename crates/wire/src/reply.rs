@@ -321,7 +321,7 @@ impl Follower {
                 Inspect(if self.deprecates_eof() { Kind::Ok } else { Kind::Eof })
             }
             (Phase::Fields, _) => Pass(Phase::Fields),
-            // MySQL 8.0.15 says so to who may not run what is to be prepared: nothing has been.
+            // MySQL 8.0.15 answers OK to a user that may not run the statement: nothing has been prepared.
             (Phase::Prepare, OK) if len < PREPARED_MIN => Inspect(Kind::Ok),
             (Phase::Prepare, _) => Inspect(Kind::Prepared),
             (Phase::Parameters { left, columns }, _) => {

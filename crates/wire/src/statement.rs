@@ -34,7 +34,7 @@ pub fn asks_for_cursor(payload: &[u8]) -> bool {
 /// The flag of a bulk execute that says that types come with it (MariaDB).
 const BULK_TYPES: u16 = 0x80;
 
-/// The parts of an execute, of one row or in bulk, that matter to whoever shares statements.
+/// The parts of an execute, of one row or in bulk, that matter to a caller that shares statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Execute<'a> {
     /// Two bytes a parameter, if they are sent; else the server uses those of the last execute.

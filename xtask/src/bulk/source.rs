@@ -1,6 +1,6 @@
 //! The data to be moved: a database of many kinds of values, and a text file of 100 MB.
 //!
-//! Does not move it. Invariant: what is made here is changed by nobody, so that its checksums hold.
+//! Does not move it. Invariant: what is made here never changes, so that its checksums hold.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
 //! A certificate for one run, with which the server and Flifo prove themselves alike.
 //!
-//! Who trusts it is the suites' affair. It is its own authority, and good for 127.0.0.1 only.
+//! Each suite decides whether to trust it. It is its own authority, and good for 127.0.0.1 only.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub(crate) struct Certificate {
 }
 
 impl Certificate {
-    /// Makes one in a folder that nobody else can read.
+    /// Makes one in a folder that no other user can read.
     pub(crate) fn make(folder: &Path) -> Result<Self> {
         let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
         let made =

@@ -1,4 +1,4 @@
-//! Programs whose lines are read as they come, and kept in a file for whoever looks for a cause.
+//! Programs whose lines are read as they come, and kept in a file to look for a cause later.
 //!
 //! Does not know what the lines mean. Invariant: a program ends within its time or is stopped.
 

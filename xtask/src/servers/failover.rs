@@ -1,6 +1,6 @@
-//! The writer dies by SIGKILL, or freezes, under sysbench and under clients that keep a ledger; a reader is promoted, or
-//! the cluster goes on by itself. What was acknowledged must be there, and nothing twice, and nobody may notice who had
-//! nothing in flight.
+//! The writer dies by SIGKILL, or freezes, under sysbench and under clients that keep a ledger; a reader is promoted,
+//! or the cluster goes on by itself. What was acknowledged must be there, and nothing twice, and a client with nothing
+//! in flight must not notice.
 //!
 //! A client of the ledger adds one to a number of its own, again and again, and notes what it was told: done, or
 //! perhaps done. The number at the end must lie between both. sysbench runs transactions; it goes on after the errors
@@ -96,7 +96,7 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
     }
     let clock =
         Clock { begun: Instant::now(), is_over: AtomicBool::new(false), killed: AtomicU64::new(0) };
-    // Whoever waited for Flifo to listen has not logged in.
+    // The connections that waited for Flifo to listen have not logged in.
     let before = errors(&site)?;
     let load = (extent.clients, extent.seconds);
     let load = Load::start("oltp_read_write", site.flifo.port(), load, Errors::GoOn)?;
@@ -178,7 +178,7 @@ fn thaw(found: &mut Findings, site: &Site, interrupt: &Interrupt) -> Result<()> 
     site.fleet.signal(0, Signal::CONT);
     let mut console = site.console()?;
     wait("the old writer to answer", interrupt, || Ok(seen(&mut console, "db1")?.0 != "down"))?;
-    // Long enough for whoever would write to it.
+    // Long enough for a client that would write to it.
     interrupt.sleep(Duration::from_secs(1))?;
     let role = seen(&mut console, "db1")?.2;
     found.bound("the old writer, when it has thawed", &role, "not the writer", role != "writer");

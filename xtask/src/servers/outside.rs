@@ -19,7 +19,7 @@ use super::{CHECKS, Findings};
 
 #[derive(clap::Args)]
 pub(crate) struct Extent {
-    /// Pairs of rounds, with and without somebody who reads.
+    /// Pairs of rounds, with and without a client that reads the pages.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=200))]
     rounds: u32,
     /// Length of a round.

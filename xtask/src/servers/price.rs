@@ -1,6 +1,6 @@
 //! What it costs to have several servers: the same statements to the same server, through a Flifo that knows only this
-//! one, and through one that has three, checks them all and routes. Rounds are interleaved; whoever is not measured is
-//! stopped meanwhile, so that its checks are not paid for by the other.
+//! one, and through one that has three, checks them all and routes. Rounds are interleaved; the Flifo that is not
+//! measured is stopped meanwhile, so that the other one does not pay for its checks.
 
 use std::path::Path;
 

@@ -115,7 +115,7 @@ pub(super) fn measure(
 /// The share of the machine above which a result is marked.
 pub(super) const NOTABLE: f64 = 0.03;
 
-/// The CPU times of all who take part: up to a moment, or between two.
+/// The CPU times of the machine and of all processes that take part: up to a moment, or between two.
 #[derive(Clone, Copy, Debug, Default)]
 struct Accounts {
     machine: CpuTimes,

@@ -150,7 +150,7 @@ fn notes(results: &Results) -> Vec<String> {
     notes
 }
 
-/// Who it was, or else how much of the machine.
+/// The process that disturbed the round, or else how much of the machine was taken.
 fn culprit(disturbance: &Disturbance) -> String {
     match disturbance.others.first() {
         Some(other) => format!(" (such as {other})"),

@@ -113,7 +113,7 @@ fn parse_pressure(text: &str) -> Option<Duration> {
 /// The share of all CPUs above which a round is run again. The kernel samples the machine's account
 /// and measures those of processes: they may differ by a hundredth or two.
 pub const NOTABLE: f64 = 0.04;
-/// Waiting for the disk may be the workload's own; waiting for memory is nobody's intent.
+/// Waiting for the disk may belong to the workload; waiting for memory is never intended.
 const MEMORY_NOTABLE: f64 = 0.1;
 const OTHERS_MIN: f64 = 0.005;
 const OTHERS_MAX: usize = 3;

@@ -1,8 +1,9 @@
 //! Health checks of many servers by many workers: what they cost in CPU and in the latency of everything else.
 //!
-//! Repeats the report of HAProxy's commit that spread checks over its threads. Owns the treatments and what is measured;
-//! the workers are in [`workers`], those whom they check and those who ask for pages in [`peers`]. Sockets, threads and
-//! the balancer are real; servers are fake, and on this machine. Nothing is changed on the machine.
+//! Repeats the report of HAProxy's commit that spread checks over its threads. Owns the treatments and what is
+//! measured; the workers are in [`workers`], the servers that they check and the client that asks for pages in
+//! [`peers`]. Sockets, threads and the balancer are real; servers are fake, and on this machine. Nothing is changed on
+//! the machine.
 
 mod finding;
 mod haproxy;
@@ -41,7 +42,7 @@ enum Way {
     Held(Hold),
 }
 
-/// Who checks what, and how often.
+/// How many workers check how many servers, in which way and how often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Treatment {
     way: Way,
@@ -142,7 +143,7 @@ impl Experiment for Checks {
             Runs::Crew(crew) => crew.owned(),
             Runs::HaProxy(_) => None,
         };
-        // What checks cost is seen while nobody asks for pages.
+        // The cost of the checks is measured while no client asks for pages.
         let begin = stage.runs.account()?;
         lab.interrupt.sleep(self.time)?;
         let end = stage.runs.account()?;

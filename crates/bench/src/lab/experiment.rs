@@ -91,7 +91,7 @@ pub struct Finding {
     pub notes: Vec<String>,
 }
 
-/// An experiment whose steps nobody needs to know.
+/// An experiment without its steps, for callers that only run it.
 pub trait Entry {
     fn about(&self) -> About;
     fn run(&self, lab: &Lab) -> Result<Finding>;

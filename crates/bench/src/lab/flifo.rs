@@ -290,7 +290,7 @@ impl Part {
             Self::Threads | Self::Ranges => "oltp_read_only",
             Self::Points => "oltp_point_select",
         };
-        // It lets connections through, not statements: who stays would keep the others out.
+        // HAProxy admits connections, not statements: a client that stays connected would keep the others out.
         let name = match (route, self) {
             (Route::Haproxy, Self::Points) => format!("connect:{name}*{}", work::STATEMENTS),
             (Route::Haproxy, _) => format!("connect:{name}"),

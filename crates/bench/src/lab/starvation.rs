@@ -199,7 +199,7 @@ fn ungroup(undo: &mut Undo) -> Result<()> {
     undo.later("the kernel's groups of sessions", || {
         std::fs::write(GROUPS, "1").with_context(|| format!("cannot write {GROUPS}"))
     });
-    // Who may not change it measures what sessions get; the figures' notes say so.
+    // A user without the right to change it measures what sessions get; the notes of the figures say so.
     let _ = std::fs::write(GROUPS, "0");
     Ok(())
 }
@@ -316,7 +316,7 @@ impl Said {
 /// How the log tells that a trial begins, and ends in one of two ways; and of an end that it goes on.
 const TRIES: [&str; 3] = ["placement tries", "placement has tried", "placement does not try"];
 const UNCLEAR: &str = "Hidden";
-/// Who is starved and has something left to try begins sooner, as a rule.
+/// A starved Flifo that has a remedy left to try begins the trial sooner than this, as a rule.
 const SILENCE: Duration = Duration::from_secs(30);
 /// What `auto` needs, more or less, in seconds.
 const SETTLES: f64 = 100.0;

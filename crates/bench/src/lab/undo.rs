@@ -1,8 +1,8 @@
 //! What must be done to leave the machine as it was found.
 //!
-//! Knows nothing of what is undone. Invariants: steps are undone in the reverse of their order, each
-//! once; one that fails is told and does not keep the others from being undone; whatever is left
-//! when this value is dropped is undone then; whoever waits for signals knows what is not yet undone.
+//! Knows nothing of what is undone. Invariants: steps are undone in reverse order, each once; a step that fails is
+//! reported and does not keep the others from being undone; the steps that are left when this value is dropped are
+//! undone then; the thread that waits for signals knows what is not yet undone.
 
 use std::mem;
 

@@ -310,7 +310,7 @@ impl FlifoSetup {
         if self.log == Log::Decisions {
             text.push_str("[logs]\nlevel = \"debug\"\nformat = \"json\"\n\n");
         }
-        // Whoever is not named is carried.
+        // A client whose user is not listed is carried.
         if self.sharing == Sharing::Pooled {
             text.push_str(&format!("[[users]]\nname = {user:?}\npassword = {password:?}\n"));
         }

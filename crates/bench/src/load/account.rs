@@ -1,4 +1,4 @@
-//! Who the clients log in as, and how a connection is opened.
+//! The account that the clients log in with, and how a connection is opened.
 
 use std::time::Duration;
 

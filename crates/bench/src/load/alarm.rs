@@ -1,6 +1,6 @@
 //! Wakes clients at the microsecond, where the runtime's own timers count milliseconds.
 //!
-//! One kernel timer a thread. Invariant: it is armed for the earliest of those who wait.
+//! Each thread has one kernel timer. Invariant: it is armed for the earliest time that a client waits for.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -25,7 +25,7 @@ pub(super) struct Alarm {
 
 struct Sleeper {
     at: u64,
-    /// Nobody listens any more if the client's task has ended.
+    /// The receiver is gone if the client's task has ended.
     bell: oneshot::Sender<()>,
 }
 

@@ -1,9 +1,8 @@
 //! When transactions are to begin.
 //!
-//! A closed loop lets a client begin when its last transaction is over and it has thought. An open
-//! loop deals out times that were fixed beforehand: whoever is free takes the next one, which may
-//! have passed already. Invariant: in an open loop, neither times nor distances depend on how fast
-//! the target is.
+//! A closed loop lets a client begin when its last transaction is over and its think time has passed. An open
+//! loop hands out times that were fixed beforehand: a client that is free takes the next one, which may have
+//! passed already. Invariant: in an open loop, neither times nor distances depend on how fast the target is.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -65,7 +64,7 @@ impl Pace {
         }
     }
 
-    /// How many times before `end` nobody has taken.
+    /// Counts the times before `end` that no client has taken.
     pub(super) fn left(&self, end: u64) -> u64 {
         let Self::Open(schedule) = self else { return 0 };
         let mut schedule = schedule.borrow_mut();

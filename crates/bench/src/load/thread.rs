@@ -122,7 +122,7 @@ pub(super) fn run(
     let runtime: LocalRuntime =
         Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
     let recorder = runtime.block_on(gather(order, thread, epoch, progress, phases));
-    // What is left would only wait for answers that nobody wants any more.
+    // The tasks that are left would only wait for answers that are not used any more.
     runtime.shutdown_timeout(Duration::ZERO);
     recorder
 }
@@ -236,7 +236,7 @@ impl Progress {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Nobody is connected, and those who try are turned away.
+    /// No client is connected, and attempts to connect fail.
     pub(super) fn looks_dead(&self) -> bool {
         self.open.load(Ordering::Relaxed) == 0 && 0 < self.misses.load(Ordering::Relaxed)
     }

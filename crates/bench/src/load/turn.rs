@@ -69,7 +69,7 @@ pub struct Outcome {
 pub enum Ended {
     Whole,
     Interrupted,
-    /// The target let nobody in any more.
+    /// The target accepted no connection any more.
     Dead(String),
 }
 
@@ -186,7 +186,7 @@ impl Crew {
 
 impl Drop for Crew {
     fn drop(&mut self) {
-        // After an error nobody asks any more what the threads found.
+        // After an error the results of the threads are not used.
         let _ = self.dismiss();
     }
 }

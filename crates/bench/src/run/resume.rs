@@ -59,7 +59,7 @@ pub(super) fn last_start(results: &Results) -> u32 {
     rounds.map(|round| round.start).max().unwrap_or(0)
 }
 
-/// Notes who serves, when that is known for the first time; or else makes sure that it is they.
+/// Records the servers of the targets when they are known for the first time; else checks that they are the same.
 pub(super) fn settle(results: &mut Results, venues: &Venues, extent: Extent) -> Result<()> {
     for note in &venues.notes {
         if !results.notes.contains(note) {

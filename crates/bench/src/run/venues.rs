@@ -1,6 +1,6 @@
 //! The targets of a run: named ones as they are, and those that are started for it.
 //!
-//! Finds out who serves there. Invariant: what was started here ends with this value.
+//! Finds out which server and which processes are there. Invariant: what was started here ends with this value.
 
 use std::collections::BTreeSet;
 
@@ -154,7 +154,7 @@ impl Venues {
     }
 }
 
-/// Logs in once: who greets there, and which process is it?
+/// Logs in once, to learn which version of a server answers there and which process it is.
 fn visit(name: &str, shown: &str, account: &Account, address: &Address) -> Result<Target> {
     let seen = connect_once(account, address, async |connection| {
         let pid = match connection.stream().peer() {

@@ -32,7 +32,7 @@ fn judge(facts: &Facts) -> Judged {
         percent(mean),
         percent(most)
     );
-    // Of threads that have room nobody waits for the fullest.
+    // While the fullest thread has CPU time left, no client waits for it.
     Ok(match most > UNEVEN * mean && most > FULL {
         true => Judgement::warn(text).remedy(
             "hand each new connection to the less loaded of two threads, or take fewer threads",

@@ -21,7 +21,7 @@ fn judge(facts: &Facts) -> Judged {
     let ever = need(&facts.machine.listen_overflows)?;
     let load = facts.load()?;
     let now = need(&load.listen_overflows)?;
-    // The kernel counts for the whole machine: where nobody connects here, it was another queue.
+    // The kernel counts for the whole machine: if hardly any client connects to this server, it was another queue.
     let is_ours = load.rate("Connections")? > CONNECTS;
     let text = format!(
         "back_log {queue}, at most {most} by the kernel; {now} dropped while watched, {ever} since \

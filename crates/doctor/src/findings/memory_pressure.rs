@@ -1,4 +1,4 @@
-//! Does anybody wait for memory?
+//! Do threads wait for memory?
 
 use crate::facts::Facts;
 use crate::judgement::{Finding, Judged, Judgement, Verdict, need};

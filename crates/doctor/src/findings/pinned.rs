@@ -34,7 +34,7 @@ fn judge(facts: &Facts) -> Judged {
     if ours.meets(&theirs) && both.len() == 1 && all > 1 {
         return Ok(widen(Judgement::bad(text), &[server, &proxy.process], &online));
     }
-    // CPUs that nobody may use, where the group does not forbid them, are wasted.
+    // CPUs that neither the server nor the proxy may use, although the control group allows them, are wasted.
     let group = need(&server.cgroup)?.cpus.known();
     let wasted = group.map_or(0, |group| group.without(&both).len());
     if theirs.len() == 1 && all > 2 && wasted > 0 {

@@ -1,4 +1,4 @@
-//! Does the machine idle while who feeds the server waits for a CPU?
+//! Are CPUs idle while a client that feeds the server waits for a CPU?
 
 use crate::change::Change;
 use crate::facts::Facts;

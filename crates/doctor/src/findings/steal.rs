@@ -1,4 +1,4 @@
-//! Does the hypervisor give our CPUs to somebody else?
+//! Does the hypervisor give our CPUs to another machine?
 
 use crate::facts::Facts;
 use crate::judgement::{Finding, Judged, Judgement, Unknown, Verdict, need};

@@ -1,7 +1,6 @@
 //! The TLS inside a stream: what is decrypted and not yet read, what is encrypted and not yet sent.
 //!
-//! Drives rustls by hand over the non-blocking socket. Owns no waiting: whoever calls hears
-//! `WouldBlock`.
+//! Drives rustls by hand over the non-blocking socket. Never waits: the caller gets `WouldBlock`.
 //!
 //! Invariants: one read of the socket per read; ciphertext is taken from the socket only when no
 //! plaintext is left, and decrypted only as fast as the plaintext is read, so that a peer cannot

@@ -164,7 +164,7 @@ async fn a_peer_that_hangs_up_is_noticed_without_reading() {
         assert!(!near.hung_up());
         near.clear_readable();
         drop(far);
-        // It wakes who has set the bytes aside.
+        // The end wakes the task that has set the bytes aside.
         timeout(PATIENCE, near.readable()).await.expect("no wake-up").unwrap();
         assert!(near.hung_up());
         near.clear_readable();

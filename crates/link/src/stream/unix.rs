@@ -1,8 +1,8 @@
 //! A Unix socket whose owner is woken for reading only.
 //!
-//! A Unix socket announces that it can be written to each time its peer has read something, whether anybody waits
-//! for that or not. A link would be woken for every command that the server takes. So readiness for writing is asked
-//! for only while a write waits, on a descriptor of its own.
+//! A Unix socket announces that it can be written to each time its peer has read something, whether a task waits for
+//! that or not. A link would be woken for every command that the server takes. So readiness for writing is asked for
+//! only while a write waits, on a descriptor of its own.
 
 use std::cell::RefCell;
 use std::io;

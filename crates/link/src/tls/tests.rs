@@ -1,4 +1,4 @@
-//! Who is trusted in which mode, on real handshakes; and what is said of bad files.
+//! Which peers are trusted in which mode, on real handshakes; and the messages about bad files.
 
 use std::cell::Cell;
 use std::path::Path;

@@ -9,9 +9,9 @@ use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
 /// Takes any certificate: the modes `preferred` and `required`.
 ///
-/// The signature of the handshake is not looked at either. It would prove only that the server has
-/// the key of a certificate that anybody can make, and reading the certificate for it would refuse
-/// the version 1 certificates that the instructions of older MySQL manuals produce.
+/// The signature of the handshake is not checked either. It would prove only that the server has the key of a
+/// certificate that any attacker can make, and reading the certificate for it would refuse the version 1 certificates
+/// that the instructions of older MySQL manuals produce.
 #[derive(Debug)]
 pub(super) struct AnyServer {
     algorithms: WebPkiSupportedAlgorithms,

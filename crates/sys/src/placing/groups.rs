@@ -1,7 +1,7 @@
 //! The weight of a control group, and the nice value of a session's automatic group: changed so that it can be undone.
 //!
-//! Decides nothing. Invariants: what was is known before it is changed; a group that is gone needs nothing; what
-//! somebody else has written since is left alone.
+//! Decides nothing. Invariants: the old value is known before it is changed; a group that is gone needs nothing; what
+//! another program has written since is left alone.
 
 use std::io;
 
@@ -47,7 +47,7 @@ impl GroupChange {
         self.write(tree, self.given)
     }
 
-    /// Makes it as it was. Says whether somebody else has changed it since, so that it was left alone.
+    /// Makes it as it was. Says whether another program has changed it since, so that it was left alone.
     pub fn restore(&self, tree: &Tree) -> io::Result<bool> {
         let now = match self.now(tree) {
             Ok(now) => now,

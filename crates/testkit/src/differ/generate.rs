@@ -228,7 +228,7 @@ impl Writer {
         self.pending.push_back(Action::Close { slot: SLOT });
     }
 
-    /// Somebody has killed its connection; it notices, and comes again.
+    /// Another client has killed its connection; it notices this, and connects again.
     fn was_killed(&mut self) {
         self.pending.push_back(Action::Ping);
         self.pending.push_back(Action::Connect);

@@ -55,7 +55,8 @@ pub(super) const TOPICS: &[&[Topic]] = &[
     mysql::TOPICS,
 ];
 
-/// Words of kinds that Flifo is known to answer otherwise, and why. Whoever changes that takes them off.
+/// Words of kinds that Flifo is known to answer differently, and why. A change that ends a difference removes its
+/// entry.
 pub(super) const UNSETTLED: &[(&str, &str)] = &[
     ("FOUND_ROWS", "refused where neither the reply nor a link tells it"),
     (

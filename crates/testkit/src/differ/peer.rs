@@ -9,8 +9,8 @@
 //! 3. Connection ids in errors 1094 and 1095, which repeat what a `KILL` has named, and in error 1064 where it repeats
 //!    a `KILL`.
 //! 4. Status flags and the count of warnings of the EOF packet behind definitions of columns or parameters, unless the
-//!    flags say that rows are in a cursor. Flifo's links do without that packet, so it is written before anybody knows
-//!    what the statement will do. Clients read them behind the rows.
+//!    flags say that rows are in a cursor. Flifo's links do without that packet, so Flifo writes it before the effect
+//!    of the statement is known. Clients read them behind the rows.
 //! 5. The flag 0x4000 (state has changed) for a client that has not asked to be told of changes: it says nothing
 //!    without them, and MariaDB sets it now and then, a statement late.
 //! 6. The flag 0x0400 (other columns than when the statement was prepared): Flifo prepares statements anew, on other
@@ -78,7 +78,7 @@ struct Connection {
     is_mysql: bool,
 }
 
-/// A statement that was answered by nobody for so long never will be.
+/// A statement that has had no answer for so long will never get one.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The name of a user of programs.

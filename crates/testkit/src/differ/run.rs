@@ -3,7 +3,7 @@
 //! Does not judge. A client's link may be another's for now, so a step's reply is waited for only so long before the
 //! next client has its turn. Invariants: a client's steps happen in their order; a step that names another client
 //! happens after all earlier steps of that client, and before all later ones; a client leaves after its last step; once
-//! somebody has not been answered at all, nobody takes another step: what came of it is known, and takes long enough.
+//! a step has got no answer at all, no client takes another step: the outcome is known, and took long enough.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -132,7 +132,7 @@ impl<'a> Turns<'a> {
                     self.give(step);
                     self.wait_for(step, turn);
                 }
-                // Nobody can go on until somebody has been answered.
+                // No client can go on before a client has been answered.
                 None if self.busy.contains(&true) => {
                     let done = self.replies.recv().expect("clients live as long as their orders");
                     self.learn(done);

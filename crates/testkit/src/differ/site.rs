@@ -48,8 +48,8 @@ const MARIADB: &[&str] = &[
 
 const MYSQL: &[&str] = &["--innodb-flush-method=nosync", PATIENCE];
 
-/// In seconds. A prepared XA transaction that its client has left keeps its locks, and directly as well as through Flifo
-/// somebody may wait for them: that ends long before those who wait for a reply give up.
+/// In seconds. A prepared XA transaction keeps its locks after its client has left. Another client may wait for these
+/// locks, directly as well as through Flifo: its wait ends long before a client gives up waiting for a reply.
 const PATIENCE: &str = "--lock-wait-timeout=10";
 
 impl Site {

@@ -92,7 +92,7 @@ impl Fleet {
 
 fn node(at: usize, port: u16, provider: &Path, scripts: &Path) -> Builder {
     let path = std::env::var("PATH").unwrap_or_default();
-    // Who gives a node what it lacks: the one before it.
+    // The donor sends a node the data that it lacks: it is the node before it.
     let donor = if at == 0 { String::new() } else { format!("node{at},") };
     // A node that is silent is given up after seconds; half a minute is what is usual.
     let options = format!(

@@ -11,7 +11,7 @@ use wire::auth::Plugin;
 
 use crate::client::{Builder, Client, Problem};
 
-/// Who tries to log in, from where and how.
+/// An attempt to log in: as which user, from where and how.
 #[derive(Clone, Debug)]
 pub struct Attempt {
     pub name: String,
@@ -92,7 +92,7 @@ impl Attempt {
         self.changes < BASES.len()
     }
 
-    /// Logs in, and looks who it is.
+    /// Logs in, and looks up the account and the rights of the session.
     pub fn run(&self, target: &Target, keys: &Keys) -> Outcome {
         let (mut client, _) = match self.log_in(target, keys) {
             Ok(client) => (client, ()),
@@ -135,7 +135,7 @@ impl Attempt {
 /// `ER_MUST_CHANGE_PASSWORD`: let in, but for nothing else than to change the password.
 const SANDBOX: u16 = 1820;
 
-/// Who a client is, and what it may do.
+/// The account of a client, and what the client may do.
 pub fn look(client: &mut Client) -> Result<Outcome, Problem> {
     let account = match client.query("SELECT CURRENT_USER(), CURRENT_ROLE()") {
         Ok(mut rows) => rows.remove(0).join(" "),

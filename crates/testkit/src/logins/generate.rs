@@ -7,7 +7,7 @@ use super::attempt::{Attempt, Door, Tls};
 use crate::differ::generate::Random;
 use crate::differ::program::Brand;
 
-/// Accounts of a server, and who tries to log in.
+/// Accounts of a server, and attempts to log in.
 #[derive(Clone, Debug)]
 pub struct Batch {
     pub seed: u64,

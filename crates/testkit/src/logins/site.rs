@@ -56,7 +56,7 @@ enum Server {
     MySql(Mysql),
 }
 
-/// Who may read the server's table of accounts.
+/// The user that may read the server's table of accounts.
 const READER: &str = "accounts_reader";
 
 /// Accounts that the server's own installation has made.

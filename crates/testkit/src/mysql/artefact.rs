@@ -92,7 +92,7 @@ fn unpack(base: &Path) -> Result<(), String> {
     fs::create_dir(&whole).map_err(told)?;
     run(Command::new("tar").arg("-xzf").arg("-").arg("-C").arg(&whole), &archive)?;
     match fs::rename(&whole, base) {
-        // Somebody else was faster.
+        // Another process was faster.
         Err(_) if base.exists() => Ok(()),
         renamed => renamed.map_err(told),
     }

@@ -14,12 +14,12 @@ use engine::slots::Slots;
 
 use super::others::{Other, Seen};
 
-/// Who of those in a transaction enters at once.
+/// Which clients in a transaction enter at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locks {
-    /// Nobody: the gate knows of no locks. For comparison; it must not end well.
+    /// None: the gate knows of no locks. For comparison; it must not end well.
     Ignored,
-    /// Everybody in a transaction.
+    /// All clients in a transaction.
     Known,
 }
 
@@ -141,7 +141,7 @@ impl Process {
         self
     }
 
-    /// Newcomers borrow while nobody has waited for longer.
+    /// New statements borrow slots as long as no statement has waited for longer than this.
     #[must_use]
     pub fn borrowing(self, wait: f64) -> Self {
         self.slots.let_borrow(Duration::from_secs_f64(wait / 1000.0));
@@ -221,7 +221,7 @@ impl Process {
         gate.park(slot, now, |_, _| true).map(begun)
     }
 
-    /// Those who have waited too long.
+    /// Takes out a client that has waited too long.
     pub(super) fn expire(&mut self, worker: usize, now: f64, most: Duration) -> Option<usize> {
         let now = self.at(now);
         self.gates[worker].expire_waiter(now, Some(most)).map(|(client, _)| client)

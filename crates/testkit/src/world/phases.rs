@@ -21,7 +21,7 @@ pub const PHASES: [f64; 4] = [0.0, 1.0, 0.5, 0.0];
 pub const LIMITS: [u32; 8] = [6, 8, 10, 12, 32, 40, 48, 64];
 pub const SMALL_LIMITS: [u32; 9] = [1, 2, 3, 4, 6, 8, 12, 16, 24];
 
-/// So many clients, who think for 2 ms, under one load after the other.
+/// So many clients, each of which thinks for 2 ms, under one load after the other.
 pub fn plan(seed: u64, work: Work, clients: usize, shares: &[f64]) -> Plan {
     let mut plan = Plan::closed(seed, SERVER, work, clients, 2.0);
     plan.phases = phases(shares);

@@ -36,7 +36,7 @@ pub struct Transactions {
     pub hot_rows: usize,
     /// A lock is waited for so long, then the transaction fails.
     pub patience: f64,
-    /// Somebody outside takes every hot row, and keeps it: from, until.
+    /// A session from outside of the plan takes every hot row, and keeps it: from, until.
     pub blocker: Option<(f64, f64)>,
 }
 

@@ -1,4 +1,4 @@
-//! The run: a clock, what is going to happen at which time, and who is told when it does.
+//! The run: a clock, the events with their times, and the parts of the world that are told of each event.
 
 mod account;
 
@@ -25,11 +25,11 @@ enum Event {
     /// A statement has reached the server, or its reply the proxy.
     There(usize),
     Back(usize),
-    /// The disk has served somebody.
+    /// The disk has served a client.
     Read(usize),
     /// A thread that was chosen has woken.
     Woken(usize),
-    /// Somebody has waited for a lock long enough: the client, its unit.
+    /// A client has waited for a lock long enough: the client, its unit.
     Tired(usize, u64),
     /// A worker of a process reads its mail.
     Mail(usize, usize),
@@ -506,7 +506,7 @@ impl World {
         self.ask_again(index, true);
     }
 
-    /// Everybody in a worker who can start does, and the others' mail is sent.
+    /// Starts all clients of a worker that can start, and sends the mail to the other workers.
     fn pump(&mut self, process: usize, worker: usize) {
         while let Door::Flifo(processes) = &mut self.door
             && let Some(begun) = processes[process].next(worker, self.now)

@@ -1,19 +1,19 @@
 //! The server of the world: cores that are shared equally, a disk with a line, hot rows with lines.
 //!
-//! Owns who runs and who waits inside of the server; knows no gate. What is done at which time is told to the
-//! run, which owns the clock.
+//! Owns which clients run and which wait inside of the server; knows no gate. Tells the run, which owns the clock, at
+//! which time work is done.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::plan;
 
-/// Whom a row belongs to.
+/// The owner of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     Nobody,
     Client(usize),
-    /// Somebody outside.
+    /// A session from outside of the plan.
     Blocker,
 }
 
@@ -126,7 +126,7 @@ impl Server {
         self.rows[row].1.retain(|other| *other != client);
     }
 
-    /// Somebody outside takes what is free, and will get the rest as it becomes so.
+    /// The blocker takes the rows that are free, and will get each other row when it becomes free.
     pub(super) fn block(&mut self) {
         self.is_blocked = true;
         for (owner, _) in self.rows.iter_mut().filter(|(owner, _)| *owner == Owner::Nobody) {

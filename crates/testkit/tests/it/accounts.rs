@@ -113,7 +113,7 @@ fn client(flifo: &Flifo, user: &str, password: &str) -> Builder {
     Client::builder(tcp, user, password).plugin(Plugin::NativePassword)
 }
 
-/// Logs in and asks who it is; what a shared link says comes with the first statement.
+/// Logs in and asks for the user's name; on a shared link, the server's answer to the login comes with this statement.
 fn ask(client: Builder) -> Result<String, Problem> {
     let mut rows = client.connect()?.query("SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)")?;
     Ok(rows.remove(0).remove(0))
@@ -197,7 +197,7 @@ fn who_flifo_is_lets_no_client_in() {
         let refused = |user: &str, password: &str| refusal(ask(client(&flifo, user, password)));
         let denied = [refused("lent", ""), refused("or_lent", "x")];
         assert!(denied.iter().all(|(code, _)| matches!(code, 1045 | 1698)), "{denied:?}");
-        // Nobody else is concerned, not even who has no password.
+        // Other users are not concerned, not even one without a password.
         assert_eq!(ask(client(&flifo, "plain", PASSWORD)).unwrap(), "plain");
         assert_eq!(ask(client(&flifo, "blank", "")).unwrap(), "blank");
         // The tests run as root, or as the server does.

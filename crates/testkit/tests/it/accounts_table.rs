@@ -1,4 +1,4 @@
-//! Users that nobody has configured share links: their passwords' hashes come from the server's table of accounts, and
+//! Users that are not configured share links: their passwords' hashes come from the server's table of accounts, and
 //! what changes there takes effect.
 
 use std::thread;
@@ -16,7 +16,7 @@ struct Table {
 }
 
 impl Table {
-    /// Flifo may read the table, and knows nobody else. `period`: how often it reads.
+    /// Flifo may read the table, and no other user is configured. `period`: how often Flifo reads it.
     fn start(period: &str) -> Self {
         let server = PrivateServer::builder().start().expect("a private server");
         server
@@ -43,7 +43,7 @@ impl Table {
         Client::builder(address, user, password).plugin(Plugin::NativePassword).connect()
     }
 
-    /// Who the server says that this client is.
+    /// Whether a client is let in, and the server knows it as this user.
     fn is_served(&self, user: &str, password: &str) -> bool {
         let Ok(mut client) = self.client(user, password) else { return false };
         let rows = client.query("SELECT SUBSTRING_INDEX(USER(), '@', 1)").expect("an answer");

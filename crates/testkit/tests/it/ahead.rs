@@ -195,7 +195,7 @@ fn nobody_gets_a_session_that_the_one_in_front_has_changed() {
         let mut stand = Row::stand(changed);
         assert_eq!(stand.clients[0].read_answer(), Ok(vec![]));
         assert_eq!(stand.rest(), own());
-        // The link is the first one's from now on, and what was written to it for others has been answered to nobody.
+        // The link is the first one's from now on; replies to what was written to it for others went to no client.
         assert_eq!(stand.clients[0].query("SELECT 8"), row("8"));
         let count = stand.end();
         assert_eq!(count("pins.session_variable"), 1);

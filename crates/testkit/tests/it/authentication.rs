@@ -1,9 +1,9 @@
 //! Logins against a real MySQL: each plugin over each pair of secure and plain legs, carried and
-//! pooled, remembered by the server or not; and the accounts that MySQL refuses. Nothing is learnt
-//! of those who are carried: see `learnt.rs`.
+//! pooled, remembered by the server or not; and the accounts that MySQL refuses. Flifo learns
+//! nothing here of clients that are carried: see `learnt.rs`.
 //!
-//! Where no MySQL is to be had these tests print so and test nothing. One server is shared by all
-//! of them; who needs it to forget passwords holds it alone.
+//! Where no MySQL is available these tests print so and test nothing. They all share one server; a
+//! test that needs the server to forget passwords holds it alone.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -331,7 +331,7 @@ fn accounts_are_refused_in_the_servers_words() {
     for flifo in [&carried, &shared] {
         let try_in = |name: &str| {
             let client = In::Tls.client(flifo, name, PASSWORD).connect();
-            // Who shares links is let in by Flifo, and told by the first statement.
+            // Flifo lets in a client that shares links; the first statement brings the refusal.
             client.and_then(|mut client| client.query("SELECT 1").map(|_| client))
         };
         let (code, message) = refusal(try_in("locked"));

@@ -94,7 +94,7 @@ fn packet(sequence: u8, command: u8, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// The server hands over its end of each connection on which somebody has logged in.
+/// The server hands over its end of each connection on which a client has logged in.
 fn flifo_and_server() -> (Flifo, mpsc::Receiver<TcpStream>) {
     flifo_and_server_with("")
 }

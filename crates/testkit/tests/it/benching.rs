@@ -199,7 +199,7 @@ fn an_open_loop_shows_a_second_of_silence_and_a_closed_one_hides_it() {
     let mut opens = (0..5).map(|_| stopped_for_a_second(&arena, &["--rate", "500"]));
     let open = opens.find(|it| it.rounds[0].unsent < 20).expect("nearly all is sent");
     let open = &open.rounds[0];
-    // A quarter of all transactions was due while nobody answered.
+    // A quarter of all transactions was due while the server did not answer.
     assert!(700.0 < open.latency.p99_9_ms, "{:?}", open.latency);
     assert!(100.0 < open.latency.p95_ms, "{:?}", open.latency);
     assert!((1700..2300).contains(&open.transactions), "{}", open.transactions);

@@ -78,7 +78,7 @@ fn one_node_writes_and_stays_the_writer_whatever_happens_to_the_others() {
     scene.wait_for_roles(&["writer", "reader", "reader"]);
 }
 
-/// Increments of one client: those that were acknowledged, and those of which nobody knows.
+/// Increments of one client: those that were acknowledged, and those whose outcome is unknown.
 #[derive(Default)]
 struct Ledger {
     sure: u32,

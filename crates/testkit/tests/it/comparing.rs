@@ -58,8 +58,8 @@ fn starts_that_differ_by_more_than_their_rounds_raise_no_false_alarm() {
     };
     let alarms = false_alarms(300, |seed| of(seed, 8, 3));
     assert!(alarms <= 3, "{alarms} of 300");
-    // Not because nothing is ever found: who takes the rounds of one start for independent, as they
-    // must be taken where nothing was started, finds something most of the time.
+    // Not because nothing is ever found: a comparison that takes the rounds of one start for independent, as it
+    // must where nothing was started, finds a change most of the time.
     let alarms = false_alarms(100, |seed| Simulated { starts: 0, ..of(seed, 0, 24) });
     assert!(alarms > 50, "{alarms} of 100");
 }

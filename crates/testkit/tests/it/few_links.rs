@@ -17,7 +17,7 @@ use crate::shared::{USER, ok, server};
 
 const OTHER: &str = "few_links_other";
 
-/// Who logs in, and how.
+/// The user that logs in, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Kind {
     user: &'static str,
@@ -64,8 +64,8 @@ fn another_user() {
     server().sql(&text).expect("another user");
 }
 
-/// Of two links, one is kept by a transaction and the other one idle, of another kind. How long a third client waits, who
-/// needs one like the first.
+/// Of two links, one is kept by a transaction, and the other one is idle and of another kind. Returns how long a third
+/// client waits that needs a link like the first.
 fn wait(flifo: &Flifo, kept: Kind, idle: Kind) -> Duration {
     let [mut keeper, mut next] = [(); 2].map(|()| client(flifo, kept));
     ok(&mut keeper, "BEGIN");

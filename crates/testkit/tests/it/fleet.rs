@@ -1,4 +1,5 @@
-//! Several real servers behind Flifo: who is written to and read from, and what clients notice when one fails.
+//! Several real servers behind Flifo: which one is written to and which are read from, and what clients notice when one
+//! fails.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -99,7 +100,7 @@ fn reads_are_split_and_a_session_reads_what_it_has_written() {
         assert_eq!(row[0][0], turn.to_string(), "a stale read from server {}", row[0][1]);
         on_readers += u32::from(row[0][1] != "1");
         if turn % 100 == 0 {
-            // Now and then somebody thinks.
+            // Now and then the client pauses.
             thread::sleep(Duration::from_millis(300));
             let row = client.query("SELECT v, @@server_id FROM t WHERE id = 1").unwrap();
             assert_eq!(row[0][0], turn.to_string());
@@ -162,7 +163,7 @@ fn the_writer_is_killed_under_load_and_no_increment_is_lost_or_doubled() {
                 let (flifo, stop, last_write) = (&flifo, &stop, &last_write);
                 scope.spawn(move || {
                     let mut client = client(flifo).unwrap();
-                    // What was acknowledged, and what nobody knows.
+                    // Writes that were acknowledged, and writes whose outcome is unknown.
                     let (mut sure, mut unsure) = (Vec::new(), Vec::new());
                     for turn in 0_u32.. {
                         if stop.load(Relaxed) {

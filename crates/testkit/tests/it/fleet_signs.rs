@@ -105,7 +105,7 @@ fn weight(console: &mut Client, server: &str) -> f64 {
     of(console, server, "weight").parse().unwrap()
 }
 
-/// Somebody beside a server who says the same line to whoever comes, and then closes.
+/// An agent beside a server: sends the same line on every connection, and then closes it.
 struct Agent {
     port: u16,
     line: Arc<Mutex<Option<Vec<u8>>>>,
@@ -122,7 +122,7 @@ impl Agent {
             for stream in listener.incoming().map_while(Result::ok) {
                 let mut stream = stream;
                 match said.lock().unwrap().clone() {
-                    // Whoever hears enough goes away.
+                    // A check that has read enough may have closed the connection.
                     Some(line) => drop(stream.write_all(&line)),
                     None => silent.push(stream),
                 }
@@ -194,7 +194,7 @@ fn an_agent_says_what_its_server_may_get() {
         wait(&mut console, "links", "0");
     }
     assert!(of(&mut console, "db2", "role").contains("stopped: backup"));
-    // What was not taken back holds, whoever else says otherwise.
+    // A state that the agent has not taken back holds, even if an operator says otherwise.
     agent.says("ready\n");
     console.query("ENABLE db2").unwrap();
     thread::sleep(Duration::from_millis(300));
@@ -461,7 +461,7 @@ fn without_any_server_a_statement_waits_for_a_while_and_is_told_why() {
         for number in 1..=3 {
             assert!(refusal.contains(&format!("db{number}: not used: down: ")), "{refusal}");
         }
-        // The client is still there, and is served as soon as somebody can.
+        // The client is still there, and is served as soon as a server is available.
         let served = thread::spawn(move || client.query("SELECT it again"));
         thread::sleep(Duration::from_millis(300));
         group.servers[0].enter(Entry::Well);

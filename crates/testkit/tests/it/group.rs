@@ -99,7 +99,7 @@ fn the_primary_of_a_group_is_written_to_and_the_next_one_when_it_is_gone() {
     ));
     let address = socket.to_str().unwrap().parse().unwrap();
     let mut console = Client::builder(address, "admin", "").connect().unwrap();
-    // Configured for a group, and in none: what is written there would be nobody else's.
+    // Configured for a group, but not in it: what is written there would reach no other member.
     let is_offline = |role: &String| role.contains("its state in the group is OFFLINE");
     wait_for_roles(&mut console, |roles| roles.iter().all(is_offline));
 

@@ -9,7 +9,7 @@ use testkit::reply::{Reply, honest};
 use testkit::scene::{MEMORY_MAX, PASSWORD, Scene, USER, row, wait_for};
 use wire::frame::{Header, PAYLOAD_MAX, put_packet};
 
-/// Logins end soon, so that those who say nothing are gone before a test is.
+/// Logins time out soon, so that silent clients are gone before a test ends.
 const SHORT: &str = "[limits]\nlogin = \"1s\"\n";
 
 fn scenes() -> [Scene; 2] {
@@ -358,7 +358,7 @@ fn a_header_for_the_proxy_protocol_is_right_or_the_end() {
         client.log_in(USER, PASSWORD).unwrap();
         assert_eq!(client.query("SELECT through"), row("through"));
     }
-    // From anybody else it is a login, and a bad one.
+    // From any other address it is read as a login, and a bad one.
     let mut client = FakeClient::connect(scene.flifo.port());
     client.read_greeting().unwrap();
     client.send(b"PROXY TCP4 1.2.3.4 127.0.0.1 80 81\r\n");

@@ -96,7 +96,7 @@ fn a_statement_that_nobody_prepared_is_unknown() {
         client.send_packet(0, &about(0x19, id, b""));
         assert_eq!(client.command(b"\x0e"), Ok(vec![]));
     }
-    // Another client's is as unknown as nobody's.
+    // Another client's statement is as unknown as one that was never prepared.
     let mut other = scene.client();
     let refused = other.command(&about(0x17, mine, b"\0\x01\0\0\0")).unwrap_err();
     assert_eq!(refused.code(), 1243);
@@ -124,7 +124,7 @@ fn a_client_cannot_keep_texts_without_end() {
     };
     assert_eq!(refused.code(), 1461, "{refused:?}");
     assert!(300 < ids.len(), "{} texts", ids.len());
-    // Who closes one may prepare another.
+    // A client that closes a statement may prepare another.
     client.send_packet(0, &about(0x19, ids[0], b""));
     ids[0] = client.prepare(&text).unwrap();
     assert_eq!(client.prepare(&text).unwrap_err().code(), 1461);

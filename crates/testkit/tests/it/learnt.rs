@@ -1,7 +1,7 @@
-//! Users that nobody has configured share links once a client has said its password in a login that was carried and
-//! that the server has accepted; what changes on the server takes effect.
+//! Users that are not configured share links once a client has sent its password in a login that was carried and that
+//! the server has accepted; what changes on the server takes effect.
 //!
-//! Where no MySQL is to be had the tests against a real one print so and test nothing.
+//! Where no MySQL is available the tests against a real one print so and test nothing.
 
 use std::sync::OnceLock;
 use std::thread;
@@ -20,7 +20,7 @@ use wire::auth::{Plugin, Secret};
 
 const PASSWORD: &str = "correct horse";
 
-/// A proxy that knows nobody.
+/// A proxy without configured users.
 struct Proxy {
     flifo: Flifo,
 }
@@ -61,7 +61,7 @@ impl Proxy {
         self.client(Leg::Tls, user, password).connect()
     }
 
-    /// Whether a client is let in and is who it says it is.
+    /// Whether a client is let in, as the user that it names.
     fn serves(&self, user: &str, password: &str) -> bool {
         let Ok(mut client) = self.log_in(user, password) else { return false };
         is_who_it_says(&mut client, user)
@@ -149,7 +149,7 @@ fn a_password_that_is_said_is_learnt_on_all_legs() {
                 _ => Heard::Clear([PASSWORD.as_bytes(), &[0]].concat()),
             };
             assert!(server.heard().contains(&want), "{case}");
-            // The server never remembers a password: who is asked for nothing more is pooled.
+            // The server never remembers a password: a client that is asked for nothing more is pooled.
             let mut second = proxy.client(leg, "sha", PASSWORD).connect().expect("a login");
             assert_eq!(second.asked.last(), Some(&Asked::Fast), "{case}");
             second.query("DO 1").unwrap_or_else(|error| panic!("{case}: {error}"));
@@ -491,7 +491,7 @@ fn a_login_that_began_before_somebody_was_learnt_goes_on() {
     };
     let log_in = async { greeted.login(&request, None).await?.ping().await };
     runtime.block_on(log_in).expect("it is carried");
-    // And who comes now is greeted by Flifo.
+    // And Flifo greets a client that connects now.
     assert!(proxy.serves("early", PASSWORD));
     let (carried, pooled, _) = proxy.end();
     assert_eq!((carried, pooled), (2, 1));

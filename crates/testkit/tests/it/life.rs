@@ -33,10 +33,10 @@ fn asked_to_stop_it_lets_statements_and_transactions_finish() {
         busy.send_packet(0, b"\x03SELECT long");
         wait_for("the statement", || scene.server.received(b"SELECT long") == 1);
         scene.flifo.ask_to_stop();
-        // Who does nothing is told, and ended.
+        // An idle client is told, and its connection is closed.
         assert_eq!(idle.read_payload().unwrap_err().code(), 1053);
         assert_eq!(idle.read_payload(), Err(Refusal::Closed), "told once");
-        // Who comes now is refused, by an error or by nobody listening.
+        // A new client is refused, by an error or because the port is closed.
         wait_for("new clients to be refused", || {
             match TcpStream::connect(("127.0.0.1", scene.flifo.port())) {
                 Ok(stream) => {
@@ -46,7 +46,7 @@ fn asked_to_stop_it_lets_statements_and_transactions_finish() {
                 Err(_) => true,
             }
         });
-        // Who is in the middle finishes.
+        // A client within a transaction or a statement finishes it.
         assert_eq!(within.query("UPDATE"), Ok(vec![]));
         assert_eq!(within.query("COMMIT"), Ok(vec![]));
         assert!(!scene.flifo.has_ended());
@@ -72,7 +72,7 @@ fn asked_to_stop_it_serves_those_who_are_in_line() {
     one.send_packet(0, b"\x03SELECT long");
     wait_for("the statement", || scene.server.received(b"SELECT long") == 1);
     other.send_packet(0, b"\x03SELECT other");
-    // Whoever is answered now has spoken later.
+    // This client has sent its command later than the others: when it is answered, theirs were read.
     assert_eq!(scene.client().command(b"\x0e"), Ok(vec![]));
     let opened = scene.server.opened();
     scene.flifo.ask_to_stop();
@@ -327,7 +327,7 @@ fn a_log_that_was_renamed_goes_on_under_its_name() {
     std::fs::rename(&path, &old).unwrap();
     flifo.ask_to_reopen();
     wait_for("the new file", || path.exists());
-    // Who is there notices nothing.
+    // A connected client notices nothing.
     assert_eq!(client.query("SELECT on"), row("on"));
     let (status, _) = flifo.stop();
     assert!(status.success());

@@ -116,7 +116,7 @@ fn who_waits_is_let_in_where_nothing_ends() {
     }
     let mut other = scene.client();
     assert_eq!(other.query("SELECT on"), row("on"));
-    // Who waits comes in by turns, so all the others came in before.
+    // Waiting clients are admitted in turn, so all the others were admitted before.
     assert_eq!(scene.server.received(b"SELECT long"), LONG);
     flag.store(true, SeqCst);
     for client in &mut long {

@@ -263,7 +263,7 @@ fn the_error_says_what_frameworks_look_for() {
 
 #[test]
 fn what_may_have_committed_is_never_called_undone() {
-    // Of its own: nobody else's statements may wait for these locks.
+    // A server of its own: statements of other tests must not wait for these locks.
     let server = PrivateServer::start_default().expect("a private server");
     server.sql(&format!("GRANT ALL ON *.* TO {USER}@'%'")).expect("rights");
     let site = Site::before(&server, "lost_commit", "routines = \"trust\"");
@@ -422,7 +422,7 @@ fn outside_of_a_transaction_a_client_goes_on() {
     ok(&mut client, "SELECT 'x' + 0");
     site.kill();
     assert_eq!(one(&mut client, "SELECT CONNECTION_ID()"), id);
-    // Nobody says what became of it.
+    // No reply says what became of the update.
     let mut direct = site.direct();
     ok(&mut client, "INSERT INTO t VALUES (100, 0)");
     ok(&mut direct, "BEGIN");

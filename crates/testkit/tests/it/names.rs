@@ -78,7 +78,7 @@ fn new_links_follow_the_name_and_old_ones_end_as_they_become_free() {
     let Some(town) = Town::start("", one) else { return };
     let (mut busy, mut client) = (town.client(), town.client());
     assert_eq!(client.query("SELECT who"), row("old"));
-    // Who must keep its link is not moved.
+    // A client that must keep its link is not moved.
     busy.query("SELECT GET_LOCK('a', 1)").unwrap();
     assert_eq!(busy.query("SELECT who"), row("old"));
     means(&town.hosts, NEW);

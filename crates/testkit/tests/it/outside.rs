@@ -43,7 +43,7 @@ impl Watched {
         Self { scene, console, http, socket, _folder: folder }
     }
 
-    /// A client of the console who may change things.
+    /// A client of the console that may change things.
     fn console(&self) -> Client {
         let address = self.socket.to_str().unwrap().parse().unwrap();
         Client::builder(address, "admin", "").connect().unwrap()
@@ -278,7 +278,7 @@ fn a_token_opens_and_nothing_else() {
     assert!(get("").starts_with("HTTP/1.1 401"));
     assert!(get("Authorization: Bearer wrong\r\n").starts_with("HTTP/1.1 401"));
     assert!(get("Authorization: Bearer s3cret\r\n").starts_with("HTTP/1.1 200"));
-    // Those who only ask whether it lives need no secret.
+    // A request that only checks whether Flifo is alive needs no secret.
     assert!(watched.get("/health").0.starts_with("HTTP/1.1 200"));
     watched.scene.end_with_links(6);
 }

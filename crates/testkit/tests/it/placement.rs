@@ -217,7 +217,7 @@ fn to_observe_changes_nothing_and_writes_nothing() {
 #[test]
 fn without_permission_the_command_is_told_and_nothing_changed() {
     if !sys::process::is_root() {
-        // Only root can become somebody who may not.
+        // Only root can become a user without permission.
         return;
     }
     let stand = Stand::new();

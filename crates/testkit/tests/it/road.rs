@@ -18,7 +18,7 @@ fn server() -> &'static PrivateServer {
             .argument("--max-allowed-packet=64M")
             .start()
             .expect("a private server");
-        // Nobody means to log in as anybody here.
+        // These tests are not about rights: their user may do everything.
         server.sql(&format!("GRANT ALL ON *.* TO {USER}@'%'")).expect("rights");
         server
     })

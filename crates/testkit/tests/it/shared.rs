@@ -84,7 +84,7 @@ impl Shared {
         Client::builder(address, USER, &self.password).schema(schema).connect()
     }
 
-    /// Another client gets a statement through: nobody keeps the only link.
+    /// Whether another client gets a statement through: then no client keeps the only link.
     pub(crate) fn is_free(&self) -> bool {
         // The schema is checked on the link already.
         self.client_in(&self.schema).is_ok_and(|mut it| it.query("SELECT 1").is_ok())

@@ -7,7 +7,7 @@ use bench::private_server::PrivateServer;
 
 use crate::shared::{Shared, USER, fails, ok};
 
-/// Whoever runs this keeps the link, until he leaves; then nobody sees what it was.
+/// The client that runs this keeps the link until it leaves; then no other client sees what it was.
 fn keeps(schema: &str, prepare: &[&str], text: &str, look: &str, unseen: &str) {
     let shared = Shared::start(schema);
     let mut direct = shared.direct();

@@ -13,7 +13,7 @@ use testkit::scene::{Scene, row, wait_for};
 
 use crate::shared::{Shared, USER, ok, server};
 
-/// One link, for which whoever waits is not refused within a test.
+/// One link; a client that waits for it is not refused within a test.
 const ONE_LINK: &str = "limit = 1\nlinks_max = 1\n[limits]\nwait = \"10s\"\n";
 
 /// A server that does not say what messages it has before the flag is raised.
@@ -53,7 +53,7 @@ fn a_client_that_leaves_while_its_link_is_asked_for_messages_leaves_it_to_others
     scene.end();
 }
 
-/// Such a command waits for the link as well, and nobody answers it.
+/// Such a command waits for the link as well, and gets no answer.
 #[test]
 fn a_command_without_a_reply_does_not_end_its_clients_turn_while_its_link_is_asked() {
     let scene = Scene::pooled(ONE_LINK);

@@ -1,7 +1,7 @@
 //! Where other proxies that share links are known to have been wrong, one test for each such place.
 //!
-//! The list is that of the table in design 0003, which names these tests. In each, clients share one link; whoever
-//! keeps it is seen to, by its reason, and whoever need not is seen not to.
+//! The list is that of the table in design 0003, which names these tests. In each, clients share one link. The test
+//! checks that a client that must keep the link keeps it, and for which reason, and that other clients do not keep it.
 
 use link::Address;
 use testkit::client::Client;

@@ -1,5 +1,5 @@
-//! Statements that are made to be misread: none is guessed at. Whoever sends one keeps the link, or is refused; whoever
-//! comes next finds it as a new one, and Flifo's memory stays as it was.
+//! Statements that are made to be misread: none is guessed at. A client that sends one keeps the link, or is refused;
+//! the next client finds the link as a new one, and Flifo's memory stays as it was.
 
 use std::time::{Duration, Instant};
 
@@ -22,8 +22,8 @@ fn login(port: u16, password: &str, schema: &str) -> FakeClient {
     client
 }
 
-/// Clients send these, one each; all must keep the link. Whatever the server makes of them is the same as directly,
-/// and nobody else ever sees it.
+/// Clients send these, one each; all must keep the link. Their effect on the server is the same as directly, and no
+/// other client ever sees it.
 fn is_never_guessed(schema: &str, texts: &[&[u8]]) {
     let shared = Shared::start_with(schema, "[logs]\nlevel = \"debug\"");
     ok(&mut shared.direct(), "CREATE TABLE t (a INT AUTO_INCREMENT PRIMARY KEY)");

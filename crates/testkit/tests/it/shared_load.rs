@@ -1,5 +1,5 @@
-//! Links under load: sysbench shares them in both of its ways to speak, with prepared statements and in texts; and
-//! clients that keep theirs take none from those who come behind them.
+//! Links under load: sysbench shares them in both of its modes, with prepared statements and in texts; and clients that
+//! keep theirs take none from the clients behind them.
 //!
 //! Judges by what Flifo counts. Speed is not looked at.
 
@@ -95,7 +95,7 @@ fn who_needs_a_link_like_one_that_is_kept_gets_the_place_of_another() {
             }
         });
         for _ in 0..2 {
-            // It is refused with 1637 where nobody gives way.
+            // It is refused with 1637 if no other link gives way.
             let mut next = client(Capabilities::LOCAL_FILES);
             assert_eq!(ok(&mut next, "SELECT COUNT(*) FROM t"), "0");
         }
@@ -109,7 +109,8 @@ fn who_needs_a_link_like_one_that_is_kept_gets_the_place_of_another() {
     assert!(status.success() && !log.contains("panicked"), "{log}");
 }
 
-/// Its messages keep the link of a client that hardly ever rests; whoever waits for it gets it at a statement's end.
+/// Messages keep the link of a client that hardly ever rests; a client that waits for the link gets it at a statement's
+/// end.
 #[test]
 fn messages_of_who_is_always_busy_keep_nobody_out() {
     let shared = Shared::start("load_messages");

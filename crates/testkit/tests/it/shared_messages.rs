@@ -1,5 +1,5 @@
-//! Messages of clients whose link has gone to somebody else: they are told what they would be told on a connection of
-//! their own, in the text protocol and in that of prepared statements.
+//! Messages of clients whose link has gone to another client: they get the messages that they would get on a connection
+//! of their own, in the text protocol and in that of prepared statements.
 
 use std::thread;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use testkit::fake_client::FakeClient;
 
 use crate::shared::{Shared, USER, fails, ok, server};
 
-/// Runs these on a connection to the server, and through Flifo, where somebody else takes the link before each and
-/// leaves messages of his own. The answers must be the same.
+/// Runs these on a connection to the server, and through Flifo, where another client takes the link before each and
+/// leaves messages of its own. The answers must be the same.
 #[track_caller]
 fn same(shared: &Shared, texts: &[&str]) {
     let (mut direct, mut one) = (shared.direct(), shared.client());
@@ -240,13 +240,13 @@ fn those_who_run_behind_a_statement_do_not_take_its_messages() {
     let told = in_a_row(&shared, &texts, others);
     assert_eq!(told[..2], expected[..2], "the error was in its packet");
     assert_eq!(told[2], Ok(vec![vec!["0".to_owned(), "-1".to_owned()]]));
-    // What a warning said is gone. Nobody is told that there was none.
+    // The text of a warning is lost. Flifo must not answer that there was none.
     let texts = ["SELECT 'x' + 0 FROM t LIMIT 1", "SHOW COUNT(*) WARNINGS"];
     let told = in_a_row(&shared, &texts, others);
     assert!(told[0].is_ok());
     let refused = told[1].as_ref().expect_err("a refusal");
     assert!(refused.contains("not known any more"), "{refused}");
-    // Where it is known to happen, nobody goes behind it.
+    // Where this is known to happen, no statement is written ahead behind it.
     let mut told = Vec::new();
     (0..4).for_each(|_| told = in_a_row(&shared, &texts, others));
     assert_eq!(told[1], Ok(vec![vec!["1".to_owned()]]));

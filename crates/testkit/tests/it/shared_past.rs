@@ -194,7 +194,7 @@ fn rows_found_outlive_what_is_inserted() {
 fn counts_outlive_what_a_link_is_asked_for_others() {
     let (shared, mut gone, _other) = pair("past_counts_asked");
     for text in ["SELECT ROW_COUNT()", "SELECT ROW_COUNT() AS `n` FROM DUAL"] {
-        // Nobody will ever ask for this insert id; but who may insert next has to know it.
+        // No client will ever ask for this insert id; but a client that may insert next has to know it.
         ok(&mut gone, "INSERT INTO t (b) SELECT ROW_COUNT()");
         drop(std::mem::replace(&mut gone, shared.client()));
         let mut one = shared.client();
@@ -231,7 +231,7 @@ fn an_insert_id_is_known_while_its_link_is_to_be_killed() {
     wait_for("the order", || scene.server.received(b"\x03KILL QUERY") == 1);
     made.store(true, SeqCst);
     assert_eq!(one.read_answer(), Ok(vec![]), "it came too late");
-    // The link is in nobody's hands, and still knows.
+    // No client has the link now, and the link still knows the id.
     assert_eq!(one.query("SELECT LAST_INSERT_ID()"), row("LAST_INSERT_ID()"));
     assert_eq!(scene.server.received(b"\x03SET last_insert_id=7"), 1, "told to another link");
     killed.store(true, SeqCst);

@@ -1,5 +1,5 @@
 //! What a user's configuration says of pins: what becomes of a link behind a routine, and whether a statement may keep
-//! one at all; and that whoever keeps one is named.
+//! a link at all; and that a client that keeps one is named.
 
 use crate::shared::{Shared, fails, ok};
 

@@ -217,7 +217,7 @@ fn what_is_set_while_a_cursor_is_open_is_learnt() {
         } else {
             client.send_packet(0, &piece(text, b"long"));
         }
-        // The link is kept; what it is not asked for now, nobody will know when it is given back.
+        // The link is kept; what Flifo does not ask it now will be unknown when the link is given back.
         client.query("SET @@sql_mode = 'ANSI_QUOTES'").expect("set");
         client.query("SET NAMES latin1 COLLATE latin1_bin").expect("set");
         assert!(!shared.is_free(), "for as long as the server keeps something");

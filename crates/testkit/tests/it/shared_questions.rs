@@ -1,5 +1,5 @@
-//! Links that are asked or told something, and are lost, or not needed any more, before they have answered: nobody waits
-//! for an answer that will not come, and nobody keeps a link that he does not need.
+//! Links that are asked or told something, and are lost, or not needed any more, before they have answered: no client
+//! waits for an answer that will not come, and no client keeps a link that it does not need.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,7 +18,7 @@ use crate::shared_past::inserted;
 
 const ONE_LINK: &str = "links_max = 1\n[limits]\nwait = \"2s\"\n";
 
-/// Who asks this, and what he has been told; in a thread, since it may last.
+/// Sends this for a client, and returns the answer and the client; in a thread, since it may take long.
 fn ask(mut client: FakeClient, text: &'static str) -> JoinHandle<(Answer, FakeClient)> {
     thread::spawn(move || {
         let answer = client.query(text);
@@ -26,7 +26,7 @@ fn ask(mut client: FakeClient, text: &'static str) -> JoinHandle<(Answer, FakeCl
     })
 }
 
-/// One client's link is asked for the insert id of another one, who then waits for that; and the link is lost.
+/// One client's link is asked for the insert id of another client, which then waits for it; and the link is lost.
 #[test]
 fn who_waits_for_an_insert_id_is_told_when_the_link_that_knows_is_lost() {
     let scene = Scene::pooled(ONE_LINK);

@@ -1,4 +1,4 @@
-//! User variables with plain values: they are on whatever link their client's statements run on, where nobody else's do.
+//! User variables with plain values: every link that runs a client's statements has them, and has no other client's.
 
 use crate::shared::{Shared, ok};
 
@@ -46,7 +46,7 @@ fn a_string_is_read_as_it_was_when_it_was_set() {
     steps.iter().for_each(|text| drop(ok(&mut direct, text)));
     let mut client = shared.client();
     steps.iter().for_each(|text| drop(ok(&mut client, text)));
-    // Somebody else takes the link.
+    // Another client takes the link.
     assert!(shared.is_free());
     assert_eq!(ok(&mut client, "SELECT @@character_set_client"), "utf8mb4");
     assert!(shared.is_free());
@@ -75,7 +75,7 @@ fn a_client_without_a_schema_is_in_nobodys() {
     ok(&mut client, "USE variables_no_schema_more");
     ok(&mut client, "SET @a=1");
     ok(&mut client, "DROP DATABASE variables_no_schema_more");
-    // Somebody else takes the link, and enters another schema.
+    // Another client takes the link, and enters another schema.
     let mut other = shared.client();
     assert_eq!(ok(&mut other, "SELECT DATABASE()"), "variables_no_schema");
     assert_eq!(ok(&mut client, "SELECT DATABASE()"), "NULL");

@@ -1,5 +1,5 @@
-//! A client that does not read its reply keeps nobody else from the server: its slot is left, and it has one again
-//! when it reads on.
+//! A client that does not read its reply keeps no other client from the server: it gives up its slot, and gets one
+//! again when it reads on.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -15,7 +15,7 @@ use wire::response::Status;
 const ROWS: usize = 1000;
 const WIDTH: usize = 32 << 10;
 
-/// One slot for all. Who asks for "much" gets it, who asks for "long" waits for the flag.
+/// One slot for all. A query for "much" gets a large result; a query for "long" is answered when the flag is raised.
 fn scenes() -> [(Scene, Flag); 2] {
     let rest = "limit = 1\nlinks_max = 4\n[limits]\nwait = \"20s\"\n";
     [Scene::pooled(rest), Scene::carried(rest)].map(|scene| {
@@ -58,7 +58,7 @@ fn who_does_not_read_has_no_slot_and_gets_his_whole_reply_later() {
         assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
         read_rest(&mut slow);
         assert_eq!(slow.query("SELECT on"), row("on"));
-        // In a transaction it may hold locks that others wait for: it goes on whoever has the slot.
+        // In a transaction it may hold locks that others wait for: it goes on even if another client has the slot.
         assert!(slow.query("INSERT").is_ok());
         ask_for_much(&mut slow);
         read_rest(&mut slow);

@@ -1,4 +1,4 @@
-//! Many clients come at once: all get in, nobody waits for those who say nothing, and nobody waits for ever.
+//! Many clients come at once: all get in, no client waits for silent ones, and no client waits for ever.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -74,7 +74,7 @@ fn who_waits_for_too_long_is_told_and_the_server_sees_few_at_once() {
     });
     assert_eq!(late.count(), 4, "{told:?}");
     assert_eq!(scene.server.opened(), before + 6);
-    // Those who have left meanwhile are not logged in.
+    // Clients that have left meanwhile are not logged in.
     let leavers = connect(6);
     wait_for("more logins", || scene.server.opened() == before + 9);
     drop(leavers);

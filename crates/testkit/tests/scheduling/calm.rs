@@ -1,7 +1,7 @@
 //! Whether the machine was the test's own while it measured.
 //!
-//! Loads here leave most of the processors' time unused, so who sleeps for a moment is woken in time: unless the
-//! hypervisor, or somebody else, has the processors. What such a time has shown is void; what any other has, counts.
+//! Loads here leave most of the processors' time unused, so a thread that sleeps for a moment is woken in time, unless
+//! the hypervisor, or another program, has the processors. A result of such a time is void; any other result counts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -34,9 +34,9 @@ const ATTEMPTS: usize = 4;
 /// What the machine did meanwhile, as shares of the time.
 #[derive(Debug)]
 struct Seen {
-    /// Of all processors, for somebody else's machine.
+    /// Of all processors, for other virtual machines.
     stolen: f64,
-    /// Of somebody who wanted to be woken: too late by this much.
+    /// Of a thread that was to be woken: too late by this much.
     late: f64,
 }
 
@@ -50,7 +50,7 @@ impl Seen {
 const STOLEN_MAX: f64 = 0.01;
 const LATE_MAX: f64 = 0.004;
 const NAP: Duration = Duration::from_millis(2);
-/// Timers, and a turn behind whoever runs, take so long anyhow.
+/// Timers, and a turn behind the running thread, take so long anyhow.
 const USUAL: Duration = Duration::from_millis(1);
 
 struct Witness {

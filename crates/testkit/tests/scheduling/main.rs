@@ -1,9 +1,9 @@
 //! What Flifo makes of a server's time, with as many processors as one likes: the server's are
 //! virtual ([`testkit::virtual_server`]), its sockets are real.
 //!
-//! Ratios only: how much of what could be had is had, and who gets it. What a statement costs on
-//! real processors is measured by `flifo bench` and `flifo lab`. Time is the machine's even so:
-//! what was measured while neighbours had it is void ([`calm`]).
+//! Ratios only: how much of the possible throughput is reached, and which clients get it. What a
+//! statement costs on real processors is measured by `flifo bench` and `flifo lab`. Time is the
+//! machine's even so: what was measured while neighbours had it is void ([`calm`]).
 
 mod calm;
 mod four;
@@ -100,9 +100,9 @@ fn throughput_is_flat_up_to_4096_clients() {
     assert!(rates.iter().all(|rate| direct < 0.5 * rate), "{direct} of {rates:?}");
 }
 
-/// Hot rows, and more clients who want them than there are slots: who holds locks is never kept
-/// waiting, so the line moves; and a limit that finds itself learns that those who wait for locks
-/// take slots and do nothing with them.
+/// Hot rows, and more clients that want them than there are slots: a client that holds locks never
+/// waits, so the line moves; and a limit that finds itself learns that statements that wait for
+/// locks take slots and do nothing with them.
 #[test]
 fn hot_rows_do_not_stop_the_line() {
     const WRITE: &str = "BEGIN;\nSELECT {1..1000};\nUPDATE hot SET n = n + 1 WHERE id = {1..4};\n\

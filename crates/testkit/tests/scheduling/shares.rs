@@ -1,6 +1,6 @@
-//! What the clients of a worker get that has more of them than the others.
+//! What each client gets on a worker that has more clients than the other workers.
 //!
-//! Which worker has which client is read from the kernel: Flifo tells nobody.
+//! Which worker has which client is read from the kernel: Flifo does not report it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};

@@ -32,8 +32,8 @@ fn auto_is_as_good_as_the_best_fixed_limit_for_each_load() {
     assert!(sums.iter().all(|share| *share >= 0.95), "{sums:?}");
 }
 
-/// The machine has other tenants, who take up to a third of its processors, another part each tenth of a second: what a
-/// window completes says more of them than of the limit.
+/// The machine has other tenants, which take up to a third of its processors, another part each tenth of a second: what
+/// a window completes says more of them than of the limit.
 #[test]
 fn noisy_neighbours_are_not_taken_for_the_limits_doing() {
     let noisy = |seed| Plan { neighbours: 0.33, ..plan(seed, WORK, 512, &PHASES) };
@@ -122,8 +122,8 @@ fn without_a_line_the_limit_holds() {
     assert!(late.iter().all(|(_, limit)| (15.0..17.5).contains(limit)), "{late:?}");
 }
 
-/// The disk is best served by more slots than there are clients, so the limit grows until it binds nobody. The
-/// processors are not: without a line it must find down again, and in ten seconds it is most of the way.
+/// The disk is best served by more slots than there are clients, so the limit grows until it binds no client. The
+/// processors are not: the limit must come down again without a line, and in ten seconds it is most of the way.
 #[test]
 fn a_limit_above_the_number_of_clients_comes_down_again() {
     let shares = [1.0, 0.0];

@@ -1,4 +1,4 @@
-//! Row locks: who holds one must not wait for those who want it.
+//! Row locks: a client that holds a lock must not wait for the clients that want it.
 
 use testkit::world::{Door, Locks, Outcome, Plan, Process, Server, Transactions, Work, run};
 
@@ -35,7 +35,7 @@ fn print(name: &str, outcome: &Outcome) {
     );
 }
 
-/// A gate that knows of no locks stands still: the slots are full of statements that wait for somebody in line.
+/// A gate that knows of no locks stands still: the slots are full of statements that wait for a client in line.
 #[test]
 fn lock_holders_enter_at_once() {
     for hot_rows in [64, 8] {
@@ -66,8 +66,8 @@ fn blocked(door: Door) -> (f64, Outcome) {
     (outcome.reads_between[1], outcome)
 }
 
-/// Somebody outside holds all hot rows for two seconds. Those who do not touch them keep 0.9 of what an oracle
-/// would give them: a server all for themselves.
+/// A session from outside holds all hot rows for two seconds. Clients that do not touch them keep 0.9 of what an oracle
+/// would give them: a server of their own.
 #[test]
 fn a_blocker_outside_does_not_stop_the_others() {
     let mut alone = plan(8);

@@ -1,4 +1,4 @@
-//! Several workers share the slots: who gets the next one, and what a grant that takes its time costs.
+//! Several workers share the slots: which worker gets the next one, and what a grant that takes its time costs.
 
 use testkit::world::{Door, Outcome, Plan, Process, Server, Work, run};
 

@@ -1,4 +1,4 @@
-//! `caching_sha2_password`: proves SHA-256 of a password to who remembers SHA-256 of that.
+//! `caching_sha2_password`: proves SHA-256 of a password to a server that remembers SHA-256 of that hash.
 //!
 //! A server that does not remember it asks for the password itself (*full* authentication): in
 //! clear where the connection is safe, else hidden under the server's RSA key (see [`super::rsa`]).

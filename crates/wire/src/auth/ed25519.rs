@@ -1,7 +1,7 @@
 //! MariaDB's `client_ed25519`: signs the nonce with a key made of the password.
 //!
-//! Ed25519 with one difference: the secret that is hashed into the key is the password, of any
-//! length, not 32 random bytes. Who checks a signature learns nothing to log in with elsewhere.
+//! Ed25519 with one difference: the secret that is hashed into the key is the password, of any length, not 32 random
+//! bytes. A server that checks a signature learns nothing with which it could log in elsewhere.
 
 use curve25519_dalek::edwards::{CompressedEdwardsY, EdwardsPoint};
 use curve25519_dalek::scalar::{Scalar, clamp_integer};

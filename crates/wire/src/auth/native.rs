@@ -1,4 +1,4 @@
-//! `mysql_native_password`: proves SHA-1 of a password to who knows SHA-1 of that.
+//! `mysql_native_password`: proves SHA-1 of a password to a server that knows SHA-1 of that hash.
 //!
 //! The server stores the hash of the hash. A good answer shows it the hash, with which it, or a
 //! proxy, can answer for the user in turn.
@@ -53,7 +53,7 @@ impl Stored {
         Ok(Self(bytes.into()))
     }
 
-    /// Writes that form. Whoever reads it can try passwords on it: it belongs in no log.
+    /// Writes that form. A reader of it can try passwords on it, so it must not be logged.
     pub fn reveal(&self) -> String {
         let digits = self.0.as_bytes().iter().map(|byte| format!("{byte:02X}"));
         std::iter::once("*".to_owned()).chain(digits).collect()

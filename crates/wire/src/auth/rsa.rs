@@ -1,8 +1,8 @@
 //! The RSA that hides a password on a connection that is not safe: the full login of
 //! `caching_sha2_password`.
 //!
-//! RSA-OAEP with SHA-1, as MySQL has it since 8.0.5. Who listens learns nothing. Who stands in the
-//! way can hand out a key of his own, so a client had better have the server's key, or TLS.
+//! RSA-OAEP with SHA-1, as MySQL has it since 8.0.5. An attacker that only listens learns nothing. An attacker that can
+//! change the traffic can send its own key, so a client should have the server's key already, or use TLS.
 
 use std::fmt;
 

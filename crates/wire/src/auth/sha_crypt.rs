@@ -243,7 +243,7 @@ mod tests {
         }
         assert!(Stored::parse(&[FOOBAR, b"x"].concat()).is_err());
         assert!(Stored::parse(b"*14E65567ABDB5135D0CFD9A70B3032C179A49EE7").is_err());
-        // An account that nobody can log in to, as MySQL makes them for itself.
+        // An account that no client can log in to: MySQL makes such accounts for itself.
         let locked = b"$A$005$THISISACOMBINATIONOFINVALIDSALTANDPASSWORDTHATMUSTNEVERBRBEUSED";
         assert!(!Stored::parse(locked).unwrap().check(b""));
     }

@@ -1,6 +1,6 @@
 //! The two ends of the experiment: servers that only accept, and a client that asks for pages.
 //!
-//! Each has a thread of its own whose CPU time is nobody's cost here. Invariants: nothing waits without a deadline;
+//! Each has a thread of its own, whose CPU time is not counted as a cost. Invariants: nothing waits without a deadline;
 //! what was started ends when it is dropped.
 
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use crate::figures::histogram::Histogram;
 use crate::interrupt::Interrupt;
 
-/// Servers that accept whoever comes, and hang up.
+/// Servers that accept every connection, and close it.
 pub(super) struct Servers {
     addresses: Vec<SocketAddr>,
     stop: Arc<AtomicBool>,
@@ -57,7 +57,7 @@ impl Servers {
 
 async fn accept(listener: std::net::TcpListener) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
-    // Whoever is accepted is dropped, which is all that a check needs.
+    // An accepted connection is dropped at once: a check needs no more.
     while listener.accept().await.is_ok() {}
 }
 

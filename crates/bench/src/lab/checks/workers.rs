@@ -103,7 +103,7 @@ impl Crew {
             let own: Vec<_> = (0..begins).map(|id| (id as u64, due(id))).collect();
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let work = move || {
-                // Whoever waits for the number gives up after a while.
+                // The receiver of the thread's number may have given up: it waits for a limited time.
                 let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get() as u32);
                 let local = tokio::task::LocalSet::new();
                 local.spawn_local(serve_pages(listener));
@@ -137,7 +137,7 @@ impl Crew {
         Duration::from_micros(self.shared.late.load(Relaxed))
     }
 
-    /// The fewest and the most checks that a worker owns. In a shared queue nobody owns any.
+    /// The fewest and the most checks that a worker owns. With a shared queue no worker owns any.
     pub(super) fn owned(&self) -> Option<(usize, usize)> {
         if self.shared.hold == Hold::SharedQueue {
             return None;
@@ -244,7 +244,7 @@ async fn keep(
                     });
                 }
                 Deed::Send(other, moving) => {
-                    // All end together: then nobody misses it.
+                    // It fails only when all workers end: then the check is not needed any more.
                     let _ = shared.mail[other].send(moving);
                 }
             }

@@ -1,9 +1,9 @@
-//! The ways into the small engine: an open door, and three that let in so many at once.
+//! The ways into the small engine: an open door, and three that let in a limited number at once.
 //!
 //! The slots, the two counts of the note and the order of clients and threads are the engine's own
-//! ([`engine::slots`], [`engine::gate`]), the same that Flifo runs; what is added here is how
-//! threads of the operating system wait. Invariants: who waits is called exactly once for each
-//! wait; a slot that is left goes to the one who has waited longest.
+//! ([`engine::slots`], [`engine::gate`]), the same that Flifo runs; what is added here is how threads of the operating
+//! system wait. Invariants: a waiting thread is called exactly once for each wait; a slot that is given back goes
+//! to the waiter that has waited longest.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -107,8 +107,8 @@ impl Line {
     }
 }
 
-/// The gate of a proxy: those who wait are not threads but what they ask, and a few threads that
-/// stay hot run it. Clients first-in-first-out, threads last-in-first-out.
+/// The gate of a proxy: statements wait in it, not threads, and a few threads that stay hot run them. Clients
+/// first-in-first-out, threads last-in-first-out.
 pub(super) struct Hot {
     gate: Mutex<Gate<(), Waiter, usize>>,
     /// Of the clients.
@@ -197,7 +197,7 @@ impl Hot {
         }
     }
 
-    /// Lets the threads go, when nobody asks any more.
+    /// Ends the threads, when no client asks any more.
     pub(super) fn close(&self) {
         self.is_closing.store(true, Ordering::Release);
         for thread in &self.threads {
@@ -212,7 +212,7 @@ impl Hot {
     }
 
     fn begin(&self, start: Start<Waiter, usize>) {
-        // Nobody here holds a thread of his own.
+        // No client here holds a thread of its own.
         if let Start::On(waiter, thread, slot) = start {
             self.start(thread, waiter, slot);
         }

@@ -206,7 +206,7 @@ impl Drop for End<'_> {
     }
 }
 
-/// Somebody who may still need the hot threads; with the last one they go.
+/// A part of the run that may still need the hot threads. They end when the last one is dropped.
 struct Presence<'a>(&'a Floor<'a>);
 
 impl<'a> Presence<'a> {

@@ -160,8 +160,8 @@ impl Found<'_> {
         ))
     }
 
-    /// `auto` beside the fixed limit that somebody would have chosen who has seen all rounds but this one. The best of
-    /// eight in the same rounds is also the luckiest of eight.
+    /// Compares `auto` in each round with the fixed limit that is the best in all other rounds. The best of eight
+    /// limits in the same rounds would also be the luckiest of eight.
     fn against_chosen(&self, sort: Sort) -> Option<Spread> {
         let rates = |limit: Limit| -> Vec<f64> {
             let ours = self.samples.iter().filter(|it| it.sort == sort && it.limit == limit);

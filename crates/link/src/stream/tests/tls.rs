@@ -33,7 +33,7 @@ async fn secured((near, far): (Stream, Stream)) -> (Stream, Stream) {
     (near, far)
 }
 
-/// What passes between two ends, in the hands of somebody on the way.
+/// The bytes between two ends, in the hands of an attacker in the network path.
 struct Between {
     near: UnixStream,
     far: UnixStream,

@@ -1,7 +1,7 @@
 //! What each client of a program has for itself: two schemas, with tables, views, routines, triggers and a sequence.
 //!
-//! The routines set state of every kind, out of sight of whoever reads statements only; [`HIDDEN`] ones out of sight of
-//! those too who read which routine a statement calls.
+//! The routines set state of every kind. A proxy that reads only statements does not see this state. A proxy that also
+//! reads which routine a statement calls does not see the state that the [`HIDDEN`] ones set.
 
 use crate::differ::program::Brand;
 
