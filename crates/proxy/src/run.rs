@@ -195,7 +195,7 @@ fn work(
     mail: mpsc::UnboundedReceiver<Mail>,
     listeners: Vec<Listener>,
 ) -> io::Result<()> {
-    // A worker that waits its turn finds more to do in one turn: see docs/design/0001-the-workers-turn.md.
+    // A worker that waits its turn finds more to do in one turn: see docs/design/pipelining.md.
     if let Err(error) = sys::scheduling::batch_this_thread() {
         tracing::debug!(%error, "the worker stays a normal thread");
     }

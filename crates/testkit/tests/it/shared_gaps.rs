@@ -1,6 +1,6 @@
 //! Where other proxies that share links are known to have been wrong, one test for each such place.
 //!
-//! The list is that of the table in design 0003, which names these tests. In each, clients share one link. The test
+//! The list is that of the table in docs/measurements/2026-11-21.md, which names these tests. In each, clients share one link. The test
 //! checks that a client that must keep the link keeps it, and for which reason, and that other clients do not keep it.
 
 use link::Address;

@@ -68,8 +68,8 @@ pub(in crate::config) static TOP: Section<Plan> = Section {
                   1040. While a login waits for its client, another one has its place. So a storm \
                   of connections does not become one of threads at the server. Clients of users \
                   that Flifo knows cost the server nothing, and begin a few in each turn of a \
-                  worker's loop; beside clients who work, 800 a second for each worker, and more \
-                  the longer they come, so that those who are connected go on.",
+                  worker's loop; beside clients that work, 600 a second for each worker, and more \
+                  the longer they come, so that connected clients go on.",
             elsewhere: &[],
             since: FIRST,
         },

@@ -74,10 +74,10 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             doc: "Statements that the server runs at once; others wait in line. A server does most \
                   work with a few statements per CPU, and loses much when hundreds compete. \
                   \"auto\" finds the number while statements wait, by trying a few more and a few \
-                  fewer, and lets one more in whenever somebody waits and nothing ends; while nobody \
-                  waits it comes slowly down to what is in use, but not below where it began. Where \
-                  several Flifos share a server, see `server.rhythm`. A number is kept, whatever \
-                  happens.",
+                  fewer, and lets one more in whenever statements wait and none ends; while none \
+                  waits it comes slowly down to what is in use, but not below two for each CPU of \
+                  the server. Where several Flifos share a server, see `server.rhythm`. A number is \
+                  kept, whatever happens.",
             elsewhere: &[("MariaDB", "thread_pool_size"), ("MySQL", "innodb_thread_concurrency")],
             since: FIRST,
         },
