@@ -12,7 +12,7 @@ pub fn run(data: &[u8]) {
             assert!(data.len() <= nonce.as_bytes().len() + 1);
         }
     }
-    if let Ok(stored) = native::Stored::parse(data) {
+    if let Ok(stored) = native::NativeStored::parse(data) {
         assert!(stored.reveal().as_bytes().eq_ignore_ascii_case(data));
     }
     let nonce = Nonce::from_random([7; Nonce::LEN]);
@@ -24,8 +24,8 @@ pub fn run(data: &[u8]) {
         signature[ed25519::SIGNATURE_LEN - 1] = 0;
         assert!(!key.check(&nonce, &signature));
     }
-    let written = sha_crypt::Stored::parse_written(data);
-    if let Ok(stored) = sha_crypt::Stored::parse(data) {
+    let written = sha_crypt::CryptStored::parse_written(data);
+    if let Ok(stored) = sha_crypt::CryptStored::parse(data) {
         assert!(written.is_ok());
         // Slow by intent, so no password is checked here; the debug output does not show the digest either.
         assert!(!format!("{stored:?}").contains(&String::from_utf8_lossy(&data[27..])[..]));

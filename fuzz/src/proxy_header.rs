@@ -1,7 +1,7 @@
 //! A PROXY header is the same whatever follows it, and is asked for only while it can still become
 //! one.
 
-use wire::proxy_header::{HEADER_MAX, Header, Parsed, encode_v1, encode_v2, parse};
+use wire::proxy_header::{HEADER_MAX, Parsed, ProxyHeader, encode_v1, encode_v2, parse};
 
 /// The bytes are what comes first on a connection.
 pub fn run(data: &[u8]) {
@@ -28,8 +28,8 @@ pub fn run(data: &[u8]) {
     }
 }
 
-fn survives(header: &Header) {
-    let Header::Tcp { source, destination } = *header else { return };
+fn survives(header: &ProxyHeader) {
+    let ProxyHeader::Tcp { source, destination } = *header else { return };
     for encode in [encode_v1, encode_v2] {
         let mut bytes = Vec::new();
         encode(source, destination, &mut bytes);

@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Result, anyhow, ensure};
 use bench::interrupt::Interrupt;
 use bench::private_server::PrivateServer;
-use bench::table::{Cell, Colours, Table};
+use bench::table::{Colours, Table, TableCell};
 use testkit::fake_client::FakeClient;
 
 use crate::callgrind::Watched;
@@ -71,10 +71,10 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
         let each = (many as f64 - few as f64) / done;
         most = most.max(each);
         table.row(vec![
-            Cell::plain(*name),
-            Cell::plain(clients.to_string()),
-            Cell::plain(limit.to_string()),
-            Cell::plain(format!("{each:.3}")),
+            TableCell::plain(*name),
+            TableCell::plain(clients.to_string()),
+            TableCell::plain(limit.to_string()),
+            TableCell::plain(format!("{each:.3}")),
         ]);
     }
     print!("{}", table.render(Colours::Off));

@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use bench::interrupt::Interrupt;
 use bench::private_server::PrivateServer;
-use bench::table::{Cell, Colours, Table};
+use bench::table::{Colours, Table, TableCell};
 
 use self::moves::{Moved, Mover};
 use self::source::Source;
@@ -105,12 +105,12 @@ fn table(rows: &[Row]) -> Table {
         let peak = peak.map_or(String::new(), |peak| format!("{:.1}", peak as f64 / MIB));
         let seconds = moved.time.as_secs_f64();
         table.row(vec![
-            Cell::plain(*step),
-            Cell::plain(way.name()),
-            Cell::plain(format!("{megabytes:.0}")),
-            Cell::plain(format!("{seconds:.1}")),
-            Cell::plain(format!("{:.0}", megabytes / seconds.max(MOMENT.as_secs_f64()))),
-            Cell::plain(peak),
+            TableCell::plain(*step),
+            TableCell::plain(way.name()),
+            TableCell::plain(format!("{megabytes:.0}")),
+            TableCell::plain(format!("{seconds:.1}")),
+            TableCell::plain(format!("{:.0}", megabytes / seconds.max(MOMENT.as_secs_f64()))),
+            TableCell::plain(peak),
         ]);
     }
     table

@@ -12,7 +12,7 @@ use bench::interrupt::Interrupt;
 use bench::private_server::PrivateServer;
 use bench::process::Running;
 use bench::progress::Progress;
-use bench::table::{Cell, Colours, Table};
+use bench::table::{Colours, Table, TableCell};
 use testkit::fake_client::FakeClient;
 
 use crate::ways::{Passage, Setup, Wait, Way};
@@ -55,9 +55,9 @@ pub(crate) fn run(extent: &Extent, flifo: PathBuf, interrupt: &Interrupt) -> Res
     ] {
         let bound = bound.map_or(String::new(), |bound| format!("{bound}"));
         table.row(vec![
-            Cell::plain(what),
-            Cell::plain(format!("{measured:.2}")),
-            Cell::plain(bound),
+            TableCell::plain(what),
+            TableCell::plain(format!("{measured:.2}")),
+            TableCell::plain(bound),
         ]);
     }
     print!("{}", table.render(Colours::Off));

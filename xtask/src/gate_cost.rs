@@ -18,7 +18,7 @@ use bench::private_server::PrivateServer;
 use engine::classes::{Class, Classes};
 use engine::gate::{Ask, Gate};
 use engine::intent::Digest;
-use engine::places::Places;
+use engine::places::ConnectionPlaces;
 use engine::slots::Slots;
 
 use crate::callgrind::{Proxy, Watched};
@@ -88,7 +88,8 @@ fn weigh(flifo: &Path, server: &PrivateServer, interrupt: &Interrupt) -> Result<
 fn passage() -> impl FnMut() {
     const KEY: u32 = 1;
     let now = Instant::now();
-    let (slots, links) = (Arc::new(Slots::new(64, 1, now)), Arc::new(Places::new(64, 1, now)));
+    let (slots, links) =
+        (Arc::new(Slots::new(64, 1, now)), Arc::new(ConnectionPlaces::new(64, 1, now)));
     let classes = Arc::new(Classes::new(vec![Class::default()], 1));
     let mut gate: Gate<u32, u32, u32> = Gate::new(0, slots, links, classes);
     (0..CLIENTS).for_each(|link| gate.put(KEY, link, now));

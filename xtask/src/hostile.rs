@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow, ensure};
 use bench::interrupt::Interrupt;
 use bench::progress::Progress;
-use bench::table::{Cell, Colours, Style, Table, wrap};
+use bench::table::{Colours, Style, Table, TableCell, wrap};
 
 use self::attacks::{ATTACKS, Attack};
 use self::others::{Others, Waits};
@@ -156,18 +156,18 @@ impl Outcome {
     }
 }
 
-fn cells(attack: &Attack, outcome: &Outcome, is_kept: bool) -> Vec<Cell> {
+fn cells(attack: &Attack, outcome: &Outcome, is_kept: bool) -> Vec<TableCell> {
     let time = |time: Duration| match attack.judges {
         true => format!("{:.1} ms", time.as_secs_f64() * 1e3),
         false => "-".to_owned(),
     };
     let (style, mark) = if is_kept { (Style::Plain, "") } else { (Style::Marked, "BROKEN: ") };
     vec![
-        Cell::new(format!("{mark}{}", attack.name), style),
-        Cell::plain(time(outcome.before.p99)),
-        Cell::new(time(outcome.beside.p99), style),
-        Cell::plain(time(outcome.beside.longest)),
-        Cell::plain(format!("{} MiB", outcome.memory >> 20)),
+        TableCell::new(format!("{mark}{}", attack.name), style),
+        TableCell::plain(time(outcome.before.p99)),
+        TableCell::new(time(outcome.beside.p99), style),
+        TableCell::plain(time(outcome.beside.longest)),
+        TableCell::plain(format!("{} MiB", outcome.memory >> 20)),
     ]
 }
 

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use bench::interrupt::Interrupt;
 use bench::private_server::PrivateServer;
 use bench::progress::Progress;
-use bench::table::{Cell, Colours, Table};
+use bench::table::{Colours, Table, TableCell};
 
 use self::load::{Load, Outcome, Preparation, Sysbench, Tables, WORKLOADS, Workload};
 use crate::ways::{Passage, Setup, Wait, Way};
@@ -151,16 +151,17 @@ fn table(ways: &[Way], rows: &[(Row, Vec<Outcome>)]) -> Table {
     let mut table = Table::new(&titles);
     for (row, outcomes) in rows {
         let mut cells = vec![
-            Cell::plain(row.workload.name),
-            Cell::plain(row.preparation.name()),
-            Cell::plain(row.clients.to_string()),
+            TableCell::plain(row.workload.name),
+            TableCell::plain(row.preparation.name()),
+            TableCell::plain(row.clients.to_string()),
         ];
-        let rate = |outcome: &Outcome| Cell::plain(format!("{:.0}", outcome.statements_per_second));
+        let rate =
+            |outcome: &Outcome| TableCell::plain(format!("{:.0}", outcome.statements_per_second));
         cells.extend(outcomes.iter().map(rate));
-        cells.extend((outcomes.len()..ways.len()).map(|_| Cell::plain("-")));
+        cells.extend((outcomes.len()..ways.len()).map(|_| TableCell::plain("-")));
         let ignored: u64 = outcomes.iter().map(|outcome| outcome.ignored).sum();
         let errors = outcomes.iter().filter(|outcome| outcome.fault().is_some()).count();
-        cells.extend([Cell::plain(ignored.to_string()), Cell::plain(errors.to_string())]);
+        cells.extend([TableCell::plain(ignored.to_string()), TableCell::plain(errors.to_string())]);
         table.row(cells);
     }
     table

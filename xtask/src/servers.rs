@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, ensure};
 use bench::interrupt::Interrupt;
 use bench::private_server::PrivateServer;
-use bench::table::{Cell, Colours, Table};
+use bench::table::{Colours, Table, TableCell};
 use clap::{Subcommand, ValueEnum};
 use testkit::client::Client;
 use testkit::fleet::Fleet;
@@ -156,7 +156,7 @@ impl Findings {
     fn print(&self) -> Result<()> {
         let mut table = Table::new(&["what", "measured", "bound"]);
         for line in &self.lines {
-            table.row(line.iter().map(Cell::plain).collect());
+            table.row(line.iter().map(TableCell::plain).collect());
         }
         print!("{}", table.render(Colours::Off));
         ensure!(self.missed.is_empty(), "missed: {}", self.missed.join("; "));

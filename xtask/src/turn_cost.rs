@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use bench::interrupt::Interrupt;
 use bench::private_server::PrivateServer;
-use bench::table::{Cell, Colours, Table};
+use bench::table::{Colours, Table, TableCell};
 use engine::turns::{LONG, TURNS_MAX, Turns};
 use sys::threads::own_cpu_time;
 use testkit::fake_client::FakeClient;
@@ -69,12 +69,12 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
         worst = worst.max(share);
         let each = |sum: f64| sum / counted.statements;
         table.row(vec![
-            Cell::plain(clients.to_string()),
-            Cell::plain(format!("{:.0}", counted.statements / extent.seconds as f64)),
-            Cell::plain(format!("{:.2}", each(counted.turns))),
-            Cell::plain(format!("{:.2}", each(counted.ran) * 1e6)),
-            Cell::plain(format!("{:.0}", each(watching) * 1e9)),
-            Cell::plain(format!("{:.2}", share * 100.0)),
+            TableCell::plain(clients.to_string()),
+            TableCell::plain(format!("{:.0}", counted.statements / extent.seconds as f64)),
+            TableCell::plain(format!("{:.2}", each(counted.turns))),
+            TableCell::plain(format!("{:.2}", each(counted.ran) * 1e6)),
+            TableCell::plain(format!("{:.0}", each(watching) * 1e9)),
+            TableCell::plain(format!("{:.2}", share * 100.0)),
         ]);
     }
     print!("{}", table.render(Colours::Off));

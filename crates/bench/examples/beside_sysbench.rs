@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use bench::interrupt::Interrupt;
-use bench::load::{self, Account, Moment, Order};
+use bench::load::{self, Account, Order, TurnMoment};
 use bench::private_server::PrivateServer;
 use bench::results::{Pacing, Protocol, Spread};
 use bench::statistics::{Estimate, mean};
@@ -114,7 +114,7 @@ fn ours(
     });
     let mut cpu = Vec::new();
     let outcome = load::run(&order, interrupt, |moment| {
-        if matches!(moment, Moment::Begin | Moment::End) {
+        if matches!(moment, TurnMoment::Begin | TurnMoment::End) {
             cpu.push(stat(std::process::id())?.cpu);
         }
         Ok(())

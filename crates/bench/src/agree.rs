@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::chart::number;
 use crate::names;
 use crate::results::{Interval, Measure, Over, Ratio, Results};
-use crate::table::{Cell as Text, Colours, Style, Table, paint};
+use crate::table::{Colours, Style, Table, TableCell as Text, paint};
 
 /// Two runs' answers, side by side.
 #[derive(Clone, Debug, Serialize)]

@@ -12,7 +12,7 @@ mod lines;
 mod scale;
 mod svg;
 
-pub use scale::{Kind, Scale, number, percent};
+pub use scale::{Scale, ScaleKind, number, percent};
 pub use svg::escape;
 
 /// A picture with its heading.
@@ -60,13 +60,13 @@ pub struct Dots {
 pub struct Axis {
     /// What it shows, with the unit.
     pub label: String,
-    pub kind: Kind,
+    pub kind: ScaleKind,
     /// Values that shall be named instead of round ones.
     pub ticks: Vec<f64>,
 }
 
 impl Axis {
-    pub fn new(label: impl Into<String>, kind: Kind) -> Self {
+    pub fn new(label: impl Into<String>, kind: ScaleKind) -> Self {
         Self { label: label.into(), kind, ticks: Vec::new() }
     }
 
@@ -80,7 +80,7 @@ impl Axis {
 
     /// A value of this axis in words.
     fn name(&self, value: f64) -> String {
-        if self.kind == Kind::Nines { percent(value) } else { number(value) }
+        if self.kind == ScaleKind::Nines { percent(value) } else { number(value) }
     }
 }
 

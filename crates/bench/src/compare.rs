@@ -15,7 +15,7 @@ use crate::figures::units::{self, UNITS_MIN, Units};
 use crate::names;
 use crate::results::{Cell, Ending, Measure, Over, Results};
 use crate::statistics::{Estimate, each_of, ratio};
-use crate::table::{Cell as Text, Colours, Style, Table, paint};
+use crate::table::{Colours, Style, Table, TableCell as Text, paint};
 
 /// Two runs side by side.
 #[derive(Clone, Debug, Serialize)]

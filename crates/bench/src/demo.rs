@@ -22,10 +22,10 @@ use crate::programs::{HAPROXY, INSTALL_DB, MARIADB, MARIADBD, SYSBENCH};
 use crate::progress::Progress;
 use crate::sysbench::{Address, Load, Sysbench, Tables};
 use crate::table::Colours;
-use crate::targets::{Kind, Setup, Target};
+use crate::targets::{Setup, Target, TargetKind};
 
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct DemoOptions {
     /// Length of one run.
     pub seconds: u32,
     /// How often each target has its turn under each load.
@@ -35,7 +35,7 @@ pub struct Options {
     pub workloads: Vec<String>,
     pub tables: u32,
     pub rows: u32,
-    pub targets: Vec<Kind>,
+    pub targets: Vec<TargetKind>,
     /// Workers of Flifo and threads of HAProxy; each one's own default if not given.
     pub workers: Option<u32>,
     /// The program that is started as Flifo.
@@ -45,7 +45,7 @@ pub struct Options {
     pub keep: bool,
 }
 
-impl Default for Options {
+impl Default for DemoOptions {
     fn default() -> Self {
         Self {
             seconds: 3,
@@ -54,7 +54,7 @@ impl Default for Options {
             workloads: vec!["oltp_point_select".into(), "oltp_read_write".into()],
             tables: 4,
             rows: 100_000,
-            targets: vec![Kind::Direct, Kind::Flifo],
+            targets: vec![TargetKind::Direct, TargetKind::Flifo],
             workers: None,
             flifo: std::env::current_exe().unwrap_or_else(|_| "flifo".into()),
             json: false,
@@ -64,7 +64,7 @@ impl Default for Options {
 }
 
 /// Runs the demo and prints its report to standard output.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &DemoOptions) -> Result<()> {
     options.check()?;
     let interrupt = Interrupt::listen()?;
     let report = compare(options, &interrupt)?;
@@ -75,7 +75,7 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 /// Everything between the first process that starts and the last that stops.
-fn compare(options: &Options, interrupt: &Interrupt) -> Result<Report> {
+fn compare(options: &DemoOptions, interrupt: &Interrupt) -> Result<Report> {
     let programs = find_programs(options)?;
     eprintln!("Starting a private MariaDB …");
     // Dropped last, since the proxies hold connections to it.
@@ -109,7 +109,7 @@ fn compare(options: &Options, interrupt: &Interrupt) -> Result<Report> {
     })
 }
 
-impl Options {
+impl DemoOptions {
     fn check(&self) -> Result<()> {
         let zero = [
             ("seconds", self.seconds),
@@ -138,9 +138,9 @@ impl Options {
 }
 
 /// Finds everything that will be started, so that nothing is missed half-way.
-fn find_programs(options: &Options) -> Result<Vec<Version>> {
+fn find_programs(options: &DemoOptions) -> Result<Vec<Version>> {
     let mut needed = vec![MARIADBD, INSTALL_DB, MARIADB, SYSBENCH];
-    if options.targets.contains(&Kind::Haproxy) {
+    if options.targets.contains(&TargetKind::Haproxy) {
         needed.push(HAPROXY);
     }
     let mut missing = Vec::new();
@@ -152,7 +152,7 @@ fn find_programs(options: &Options) -> Result<Vec<Version>> {
         }
     }
     ensure!(missing.is_empty(), "{}", missing.join("\n"));
-    if options.targets.contains(&Kind::Flifo) {
+    if options.targets.contains(&TargetKind::Flifo) {
         found.push(("flifo", options.flifo.clone()));
     }
     let told = found.iter().filter(|(name, _)| *name != INSTALL_DB.name);
@@ -193,7 +193,7 @@ fn fill(
 
 /// The targets, taking turns under each load.
 struct Turns<'a> {
-    options: &'a Options,
+    options: &'a DemoOptions,
     server: &'a PrivateServer,
     sysbench: Sysbench,
     targets: Vec<Target>,
@@ -202,7 +202,7 @@ struct Turns<'a> {
 
 impl Turns<'_> {
     fn take(&mut self) -> Result<Vec<Group>> {
-        let Options { workloads, clients, rounds, seconds, .. } = self.options;
+        let DemoOptions { workloads, clients, rounds, seconds, .. } = self.options;
         let loads = workloads.len() * clients.len();
         let steps = loads as u64 * self.targets.len() as u64 * u64::from(*rounds);
         let what = format!("Measuring, about {} s", steps * u64::from(*seconds));

@@ -22,17 +22,17 @@ use anyhow::{Context, Result, bail};
 use crate::progress::Progress;
 
 pub use self::checks::Checks;
-pub use self::experiment::{About, Entry, Experiment, Finding, Lab, Options};
+pub use self::experiment::{About, Entry, Experiment, Finding, Lab, LabOptions};
 use self::flifo::Flifo;
 use self::ladder::Ladder;
 use self::limit::AutoLimit;
-pub use self::pagefaults::{PageFaults, Treatment};
+pub use self::pagefaults::{PageFaults, PageFaultsTreatment};
 pub use self::report::{json, page, text};
 use self::starvation::Starvation;
 pub use self::undo::Undo;
 
 /// All experiments.
-pub fn all(options: &Options) -> Vec<Box<dyn Entry>> {
+pub fn all(options: &LabOptions) -> Vec<Box<dyn Entry>> {
     let own = PageFaults::default();
     let pagefaults = PageFaults {
         rounds: options.rounds.unwrap_or(own.rounds),
@@ -50,7 +50,7 @@ pub fn all(options: &Options) -> Vec<Box<dyn Entry>> {
 }
 
 /// The experiment of this name.
-pub fn find(name: &str, options: &Options) -> Result<Box<dyn Entry>> {
+pub fn find(name: &str, options: &LabOptions) -> Result<Box<dyn Entry>> {
     let all = all(options);
     let names = all.iter().map(|entry| entry.about().name).collect::<Vec<_>>().join(", ");
     let found = all.into_iter().find(|entry| entry.about().name == name);

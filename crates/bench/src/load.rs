@@ -16,4 +16,4 @@ mod turn;
 pub use self::account::{Account, OpenError, connect_once};
 pub use self::connection::{Answer, Broken, Connection, Desk};
 pub use self::recorder::Recorder;
-pub use self::turn::{Ended, Moment, Order, Outcome, run};
+pub use self::turn::{Ended, Order, Outcome, TurnMoment, run};

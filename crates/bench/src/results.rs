@@ -29,7 +29,7 @@ pub struct Results {
     pub notes: Vec<String>,
     pub machine: Machine,
     pub settings: Settings,
-    pub targets: Vec<Target>,
+    pub targets: Vec<TargetResult>,
     /// In the order in which a round goes through them.
     pub cells: Vec<Cell>,
     /// Every target but the first, compared with the first.
@@ -133,7 +133,7 @@ pub enum Arrivals {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Target {
+pub struct TargetResult {
     pub name: String,
     /// As it was given: `unix:PATH`, `HOST:PORT`, or the name of one that was started for the run.
     pub address: String,
@@ -355,7 +355,7 @@ pub struct Ratio {
     pub target: String,
     pub base: String,
     pub measure: Measure,
-    /// Target over base, one for each round.
+    /// TargetResult over base, one for each round.
     pub pairs: Vec<f64>,
     pub middle: f64,
     /// The confidence interval; absent where there are too few pairs.

@@ -17,7 +17,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 
 use self::loads::Load;
-pub use self::options::{Options, Wrong};
+pub use self::options::{RunOptions, Wrong};
 use self::venues::Venues;
 use crate::figures::pairs::ratios;
 use crate::interrupt::{Interrupt, Interrupted};
@@ -31,7 +31,7 @@ use crate::workloads::tables::{self, Extent};
 /// Measures, or measures what `earlier` lacks of the same plan. `keep` is shown the results so far
 /// after each load, so that they outlive an accident.
 pub fn run(
-    options: &Options,
+    options: &RunOptions,
     earlier: Option<Results>,
     interrupt: &Interrupt,
     keep: impl FnMut(&Results) -> Result<()>,
@@ -58,7 +58,7 @@ pub fn run(
 /// far apart as the run is long: a machine's speed drifts over minutes, and rounds that follow each
 /// other closely would agree with each other, and with no other run.
 fn measure(
-    options: &Options,
+    options: &RunOptions,
     workloads: &[Workload],
     results: &mut Results,
     interrupt: &Interrupt,
@@ -108,7 +108,7 @@ fn measure(
 
 /// Starts what is to be started, and looks at what is there.
 fn open(
-    options: &Options,
+    options: &RunOptions,
     workloads: &[Workload],
     interrupt: &Interrupt,
 ) -> Result<(Venues, Extent)> {
@@ -119,7 +119,7 @@ fn open(
 
 /// Workloads with numbers of clients, in the order in which a round goes through them.
 fn pairs<'a>(
-    options: &'a Options,
+    options: &'a RunOptions,
     workloads: &'a [Workload],
 ) -> impl Iterator<Item = (&'a Workload, u32)> {
     let with_clients = |workload| options.clients.iter().map(move |clients| (workload, *clients));
@@ -136,7 +136,7 @@ fn fail(results: &mut Results, numbers: RangeInclusive<u32>, why: &str) {
 }
 
 /// What follows from the rounds that are there.
-fn conclude(results: &mut Results, options: &Options) {
+fn conclude(results: &mut Results, options: &RunOptions) {
     let base = |cells: &[Cell]| cells[1..].iter().flat_map(|it| ratios(it, &cells[0])).collect();
     let groups = results.cells.chunks(results.targets.len().max(1));
     results.ratios = groups.flat_map::<Vec<_>, _>(base).collect();
@@ -145,7 +145,7 @@ fn conclude(results: &mut Results, options: &Options) {
 }
 
 /// The results of a run before its first round.
-fn nothing_yet(options: &Options, workloads: &[Workload]) -> Results {
+fn nothing_yet(options: &RunOptions, workloads: &[Workload]) -> Results {
     let names = options.names();
     let cell = |(workload, clients): (&Workload, u32)| {
         let cell = move |(target, _): &(String, String)| Cell {
@@ -179,7 +179,7 @@ fn now() -> u64 {
 }
 
 /// Makes sysbench's tables at the one target that is named.
-pub fn prepare(options: &Options, interrupt: &Interrupt) -> Result<()> {
+pub fn prepare(options: &RunOptions, interrupt: &Interrupt) -> Result<()> {
     options.check_target()?;
     let extent =
         Extent { tables: options.tables.unwrap_or(TABLES), rows: options.rows.unwrap_or(ROWS) };
@@ -190,7 +190,7 @@ pub fn prepare(options: &Options, interrupt: &Interrupt) -> Result<()> {
 }
 
 /// Drops them. Returns how many there were.
-pub fn cleanup(options: &Options) -> Result<u32> {
+pub fn cleanup(options: &RunOptions) -> Result<u32> {
     options.check_target()?;
     let mut dropped = 0;
     for (account, address) in options.addresses()? {
@@ -204,7 +204,7 @@ pub const TABLES: u32 = 4;
 pub const ROWS: u32 = 100_000;
 
 /// Looks at the tables at every target, if any workload needs them: all must have the same.
-fn extent(options: &Options, workloads: &[Workload], venues: &Venues) -> Result<Extent> {
+fn extent(options: &RunOptions, workloads: &[Workload], venues: &Venues) -> Result<Extent> {
     let mut extent = None;
     if !workloads.iter().any(Workload::needs_tables) {
         return Ok(Extent { tables: 1, rows: 1 });
@@ -231,7 +231,7 @@ fn extent(options: &Options, workloads: &[Workload], venues: &Venues) -> Result<
 }
 
 /// Raises the soft limit of open files as far as needed, or says what stands in the way.
-fn see_descriptors(options: &Options) -> Result<()> {
+fn see_descriptors(options: &RunOptions) -> Result<()> {
     let clients = options.clients.iter().copied().max().unwrap_or(0);
     let wanted = u64::from(clients) + u64::from(options.idle) + SPARE_DESCRIPTORS;
     let hard = sys::process::raise_open_files().context("cannot raise the limit of open files")?;
@@ -278,7 +278,7 @@ fn ending(results: &Results) -> Ending {
     }
 }
 
-fn settings(options: &Options, extent: Extent) -> Settings {
+fn settings(options: &RunOptions, extent: Extent) -> Settings {
     Settings {
         seconds: options.seconds,
         warm_up_seconds: options.warm_up,

@@ -19,7 +19,7 @@ pub enum Style {
     Marked,
 }
 
-pub struct Cell {
+pub struct TableCell {
     text: String,
     style: Style,
 }
@@ -32,10 +32,10 @@ pub enum Colours {
 
 enum Row {
     Heading(String),
-    Cells(Vec<Cell>),
+    Cells(Vec<TableCell>),
 }
 
-impl Cell {
+impl TableCell {
     pub fn new(text: impl Into<String>, style: Style) -> Self {
         Self { text: text.into(), style }
     }
@@ -56,14 +56,14 @@ impl Table {
     }
 
     /// Adds a row. Cells beyond the last title are not shown.
-    pub fn row(&mut self, cells: Vec<Cell>) {
+    pub fn row(&mut self, cells: Vec<TableCell>) {
         self.rows.push(Row::Cells(cells));
     }
 
     pub fn render(&self, colours: Colours) -> String {
         let widths = self.widths();
-        let titles: Vec<Cell> =
-            self.titles.iter().map(|title| Cell::new(title, Style::Faint)).collect();
+        let titles: Vec<TableCell> =
+            self.titles.iter().map(|title| TableCell::new(title, Style::Faint)).collect();
         let mut text = line(&titles, &widths, colours);
         for row in &self.rows {
             match row {
@@ -124,7 +124,7 @@ pub fn wrap(text: &str) -> String {
 
 const LINE_MAX: usize = 100;
 
-fn line(cells: &[Cell], widths: &[usize], colours: Colours) -> String {
+fn line(cells: &[TableCell], widths: &[usize], colours: Colours) -> String {
     let mut line = String::new();
     for (index, (cell, width)) in cells.iter().zip(widths).enumerate() {
         let padding = " ".repeat(width - cell.text.chars().count());
@@ -147,8 +147,16 @@ mod tests {
     fn sample() -> Table {
         let mut table = Table::new(&["way", "statements/s", "µs"]);
         table.heading("8 clients");
-        table.row(vec![Cell::plain("direct"), Cell::plain("79 700"), Cell::plain("12.5")]);
-        table.row(vec![Cell::plain("flifo"), Cell::new("1", Style::Marked), Cell::plain("")]);
+        table.row(vec![
+            TableCell::plain("direct"),
+            TableCell::plain("79 700"),
+            TableCell::plain("12.5"),
+        ]);
+        table.row(vec![
+            TableCell::plain("flifo"),
+            TableCell::new("1", Style::Marked),
+            TableCell::plain(""),
+        ]);
         table
     }
 

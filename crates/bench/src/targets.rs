@@ -23,7 +23,7 @@ use crate::sysbench::Address;
 /// The ways from a client to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum TargetKind {
     /// To the server over TCP: what the others are compared with.
     Direct,
     /// To the server over its Unix socket.
@@ -36,7 +36,7 @@ pub enum Kind {
     Relay,
 }
 
-impl Kind {
+impl TargetKind {
     pub const ALL: [Self; 5] =
         [Self::Direct, Self::Socket, Self::Flifo, Self::Haproxy, Self::Relay];
 
@@ -51,7 +51,7 @@ impl Kind {
     }
 }
 
-impl FromStr for Kind {
+impl FromStr for TargetKind {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
@@ -72,7 +72,7 @@ pub struct Setup {
 }
 
 pub struct Target {
-    pub kind: Kind,
+    pub kind: TargetKind,
     pub address: Address,
     proxy: Option<Proxy>,
 }
@@ -86,17 +86,17 @@ pub(crate) struct Proxy {
 impl Target {
     /// Makes a way to `server`, and waits until it answers.
     pub fn start(
-        kind: Kind,
+        kind: TargetKind,
         server: &PrivateServer,
         setup: &Setup,
         interrupt: &Interrupt,
     ) -> Result<Self> {
         let (port, command) = match kind {
-            Kind::Direct => return Ok(Self::bare(kind, Address::Port(server.port()))),
-            Kind::Socket => return Ok(Self::bare(kind, Address::Socket(server.socket()))),
-            Kind::Flifo => flifo(server, setup)?,
-            Kind::Haproxy => haproxy(server, setup)?,
-            Kind::Relay => relay(server, setup)?,
+            TargetKind::Direct => return Ok(Self::bare(kind, Address::Port(server.port()))),
+            TargetKind::Socket => return Ok(Self::bare(kind, Address::Socket(server.socket()))),
+            TargetKind::Flifo => flifo(server, setup)?,
+            TargetKind::Haproxy => haproxy(server, setup)?,
+            TargetKind::Relay => relay(server, setup)?,
         };
         let log = server.folder().join(format!("{}.log", kind.name()));
         let proxy = Proxy::start(kind.name(), command, log, port, interrupt)?;
@@ -124,7 +124,7 @@ impl Target {
         Some(format!("{name} has ended ({status}); its log ends with:\n{log}"))
     }
 
-    fn bare(kind: Kind, address: Address) -> Self {
+    fn bare(kind: TargetKind, address: Address) -> Self {
         Self { kind, address, proxy: None }
     }
 }
@@ -246,10 +246,10 @@ mod tests {
 
     #[test]
     fn names_lead_back_to_their_targets() {
-        for kind in Kind::ALL {
-            assert_eq!(kind.name().parse::<Kind>().expect("known"), kind);
+        for kind in TargetKind::ALL {
+            assert_eq!(kind.name().parse::<TargetKind>().expect("known"), kind);
         }
-        let error = "proxysql".parse::<Kind>().expect_err("unknown");
+        let error = "proxysql".parse::<TargetKind>().expect_err("unknown");
         assert!(error.to_string().contains("direct, socket, flifo, haproxy, relay"), "{error}");
     }
 

@@ -35,7 +35,7 @@ impl fmt::Debug for Account {
 }
 
 /// A server that answers.
-pub struct Server {
+pub struct AskedServer {
     runtime: Runtime,
     address: Address,
     account: Account,
@@ -63,7 +63,7 @@ impl fmt::Display for NoServer {
     }
 }
 
-impl Server {
+impl AskedServer {
     pub fn connect(address: &Address, account: &Account) -> Result<Self, NoServer> {
         let refuse = |why: String| NoServer {
             address: address.to_string(),
@@ -150,7 +150,7 @@ pub(crate) fn pid(address: &Address) -> Seen<u32> {
     }
 }
 
-impl Variables for Server {
+impl Variables for AskedServer {
     fn get(&mut self, name: &str) -> io::Result<String> {
         let rows = self.table(&format!("SHOW GLOBAL VARIABLES LIKE '{name}'"));
         let value = rows.known().and_then(|rows| rows.get(name)).cloned();

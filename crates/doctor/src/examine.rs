@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use link::Address;
 use sys::tree::{Seen, Tree};
 
-use crate::ask::{self, Server};
+use crate::ask::{self, AskedServer};
 use crate::collect;
 use crate::facts::{Facts, Load};
 use crate::findings::NDB_CONFIG;
@@ -29,7 +29,7 @@ pub struct Examination {
 impl Examination {
     /// Reads everything. `server` is the one at the address, if it answers; `why_not` says why it
     /// does not.
-    pub fn run(&self, mut server: Option<&mut Server>, why_not: &str) -> Facts {
+    pub fn run(&self, mut server: Option<&mut AskedServer>, why_not: &str) -> Facts {
         let pid = match &self.address {
             Some(address) => ask::pid(address),
             None => Seen::Unknown("no server was found on this machine".to_owned()),
@@ -54,7 +54,7 @@ impl Examination {
         facts
     }
 
-    fn ask(&self, server: &mut Server, facts: &mut Facts) {
+    fn ask(&self, server: &mut AskedServer, facts: &mut Facts) {
         facts.server.variables = server.variables();
         facts.server.status = server.status();
         let times = (0..HANDSHAKES).filter_map(|_| server.time_handshake());
@@ -80,12 +80,12 @@ impl Examination {
         &self,
         pid: &Seen<u32>,
         facts: &Facts,
-        mut server: Option<&mut Server>,
+        mut server: Option<&mut AskedServer>,
         why_not: &str,
     ) -> Load {
         let clients = facts.clients.known().map_or(&[][..], Vec::as_slice);
         let clients: Vec<u32> = clients.iter().map(|client| client.process.pid).collect();
-        let status = |server: &mut Option<&mut Server>| -> Seen<BTreeMap<String, String>> {
+        let status = |server: &mut Option<&mut AskedServer>| -> Seen<BTreeMap<String, String>> {
             match server {
                 Some(server) => server.status(),
                 None => Seen::Unknown(why_not.to_owned()),

@@ -16,7 +16,7 @@ mod judgement;
 mod report;
 mod watch;
 
-pub use ask::{Account, NoServer, Server};
+pub use ask::{Account, AskedServer, NoServer};
 pub use change::{Change, Variables};
 pub use cure::{Outcome, Patient, Script, cure};
 pub use examine::Examination;

@@ -8,7 +8,7 @@ use wire::lex::{Dialect, Lexer, Token};
 
 /// Where a call stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum CallPlace {
     /// It is a whole item of a list.
     Item,
     /// It is part of an item, which keeps its name.
@@ -23,7 +23,7 @@ pub enum Place {
 pub fn replace(
     text: &[u8],
     dialect: Dialect,
-    mut value: impl FnMut(&[u8], Place) -> Option<String>,
+    mut value: impl FnMut(&[u8], CallPlace) -> Option<String>,
 ) -> Option<Vec<u8>> {
     replace_at(text, dialect, |name, place, _| value(name, place))
 }
@@ -32,7 +32,7 @@ pub fn replace(
 pub fn replace_at(
     text: &[u8],
     dialect: Dialect,
-    mut value: impl FnMut(&[u8], Place, usize) -> Option<String>,
+    mut value: impl FnMut(&[u8], CallPlace, usize) -> Option<String>,
 ) -> Option<Vec<u8>> {
     let tokens = Tokens::read(text, dialect);
     let mut items = tokens.items();
@@ -49,15 +49,15 @@ pub fn replace_at(
             around.pop();
         }
         let Some((name, end)) = tokens.call(at) else { continue };
-        let mut place = Place::Outside;
+        let mut place = CallPlace::Outside;
         for item in around.iter().rev().take(DEPTH_MAX).map(|at| &items[*at]) {
             let is_whole = item.first == at && item.last_of_value() == end;
             place = match (place, item.naming) {
-                (_, Naming::Unclear) => Place::Within,
-                (Place::Outside, _) if is_whole => Place::Item,
-                _ => Place::Part,
+                (_, Naming::Unclear) => CallPlace::Within,
+                (CallPlace::Outside, _) if is_whole => CallPlace::Item,
+                _ => CallPlace::Part,
             };
-            if place == Place::Within {
+            if place == CallPlace::Within {
                 break;
             }
         }
@@ -284,7 +284,7 @@ mod tests {
         let mut places = Vec::new();
         let out = replace(text.as_bytes(), Dialect::default(), |name, place| {
             places.push(place);
-            (name == b"F" && !matches!(place, Place::Within | Place::Outside))
+            (name == b"F" && !matches!(place, CallPlace::Within | CallPlace::Outside))
                 .then(|| "7".to_owned())
         });
         out.map(|out| String::from_utf8(out).unwrap())

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::cap::Cap;
-use crate::overload::{Order, Overload};
+use crate::overload::{Overload, QueueOrder};
 
 /// A class, as its place in the plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -306,7 +306,7 @@ impl Shares {
         }
     }
 
-    pub(crate) fn order(&self, id: ClassId) -> Order {
+    pub(crate) fn order(&self, id: ClassId) -> QueueOrder {
         self.accounts[self.index(id)].overload.order()
     }
 

@@ -6,7 +6,7 @@
 
 use wire::lex::{Dialect, Lexer, Token};
 
-use crate::calls::{self, Place};
+use crate::calls::{self, CallPlace};
 use crate::intent::looks::LooksUp;
 
 /// What a statement does to `FOUND_ROWS()`.
@@ -25,7 +25,7 @@ pub enum Finds {
 
 /// The counts of one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counts {
+pub struct RowCounts {
     /// `None`: its link alone knows.
     affected: Option<i64>,
     /// The link that counts the same; none if Flifo has answered itself.
@@ -36,7 +36,7 @@ pub struct Counts {
     clean: Option<u64>,
 }
 
-impl Default for Counts {
+impl Default for RowCounts {
     fn default() -> Self {
         Self { affected: Some(0), affected_on: None, found: Some(0), found_on: None, clean: None }
     }
@@ -56,7 +56,7 @@ pub struct Asked {
     pub found: bool,
 }
 
-impl Counts {
+impl RowCounts {
     /// A reply has told how many rows were affected; −1 if it is rows, or an error.
     pub const fn see_affected(&mut self, affected: i64, link: u64) {
         self.affected = Some(affected);
@@ -207,7 +207,7 @@ impl Counts {
             missed |= number.is_none();
             // As long as the function's own column, and what is computed from that.
             Some(match place {
-                Place::Item => format!("CAST('{:021}' AS SIGNED)", number?),
+                CallPlace::Item => format!("CAST('{:021}' AS SIGNED)", number?),
                 _ => format!("CAST(CAST('{}' AS DECIMAL(20, 0)) AS SIGNED)", number?),
             })
         });
@@ -224,9 +224,9 @@ enum Places {
 }
 
 impl Places {
-    fn allow(self, place: Place) -> bool {
+    fn allow(self, place: CallPlace) -> bool {
         match self {
-            Self::Items => place != Place::Within,
+            Self::Items => place != CallPlace::Within,
             Self::Everywhere => true,
             Self::Nowhere => false,
         }
@@ -259,14 +259,19 @@ mod tests {
     const BOTH: Asked = Asked { affected: true, found: true };
     const AFFECTED: Asked = Asked { affected: true, found: false };
 
-    fn put(counts: &Counts, text: &str, asked: Asked, on: Option<u64>) -> (Option<String>, Asked) {
+    fn put(
+        counts: &RowCounts,
+        text: &str,
+        asked: Asked,
+        on: Option<u64>,
+    ) -> (Option<String>, Asked) {
         let (text, left) = counts.put(text.as_bytes(), Dialect::default(), asked, on);
         (text.map(|text| String::from_utf8(text).unwrap()), left)
     }
 
     #[test]
     fn numbers_stand_in_the_place_of_calls() {
-        let mut counts = Counts::default();
+        let mut counts = RowCounts::default();
         counts.see_affected(-1, 7);
         let text = "SELECT CAST('-00000000000000000001' AS SIGNED) AS `ROW_COUNT()`, 1";
         let done = (Some(text.to_owned()), Asked::default());
@@ -281,7 +286,7 @@ mod tests {
 
     #[test]
     fn what_goes_behind_a_statement_is_counted_by_its_link() {
-        let mut counts = Counts::default();
+        let mut counts = RowCounts::default();
         counts.see_affected(0, 7);
         counts.see_none_affected(7);
         assert!(counts.are_on(AFFECTED, 7), "it is the same");
@@ -294,7 +299,7 @@ mod tests {
 
     #[test]
     fn what_fails_while_it_looks_up_counts_nothing() {
-        let mut counts = Counts::default();
+        let mut counts = RowCounts::default();
         counts.see_affected(3, 7);
         for (code, looks_up, affected) in [
             (1146, LooksUp::Yes, Some(3)),
@@ -320,20 +325,24 @@ mod tests {
     fn what_would_be_named_otherwise_is_asked_of_the_link() {
         let text = "SELECT 1 + CAST(CAST('0' AS DECIMAL(20, 0)) AS SIGNED) AS `1 + ROW_COUNT()`";
         let done = (Some(text.to_owned()), Asked::default());
-        assert_eq!(put(&Counts::default(), "SELECT 1 + ROW_COUNT()", AFFECTED, None), done);
+        assert_eq!(put(&RowCounts::default(), "SELECT 1 + ROW_COUNT()", AFFECTED, None), done);
         for text in [
             "SELECT ROW_COUNT() IS NULL",
             "SET STATEMENT sql_mode = '' FOR SELECT ROW_COUNT() IS NULL",
             "CREATE VIEW v AS SELECT ROW_COUNT()",
             "INSERT INTO t VALUES (1); SELECT ROW_COUNT()",
         ] {
-            assert_eq!(put(&Counts::default(), text, AFFECTED, None), (None, AFFECTED), "{text}");
+            assert_eq!(
+                put(&RowCounts::default(), text, AFFECTED, None),
+                (None, AFFECTED),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn rows_found_are_told_if_they_are_known() {
-        let mut counts = Counts::default();
+        let mut counts = RowCounts::default();
         counts.see_found(Finds::Rows, Some(3), 7);
         counts.see_found(Finds::Nothing, Some(0), 8);
         let text = "SELECT CAST('000000000000000000003' AS SIGNED) AS `FOUND_ROWS()`";

@@ -18,7 +18,7 @@ pub mod writes;
 use std::time::{Duration, Instant};
 
 use crate::checks::agent::Report;
-use crate::checks::health::{Health, Order, Others, Rules, Sign, State};
+use crate::checks::health::{CheckRules, Health, HealthOrder, Others, Sign, State};
 use crate::fleet::knowledge::{Holds, Knowledge, Said};
 use crate::fleet::position::{Lag, Position};
 
@@ -75,7 +75,7 @@ pub enum Node {
 
 /// The bounds of what counts as fresh.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bounds {
+pub struct FleetBounds {
     /// A reader further behind than this is not read from.
     pub lag_max: Option<Duration>,
     pub gaps: Gaps,
@@ -98,12 +98,12 @@ pub struct Layout {
     pub writer: Result<usize, String>,
     /// What the writer lacked of what the one before it had, when it took its place.
     pub lost: Option<String>,
-    pub places: Vec<Place>,
+    pub places: Vec<ServerPlace>,
 }
 
 /// What is to be done with one server.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Place {
+pub struct ServerPlace {
     pub is_reader: bool,
     /// What it is, or why it is nothing.
     pub role: String,
@@ -133,7 +133,7 @@ pub struct Fleet {
     writer: Option<usize>,
     knowledge: Knowledge,
     lost: Option<String>,
-    bounds: Bounds,
+    bounds: FleetBounds,
 }
 
 #[derive(Clone, Debug)]
@@ -167,7 +167,7 @@ const SPARED: Duration = Duration::from_secs(5);
 const SPARED_SHARE: f64 = 0.1;
 
 impl Fleet {
-    pub fn new(members: &[Member], rules: &Rules, bounds: Bounds, now: Instant) -> Self {
+    pub fn new(members: &[Member], rules: &CheckRules, bounds: FleetBounds, now: Instant) -> Self {
         let server = |member: &Member| Server {
             member: *member,
             health: Health::new(rules.clone(), now),
@@ -248,13 +248,13 @@ impl Fleet {
     }
 
     /// An operator's order. To put a server back into service is also to vouch for it.
-    pub fn order(&mut self, at: usize, order: Order, reason: &str, now: Instant) {
+    pub fn order(&mut self, at: usize, order: HealthOrder, reason: &str, now: Instant) {
         let server = &mut self.servers[at];
         server.health.set_order(order, reason, now);
         match order {
-            Order::None => server.replaced = false,
-            Order::Maintenance => self.knowledge.leave(at),
-            Order::Drain => {}
+            HealthOrder::None => server.replaced = false,
+            HealthOrder::Maintenance => self.knowledge.leave(at),
+            HealthOrder::Drain => {}
         }
         self.elect(now);
     }
@@ -454,7 +454,7 @@ impl Fleet {
         Layout { writer, lost: self.lost.clone(), places }
     }
 
-    fn place(&self, at: usize, writer: Option<&usize>, now: Instant) -> Place {
+    fn place(&self, at: usize, writer: Option<&usize>, now: Instant) -> ServerPlace {
         let server = &self.servers[at];
         let position = server.role.as_ref().map(|role| &role.position);
         let lag = match position.zip(self.writer) {
@@ -478,7 +478,7 @@ impl Fleet {
         let health = &server.health;
         let (growth, is_on_trial) = (health.growth(now), health.is_on_trial());
         let limit = health.agent().limit;
-        let place = |is_reader, role: String| Place {
+        let place = |is_reader, role: String| ServerPlace {
             is_reader,
             role,
             answers,

@@ -1,7 +1,7 @@
 //! Admission to one server: who may start a statement now, who waits, and who is next.
 //!
 //! One gate per worker and server; the slots and the places for links behind it belong to the whole process
-//! ([`Slots`], [`Places`]). Clients wait first-in-first-out, links are reused last-in-first-out. A client that holds a
+//! ([`Slots`], [`ConnectionPlaces`]). Clients wait first-in-first-out, links are reused last-in-first-out. A client that holds a
 //! link (it is carried, pinned or in a transaction) needs a slot only; one that does not needs a slot and a link of
 //! its key. A client in a transaction may hold locks that others wait for, so it is never made to wait.
 //!
@@ -19,10 +19,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::classes::{ClassCounts, ClassId, Classes, Shares};
-use crate::limit::Totals;
-use crate::line::{Line, Place};
+use crate::limit::LimitTotals;
+use crate::line::{Line, QueuePlace};
 use crate::parked::Bulkheads;
-use crate::places::Places;
+use crate::places::ConnectionPlaces;
 use crate::slots::{Slots, micros};
 
 use self::keys::Keys;
@@ -57,7 +57,7 @@ enum Hold {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting<K> {
     lane: Lane<K>,
-    place: Place,
+    place: QueuePlace,
 }
 
 /// A statement that may start now. Its slot has been taken.
@@ -71,7 +71,7 @@ pub enum Start<W, L> {
 
 /// What a gate has done. Figures only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct GateCounts {
     /// Slots passed to a waiter of the same worker, and granted to another worker.
     pub passed_on: u64,
     pub granted: u64,
@@ -88,7 +88,7 @@ pub struct Counts {
 pub struct Gate<K, W, L> {
     worker: usize,
     slots: Arc<Slots>,
-    links: Arc<Places>,
+    links: Arc<ConnectionPlaces>,
     /// Those who come back after back-pressure: they have a link, and come before all others.
     again: Line<Waiter<W>>,
     /// Those who hold a link: a line for each class.
@@ -109,8 +109,8 @@ pub struct Gate<K, W, L> {
     promised: VecDeque<usize>,
     /// Workers that must be woken, because they were granted a slot or a place, or wait for their class.
     to_wake: Vec<usize>,
-    totals: Totals,
-    counts: Counts,
+    totals: LimitTotals,
+    counts: GateCounts,
 }
 
 /// After so many slots handed on within a worker, another one's waiter gets the slot if it is [`OLDER`] by this.
@@ -129,7 +129,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     pub fn new(
         worker: usize,
         slots: Arc<Slots>,
-        links: Arc<Places>,
+        links: Arc<ConnectionPlaces>,
         classes: Arc<Classes>,
     ) -> Self {
         Self {
@@ -148,8 +148,8 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
             closing: 0,
             promised: VecDeque::new(),
             to_wake: Vec::new(),
-            totals: Totals::default(),
-            counts: Counts::default(),
+            totals: LimitTotals::default(),
+            counts: GateCounts::default(),
         }
     }
 
@@ -159,11 +159,11 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     }
 
     /// What the limit is steered by, for this worker's part.
-    pub const fn totals(&self) -> Totals {
+    pub const fn totals(&self) -> LimitTotals {
         self.totals
     }
 
-    pub const fn counts(&self) -> Counts {
+    pub const fn counts(&self) -> GateCounts {
         self.counts
     }
 

@@ -3,7 +3,7 @@
 
 use wire::lex::Dialect;
 
-use crate::calls::{self, Place};
+use crate::calls::{self, CallPlace};
 
 /// A list of GTIDs is no longer than this.
 const LEN_MAX: usize = 256;
@@ -28,8 +28,8 @@ pub fn put(text: &[u8], dialect: Dialect, gtid: &[u8]) -> Option<Vec<u8>> {
         if !is_last_gtid(name) {
             return None;
         }
-        is_missed |= place == Place::Within;
-        Some(literal.clone()).filter(|_| place != Place::Within)
+        is_missed |= place == CallPlace::Within;
+        Some(literal.clone()).filter(|_| place != CallPlace::Within)
     });
     replaced.filter(|_| !is_missed)
 }

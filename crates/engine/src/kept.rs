@@ -76,7 +76,7 @@ impl Message {
 
 /// The messages of one session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct SavedDiagnostics {
     messages: Vec<Message>,
     /// How many there have been, of which the server may have kept less.
     warnings: u64,
@@ -85,7 +85,7 @@ pub struct Kept {
     charset: Box<[u8]>,
 }
 
-/// Asks for the numbers that [`Kept::read`] wants, and for the rows found, which asking changes.
+/// Asks for the numbers that [`SavedDiagnostics::read`] wants, and for the rows found, which asking changes.
 pub const NUMBERS: &str = "SELECT FOUND_ROWS(), @@warning_count, @@error_count, ROW_COUNT()";
 
 pub const MESSAGES: &str = "SHOW WARNINGS";
@@ -101,7 +101,7 @@ pub const STATES: &str = "BEGIN NOT ATOMIC \
     END WHILE; \
     SELECT a; END";
 
-impl Kept {
+impl SavedDiagnostics {
     /// What a link has answered to [`NUMBERS`], without the rows found, and to [`MESSAGES`] and [`STATES`].
     /// `None`: it makes no sense, there is no room for so much, or no other link could be told of it.
     pub fn read(
@@ -322,10 +322,10 @@ mod tests {
         values.iter().map(|value| Some(value.as_bytes().to_vec())).collect()
     }
 
-    fn two() -> Box<Kept> {
+    fn two() -> Box<SavedDiagnostics> {
         let rows = [row(&["Note", "1051", "Unknown table"]), row(&["Error", "1064", "Syntax"])];
         let states = [row(&["42S020 420001 "])];
-        Kept::read((2, 1), &rows, &states, b"utf8mb4", Server::MariaDb).expect("room")
+        SavedDiagnostics::read((2, 1), &rows, &states, b"utf8mb4", Server::MariaDb).expect("room")
     }
 
     fn shows(text: &str) -> Option<Shows> {
@@ -356,7 +356,7 @@ mod tests {
 
     #[test]
     fn what_another_character_set_would_write_otherwise_is_not_sent() {
-        let kept = Kept::error(1054, *b"42S22", "Spalte 'ä'".as_bytes(), b"utf8mb4");
+        let kept = SavedDiagnostics::error(1054, *b"42S22", "Spalte 'ä'".as_bytes(), b"utf8mb4");
         let all = shows("SHOW WARNINGS").unwrap();
         assert!(kept.rows(all, Format::Text, b"utf8mb4").is_some());
         assert!(kept.rows(all, Format::Text, b"latin1").is_none());
@@ -365,9 +365,9 @@ mod tests {
     #[test]
     fn a_link_is_told_how_many_there_are() {
         assert_eq!(two().set_up(), "DO BENCHMARK(1, 'x' + 0), (SELECT 1 UNION SELECT 2)");
-        let error = Kept::error(1, *b"HY000", b"", b"");
+        let error = SavedDiagnostics::error(1, *b"HY000", b"", b"");
         assert_eq!(error.set_up(), "DO (SELECT 1 UNION SELECT 2)");
-        let many = Kept::read((70, 0), &[], &[], b"", Server::MariaDb).unwrap();
+        let many = SavedDiagnostics::read((70, 0), &[], &[], b"", Server::MariaDb).unwrap();
         assert_eq!(many.set_up(), "DO BENCHMARK(70, 'x' + 0)");
     }
 
@@ -375,11 +375,22 @@ mod tests {
     fn there_is_an_end_to_what_is_kept() {
         let long = "x".repeat(BYTES_MAX);
         assert!(
-            Kept::read((1, 1), &[row(&["Error", "1", &long])], &[], b"", Server::MariaDb).is_none()
+            SavedDiagnostics::read(
+                (1, 1),
+                &[row(&["Error", "1", &long])],
+                &[],
+                b"",
+                Server::MariaDb
+            )
+            .is_none()
         );
-        assert!(Kept::read((2, 2), &[], &[], b"", Server::MariaDb).is_none(), "two cannot be told");
         assert!(
-            Kept::read((1, 0), &[row(&["Error", "x", ""])], &[], b"", Server::MariaDb).is_none()
+            SavedDiagnostics::read((2, 2), &[], &[], b"", Server::MariaDb).is_none(),
+            "two cannot be told"
+        );
+        assert!(
+            SavedDiagnostics::read((1, 0), &[row(&["Error", "x", ""])], &[], b"", Server::MariaDb)
+                .is_none()
         );
     }
 
@@ -387,8 +398,14 @@ mod tests {
     fn diagnostics_become_literals() {
         let kept = two();
         let get = |text: &str| {
-            Kept::get(Some(&kept), 7, text.as_bytes(), Dialect::default(), Server::MariaDb)
-                .map(|text| String::from_utf8(text).unwrap())
+            SavedDiagnostics::get(
+                Some(&kept),
+                7,
+                text.as_bytes(),
+                Dialect::default(),
+                Server::MariaDb,
+            )
+            .map(|text| String::from_utf8(text).unwrap())
         };
         assert_eq!(
             get("GET DIAGNOSTICS @n = NUMBER, @`r` = ROW_COUNT").unwrap(),
@@ -411,10 +428,10 @@ mod tests {
             assert_eq!(get(text), None, "{text}");
         }
         let (text, dialect) = (b"GET DIAGNOSTICS @n = NUMBER", Dialect::default());
-        let none = Kept::get(None, -1, text, dialect, Server::MySql);
+        let none = SavedDiagnostics::get(None, -1, text, dialect, Server::MySql);
         assert_eq!(none.as_deref(), Some(&b"SET @n = CAST(0 AS UNSIGNED)"[..]));
         let text = b"GET DIAGNOSTICS CONDITION 2 @m = MESSAGE_TEXT";
-        let mysql = Kept::get(Some(&kept), 0, text, dialect, Server::MySql);
+        let mysql = SavedDiagnostics::get(Some(&kept), 0, text, dialect, Server::MySql);
         let want = b"SET @m = REPLACE(USER(), USER(), _ascii 0x53796e746178)";
         assert_eq!(mysql.as_deref(), Some(&want[..]));
     }

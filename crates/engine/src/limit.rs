@@ -26,7 +26,7 @@ use self::steer::{Point, Steer};
 
 /// What a gate has counted since it began. Figures only grow, and may wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct LimitTotals {
     /// Statements that ended.
     pub completed: u64,
     /// Of these, how many left a slot behind that somebody waited for.
@@ -38,7 +38,7 @@ pub struct Totals {
     pub alarms: u64,
 }
 
-impl Totals {
+impl LimitTotals {
     /// Counts one statement that ended, after so many microseconds.
     pub fn add(&mut self, took: u64, is_followed: bool) {
         let took = took.min(TOOK_MAX);
@@ -84,7 +84,7 @@ impl Totals {
 
 /// Where the limit may be, and where it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
+pub struct LimitBounds {
     pub floor: u32,
     pub ceiling: u32,
     /// A few for each of the server's processors, where they are known. So many have brought no server down.
@@ -119,7 +119,7 @@ pub struct Move {
 /// The controller. Call [`Self::tick`] some fifty times a second; ten times will do.
 #[derive(Debug)]
 pub struct Auto {
-    bounds: Bounds,
+    bounds: LimitBounds,
     rhythm: Rhythm,
     centre: f64,
     limit: u32,
@@ -147,7 +147,7 @@ enum Phase {
     },
     Measure {
         since: Duration,
-        from: Totals,
+        from: LimitTotals,
     },
 }
 
@@ -211,11 +211,11 @@ const TRACE: usize = 64;
 
 impl Auto {
     /// `now` is the time since the Unix epoch; so is every later one.
-    pub fn new(bounds: Bounds, rhythm: Rhythm, now: Duration) -> Self {
+    pub fn new(bounds: LimitBounds, rhythm: Rhythm, now: Duration) -> Self {
         let ceiling = bounds.ceiling.max(1);
         let floor = bounds.floor.clamp(1, ceiling);
         let start = bounds.start.clamp(floor, ceiling);
-        let bounds = Bounds { floor, ceiling, start, rest: bounds.rest.clamp(floor, start) };
+        let bounds = LimitBounds { floor, ceiling, start, rest: bounds.rest.clamp(floor, start) };
         let mut auto = Self {
             bounds,
             rhythm,
@@ -248,7 +248,7 @@ impl Auto {
     }
 
     /// Time has passed: the limit from now on. `line`: how many slots are held, while somebody waits for one.
-    pub fn tick(&mut self, now: Duration, seen: Totals, line: Option<u32>) -> u32 {
+    pub fn tick(&mut self, now: Duration, seen: LimitTotals, line: Option<u32>) -> u32 {
         if self.must_brake(now, seen) {
             self.pull(now, seen);
             return self.limit;
@@ -267,7 +267,7 @@ impl Auto {
         self.limit
     }
 
-    fn tick_own(&mut self, now: Duration, seen: Totals, is_waiting: bool) {
+    fn tick_own(&mut self, now: Duration, seen: LimitTotals, is_waiting: bool) {
         match self.phase {
             Phase::Settle { since } => {
                 if passed(since, now) >= self.stay.clamp(SETTLE_MIN, SETTLE_MAX) {
@@ -288,7 +288,7 @@ impl Auto {
         }
     }
 
-    fn tick_clock(&mut self, now: Duration, seen: Totals, is_waiting: bool) {
+    fn tick_clock(&mut self, now: Duration, seen: LimitTotals, is_waiting: bool) {
         let slot = |at: Duration| at.as_millis() / SLOT.as_millis();
         let begun = match self.phase {
             Phase::Settle { since } | Phase::Measure { since, .. } => since,
@@ -308,7 +308,7 @@ impl Auto {
     }
 
     /// A window has ended, `took` microseconds long; somebody waits as it ends, or not.
-    fn window(&mut self, now: Duration, took: f64, some: Totals, is_waiting: bool) {
+    fn window(&mut self, now: Duration, took: f64, some: LimitTotals, is_waiting: bool) {
         if took < SETTLE_MIN {
             // The clock was set back: nothing can be said of a rate.
             return self.steer.forget_neighbours();
@@ -377,7 +377,7 @@ impl Auto {
     /// Sets the limit for the next window: a little more than the centre, or a little less.
     fn swing(&mut self, now: Duration) {
         let share = SWING.max(SWING_SLOTS / self.centre);
-        let Bounds { floor, ceiling, .. } = self.bounds;
+        let LimitBounds { floor, ceiling, .. } = self.bounds;
         let lowest = match self.rhythm {
             Rhythm::Own => floor,
             // Several are above the server's knee together, even if each has few slots: they must come down.
@@ -407,7 +407,7 @@ impl Auto {
 
     /// Whether the server must be relieved at once. A window that tells of a collapse for the first time begins anew: what
     /// the brake was good for is judged by the rate before, which must not be that of a time when all was well.
-    fn must_brake(&mut self, now: Duration, seen: Totals) -> bool {
+    fn must_brake(&mut self, now: Duration, seen: LimitTotals) -> bool {
         if now.saturating_sub(self.brake.alarms_since) >= ALARMS_WITHIN {
             self.brake.alarms = seen.alarms;
             self.brake.alarms_since = now;
@@ -432,7 +432,7 @@ impl Auto {
 
     /// Whether less than half as much gets done as usual, and takes more than four times as long. A limit that is no higher
     /// than at the start has brought no server down.
-    fn tells_of_collapse(&self, took: f64, some: Totals) -> bool {
+    fn tells_of_collapse(&self, took: f64, some: LimitTotals) -> bool {
         self.centre > f64::from(self.bounds.start)
             && some.is_saturated()
             && self.brake.usual.is_some_and(|(rate, mean)| {
@@ -440,7 +440,7 @@ impl Auto {
             })
     }
 
-    fn pull(&mut self, now: Duration, seen: Totals) {
+    fn pull(&mut self, now: Duration, seen: LimitTotals) {
         let rate = match self.phase {
             Phase::Measure { since, from } => {
                 seen.since(from).completed as f64 * 1e6 / passed(since, now).max(1.0)

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 /// A place in a line, for leaving it early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct QueuePlace {
     index: u32,
     /// Tells apart the entries that used the same index one after another.
     generation: u32,
@@ -86,14 +86,14 @@ impl<W> Line<W> {
     }
 
     /// Joins at the end.
-    pub fn push(&mut self, waiter: W, now: Instant) -> Place {
+    pub fn push(&mut self, waiter: W, now: Instant) -> QueuePlace {
         let index = self.new_entry(waiter, now);
         self.link_last(index, Row::Line);
         self.place(index)
     }
 
     /// Joins at the head, before everybody: somebody who was served and must be served again.
-    pub fn push_first(&mut self, waiter: W, now: Instant) -> Place {
+    pub fn push_first(&mut self, waiter: W, now: Instant) -> QueuePlace {
         let since = self.head_since().map_or(now, |head| head.min(now));
         let index = self.new_entry(waiter, since);
         self.link_first(index);
@@ -129,7 +129,7 @@ impl<W> Line<W> {
     }
 
     /// Leaves the line. `None` if that place was served already.
-    pub fn leave(&mut self, place: Place) -> Option<W> {
+    pub fn leave(&mut self, place: QueuePlace) -> Option<W> {
         let entry = self.entries.get(place.index as usize)?;
         if entry.generation != place.generation || entry.waiter.is_none() {
             return None;
@@ -168,8 +168,8 @@ impl<W> Line<W> {
         }
     }
 
-    fn place(&self, index: u32) -> Place {
-        Place { index, generation: self.entries[index as usize].generation }
+    fn place(&self, index: u32) -> QueuePlace {
+        QueuePlace { index, generation: self.entries[index as usize].generation }
     }
 
     fn new_entry(&mut self, waiter: W, since: Instant) -> u32 {

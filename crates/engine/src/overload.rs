@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// In which order a line is served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
+pub enum QueueOrder {
     #[default]
     OldestFirst,
     NewestFirst,
@@ -59,8 +59,8 @@ impl Overload {
         }
     }
 
-    pub const fn order(&self) -> Order {
-        if self.is_on { Order::NewestFirst } else { Order::OldestFirst }
+    pub const fn order(&self) -> QueueOrder {
+        if self.is_on { QueueOrder::NewestFirst } else { QueueOrder::OldestFirst }
     }
 
     /// How long one may wait before it is refused, if there is an overload.
@@ -99,15 +99,19 @@ mod tests {
         let mut overload = Overload::default();
         let begin = Instant::now() + Duration::from_secs(10);
         let now = looks(&mut overload, begin, 9, Some(50 * MS));
-        assert_eq!(overload.order(), Order::OldestFirst, "not yet");
+        assert_eq!(overload.order(), QueueOrder::OldestFirst, "not yet");
         assert_eq!(overload.patience(MS), None);
         let now = looks(&mut overload, now, 5, Some(50 * MS));
-        assert_eq!(overload.order(), Order::NewestFirst);
+        assert_eq!(overload.order(), QueueOrder::NewestFirst);
         assert_eq!(overload.patience(MS), Some(200 * MS));
         let now = looks(&mut overload, now, 1, None);
-        assert_eq!(overload.order(), Order::OldestFirst);
+        assert_eq!(overload.order(), QueueOrder::OldestFirst);
         looks(&mut overload, now, 9, Some(50 * MS));
-        assert_eq!(overload.order(), Order::OldestFirst, "it must stand for an interval again");
+        assert_eq!(
+            overload.order(),
+            QueueOrder::OldestFirst,
+            "it must stand for an interval again"
+        );
     }
 
     #[test]
@@ -118,7 +122,7 @@ mod tests {
             // Long waits, but one short wait in each interval.
             let wait = if round % 8 == 0 { 5 * MS } else { 500 * MS };
             now = looks(&mut overload, now, 1, Some(wait));
-            assert_eq!(overload.order(), Order::OldestFirst);
+            assert_eq!(overload.order(), QueueOrder::OldestFirst);
         }
     }
 
@@ -130,7 +134,7 @@ mod tests {
             now += 10 * MS;
             overload.see(Some(now - 150 * MS), now, 100 * MS);
         }
-        assert_eq!(overload.order(), Order::OldestFirst);
+        assert_eq!(overload.order(), QueueOrder::OldestFirst);
         assert_eq!(target(Duration::MAX), Duration::MAX);
     }
 }

@@ -56,7 +56,7 @@ pub enum Policy {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum PlacementOrder {
     Apply(Remedy),
     Undo(Remedy),
 }
@@ -101,7 +101,7 @@ pub struct Placement {
     /// What is not to be tried before a time.
     barred: Vec<(Remedy, Instant)>,
     /// An order that has not been answered yet.
-    pending: Option<(Order, After)>,
+    pending: Option<(PlacementOrder, After)>,
     last: Option<Look>,
     verdict: Verdict,
     /// The last two looks, without a change between them, have the signature.
@@ -159,7 +159,7 @@ impl Placement {
     }
 
     /// Looks, and says what is to be done. Whoever was given an order answers it first ([`Self::done`]).
-    pub fn see(&mut self, now: Instant, look: &Look) -> Option<Order> {
+    pub fn see(&mut self, now: Instant, look: &Look) -> Option<PlacementOrder> {
         if self.policy == Policy::Off || self.pending.is_some() {
             return None;
         }
@@ -184,12 +184,14 @@ impl Placement {
         // What was seen before is of another state of things.
         self.last = None;
         match (order, done) {
-            (_, Done::Stuck) | (Order::Undo(_), Done::Refused) => self.state = State::Stuck,
-            (Order::Apply(remedy), Done::Refused) => {
+            (_, Done::Stuck) | (PlacementOrder::Undo(_), Done::Refused) => {
+                self.state = State::Stuck
+            }
+            (PlacementOrder::Apply(remedy), Done::Refused) => {
                 self.state = State::Watching;
                 self.bar(remedy, now + BARRED);
             }
-            (Order::Apply(remedy) | Order::Undo(remedy), Done::Well) => {
+            (PlacementOrder::Apply(remedy) | PlacementOrder::Undo(remedy), Done::Well) => {
                 match (after, &mut self.state) {
                     (After::Leg(leg), State::Trying(trial)) => trial.go_on(leg),
                     (After::Keep, _) => {
@@ -224,18 +226,18 @@ impl Placement {
         self.rests = if long.ran < RESTS { self.rests.saturating_add(1) } else { 0 };
     }
 
-    fn fix(&mut self, now: Instant, remedy: Remedy) -> Option<Order> {
+    fn fix(&mut self, now: Instant, remedy: Remedy) -> Option<PlacementOrder> {
         if self.kept().any(|kept| kept == remedy) || self.is_barred(now, remedy) {
             return None;
         }
-        self.order(Order::Apply(remedy), After::Keep)
+        self.order(PlacementOrder::Apply(remedy), After::Keep)
     }
 
-    fn watch(&mut self, now: Instant) -> Option<Order> {
+    fn watch(&mut self, now: Instant) -> Option<PlacementOrder> {
         if let Some(old) = self.outdated(now) {
             self.kept.retain(|(remedy, _)| *remedy != old);
             self.told.push(Told::Anew(old));
-            return self.order(Order::Undo(old), After::Leave);
+            return self.order(PlacementOrder::Undo(old), After::Leave);
         }
         let next = Remedy::TRIED.into_iter().find(|remedy| {
             let is_in_vain = *remedy == Remedy::Batch && self.verdict == Verdict::StarvedAnyway;
@@ -259,7 +261,7 @@ impl Placement {
         (is_idle_core || since + KEPT <= now).then_some(remedy)
     }
 
-    fn next_leg(&mut self, now: Instant) -> Option<Order> {
+    fn next_leg(&mut self, now: Instant) -> Option<PlacementOrder> {
         let State::Trying(trial) = &mut self.state else { return None };
         let remedy = trial.remedy;
         match trial.leg {
@@ -269,8 +271,8 @@ impl Placement {
                 self.state = State::Watching;
                 None
             }
-            Leg::Before => self.order(Order::Apply(remedy), After::Leg(Leg::With)),
-            Leg::With => self.order(Order::Undo(remedy), After::Leg(Leg::Again)),
+            Leg::Before => self.order(PlacementOrder::Apply(remedy), After::Leg(Leg::With)),
+            Leg::With => self.order(PlacementOrder::Undo(remedy), After::Leg(Leg::Again)),
             Leg::Again => {
                 let proof = trial.proof();
                 self.told.push(Told::Proof(remedy, proof));
@@ -278,7 +280,7 @@ impl Placement {
                 self.state = State::Watching;
                 match proof {
                     Proof::Helped { .. } => {
-                        return self.order(Order::Apply(remedy), After::Keep);
+                        return self.order(PlacementOrder::Apply(remedy), After::Keep);
                     }
                     Proof::Hidden { .. } => {
                         self.state = State::Trying(longer);
@@ -293,7 +295,7 @@ impl Placement {
         }
     }
 
-    fn order(&mut self, order: Order, after: After) -> Option<Order> {
+    fn order(&mut self, order: PlacementOrder, after: After) -> Option<PlacementOrder> {
         self.pending = Some((order, after));
         Some(order)
     }

@@ -1,4 +1,4 @@
-//! Places for backend connections to one server: how many the whole process may have, and which worker gets the next.
+//! ConnectionPlaces for backend connections to one server: how many the whole process may have, and which worker gets the next.
 //!
 //! Shared by all workers through atomics and never locked. Clients wait in their own worker's memory; what others must
 //! know of them (how many lack a connection, since when, of which kind) is published here. A place that is given back
@@ -19,7 +19,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
 /// The places. One for each server and process.
 #[derive(Debug)]
-pub struct Places {
+pub struct ConnectionPlaces {
     limit: AtomicU32,
     held: AtomicU32,
     origin: Instant,
@@ -35,9 +35,9 @@ struct Demand {
     /// Since when the oldest of them waits, in microseconds since the origin, and what kind of connection it needs.
     since: AtomicU64,
     kind: AtomicU32,
-    /// Places and connections on their way to it, the granted ones included.
+    /// ConnectionPlaces and connections on their way to it, the granted ones included.
     promised: AtomicU32,
-    /// Places that it may claim.
+    /// ConnectionPlaces that it may claim.
     granted: AtomicU32,
     is_attentive: AtomicU32,
 }
@@ -46,7 +46,7 @@ struct Demand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elder {
     pub worker: usize,
-    /// In microseconds since the origin; see [`Places::at`].
+    /// In microseconds since the origin; see [`ConnectionPlaces::at`].
     pub since: u64,
     pub kind: u32,
 }
@@ -54,7 +54,7 @@ pub struct Elder {
 /// No client waits.
 const NEVER: u64 = u64::MAX;
 
-impl Places {
+impl ConnectionPlaces {
     /// # Panics
     /// If `limit` is zero: nothing could ever run. The configuration has refused it.
     pub fn new(limit: u32, workers: usize, now: Instant) -> Self {
@@ -87,7 +87,7 @@ impl Places {
         self.held() >= self.limit()
     }
 
-    /// Sets the limit. Places that a higher one makes are granted at once; `wake` gets each worker that must claim.
+    /// Sets the limit. ConnectionPlaces that a higher one makes are granted at once; `wake` gets each worker that must claim.
     pub fn set_limit(&self, limit: u32, mut wake: impl FnMut(usize)) {
         self.limit.store(limit.max(1), SeqCst);
         while let Some(elder) = self.oldest(None) {

@@ -22,7 +22,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 
 /// What becomes of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RepeatVerdict {
     Say,
     /// It is counted, and a later summary tells so.
     Hold,
@@ -81,7 +81,7 @@ impl<T> Default for Repeats<T> {
 
 impl<T> Repeats<T> {
     /// Decides about a line of this shape. `sample` is asked for only where a summary may have to show the line.
-    pub fn see(&mut self, shape: u64, now: Duration, sample: impl FnOnce() -> T) -> Verdict {
+    pub fn see(&mut self, shape: u64, now: Duration, sample: impl FnOnce() -> T) -> RepeatVerdict {
         self.kind(shape, now).see(now, sample)
     }
 
@@ -116,21 +116,21 @@ impl<T> Kind<T> {
         Self { window: now, said: 0, last: now, held: None }
     }
 
-    fn see(&mut self, now: Duration, sample: impl FnOnce() -> T) -> Verdict {
+    fn see(&mut self, now: Duration, sample: impl FnOnce() -> T) -> RepeatVerdict {
         self.last = now;
         if let Some(held) = &mut self.held {
             held.count += 1;
-            return Verdict::Hold;
+            return RepeatVerdict::Hold;
         }
         if now.saturating_sub(self.window) >= WINDOW {
             (self.window, self.said) = (now, 0);
         }
         if self.said < BURST {
             self.said += 1;
-            return Verdict::Say;
+            return RepeatVerdict::Say;
         }
         self.held = Some(Held { sample: sample(), count: 1, since: now });
-        Verdict::Hold
+        RepeatVerdict::Hold
     }
 
     fn can_be_forgotten(&self, now: Duration) -> bool {
@@ -163,7 +163,7 @@ mod tests {
         let mut said = 0;
         for number in 0..17_208 {
             let verdict = repeats.see(7, ms(number / 6), || number);
-            said += u32::from(verdict == Verdict::Say);
+            said += u32::from(verdict == RepeatVerdict::Say);
         }
         assert_eq!(said, BURST);
         let last = 17_207 / 6;
@@ -171,14 +171,14 @@ mod tests {
         let summary = Summary { sample: 10, count: 17_198, span: ms(last - 1), is_mixed: false };
         assert_eq!(repeats.summaries(ms(last + 1000), Which::Due), [summary]);
         assert_eq!(repeats.summaries(ms(last + 9000), Which::All), []);
-        assert_eq!(repeats.see(7, ms(last + 1000), || 0), Verdict::Say);
+        assert_eq!(repeats.see(7, ms(last + 1000), || 0), RepeatVerdict::Say);
     }
 
     #[test]
     fn lines_that_come_now_and_then_are_all_said() {
         let mut repeats = Repeats::default();
         for number in 0..1000 {
-            assert_eq!(repeats.see(1, ms(number * 101), || ()), Verdict::Say, "{number}");
+            assert_eq!(repeats.see(1, ms(number * 101), || ()), RepeatVerdict::Say, "{number}");
         }
         assert_eq!(repeats.summaries(ms(1 << 20), Which::All), []);
     }
@@ -189,7 +189,7 @@ mod tests {
         let (mut said, mut counted, mut summaries) = (0, 0, 0);
         for tenth in 0..6000_u64 {
             for _ in 0..10 {
-                said += u64::from(repeats.see(1, ms(tenth * 10), || ()) == Verdict::Say);
+                said += u64::from(repeats.see(1, ms(tenth * 10), || ()) == RepeatVerdict::Say);
             }
             for summary in repeats.summaries(ms(tenth * 10), Which::Due) {
                 counted += summary.count;
@@ -210,17 +210,17 @@ mod tests {
         for _ in 0..100 {
             repeats.see(1, ms(0), || "flood");
         }
-        assert_eq!(repeats.see(2, ms(1), || "other"), Verdict::Say);
+        assert_eq!(repeats.see(2, ms(1), || "other"), RepeatVerdict::Say);
         let mut said = 0;
         for shape in 3..100_000 {
-            said += usize::from(repeats.see(shape, ms(2), || "each differs") == Verdict::Say);
+            said += usize::from(repeats.see(shape, ms(2), || "each differs") == RepeatVerdict::Say);
         }
         assert!(said <= KINDS_MAX + BURST as usize, "{said}");
         assert_eq!(repeats.kinds.len(), KINDS_MAX);
         let mixed = repeats.summaries(ms(5000), Which::Due);
         assert_eq!(mixed.iter().filter(|it| it.is_mixed).count(), 1);
         // The flood's entry is free again now, as all others are.
-        assert_eq!(repeats.see(100_001, ms(6000), || "late"), Verdict::Say);
+        assert_eq!(repeats.see(100_001, ms(6000), || "late"), RepeatVerdict::Say);
         assert!(repeats.kinds.iter().any(|(shape, _)| *shape == 100_001));
     }
 }

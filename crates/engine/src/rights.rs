@@ -10,8 +10,8 @@
 mod ledger;
 mod statements;
 
-pub use ledger::{Ledger, Look};
-pub use statements::{Change, Prepared, Whose, is_refusal};
+pub use ledger::{Ledger, LedgerLook};
+pub use statements::{Change, PreparedChanges, Whose, is_refusal};
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

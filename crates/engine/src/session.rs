@@ -12,4 +12,4 @@ mod transaction;
 pub use crate::intent::Messages;
 pub use diagnostics::{CHARSET, Diagnostics};
 pub use state::{Reset, Session};
-pub use transaction::{Loss, Reached, Verdict};
+pub use transaction::{Loss, LossVerdict, Reached};

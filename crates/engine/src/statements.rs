@@ -1,7 +1,7 @@
 //! Prepared statements that many clients share: a client's ids are its own, and a link prepares each text once.
 //!
 //! [`Statements`] is what a client has prepared, [`Prepared`] one of them; [`Known`] is what a link has prepared.
-//! What the server keeps for one of them from one command to the next ([`Kept`]) holds its client's link, no longer.
+//! What the server keeps for one of them from one command to the next ([`KeptByServer`]) holds its client's link, no longer.
 //! Two clients share a preparation only if its [`Source`] is the same.
 
 use std::rc::Rc;
@@ -17,22 +17,22 @@ pub struct Prepared {
     /// Parameter types as the client sent them last. The server may know others, from another client.
     pub types: Option<Rc<[u8]>>,
     /// Prepared for this client alone on the link that it holds, because the server keeps more of it than its text.
-    pub own: Option<OnLink>,
+    pub own: Option<PreparedOnLink>,
     /// A piece came of a parameter that it does not have: it is not executed before it is reset.
     pub is_spoiled: bool,
-    kept: Kept,
+    kept: KeptByServer,
 }
 
 /// What the server keeps of a statement between two commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct KeptByServer {
     /// Rows that are still to be fetched.
     pub cursor: bool,
     /// Pieces of a parameter, for the next execution.
     pub long_data: bool,
 }
 
-impl Kept {
+impl KeptByServer {
     pub const fn any(self) -> bool {
         self.cursor || self.long_data
     }
@@ -64,7 +64,7 @@ impl Prepared {
         self.source.text.len() + 2 * usize::from(self.parameters)
     }
 
-    pub const fn kept(&self) -> Kept {
+    pub const fn kept(&self) -> KeptByServer {
         self.kept
     }
 }
@@ -88,7 +88,7 @@ impl Statements {
                 break;
             }
         }
-        let kept = Kept::default();
+        let kept = KeptByServer::default();
         let (types, own, is_spoiled) = (None, None, false);
         let prepared = Prepared { source, parameters, types, own, is_spoiled, kept };
         self.bytes += prepared.bytes();
@@ -108,7 +108,7 @@ impl Statements {
     }
 
     /// The server keeps this of a statement now.
-    pub fn keep(&mut self, id: u32, kept: Kept) {
+    pub fn keep(&mut self, id: u32, kept: KeptByServer) {
         if let Some(prepared) = self.open.get_mut(&id) {
             let before = std::mem::replace(&mut prepared.kept, kept);
             self.kept = self.kept + usize::from(kept.any()) - usize::from(before.any());
@@ -146,7 +146,7 @@ impl Statements {
     /// Their link is gone, with all that it kept of them.
     pub fn leave_link(&mut self) {
         for prepared in self.open.values_mut() {
-            (prepared.own, prepared.kept) = (None, Kept::default());
+            (prepared.own, prepared.kept) = (None, KeptByServer::default());
         }
         self.kept = 0;
     }
@@ -162,14 +162,14 @@ impl Statements {
 
 /// A statement that a link has prepared.
 #[derive(Debug)]
-pub struct OnLink {
+pub struct PreparedOnLink {
     pub id: u32,
     /// Parameter types that the server was told last.
     pub types: Option<Rc<[u8]>>,
     used: u64,
 }
 
-impl OnLink {
+impl PreparedOnLink {
     /// One that the server has just prepared.
     pub const fn new(id: u32) -> Self {
         Self { id, types: None, used: 0 }
@@ -179,7 +179,7 @@ impl OnLink {
 /// The statements that a link has prepared for all.
 #[derive(Debug, Default)]
 pub struct Known {
-    statements: NumberMap<Rc<Source>, OnLink>,
+    statements: NumberMap<Rc<Source>, PreparedOnLink>,
     uses: u64,
 }
 
@@ -187,7 +187,7 @@ pub struct Known {
 pub const KNOWN_MAX: usize = 256;
 
 impl Known {
-    pub fn get(&mut self, source: &Rc<Source>) -> Option<&mut OnLink> {
+    pub fn get(&mut self, source: &Rc<Source>) -> Option<&mut PreparedOnLink> {
         self.uses += 1;
         let statement = self.statements.get_mut(source)?;
         statement.used = self.uses;
@@ -203,7 +203,8 @@ impl Known {
         }
         let evicted = self.shrink(max.clamp(1, KNOWN_MAX) - 1);
         self.uses += 1;
-        self.statements.insert(source, OnLink { used: self.uses, ..OnLink::new(id) });
+        self.statements
+            .insert(source, PreparedOnLink { used: self.uses, ..PreparedOnLink::new(id) });
         evicted
     }
 
@@ -319,12 +320,12 @@ mod tests {
         let mut add = || statements.add(source("SELECT 1"), 0).unwrap();
         let (one, other) = (add(), add());
         assert!(!statements.keep_link());
-        let cursor = Kept { cursor: true, long_data: false };
+        let cursor = KeptByServer { cursor: true, long_data: false };
         statements.keep(one, cursor);
-        statements.keep(one, Kept { long_data: true, ..cursor });
-        statements.keep(other, Kept { long_data: true, cursor: false });
+        statements.keep(one, KeptByServer { long_data: true, ..cursor });
+        statements.keep(other, KeptByServer { long_data: true, cursor: false });
         statements.keep(77, cursor);
-        statements.keep(one, Kept::default());
+        statements.keep(one, KeptByServer::default());
         assert!(statements.keep_link(), "of the other one");
         statements.close(other).unwrap();
         assert!(!statements.keep_link());

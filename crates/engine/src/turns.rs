@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Everything since the worker began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct LoopTotals {
     pub turns: u64,
     /// The lengths of all turns.
     pub busy: Duration,
@@ -46,7 +46,7 @@ pub struct Recent {
 /// One worker's account.
 #[derive(Clone, Debug, Default)]
 pub struct Turns {
-    totals: Totals,
+    totals: LoopTotals,
     woke: Option<Instant>,
     /// The thread's CPU time when it was asked for last, and the turns since.
     cpu: Option<Duration>,
@@ -128,7 +128,7 @@ impl Turns {
         self.closed = Some(now);
     }
 
-    pub const fn totals(&self) -> Totals {
+    pub const fn totals(&self) -> LoopTotals {
         self.totals
     }
 

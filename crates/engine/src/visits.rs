@@ -16,12 +16,12 @@ pub struct VisitId(u64);
 /// Where a visit comes from. All connections by a Unix socket are one, and so are all of an IPv6 network of 64 bits, which is
 /// what one visitor has at least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum VisitOrigin {
     Socket,
     Address(IpAddr),
 }
 
-impl From<IpAddr> for Origin {
+impl From<IpAddr> for VisitOrigin {
     fn from(address: IpAddr) -> Self {
         Self::Address(match address.to_canonical() {
             IpAddr::V6(it) => Ipv6Addr::from_bits(it.to_bits() >> 64 << 64).into(),
@@ -52,7 +52,7 @@ pub struct Visits {
 #[derive(Debug)]
 struct Visit {
     id: VisitId,
-    origin: Origin,
+    origin: VisitOrigin,
     doing: Doing,
 }
 
@@ -68,7 +68,7 @@ impl Visits {
     }
 
     /// A visit begins, and is idle until [`Self::begin`].
-    pub fn enter(&mut self, origin: Origin, now: Duration) -> Entry {
+    pub fn enter(&mut self, origin: VisitOrigin, now: Duration) -> Entry {
         let gone = match self.visits.len() < self.places {
             true => None,
             false => match self.least_worth(origin) {
@@ -86,7 +86,7 @@ impl Visits {
     }
 
     /// The idle visit that must go for one from `newcomer`.
-    fn least_worth(&self, newcomer: Origin) -> Option<usize> {
+    fn least_worth(&self, newcomer: VisitOrigin) -> Option<usize> {
         let from = |origin| {
             let inside = self.visits.iter().filter(|visit| visit.origin == origin).count();
             inside + usize::from(origin == newcomer)
@@ -129,12 +129,12 @@ mod tests {
         Duration::from_secs(count)
     }
 
-    fn at(text: &str) -> Origin {
+    fn at(text: &str) -> VisitOrigin {
         text.parse::<IpAddr>().expect("an address").into()
     }
 
     /// Fills all places from one address, one a second.
-    fn full(places: usize, origin: Origin) -> (Visits, Vec<VisitId>) {
+    fn full(places: usize, origin: VisitOrigin) -> (Visits, Vec<VisitId>) {
         let mut visits = Visits::new(places);
         let ids = (0..places).map(|it| match visits.enter(origin, s(it as u64)) {
             Entry::Free(id) => id,
@@ -146,22 +146,23 @@ mod tests {
 
     #[test]
     fn who_comes_takes_the_place_of_the_one_that_is_idle_longest() {
-        let (mut visits, ids) = full(4, Origin::Socket);
+        let (mut visits, ids) = full(4, VisitOrigin::Socket);
         visits.begin(ids[0]);
         visits.begin(ids[1]);
         visits.rest(ids[1], s(9));
         let mut gone = Vec::new();
         for second in 10..13 {
-            let Entry::InPlaceOf { id, gone: it } = visits.enter(Origin::Socket, s(second)) else {
+            let Entry::InPlaceOf { id, gone: it } = visits.enter(VisitOrigin::Socket, s(second))
+            else {
                 panic!("a visit is idle");
             };
             visits.begin(id);
             gone.push(it);
         }
         assert_eq!(gone, [ids[2], ids[3], ids[1]]);
-        assert_eq!(visits.enter(Origin::Socket, s(13)), Entry::Full);
+        assert_eq!(visits.enter(VisitOrigin::Socket, s(13)), Entry::Full);
         visits.leave(ids[0]);
-        assert!(matches!(visits.enter(Origin::Socket, s(14)), Entry::Free(_)));
+        assert!(matches!(visits.enter(VisitOrigin::Socket, s(14)), Entry::Free(_)));
     }
 
     #[test]
@@ -194,14 +195,14 @@ mod tests {
 
     #[test]
     fn who_has_lost_its_place_changes_nothing() {
-        let (mut visits, ids) = full(1, Origin::Socket);
-        let Entry::InPlaceOf { id, gone } = visits.enter(Origin::Socket, s(1)) else {
+        let (mut visits, ids) = full(1, VisitOrigin::Socket);
+        let Entry::InPlaceOf { id, gone } = visits.enter(VisitOrigin::Socket, s(1)) else {
             panic!("it is idle");
         };
         assert_eq!(gone, ids[0]);
         visits.begin(gone);
         visits.leave(gone);
         visits.begin(id);
-        assert_eq!(visits.enter(Origin::Socket, s(2)), Entry::Full);
+        assert_eq!(visits.enter(VisitOrigin::Socket, s(2)), Entry::Full);
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use engine::classes::{Class, ClassId, Classes};
 use engine::gate::{Ask, Due, Gate, Slot, Start, Want};
-use engine::places::Places;
+use engine::places::ConnectionPlaces;
 use engine::slots::Slots;
 
 const CLIENTS: usize = 100;
@@ -55,7 +55,7 @@ struct World {
     count: u64,
     gates: Vec<Gate<Key, usize, Link>>,
     looks_later: Vec<bool>,
-    places: Arc<Places>,
+    places: Arc<ConnectionPlaces>,
     clients: Vec<Client>,
     work: u64,
     logins: u64,
@@ -66,7 +66,7 @@ impl World {
     fn new(seed: u64, workers: usize, links: u32, keys: usize, work: u64) -> Self {
         let now = Instant::now();
         let slots = Arc::new(Slots::new(64, workers, now));
-        let places = Arc::new(Places::new(links, workers, now));
+        let places = Arc::new(ConnectionPlaces::new(links, workers, now));
         let classes = Arc::new(Classes::new(vec![Class::default()], workers));
         let gate = |worker| {
             Gate::new(worker, Arc::clone(&slots), Arc::clone(&places), Arc::clone(&classes))

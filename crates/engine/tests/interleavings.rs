@@ -22,7 +22,7 @@ use shuttle::sync::{Arc, Condvar, Mutex};
 use shuttle::thread;
 
 use cap::Cap;
-use places::Places;
+use places::ConnectionPlaces;
 use slots::{Count, Slots};
 
 /// Runs of each test; the orders are drawn by chance, from a seed that is printed if one fails.
@@ -283,7 +283,13 @@ fn a_cap_wakes_those_who_wait_for_it() {
 }
 
 /// One worker's turns at the places for connections.
-fn take_places(places: &Places, office: &Office, index: usize, now: Instant, turns: &[Does]) {
+fn take_places(
+    places: &ConnectionPlaces,
+    office: &Office,
+    index: usize,
+    now: Instant,
+    turns: &[Does],
+) {
     for does in turns {
         let mut has_place = places.take(index);
         if !has_place {
@@ -313,7 +319,7 @@ fn places_are_granted_to_those_who_wait_and_none_is_lost() {
     const TURNS: [&[Does]; 3] = [&[Stays, Stays], &[Stays, Leaves, Stays], &[Leaves, Stays]];
     let check = |limit| {
         let now = Instant::now();
-        let places = Arc::new(Places::new(limit, TURNS.len(), now));
+        let places = Arc::new(ConnectionPlaces::new(limit, TURNS.len(), now));
         let office = Arc::new(Office::new(TURNS.len()));
         let worker = |index: usize| {
             let (places, office) = (Arc::clone(&places), Arc::clone(&office));
@@ -351,7 +357,7 @@ fn a_worker_that_stops_looking_is_told_or_has_seen() {
     shuttle::check_random(
         || {
             let now = Instant::now();
-            let places = Arc::new(Places::new(1, 2, now));
+            let places = Arc::new(ConnectionPlaces::new(1, 2, now));
             let office = Arc::new(Office::new(2));
             assert!(places.take(0));
             places.set_attentive(0, true);

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use engine::places::Places;
+use engine::places::ConnectionPlaces;
 
 const MS: Duration = Duration::from_millis(1);
 
 #[test]
 fn a_place_goes_to_the_client_that_has_waited_longest() {
     let now = Instant::now();
-    let places = Places::new(1, 3, now);
+    let places = ConnectionPlaces::new(1, 3, now);
     assert!(places.take(0) && !places.take(0) && !places.take(1));
     places.publish(0, 1, Some((now + 3 * MS, 7)));
     places.publish(1, 1, Some((now + 2 * MS, 8)));
@@ -31,7 +31,7 @@ fn a_place_goes_to_the_client_that_has_waited_longest() {
 #[test]
 fn what_is_promised_counts_until_it_arrives() {
     let now = Instant::now();
-    let places = Places::new(2, 2, now);
+    let places = ConnectionPlaces::new(2, 2, now);
     assert!(places.take(0) && places.take(0));
     places.publish(1, 1, Some((now, 0)));
     places.promise(1);

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use engine::classes::{Class, ClassId, Classes, WhenOverloaded};
 use engine::gate::{Ask, Gate, Slot, Start, Waiting};
 use engine::intent::Digest;
-use engine::limit::{Auto, Bounds, Rhythm, Totals};
-use engine::places::Places;
+use engine::limit::{Auto, LimitBounds, LimitTotals, Rhythm};
+use engine::places::ConnectionPlaces;
 use engine::slots::Slots;
 use proptest::prelude::*;
 
@@ -26,8 +26,8 @@ proptest! {
         let (floor, ceiling, start, rest) = bounds;
         let rhythm = if is_shared { Rhythm::Clock } else { Rhythm::Own };
         let mut now = Duration::from_secs(1_000_000);
-        let mut auto = Auto::new(Bounds { floor, ceiling, start, rest }, rhythm, now);
-        let mut seen = Totals { busy_squared: u64::MAX - 1_000_000, ..Totals::default() };
+        let mut auto = Auto::new(LimitBounds { floor, ceiling, start, rest }, rhythm, now);
+        let mut seen = LimitTotals { busy_squared: u64::MAX - 1_000_000, ..LimitTotals::default() };
         for (passed, completed, took, alarms, line) in ticks {
             now = match u64::try_from(passed) {
                 Ok(passed) => now + Duration::from_millis(passed),
@@ -96,7 +96,8 @@ impl Model {
         ];
         let slots = Arc::new(Slots::new(3, 1, now));
         let classes = Arc::new(Classes::new(plans, 1));
-        let gate = Gate::new(0, Arc::clone(&slots), Arc::new(Places::new(1, 1, now)), classes);
+        let gate =
+            Gate::new(0, Arc::clone(&slots), Arc::new(ConnectionPlaces::new(1, 1, now)), classes);
         let (running, waiting) = Default::default();
         Self { gate, slots, now, next: 0, running, waiting }
     }

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use engine::checks::health::{Rules, Sign, State};
-use engine::fleet::{Bounds, Fleet, Group, Member};
+use engine::checks::health::{CheckRules, Sign, State};
+use engine::fleet::{Fleet, FleetBounds, Group, Member};
 
 /// Statements that a server may run at once.
 const LIMIT: usize = 16;
@@ -26,15 +26,15 @@ struct Scene {
 
 impl Scene {
     fn new(slow_start: Duration) -> Self {
-        let rules = Rules { slow_start, ..Rules::default() };
+        let rules = CheckRules { slow_start, ..CheckRules::default() };
         let reader = Member { group: Group::Readers, backup: false };
         let (now, members) = (Instant::now(), [reader; 3]);
-        let fleet = Fleet::new(&members, &rules, Bounds::default(), now);
+        let fleet = Fleet::new(&members, &rules, FleetBounds::default(), now);
         Self { fleet, now, running: [0; 3], lost: 0, risen: 0 }
     }
 
     fn take_down(&mut self) {
-        for _ in 0..Rules::default().fall {
+        for _ in 0..CheckRules::default().fall {
             self.fleet.see(SICK, Sign::Failed("no answer".to_owned()), self.now);
         }
         self.running[SICK] = 0;

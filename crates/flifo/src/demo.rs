@@ -9,9 +9,9 @@ use anyhow::Result;
 use bench::figures::terminal;
 use bench::interrupt::Interrupt;
 use bench::results::{Results, Settings};
-use bench::run::{Options, Wrong};
+use bench::run::{RunOptions, Wrong};
 use bench::table::wrap;
-use bench::targets::Kind;
+use bench::targets::TargetKind;
 
 use crate::OK;
 use crate::arguments::Demo;
@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: Demo) -> u8 {
 }
 
 fn by_ourselves(arguments: Demo) -> Result<u8> {
-    let options = Options {
+    let options = RunOptions {
         start: targets(&arguments.with)?,
         workers: arguments.workers,
         workloads: arguments.workloads,
@@ -37,7 +37,7 @@ fn by_ourselves(arguments: Demo) -> Result<u8> {
         warm_up: 1.0,
         tables: Some(arguments.tables),
         rows: Some(arguments.rows),
-        ..Options::default()
+        ..RunOptions::default()
     };
     let results = bench::run::run(&options, None, &Interrupt::listen()?, |_| Ok(()))?;
     if let Some(path) = &arguments.html {
@@ -73,16 +73,16 @@ fn explanation(results: &Results) -> String {
     wrap(&text)
 }
 
-fn targets(others: &[String]) -> Result<Vec<Kind>> {
+fn targets(others: &[String]) -> Result<Vec<TargetKind>> {
     let other = |name: &String| {
-        name.parse::<Kind>().map_err(|error| Wrong(format!("--with {name}: {error}")).into())
+        name.parse::<TargetKind>().map_err(|error| Wrong(format!("--with {name}: {error}")).into())
     };
     let others = others.iter().map(other);
-    [Ok(Kind::Direct), Ok(Kind::Flifo)].into_iter().chain(others).collect()
+    [Ok(TargetKind::Direct), Ok(TargetKind::Flifo)].into_iter().chain(others).collect()
 }
 
 fn by_sysbench(arguments: Demo) -> Result<u8> {
-    let options = bench::demo::Options {
+    let options = bench::demo::DemoOptions {
         seconds: arguments.seconds,
         rounds: arguments.rounds,
         clients: arguments.clients,
@@ -93,7 +93,7 @@ fn by_sysbench(arguments: Demo) -> Result<u8> {
         json: arguments.json,
         keep: arguments.keep,
         targets: targets(&arguments.with)?,
-        ..bench::demo::Options::default()
+        ..bench::demo::DemoOptions::default()
     };
     bench::demo::run(&options)?;
     Ok(OK)

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use ::doctor::{
-    Account, Colours, Cure, Diagnosis, Examination, Facts, Outcome, Patient, Script, Server,
+    Account, AskedServer, Colours, Cure, Diagnosis, Examination, Facts, Outcome, Patient, Script,
     Variables, Verdict,
 };
 use proxy::discover;
@@ -49,7 +49,7 @@ fn examine(arguments: &Doctor) -> Result<Verdict, Failure> {
     let address = find(arguments)?;
     let account = account(arguments).map_err(fail(USAGE))?;
     let answer = match &address {
-        Some(address) => Server::connect(address, &account).map_err(|why| why.to_string()),
+        Some(address) => AskedServer::connect(address, &account).map_err(|why| why.to_string()),
         None => Err("no server was found on this machine; name it with --server".to_owned()),
     };
     let why_not = answer.as_ref().err().cloned().unwrap_or_default();
@@ -137,7 +137,7 @@ fn mend(
     arguments: &Doctor,
     account: &Account,
     examination: Examination,
-    server: Server,
+    server: AskedServer,
     facts: Facts,
 ) -> Result<Verdict, Failure> {
     let path = &arguments.undo;
@@ -179,7 +179,7 @@ enum Asks {
 /// Asks at the terminal.
 struct Bedside {
     examination: Examination,
-    server: Server,
+    server: AskedServer,
     asks: Asks,
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use bench::interrupt::{Interrupt, Interrupted};
-use bench::lab::{self, About, Entry, Finding, Lab, Options};
+use bench::lab::{self, About, Entry, Finding, Lab, LabOptions};
 use bench::table::Colours;
 
 use crate::arguments::{LabCommand, LabOutput, LabTurns};
@@ -40,13 +40,13 @@ pub(crate) fn run(command: LabCommand) -> u8 {
     }
 }
 
-fn options(LabTurns { rounds, seconds, clients, .. }: &LabTurns) -> Options {
-    Options { rounds: *rounds, length: *seconds, clients: clients.clone() }
+fn options(LabTurns { rounds, seconds, clients, .. }: &LabTurns) -> LabOptions {
+    LabOptions { rounds: *rounds, length: *seconds, clients: clients.clone() }
 }
 
 fn list() -> String {
     let mut text = String::new();
-    for entry in lab::all(&Options::default()) {
+    for entry in lab::all(&LabOptions::default()) {
         let About { name, question, seconds, .. } = entry.about();
         text.push_str(&format!("{name:<12} {question} (about {} min)\n", seconds.div_ceil(60)));
     }

@@ -11,9 +11,9 @@ use anyhow::{Context, Result, bail};
 use bench::figures::terminal;
 use bench::interrupt::{Interrupt, Interrupted};
 use bench::results::{Arrivals, Ending, FORMAT, Pacing, Protocol, Results, Role};
-use bench::run::{Options, Wrong};
+use bench::run::{RunOptions, Wrong};
 use bench::table::Colours;
-use bench::targets::Kind;
+use bench::targets::TargetKind;
 use bench::workloads::Shape;
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -26,7 +26,7 @@ pub(crate) enum Bench {
     /// Make sysbench's tables.
     Prepare(Prepare),
     /// Measure targets under load, taking turns.
-    Run(Box<Run>),
+    Run(Box<BenchRun>),
     /// Drop sysbench's tables.
     Cleanup(Prepare),
     /// Say what changed between two runs beyond noise; exit status 1 if something is worse.
@@ -87,7 +87,7 @@ pub(crate) struct Prepare {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Run {
+pub(crate) struct BenchRun {
     #[command(flatten)]
     place: Place,
     /// Targets to be started for the run with a private MariaDB: direct, socket, flifo, haproxy,
@@ -232,8 +232,8 @@ fn cleanup(arguments: &Prepare) -> Result<u8> {
     Ok(OK)
 }
 
-fn run(arguments: &Run) -> Result<u8> {
-    let Run { csv, html, resume, .. } = arguments;
+fn run(arguments: &BenchRun) -> Result<u8> {
+    let BenchRun { csv, html, resume, .. } = arguments;
     let json = arguments.json.as_ref().or(resume.as_ref());
     let to_stdout = |path: Option<&PathBuf>| path.is_some_and(|path| path == Path::new(STDOUT));
     if to_stdout(json) && to_stdout(csv.as_ref()) {
@@ -320,13 +320,13 @@ pub(crate) fn colours() -> Colours {
 
 impl Place {
     /// With everything that only a run says at its default.
-    fn options(&self) -> Result<Options> {
+    fn options(&self) -> Result<RunOptions> {
         let name = |(number, text): (usize, &String)| match text.split_once('=') {
             Some((name, address)) => (name.to_owned(), address.to_owned()),
             None if self.target.len() == 1 => ("target".to_owned(), text.clone()),
             None => (format!("target{}", number + 1), text.clone()),
         };
-        Ok(Options {
+        Ok(RunOptions {
             targets: self.target.iter().enumerate().map(name).collect(),
             tables: self.tables,
             rows: self.rows,
@@ -335,15 +335,15 @@ impl Place {
             password: std::env::var("MYSQL_PWD").unwrap_or_default(),
             schema: self.schema.clone(),
             tls: self.tls.parse().map_err(|error| Wrong(format!("--tls: {error}")))?,
-            ..Options::default()
+            ..RunOptions::default()
         })
     }
 }
 
-impl Run {
-    fn options(&self) -> Result<Options> {
+impl BenchRun {
+    fn options(&self) -> Result<RunOptions> {
         let kind = |name: &String| {
-            name.parse::<Kind>().map_err(|error| Wrong(format!("--start: {error}")))
+            name.parse::<TargetKind>().map_err(|error| Wrong(format!("--start: {error}")))
         };
         let shape =
             Shape { range_size: self.range_size, skip_trx: self.skip_trx, ..Shape::default() };
@@ -358,7 +358,7 @@ impl Run {
             },
         };
         let distribution = self.distribution.parse();
-        Ok(Options {
+        Ok(RunOptions {
             start: self.start.iter().map(kind).collect::<Result<_, _>>()?,
             workers: self.workers,
             workloads: self.workloads.clone(),

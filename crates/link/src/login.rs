@@ -79,7 +79,7 @@ pub struct LinkTls {
 pub enum Credential {
     Password(Secret),
     /// The SHA-1 of the password, which `mysql_native_password` takes for it.
-    Native(native::Stage1),
+    Native(native::NativeStage1),
 }
 
 /// A connection whose server has greeted.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use engine::descriptors::Descriptors;
 
 use crate::cluster::dial::Dialer;
-use crate::cluster::facts::State;
+use crate::cluster::facts::ServerState;
 use crate::cluster::fleet::Fleet;
 use crate::cluster::post::{News, Post};
 use crate::cluster::servers::{Server, ServerId};
@@ -56,7 +56,7 @@ impl Cluster {
     }
 
     /// How a server is.
-    pub(crate) fn state_of(&self, server: &Server) -> State {
+    pub(crate) fn state_of(&self, server: &Server) -> ServerState {
         match &self.fleet {
             Some(fleet) => fleet.watched(server.id).into(),
             None => server.facts.state(),

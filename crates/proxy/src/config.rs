@@ -25,12 +25,12 @@ use toml::de::DeValue;
 
 pub(crate) use self::plan::Comer;
 pub use self::plan::{
-    AccountTerms, CheckKind, Checks, ClassRule, ClientTls, ClientTlsMode, Console, Freshness,
+    AccountTerms, CheckKind, CheckOptions, ClassRule, ClientTls, ClientTlsMode, Console, Freshness,
     Hardening, Http, Limits, Listen, LogFormat, LogLevel, Logs, Mode, Network, Parking,
     PassThroughTls, Password, Permission, Pins, Plan, ProxyProtocol, RouteRule, Routing, Sandbox,
-    Server, ServerRule, Unseen, User,
+    ServerOptions, ServerRule, Unseen, UserOptions,
 };
-pub use self::problem::{Place, Position, Problem, Severity, Warning};
+pub use self::problem::{Position, Problem, ProblemPlace, Severity, Warning};
 pub(crate) use self::reference::shown;
 pub use self::reference::{reference, sample};
 

@@ -17,7 +17,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use book::{Book, Refused};
-use engine::placement::{Done, Order, Placement, Policy, Remedy, Told};
+use engine::placement::{Done, Placement, PlacementOrder, Policy, Remedy, Told};
 use eyes::Eyes;
 use hands::Parties;
 use link::Address;
@@ -31,7 +31,7 @@ use tokio::time::timeout;
 use crate::config::{Listen, Plan};
 use crate::placement::board::Board;
 
-pub(crate) use board::State;
+pub(crate) use board::PlacementState;
 pub use book::{BookError, Undone};
 pub(crate) use eyes::Pulse;
 
@@ -208,7 +208,7 @@ impl Steward {
         for told in self.placement.told() {
             tell(told);
         }
-        self.threads.board.put(State {
+        self.threads.board.put(PlacementState {
             policy: self.threads.plan.placement.policy.name(),
             verdict: Some(self.placement.verdict()),
             look,
@@ -268,14 +268,14 @@ impl Steward {
         self.pulses = pulses;
     }
 
-    fn obey(&mut self, order: Order) -> Done {
+    fn obey(&mut self, order: PlacementOrder) -> Done {
         let remedy = match order {
-            Order::Undo(remedy) => {
+            PlacementOrder::Undo(remedy) => {
                 let undone = self.book.undo(remedy.name());
                 self.tell_undone(&undone);
                 return if undone.failed.is_empty() { Done::Well } else { Done::Stuck };
             }
-            Order::Apply(remedy) => remedy,
+            PlacementOrder::Apply(remedy) => remedy,
         };
         let Some((server, _)) = self.server else {
             self.refuse(remedy, "the server is not on this machine, or cannot be seen");

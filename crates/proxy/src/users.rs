@@ -26,7 +26,7 @@ use crate::config::{Password, Pins, Unseen};
 use crate::users::learnt::{Learnt, Trust};
 use crate::users::rights::OfOne;
 use crate::users::sight::Sight;
-use crate::users::standing::Standing;
+use crate::users::standing::AccountStanding;
 
 /// All users of the configuration, by their names.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ pub(crate) struct User {
     /// What Flifo asks clients to prove the password with, if the proof allows a choice.
     plugin: Plugin,
     source: Source,
-    pub(crate) standing: Standing,
+    pub(crate) standing: AccountStanding,
     pub(crate) rights: OfOne,
     pub(crate) clients: Cap,
     pub(crate) links: Cap,
@@ -101,9 +101,9 @@ impl Cap {
     }
 
     /// Counts one more for as long as the answer lives, or for good if it is kept.
-    pub(crate) fn reserve(&self) -> Option<Reserved<'_>> {
+    pub(crate) fn reserve(&self) -> Option<ReservedPlace<'_>> {
         // Not `then_some`: a reservation that is made and dropped gives back what was never taken.
-        self.try_take().then(|| Reserved { cap: self })
+        self.try_take().then(|| ReservedPlace { cap: self })
     }
 
     pub(crate) fn give_back(&self) {
@@ -129,18 +129,18 @@ impl Cap {
 
 /// One that is counted already; dropped, it is given back.
 #[derive(Debug)]
-pub(crate) struct Reserved<'a> {
+pub(crate) struct ReservedPlace<'a> {
     cap: &'a Cap,
 }
 
-impl Reserved<'_> {
+impl ReservedPlace<'_> {
     /// It is given back by hand.
     pub(crate) fn keep(self) {
         std::mem::forget(self);
     }
 }
 
-impl Drop for Reserved<'_> {
+impl Drop for ReservedPlace<'_> {
     fn drop(&mut self) {
         self.cap.give_back();
     }
@@ -167,12 +167,12 @@ enum Proof {
     /// Only the server's hash of the password is known. A client that proves the password gives away what a link
     /// needs for the same proof; it is kept in memory only.
     Native {
-        stored: native::Stored,
-        learnt: Mutex<Option<native::Stage1>>,
+        stored: native::NativeStored,
+        learnt: Mutex<Option<native::NativeStage1>>,
     },
     /// The same, but nothing less than the password does for either; it too is kept in memory only.
     CachingSha2 {
-        stored: sha_crypt::Stored,
+        stored: sha_crypt::CryptStored,
         learnt: OnceLock<Secret>,
         /// Held by who checks a password. One at a time: it costs milliseconds of a core, which anybody can ask for,
         /// and who waited finds the password learnt.
@@ -212,11 +212,11 @@ impl User {
         Self::new(Proof::Password(password), plugin)
     }
 
-    pub(crate) fn with_native_hash(stored: native::Stored) -> Self {
+    pub(crate) fn with_native_hash(stored: native::NativeStored) -> Self {
         Self::new(Proof::of(&Password::Native(stored)), Plugin::NativePassword)
     }
 
-    pub(crate) fn with_sha2_hash(stored: sha_crypt::Stored) -> Self {
+    pub(crate) fn with_sha2_hash(stored: sha_crypt::CryptStored) -> Self {
         Self::new(Proof::of(&Password::CachingSha2(stored)), Plugin::CachingSha2)
     }
 
@@ -226,7 +226,7 @@ impl User {
             generation: AtomicU32::new(0),
             plugin,
             source: Source::Configuration,
-            standing: Standing::default(),
+            standing: AccountStanding::default(),
             rights: OfOne::default(),
             clients: Cap::default(),
             links: Cap::default(),
@@ -517,7 +517,7 @@ impl Users {
     }
 
     /// Counts one more carried client of a user for as long as the answer lives, or the bound that is reached.
-    pub(crate) fn reserve_carried(&self, name: &UserName) -> Result<Vec<Reserved<'_>>, &Cap> {
+    pub(crate) fn reserve_carried(&self, name: &UserName) -> Result<Vec<ReservedPlace<'_>>, &Cap> {
         self.caps_of_carried(name).map(|cap| cap.reserve().ok_or(cap)).collect()
     }
 
@@ -539,7 +539,7 @@ mod tests {
     #[test]
     fn a_hash_is_enough_once_a_client_has_proved_the_password() {
         let nonce = Nonce::from_random([7; Nonce::LEN]);
-        let stored = native::Stage1::of(b"secret").stored();
+        let stored = native::NativeStage1::of(b"secret").stored();
         let user = User::with_native_hash(stored);
         let answer = |password: &str| {
             Plugin::NativePassword.respond(&Secret::from(password), &nonce).unwrap()
@@ -558,7 +558,7 @@ mod tests {
         // What a MySQL 8 stores for "foobar".
         let stored = b"$A$005$\x03\x1ai%\x1c4)\\K5\x16|\x7f\x1eZ{c\t\x13I\
             P9tbM4PKZBFy5HV3hhhoRHZsnJs3hxnBuuQlsDdiIe7";
-        let user = User::with_sha2_hash(sha_crypt::Stored::parse(stored).unwrap());
+        let user = User::with_sha2_hash(sha_crypt::CryptStored::parse(stored).unwrap());
         let nonce = Nonce::from_random([7; Nonce::LEN]);
         let check = |password: &str| {
             let answer = Plugin::CachingSha2.respond(&password.into(), &nonce).unwrap();
@@ -580,7 +580,7 @@ mod tests {
     fn what_the_server_stores_may_change() {
         let users = Users::default();
         let table = |password: &str| {
-            let stored = native::Stage1::of(password.as_bytes()).stored();
+            let stored = native::NativeStage1::of(password.as_bytes()).stored();
             HashMap::from([(UserName::of_account("app"), Password::Native(stored))])
         };
         let nonce = Nonce::from_random([7; Nonce::LEN]);

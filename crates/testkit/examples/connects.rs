@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use bench::interrupt::Interrupt;
-use bench::load::{self, Account, Moment, Order};
+use bench::load::{self, Account, Order, TurnMoment};
 use bench::private_server::PrivateServer;
 use bench::results::{Pacing, Protocol, Spread};
 use bench::workloads::Workload;
@@ -127,7 +127,7 @@ fn turn(server: &PrivateServer, flifo: u32, port: u16, (threads, round): (u32, u
     let mut seen = Vec::new();
     let before = connections(server);
     let outcome = load::run(&order, &Interrupt::never(), |moment| {
-        if matches!(moment, Moment::Begin | Moment::End) {
+        if matches!(moment, TurnMoment::Begin | TurnMoment::End) {
             seen.push((cpu(server.pid()), cpu(Some(flifo)), sys::machine::cpu_times()?));
         }
         Ok(())

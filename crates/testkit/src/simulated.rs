@@ -7,7 +7,7 @@
 use bench::figures::pairs::ratios;
 use bench::results::{
     Cell, Disturbance, Ending, FORMAT, Fairness, Latency, Machine, Pacing, Process, ProcessFigures,
-    Protocol, Results, Role, Round, Second, Settings, Standing, Target,
+    Protocol, Results, Role, Round, Second, Settings, Standing, TargetResult,
 };
 
 /// What the machine is like.
@@ -179,13 +179,13 @@ fn is_generator(process: &&mut ProcessFigures) -> bool {
     process.role == Role::Generator
 }
 
-fn target((index, name): (usize, &String)) -> Target {
+fn target((index, name): (usize, &String)) -> TargetResult {
     let process = |role, name: &str, pid| Process { role, name: name.to_owned(), pid };
     let mut processes = vec![process(Role::Server, "mariadbd", 4711)];
     if index != 0 {
         processes.push(process(Role::Proxy, name, 4712 + index as u32));
     }
-    Target {
+    TargetResult {
         name: name.clone(),
         address: format!("127.0.0.1:{}", 3306 + index),
         server_version: "10.11.6-MariaDB".into(),

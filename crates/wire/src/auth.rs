@@ -69,8 +69,8 @@ impl Plugin {
         Some(match self {
             // Where there is no password, the two hashing plugins say nothing at all.
             Self::NativePassword | Self::CachingSha2 if password.is_empty() => Vec::new(),
-            Self::NativePassword => native::Stage1::of(password).respond(nonce).to_vec(),
-            Self::CachingSha2 => caching_sha2::Stage1::of(password).respond(nonce).to_vec(),
+            Self::NativePassword => native::NativeStage1::of(password).respond(nonce).to_vec(),
+            Self::CachingSha2 => caching_sha2::Sha2Stage1::of(password).respond(nonce).to_vec(),
             Self::Ed25519 => ed25519::SigningKey::of(password).sign(nonce).to_vec(),
             Self::ClearPassword => [password, &[0]].concat(),
             Self::Other(_) => return None,

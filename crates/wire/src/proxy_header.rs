@@ -12,7 +12,7 @@ use crate::bytes::{Malformed, Reader};
 
 /// What a header says of the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Header {
+pub enum ProxyHeader {
     /// The other proxy speaks for itself, as in a health check: the connection's own addresses
     /// count.
     Local,
@@ -33,7 +33,7 @@ pub enum Header {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// What follows the `consumed` bytes is the connection's first data.
-    Complete { header: Header, consumed: usize },
+    Complete { header: ProxyHeader, consumed: usize },
     /// More bytes are needed.
     Incomplete,
 }
@@ -122,12 +122,12 @@ fn parse_v1(bytes: &[u8]) -> Result<Parsed, Malformed> {
     Ok(Parsed::Complete { header: parse_line(line)?, consumed: end + 1 })
 }
 
-fn parse_line(line: &str) -> Result<Header, Malformed> {
+fn parse_line(line: &str) -> Result<ProxyHeader, Malformed> {
     let mut words = line.split(' ');
     let family = words.next();
     if family == Some("UNKNOWN") {
         // What follows, if anything, is to be ignored.
-        return Ok(Header::Unknown);
+        return Ok(ProxyHeader::Unknown);
     }
     let is_v4 = match family {
         Some("TCP4") => true,
@@ -148,7 +148,7 @@ fn parse_line(line: &str) -> Result<Header, Malformed> {
     };
     let ports = port().zip(port()).filter(|_| words.next().is_none());
     let (from_port, to_port) = ports.ok_or_else(|| Malformed::new("PROXY header (a port)"))?;
-    Ok(Header::Tcp {
+    Ok(ProxyHeader::Tcp {
         source: SocketAddr::new(from, from_port),
         destination: SocketAddr::new(to, to_port),
     })
@@ -170,7 +170,7 @@ fn parse_v2(bytes: &[u8]) -> Result<Parsed, Malformed> {
     let Some(body) = rest[4..].get(..len) else { return Ok(Parsed::Incomplete) };
     let header = if command == V2_LOCAL {
         // The rest means nothing, its form neither.
-        Header::Local
+        ProxyHeader::Local
     } else {
         let mut reader = Reader::new(body);
         let header = parse_addresses(family, &mut reader)?;
@@ -180,20 +180,23 @@ fn parse_v2(bytes: &[u8]) -> Result<Parsed, Malformed> {
     Ok(Parsed::Complete { header, consumed: V2_FIXED + len })
 }
 
-fn parse_addresses(family: u8, reader: &mut Reader<'_>) -> Result<Header, Malformed> {
+fn parse_addresses(family: u8, reader: &mut Reader<'_>) -> Result<ProxyHeader, Malformed> {
     let (from, to): (IpAddr, IpAddr) = match family {
-        0 => return Ok(Header::Unknown),
+        0 => return Ok(ProxyHeader::Unknown),
         V2_TCP4 => (array::<4>(reader)?.into(), array::<4>(reader)?.into()),
         V2_TCP6 => (array::<16>(reader)?.into(), array::<16>(reader)?.into()),
         V2_UNIX => {
             let source = path(&array::<UNIX_PATH>(reader)?);
-            return Ok(Header::Unix { source, destination: path(&array::<UNIX_PATH>(reader)?) });
+            return Ok(ProxyHeader::Unix {
+                source,
+                destination: path(&array::<UNIX_PATH>(reader)?),
+            });
         }
         _ => return Err(Malformed::new("PROXY header (neither TCP nor a Unix socket's stream)")),
     };
     let from_port = u16::from_be_bytes(array(reader)?);
     let to_port = u16::from_be_bytes(array(reader)?);
-    Ok(Header::Tcp {
+    Ok(ProxyHeader::Tcp {
         source: SocketAddr::new(from, from_port),
         destination: SocketAddr::new(to, to_port),
     })

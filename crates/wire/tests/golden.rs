@@ -322,8 +322,8 @@ fn a_mysql_greets() {
 #[test]
 fn answers_to_nonces_are_what_servers_took() {
     const PASSWORD: &[u8] = b"golden";
-    let native = |nonce: &Nonce| native::Stage1::of(PASSWORD).respond(nonce).to_vec();
-    let sha2 = |nonce: &Nonce| caching_sha2::Stage1::of(PASSWORD).respond(nonce).to_vec();
+    let native = |nonce: &Nonce| native::NativeStage1::of(PASSWORD).respond(nonce).to_vec();
+    let sha2 = |nonce: &Nonce| caching_sha2::Sha2Stage1::of(PASSWORD).respond(nonce).to_vec();
     for name in ["login", "login_old", "login_extended", "login_unknown_schema", "login_refused"] {
         let (greeting, login, _) = Conversation::read(name).login();
         let nonce = Nonce::from_server(&wire::auth::Plugin::NativePassword, &greeting.nonce);

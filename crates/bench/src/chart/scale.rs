@@ -5,7 +5,7 @@
 
 /// How values are laid out along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ScaleKind {
     /// Evenly, from nothing on: lengths can be compared.
     Linear,
     /// Equal ratios have equal lengths. What is not positive stays at the lower end.
@@ -17,7 +17,7 @@ pub enum Kind {
 /// Where values lie, and which of them are named.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scale {
-    kind: Kind,
+    kind: ScaleKind,
     low: f64,
     high: f64,
     /// The values that have a line and a number.
@@ -26,8 +26,8 @@ pub struct Scale {
 
 impl Scale {
     /// A scale for these values, with its own choice of ticks.
-    pub fn of(kind: Kind, values: impl IntoIterator<Item = f64>) -> Self {
-        let usable = |value: &f64| value.is_finite() && (kind != Kind::Log || 0.0 < *value);
+    pub fn of(kind: ScaleKind, values: impl IntoIterator<Item = f64>) -> Self {
+        let usable = |value: &f64| value.is_finite() && (kind != ScaleKind::Log || 0.0 < *value);
         let values = values.into_iter().filter(usable);
         let ends = values.fold(None, |ends, value| match ends {
             None => Some((value, value)),
@@ -35,14 +35,14 @@ impl Scale {
         });
         let (low, high) = ends.unwrap_or((1.0, 1.0));
         match kind {
-            Kind::Linear => Self::linear(high),
-            Kind::Log => Self::log(low, high),
-            Kind::Nines => Self::nines(high),
+            ScaleKind::Linear => Self::linear(high),
+            ScaleKind::Log => Self::log(low, high),
+            ScaleKind::Nines => Self::nines(high),
         }
     }
 
     /// The same scale, with these ticks and from the first to the last of them.
-    pub fn with_ticks(kind: Kind, ticks: Vec<f64>) -> Self {
+    pub fn with_ticks(kind: ScaleKind, ticks: Vec<f64>) -> Self {
         let low = ticks.iter().copied().fold(f64::INFINITY, f64::min);
         let high = ticks.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if low <= high { Self { kind, low, high, ticks } } else { Self::of(kind, []) }
@@ -73,9 +73,9 @@ impl Scale {
 
     fn stretch(&self, value: f64) -> f64 {
         match self.kind {
-            Kind::Linear => value,
-            Kind::Log => value.max(self.low).log10(),
-            Kind::Nines => -(1.0 - value.min(self.high)).max(f64::EPSILON).log10(),
+            ScaleKind::Linear => value,
+            ScaleKind::Log => value.max(self.low).log10(),
+            ScaleKind::Nines => -(1.0 - value.min(self.high)).max(f64::EPSILON).log10(),
         }
     }
 
@@ -84,7 +84,7 @@ impl Scale {
         let step = nice_step(high / LINEAR_STEPS);
         let steps = (high / step).ceil().max(1.0);
         let ticks = (0..=steps as u32).map(|number| f64::from(number) * step).collect();
-        Self { kind: Kind::Linear, low: 0.0, high: steps * step, ticks }
+        Self { kind: ScaleKind::Linear, low: 0.0, high: steps * step, ticks }
     }
 
     /// From one of 1, 2, 5, 10 … to another; few decades have all of them as ticks, many only tens.
@@ -102,13 +102,13 @@ impl Scale {
         let all = decades.flat_map(|ten| steps.iter().map(move |step| step * 10_f64.powi(ten)));
         let within = |tick: &f64| low * (1.0 - SLACK) <= *tick && *tick <= high * (1.0 + SLACK);
         let ticks = all.filter(within).collect();
-        Self { kind: Kind::Log, low, high, ticks }
+        Self { kind: ScaleKind::Log, low, high, ticks }
     }
 
     fn nines(high: f64) -> Self {
         let high = high.clamp(NINES[1], 1.0 - 1e-7);
         let ticks = NINES.into_iter().filter(|tick| *tick <= high).collect();
-        Self { kind: Kind::Nines, low: 0.0, high, ticks }
+        Self { kind: ScaleKind::Nines, low: 0.0, high, ticks }
     }
 }
 
@@ -172,7 +172,7 @@ mod tests {
         for (high, step, end) in
             [(97.0, 20.0, 100.0), (1.0, 0.2, 1.0), (61_000.0, 20_000.0, 80_000.0)]
         {
-            let scale = Scale::of(Kind::Linear, [high / 2.0, high]);
+            let scale = Scale::of(ScaleKind::Linear, [high / 2.0, high]);
             assert_eq!(scale.ticks[0], 0.0);
             assert!((scale.ticks[1] - step).abs() < 1e-9, "{high}: {:?}", scale.ticks);
             assert!((scale.high - end).abs() < 1e-9, "{high}: {}", scale.high);
@@ -182,18 +182,18 @@ mod tests {
 
     #[test]
     fn log_scales_give_equal_ratios_equal_lengths() {
-        let scale = Scale::of(Kind::Log, [0.3, 40.0]);
+        let scale = Scale::of(ScaleKind::Log, [0.3, 40.0]);
         assert_eq!((scale.low, scale.high), (0.2, 50.0));
         let step = scale.place(2.0) - scale.place(1.0);
         assert!((scale.place(40.0) - scale.place(20.0) - step).abs() < 1e-9);
         assert_eq!(scale.ticks, [0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0]);
-        let wide = Scale::of(Kind::Log, [0.1, 10_242.0]);
+        let wide = Scale::of(ScaleKind::Log, [0.1, 10_242.0]);
         assert!(wide.ticks.len() <= 7, "{:?}", wide.ticks);
     }
 
     #[test]
     fn nines_are_evenly_apart() {
-        let scale = Scale::of(Kind::Nines, [0.5, 0.9999]);
+        let scale = Scale::of(ScaleKind::Nines, [0.5, 0.9999]);
         let nine = scale.place(0.99) - scale.place(0.9);
         assert!((scale.place(0.999) - scale.place(0.99) - nine).abs() < 1e-9);
         assert_eq!(scale.ticks, [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999]);
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn odd_values_have_a_place_too() {
-        for kind in [Kind::Linear, Kind::Log, Kind::Nines] {
+        for kind in [ScaleKind::Linear, ScaleKind::Log, ScaleKind::Nines] {
             for values in [vec![], vec![0.0], vec![5.0], vec![f64::NAN, f64::INFINITY, -1.0]] {
                 let scale = Scale::of(kind, values.clone());
                 for value in [f64::NAN, f64::NEG_INFINITY, f64::INFINITY, -1.0, 0.0, 0.5, 1e300] {
@@ -211,12 +211,12 @@ mod tests {
                 }
             }
         }
-        assert_eq!(Scale::with_ticks(Kind::Log, vec![8.0]).place(8.0), 0.5);
+        assert_eq!(Scale::with_ticks(ScaleKind::Log, vec![8.0]).place(8.0), 0.5);
     }
 
     #[test]
     fn crowded_ticks_are_thinned_out() {
-        let mut scale = Scale::with_ticks(Kind::Linear, vec![0.0, 1.0, 2.0, 50.0, 100.0]);
+        let mut scale = Scale::with_ticks(ScaleKind::Linear, vec![0.0, 1.0, 2.0, 50.0, 100.0]);
         scale.thin_out(0.05);
         assert_eq!(scale.ticks, [0.0, 50.0, 100.0]);
     }

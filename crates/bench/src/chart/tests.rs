@@ -17,8 +17,8 @@ fn lines(points: &[Point]) -> Chart {
         title: "Throughput".into(),
         note: String::new(),
         plot: Plot::Lines(Lines {
-            x: Axis { label: "clients".into(), kind: Kind::Log, ticks: vec![1.0, 8.0, 64.0] },
-            y: Axis::new("statements a second", Kind::Linear),
+            x: Axis { label: "clients".into(), kind: ScaleKind::Log, ticks: vec![1.0, 8.0, 64.0] },
+            y: Axis::new("statements a second", ScaleKind::Linear),
             series: vec![series("a", 0, Marks::Points), series("b", 1, Marks::Band)],
         }),
     }
@@ -75,8 +75,8 @@ fn nothing_and_nonsense_can_be_drawn() {
         let svg = lines(&points).svg();
         assert!(is_whole(&svg) && !svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }
-    let bars = Bars { x: Axis::new("µs", Kind::Linear), pieces: vec![], rows: vec![] };
-    let dots = Dots { x: Axis::new("µs", Kind::Log), series: vec![], rows: vec![] };
+    let bars = Bars { x: Axis::new("µs", ScaleKind::Linear), pieces: vec![], rows: vec![] };
+    let dots = Dots { x: Axis::new("µs", ScaleKind::Log), series: vec![], rows: vec![] };
     for plot in [Plot::Bars(bars), Plot::Dots(dots)] {
         let svg = Chart { title: "t".into(), note: String::new(), plot }.svg();
         assert!(is_whole(&svg) && !svg.contains("NaN"), "{svg}");
@@ -88,7 +88,7 @@ fn pieces_of_a_bar_follow_each_other_and_sum_up() {
     let piece = |name: &str, fill| Piece { name: name.into(), look: Look(0), fill };
     let row = BarRow { label: "direct".into(), heading: Some("8".into()), lengths: vec![3.0, 1.0] };
     let bars = Bars {
-        x: Axis::new("µs a statement", Kind::Linear),
+        x: Axis::new("µs a statement", ScaleKind::Linear),
         pieces: vec![piece("user", Fill::Full), piece("system", Fill::Striped)],
         rows: vec![row],
     };
@@ -109,7 +109,7 @@ fn pieces_of_a_bar_follow_each_other_and_sum_up() {
 #[test]
 fn dots_show_what_each_row_has() {
     let dots = Dots {
-        x: Axis::new("page faults", Kind::Log),
+        x: Axis::new("page faults", ScaleKind::Log),
         series: vec![("seed".into(), Look(0)), ("here".into(), Look(1))],
         rows: vec![
             DotRow {

@@ -6,8 +6,8 @@
 use serde::Serialize;
 
 use super::measure::{NOTABLE, Sample};
-use crate::table::{Cell, Colours, Style, Table, paint, wrap};
-use crate::targets::Kind;
+use crate::table::{Colours, Style, Table, TableCell, paint, wrap};
+use crate::targets::TargetKind;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
@@ -44,7 +44,7 @@ pub(super) struct Group {
 /// The rounds of one target under one load.
 #[derive(Debug, Serialize)]
 pub(super) struct Series {
-    pub(super) target: Kind,
+    pub(super) target: TargetKind,
     pub(super) samples: Vec<Sample>,
     pub(super) failures: Vec<String>,
 }
@@ -74,7 +74,7 @@ impl Report {
         let mut table = Table::new(&TITLES);
         for group in &self.groups {
             table.heading(format!("{}, {} clients", group.workload, group.clients));
-            let direct = group.series.iter().find(|series| series.target == Kind::Direct);
+            let direct = group.series.iter().find(|series| series.target == TargetKind::Direct);
             let direct = direct.and_then(|series| series.median(|s| s.statements_per_second));
             for series in &group.series {
                 table.row(series.row(direct));
@@ -142,7 +142,7 @@ impl Report {
 }
 
 impl Series {
-    fn row(&self, direct: Option<f64>) -> Vec<Cell> {
+    fn row(&self, direct: Option<f64>) -> Vec<TableCell> {
         let disturbed = self.samples.iter().any(|sample| sample.disturbance.is_notable());
         let (marks, style) = match (disturbed, !self.failures.is_empty()) {
             (false, false) => ("", Style::Plain),
@@ -150,24 +150,28 @@ impl Series {
             (false, true) => ("!", Style::Marked),
             (true, true) => ("*!", Style::Marked),
         };
-        let name = Cell::new(format!("{}{marks}", self.target.name()), style);
+        let name = TableCell::new(format!("{}{marks}", self.target.name()), style);
         let Some(statements) = self.median(|sample| sample.statements_per_second) else {
-            return vec![name, Cell::new("failed", Style::Marked)];
+            return vec![name, TableCell::new("failed", Style::Marked)];
         };
         let ratio = match direct {
-            Some(direct) if self.target != Kind::Direct => format!("{:.2}", statements / direct),
+            Some(direct) if self.target != TargetKind::Direct => {
+                format!("{:.2}", statements / direct)
+            }
             _ => String::new(),
         };
         let number = |of: fn(&Sample) -> Option<f64>, digits: usize| {
-            Cell::plain(self.median_of(of).map_or_else(String::new, |n| format!("{n:.digits$}")))
+            TableCell::plain(
+                self.median_of(of).map_or_else(String::new, |n| format!("{n:.digits$}")),
+            )
         };
         let transactions = self.median(|sample| sample.transactions_per_second).unwrap_or_default();
         vec![
             name,
-            Cell::new(grouped(statements), Style::Strong),
-            Cell::new(self.spread(), Style::Faint),
-            Cell::new(ratio, Style::Strong),
-            Cell::plain(grouped(transactions)),
+            TableCell::new(grouped(statements), Style::Strong),
+            TableCell::new(self.spread(), Style::Faint),
+            TableCell::new(ratio, Style::Strong),
+            TableCell::plain(grouped(transactions)),
             number(|sample| Some(sample.p95_ms), 2),
             number(|sample| Some(sample.server.cpu_us()), 1),
             number(|sample| sample.proxy.map(|proxy| proxy.cpu_us()), 1),

@@ -2,16 +2,16 @@
 
 use super::*;
 
-fn options() -> Options {
-    Options {
+fn options() -> DemoOptions {
+    DemoOptions {
         seconds: 1,
         rounds: 1,
         clients: vec![4],
         workloads: vec!["oltp_read_write".into()],
         tables: 1,
         rows: 1000,
-        targets: vec![Kind::Direct, Kind::Haproxy],
-        ..Options::default()
+        targets: vec![TargetKind::Direct, TargetKind::Haproxy],
+        ..DemoOptions::default()
     }
 }
 
@@ -26,7 +26,7 @@ fn a_small_comparison_fills_its_report() {
         assert!(0.0 < sample.server.cpu_us() && 0.0 < sample.clients_cpu_us, "{sample:?}");
         assert!(0.0 < sample.server.switches(), "{sample:?}");
         match (series.target, sample.proxy) {
-            (Kind::Haproxy, Some(proxy)) => {
+            (TargetKind::Haproxy, Some(proxy)) => {
                 assert!(0.0 < proxy.cpu_us() && 0.0 < proxy.switches(), "{proxy:?}");
             }
             (_, proxy) => assert_eq!(proxy, None, "{:?}", series.target),
@@ -37,7 +37,7 @@ fn a_small_comparison_fills_its_report() {
 #[test]
 fn a_proxy_that_cannot_start_ends_the_story() {
     let mut options = options();
-    options.targets = vec![Kind::Flifo];
+    options.targets = vec![TargetKind::Flifo];
     options.flifo = "/bin/false".into();
     let error = compare(&options, &Interrupt::never()).expect_err("no proxy");
     assert!(error.to_string().contains("flifo ended while it started"), "{error}");
@@ -55,7 +55,7 @@ fn a_load_that_sysbench_refuses_is_reported_not_fatal() {
 
 #[test]
 fn senseless_options_are_refused_by_name() {
-    let refusal = |change: fn(&mut Options)| {
+    let refusal = |change: fn(&mut DemoOptions)| {
         let mut options = options();
         change(&mut options);
         options.check().expect_err("senseless").to_string()
@@ -66,6 +66,6 @@ fn senseless_options_are_refused_by_name() {
     assert!(refusal(|o| o.clients = vec![20_000]).contains("20000 clients are too many"));
     assert!(refusal(|o| o.rows = 10).contains("rows"));
     assert!(refusal(|o| o.workloads = vec![]).contains("workload"));
-    assert!(refusal(|o| o.targets = vec![Kind::Direct; 2]).contains("direct is given twice"));
+    assert!(refusal(|o| o.targets = vec![TargetKind::Direct; 2]).contains("direct is given twice"));
     assert!(options().check().is_ok());
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use sys::account::{self, Memory, Stat, Switches};
 
-use super::watch::{Reading, disturbance};
-use crate::load::Moment;
+use super::watch::{WatchReading, disturbance};
+use crate::load::TurnMoment;
 use crate::results::{Disturbance, Process, ProcessFigures};
 
 /// The accounts of one turn.
@@ -26,7 +26,7 @@ pub struct Accounts<'a> {
 /// What can be read in a moment.
 struct Quick {
     stats: Vec<Stat>,
-    machine: Reading,
+    machine: WatchReading,
 }
 
 /// What takes a look at every thread.
@@ -41,12 +41,12 @@ impl<'a> Accounts<'a> {
         Self { processes, begin: None, end: None, before: Vec::new(), after: Vec::new() }
     }
 
-    pub fn witness(&mut self, moment: Moment) -> Result<()> {
+    pub fn witness(&mut self, moment: TurnMoment) -> Result<()> {
         match moment {
-            Moment::Gathered => self.before = slow(self.processes)?,
-            Moment::Begin => self.begin = Some(Quick::read(self.processes)?),
-            Moment::End => self.end = Some(Quick::read(self.processes)?),
-            Moment::Rested => self.after = slow(self.processes)?,
+            TurnMoment::Gathered => self.before = slow(self.processes)?,
+            TurnMoment::Begin => self.begin = Some(Quick::read(self.processes)?),
+            TurnMoment::End => self.end = Some(Quick::read(self.processes)?),
+            TurnMoment::Rested => self.after = slow(self.processes)?,
         }
         Ok(())
     }
@@ -107,7 +107,7 @@ impl Quick {
         let stats = processes.iter().map(|process| {
             account::stat(process.pid).with_context(|| format!("{} is gone", shown(process)))
         });
-        Ok(Self { stats: stats.collect::<Result<_>>()?, machine: Reading::take()? })
+        Ok(Self { stats: stats.collect::<Result<_>>()?, machine: WatchReading::take()? })
     }
 }
 
@@ -142,14 +142,14 @@ mod tests {
         let pid = std::process::id();
         let me = [Process { role: Role::Generator, name: "me".into(), pid }];
         let mut accounts = Accounts::new(&me);
-        accounts.witness(Moment::Gathered).expect("reads");
-        accounts.witness(Moment::Begin).expect("reads");
+        accounts.witness(TurnMoment::Gathered).expect("reads");
+        accounts.witness(TurnMoment::Begin).expect("reads");
         // By CPU, of which a busy machine gives it little in a time.
         let used = || account::stat(pid).expect("reads").cpu.total();
         let before = used();
         while used() < before + Duration::from_millis(100) {}
-        accounts.witness(Moment::End).expect("reads");
-        accounts.witness(Moment::Rested).expect("reads");
+        accounts.witness(TurnMoment::End).expect("reads");
+        accounts.witness(TurnMoment::Rested).expect("reads");
         let figures = accounts.figures(10, 20);
         assert!(1000.0 < figures[0].cpu_us(), "{figures:?}");
         assert!(0.0 < figures[0].cpus && 0.0 < figures[0].memory_mib, "{figures:?}");
@@ -159,7 +159,7 @@ mod tests {
     fn a_process_that_is_gone_is_named() {
         let gone = [Process { role: Role::Server, name: "mariadbd".into(), pid: u32::MAX }];
         let mut accounts = Accounts::new(&gone);
-        let error = accounts.witness(Moment::Begin).expect_err("gone").to_string();
+        let error = accounts.witness(TurnMoment::Begin).expect_err("gone").to_string();
         assert_eq!(error, format!("mariadbd (process {}) is gone", u32::MAX));
         assert!(accounts.figures(1, 1).is_empty());
     }

@@ -32,16 +32,16 @@ fn table(results: &Results) -> Table {
     table
 }
 
-fn row(results: &Results, cell: &Cell) -> Vec<table::Cell> {
+fn row(results: &Results, cell: &Cell) -> Vec<table::TableCell> {
     let marks = marks(cell);
     let style = if marks.is_empty() { Style::Plain } else { Style::Marked };
-    let name = table::Cell::new(format!("{}{marks}", cell.target), style);
+    let name = table::TableCell::new(format!("{}{marks}", cell.target), style);
     let Some(rate) = cell.spread(Measure::StatementsPerSecond) else {
-        return vec![name, table::Cell::new("no figures", Style::Marked)];
+        return vec![name, table::TableCell::new("no figures", Style::Marked)];
     };
     let number = |measure, digits: usize| {
         let median = cell.spread(measure).map(|spread| spread.median);
-        table::Cell::plain(median.map_or_else(String::new, |it| format!("{it:.digits$}")))
+        table::TableCell::plain(median.map_or_else(String::new, |it| format!("{it:.digits$}")))
     };
     let ratio = results.ratios.iter().find(|ratio| {
         let Ratio { workload, clients, target, measure, .. } = ratio;
@@ -52,9 +52,9 @@ fn row(results: &Results, cell: &Cell) -> Vec<table::Cell> {
     let spread = if cell.kept().count() < 2 { String::new() } else { format!("{width:.0} %") };
     vec![
         name,
-        table::Cell::new(format!("{:.0}", rate.median), Style::Strong),
-        table::Cell::new(spread, Style::Faint),
-        table::Cell::new(ratio.map_or_else(String::new, shown), Style::Strong),
+        table::TableCell::new(format!("{:.0}", rate.median), Style::Strong),
+        table::TableCell::new(spread, Style::Faint),
+        table::TableCell::new(ratio.map_or_else(String::new, shown), Style::Strong),
         number(Measure::TransactionsPerSecond, 0),
         number(Measure::MeanMs, 2),
         number(Measure::P50Ms, 2),
@@ -65,8 +65,8 @@ fn row(results: &Results, cell: &Cell) -> Vec<table::Cell> {
         number(Measure::ServerCpuUs, 1),
         number(Measure::ProxyCpuUs, 1),
         number(Measure::GeneratorCpuUs, 1),
-        table::Cell::plain(format!("{:.3}", fairness(cell))),
-        table::Cell::plain(errors(cell).to_string()),
+        table::TableCell::plain(format!("{:.3}", fairness(cell))),
+        table::TableCell::plain(errors(cell).to_string()),
     ]
 }
 

@@ -14,7 +14,7 @@ use sys::machine::{CpuTimes, cpu_times};
 use crate::results::Disturbance;
 
 /// The machine at one moment.
-pub struct Reading {
+pub struct WatchReading {
     pub at: Instant,
     wall: SystemTime,
     machine: CpuTimes,
@@ -24,7 +24,7 @@ pub struct Reading {
     memory: Option<Duration>,
 }
 
-impl Reading {
+impl WatchReading {
     pub fn take() -> Result<Self> {
         let (at, wall) = (Instant::now(), SystemTime::now());
         let machine = cpu_times().context("the machine's CPU times cannot be read")?;
@@ -56,7 +56,7 @@ impl Reading {
 }
 
 /// What others than `own` had between two readings.
-pub fn disturbance(begin: &Reading, end: &Reading, own: &[u32]) -> Disturbance {
+pub fn disturbance(begin: &WatchReading, end: &WatchReading, own: &[u32]) -> Disturbance {
     let CpuTimes { busy, idle, steal } = end.machine.since(begin.machine);
     let whole = (busy + idle + steal).as_secs_f64();
     if whole == 0.0 {
@@ -122,12 +122,17 @@ const OTHERS_MAX: usize = 3;
 mod tests {
     use super::*;
 
-    fn reading(busy_ms: u64, idle_ms: u64, steal_ms: u64, cpus: &[(u32, &str, u64)]) -> Reading {
+    fn reading(
+        busy_ms: u64,
+        idle_ms: u64,
+        steal_ms: u64,
+        cpus: &[(u32, &str, u64)],
+    ) -> WatchReading {
         let [busy, idle, steal] = [busy_ms, idle_ms, steal_ms].map(Duration::from_millis);
         let process = |(pid, name, ms): &(u32, &str, u64)| {
             (*pid, ((*name).to_owned(), Duration::from_millis(*ms), *pid == 2))
         };
-        Reading {
+        WatchReading {
             at: Instant::now(),
             wall: SystemTime::now(),
             machine: CpuTimes { busy, idle, steal },

@@ -44,7 +44,7 @@ enum Way {
 
 /// How many workers check how many servers, in which way and how often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Treatment {
+pub struct ChecksTreatment {
     way: Way,
     workers: usize,
     servers: usize,
@@ -52,7 +52,7 @@ pub struct Treatment {
 }
 
 /// What runs for a treatment.
-pub struct Stage {
+pub struct ChecksStage {
     _servers: Servers,
     runs: Runs,
 }
@@ -65,7 +65,7 @@ enum Runs {
 /// What was measured of a treatment.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    treatment: Treatment,
+    treatment: ChecksTreatment,
     /// CPU time for each second.
     cpu: f64,
     switches: f64,
@@ -84,8 +84,8 @@ const WAYS: [Way; 4] =
     [Way::HaProxy, Way::Held(Hold::SharedQueue), Way::Held(Hold::Bound), Way::Held(Hold::Spread)];
 
 impl Experiment for Checks {
-    type Treatment = Treatment;
-    type Stage = Stage;
+    type Treatment = ChecksTreatment;
+    type Stage = ChecksStage;
     type Figure = Figure;
 
     fn about(&self) -> About {
@@ -101,7 +101,7 @@ impl Experiment for Checks {
         }
     }
 
-    fn treatments(&self) -> (Vec<Treatment>, Vec<String>) {
+    fn treatments(&self) -> (Vec<ChecksTreatment>, Vec<String>) {
         let mut treatments = Vec::new();
         let mut notes = Vec::new();
         for (servers, interval) in [
@@ -109,11 +109,12 @@ impl Experiment for Checks {
             (SERVERS / 2, Duration::from_secs(1)),
             (SERVERS, Duration::from_millis(4)),
         ] {
-            let ways = WAYS.map(|way| Treatment { way, workers: WORKERS, servers, interval });
+            let ways = WAYS.map(|way| ChecksTreatment { way, workers: WORKERS, servers, interval });
             treatments.extend(ways);
         }
         let interval = Duration::from_secs(1);
-        let many = Treatment { way: Way::Held(Hold::Spread), workers: 4, servers: 5_000, interval };
+        let many =
+            ChecksTreatment { way: Way::Held(Hold::Spread), workers: 4, servers: 5_000, interval };
         treatments.push(many);
         if let Err(error) = HAPROXY.find() {
             notes.push(format!("HAProxy was not measured: {error:#}."));
@@ -122,21 +123,26 @@ impl Experiment for Checks {
         (treatments, notes)
     }
 
-    fn name(&self, treatment: &Treatment) -> String {
+    fn name(&self, treatment: &ChecksTreatment) -> String {
         treatment.to_string()
     }
 
-    fn set_up(&self, treatment: &Treatment, _: &Lab, _: &mut Undo) -> Result<Stage> {
+    fn set_up(&self, treatment: &ChecksTreatment, _: &Lab, _: &mut Undo) -> Result<ChecksStage> {
         // Many servers share an address: that there are sockets behind them all shows nothing.
         let servers = Servers::start(treatment.servers.min(SERVERS))?;
         let runs = match treatment.way {
             Way::HaProxy => Runs::HaProxy(HaProxy::start(treatment, servers.addresses())?),
             Way::Held(hold) => Runs::Crew(Crew::start(hold, treatment, servers.addresses())?),
         };
-        Ok(Stage { _servers: servers, runs })
+        Ok(ChecksStage { _servers: servers, runs })
     }
 
-    fn measure(&self, treatment: &Treatment, stage: &mut Stage, lab: &Lab) -> Result<Vec<Figure>> {
+    fn measure(
+        &self,
+        treatment: &ChecksTreatment,
+        stage: &mut ChecksStage,
+        lab: &Lab,
+    ) -> Result<Vec<Figure>> {
         let interval = treatment.interval.max(Duration::from_millis(500));
         lab.interrupt.sleep(2 * interval + interval / 2)?;
         let owned = match &stage.runs {
@@ -219,7 +225,7 @@ fn used(pid: u32, threads: Option<&[u32]>) -> Result<(Duration, u64)> {
     Ok(used)
 }
 
-impl std::fmt::Display for Treatment {
+impl std::fmt::Display for ChecksTreatment {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let way = match self.way {
             Way::HaProxy => "HAProxy",
@@ -242,12 +248,12 @@ mod tests {
 
     fn run_for(time: Duration, way: Way) -> Figure {
         let interval = Duration::from_millis(200);
-        let treatment = Treatment { way, workers: 6, servers: 24, interval };
+        let treatment = ChecksTreatment { way, workers: 6, servers: 24, interval };
         let checks = Checks { time };
         let servers = Servers::start(24).unwrap();
         let Way::Held(hold) = way else { panic!("only crews are tested here") };
         let runs = Runs::Crew(Crew::start(hold, &treatment, servers.addresses()).unwrap());
-        let mut stage = Stage { _servers: servers, runs };
+        let mut stage = ChecksStage { _servers: servers, runs };
         let interrupt = crate::interrupt::Interrupt::never();
         let lab = Lab { interrupt, flifo: "flifo".into(), only: None };
         checks.measure(&treatment, &mut stage, &lab).unwrap().remove(0)

@@ -33,7 +33,7 @@ pub struct Lab {
 
 /// What the user wants otherwise than an experiment would have it.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct LabOptions {
     /// How often each treatment has its turn.
     pub rounds: Option<u32>,
     /// How long a turn is measured.

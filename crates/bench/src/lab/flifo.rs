@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::experiment::{About, Experiment, Finding, Lab, Options};
+use super::experiment::{About, Experiment, Finding, Lab, LabOptions};
 use super::undo::Undo;
 use super::ways::{self, FlifoSetup, Limit, Load, Sharing, Turn, Way};
 use crate::interrupt::Interrupted;
@@ -99,7 +99,7 @@ pub(super) enum Stage {
 }
 
 impl Flifo {
-    pub(super) fn new(options: &Options) -> Self {
+    pub(super) fn new(options: &LabOptions) -> Self {
         let own = Self::default();
         let clients = |own: Vec<u32>| match options.clients.as_slice() {
             [] => own,
@@ -373,7 +373,7 @@ mod tests {
     fn it_takes_less_than_a_quarter_of_an_hour() {
         let own = Experiment::about(&Flifo::default()).seconds;
         assert!((300..900).contains(&own), "{own}");
-        let short = Options {
+        let short = LabOptions {
             rounds: Some(1),
             length: Some(Duration::from_millis(500)),
             clients: vec![64],

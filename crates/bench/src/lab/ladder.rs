@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::experiment::{About, Experiment, Finding, Lab, Options};
+use super::experiment::{About, Experiment, Finding, Lab, LabOptions};
 use super::undo::Undo;
 use super::ways::{self, Door, FlifoSetup, Limit, Load, Sharing, Turn, Way};
 use crate::private_server::PrivateServer;
@@ -59,7 +59,7 @@ struct Missing {
 }
 
 impl Ladder {
-    pub(super) fn new(options: &Options) -> Self {
+    pub(super) fn new(options: &LabOptions) -> Self {
         let own = Self::default();
         Self {
             rounds: options.rounds.unwrap_or(own.rounds),

@@ -17,7 +17,7 @@ use sys::tree::Tree;
 use sys::{scheduling, threads};
 
 use self::trace::Decision;
-use super::experiment::{About, Experiment, Finding, Lab, Options};
+use super::experiment::{About, Experiment, Finding, Lab, LabOptions};
 use super::undo::Undo;
 use super::ways::{self, FlifoSetup, Limit, Load, Log, Sharing, Way};
 use crate::private_server::PrivateServer;
@@ -62,7 +62,7 @@ pub(super) struct Stage {
 }
 
 impl AutoLimit {
-    pub(super) fn new(options: &Options) -> Self {
+    pub(super) fn new(options: &LabOptions) -> Self {
         let own = Self::default();
         Self {
             rounds: options.rounds.unwrap_or(own.rounds),

@@ -20,14 +20,14 @@ use crate::figures::accounts::Accounts;
 use crate::load::{self, Account, Order};
 use crate::private_server::PrivateServer;
 use crate::results::{Arrivals, Pacing, Process, ProcessFigures, Protocol, Role};
-use crate::targets::{Kind, Setup, Target};
+use crate::targets::{Setup, Target, TargetKind};
 use crate::workloads::Workload;
 use crate::workloads::random::Distribution;
 
 /// The experiment, and how long it takes its time.
 #[derive(Clone, Debug)]
 pub struct PageFaults {
-    pub treatments: Vec<Treatment>,
+    pub treatments: Vec<PageFaultsTreatment>,
     /// How often each way has its turn, and for how long.
     pub rounds: u32,
     pub round: Duration,
@@ -35,7 +35,7 @@ pub struct PageFaults {
 
 /// A server, and what it is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Treatment {
+pub enum PageFaultsTreatment {
     /// The report's own statement, where the allocator does its worst.
     Plain,
     SmallToday,
@@ -54,7 +54,7 @@ pub enum Treatment {
 /// From the client to the server, and how often.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Way {
-    route: Kind,
+    route: TargetKind,
     pace: Pace,
 }
 
@@ -70,7 +70,7 @@ enum Pace {
 
 /// One turn. Figures are those of one round of connecting, asking and leaving.
 pub struct Sample {
-    treatment: Treatment,
+    treatment: PageFaultsTreatment,
     way: Way,
     a_second: f64,
     server: ProcessFigures,
@@ -80,7 +80,7 @@ pub struct Sample {
 }
 
 /// A server, and Flifo in front of it. In this order they stop.
-pub struct Stage {
+pub struct PageFaultsStage {
     flifo: Target,
     direct: Target,
     server: PrivateServer,
@@ -88,13 +88,17 @@ pub struct Stage {
 
 impl Default for PageFaults {
     fn default() -> Self {
-        Self { treatments: Treatment::ALL.to_vec(), rounds: 3, round: Duration::from_millis(1500) }
+        Self {
+            treatments: PageFaultsTreatment::ALL.to_vec(),
+            rounds: 3,
+            round: Duration::from_millis(1500),
+        }
     }
 }
 
 impl Experiment for PageFaults {
-    type Treatment = Treatment;
-    type Stage = Stage;
+    type Treatment = PageFaultsTreatment;
+    type Stage = PageFaultsStage;
     type Figure = Sample;
 
     fn about(&self) -> About {
@@ -110,15 +114,15 @@ impl Experiment for PageFaults {
         }
     }
 
-    fn treatments(&self) -> (Vec<Treatment>, Vec<String>) {
+    fn treatments(&self) -> (Vec<PageFaultsTreatment>, Vec<String>) {
         let mut notes: Vec<String> = ALLOCATOR_VARIABLES
             .into_iter()
             .filter(|name| std::env::var_os(name).is_some())
             .map(|name| format!("{name} is set in the environment, and the servers inherit it."))
             .collect();
         let mut treatments = self.treatments.clone();
-        if treatments.contains(&Treatment::Jemalloc) && jemalloc().is_none() {
-            treatments.retain(|it| *it != Treatment::Jemalloc);
+        if treatments.contains(&PageFaultsTreatment::Jemalloc) && jemalloc().is_none() {
+            treatments.retain(|it| *it != PageFaultsTreatment::Jemalloc);
             notes.push(
                 "jemalloc is not installed, so the third case was not tried. Debian has it in \
                  libjemalloc2."
@@ -128,11 +132,16 @@ impl Experiment for PageFaults {
         (treatments, notes)
     }
 
-    fn name(&self, treatment: &Treatment) -> String {
+    fn name(&self, treatment: &PageFaultsTreatment) -> String {
         treatment.label().to_owned()
     }
 
-    fn set_up(&self, treatment: &Treatment, lab: &Lab, _: &mut Undo) -> Result<Stage> {
+    fn set_up(
+        &self,
+        treatment: &PageFaultsTreatment,
+        lab: &Lab,
+        _: &mut Undo,
+    ) -> Result<PageFaultsStage> {
         let mut builder = PrivateServer::builder()
             .argument(format!("--read-buffer-size={}", treatment.buffer()))
             .argument("--innodb-buffer-pool-size=32M");
@@ -140,17 +149,22 @@ impl Experiment for PageFaults {
             builder = builder.environment(name, value);
         }
         let server = builder.start()?;
-        if *treatment == Treatment::Jemalloc {
+        if *treatment == PageFaultsTreatment::Jemalloc {
             ensure!(uses_jemalloc(&server)?, "the server does not use jemalloc though it was told");
         }
         server.sql(&treatment.tables())?;
         let setup = Setup { flifo: lab.flifo.clone(), workers: Some(1), clients_max: 16 };
         let start = |kind| Target::start(kind, &server, &setup, &lab.interrupt);
-        let (flifo, direct) = (start(Kind::Flifo)?, start(Kind::Direct)?);
-        Ok(Stage { flifo, direct, server })
+        let (flifo, direct) = (start(TargetKind::Flifo)?, start(TargetKind::Direct)?);
+        Ok(PageFaultsStage { flifo, direct, server })
     }
 
-    fn measure(&self, treatment: &Treatment, stage: &mut Stage, lab: &Lab) -> Result<Vec<Sample>> {
+    fn measure(
+        &self,
+        treatment: &PageFaultsTreatment,
+        stage: &mut PageFaultsStage,
+        lab: &Lab,
+    ) -> Result<Vec<Sample>> {
         let warm_up = self.round.div_f64(5.0);
         for way in treatment.ways() {
             stage.turn(*treatment, Way { pace: Pace::FullSpeed, ..way }, warm_up, lab)?;
@@ -169,15 +183,15 @@ impl Experiment for PageFaults {
     }
 }
 
-impl Stage {
+impl PageFaultsStage {
     fn turn(
         &mut self,
-        treatment: Treatment,
+        treatment: PageFaultsTreatment,
         way: Way,
         time: Duration,
         lab: &Lab,
     ) -> Result<Sample> {
-        let target = if way.route == Kind::Flifo { &self.flifo } else { &self.direct };
+        let target = if way.route == TargetKind::Flifo { &self.flifo } else { &self.direct };
         let processes = self.processes(target)?;
         let order = Arc::new(self.order(treatment, way, target, time)?);
         let mut accounts = Accounts::new(&processes);
@@ -214,7 +228,7 @@ impl Stage {
 
     fn order(
         &self,
-        treatment: Treatment,
+        treatment: PageFaultsTreatment,
         way: Way,
         target: &Target,
         length: Duration,
@@ -268,7 +282,7 @@ impl Sample {
     }
 }
 
-impl Treatment {
+impl PageFaultsTreatment {
     pub const ALL: [Self; 8] = [
         Self::SmallToday,
         Self::LargeToday,
@@ -351,9 +365,11 @@ impl Treatment {
             if is_paced { &[Pace::Rate(RATE), Pace::FullSpeed] } else { &[Pace::FullSpeed] };
         let mut ways = Vec::new();
         for pace in paces {
-            ways.extend([Kind::Direct, Kind::Flifo].map(|route| Way { route, pace: *pace }));
+            ways.extend(
+                [TargetKind::Direct, TargetKind::Flifo].map(|route| Way { route, pace: *pace }),
+            );
         }
-        ways.push(Way { route: Kind::Direct, pace: Pace::Staying });
+        ways.push(Way { route: TargetKind::Direct, pace: Pace::Staying });
         ways
     }
 }
@@ -384,7 +400,7 @@ mod tests {
 
     #[test]
     fn tables_are_larger_than_the_buffers_that_read_them() {
-        for treatment in Treatment::ALL {
+        for treatment in PageFaultsTreatment::ALL {
             let rows = treatment.tables().matches(",'x')").count();
             assert!(treatment.buffer() < rows * ROW, "{treatment:?}: {rows} rows");
         }
@@ -392,7 +408,7 @@ mod tests {
 
     #[test]
     fn small_and_large_buffers_do_the_same_work() {
-        let [small, large] = [Treatment::SmallFixed, Treatment::LargeFixed];
+        let [small, large] = [PageFaultsTreatment::SmallFixed, PageFaultsTreatment::LargeFixed];
         assert_eq!(small.tables(), large.tables());
         assert_eq!(small.statement(), large.statement());
         assert!(small.buffer() < large.buffer());

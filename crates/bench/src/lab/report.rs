@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::experiment::{About, Finding};
 use crate::chart::Grid;
 use crate::page::Page;
-use crate::table::{Cell, Colours, Style, Table, paint};
+use crate::table::{Colours, Style, Table, TableCell, paint};
 
 /// For a terminal: the table, then how to read it.
 pub fn text(about: &About, finding: &Finding, colours: Colours) -> String {
@@ -22,7 +22,7 @@ pub fn text(about: &About, finding: &Finding, colours: Colours) -> String {
             table.heading(name);
             heading = Some(name);
         }
-        table.row(cells.iter().map(Cell::plain).collect());
+        table.row(cells.iter().map(TableCell::plain).collect());
     }
     text.push_str(&table.render(colours));
     for paragraph in finding.reading.iter().chain(&finding.notes) {

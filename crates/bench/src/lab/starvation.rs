@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::experiment::{About, Experiment, Finding, Lab, Options};
+use super::experiment::{About, Experiment, Finding, Lab, LabOptions};
 use super::undo::Undo;
 use super::ways::{self, FlifoSetup, Limit, Load, Sharing, Turn, Way};
 use crate::private_server::PrivateServer;
@@ -78,7 +78,7 @@ pub(super) struct Stage {
 }
 
 impl Starvation {
-    pub(super) fn new(options: &Options) -> Self {
+    pub(super) fn new(options: &LabOptions) -> Self {
         let own = Self::default();
         Self {
             rounds: options.rounds.unwrap_or(own.rounds),

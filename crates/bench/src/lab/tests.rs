@@ -148,7 +148,7 @@ fn an_interrupt_is_recognized_as_one_and_everything_undone() {
 
 #[test]
 fn an_unknown_experiment_is_answered_with_those_there_are() {
-    let options = Options::default();
+    let options = LabOptions::default();
     let error = find("nonsense", &options).err().expect("unknown").to_string();
     assert!(error.contains("\"nonsense\"") && error.contains("pagefaults"), "{error}");
     for entry in all(&options) {

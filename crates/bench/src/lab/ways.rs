@@ -21,7 +21,7 @@ use sys::tree::Tree;
 use crate::figures::histogram::ms;
 use crate::figures::watch::NOTABLE;
 use crate::interrupt::Interrupt;
-use crate::load::{self, Account, Ended, Moment, Order};
+use crate::load::{self, Account, Ended, Order, TurnMoment};
 use crate::private_server::{PrivateServer, free_port};
 use crate::programs::HAPROXY;
 use crate::results::{Pacing, Protocol};
@@ -380,12 +380,12 @@ struct Costs {
 }
 
 impl Costs {
-    fn witness(&mut self, moment: Moment, pids: &[u32]) -> Result<()> {
+    fn witness(&mut self, moment: TurnMoment, pids: &[u32]) -> Result<()> {
         match moment {
-            Moment::Gathered => self.switches[0] = all_switches(pids)?,
-            Moment::Begin => self.read(0, pids)?,
-            Moment::End => self.read(1, pids)?,
-            Moment::Rested => self.switches[1] = all_switches(pids)?,
+            TurnMoment::Gathered => self.switches[0] = all_switches(pids)?,
+            TurnMoment::Begin => self.read(0, pids)?,
+            TurnMoment::End => self.read(1, pids)?,
+            TurnMoment::Rested => self.switches[1] = all_switches(pids)?,
         }
         Ok(())
     }

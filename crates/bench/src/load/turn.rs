@@ -42,7 +42,7 @@ pub struct Order {
 
 /// What a witness is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
+pub enum TurnMoment {
     /// All clients are connected, and none has asked anything. There is time to look around.
     Gathered,
     /// The round begins: be quick.
@@ -77,12 +77,12 @@ pub enum Ended {
 pub fn run(
     order: &Arc<Order>,
     interrupt: &Interrupt,
-    mut witness: impl FnMut(Moment) -> Result<()>,
+    mut witness: impl FnMut(TurnMoment) -> Result<()>,
 ) -> Result<Outcome> {
     let epoch = Instant::now();
     let mut crew = Crew::muster(order, epoch)?;
     crew.gather(order, interrupt)?;
-    witness(Moment::Gathered)?;
+    witness(TurnMoment::Gathered)?;
     let ns = |time: Duration| time.as_nanos() as u64;
     let start = ns(epoch.elapsed()) + ns(LEAD);
     let begin = start + ns(order.ramp) + ns(order.warm_up);
@@ -96,7 +96,7 @@ pub fn run(
         Ended::Interrupted => interrupt.check()?,
         Ended::Dead(why) => bail!("{why}"),
     }
-    witness(Moment::Begin)?;
+    witness(TurnMoment::Begin)?;
     let begun = Instant::now();
     let ended = vigil.until(at(times.end));
     let standstill = vigil.standstill;
@@ -105,9 +105,9 @@ pub fn run(
         _ => begun.elapsed(),
     };
     // What is asked of a target that died cannot be told of it.
-    let accounts = witness(Moment::End);
+    let accounts = witness(TurnMoment::End);
     let unanswered = if ended == Ended::Whole { crew.settle(order, interrupt) } else { 0 };
-    let recorder = accounts.and_then(|()| witness(Moment::Rested)).map(|()| crew.dismiss());
+    let recorder = accounts.and_then(|()| witness(TurnMoment::Rested)).map(|()| crew.dismiss());
     let recorder = match (recorder, &ended) {
         (Ok(recorder), _) => recorder?,
         (Err(_), Ended::Dead(_) | Ended::Interrupted) => crew.dismiss()?,

@@ -5,7 +5,7 @@
 //! the first, the last and some between are drawn; tables have all.
 
 use crate::chart::{
-    Axis, BarRow, Bars, Chart, Fill, Kind, Lines, Look, Marks, Piece, Plot, Point, Series,
+    Axis, BarRow, Bars, Chart, Fill, Lines, Look, Marks, Piece, Plot, Point, ScaleKind, Series,
 };
 use crate::names;
 use crate::results::{Cell, Latency, Measure, Pacing, Results, Role, Round, Spread};
@@ -36,19 +36,19 @@ impl<'a> Drawing<'a> {
         vec![
             self.lines(
                 Measure::StatementsPerSecond,
-                Kind::Linear,
+                ScaleKind::Linear,
                 "Throughput over clients",
                 "Median of the rounds, and from the lowest to the highest; more is better.",
             ),
             self.lines(
                 Measure::P50Ms,
-                Kind::Log,
+                ScaleKind::Log,
                 "Latency over clients: half are faster",
                 &format!("{latency}: the median. Less is better."),
             ),
             self.lines(
                 Measure::P99Ms,
-                Kind::Log,
+                ScaleKind::Log,
                 "Latency over clients: one of a hundred is slower",
                 &format!("{latency}: p99. Less is better."),
             ),
@@ -71,8 +71,8 @@ impl<'a> Drawing<'a> {
                        slowest few."
                     .into(),
                 plot: Plot::Lines(Lines {
-                    x: Axis::new("% of transactions", Kind::Nines),
-                    y: Axis::new("ms", Kind::Log),
+                    x: Axis::new("% of transactions", ScaleKind::Nines),
+                    y: Axis::new("ms", ScaleKind::Log),
                     series: self.cells(clients).map(series).collect(),
                 }),
             }
@@ -95,8 +95,8 @@ impl<'a> Drawing<'a> {
                        highest."
                     .into(),
                 plot: Plot::Lines(Lines {
-                    x: Axis::new("seconds since the round's begin", Kind::Linear),
-                    y: Axis::new("statements a second", Kind::Linear),
+                    x: Axis::new("seconds since the round's begin", ScaleKind::Linear),
+                    y: Axis::new("statements a second", ScaleKind::Linear),
                     series: self.cells(clients).map(series).collect(),
                 }),
             }
@@ -104,7 +104,7 @@ impl<'a> Drawing<'a> {
         few(&self.clients, FEW_SHOWN).into_iter().map(of).collect()
     }
 
-    fn lines(&self, measure: Measure, kind: Kind, title: &str, note: &str) -> Chart {
+    fn lines(&self, measure: Measure, kind: ScaleKind, title: &str, note: &str) -> Chart {
         let series = self.results.targets.iter().enumerate().map(|(index, target)| {
             let cells = self.of_workload().filter(|cell| cell.target == target.name);
             let mut points: Vec<_> = cells.filter_map(|cell| point(cell, measure)).collect();
@@ -116,7 +116,7 @@ impl<'a> Drawing<'a> {
             (Some(first), Some(last)) => first.saturating_mul(LOG_FROM) <= *last,
             _ => false,
         };
-        let x = if is_wide { Kind::Log } else { Kind::Linear };
+        let x = if is_wide { ScaleKind::Log } else { ScaleKind::Linear };
         Chart {
             title: title.to_owned(),
             note: note.to_owned(),
@@ -160,7 +160,7 @@ impl<'a> Drawing<'a> {
                    Less is better."
                 .into(),
             plot: Plot::Bars(Bars {
-                x: Axis::new("µs a statement", Kind::Linear),
+                x: Axis::new("µs a statement", ScaleKind::Linear),
                 pieces: pieces.collect(),
                 rows,
             }),

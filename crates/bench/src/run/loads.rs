@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::options::Options;
+use super::options::RunOptions;
 use super::venues::{Venue, Venues};
 use crate::figures::accounts::Accounts;
 use crate::interrupt::{Interrupt, Interrupted};
@@ -19,7 +19,7 @@ use crate::workloads::Workload;
 use crate::workloads::tables::Extent;
 
 pub(super) struct Load<'a> {
-    pub(super) options: &'a Options,
+    pub(super) options: &'a RunOptions,
     pub(super) venues: &'a Venues,
     pub(super) extent: Extent,
     pub(super) workload: &'a Workload,
@@ -103,7 +103,7 @@ impl Load<'_> {
     }
 
     fn order(&self, venue: &Venue, number: u32) -> Order {
-        let Options { pacing, protocol, distribution, seed, idle, threads, .. } = *self.options;
+        let RunOptions { pacing, protocol, distribution, seed, idle, threads, .. } = *self.options;
         Order {
             address: venue.address.clone(),
             account: venue.account.clone(),

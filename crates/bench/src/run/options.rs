@@ -10,19 +10,19 @@ use link::tls::{ForLinks, Mode, server_name};
 
 use crate::load::Account;
 use crate::results::{Pacing, Protocol, Role};
-use crate::targets::Kind;
+use crate::targets::TargetKind;
 use crate::workloads::random::Distribution;
 use crate::workloads::{Shape, Workload};
 
 /// What is asked for.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct RunOptions {
     /// The command line, for the record.
     pub command: Vec<String>,
     /// Names and addresses.
     pub targets: Vec<(String, String)>,
     /// To be started for the run, with a private server.
-    pub start: Vec<Kind>,
+    pub start: Vec<TargetKind>,
     /// Workers of a Flifo and threads of a HAProxy that are started; else each one's own default.
     pub workers: Option<u32>,
     /// Flifo's own program, for a target that is started.
@@ -61,7 +61,7 @@ pub struct Options {
 pub struct Wrong(pub String);
 
 /// A short turn of one client: what is not asked for otherwise.
-impl Default for Options {
+impl Default for RunOptions {
     fn default() -> Self {
         Self {
             command: std::env::args().collect(),
@@ -95,7 +95,7 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl RunOptions {
     /// Judges everything that can be judged without looking around. Returns the workloads.
     pub(super) fn check(&self) -> Result<Vec<Workload>> {
         self.check_target()?;

@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::options::{Options, Wrong};
+use super::options::{RunOptions, Wrong};
 use super::venues::Venues;
 use super::{now, settings};
 use crate::results::{Machine, Results};
@@ -19,9 +19,9 @@ use crate::workloads::tables::Extent;
 /// Checks that the file holds a part of what is asked for, and returns both, ready to go on.
 pub(super) fn take_up(
     mut file: Results,
-    options: &Options,
+    options: &RunOptions,
     machine: &Machine,
-) -> Result<(Options, Results)> {
+) -> Result<(RunOptions, Results)> {
     let Extent { tables, rows } = Extent { tables: file.settings.tables, rows: file.settings.rows };
     let (tables, rows) = (options.tables.unwrap_or(tables), options.rows.unwrap_or(rows));
     let mut asked = settings(options, Extent { tables, rows });
@@ -43,7 +43,7 @@ pub(super) fn take_up(
     if 0 < turns_missing(&file, 1..=restarts * options.rounds) {
         file.resumed.push(now());
     }
-    let options = Options { tables: Some(tables), rows: Some(rows), ..options.clone() };
+    let options = RunOptions { tables: Some(tables), rows: Some(rows), ..options.clone() };
     Ok((options, file))
 }
 

@@ -8,13 +8,13 @@ use anyhow::{Context, Result};
 use link::Address;
 use link::stream::Peer;
 
-use super::options::Options;
+use super::options::RunOptions;
 use super::{ROWS, TABLES};
 use crate::interrupt::Interrupt;
 use crate::load::{Account, connect_once};
 use crate::private_server::PrivateServer;
-use crate::results::{Process, Role, Target};
-use crate::targets::{self, Kind, Setup};
+use crate::results::{Process, Role, TargetResult};
+use crate::targets::{self, Setup, TargetKind};
 use crate::workloads::tables::{self, Extent};
 
 pub(super) struct Venues {
@@ -28,7 +28,7 @@ pub(super) struct Venues {
 
 /// One target.
 pub(super) struct Venue {
-    pub(super) target: Target,
+    pub(super) target: TargetResult,
     pub(super) address: Address,
     pub(super) account: Account,
     /// By this run, and anew for each start.
@@ -36,7 +36,7 @@ pub(super) struct Venue {
 }
 
 impl Venues {
-    pub(super) fn open(options: &Options, interrupt: &Interrupt) -> Result<Self> {
+    pub(super) fn open(options: &RunOptions, interrupt: &Interrupt) -> Result<Self> {
         let mut venues =
             Self { list: Vec::new(), notes: Vec::new(), _proxies: Vec::new(), _server: None };
         if !options.start.is_empty() {
@@ -53,7 +53,7 @@ impl Venues {
     }
 
     /// Starts a private server with tables, and the targets in front of it.
-    fn start(&mut self, options: &Options, interrupt: &Interrupt) -> Result<()> {
+    fn start(&mut self, options: &RunOptions, interrupt: &Interrupt) -> Result<()> {
         eprintln!("Starting a private MariaDB …");
         let most = options.clients.iter().copied().max().unwrap_or(0).saturating_add(options.idle);
         // Each client prepares up to nine statements for each table.
@@ -61,7 +61,7 @@ impl Venues {
         let connections = format!("--max-connections={}", most.saturating_add(SPARE));
         let builder = PrivateServer::builder().argument(prepared).argument(connections);
         let server = builder.start()?;
-        let options = Options {
+        let options = RunOptions {
             user: PrivateServer::USER.into(),
             schema: PrivateServer::DATABASE.into(),
             ..options.clone()
@@ -89,7 +89,7 @@ impl Venues {
 
     fn started(
         &self,
-        kind: Kind,
+        kind: TargetKind,
         target: &targets::Target,
         server: &PrivateServer,
     ) -> Result<Vec<Process>> {
@@ -131,7 +131,7 @@ impl Venues {
     }
 
     /// Processes that the user named count at every target, and so does the generator.
-    fn add_named(&mut self, options: &Options) -> Result<()> {
+    fn add_named(&mut self, options: &RunOptions) -> Result<()> {
         let mut named = Vec::new();
         for (role, pid) in &options.processes {
             let stat = sys::account::stat(*pid)
@@ -155,7 +155,7 @@ impl Venues {
 }
 
 /// Logs in once, to learn which version of a server answers there and which process it is.
-fn visit(name: &str, shown: &str, account: &Account, address: &Address) -> Result<Target> {
+fn visit(name: &str, shown: &str, account: &Account, address: &Address) -> Result<TargetResult> {
     let seen = connect_once(account, address, async |connection| {
         let pid = match connection.stream().peer() {
             Peer::Unix { pid, .. } => pid.and_then(|pid| u32::try_from(pid).ok()),
@@ -174,7 +174,7 @@ fn visit(name: &str, shown: &str, account: &Account, address: &Address) -> Resul
         let stat = sys::account::stat(pid).ok()?;
         Some(Process { role: role_of(&stat.name), name: stat.name, pid })
     });
-    Ok(Target {
+    Ok(TargetResult {
         name: name.to_owned(),
         address: shown.to_owned(),
         server_version,

@@ -6,12 +6,12 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use super::host::{Brand, Match, Origin, Resolving, matches};
+use super::host::{HostBrand, Match, Origin, Resolving, matches};
 use super::row::{Choice, Row, choose};
 
 /// One end of a connection, as the server sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum PeerPlace {
     /// On the server's Unix socket.
     Socket,
     Ip(IpAddr),
@@ -19,21 +19,21 @@ pub enum Place {
 
 /// Where a client would come from without Flifo, and where Flifo comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Places {
-    pub client: Place,
-    pub flifo: Place,
+pub struct PeerPlaces {
+    pub client: PeerPlace,
+    pub flifo: PeerPlace,
 }
 
 /// By which rules a server matches accounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rules {
-    pub brand: Brand,
+pub struct AccountRules {
+    pub brand: HostBrand,
     pub resolving: Resolving,
 }
 
 /// Why a client is refused that the server would let in as Flifo.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum AccountRefusal {
     /// The server has no account for it.
     NoAccount,
     /// The server has this account for it, and another one for Flifo.
@@ -44,7 +44,7 @@ pub enum Refusal {
     Anonymous { given: String },
 }
 
-impl Place {
+impl PeerPlace {
     fn of(ip: IpAddr) -> Self {
         Self::Ip(ip.to_canonical())
     }
@@ -54,7 +54,7 @@ impl Place {
     }
 
     /// How a server of these rules sees it.
-    pub fn origin(self, rules: Rules) -> Origin {
+    pub fn origin(self, rules: AccountRules) -> Origin {
         match self {
             Self::Socket => Origin::LOCAL,
             Self::Ip(ip) => Origin::of(ip, rules.resolving),
@@ -62,17 +62,17 @@ impl Place {
     }
 }
 
-impl Places {
+impl PeerPlaces {
     /// Of a client with this address, if it does not come by a Unix socket, and of Flifo's own, if that does not reach
     /// the server by one.
     pub fn new(client: Option<IpAddr>, flifo: Option<IpAddr>) -> Self {
-        let flifo = flifo.map_or(Place::Socket, Place::of);
-        let client = match client.map(Place::of) {
+        let flifo = flifo.map_or(PeerPlace::Socket, PeerPlace::of);
+        let client = match client.map(PeerPlace::of) {
             // It is on Flifo's machine: so is the server, or it would come from there as Flifo does.
             None => flifo,
             Some(client) if client.is_loopback() && !flifo.is_loopback() => match flifo {
-                Place::Socket => client,
-                Place::Ip(_) => flifo,
+                PeerPlace::Socket => client,
+                PeerPlace::Ip(_) => flifo,
             },
             Some(client) => client,
         };
@@ -88,34 +88,38 @@ impl Places {
 /// The account of a client, by the rows of its name and the anonymous ones; `None` where they do not tell it.
 pub fn by_rows<'a>(
     rows: impl Iterator<Item = &'a Row> + Clone,
-    places: Places,
-    rules: Rules,
-) -> Result<Option<&'a Row>, Refusal> {
+    places: PeerPlaces,
+    rules: AccountRules,
+) -> Result<Option<&'a Row>, AccountRefusal> {
     let given = choose(rows.clone(), places.flifo.origin(rules), rules.brand);
     let own = choose(rows, places.client.origin(rules), rules.brand);
     match (own, given) {
         (Choice::One(own), Choice::One(given)) if own.is(given) => Ok(Some(own)),
         (Choice::One(own), Choice::One(given)) => {
-            Err(Refusal::OtherAccount { own: own.to_string(), given: given.to_string() })
+            Err(AccountRefusal::OtherAccount { own: own.to_string(), given: given.to_string() })
         }
-        (Choice::None, _) => Err(Refusal::NoAccount),
+        (Choice::None, _) => Err(AccountRefusal::NoAccount),
         _ => Ok(None),
     }
 }
 
 /// Holds a client to the account that the server has given Flifo, where nothing is known of others.
-pub fn by_account(given: &Row, places: Places, rules: Rules) -> Result<(), Refusal> {
+pub fn by_account(
+    given: &Row,
+    places: PeerPlaces,
+    rules: AccountRules,
+) -> Result<(), AccountRefusal> {
     if places.are_same() {
         return Ok(());
     }
     match matches(&given.host, places.client.origin(rules), rules.brand) {
-        Match::No => Err(Refusal::OtherHost { given: given.to_string() }),
-        _ if given.user.is_empty() => Err(Refusal::Anonymous { given: given.to_string() }),
+        Match::No => Err(AccountRefusal::OtherHost { given: given.to_string() }),
+        _ if given.user.is_empty() => Err(AccountRefusal::Anonymous { given: given.to_string() }),
         Match::Yes | Match::Unclear => Ok(()),
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for PeerPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Socket => f.write_str("localhost"),
@@ -131,7 +135,7 @@ impl fmt::Display for Row {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for AccountRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoAccount => f.write_str("the server has no account for it"),
@@ -154,22 +158,22 @@ impl fmt::Display for Refusal {
 mod tests {
     use super::*;
 
-    const OFF: Rules = Rules { brand: Brand::MariaDb, resolving: Resolving::Off };
+    const OFF: AccountRules = AccountRules { brand: HostBrand::MariaDb, resolving: Resolving::Off };
 
     fn row(account: &str) -> Row {
         let (user, host) = account.split_once('@').unwrap();
         Row { user: user.into(), host: host.into(), ..Row::default() }
     }
 
-    fn places(client: &str, flifo: &str) -> Places {
+    fn places(client: &str, flifo: &str) -> PeerPlaces {
         let ip = |text: &str| (text != "socket").then(|| text.parse().unwrap());
-        Places::new(ip(client), ip(flifo))
+        PeerPlaces::new(ip(client), ip(flifo))
     }
 
     #[test]
     fn a_client_on_flifos_machine_comes_from_there() {
         let shown = |client, flifo| {
-            let Places { client, flifo } = places(client, flifo);
+            let PeerPlaces { client, flifo } = places(client, flifo);
             format!("{client} {flifo}")
         };
         for (client, flifo, want) in [
@@ -201,16 +205,16 @@ mod tests {
         let is = |account: &str| Ok(row(account).to_string());
         let other = |own: &str, given: &str| {
             let (own, given) = (row(own).to_string(), row(given).to_string());
-            Err(Refusal::OtherAccount { own, given })
+            Err(AccountRefusal::OtherAccount { own, given })
         };
         // Issue 29, 14: from the client's address alice needs her password.
         let alice = &["@localhost", "alice@10.%"];
         assert_eq!(judge(alice, "10.1.1.1", "socket"), other("alice@10.%", "@localhost"));
-        assert_eq!(judge(alice, "127.0.0.1", "socket"), Err(Refusal::NoAccount));
+        assert_eq!(judge(alice, "127.0.0.1", "socket"), Err(AccountRefusal::NoAccount));
         assert_eq!(judge(alice, "socket", "socket"), is("@localhost"));
         assert_eq!(judge(&["a@%", "a@10.%"], "10.1.1.1", "127.0.0.1"), other("a@10.%", "a@%"));
         assert_eq!(judge(&["a@%", "@10.%"], "11.1.1.1", "127.0.0.1"), is("a@%"));
-        assert_eq!(judge(&["a@localhost"], "10.1.1.1", "socket"), Err(Refusal::NoAccount));
+        assert_eq!(judge(&["a@localhost"], "10.1.1.1", "socket"), Err(AccountRefusal::NoAccount));
         assert_eq!(judge(&["a@10.%"], "10.1.1.1", "socket"), Ok("not told".to_owned()));
     }
 
@@ -220,11 +224,11 @@ mod tests {
             |account: &str, client, flifo| by_account(&row(account), places(client, flifo), OFF);
         assert_eq!(judge("a@%", "10.1.1.1", "socket"), Ok(()));
         assert_eq!(judge("a@10.%", "10.1.1.1", "10.2.2.2"), Ok(()));
-        let other = |given: &str| Err(Refusal::OtherHost { given: row(given).to_string() });
+        let other = |given: &str| Err(AccountRefusal::OtherHost { given: row(given).to_string() });
         assert_eq!(judge("a@localhost", "10.1.1.1", "socket"), other("a@localhost"));
         assert_eq!(judge("@localhost", "127.0.0.1", "socket"), other("@localhost"));
         assert_eq!(judge("@localhost", "socket", "socket"), Ok(()));
-        let anonymous = Refusal::Anonymous { given: row("@%").to_string() };
+        let anonymous = AccountRefusal::Anonymous { given: row("@%").to_string() };
         assert_eq!(judge("@%", "10.1.1.1", "socket"), Err(anonymous));
     }
 
@@ -232,7 +236,7 @@ mod tests {
     fn a_host_that_only_a_name_server_knows_is_let_in() {
         let given = row("a@%.example.com");
         let judge = |resolving| {
-            by_account(&given, places("10.1.1.1", "10.0.0.5"), Rules { resolving, ..OFF })
+            by_account(&given, places("10.1.1.1", "10.0.0.5"), AccountRules { resolving, ..OFF })
         };
         assert_eq!(judge(Resolving::On), Ok(()));
         assert!(judge(Resolving::Off).is_err());

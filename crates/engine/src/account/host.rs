@@ -11,14 +11,14 @@ use std::net::{IpAddr, Ipv4Addr};
 
 /// Whose accounts they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Brand {
+pub enum HostBrand {
     MariaDb,
     MySql,
     /// Before 8.0.23, which knows no `10.0.0.0/8`.
     OldMySql,
 }
 
-impl Brand {
+impl HostBrand {
     /// Of a MySQL that says this of its version.
     pub fn of_mysql(version: &str) -> Self {
         let mut numbers = version.split(['.', '-']).map_while(|it| it.parse::<u32>().ok());
@@ -85,7 +85,7 @@ impl Origin {
 }
 
 /// Whether an account of this host may be of a client from there.
-pub fn matches(pattern: &[u8], origin: Origin, brand: Brand) -> Match {
+pub fn matches(pattern: &[u8], origin: Origin, brand: HostBrand) -> Match {
     if pattern.is_empty() {
         return Match::Yes;
     }
@@ -114,9 +114,9 @@ pub fn matches(pattern: &[u8], origin: Origin, brand: Brand) -> Match {
 }
 
 /// Which of two hosts a server tries first. Among equal ones MariaDB takes a name before none, and then the greater text.
-pub fn compare(first: &[u8], second: &[u8], brand: Brand) -> Ordering {
+pub fn compare(first: &[u8], second: &[u8], brand: HostBrand) -> Ordering {
     match brand {
-        Brand::MariaDb => Rank::of(first).cmp(&Rank::of(second)),
+        HostBrand::MariaDb => Rank::of(first).cmp(&Rank::of(second)),
         _ => MysqlRank::of(first, brand).cmp(&MysqlRank::of(second, brand)),
     }
 }
@@ -169,10 +169,10 @@ enum MysqlRank {
 }
 
 impl MysqlRank {
-    fn of(host: &[u8], brand: Brand) -> Self {
+    fn of(host: &[u8], brand: HostBrand) -> Self {
         let text = Self::Text(std::cmp::Reverse(wildcard_at(host)));
         // 8.0.15 tries an address, a network and a wider network in the order in which they were made.
-        if brand == Brand::OldMySql {
+        if brand == HostBrand::OldMySql {
             return text;
         }
         match Network::parse(host, brand) {
@@ -211,13 +211,13 @@ enum Form {
 }
 
 impl Network {
-    fn parse(pattern: &[u8], brand: Brand) -> Option<Self> {
+    fn parse(pattern: &[u8], brand: HostBrand) -> Option<Self> {
         let slash = pattern.iter().position(|byte| *byte == b'/')?;
         let ip = address(&pattern[..slash])?;
         let rest = &pattern[slash + 1..];
         let network = if let Some(mask) = address(rest) {
             Self { ip, mask, form: Form::Mask }
-        } else if brand == Brand::MySql {
+        } else if brand == HostBrand::MySql {
             let bits: u32 = std::str::from_utf8(rest).ok()?.parse().ok()?;
             let mask = u32::MAX.checked_shl(32u32.checked_sub(bits)?).unwrap_or(0);
             Self { ip, mask, form: Form::Cidr }
@@ -289,7 +289,7 @@ mod tests {
     }
 
     fn is_match(pattern: &str, origin: Origin) -> Match {
-        matches(pattern.as_bytes(), origin, Brand::MariaDb)
+        matches(pattern.as_bytes(), origin, HostBrand::MariaDb)
     }
 
     #[test]
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn mysql_knows_networks_by_their_bits() {
         let is_match = |pattern: &str, ip: &str| {
-            matches(pattern.as_bytes(), from(ip, Resolving::Off), Brand::MySql)
+            matches(pattern.as_bytes(), from(ip, Resolving::Off), HostBrand::MySql)
         };
         assert_eq!(is_match("10.0.0.0/8", "10.9.9.9"), Match::Yes);
         assert_eq!(is_match("10.0.0.0/33", "10.9.9.9"), Match::No);
@@ -390,7 +390,7 @@ mod tests {
             ],
         ] {
             for pair in list.windows(2) {
-                let order = compare(pair[0].as_bytes(), pair[1].as_bytes(), Brand::MariaDb);
+                let order = compare(pair[0].as_bytes(), pair[1].as_bytes(), HostBrand::MariaDb);
                 assert_eq!(order, Ordering::Less, "{pair:?}");
             }
         }
@@ -399,9 +399,15 @@ mod tests {
     #[test]
     fn mysql_tries_addresses_before_patterns() {
         for (list, brand) in [
-            (&["10.0.0.5", "10.0.0.0/16", "10.0.0.0/8", "10.0.0.0/255.255.0.0"][..], Brand::MySql),
-            (&["10.0.0.0/255.0.0.0", "localhost", "10.0.%", "10.%", "%%", "%", ""], Brand::MySql),
-            (&["10.0.0.0/255.0.0.0", "10.0.%", "10.%", "%_", "%", ""], Brand::OldMySql),
+            (
+                &["10.0.0.5", "10.0.0.0/16", "10.0.0.0/8", "10.0.0.0/255.255.0.0"][..],
+                HostBrand::MySql,
+            ),
+            (
+                &["10.0.0.0/255.0.0.0", "localhost", "10.0.%", "10.%", "%%", "%", ""],
+                HostBrand::MySql,
+            ),
+            (&["10.0.0.0/255.0.0.0", "10.0.%", "10.%", "%_", "%", ""], HostBrand::OldMySql),
         ] {
             for pair in list.windows(2) {
                 let order = compare(pair[0].as_bytes(), pair[1].as_bytes(), brand);
@@ -409,7 +415,7 @@ mod tests {
             }
         }
         for other in [&b"localhost"[..], b"127.0.0.0/255.0.0.0", b"127.0.0.0/255.255.255.0"] {
-            assert_eq!(compare(other, b"127.0.0.1", Brand::OldMySql), Ordering::Equal);
+            assert_eq!(compare(other, b"127.0.0.1", HostBrand::OldMySql), Ordering::Equal);
         }
     }
 

@@ -4,7 +4,7 @@
 
 use std::cmp::Ordering;
 
-use super::host::{self, Brand, Match, Origin};
+use super::host::{self, HostBrand, Match, Origin};
 use super::terms::Terms;
 
 /// An account, without what proves its password.
@@ -37,7 +37,7 @@ pub enum Choice<T> {
 pub fn choose<'a>(
     rows: impl IntoIterator<Item = &'a Row>,
     origin: Origin,
-    brand: Brand,
+    brand: HostBrand,
 ) -> Choice<&'a Row> {
     let mut best: Option<(&Row, Match)> = None;
     // Two that are tried in an order that is not known.
@@ -62,13 +62,13 @@ pub fn choose<'a>(
 }
 
 /// Which of two accounts is tried first.
-fn compare(first: &Row, second: &Row, brand: Brand) -> Ordering {
+fn compare(first: &Row, second: &Row, brand: HostBrand) -> Ordering {
     let hosts = host::compare(&first.host, &second.host, brand);
     // At equal hosts, an account with a name comes before one without.
     let named = || first.user.is_empty().cmp(&second.user.is_empty());
     let by_text = || match brand {
-        Brand::MariaDb => second.host.cmp(&first.host),
-        Brand::MySql | Brand::OldMySql => Ordering::Equal,
+        HostBrand::MariaDb => second.host.cmp(&first.host),
+        HostBrand::MySql | HostBrand::OldMySql => Ordering::Equal,
     };
     hosts.then_with(named).then_with(by_text)
 }
@@ -84,7 +84,7 @@ mod tests {
         Row { user, host, terms: Terms::default() }
     }
 
-    fn chosen(accounts: &[&str], origin: Origin, brand: Brand) -> String {
+    fn chosen(accounts: &[&str], origin: Origin, brand: HostBrand) -> String {
         let rows: Vec<_> = accounts.iter().map(|account| row(account)).collect();
         match choose(&rows, origin, brand) {
             Choice::One(row) => {
@@ -112,22 +112,26 @@ mod tests {
             (&["u@127.0.0.1", "u@127.0.0.0/255.0.0.0"], at("127.0.0.1"), "u@127.0.0.1"),
             (&["u@127.0.0.1", "@127.0.0.1/255.255.255.255"], at("127.0.0.1"), "u@127.0.0.1"),
         ] {
-            assert_eq!(chosen(accounts, origin, Brand::MariaDb), want, "{accounts:?} {origin:?}");
+            assert_eq!(
+                chosen(accounts, origin, HostBrand::MariaDb),
+                want,
+                "{accounts:?} {origin:?}"
+            );
         }
     }
 
     #[test]
     fn what_depends_on_a_host_name_is_unclear() {
         let at = Origin::of("10.0.0.1".parse().unwrap(), Resolving::On);
-        for brand in [Brand::MariaDb, Brand::MySql, Brand::OldMySql] {
+        for brand in [HostBrand::MariaDb, HostBrand::MySql, HostBrand::OldMySql] {
             assert_eq!(chosen(&["u@%", "u@db.example.com"], at, brand), "unclear");
             assert_eq!(chosen(&["u@%.example.com"], at, brand), "unclear");
             assert_eq!(chosen(&["u@10.0.0.1", "u@%.example.com"], at, brand), "u@10.0.0.1");
         }
         let local = Origin::of("127.0.0.1".parse().unwrap(), Resolving::On);
         let both = ["u@localhost", "u@127.0.0.1"];
-        assert_eq!(chosen(&both, local, Brand::MariaDb), "u@localhost");
-        assert_eq!(chosen(&both, local, Brand::OldMySql), "unclear");
-        assert_eq!(chosen(&both, local, Brand::MySql), "u@127.0.0.1");
+        assert_eq!(chosen(&both, local, HostBrand::MariaDb), "u@localhost");
+        assert_eq!(chosen(&both, local, HostBrand::OldMySql), "unclear");
+        assert_eq!(chosen(&both, local, HostBrand::MySql), "u@127.0.0.1");
     }
 }

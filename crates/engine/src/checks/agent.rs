@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::checks::health::Order;
+use crate::checks::health::HealthOrder;
 
 /// A longer line is none: what stands where it was cut off could mean something else.
 pub const LINE_MAX: usize = 512;
@@ -24,7 +24,7 @@ const TOLD_MAX: usize = 120;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub operation: Option<Operation>,
-    pub order: Option<Order>,
+    pub order: Option<HealthOrder>,
     /// Of the configured weight.
     pub percent: Option<u32>,
     /// Statements at once; `Some(None)` is again the server's own limit.
@@ -46,7 +46,7 @@ pub enum Operation {
 pub struct Agent {
     /// Why it holds its server to be down.
     pub down: Option<String>,
-    pub order: Order,
+    pub order: HealthOrder,
     pub percent: Option<u32>,
     pub limit: Option<u32>,
 }
@@ -68,7 +68,7 @@ impl Agent {
 
     /// Whether its server may get something new, as far as the agent is concerned.
     pub fn allows(&self) -> bool {
-        self.down.is_none() && self.order == Order::None && self.percent != Some(0)
+        self.down.is_none() && self.order == HealthOrder::None && self.percent != Some(0)
     }
 
     /// The server's share of its weight; 1 if nothing was said.
@@ -81,9 +81,9 @@ impl fmt::Display for Agent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.down.as_deref().unwrap_or("up"))?;
         match self.order {
-            Order::None => {}
-            Order::Drain => f.write_str(", drain")?,
-            Order::Maintenance => f.write_str(", maint")?,
+            HealthOrder::None => {}
+            HealthOrder::Drain => f.write_str(", drain")?,
+            HealthOrder::Maintenance => f.write_str(", maint")?,
         }
         if let Some(percent) = self.percent {
             write!(f, ", {percent}%")?;
@@ -140,9 +140,9 @@ impl Report {
         match lower.as_str() {
             "up" => self.operation = Some(Operation::Up),
             "down" | "stopped" | "fail" | "failed" => self.operation = Some(Operation::Down(lower)),
-            "ready" => self.order = Some(Order::None),
-            "drain" => self.order = Some(Order::Drain),
-            "maint" => self.order = Some(Order::Maintenance),
+            "ready" => self.order = Some(HealthOrder::None),
+            "drain" => self.order = Some(HealthOrder::Drain),
+            "maint" => self.order = Some(HealthOrder::Maintenance),
             other => {
                 if let Some(number) = other.strip_suffix('%') {
                     self.percent = Some(number_to(number, PERCENT_MAX, word)?);
@@ -197,16 +197,16 @@ mod tests {
             (
                 "drain,75%\tmaxconn:30\n",
                 Report {
-                    order: Some(Order::Drain),
+                    order: Some(HealthOrder::Drain),
                     percent: Some(75),
                     limit: Some(Some(30)),
                     ..report.clone()
                 },
             ),
-            ("maint\n", Report { order: Some(Order::Maintenance), ..report.clone() }),
+            ("maint\n", Report { order: Some(HealthOrder::Maintenance), ..report.clone() }),
             (
                 "ready maxconn:0\nmore",
-                Report { order: Some(Order::None), limit: Some(None), ..report.clone() },
+                Report { order: Some(HealthOrder::None), limit: Some(None), ..report.clone() },
             ),
             // Of several, the last.
             (
@@ -235,7 +235,7 @@ mod tests {
             let report = read(line.as_bytes()).expect(line);
             let problem = report.problem.unwrap_or_default();
             assert!(problem.contains(want), "{line:?}: {problem}");
-            assert_eq!(report.order, Some(Order::Drain), "{line:?}");
+            assert_eq!(report.order, Some(HealthOrder::Drain), "{line:?}");
         }
     }
 

@@ -13,7 +13,7 @@ use crate::checks::agent::{Agent, Report};
 
 /// How results are counted, and how often there are any.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rules {
+pub struct CheckRules {
     /// So many passed checks in a row bring a server up, so many failed ones take it down.
     pub rise: u32,
     pub fall: u32,
@@ -26,7 +26,7 @@ pub struct Rules {
     pub slow_start: Duration,
 }
 
-impl Default for Rules {
+impl Default for CheckRules {
     fn default() -> Self {
         Self {
             rise: 2,
@@ -52,7 +52,7 @@ pub enum State {
 
 /// What an operator has ordered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
+pub enum HealthOrder {
     #[default]
     None,
     /// Nothing new; what runs may end.
@@ -87,9 +87,9 @@ pub enum Others {
 /// A server's health.
 #[derive(Clone, Debug)]
 pub struct Health {
-    rules: Rules,
+    rules: CheckRules,
     state: State,
-    order: Order,
+    order: HealthOrder,
     agent: Agent,
     /// Results in a row against the state.
     against: u32,
@@ -105,11 +105,11 @@ pub struct Health {
 
 impl Health {
     /// A server of which nothing is known is taken to be up: else nobody could be served before the first check.
-    pub fn new(rules: Rules, now: Instant) -> Self {
+    pub fn new(rules: CheckRules, now: Instant) -> Self {
         Self {
             rules,
             state: State::Up,
-            order: Order::None,
+            order: HealthOrder::None,
             agent: Agent::default(),
             against: 0,
             trial: 0,
@@ -126,9 +126,9 @@ impl Health {
     }
 
     /// The order in force: an operator's, or else the agent's.
-    pub const fn order(&self) -> Order {
+    pub const fn order(&self) -> HealthOrder {
         match self.order {
-            Order::None => self.agent.order,
+            HealthOrder::None => self.agent.order,
             order => order,
         }
     }
@@ -151,14 +151,14 @@ impl Health {
     /// What it is, in a word.
     pub const fn name(&self) -> &'static str {
         match (self.order(), self.state) {
-            (Order::Drain, _) => "drain",
-            (Order::Maintenance, _) => "maintenance",
-            (Order::None, State::Down) => "down",
-            (Order::None, State::GoingUp) => "going up",
-            (Order::None, _) if self.agent.down.is_some() => "down",
-            (Order::None, _) if matches!(self.agent.percent, Some(0)) => "drain",
-            (Order::None, State::Up) => "up",
-            (Order::None, State::GoingDown) => "going down",
+            (HealthOrder::Drain, _) => "drain",
+            (HealthOrder::Maintenance, _) => "maintenance",
+            (HealthOrder::None, State::Down) => "down",
+            (HealthOrder::None, State::GoingUp) => "going up",
+            (HealthOrder::None, _) if self.agent.down.is_some() => "down",
+            (HealthOrder::None, _) if matches!(self.agent.percent, Some(0)) => "drain",
+            (HealthOrder::None, State::Up) => "up",
+            (HealthOrder::None, State::GoingDown) => "going down",
         }
     }
 
@@ -173,10 +173,10 @@ impl Health {
     /// Whether statements may be sent to it.
     pub fn is_usable(&self) -> bool {
         let is_up = matches!(self.state, State::Up | State::GoingDown);
-        self.order == Order::None && self.agent.allows() && is_up
+        self.order == HealthOrder::None && self.agent.allows() && is_up
     }
 
-    pub fn set_order(&mut self, order: Order, reason: &str, now: Instant) {
+    pub fn set_order(&mut self, order: HealthOrder, reason: &str, now: Instant) {
         if self.order != order {
             self.change_orders(|it| it.order = order);
             self.tell(reason, now);
@@ -196,7 +196,7 @@ impl Health {
     fn change_orders(&mut self, change: impl FnOnce(&mut Self)) {
         let before = self.order();
         change(self);
-        if before == Order::Maintenance && self.order() != before {
+        if before == HealthOrder::Maintenance && self.order() != before {
             // What was known before belongs to the past.
             (self.state, self.against) = (State::Down, 0);
             (self.risen, self.trial) = (None, 0);
@@ -313,7 +313,7 @@ impl Health {
     fn explain(&mut self, reason: &str) {
         match self.order {
             // What checks find is not why it is not used.
-            Order::None if self.state == State::Up && !self.agent.allows() => {
+            HealthOrder::None if self.state == State::Up && !self.agent.allows() => {
                 self.reason = format!("its agent says {}", self.agent);
             }
             _ => reason.clone_into(&mut self.reason),
@@ -323,7 +323,7 @@ impl Health {
     /// How long until its next check. `None`: it is not checked.
     pub fn interval(&self) -> Option<Duration> {
         match (self.order(), self.state) {
-            (Order::Maintenance, _) => None,
+            (HealthOrder::Maintenance, _) => None,
             (_, State::Up) => Some(self.rules.inter),
             (_, State::Down) => Some(self.rules.downinter),
             (_, State::GoingDown | State::GoingUp) => Some(self.rules.fastinter),
@@ -371,7 +371,7 @@ mod tests {
 
     fn after(signs: &[Sign], others: Others) -> Health {
         let now = Instant::now();
-        let mut health = Health::new(Rules::default(), now);
+        let mut health = Health::new(CheckRules::default(), now);
         for sign in signs {
             health.see(sign.clone(), others, now);
         }
@@ -396,7 +396,7 @@ mod tests {
 
     #[test]
     fn intervals_are_short_while_something_changes() {
-        let rules = Rules { downinter: Duration::from_secs(9), ..Rules::default() };
+        let rules = CheckRules { downinter: Duration::from_secs(9), ..CheckRules::default() };
         let now = Instant::now();
         let mut health = Health::new(rules.clone(), now);
         assert_eq!(health.interval(), Some(rules.inter));
@@ -405,7 +405,7 @@ mod tests {
         health.see(failed(), Others::AreUp, now);
         health.see(failed(), Others::AreUp, now);
         assert_eq!(health.interval(), Some(rules.downinter));
-        health.set_order(Order::Maintenance, "by an order", now);
+        health.set_order(HealthOrder::Maintenance, "by an order", now);
         assert_eq!(health.interval(), None);
     }
 
@@ -432,7 +432,7 @@ mod tests {
     #[test]
     fn one_sign_never_takes_the_last_server_down() {
         let now = Instant::now();
-        let rules = Rules { fall: 1, ..Rules::default() };
+        let rules = CheckRules { fall: 1, ..CheckRules::default() };
         let mut health = Health::new(rules, now);
         let mut other = health.clone();
         other.see(failed(), Others::AreUp, now);
@@ -449,7 +449,7 @@ mod tests {
         let mut health = after(&[], Others::AreUp);
         assert!(!health.may_skip(now));
         health.see(Sign::TrafficWell, Others::AreUp, now);
-        assert!(health.may_skip(now) && !health.may_skip(now + Rules::default().inter));
+        assert!(health.may_skip(now) && !health.may_skip(now + CheckRules::default().inter));
         health.see(Sign::TrafficFailed("reset".to_owned()), Others::AreUp, now);
         assert!(!health.may_skip(now));
     }
@@ -458,12 +458,12 @@ mod tests {
     fn an_order_outranks_results_and_what_comes_back_is_checked_first() {
         let now = Instant::now();
         let mut health = after(&[Sign::Passed], Others::AreUp);
-        health.set_order(Order::Drain, "moving house", now);
+        health.set_order(HealthOrder::Drain, "moving house", now);
         assert!(!health.is_usable() && health.reason().0 == "moving house");
-        health.set_order(Order::None, "done", now);
+        health.set_order(HealthOrder::None, "done", now);
         assert!(health.is_usable());
-        health.set_order(Order::Maintenance, "new disk", now);
-        health.set_order(Order::None, "done", now);
+        health.set_order(HealthOrder::Maintenance, "new disk", now);
+        health.set_order(HealthOrder::None, "done", now);
         assert!(!health.is_usable() && health.takes_check());
         health.see(Sign::Passed, Others::AreUp, now);
         health.see(Sign::Passed, Others::AreUp, now);
@@ -473,7 +473,7 @@ mod tests {
     #[test]
     fn a_risen_server_starts_slowly() {
         let now = Instant::now();
-        let rules = Rules { slow_start: Duration::from_secs(10), ..Rules::default() };
+        let rules = CheckRules { slow_start: Duration::from_secs(10), ..CheckRules::default() };
         let mut health = Health::new(rules, now);
         assert_eq!(health.share(now), 1.0);
         for _ in 0..3 {
@@ -496,7 +496,7 @@ mod tests {
     }
 
     /// A server that was down, and has just come up.
-    fn risen(rules: Rules) -> Health {
+    fn risen(rules: CheckRules) -> Health {
         let now = Instant::now();
         let mut health = Health::new(rules, now);
         for sign in [failed(), failed(), failed(), Sign::Passed, Sign::Passed] {
@@ -510,7 +510,7 @@ mod tests {
     fn who_comes_up_is_on_trial_and_one_failure_ends_that() {
         let now = Instant::now();
         assert!(!after(&[Sign::Passed], Others::AreUp).is_on_trial(), "at the start nobody is");
-        let risen = risen(Rules::default());
+        let risen = risen(CheckRules::default());
         assert!(risen.is_on_trial());
         let lost = || Sign::TrafficFailed("a link was lost".to_owned());
         let mut fails = risen.clone();
@@ -549,17 +549,17 @@ mod tests {
         assert!(!health.is_usable() && health.state() == State::Up, "checks pass, it is not used");
         // Only the agent takes back what it has said.
         health.see(Sign::Passed, Others::AreUp, now);
-        health.set_order(Order::None, "vouched for", now);
+        health.set_order(HealthOrder::None, "vouched for", now);
         assert!(!health.is_usable());
         hear(&mut health, "up 100% drain\n");
-        assert_eq!((health.is_usable(), health.order()), (false, Order::Drain));
+        assert_eq!((health.is_usable(), health.order()), (false, HealthOrder::Drain));
         hear(&mut health, "ready\n");
         assert!(health.is_usable());
         // What an operator has ordered, it does not take back.
-        health.set_order(Order::Drain, "moving house", now);
+        health.set_order(HealthOrder::Drain, "moving house", now);
         hear(&mut health, "up ready 100%\n");
-        assert_eq!((health.is_usable(), health.order()), (false, Order::Drain));
-        health.set_order(Order::None, "done", now);
+        assert_eq!((health.is_usable(), health.order()), (false, HealthOrder::Drain));
+        health.set_order(HealthOrder::None, "done", now);
         // Whoever was not checked for a while is checked first.
         hear(&mut health, "maint\n");
         assert_eq!((health.interval(), health.is_usable()), (None, false));

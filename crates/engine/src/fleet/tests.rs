@@ -33,8 +33,8 @@ fn node(at: u64) -> Role {
 impl Scene {
     fn of(members: &[Member]) -> Self {
         let now = Instant::now();
-        let bounds = Bounds { lag_max: Some(10 * SECOND), gaps: Gaps::Confirm };
-        Self { fleet: Fleet::new(members, &Rules::default(), bounds, now), now }
+        let bounds = FleetBounds { lag_max: Some(10 * SECOND), gaps: Gaps::Confirm };
+        Self { fleet: Fleet::new(members, &CheckRules::default(), bounds, now), now }
     }
 
     /// One writer and two readers.
@@ -119,7 +119,7 @@ fn an_operator_vouches_for_a_server_that_was_replaced() {
     scene.fail(0).hear(1, role(false, 11)).fail(1);
     scene.hear(0, role(false, 11)).hear(0, role(false, 11)).hear(0, role(false, 11));
     assert!(scene.writer().is_err());
-    scene.fleet.order(0, Order::None, "by an order", scene.now);
+    scene.fleet.order(0, HealthOrder::None, "by an order", scene.now);
     assert_eq!(scene.writer(), Ok(0));
 }
 
@@ -353,10 +353,10 @@ fn groups_by_hand_need_no_answers() {
 #[test]
 fn drained_servers_are_for_nothing() {
     let mut scene = Scene::usual();
-    scene.fleet.order(1, Order::Drain, "by an order", scene.now);
+    scene.fleet.order(1, HealthOrder::Drain, "by an order", scene.now);
     assert_eq!(scene.readers(), [2]);
     assert_eq!(scene.roles()[1], "not used: drain: by an order");
-    scene.fleet.order(1, Order::None, "by an order", scene.now);
+    scene.fleet.order(1, HealthOrder::None, "by an order", scene.now);
     assert_eq!(scene.readers(), [1, 2]);
 }
 

@@ -353,7 +353,7 @@ mod tests {
     use super::*;
     use crate::classes::{Class, Classes};
     use crate::gate::{Ask, Gate, Start, Want};
-    use crate::places::Places;
+    use crate::places::ConnectionPlaces;
     use crate::slots::Slots;
 
     thread_local! {
@@ -389,7 +389,7 @@ mod tests {
         let (now, second) = (Instant::now(), Duration::from_secs(1));
         let slots = Arc::new(Slots::new(4, 1, now));
         let classes = Arc::new(Classes::new(vec![Class::default()], 1));
-        let mut gate = Gate::new(0, slots, Arc::new(Places::new(2, 1, now)), classes);
+        let mut gate = Gate::new(0, slots, Arc::new(ConnectionPlaces::new(2, 1, now)), classes);
         for key in [1, 2] {
             gate.wait(key, key, Ask::default(), now).expect("no line is full");
             assert_eq!(gate.want(key, now), Want::Open);
@@ -410,7 +410,7 @@ mod tests {
         let now = Instant::now();
         let slots = Arc::new(Slots::new(1, 2, now));
         let classes = Arc::new(Classes::new(vec![Class::default(), Class::default()], 2));
-        let mut gate = Gate::new(0, slots, Arc::new(Places::new(keys, 2, now)), classes);
+        let mut gate = Gate::new(0, slots, Arc::new(ConnectionPlaces::new(keys, 2, now)), classes);
         let mut running = gate.enter_own(Ask::default(), now);
         for key in 0..keys {
             let since = now + Duration::from_micros(u64::from(key));

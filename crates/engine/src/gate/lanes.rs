@@ -11,7 +11,7 @@ use super::{Full, Gate, KICKED_UP, Reason, Refusal};
 use crate::classes::{ClassId, Rank};
 use crate::intent::Digest;
 use crate::line::Line;
-use crate::overload::Order;
+use crate::overload::QueueOrder;
 
 /// Which line: the number is a class's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,9 +96,9 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         }
     }
 
-    pub(super) fn order(&self, lane: Lane<K>) -> Order {
+    pub(super) fn order(&self, lane: Lane<K>) -> QueueOrder {
         match lane {
-            Lane::Again => Order::OldestFirst,
+            Lane::Again => QueueOrder::OldestFirst,
             Lane::Own(class) | Lane::Key(_, class) => self.shares.order(class_id(class)),
         }
     }
@@ -268,7 +268,7 @@ fn class_id(class: usize) -> ClassId {
     ClassId(u8::try_from(class).unwrap_or(0))
 }
 
-impl Order {
+impl QueueOrder {
     fn first<W>(self, line: &Line<Waiter<W>>) -> Option<&Waiter<W>> {
         match self {
             Self::OldestFirst => line.head(),

@@ -22,7 +22,12 @@ const ASK: Ask = Ask { class: ClassId(0), digest: None };
 const MS: Duration = Duration::from_millis(1);
 
 impl TestGate {
-    fn new(worker: usize, slots: &Arc<Slots>, links: &Arc<Places>, classes: &Arc<Classes>) -> Self {
+    fn new(
+        worker: usize,
+        slots: &Arc<Slots>,
+        links: &Arc<ConnectionPlaces>,
+        classes: &Arc<Classes>,
+    ) -> Self {
         let slots = Arc::clone(slots);
         let shared = (Arc::clone(&slots), Arc::clone(links), Arc::clone(classes));
         let gate = Gate::new(worker, shared.0, shared.1, shared.2);
@@ -78,7 +83,7 @@ fn gate(limit: u32, links: u32) -> TestGate {
 fn classed(limit: u32, links: u32, classes: Vec<Class>) -> TestGate {
     let origin = Instant::now() - Duration::from_secs(1);
     let slots = Arc::new(Slots::new(limit, 2, origin));
-    let links = Arc::new(Places::new(links, 2, origin));
+    let links = Arc::new(ConnectionPlaces::new(links, 2, origin));
     TestGate::new(0, &slots, &links, &Arc::new(Classes::new(classes, 2)))
 }
 
@@ -179,7 +184,7 @@ fn a_key_whose_links_come_round_waits_as_long_as_a_new_link_would_take() {
 fn a_link_that_comes_back_goes_where_it_is_missed_most() {
     let now = Instant::now();
     let slots = Arc::new(Slots::new(9, 2, now));
-    let links = Arc::new(Places::new(1, 2, now));
+    let links = Arc::new(ConnectionPlaces::new(1, 2, now));
     let classes = Arc::new(Classes::new(vec![Class::default()], 2));
     let mut here = TestGate::new(0, &slots, &links, &classes);
     let mut there = TestGate::new(1, &slots, &links, &classes);
@@ -233,7 +238,7 @@ fn a_link_that_comes_back_goes_where_it_is_missed_most() {
 fn an_idle_link_is_given_to_another_worker_as_it_is_or_for_its_place() {
     let now = Instant::now();
     let slots = Arc::new(Slots::new(9, 2, now));
-    let links = Arc::new(Places::new(2, 2, now));
+    let links = Arc::new(ConnectionPlaces::new(2, 2, now));
     let classes = Arc::new(Classes::new(vec![Class::default()], 2));
     let mut here = TestGate::new(0, &slots, &links, &classes);
     let mut there = TestGate::new(1, &slots, &links, &classes);
@@ -374,7 +379,7 @@ fn statements_go_ahead_on_a_busy_link_in_the_order_of_the_line() {
 fn nothing_is_written_ahead_while_more_run_than_the_limit_allows() {
     let now = Instant::now();
     let slots = Arc::new(Slots::new(2, 1, now));
-    let links = Arc::new(Places::new(2, 1, now));
+    let links = Arc::new(ConnectionPlaces::new(2, 1, now));
     let classes = Arc::new(Classes::new(vec![Class::default()], 1));
     let mut gate = TestGate::new(0, &slots, &links, &classes);
     for waiter in 1..=6 {
@@ -396,7 +401,7 @@ fn nothing_is_written_ahead_while_more_run_than_the_limit_allows() {
 fn statements_written_ahead_do_not_keep_a_slot_from_another_worker() {
     let now = Instant::now();
     let slots = Arc::new(Slots::new(1, 2, now));
-    let links = Arc::new(Places::new(2, 2, now));
+    let links = Arc::new(ConnectionPlaces::new(2, 2, now));
     let classes = Arc::new(Classes::new(vec![Class::default()], 2));
     let mut here = TestGate::new(0, &slots, &links, &classes);
     let mut there = TestGate::new(1, &slots, &links, &classes);
@@ -534,7 +539,7 @@ fn a_class_keeps_to_its_maximum_and_is_woken_when_it_may_go_on() {
     let now = Instant::now();
     let batch = Class { maximum: Some(1), ..class("batch") };
     let slots = Arc::new(Slots::new(3, 2, now));
-    let links = Arc::new(Places::new(2, 2, now));
+    let links = Arc::new(ConnectionPlaces::new(2, 2, now));
     let classes = Arc::new(Classes::new(vec![class("web"), batch], 2));
     let mut here = TestGate::new(0, &slots, &links, &classes);
     let mut there = TestGate::new(1, &slots, &links, &classes);
@@ -666,7 +671,7 @@ fn a_stuck_kind_is_parked_and_held_back_until_it_moves() {
 fn newcomers_borrow_while_a_slot_is_on_its_way() {
     let now = Instant::now();
     let slots = Arc::new(Slots::new(1, 2, now));
-    let links = Arc::new(Places::new(2, 2, now));
+    let links = Arc::new(ConnectionPlaces::new(2, 2, now));
     let classes = Arc::new(Classes::new(vec![Class::default()], 2));
     let mut here = TestGate::new(0, &slots, &links, &classes);
     let mut there = TestGate::new(1, &slots, &links, &classes);

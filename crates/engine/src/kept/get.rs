@@ -2,16 +2,16 @@
 
 use wire::lex::{Dialect, Lexer, Token};
 
-use super::{Kept, Message, Server, literal};
+use super::{Message, SavedDiagnostics, Server, literal};
 
 /// What the statement asks about.
 enum About<'a> {
     Statement { number: usize, affected: i64 },
-    Condition(&'a Kept, &'a Message),
+    Condition(&'a SavedDiagnostics, &'a Message),
 }
 
 pub(super) fn rewrite(
-    kept: Option<&Kept>,
+    kept: Option<&SavedDiagnostics>,
     affected: i64,
     text: &[u8],
     dialect: Dialect,

@@ -34,7 +34,7 @@ const TICK: Duration = Duration::from_millis(20);
 struct Run {
     auto: Auto,
     now: Duration,
-    seen: Totals,
+    seen: LimitTotals,
     random: u64,
     owed: f64,
     /// What the rate is multiplied by for now.
@@ -42,10 +42,10 @@ struct Run {
 }
 
 impl Run {
-    fn new(bounds: Bounds, rhythm: Rhythm) -> Self {
+    fn new(bounds: LimitBounds, rhythm: Rhythm) -> Self {
         let now = Duration::from_secs(1_000_000_000);
         let auto = Auto::new(bounds, rhythm, now);
-        Self { auto, now, seen: Totals::default(), random: 7, owed: 0.0, weather: 1.0 }
+        Self { auto, now, seen: LimitTotals::default(), random: 7, owed: 0.0, weather: 1.0 }
     }
 
     fn ticks(&mut self, server: Server, time: Duration) {
@@ -81,10 +81,10 @@ impl Run {
     }
 }
 
-const WIDE: Bounds = Bounds { floor: 2, ceiling: 400, start: 16, rest: 16 };
+const WIDE: LimitBounds = LimitBounds { floor: 2, ceiling: 400, start: 16, rest: 16 };
 
-const fn from(start: u32) -> Bounds {
-    Bounds { start, rest: start, ..WIDE }
+const fn from(start: u32) -> LimitBounds {
+    LimitBounds { start, rest: start, ..WIDE }
 }
 
 fn seconds(count: u64) -> Duration {
@@ -166,7 +166,7 @@ fn what_is_not_needed_is_given_up_sooner_where_much_gets_done() {
 
 #[test]
 fn a_pause_takes_nothing_away_and_few_clients_need_less_than_it_began_with() {
-    let mut run = Run::new(Bounds { start: 8, rest: 4, ..WIDE }, Rhythm::Own);
+    let mut run = Run::new(LimitBounds { start: 8, rest: 4, ..WIDE }, Rhythm::Own);
     run.auto.centre = 40.0;
     run.ticks(Server { peak: 0.01, is_busy: false, ..BUSY }, seconds(60));
     assert_eq!(run.auto.centre(), 40.0);
@@ -339,11 +339,11 @@ fn a_clock_that_is_set_back_or_far_ahead_does_no_harm() {
 
 #[test]
 fn odd_bounds_are_made_sense_of() {
-    let bounds = Bounds { floor: 9, ceiling: 3, start: 0, rest: 7 };
+    let bounds = LimitBounds { floor: 9, ceiling: 3, start: 0, rest: 7 };
     let mut run = Run::new(bounds, Rhythm::Own);
     run.ticks(BUSY, seconds(5));
     assert!(run.auto.limit() <= 3);
-    let bounds = Bounds { floor: 0, ceiling: 0, start: 0, rest: 0 };
+    let bounds = LimitBounds { floor: 0, ceiling: 0, start: 0, rest: 0 };
     let mut run = Run::new(bounds, Rhythm::Clock);
     run.ticks(BUSY, seconds(5));
     assert_eq!(run.auto.limit(), 1);
@@ -360,7 +360,8 @@ fn the_trace_is_bounded_and_in_order() {
 
 #[test]
 fn counts_may_wrap() {
-    let mut seen = Totals { busy_squared: u64::MAX - 5, busy: u64::MAX, ..Totals::default() };
+    let mut seen =
+        LimitTotals { busy_squared: u64::MAX - 5, busy: u64::MAX, ..LimitTotals::default() };
     let before = seen;
     seen.add(10, true);
     let some = seen.since(before);

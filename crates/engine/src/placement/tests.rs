@@ -82,11 +82,11 @@ struct Machine {
     applied: Vec<Remedy>,
     gains: fn(Remedy) -> f64,
     /// What an order of this kind meets.
-    refuses: fn(Order) -> Done,
+    refuses: fn(PlacementOrder) -> Done,
     noise: f64,
     random: u64,
     look: Look,
-    orders: Vec<Order>,
+    orders: Vec<PlacementOrder>,
 }
 
 impl Machine {
@@ -126,11 +126,11 @@ impl Machine {
         let done = (self.refuses)(order);
         if done == Done::Well {
             match order {
-                Order::Apply(remedy) => {
+                PlacementOrder::Apply(remedy) => {
                     assert!(!self.applied.contains(&remedy), "{remedy:?} twice");
                     self.applied.push(remedy);
                 }
-                Order::Undo(remedy) => {
+                PlacementOrder::Undo(remedy) => {
                     assert!(self.applied.contains(&remedy), "{remedy:?} is not there");
                     self.applied.retain(|it| *it != remedy);
                 }
@@ -155,7 +155,7 @@ fn what_helps_is_tried_before_with_and_before_again_and_then_kept() {
     let mut machine = Machine::new(1, 0.0, only_batch);
     let mut placement = Placement::new(Policy::Auto);
     machine.run(&mut placement, 20);
-    let (apply, undo) = (Order::Apply(Remedy::Batch), Order::Undo(Remedy::Batch));
+    let (apply, undo) = (PlacementOrder::Apply(Remedy::Batch), PlacementOrder::Undo(Remedy::Batch));
     assert_eq!(machine.orders[..3], [apply, undo, apply]);
     assert_eq!(placement.kept().next(), Some(Remedy::Batch));
     let told = placement.told();
@@ -171,7 +171,9 @@ fn what_does_not_help_is_undone_and_the_next_is_tried_and_none_again() {
     let mut machine = Machine::new(1, 0.0, |_| 1.0);
     let mut placement = Placement::new(Policy::Auto);
     machine.run(&mut placement, 600);
-    let tried = Remedy::TRIED.map(|remedy| [Order::Apply(remedy), Order::Undo(remedy)]).concat();
+    let tried = Remedy::TRIED
+        .map(|remedy| [PlacementOrder::Apply(remedy), PlacementOrder::Undo(remedy)])
+        .concat();
     assert_eq!(machine.orders, tried);
     assert!(machine.applied.is_empty());
     // After an hour they may be tried again.
@@ -269,7 +271,7 @@ fn a_fixed_policy_is_carried_out_at_once_and_again_for_a_new_server() {
     machine.look.rate = 0.0;
     let mut placement = Placement::new(Policy::Fixed(Remedy::PrivateCore));
     machine.run(&mut placement, 7200);
-    assert_eq!(machine.orders, [Order::Apply(Remedy::PrivateCore)]);
+    assert_eq!(machine.orders, [PlacementOrder::Apply(Remedy::PrivateCore)]);
     machine.applied.clear();
     placement.server_is_new();
     machine.run(&mut placement, 5);
@@ -286,13 +288,16 @@ fn a_fixed_policy_is_carried_out_at_once_and_again_for_a_new_server() {
 fn a_remedy_that_is_refused_gives_way_to_the_next() {
     let mut machine = Machine::new(1, 0.0, |_| 1.2);
     machine.refuses = |order| match order {
-        Order::Apply(Remedy::Batch) => Done::Refused,
+        PlacementOrder::Apply(Remedy::Batch) => Done::Refused,
         _ => Done::Well,
     };
     let mut placement = Placement::new(Policy::Auto);
     machine.run(&mut placement, 40);
     assert_eq!(machine.applied, [Remedy::Priority]);
-    assert_eq!(machine.orders.iter().filter(|it| **it == Order::Apply(Remedy::Batch)).count(), 1);
+    assert_eq!(
+        machine.orders.iter().filter(|it| **it == PlacementOrder::Apply(Remedy::Batch)).count(),
+        1
+    );
 }
 
 #[test]
@@ -300,8 +305,12 @@ fn what_cannot_be_undone_ends_all_trying() {
     for stuck in [Done::Stuck, Done::Refused] {
         let mut machine = Machine::new(1, 0.0, |_| 1.0);
         machine.refuses = match stuck {
-            Done::Stuck => |it| if matches!(it, Order::Undo(_)) { Done::Stuck } else { Done::Well },
-            _ => |it| if matches!(it, Order::Undo(_)) { Done::Refused } else { Done::Well },
+            Done::Stuck => {
+                |it| if matches!(it, PlacementOrder::Undo(_)) { Done::Stuck } else { Done::Well }
+            }
+            _ => {
+                |it| if matches!(it, PlacementOrder::Undo(_)) { Done::Refused } else { Done::Well }
+            }
         };
         let mut placement = Placement::new(Policy::Auto);
         machine.run(&mut placement, 5000);
@@ -319,7 +328,7 @@ fn what_is_kept_has_to_prove_itself_again() {
     machine.gains = |_| 0.96;
     machine.run(&mut placement, 3000);
     assert!(machine.applied.is_empty());
-    assert_eq!(machine.orders.last(), Some(&Order::Undo(Remedy::Batch)));
+    assert_eq!(machine.orders.last(), Some(&PlacementOrder::Undo(Remedy::Batch)));
 }
 
 #[test]

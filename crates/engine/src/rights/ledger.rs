@@ -1,6 +1,6 @@
 //! What the watch over one server's rights has found, and until when a session's rights are known to be the server's.
 //!
-//! The watch compares what it sees with what it saw the last time ([`Look`]); all workers read until when nothing had
+//! The watch compares what it sees with what it saw the last time ([`LedgerLook`]); all workers read until when nothing had
 //! changed ([`Ledger`]). Times are those since the process began.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,7 +16,7 @@ pub struct Ledger {
 
 /// What the watch has seen of a server.
 #[derive(Debug, Default)]
-pub struct Look {
+pub struct LedgerLook {
     /// The checksums of its tables of rights, and of its global variables.
     seen: Option<Box<[u8]>>,
     /// How many `FLUSH` statements it had run.
@@ -49,7 +49,7 @@ impl Ledger {
     }
 }
 
-impl Look {
+impl LedgerLook {
     /// Whether the next look should count `FLUSH` statements.
     pub fn counts_flushes(&self, now: Duration) -> bool {
         now < self.doubted_until
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_change_is_seen_once() {
-        let mut look = Look::default();
+        let mut look = LedgerLook::default();
         assert!(!look.see(b"a", None, at(1)), "what was before is not known");
         assert!(!look.see(b"a", None, at(2)));
         assert!(look.see(b"b", None, at(3)) && !look.see(b"b", None, at(4)));
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn tables_that_were_written_to_count_again_when_the_server_reads_them() {
-        let mut look = Look::default();
+        let mut look = LedgerLook::default();
         look.see(b"a", None, at(1));
         assert!(!look.counts_flushes(at(2)));
         assert!(look.see(b"b", None, at(2)) && look.counts_flushes(at(3)));

@@ -58,12 +58,12 @@ impl Change {
 
 /// Names by which a client has prepared changes (`PREPARE s FROM 'GRANT …'`), to be executed later.
 #[derive(Debug, Default)]
-pub struct Prepared(Vec<Box<[u8]>>);
+pub struct PreparedChanges(Vec<Box<[u8]>>);
 
 /// The oldest one is forgotten for one more.
 const PREPARED_MAX: usize = 16;
 
-impl Prepared {
+impl PreparedChanges {
     /// Reads a text that is no change by itself: it may prepare one, or execute one that was prepared.
     pub fn read(&mut self, text: &[u8], dialect: Dialect, server: Server) -> Option<Change> {
         let mut tokens = Lexer::new(text, dialect);
@@ -446,7 +446,7 @@ mod tests {
 
     #[test]
     fn what_is_prepared_by_name_is_a_change_when_it_is_executed() {
-        let mut prepared = Prepared::default();
+        let mut prepared = PreparedChanges::default();
         let mut read =
             |text: &str| prepared.read(text.as_bytes(), Dialect::default(), Server::MariaDb);
         assert_eq!(read("PREPARE a FROM 'GRANT SELECT ON a.* TO a@localhost'"), None);

@@ -9,20 +9,20 @@ use super::diagnostics::{CHARSET, Diagnostics, Told};
 use super::observe::End;
 use super::state::Session;
 use crate::intent::Messages;
-use crate::kept::{Kept, Message};
+use crate::kept::{Message, SavedDiagnostics};
 
 /// How many messages a session keeps; it counts the others.
 const ROOM: &str = "max_error_count";
 
 impl Session {
     /// The messages are these, whatever a link has.
-    pub fn keep_messages(&mut self, kept: Box<Kept>) {
+    pub fn keep_messages(&mut self, kept: Box<SavedDiagnostics>) {
         self.diagnostics = if kept.is_empty() { Diagnostics::None } else { Diagnostics::Kept };
         self.kept = Some(kept).filter(|kept| !kept.is_empty());
     }
 
     /// The link has said which messages it has. Those that are kept here already stand before them.
-    pub fn hear_messages(&mut self, said: Box<Kept>) {
+    pub fn hear_messages(&mut self, said: Box<SavedDiagnostics>) {
         match self.kept.take() {
             None => self.keep_messages(said),
             Some(mut head) => match head.join(*said) {
@@ -59,7 +59,8 @@ impl Session {
     /// The last message is this error, whatever a link has.
     pub fn keep_error(&mut self, code: u16, state: [u8; 5], message: &[u8]) {
         let setting = |name| self.settings.as_ref().and_then(|settings| settings.get(name));
-        let mut kept = Kept::error(code, state, message, setting(CHARSET).unwrap_or_default());
+        let mut kept =
+            SavedDiagnostics::error(code, state, message, setting(CHARSET).unwrap_or_default());
         if setting(ROOM) == Some(b"0") {
             kept.keep_numbers_only();
         }
@@ -110,7 +111,7 @@ impl Session {
     }
 
     /// The messages, if they are kept here.
-    pub fn kept(&self) -> Option<&Kept> {
+    pub fn kept(&self) -> Option<&SavedDiagnostics> {
         self.kept.as_deref().filter(|_| self.diagnostics == Diagnostics::Kept)
     }
 
@@ -211,8 +212,8 @@ mod tests {
     use super::*;
     use crate::pin::Pin;
 
-    fn syntax() -> Box<Kept> {
-        Kept::error(1064, *b"42000", b"Syntax", b"utf8mb4")
+    fn syntax() -> Box<SavedDiagnostics> {
+        SavedDiagnostics::error(1064, *b"42000", b"Syntax", b"utf8mb4")
     }
 
     fn unknown() -> Message {
@@ -261,7 +262,7 @@ mod tests {
         let mut session = Session::default();
         session.add_message(unknown(), 64, b"utf8mb4");
         session.add_message(unknown(), 64, b"utf8mb4");
-        assert_eq!(session.kept().map(Kept::errors), Some(2));
+        assert_eq!(session.kept().map(SavedDiagnostics::errors), Some(2));
         session.see_messages(0, false, Messages::Go);
         assert_eq!(session.diagnostics(), Diagnostics::None);
         // What the link has must be heard first.
@@ -278,8 +279,8 @@ mod tests {
         assert!(session.are_messages_in_doubt() && session.holds_link());
         session.see_messages(0, true, Messages::Added);
         assert!(session.are_messages_in_doubt());
-        session.hear_messages(Kept::error(1146, *b"42S02", b"No table", b"utf8mb4"));
-        assert_eq!(session.kept().map(Kept::errors), Some(2));
+        session.hear_messages(SavedDiagnostics::error(1146, *b"42S02", b"No table", b"utf8mb4"));
+        assert_eq!(session.kept().map(SavedDiagnostics::errors), Some(2));
         session.see_messages(0, false, Messages::Noted);
         session.see_messages(0, true, Messages::Go);
         assert!(!session.are_messages_in_doubt(), "these are its own only");

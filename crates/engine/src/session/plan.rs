@@ -14,12 +14,12 @@ use super::diagnostics::Diagnostics;
 use super::facts::{Facts, Reads};
 use super::setup::{Purpose, Setup, Setups};
 use super::state::Session;
-use crate::calls::{self, Place};
+use crate::calls::{self, CallPlace};
 use crate::counts::Asked;
 use crate::insert_id::InsertId;
 use crate::intent::Messages;
 use crate::intent::Trait;
-use crate::kept::Kept;
+use crate::kept::SavedDiagnostics;
 use crate::link_state::LinkState;
 use crate::own_id::Tell;
 use crate::settings::{Interned, Settings};
@@ -75,11 +75,11 @@ pub struct Pair<'a> {
     pub thread_id: u32,
     pub is_mysql: bool,
     pub is_mariadb: bool,
-    pub others: &'a dyn Others,
+    pub others: &'a dyn OtherClients,
 }
 
 /// What the other clients of a worker still need of a backend.
-pub trait Others {
+pub trait OtherClients {
     /// Whether this client's last insert id is known to this backend alone.
     fn insert_id_is_on(&self, client: u32, backend: u64) -> bool;
 
@@ -374,7 +374,7 @@ struct Needs<'a> {
     /// It may have messages, and must have none.
     clears: bool,
     /// It must have as many messages as these: the server knows whether they stay.
-    messages: Option<&'a Kept>,
+    messages: Option<&'a SavedDiagnostics>,
     /// It is to be asked for this client's last insert id.
     inserter: Option<u32>,
     /// The same of how many rows this client has found.
@@ -394,7 +394,7 @@ impl Needs<'_> {
 }
 
 #[inline]
-fn messages<'a>(facts: &Facts, session: &'a Session) -> Option<&'a Kept> {
+fn messages<'a>(facts: &Facts, session: &'a Session) -> Option<&'a SavedDiagnostics> {
     match facts.messages {
         Messages::Counted | Messages::Spent | Messages::Unsure => session.kept(),
         _ => None,
@@ -477,7 +477,7 @@ fn without_schema(source: &Source, is_mysql: bool) -> Option<Vec<u8>> {
         // Of the type that the function has, which has more decimals than a cast.
         let length = if is_mysql { 34 } else { 64 };
         let null = || format!("CONCAT(CAST(NULL AS CHAR({length}) CHARACTER SET utf8mb3))");
-        (is_open && asks && place != Place::Within).then(null)
+        (is_open && asks && place != CallPlace::Within).then(null)
     })
 }
 

@@ -8,10 +8,10 @@ use wire::response::{OkPacket, Status};
 use wire::tracker::{Change, Changes};
 
 use super::diagnostics::{Diagnostics, Told};
-use crate::counts::Counts;
+use crate::counts::RowCounts;
 use crate::insert_id::InsertId;
 use crate::intent::{Moves, SetMark, Sets};
-use crate::kept::Kept;
+use crate::kept::SavedDiagnostics;
 use crate::link_state::{LinkState, NUMBER};
 
 use crate::marks::Marks;
@@ -35,7 +35,7 @@ pub struct Session {
     /// It was reset since it has chosen its schema: see [`LinkState::was_reset`].
     pub was_reset: bool,
     pub insert_id: InsertId,
-    pub counts: Counts,
+    pub counts: RowCounts,
     pub statements: Statements,
     /// What it has set its variables to. `None`: it has run nothing yet, and takes a new link's.
     pub settings: Option<Rc<Settings>>,
@@ -48,7 +48,7 @@ pub struct Session {
     /// Its link has messages of its statements, or had them until somebody else needed it.
     pub(super) diagnostics: Diagnostics,
     /// The messages that are kept here: all of them, or those that stand before the ones on the link.
-    pub(super) kept: Option<Box<Kept>>,
+    pub(super) kept: Option<Box<SavedDiagnostics>>,
     /// How many messages the last statement has left; see [`Session::told`].
     pub(super) told: Told,
     pub(super) pin: Option<Pin>,

@@ -35,7 +35,7 @@ pub enum Reached {
 
 /// What a client is told of its statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum LossVerdict {
     /// Its transaction was rolled back, and nothing of it is kept.
     RolledBack,
     /// It has asked for nothing else.
@@ -95,16 +95,16 @@ impl Session {
     }
 
     /// What becomes of the statement in hand when the link is lost.
-    pub fn verdict(&self, ends: Ends, reached: Reached) -> Verdict {
+    pub fn verdict(&self, ends: Ends, reached: Reached) -> LossVerdict {
         let is_open = self.in_transaction() || !self.status.has(Status::AUTOCOMMIT);
         match (ends, reached) {
-            (Ends::Undone, _) => Verdict::Done,
+            (Ends::Undone, _) => LossVerdict::Done,
             (_, Reached::Nothing) | (Ends::Never | Ends::Saves, Reached::Server) if is_open => {
-                Verdict::RolledBack
+                LossVerdict::RolledBack
             }
             // It was a transaction of its own.
-            (Ends::Never | Ends::Saves, Reached::Farewell) => Verdict::RolledBack,
-            _ => Verdict::Unknown,
+            (Ends::Never | Ends::Saves, Reached::Farewell) => LossVerdict::RolledBack,
+            _ => LossVerdict::Unknown,
         }
     }
 
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
     use crate::pin::Pin;
     use crate::session::Reset;
-    use crate::statements::Kept;
+    use crate::statements::KeptByServer;
 
     const OPEN: Status = Status(Status::AUTOCOMMIT.0 | Status::IN_TRANSACTION.0);
 
@@ -235,10 +235,10 @@ mod tests {
         );
         let id = session.statements.add(source.into(), 1);
         let id = id.expect("there is room");
-        session.statements.keep(id, Kept { long_data: true, cursor: false });
+        session.statements.keep(id, KeptByServer { long_data: true, cursor: false });
         assert_eq!(session.loss(), Loss::State);
-        session.statements.keep(id, Kept::default());
-        let own = crate::statements::OnLink::new(7);
+        session.statements.keep(id, KeptByServer::default());
+        let own = crate::statements::PreparedOnLink::new(7);
         session.statements.get(id).expect("it is there").own = Some(own);
         assert_eq!(session.loss(), Loss::Transaction);
         session.leave_lost_link();
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn nothing_is_called_undone_that_may_be_committed() {
-        use {Ends::*, Verdict::*};
+        use {Ends::*, LossVerdict::*};
         let (plain, open, manual) = (Status::AUTOCOMMIT, OPEN, Status(0));
         for (status, ends, reached, verdict) in [
             (open, Never, Reached::Server, RolledBack),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use engine::classes::{Class, Classes};
 use engine::gate::{Ask, Due, Gate, Slot, Start, Waiting, Want};
-use engine::places::Places;
+use engine::places::ConnectionPlaces;
 use engine::slots::Slots;
 
 type Key = u8;
@@ -64,7 +64,7 @@ pub(crate) struct World {
     random: u64,
     now: Instant,
     slots: Arc<Slots>,
-    cap: Arc<Places>,
+    cap: Arc<ConnectionPlaces>,
     workers: Vec<Worker>,
     clients: Vec<Client>,
     /// Whether workers look now and then whether anything can be done. Without that nothing may be missed; as links
@@ -99,7 +99,7 @@ impl World {
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             now,
             slots: Arc::new(Slots::new(1, 1, now)),
-            cap: Arc::new(Places::new(1, 1, now)),
+            cap: Arc::new(ConnectionPlaces::new(1, 1, now)),
             has_ticks: seed.is_multiple_of(2),
             workers: Vec::new(),
             clients: Vec::new(),
@@ -113,7 +113,7 @@ impl World {
         let count = 1 + world.below(4);
         let (limit, cap) = (1 + world.below(5), 1 + world.below(14));
         world.slots = Arc::new(Slots::new(limit as u32, count, now));
-        world.cap = Arc::new(Places::new(cap as u32, count, now));
+        world.cap = Arc::new(ConnectionPlaces::new(cap as u32, count, now));
         let classes = Arc::new(Classes::new(vec![Class::default()], count));
         for index in 0..count {
             let (slots, cap) = (Arc::clone(&world.slots), Arc::clone(&world.cap));
@@ -537,7 +537,7 @@ impl World {
         assert_eq!((self.slots.held(), self.cap.held()), (0, 0), "leaked");
     }
 
-    /// Places that are on their way by other mail than of links.
+    /// ConnectionPlaces that are on their way by other mail than of links.
     fn granted(&self) -> usize {
         self.events.iter().filter(|event| matches!(event, Event::SlotFree(_))).count()
     }

@@ -12,7 +12,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use engine::visits::Origin;
+use engine::visits::VisitOrigin;
 use link::talk::TalkError;
 use link::{Stream, Talk};
 use wire::Capabilities;
@@ -59,7 +59,7 @@ struct Visitor {
     outside: Rc<Outside>,
     talk: Talk,
     capabilities: Capabilities,
-    origin: Origin,
+    origin: VisitOrigin,
     rights: Rights,
     id: u32,
     prepared: Prepared,
@@ -100,7 +100,7 @@ pub(super) async fn serve(outside: Rc<Outside>, listener: Listener) -> io::Resul
             loop {
                 let accepted = listener.accept().await;
                 match accepted.and_then(|(stream, _)| Stream::try_from(stream)) {
-                    Ok(stream) => begin(&outside, stream, Origin::Socket, Rights::Change),
+                    Ok(stream) => begin(&outside, stream, VisitOrigin::Socket, Rights::Change),
                     Err(error) => super::pause(&error).await,
                 }
                 tokio::task::yield_now().await;
@@ -109,9 +109,10 @@ pub(super) async fn serve(outside: Rc<Outside>, listener: Listener) -> io::Resul
     }
 }
 
-fn begin(outside: &Rc<Outside>, stream: Stream, origin: Origin, rights: Rights) {
+fn begin(outside: &Rc<Outside>, stream: Stream, origin: VisitOrigin, rights: Rights) {
     // A client that comes by a port has proved nothing yet.
-    let room = if origin == Origin::Socket { &outside.administrators } else { &outside.lookers };
+    let room =
+        if origin == VisitOrigin::Socket { &outside.administrators } else { &outside.lookers };
     let place = room.enter(origin);
     let (outside, talk) = (Rc::clone(outside), Talk::new(stream));
     tokio::task::spawn_local(async move {
@@ -122,7 +123,7 @@ fn begin(outside: &Rc<Outside>, stream: Stream, origin: Origin, rights: Rights) 
             entered = enter(&outside, talk, origin, rights) => entered,
         };
         let Some(visitor) = entered else { return };
-        if origin == Origin::Socket || rights == Rights::Look {
+        if origin == VisitOrigin::Socket || rights == Rights::Look {
             return visitor.converse(visit, gone).await;
         }
         let place = outside.administrators.enter(origin);
@@ -145,7 +146,7 @@ fn full() -> Refusal {
 async fn enter(
     outside: &Rc<Outside>,
     talk: Talk,
-    origin: Origin,
+    origin: VisitOrigin,
     rights: Rights,
 ) -> Option<Visitor> {
     let id = outside.next_visitor.get();
@@ -252,10 +253,10 @@ impl Visitor {
     /// Whether the client may come in: it knows the password, or needs none.
     async fn proves_password(&mut self, nonce: &Nonce, login: &Login) -> Result<bool, NotIn> {
         let Some(password) = &self.outside.shared.plan.console.password else { return Ok(true) };
-        if self.origin == Origin::Socket {
+        if self.origin == VisitOrigin::Socket {
             return Ok(true);
         }
-        let stored = native::Stage1::of(password.as_bytes()).stored();
+        let stored = native::NativeStage1::of(password.as_bytes()).stored();
         let native = Plugin::NativePassword;
         let mut response = login.response.clone();
         if login.plugin.as_ref().is_some_and(|plugin| plugin != native.name()) {

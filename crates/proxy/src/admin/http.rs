@@ -11,7 +11,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use engine::visits::Origin;
+use engine::visits::VisitOrigin;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{self, HeaderMap, HeaderValue};
@@ -75,7 +75,7 @@ pub(super) async fn serve(outside: Rc<Outside>, listener: Listener) -> io::Resul
             let listener = tokio::net::UnixListener::from_std(listener)?;
             loop {
                 match listener.accept().await {
-                    Ok((stream, _)) => begin(&outside, stream, Origin::Socket),
+                    Ok((stream, _)) => begin(&outside, stream, VisitOrigin::Socket),
                     Err(error) => super::pause(&error).await,
                 }
                 tokio::task::yield_now().await;
@@ -92,7 +92,7 @@ enum Scope {
     Health,
 }
 
-fn begin<S>(outside: &Rc<Outside>, stream: S, origin: Origin)
+fn begin<S>(outside: &Rc<Outside>, stream: S, origin: VisitOrigin)
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {

@@ -6,12 +6,12 @@ use view::table::{Column, Table, Value, text};
 
 use super::Outside;
 use super::survey::Surveyed;
-use crate::placement::State;
+use crate::placement::PlacementState;
 
 pub(super) const COLUMNS: &[Column] = &[text("name"), text("value")];
 
 pub(super) fn fill(outside: &Outside, _: &Surveyed, table: &mut Table) {
-    let State { policy, verdict, look, server, kept, on_trial, hint } =
+    let PlacementState { policy, verdict, look, server, kept, on_trial, hint } =
         outside.shared.placement.state();
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     let policy = if policy.is_empty() { "off" } else { policy };

@@ -15,7 +15,7 @@ use super::survey::Surveyed;
 use super::{Outside, placement, servers};
 use crate::config;
 use crate::dispatch::client::Turn;
-use crate::dispatch::report::{Pool, Want};
+use crate::dispatch::report::{PoolReport, Want};
 use crate::fault::Kind;
 use crate::worker::counters::Why;
 
@@ -228,8 +228,8 @@ pub(super) fn total(surveyed: &Surveyed, name: &str) -> u64 {
 }
 
 /// The users of all workers.
-pub(super) fn pools_of_all(surveyed: &Surveyed) -> BTreeMap<&str, Pool> {
-    let mut all: BTreeMap<&str, Pool> = BTreeMap::new();
+pub(super) fn pools_of_all(surveyed: &Surveyed) -> BTreeMap<&str, PoolReport> {
+    let mut all: BTreeMap<&str, PoolReport> = BTreeMap::new();
     for (user, pool) in surveyed.reports.iter().flat_map(|report| &report.pools) {
         all.entry(user).or_default().add(pool);
     }
@@ -237,13 +237,13 @@ pub(super) fn pools_of_all(surveyed: &Surveyed) -> BTreeMap<&str, Pool> {
 }
 
 /// All users as one.
-pub(super) fn whole(surveyed: &Surveyed) -> Pool {
-    let mut whole = Pool::default();
+pub(super) fn whole(surveyed: &Surveyed) -> PoolReport {
+    let mut whole = PoolReport::default();
     pools_of_all(surveyed).values().for_each(|pool| whole.add(pool));
     whole
 }
 
-impl Pool {
+impl PoolReport {
     fn add(&mut self, other: &Self) {
         self.clients += other.clients;
         self.carried += other.carried;

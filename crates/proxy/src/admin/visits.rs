@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Instant;
 
-use engine::visits::{Entry, Origin, VisitId, Visits};
+use engine::visits::{Entry, VisitId, VisitOrigin, Visits};
 use tokio::sync::oneshot;
 
 /// A door with so many places.
@@ -47,7 +47,7 @@ impl Room {
     }
 
     /// Takes a place, if need be that of an idle one. `None`: all are in the middle of an answer.
-    pub(super) fn enter(&self, origin: Origin) -> Option<(Visit, Gone)> {
+    pub(super) fn enter(&self, origin: VisitOrigin) -> Option<(Visit, Gone)> {
         let entry = self.0.visits.borrow_mut().enter(origin, self.0.begun.elapsed());
         let id = match entry {
             Entry::Free(id) => id,

@@ -3,14 +3,14 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use engine::limit::{Auto, Bounds, Rhythm, Totals};
+use engine::limit::{Auto, LimitBounds, LimitTotals, Rhythm};
 use link::Address;
 
 /// What the workers have in common for it.
 #[derive(Debug)]
 pub(crate) struct Steer {
     /// What each worker has counted, and whether somebody waits for a slot in it.
-    pub(crate) seen: Box<[Mutex<(Totals, bool)>]>,
+    pub(crate) seen: Box<[Mutex<(LimitTotals, bool)>]>,
     pub(crate) auto: Mutex<Auto>,
 }
 
@@ -29,7 +29,8 @@ pub(crate) const FLOOR: u32 = 2;
 impl Steer {
     pub(crate) fn new(workers: usize, links_max: u32, rhythm: Rhythm, cpus: Option<u32>) -> Self {
         let rest = PER_CPU.saturating_mul(cpus.unwrap_or(CPUS));
-        let bounds = Bounds { floor: FLOOR, ceiling: links_max, start: rest.max(START_MIN), rest };
+        let bounds =
+            LimitBounds { floor: FLOOR, ceiling: links_max, start: rest.max(START_MIN), rest };
         let auto = Auto::new(bounds, rhythm, now());
         let seen = (0..workers).map(|_| Mutex::default()).collect();
         Self { seen, auto: Mutex::new(auto) }

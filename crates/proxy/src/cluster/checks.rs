@@ -171,7 +171,7 @@ async fn find(checks: &Checks, server: &Server) -> Finding {
 
 /// Who checks.
 fn account(plan: &Plan) -> Option<(&str, &Secret)> {
-    let known = |user: &'_ &crate::config::User| {
+    let known = |user: &'_ &crate::config::UserOptions| {
         user.pooled && plan.checks.user.as_ref().is_none_or(|name| *name == user.name)
     };
     plan.users.iter().filter(known).find_map(|user| match &user.password {

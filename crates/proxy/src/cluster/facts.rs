@@ -68,7 +68,7 @@ impl Evidence {
 
 /// What the server is to those who watch it.
 #[derive(Clone, Debug)]
-pub(crate) struct State {
+pub(crate) struct ServerState {
     pub(crate) name: &'static str,
     pub(crate) since: Instant,
     pub(crate) reason: Option<String>,
@@ -199,16 +199,18 @@ impl ServerFacts {
         lock(&self.evidence).clone()
     }
 
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> ServerState {
         let evidence = self.evidence();
         let since = evidence.since.unwrap_or_else(Instant::now);
         match (self.standing(), evidence.result()) {
-            (Standing::Up, None) => State { name: "unknown", since, reason: None },
-            (Standing::Up, Some("failed")) => State { name: "down", since, reason: evidence.error },
-            (Standing::Up, _) => State { name: "up", since, reason: None },
+            (Standing::Up, None) => ServerState { name: "unknown", since, reason: None },
+            (Standing::Up, Some("failed")) => {
+                ServerState { name: "down", since, reason: evidence.error }
+            }
+            (Standing::Up, _) => ServerState { name: "up", since, reason: None },
             (standing, _) => {
                 let reason = Some("by an order on the console".to_owned());
-                State { name: standing.name(), since, reason }
+                ServerState { name: standing.name(), since, reason }
             }
         }
     }

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use engine::checks::agent::Report;
 use engine::checks::desk::{Loads, Subject};
-use engine::checks::health::{Order, Sign, State};
+use engine::checks::health::{HealthOrder, Sign, State};
 use engine::fleet::knowledge::Holds;
 use engine::fleet::position::{Gtid, Position};
-use engine::fleet::{self, Bounds, Layout, Member, Role};
+use engine::fleet::{self, FleetBounds, Layout, Member, Role};
 use engine::marks::AtomicMarks;
 
 use crate::cluster::facts::{self, Standing};
@@ -145,7 +145,7 @@ pub(crate) struct Watched {
     pub(crate) growth: Option<f64>,
 }
 
-impl From<Watched> for facts::State {
+impl From<Watched> for facts::ServerState {
     fn from(watched: Watched) -> Self {
         Self { name: watched.state, since: watched.since, reason: Some(watched.reason) }
     }
@@ -168,7 +168,7 @@ impl Fleet {
             .iter()
             .map(|rule| Member { group: rule.group, backup: rule.backup })
             .collect();
-        let bounds = Bounds { lag_max: plan.routing.lag_max, gaps: plan.routing.gaps };
+        let bounds = FleetBounds { lag_max: plan.routing.lag_max, gaps: plan.routing.gaps };
         let fleet = fleet::Fleet::new(&members, &plan.checks.rules, bounds, now);
         let seat = |rule: &crate::config::ServerRule| Seat {
             weight: rule.weight,
@@ -377,9 +377,9 @@ impl Fleet {
     /// Somebody orders something on the console.
     pub(crate) fn order(&self, server: ServerId, standing: Standing) {
         let order = match standing {
-            Standing::Up | Standing::Paused => Order::None,
-            Standing::Drain => Order::Drain,
-            Standing::Maintenance => Order::Maintenance,
+            Standing::Up | Standing::Paused => HealthOrder::None,
+            Standing::Drain => HealthOrder::Drain,
+            Standing::Maintenance => HealthOrder::Maintenance,
         };
         self.change(|decided| {
             decided.fleet.order(server.0, order, "by an order on the console", Instant::now());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use engine::classes::Classes;
-use engine::places::Places;
+use engine::places::ConnectionPlaces;
 use engine::slots::Slots;
 use link::Address;
 use link::login::LinkTls;
@@ -43,7 +43,7 @@ pub(crate) struct Server {
     /// Where somebody tells how it is.
     pub(crate) agent: Option<Place>,
     /// Pooled links to it.
-    pub(crate) links: Arc<Places>,
+    pub(crate) links: Arc<ConnectionPlaces>,
     /// How statements share the slots.
     pub(crate) classes: Arc<Classes>,
     pub(crate) facts: ServerFacts,
@@ -84,7 +84,7 @@ impl Server {
             limit_by_agent: AtomicU32::new(0),
             growth: AtomicU32::new(WHOLE),
             agent: agent.map(Place::new),
-            links: Arc::new(Places::new(links_max, workers, crate::worker::clock::now())),
+            links: Arc::new(ConnectionPlaces::new(links_max, workers, crate::worker::clock::now())),
             classes: Arc::new(Classes::new(plan.all_classes(), workers)),
             facts: ServerFacts::default(),
             tls,

@@ -12,7 +12,7 @@ use engine::classes::CLASSES_MAX;
 use link::Address;
 use link::tls::Mode;
 
-use super::plan::{ClientTlsMode, Listen, Password, PlacementPolicy, User};
+use super::plan::{ClientTlsMode, Listen, Password, PlacementPolicy, UserOptions};
 use super::problem::{Origin, Report};
 use super::reader::{Reading, Written, WrittenItem};
 use super::units::show_duration;
@@ -64,7 +64,7 @@ fn accounts(reading: &mut Reading<'_>) {
     ignored.into_iter().for_each(|why| no_effect(report, written, "server.learn_passwords", why));
     let Some(name) = &plan.server.accounts_user else { return };
     let user = plan.users.iter().find(|user| user.name == *name);
-    let logs_in = |user: &User| {
+    let logs_in = |user: &UserOptions| {
         user.pooled
             && (user.password_file.is_some() || matches!(user.password, Some(Password::Plain(_))))
     };

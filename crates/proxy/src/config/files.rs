@@ -12,13 +12,13 @@ use wire::auth::Secret;
 
 use super::check::PASSWORDS;
 use super::plan::{ClientTlsMode, Password};
-use super::problem::{Origin, Place, Problem, Report, Severity, Source};
+use super::problem::{Origin, Problem, ProblemPlace, Report, Severity, Source};
 use super::reader::{Reading, Written};
 
 /// Reads the text of a configuration.
 pub(super) fn read(path: &Path) -> Result<String, Problem> {
     let problem = |at, message| Problem {
-        place: Place { file: path.display().to_string(), at },
+        place: ProblemPlace { file: path.display().to_string(), at },
         severity: Severity::Error,
         option: None,
         message,

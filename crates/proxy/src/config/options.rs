@@ -14,7 +14,7 @@ mod servers;
 mod users;
 
 use super::form::Form;
-use super::plan::{ClassRule, Plan, RouteRule, ServerRule, User};
+use super::plan::{ClassRule, Plan, RouteRule, ServerRule, UserOptions};
 
 /// One option of `T`: of the plan, of one user, of one class.
 pub(super) struct Row<T: 'static> {
@@ -65,7 +65,7 @@ pub(super) static SECTIONS: [&Section<Plan>; 12] = [
 ];
 
 /// The sections that are lists.
-pub(super) static USERS: &Section<User> = &users::USERS;
+pub(super) static USERS: &Section<UserOptions> = &users::USERS;
 pub(super) static CLASSES: &Section<ClassRule> = &classes::CLASSES;
 pub(super) static SERVERS: &Section<ServerRule> = &servers::SERVERS;
 pub(super) static ROUTES: &Section<RouteRule> = &servers::ROUTES;

@@ -19,7 +19,7 @@ use sys::cpus::Cpus;
 use wire::auth::{Plugin, Secret, native, sha_crypt};
 
 pub(crate) use self::fleet::Comer;
-pub use self::fleet::{CheckKind, Checks, Freshness, Mode, RouteRule, Routing, ServerRule};
+pub use self::fleet::{CheckKind, CheckOptions, Freshness, Mode, RouteRule, Routing, ServerRule};
 
 /// Everything that Flifo has been told.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ pub struct Plan {
     pub clients_max: u32,
     pub logins_max: u32,
     pub backlog: u32,
-    pub server: Server,
+    pub server: ServerOptions,
     pub tls: ClientTls,
     pub proxy_protocol: ProxyProtocol,
     pub limits: Limits,
@@ -39,11 +39,11 @@ pub struct Plan {
     pub http: Http,
     pub placement: Placement,
     pub hardening: Hardening,
-    pub users: Vec<User>,
+    pub users: Vec<UserOptions>,
     pub classes: Vec<ClassRule>,
     /// Instead of the one of `server`.
     pub servers: Vec<ServerRule>,
-    pub checks: Checks,
+    pub checks: CheckOptions,
     pub routing: Routing,
     pub routes: Vec<RouteRule>,
 }
@@ -67,7 +67,7 @@ pub enum Parking {
 }
 
 #[derive(Clone, Debug)]
-pub struct Server {
+pub struct ServerOptions {
     /// By default, the server of this machine is looked for.
     pub address: Option<link::Address>,
     /// What the server is called in logs and metrics.
@@ -295,7 +295,7 @@ fn on_this_machine(port: u16) -> Vec<Listen> {
 
 /// A user that Flifo has been told about.
 #[derive(Clone, Debug)]
-pub struct User {
+pub struct UserOptions {
     pub name: String,
     pub password: Option<Password>,
     /// Where the password was read from, if from a file of its own.
@@ -348,9 +348,9 @@ pub struct ClassRule {
 pub enum Password {
     Plain(Secret),
     /// What the server stores for `mysql_native_password`.
-    Native(native::Stored),
+    Native(native::NativeStored),
     /// What the server stores for `caching_sha2_password`.
-    CachingSha2(sha_crypt::Stored),
+    CachingSha2(sha_crypt::CryptStored),
 }
 
 impl Password {
@@ -372,7 +372,7 @@ impl Default for Plan {
             clients_max: 10_000,
             logins_max: 128,
             backlog: 4096,
-            server: Server::default(),
+            server: ServerOptions::default(),
             tls: ClientTls::default(),
             proxy_protocol: ProxyProtocol::default(),
             limits: Limits::default(),
@@ -384,14 +384,14 @@ impl Default for Plan {
             users: Vec::new(),
             classes: Vec::new(),
             servers: Vec::new(),
-            checks: Checks::default(),
+            checks: CheckOptions::default(),
             routing: Routing::default(),
             routes: Vec::new(),
         }
     }
 }
 
-impl Default for Server {
+impl Default for ServerOptions {
     fn default() -> Self {
         Self {
             address: None,
@@ -471,7 +471,7 @@ impl Default for Hardening {
     }
 }
 
-impl Default for User {
+impl Default for UserOptions {
     fn default() -> Self {
         Self {
             name: String::new(),

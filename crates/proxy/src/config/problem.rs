@@ -12,7 +12,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Problem {
     #[serde(flatten)]
-    pub place: Place,
+    pub place: ProblemPlace,
     pub severity: Severity,
     /// The option it is about, where it is about one.
     pub option: Option<String>,
@@ -32,7 +32,7 @@ pub enum Severity {
 
 /// Where something was written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Place {
+pub struct ProblemPlace {
     /// A file, or an argument of the command line.
     pub file: String,
     /// Line and column, both from 1; none if it is about the whole.
@@ -60,7 +60,7 @@ impl fmt::Display for Problem {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ProblemPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.at {
             None => f.write_str(&self.file),
@@ -95,14 +95,14 @@ impl<'a> Source<'a> {
         Self { file, text, lines: std::iter::once(0).chain(newlines).collect() }
     }
 
-    pub(super) fn place(&self, origin: &Origin) -> Place {
+    pub(super) fn place(&self, origin: &Origin) -> ProblemPlace {
         match origin {
             Origin::Text(span) => {
                 let at = Some(self.position(span.start));
-                Place { file: self.file.to_owned(), at }
+                ProblemPlace { file: self.file.to_owned(), at }
             }
-            Origin::Argument(argument) => Place { file: (*argument).to_owned(), at: None },
-            Origin::Whole => Place { file: self.file.to_owned(), at: None },
+            Origin::Argument(argument) => ProblemPlace { file: (*argument).to_owned(), at: None },
+            Origin::Whole => ProblemPlace { file: self.file.to_owned(), at: None },
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::options::{CLASSES, LISTS, ROUTES, Row, SECTIONS, SERVERS, Section, USERS};
-use super::plan::{ClassRule, Plan, RouteRule, ServerRule, User};
+use super::plan::{ClassRule, Plan, RouteRule, ServerRule, UserOptions};
 
 /// The reference of all options, as Markdown.
 pub fn reference() -> String {
@@ -11,7 +11,7 @@ pub fn reference() -> String {
     for section in SECTIONS {
         describe_section(section, &mut Plan::default(), &mut out);
     }
-    describe_section(USERS, &mut User::default(), &mut out);
+    describe_section(USERS, &mut UserOptions::default(), &mut out);
     describe_section(CLASSES, &mut ClassRule::default(), &mut out);
     describe_section(SERVERS, &mut ServerRule::default(), &mut out);
     describe_section(ROUTES, &mut RouteRule::default(), &mut out);
@@ -29,7 +29,7 @@ pub fn sample() -> String {
         show_section(section, &header, &mut Plan::default(), &mut out);
     }
     // Without its header, an option of a user would belong to the section before.
-    show_section(USERS, "#[[users]]\n", &mut User::default(), &mut out);
+    show_section(USERS, "#[[users]]\n", &mut UserOptions::default(), &mut out);
     show_section(CLASSES, "#[[classes]]\n", &mut ClassRule::default(), &mut out);
     show_section(SERVERS, "#[[servers]]\n", &mut ServerRule::default(), &mut out);
     show_section(ROUTES, "#[[routes]]\n", &mut RouteRule::default(), &mut out);

@@ -287,7 +287,7 @@ fn every_option_is_described() {
     for section in options::SECTIONS {
         check(section, &mut Plan::default());
     }
-    check(options::USERS, &mut User::default());
+    check(options::USERS, &mut UserOptions::default());
 }
 
 /// Pieces of which configurations are made, right and wrong.

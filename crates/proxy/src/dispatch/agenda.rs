@@ -15,6 +15,8 @@ pub(crate) struct Agenda {
     slots: RefCell<Vec<(ServerId, Slot)>>,
     /// Servers at which something has changed that clients may have waited for.
     changed: RefCell<Vec<ServerId>>,
+    /// Whether something is due that is not being worked off.
+    is_due: Cell<bool>,
     is_worked_off: Cell<bool>,
 }
 
@@ -29,7 +31,10 @@ pub(crate) enum Due {
 impl Agenda {
     /// A statement has left its slot.
     pub(crate) fn leave_slot(&self, server: ServerId, slot: Option<Slot>) {
-        self.slots.borrow_mut().extend(slot.map(|slot| (server, slot)));
+        if let Some(slot) = slot {
+            self.slots.borrow_mut().push((server, slot));
+            self.is_due.set(true);
+        }
     }
 
     /// Something has changed at this server that clients may have waited for.
@@ -38,6 +43,7 @@ impl Agenda {
         if !changed.contains(&server) {
             changed.push(server);
         }
+        self.is_due.set(true);
     }
 
     /// What is due next: slots first.
@@ -48,12 +54,15 @@ impl Agenda {
         self.changed.borrow_mut().pop().map(Due::Look)
     }
 
-    /// Begins to work off what is due. False: a caller does so already.
+    /// Begins to work off what is due. False: nothing is, or a caller does so already.
+    #[inline]
     pub(crate) fn begin(&self) -> bool {
-        !self.is_worked_off.replace(true)
+        self.is_due.get() && !self.is_worked_off.replace(true)
     }
 
+    /// All is done.
     pub(crate) fn end(&self) {
+        self.is_due.set(false);
         self.is_worked_off.set(false);
     }
 }

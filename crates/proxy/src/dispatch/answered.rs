@@ -7,7 +7,7 @@ use engine::session::Diagnostics;
 use engine::session::setup::{Purpose, Question, Step};
 use wire::rows;
 
-use crate::dispatch::backend::{Link, Then};
+use crate::dispatch::backend::{AfterAnswers, Link};
 use crate::dispatch::client::{Client, Turn};
 use crate::dispatch::command::{Awaits, Command};
 use crate::dispatch::done;
@@ -15,7 +15,7 @@ use crate::dispatch::in_flight::{Answers, Flight, Settled};
 use crate::dispatch::kill;
 use crate::dispatch::losses;
 use crate::dispatch::owed;
-use crate::dispatch::parting::{self, Learnt};
+use crate::dispatch::parting::{self, Captured};
 use crate::dispatch::reset;
 use crate::dispatch::setup;
 use crate::dispatch::supply;
@@ -164,14 +164,14 @@ pub(crate) fn finish_parting(
 pub(crate) fn hear(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, answers: &Answers) {
     let adds = client.awaits() == Some(Awaits::Messages);
     match parting::learn(worker, client, link, answers) {
-        Learnt::All => {}
+        Captured::All => {}
         // What else there is to be known could not be put behind them.
         _ if adds || client.session.borrow().are_messages_in_doubt() => {
             client.session.borrow_mut().lose_messages();
         }
         // Who asks for them is refused. To keep the link would have others wait for a client that may never ask.
-        Learnt::Nothing => client.session.borrow_mut().lose_mark(),
-        Learnt::TooMuch => worker.pin(client, Pin::Diagnostics),
+        Captured::Nothing => client.session.borrow_mut().lose_mark(),
+        Captured::TooMuch => worker.pin(client, Pin::Diagnostics),
     }
     // A client that was asked for its own sake may keep the link for another reason. One that waits for a probe behind
     // this gives it back then.
@@ -194,8 +194,8 @@ pub(crate) fn answered(worker: &Rc<Worker>, link: &Rc<Link>) {
         return;
     }
     match link.then.take() {
-        Then::Stay => {}
-        Then::GiveBack => supply::give_back(worker, link),
-        Then::Close => link.close(),
+        AfterAnswers::Stay => {}
+        AfterAnswers::GiveBack => supply::give_back(worker, link),
+        AfterAnswers::Close => link.close(),
     }
 }

@@ -51,7 +51,7 @@ pub(crate) struct Link {
     pub(crate) kill: Cell<Kill>,
     pub(crate) taint: Cell<Taint>,
     /// What becomes of it when it has answered what Flifo has asked it.
-    pub(crate) then: Cell<Then>,
+    pub(crate) then: Cell<AfterAnswers>,
     /// Its server has moved: it is closed when it is put back.
     pub(crate) is_left_behind: Cell<bool>,
     /// Its client keeps it for messages only, was busy when somebody else needed one, and is asked at its statement's end.
@@ -104,7 +104,7 @@ pub(crate) enum Taint {
 
 /// What becomes of a link that has answered what Flifo has asked it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Then {
+pub(crate) enum AfterAnswers {
     /// It stays with its client.
     #[default]
     Stay,
@@ -292,14 +292,14 @@ impl Link {
 
     /// It is not to be given back any more when it has answered.
     pub(crate) fn stay(&self) {
-        if self.then.get() == Then::GiveBack {
-            self.then.set(Then::Stay);
+        if self.then.get() == AfterAnswers::GiveBack {
+            self.then.set(AfterAnswers::Stay);
         }
     }
 
     /// No client has it: it goes back when it has answered what it is asked, unless it is to be closed then.
     pub(crate) fn give_back_later(&self) {
-        self.then.set(self.then.get().max(Then::GiveBack));
+        self.then.set(self.then.get().max(AfterAnswers::GiveBack));
     }
 
     pub(crate) fn wake(&self) {

@@ -15,7 +15,7 @@ use engine::fleet::writes::Writes;
 use engine::gate::{Ask, Waiting};
 use engine::intent::Digest;
 use engine::pin::Pin;
-use engine::rights::Prepared;
+use engine::rights::PreparedChanges;
 use engine::session::Session;
 use engine::upload::Progress;
 use link::Stream;
@@ -26,7 +26,7 @@ use crate::config::Mode;
 use crate::dispatch::backend::Link;
 use crate::dispatch::command::{Awaits, Command};
 use crate::dispatch::input::Input;
-use crate::dispatch::memory::{Claimant, Reserved};
+use crate::dispatch::memory::{Claimant, ReservedMemory};
 use crate::pool::keys::KeyId;
 use crate::worker::outbox::Outbox;
 
@@ -72,7 +72,7 @@ pub(crate) struct Client {
     /// Where it has written, if that matters to where it reads.
     pub(crate) writes: RefCell<Writes>,
     /// Statements that change rights, which it has prepared by name.
-    pub(crate) prepared_changes: RefCell<Prepared>,
+    pub(crate) prepared_changes: RefCell<PreparedChanges>,
     /// The GTID of its last write, as the server has reported it.
     pub(crate) gtid: RefCell<Box<[u8]>>,
     /// Why it keeps its link, and since when.
@@ -405,7 +405,7 @@ impl Claimant for Client {
         self.id
     }
 
-    fn admit(&self, room: Reserved) {
+    fn admit(&self, room: ReservedMemory) {
         *self.input.reserved.borrow_mut() = Some(room);
         self.set_turn(Turn::Client);
         self.input.begin_upload();

@@ -16,7 +16,7 @@ use engine::session::facts::{Facts, InHand, Leaves, Reads};
 use engine::session::{Diagnostics, Messages};
 use engine::settings::Settings;
 use engine::source::Source;
-use engine::statements::{BYTES_MAX, Kept as KeptOnLink, STATEMENTS_MAX};
+use engine::statements::{BYTES_MAX, KeptByServer as KeptOnLink, STATEMENTS_MAX};
 use engine::variables::Assignment;
 use wire::command::{Opcode, Shape, query_text_at};
 use wire::frame::HEADER;
@@ -32,7 +32,7 @@ use crate::dispatch::kill_orders;
 use crate::dispatch::out_of_sight;
 use crate::dispatch::own_id;
 use crate::dispatch::parting;
-use crate::dispatch::past::{self, Found};
+use crate::dispatch::past::{self, AnswerPlace};
 use crate::dispatch::pins;
 use crate::dispatch::prepared;
 use crate::dispatch::undone;
@@ -161,10 +161,10 @@ fn pooled(
     }
     if client.session.borrow().has_lost_transaction() {
         match undone::answer(client, opcode, packet) {
-            undone::Answer::None => {}
-            undone::Answer::End => return client.close(),
-            undone::Answer::Ok => return answer::ok(client, command),
-            undone::Answer::Fault => {
+            undone::LossAnswer::None => {}
+            undone::LossAnswer::End => return client.close(),
+            undone::LossAnswer::Ok => return answer::ok(client, command),
+            undone::LossAnswer::Fault => {
                 let fault = undone::fault(worker, client.server.get());
                 return answer::refuse(worker, client, command, &fault);
             }
@@ -591,10 +591,12 @@ fn find_past(
     packet: &mut [u8],
 ) {
     match past::find(worker, client, &mut command) {
-        Found::Here => {}
-        Found::Nowhere(fault) => return answer::refuse(worker, client, command, &fault),
-        Found::Later => return answer::hold(worker, client, command, packet, Awaits::Link),
-        Found::Soon => return answer::hold(worker, client, command, packet, Awaits::InsertId),
+        AnswerPlace::Here => {}
+        AnswerPlace::Nowhere(fault) => return answer::refuse(worker, client, command, &fault),
+        AnswerPlace::Later => return answer::hold(worker, client, command, packet, Awaits::Link),
+        AnswerPlace::Soon => {
+            return answer::hold(worker, client, command, packet, Awaits::InsertId);
+        }
     }
     let urgent =
         command.facts.has(Trait::EndsTransaction) || client.session.borrow().may_hold_locks();

@@ -196,12 +196,12 @@ pub(crate) struct Settled {
     pub(crate) client: Rc<Client>,
     /// Where the bytes stand in the buffer.
     pub(crate) tail: Range<usize>,
-    pub(crate) then: Then,
+    pub(crate) then: AfterReply,
 }
 
 /// What follows the end of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Then {
+pub(crate) enum AfterReply {
     /// The client's turn.
     Turn,
     /// Flifo is not done with it.
@@ -213,7 +213,7 @@ pub(crate) enum Then {
 impl Settled {
     /// All of the reply has been written; now it is the client's turn.
     pub(crate) fn nothing_more(client: Rc<Client>) -> Self {
-        Self { client, tail: 0..0, then: Then::Turn }
+        Self { client, tail: 0..0, then: AfterReply::Turn }
     }
 }
 

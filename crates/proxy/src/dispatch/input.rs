@@ -6,7 +6,7 @@ use engine::upload::Progress;
 use wire::frame::Extent;
 use wire::passage::Passage;
 
-use crate::dispatch::memory::Reserved;
+use crate::dispatch::memory::ReservedMemory;
 
 #[derive(Default)]
 pub(crate) struct Input {
@@ -17,7 +17,7 @@ pub(crate) struct Input {
     /// The socket became readable while it was not the client's turn.
     pub(crate) unread: Cell<bool>,
     /// The room of a long command that is read as a whole.
-    pub(crate) reserved: RefCell<Option<Reserved>>,
+    pub(crate) reserved: RefCell<Option<ReservedMemory>>,
     /// In how many packets the command in hand came, if it is all there: its reply's sequence ids follow theirs.
     pub(crate) packets: Cell<u8>,
     /// The command in hand completes the login; its reply has this sequence id.

@@ -14,7 +14,7 @@ use crate::dispatch::answer;
 use crate::dispatch::client::{Client, Turn};
 use crate::dispatch::command::Command;
 use crate::dispatch::kill;
-use crate::dispatch::orders::{Answer, Order, Outcome};
+use crate::dispatch::orders::{KillAnswer, KillOrder, Outcome};
 use crate::dispatch::pipeline;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::fault::{Fault, Kind};
@@ -32,7 +32,7 @@ pub(crate) fn send_order(
     command.facts = Facts { ends: Ends::Perhaps, ..Facts::default() };
     client.keep_command(command);
     client.set_turn(Turn::Preparation);
-    let order = Order {
+    let order = KillOrder {
         victim,
         scope,
         user: client.user.borrow().clone(),
@@ -68,7 +68,7 @@ pub(crate) fn read_order(
 }
 
 /// Carries out an order whose victim belongs to this worker.
-pub(crate) fn obey(worker: &Rc<Worker>, order: &Order) {
+pub(crate) fn obey(worker: &Rc<Worker>, order: &KillOrder) {
     let victim = worker.clients.borrow().get(&order.victim).cloned();
     let outcome = match victim {
         None => Outcome::Refused(Fault::new(
@@ -77,11 +77,11 @@ pub(crate) fn obey(worker: &Rc<Worker>, order: &Order) {
         )),
         Some(victim) => kill(worker, &victim, order),
     };
-    let answer = Answer { killer: order.killer, outcome };
+    let answer = KillAnswer { killer: order.killer, outcome };
     worker.shared.mail(order.killer_worker, Mail::Killed(answer));
 }
 
-pub(crate) fn kill(worker: &Rc<Worker>, victim: &Rc<Client>, order: &Order) -> Outcome {
+pub(crate) fn kill(worker: &Rc<Worker>, victim: &Rc<Client>, order: &KillOrder) -> Outcome {
     if !victim.is_pooled() {
         return match victim.link() {
             Some(link) => Outcome::AtServer(link.server, link.thread_id),
@@ -132,7 +132,7 @@ pub(crate) fn interrupt(worker: &Rc<Worker>, victim: &Rc<Client>) {
 }
 
 /// The killer hears what became of its order.
-pub(crate) fn answered(worker: &Rc<Worker>, answer: Answer) {
+pub(crate) fn answered(worker: &Rc<Worker>, answer: KillAnswer) {
     let Some(killer) = worker.clients.borrow().get(&answer.killer).cloned() else { return };
     if killer.turn.get() != Turn::Preparation {
         return;

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use engine::session::setup::Purpose;
-use engine::session::{Loss, Reached, Verdict};
+use engine::session::{Loss, LossVerdict, Reached};
 use wire::frame::HEADER;
 use wire::response::ErrPacket;
 
@@ -119,7 +119,7 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, link: &Link, flight: &mut
     let was_open = session.in_transaction();
     let verdict = match can_go_on {
         true => session.verdict(command.facts.ends, reached),
-        false => Verdict::Unknown,
+        false => LossVerdict::Unknown,
     };
     drop(session);
     client.link.take();
@@ -133,11 +133,11 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, link: &Link, flight: &mut
         client.rekey();
     }
     let fault = match verdict {
-        Verdict::Done if !flight.is_answered() && client.input.upload.get().is_none() => {
+        LossVerdict::Done if !flight.is_answered() && client.input.upload.get().is_none() => {
             return answer::ok(client, command);
         }
-        Verdict::Done | Verdict::RolledBack => undone::fault(worker, link.server),
-        Verdict::Unknown => {
+        LossVerdict::Done | LossVerdict::RolledBack => undone::fault(worker, link.server),
+        LossVerdict::Unknown => {
             route::note_write(worker, client, &command, link.server);
             may_have_run(worker, link, was_open)
         }

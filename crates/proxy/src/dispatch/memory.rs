@@ -37,11 +37,11 @@ pub(crate) trait Claimant {
     fn id(&self) -> u32;
 
     /// There is room for its command now.
-    fn admit(&self, room: Reserved);
+    fn admit(&self, room: ReservedMemory);
 }
 
 /// The room of a long command, from when it begins to be read until it is on its way.
-pub(crate) struct Reserved {
+pub(crate) struct ReservedMemory {
     memory: Rc<Memory>,
     user: UserName,
     claim: usize,
@@ -66,7 +66,7 @@ impl Memory {
             // Not in the loop's head, where the room would be borrowed for as long as its body.
             let next = self.room(claim).borrow_mut().admit();
             let Some((Waiter { claimant, user, whole }, claim)) = next else { break };
-            claimant.admit(Reserved { memory: Rc::clone(self), user, claim, whole });
+            claimant.admit(ReservedMemory { memory: Rc::clone(self), user, claim, whole });
         }
     }
 
@@ -77,9 +77,9 @@ impl Memory {
         user: &UserName,
         claim: usize,
         whole: usize,
-    ) -> Option<Reserved> {
+    ) -> Option<ReservedMemory> {
         let is_there = self.room(claim).borrow_mut().claim(user, claim);
-        let room = || Reserved { memory: Rc::clone(self), user: user.clone(), claim, whole };
+        let room = || ReservedMemory { memory: Rc::clone(self), user: user.clone(), claim, whole };
         is_there.then(room)
     }
 
@@ -124,7 +124,7 @@ impl Memory {
     }
 }
 
-impl Drop for Reserved {
+impl Drop for ReservedMemory {
     fn drop(&mut self) {
         self.memory.room(self.claim).borrow_mut().end(&self.user, self.claim);
         self.memory.pass_on(self.claim);

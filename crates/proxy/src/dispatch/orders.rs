@@ -8,7 +8,7 @@ use crate::fault::Fault;
 
 /// A client's order to kill another client.
 #[derive(Debug)]
-pub(crate) struct Order {
+pub(crate) struct KillOrder {
     pub(crate) victim: u32,
     pub(crate) scope: Scope,
     pub(crate) user: UserName,
@@ -18,7 +18,7 @@ pub(crate) struct Order {
 
 /// What became of an order.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct KillAnswer {
     pub(crate) killer: u32,
     pub(crate) outcome: Outcome,
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::dispatch::client::Client;
 use crate::dispatch::worker::Worker;
-use crate::users::sight::{Found, NOTHING, OutOfSight};
+use crate::users::sight::{FoundDefinitions, NOTHING, OutOfSight};
 
 /// What a text of a client of a pooled user does; all that most statements ask is one counter.
 #[inline]
@@ -22,7 +22,7 @@ pub(crate) fn find(
 }
 
 pub(crate) fn find_among(
-    found: &Found,
+    found: &FoundDefinitions,
     client: &Client,
     text: &[u8],
     schema: Option<&[u8]>,
@@ -37,7 +37,7 @@ pub(crate) fn find_among(
 }
 
 /// What the reader for this client has found.
-pub(crate) fn found_for(worker: &Worker, client: &Client) -> Arc<Found> {
+pub(crate) fn found_for(worker: &Worker, client: &Client) -> Arc<FoundDefinitions> {
     let hidden = &worker.shared.hidden;
     if hidden.is_common_whole.load(Relaxed) {
         return hidden.common.found();

@@ -9,7 +9,7 @@ use wire::response::OkPacket;
 use wire::rows;
 use wire::tracker::{Change, Changes};
 
-use crate::dispatch::backend::{Link, Then};
+use crate::dispatch::backend::{AfterAnswers, Link};
 use crate::dispatch::client::{Client, Turn};
 use crate::dispatch::command::Awaits;
 use crate::dispatch::in_flight::{Flight, Said};
@@ -136,7 +136,7 @@ fn was_interrupted(flight: &Flight) -> bool {
 /// Closes a link that nobody uses. What it alone knows of a client, it is asked before.
 pub(crate) fn retire(worker: &Worker, link: &Link) {
     if ask_before_end(worker, link) {
-        link.then.set(Then::Close);
+        link.then.set(AfterAnswers::Close);
     } else {
         link.close();
     }

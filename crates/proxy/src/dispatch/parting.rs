@@ -5,7 +5,7 @@
 //! lost, where the server does not understand the questions; what is too long to be kept here keeps the link, with a
 //! pin.
 
-use engine::kept::{Kept, MESSAGES, NUMBERS, STATES};
+use engine::kept::{MESSAGES, NUMBERS, STATES, SavedDiagnostics};
 use engine::session::setup::{Purpose, Question, Setup, Step};
 use engine::session::{CHARSET, Diagnostics};
 use wire::rows;
@@ -78,7 +78,7 @@ pub(crate) fn listen(flight: &mut Flight, bytes: &[u8]) {
 }
 
 /// What came of the questions.
-pub(crate) enum Learnt {
+pub(crate) enum Captured {
     All,
     /// The server does not understand them.
     Nothing,
@@ -86,7 +86,7 @@ pub(crate) enum Learnt {
     TooMuch,
 }
 
-pub(crate) fn learn(worker: &Worker, client: &Client, link: &Link, answers: &Answers) -> Learnt {
+pub(crate) fn learn(worker: &Worker, client: &Client, link: &Link, answers: &Answers) -> Captured {
     let text = |at: usize| std::str::from_utf8(answers.numbers.first()?.get(at)?.as_deref()?).ok();
     let number = |at: usize| -> Option<u64> { text(at)?.parse().ok() };
     let mut session = client.session.borrow_mut();
@@ -98,7 +98,7 @@ pub(crate) fn learn(worker: &Worker, client: &Client, link: &Link, answers: &Ans
         session.counts.tell_affected(affected);
     }
     let (Some(warnings), Some(errors), false) = (number(1), number(2), answers.failed) else {
-        return Learnt::Nothing;
+        return Captured::Nothing;
     };
     session.hear_told(warnings);
     let server = worker.kind_of_server(client);
@@ -108,14 +108,20 @@ pub(crate) fn learn(worker: &Worker, client: &Client, link: &Link, answers: &Ans
             let state = link.state.borrow();
             let charset = state.settings().get(CHARSET).unwrap_or_default();
             let numbers = (warnings, errors);
-            match Kept::read(numbers, &answers.messages, &answers.states, charset, server) {
+            match SavedDiagnostics::read(
+                numbers,
+                &answers.messages,
+                &answers.states,
+                charset,
+                server,
+            ) {
                 Some(kept) => session.hear_messages(kept),
-                None => return Learnt::TooMuch,
+                None => return Captured::TooMuch,
             }
         }
         Diagnostics::None | Diagnostics::Kept | Diagnostics::Lost => {}
     }
-    Learnt::All
+    Captured::All
 }
 
 /// The client's last message is this error, of which no server knows.

@@ -28,7 +28,7 @@ use crate::dispatch::worker::{Mail, Worker};
 use crate::fault::{Fault, Kind};
 
 /// Where the answer is.
-pub(crate) enum Found {
+pub(crate) enum AnswerPlace {
     /// On the client's link, or on any.
     Here,
     /// On a link that somebody uses, and that has been asked already.
@@ -39,7 +39,7 @@ pub(crate) enum Found {
 }
 
 /// Finds the link that can answer, and gives it to the client.
-pub(crate) fn find(worker: &Rc<Worker>, client: &Rc<Client>, command: &mut Command) -> Found {
+pub(crate) fn find(worker: &Rc<Worker>, client: &Rc<Client>, command: &mut Command) -> AnswerPlace {
     if !find_messages(client, command) {
         return nowhere(
             "somebody else has its last statements' link, and their messages are not known any more",
@@ -47,7 +47,7 @@ pub(crate) fn find(worker: &Rc<Worker>, client: &Rc<Client>, command: &mut Comma
     }
     let counts = command.facts.counts;
     if counts.found && owed::is_asked_elsewhere(worker, client) {
-        return Found::Later;
+        return AnswerPlace::Later;
     }
     if !find_counts(worker, client, command) && !prepared::put_counts(client, command) {
         return nowhere(
@@ -64,7 +64,7 @@ pub(crate) fn find(worker: &Rc<Worker>, client: &Rc<Client>, command: &mut Comma
         || facts.has(Trait::ShowsVariables);
     // What runs on a link that is kept may ask for it unseen.
     match find_insert_id(worker, client, is_asked) {
-        Found::Nowhere(_) if !facts.has(Trait::AsksInsertId) => Found::Here,
+        AnswerPlace::Nowhere(_) if !facts.has(Trait::AsksInsertId) => AnswerPlace::Here,
         found => found,
     }
 }
@@ -145,22 +145,22 @@ fn hide_counts(worker: &Rc<Worker>, client: &Rc<Client>, command: &mut Command) 
     }
 }
 
-fn find_insert_id(worker: &Rc<Worker>, client: &Rc<Client>, is_asked: bool) -> Found {
+fn find_insert_id(worker: &Rc<Worker>, client: &Rc<Client>, is_asked: bool) -> AnswerPlace {
     if !is_asked && client.session.borrow().pin().is_none() {
-        return Found::Here;
+        return AnswerPlace::Here;
     }
     let id = match client.session.borrow().insert_id {
-        InsertId::Known(_) => return Found::Here,
+        InsertId::Known(_) => return AnswerPlace::Here,
         InsertId::OnLink { link, .. } => link,
         InsertId::Lost => return lost(),
     };
     let is_it = |link: &Rc<Link>| link.id == id;
     if client.link().as_ref().is_some_and(is_it) {
-        return Found::Here;
+        return AnswerPlace::Here;
     }
     let Some(link) = worker.links.borrow().get(&id).cloned() else { return lost() };
     if client.link.borrow().is_none() && claim(worker, client, link.server, is_it) {
-        return Found::Here;
+        return AnswerPlace::Here;
     }
     let asks = |flight: &Flight| match flight.purpose {
         Purpose::Capture(inserter) | Purpose::Found { inserter: Some(inserter), .. } => {
@@ -169,7 +169,7 @@ fn find_insert_id(worker: &Rc<Worker>, client: &Rc<Client>, is_asked: bool) -> F
         _ => false,
     };
     if link.flights.borrow().iter().any(|it| asks(it)) {
-        return Found::Soon;
+        return AnswerPlace::Soon;
     }
     // What would change it is sent behind a question for it. So as long as nobody has asked, the link has it still,
     // whoever has the link, and is asked behind what is in flight.
@@ -191,19 +191,19 @@ fn find_insert_id(worker: &Rc<Worker>, client: &Rc<Client>, is_asked: bool) -> F
         parting::begin(worker, &holder, &link);
     }
     owed::ask_insert_id(client.id, &link);
-    Found::Soon
+    AnswerPlace::Soon
 }
 
-fn lost() -> Found {
-    Found::Nowhere(insert_id_is_lost())
+fn lost() -> AnswerPlace {
+    AnswerPlace::Nowhere(insert_id_is_lost())
 }
 
 pub(crate) fn insert_id_is_lost() -> Fault {
     cannot_tell("nobody knows the last insert id of this session for sure")
 }
 
-fn nowhere(why: &str) -> Found {
-    Found::Nowhere(cannot_tell(why))
+fn nowhere(why: &str) -> AnswerPlace {
+    AnswerPlace::Nowhere(cannot_tell(why))
 }
 
 fn cannot_tell(why: &str) -> Fault {

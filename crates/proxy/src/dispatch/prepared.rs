@@ -14,7 +14,7 @@ use engine::session::Messages;
 use engine::session::facts::InHand;
 use engine::session::setup::Purpose;
 use engine::source::Source;
-use engine::statements::{KNOWN_MAX, Kept, OnLink, Prepared};
+use engine::statements::{KNOWN_MAX, KeptByServer, Prepared, PreparedOnLink};
 use wire::capability::Capabilities;
 use wire::command::Opcode;
 use wire::frame::{HEADER, put_joined, put_packet_with};
@@ -164,7 +164,7 @@ pub(crate) fn see(
             };
             if session.pin().is_some() {
                 if let Some(prepared) = session.statements.get(own) {
-                    prepared.own = Some(OnLink::new(id));
+                    prepared.own = Some(PreparedOnLink::new(id));
                 }
             } else {
                 add(worker, link, &source, id);
@@ -173,7 +173,7 @@ pub(crate) fn see(
         }
         Purpose::Shared(source) => add(worker, link, source, id),
         Purpose::Own(client_id) => match session.statements.get(*client_id) {
-            Some(prepared) => prepared.own = Some(OnLink::new(id)),
+            Some(prepared) => prepared.own = Some(PreparedOnLink::new(id)),
             None => link.close_statement(id),
         },
         _ => {}
@@ -219,12 +219,12 @@ pub(crate) fn over(
     }
     let Some(prepared) = session.statements.get(in_hand.id) else { return };
     let kept = match in_hand.command {
-        Opcode::StmtReset | Opcode::StmtSendLongData => Kept::default(),
+        Opcode::StmtReset | Opcode::StmtSendLongData => KeptByServer::default(),
         Opcode::StmtFetch => {
             let cursor = in_hand.has_cursor && !flight.failed;
-            Kept { cursor, ..prepared.kept() }
+            KeptByServer { cursor, ..prepared.kept() }
         }
-        _ => Kept { cursor: in_hand.has_cursor && !flight.failed, long_data: false },
+        _ => KeptByServer { cursor: in_hand.has_cursor && !flight.failed, long_data: false },
     };
     let source = Rc::clone(&prepared.source);
     session.statements.keep(in_hand.id, kept);

@@ -25,7 +25,7 @@ use crate::dispatch::backend::{Life, Link, Taint};
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
 use crate::dispatch::done;
-use crate::dispatch::in_flight::{Flight, Settled, Then};
+use crate::dispatch::in_flight::{AfterReply, Flight, Settled};
 use crate::dispatch::login_schema;
 use crate::dispatch::losses;
 use crate::dispatch::owed;
@@ -70,12 +70,12 @@ pub(crate) fn read(worker: &Rc<Worker>, link: &Rc<Link>) -> bool {
     }
     link.uncork();
     for Settled { client, tail, then } in settled.drain(..) {
-        if then == Then::More {
+        if then == AfterReply::More {
             client.write(&buffer[tail]);
             continue;
         }
         client.write_last(&buffer[tail]);
-        if then == Then::Close {
+        if then == AfterReply::Close {
             client.close();
         }
     }
@@ -510,7 +510,7 @@ fn finish_clients(
         see_end(worker, link, &client, flight, &mut command);
     }
     let Some(command) = answered::await_probe(worker, link, &client, flight, command) else {
-        return Settled { client, tail, then: Then::More };
+        return Settled { client, tail, then: AfterReply::More };
     };
     done::over(worker, &client, link, &command, flight.slot);
     // No login, or an answer before the command had come: what follows cannot be understood. Or the server ends
@@ -518,7 +518,7 @@ fn finish_clients(
     let close =
         if flight.failed { is_login || was_uploading } else { command.facts.has(Trait::Releases) };
     worker.buffers.forget(command.end());
-    Settled { client, tail, then: if close { Then::Close } else { Then::Turn } }
+    Settled { client, tail, then: if close { AfterReply::Close } else { AfterReply::Turn } }
 }
 
 /// A pooled client's command has been answered: what its session and its link's are now.

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use engine::account::name::UserName;
-use engine::gate::Counts;
+use engine::gate::GateCounts;
 use view::digests::Told;
 use view::histogram::Histogram;
 
@@ -42,7 +42,7 @@ pub(crate) struct Report {
     pub(crate) turns: crate::worker::turns::Told,
     /// Of each server, in the order of the servers.
     pub(crate) gates: Vec<GateReport>,
-    pub(crate) pools: BTreeMap<String, Pool>,
+    pub(crate) pools: BTreeMap<String, PoolReport>,
     pub(crate) clients: Vec<Person>,
     pub(crate) digests: Vec<Told>,
     pub(crate) at: Instant,
@@ -51,7 +51,7 @@ pub(crate) struct Report {
 /// What a worker has at one server.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct GateReport {
-    pub(crate) counts: Counts,
+    pub(crate) counts: GateCounts,
     /// Statements that have ended.
     pub(crate) ended: u64,
     /// In line, whether for a slot or for a link.
@@ -61,7 +61,7 @@ pub(crate) struct GateReport {
 
 /// The clients and links of one user.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pool {
+pub(crate) struct PoolReport {
     pub(crate) clients: u64,
     pub(crate) carried: u64,
     /// Clients by whose turn it is.
@@ -130,7 +130,7 @@ impl GateReport {
     pub(crate) const fn plus(self, other: Self) -> Self {
         let (one, two) = (self.counts, other.counts);
         Self {
-            counts: Counts {
+            counts: GateCounts {
                 passed_on: one.passed_on + two.passed_on,
                 granted: one.granted + two.granted,
                 forced: one.forced + two.forced,
@@ -152,9 +152,9 @@ impl Report {
     }
 }
 
-fn pools(worker: &Worker) -> BTreeMap<String, Pool> {
+fn pools(worker: &Worker) -> BTreeMap<String, PoolReport> {
     // Users are few, clients are many: a name is copied once for each user.
-    let mut pools: BTreeMap<UserName, Pool> = BTreeMap::new();
+    let mut pools: BTreeMap<UserName, PoolReport> = BTreeMap::new();
     for client in worker.clients.borrow().values() {
         let pool = pools.entry(client.user.borrow().clone()).or_default();
         pool.clients += 1;
@@ -173,7 +173,7 @@ fn pools(worker: &Worker) -> BTreeMap<String, Pool> {
         pool.links += 1;
         pool.links_busy += u64::from(!link.flights.borrow().is_empty());
     }
-    let named = |(user, pool): (UserName, Pool)| (text(user.as_bytes()), pool);
+    let named = |(user, pool): (UserName, PoolReport)| (text(user.as_bytes()), pool);
     pools.into_iter().map(named).collect()
 }
 

@@ -10,7 +10,7 @@ use engine::pin::Pin;
 use engine::session::Session;
 use engine::session::setup::{Purpose, Step};
 
-use crate::dispatch::backend::{Link, Taint, Then};
+use crate::dispatch::backend::{AfterAnswers, Link, Taint};
 use crate::dispatch::client::Client;
 use crate::dispatch::owed;
 use crate::dispatch::pins;
@@ -34,7 +34,7 @@ pub(crate) fn give_up(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
     link.holder.take();
     pins::ended(client);
     if !may_stay {
-        link.then.set(Then::Close);
+        link.then.set(AfterAnswers::Close);
     }
     reset::begin(worker, &link);
     let mut flights = link.flights.borrow_mut();
@@ -67,7 +67,7 @@ pub(crate) fn clean(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>) {
     if is_in_doubt(&session, link) {
         // Others may wait for what it is asked, or may yet want to know.
         return match is_asked {
-            true if link.key.get().is_some() => link.then.set(Then::Close),
+            true if link.key.get().is_some() => link.then.set(AfterAnswers::Close),
             false if !link.is_being_killed() => owed::retire(worker, link),
             _ => link.close(),
         };

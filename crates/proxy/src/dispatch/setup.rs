@@ -5,7 +5,7 @@ use engine::link_state::LinkState;
 use engine::pin::Pin;
 use engine::session::Session;
 use engine::session::observe::{self, Answer};
-use engine::session::plan::{Others, Pair, Plan, Request};
+use engine::session::plan::{OtherClients, Pair, Plan, Request};
 use engine::session::setup::{Purpose, Setup};
 use engine::settings::Collates;
 use wire::command::Opcode;
@@ -73,7 +73,7 @@ pub(crate) fn pair<'a>(
     }
 }
 
-impl Others for Worker {
+impl OtherClients for Worker {
     fn insert_id_is_on(&self, client: u32, backend: u64) -> bool {
         let clients = self.clients.borrow();
         clients.get(&client).is_some_and(|it| it.session.borrow().insert_id.is_on(backend))

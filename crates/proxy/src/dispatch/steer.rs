@@ -6,7 +6,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use engine::limit::Totals;
+use engine::limit::LimitTotals;
 
 use crate::cluster::auto_limit::{self, Steer};
 use crate::cluster::servers::Server;
@@ -44,7 +44,7 @@ fn set(worker: &Rc<Worker>, server: &Server, steer: &Steer) {
         .seen
         .iter()
         .map(|seen| *auto_limit::lock(seen))
-        .fold((Totals::default(), false), |all, one| (all.0.plus(one.0), all.1 || one.1));
+        .fold((LimitTotals::default(), false), |all, one| (all.0.plus(one.0), all.1 || one.1));
     let line = is_waiting.then(|| server.slots.held());
     let mut auto = auto_limit::lock(&steer.auto);
     let before = auto.trace().last().map(|it| it.at);

@@ -26,7 +26,7 @@ pub(crate) fn fault(worker: &Worker, server: ServerId) -> Fault {
 
 /// What answers the next command of a client whose transaction was lost while it ran nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum LossAnswer {
     /// The command needs no server and asks for nothing of the transaction: it is handled as ever.
     None,
     Ok,
@@ -36,19 +36,19 @@ pub(crate) enum Answer {
     End,
 }
 
-pub(crate) fn answer(client: &Client, opcode: Opcode, packet: &[u8]) -> Answer {
+pub(crate) fn answer(client: &Client, opcode: Opcode, packet: &[u8]) -> LossAnswer {
     match opcode {
         Opcode::Quit
         | Opcode::Ping
         | Opcode::ResetConnection
         | Opcode::ChangeUser
         | Opcode::StmtClose
-        | Opcode::StmtReset => Answer::None,
-        Opcode::StmtSendLongData => Answer::End,
+        | Opcode::StmtReset => LossAnswer::None,
+        Opcode::StmtSendLongData => LossAnswer::End,
         _ => {
             let is_rollback = !client.input.is_part() && is_rollback(client, opcode, packet);
             client.session.borrow_mut().hear_of_loss();
-            if is_rollback { Answer::Ok } else { Answer::Fault }
+            if is_rollback { LossAnswer::Ok } else { LossAnswer::Fault }
         }
     }
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use engine::counts::Asked;
 use engine::intent::Intent;
-use engine::kept::Kept;
+use engine::kept::SavedDiagnostics;
 use engine::session::{Diagnostics, Messages};
 use engine::{gtid, own_id};
 use wire::command::{Opcode, query_text_at};
@@ -99,7 +99,13 @@ pub(crate) fn with_diagnostics(
         return None;
     }
     let (affected, dialect) = (session.counts.affected()?, session.dialect());
-    let text = Kept::get(session.kept(), affected, text, dialect, worker.kind_of_server(client))?;
+    let text = SavedDiagnostics::get(
+        session.kept(),
+        affected,
+        text,
+        dialect,
+        worker.kind_of_server(client),
+    )?;
     let mut out = Vec::new();
     put_joined(&mut out, 0, &[head, &text]);
     Some(out)

@@ -97,11 +97,11 @@ pub(crate) enum Mail {
     /// A link that comes from another worker.
     Link(Box<parcel::Parcel>),
     /// A client asks to kill another one, which is here.
-    Kill(orders::Order),
+    Kill(orders::KillOrder),
     /// A client of this worker need not wait any longer for what another link knows.
     Resume(u32),
     /// The answer to such an order.
-    Killed(orders::Answer),
+    Killed(orders::KillAnswer),
     /// A job that another thread has for this worker.
     Do(Job),
     /// Something has changed with servers.

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::account::held::{Refusal, Rules};
+use engine::account::held::{AccountRefusal, AccountRules};
 use engine::account::name::UserName;
 use engine::account::row::Row;
 use link::login::Many;
@@ -24,7 +24,7 @@ use crate::dispatch::worker::Worker;
 use crate::frontend::held;
 use crate::frontend::learnt;
 use crate::users::User;
-use crate::users::accounts::State;
+use crate::users::accounts::TableState;
 use crate::users::standing::Own;
 use crate::users::table::{self, Sorted, Table};
 
@@ -70,7 +70,7 @@ pub(crate) async fn judge(
     client: Option<IpAddr>,
     own: Option<Own>,
     fits: impl Fn(&Row) -> bool,
-) -> Option<Result<Row, Refusal>> {
+) -> Option<Result<Row, AccountRefusal>> {
     if !is_configured(worker) {
         return None;
     }
@@ -198,7 +198,7 @@ async fn read_now(worker: &Worker) {
 }
 
 /// Says, once, that not all accounts are known.
-fn tell_cut(state: &mut State, table: &Table) {
+fn tell_cut(state: &mut TableState, table: &Table) {
     let was_cut = std::mem::replace(&mut state.is_cut, table.end().is_some());
     if let Some(name) = table.end().filter(|_| !was_cut) {
         tracing::warn!(
@@ -235,7 +235,7 @@ async fn sorted(worker: &Worker) -> Result<Sorted, NoLink> {
 }
 
 /// Sorts what was read in another thread: it may be longer than a turn of the loop.
-async fn sort(many: Many, rules: Rules, own: Own) -> Result<Sorted, NoLink> {
+async fn sort(many: Many, rules: AccountRules, own: Own) -> Result<Sorted, NoLink> {
     let Many { rows, is_whole } = many;
     let sort = move || table::sort(rows, is_whole, rules, own.0);
     let sorted = tokio::task::spawn_blocking(sort).await;

@@ -38,7 +38,7 @@ use crate::frontend::newcomer::{Claim, Newcomer, NoLogin, tell, too_many_of_user
 use crate::frontend::prove::{asks_for_key, receive_password, take_password};
 use crate::pool::opener;
 use crate::pool::room;
-use crate::users::Reserved;
+use crate::users::ReservedPlace;
 use crate::users::logins::Pass;
 
 /// Whose greeting the client has answered.
@@ -89,7 +89,7 @@ pub(crate) async fn log_in(
     let peers = Peers { client: newcomer.talk, peer, at, server: greeted, pass };
     let carried = carry(worker, peers, &claim, greeted_by).await?;
     let (stream, more) = carried.client.into_parts();
-    places.into_iter().for_each(Reserved::keep);
+    places.into_iter().for_each(ReservedPlace::keep);
     Ok(client::Login {
         id: match greeted_by {
             GreetedBy::Server => greeted_id,
@@ -154,7 +154,7 @@ pub(crate) async fn change_user(
     if !is_same_user {
         worker.give_back_place(client);
     }
-    places.into_iter().for_each(Reserved::keep);
+    places.into_iter().for_each(ReservedPlace::keep);
     client.key.set(None);
     client.gtid.take();
     client.mode.set(Mode::Writer);

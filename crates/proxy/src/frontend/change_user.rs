@@ -38,7 +38,7 @@ use crate::frontend::guesses::{self, Answered, Attempt};
 use crate::frontend::held;
 use crate::frontend::hidden;
 use crate::frontend::newcomer::{Claim, NoLogin, has_hidden_quotes};
-use crate::frontend::prove::{self, Answer};
+use crate::frontend::prove::{self, PasswordProof};
 use crate::pool::keys::Key;
 use crate::users::User;
 
@@ -177,7 +177,7 @@ async fn prove(
         response.clear();
     }
     let has_password = !response.is_empty();
-    let answer = Answer { plugin: wanted.plugin.clone(), nonce, response };
+    let answer = PasswordProof { plugin: wanted.plugin.clone(), nonce, response };
     let login = wanted.login(worker, capabilities);
     let attempt = Attempt { user: &name, peer, login: &login, server };
     let proved = match prove::prove(worker, talk, &name, &user, &answer, &pass).await {

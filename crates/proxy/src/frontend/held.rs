@@ -13,8 +13,8 @@ use std::net::IpAddr;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use engine::account::held::{self, Places, Refusal, Rules};
-use engine::account::host::{Brand, Resolving};
+use engine::account::held::{self, AccountRefusal, AccountRules, PeerPlaces};
+use engine::account::host::{HostBrand, Resolving};
 use engine::account::name::UserName;
 use engine::account::row::Row;
 use engine::account::shown;
@@ -35,7 +35,7 @@ use crate::frontend::accounts;
 use crate::frontend::namesake;
 use crate::pool::room::with_room;
 use crate::users::User;
-use crate::users::given::{Answer, SOON};
+use crate::users::given::{GivenAccount, SOON};
 use crate::users::standing::{Known, Own};
 
 /// An account that bounds its connections in an hour is asked after no more often: each question is one of them.
@@ -59,24 +59,27 @@ impl Own {
 }
 
 /// By which rules this server matches accounts.
-pub(crate) async fn rules(server: &Server, asked: &mut LoggedIn) -> Result<Rules, LoginError> {
+pub(crate) async fn rules(
+    server: &Server,
+    asked: &mut LoggedIn,
+) -> Result<AccountRules, LoginError> {
     let answer = asked.text("SELECT CAST(@@skip_name_resolve AS CHAR)").await?;
     Ok(rules_of(server, answer.as_deref()))
 }
 
-fn rules_of(server: &Server, skips: Option<&[u8]>) -> Rules {
+fn rules_of(server: &Server, skips: Option<&[u8]>) -> AccountRules {
     let greeting = server.facts.greeting();
     let version = greeting.as_ref().map_or(&b""[..], |it| &it.version);
     let brand = match server.facts.is_mariadb() {
-        true => Brand::MariaDb,
-        false => Brand::of_mysql(&String::from_utf8_lossy(version)),
+        true => HostBrand::MariaDb,
+        false => HostBrand::of_mysql(&String::from_utf8_lossy(version)),
     };
     let resolving = match skips {
         Some(b"1" | b"ON") => Resolving::Off,
         Some(b"0" | b"OFF") => Resolving::On,
         _ => Resolving::Unknown,
     };
-    Rules { brand, resolving }
+    AccountRules { brand, resolving }
 }
 
 fn is_off(worker: &Worker) -> bool {
@@ -102,7 +105,7 @@ pub(crate) async fn pooled(
         None => {
             let known = know(worker, name, user).await?;
             let Some(account) = known.account else { return Ok(Terms::default()) };
-            held::by_account(&account, Places::new(peer, known.own.0), known.rules)
+            held::by_account(&account, PeerPlaces::new(peer, known.own.0), known.rules)
                 .map(|()| account)
         }
     };
@@ -130,7 +133,7 @@ pub(crate) async fn carried<S: Borrow<Stream>>(
 ) -> Result<(), Fault> {
     let (name, peer) = claim;
     let own = Own::of(worker, server.stream());
-    let places = Places::new(peer, own.0);
+    let places = PeerPlaces::new(peer, own.0);
     let is_lent = namesake::is_lent(client, server.stream());
     // With a PROXY header, the server has seen the client's own address.
     let mut is_own = is_off(worker) || worker.plan.server.send_proxy || places.are_same();
@@ -174,7 +177,7 @@ async fn given<S: Borrow<Stream>>(
     at: &Server,
     server: &mut Talk<S>,
     capabilities: Capabilities,
-) -> Result<Option<Answer>, NoLink> {
+) -> Result<Option<GivenAccount>, NoLink> {
     let text = "SELECT HEX(COALESCE(@@proxy_user,CURRENT_USER())),@@skip_name_resolve";
     let question = query(text, capabilities);
     let mut answer = None;
@@ -191,7 +194,7 @@ async fn given<S: Borrow<Stream>>(
     // Of no use where Flifo's process is not seen.
     let looks_at_process =
         server.stream().addresses().is_none() && is_of_process(server, capabilities).await?;
-    Ok(Some(Answer { account, rules, looks_at_process }))
+    Ok(Some(GivenAccount { account, rules, looks_at_process }))
 }
 
 /// Whether the account may trust the process at the other end of a Unix socket. One that is not shown may.
@@ -341,7 +344,7 @@ fn host(peer: Option<IpAddr>) -> String {
     peer.map_or_else(|| "localhost".to_owned(), |peer| peer.to_string())
 }
 
-fn refused(name: &UserName, peer: Option<IpAddr>, why: &Refusal) -> Fault {
+fn refused(name: &UserName, peer: Option<IpAddr>, why: &AccountRefusal) -> Fault {
     let message = format!(
         "Access denied for user '{name}'@'{}' by Flifo: {why}. Give the client's host an account; or, if Flifo's own \
          address is to count, set server.account_terms = \"flifo\"",

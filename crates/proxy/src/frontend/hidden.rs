@@ -20,7 +20,9 @@ use crate::cluster::dial::{self, NoLink};
 use crate::dispatch::route;
 use crate::dispatch::worker::Worker;
 use crate::users::User;
-use crate::users::sight::{self, Begun, Found, PERIOD, PERIOD_MAX, Reading, Sight};
+use crate::users::sight::{
+    self, FoundDefinitions, PERIOD, PERIOD_MAX, Reading, ReadingGuard, Sight,
+};
 
 /// A user's first client waits for so long.
 const FIRST_MAX: Duration = Duration::from_secs(2);
@@ -145,7 +147,7 @@ async fn read_if_due(worker: &Worker, name: &UserName, sight: &Sight, period: Du
     if !sight.begins(now, since) {
         return;
     }
-    let begun = Begun { sight };
+    let begun = ReadingGuard { sight };
     let read = read(worker, name).await;
     std::mem::forget(begun);
     let period = if read.is_ok() { period } else { PERIOD };
@@ -154,7 +156,7 @@ async fn read_if_due(worker: &Worker, name: &UserName, sight: &Sight, period: Du
     worker.shared.hidden.count(knew, knows);
 }
 
-async fn read(worker: &Worker, name: &UserName) -> Result<Found, NoLink> {
+async fn read(worker: &Worker, name: &UserName) -> Result<FoundDefinitions, NoLink> {
     let user = worker.shared.users.get(name);
     let credential = user.and_then(|user| user.credential()).ok_or(NoLink::NoCredential)?;
     let server = worker.shared.cluster.server(route::greeter(worker));
@@ -171,7 +173,7 @@ async fn read(worker: &Worker, name: &UserName) -> Result<Found, NoLink> {
 }
 
 /// What this reader sees.
-async fn look(worker: &Worker, reader: &mut LoggedIn) -> Result<Found, NoLink> {
+async fn look(worker: &Worker, reader: &mut LoggedIn) -> Result<FoundDefinitions, NoLink> {
     let mut definitions = Vec::new();
     for page in 0..PAGES_MAX {
         let text = format!("{QUESTION} LIMIT {PAGE} OFFSET {}", page * PAGE);
@@ -194,7 +196,7 @@ async fn look(worker: &Worker, reader: &mut LoggedIn) -> Result<Found, NoLink> {
         [Catalog::new(&definitions, &seen), Catalog::asking_number(&definitions)]
     });
     let [acting, asking] = catalogs.await.unwrap_or_default();
-    Ok(Found { acting, asking, hides_triggers, is_whole })
+    Ok(FoundDefinitions { acting, asking, hides_triggers, is_whole })
 }
 
 /// Which of these tables and views the reader sees.

@@ -38,11 +38,11 @@ use crate::frontend::guesses::{self, Answered, Attempt};
 use crate::frontend::held;
 use crate::frontend::hidden;
 use crate::frontend::newcomer::{self, Claim, Newcomer, NoLogin};
-use crate::frontend::prove::{self, Answer};
+use crate::frontend::prove::{self, PasswordProof};
 use crate::pool::keys::{Key, KeyId};
 use crate::pool::opener;
 use crate::users::logins::{NoPass, Pass};
-use crate::users::{Reserved, User};
+use crate::users::{ReservedPlace, User};
 
 impl From<Fault> for NoLogin {
     fn from(fault: Fault) -> Self {
@@ -393,7 +393,7 @@ async fn may_enter<'a>(
     attempt: Attempt<'_>,
     user: &'a Arc<User>,
     pass: &Pass,
-) -> Result<(Reserved<'a>, KeyId), Fault> {
+) -> Result<(ReservedPlace<'a>, KeyId), Fault> {
     let name = &claim.user;
     pass.lend(guesses::confirm(worker, attempt, user)).await?;
     let peer = newcomer.peer.map(|peer| peer.ip());
@@ -469,7 +469,7 @@ async fn prove(
         response.clear();
     }
     let has_password = !response.is_empty();
-    let answer = Answer { plugin, nonce, response };
+    let answer = PasswordProof { plugin, nonce, response };
     let talk = &mut newcomer.talk;
     Ok(match prove::prove(worker, talk, name, user, &answer, pass).await? {
         prove::Proved::Right(user) => Proved::Right(user),

@@ -22,7 +22,7 @@ use crate::users::{User, Verdict};
 
 /// What a client answered first.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct PasswordProof {
     pub(crate) plugin: Plugin,
     pub(crate) nonce: Nonce,
     pub(crate) response: Vec<u8>,
@@ -42,10 +42,10 @@ pub(crate) async fn prove<S: Borrow<Stream>>(
     talk: &mut Talk<S>,
     name: &UserName,
     user: &Arc<User>,
-    answer: &Answer,
+    answer: &PasswordProof,
     pass: &Pass,
 ) -> Result<Proved, NoLogin> {
-    let Answer { plugin, nonce, response } = answer;
+    let PasswordProof { plugin, nonce, response } = answer;
     let mut verdict = user.check(plugin, nonce, response);
     if verdict == Verdict::Wrong && accounts::is_renewed(worker, user).await {
         verdict =

@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use link::Talk;
-use wire::proxy_header::{HEADER_MAX, Header, Parsed, parse};
+use wire::proxy_header::{HEADER_MAX, Parsed, ProxyHeader, parse};
 
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
@@ -28,7 +28,7 @@ pub(crate) async fn receive(worker: &Rc<Worker>, newcomer: Newcomer) -> Result<N
         match parse(&bytes) {
             Ok(Parsed::Complete { header, consumed }) => {
                 let peer = match header {
-                    Header::Tcp { source, .. } => Some(source),
+                    ProxyHeader::Tcp { source, .. } => Some(source),
                     _ => newcomer.peer,
                 };
                 bytes.drain(..consumed);

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use engine::account::name::UserName;
-use engine::rights::Look;
+use engine::rights::LedgerLook;
 use link::login::{LoggedIn, LoginError};
 
 use crate::cluster::dial::{self, NoLink};
@@ -102,7 +102,7 @@ pub(crate) fn begin(worker: &Rc<Worker>) {
 }
 
 async fn watch(worker: Rc<Worker>, server: ServerId, user: UserName) {
-    let (mut look, mut eye, mut told) = (Look::default(), None, None);
+    let (mut look, mut eye, mut told) = (LedgerLook::default(), None, None);
     // How long the last look took.
     let mut last = Duration::MAX;
     loop {
@@ -216,7 +216,7 @@ async fn see(
     server: ServerId,
     user: &UserName,
     eye: &mut Option<Eye>,
-    look: &mut Look,
+    look: &mut LedgerLook,
 ) -> Result<State, NoLink> {
     let opened = match eye.take() {
         Some(eye) => eye,

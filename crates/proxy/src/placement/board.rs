@@ -8,10 +8,10 @@ use engine::placement::{Look, Verdict};
 
 /// Shared by the thread that decides and those that show.
 #[derive(Debug, Default)]
-pub(crate) struct Board(Mutex<State>);
+pub(crate) struct Board(Mutex<PlacementState>);
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct PlacementState {
     pub(crate) policy: &'static str,
     /// `None` until something has been seen for long enough, and where nothing is looked at.
     pub(crate) verdict: Option<Verdict>,
@@ -25,11 +25,11 @@ pub(crate) struct State {
 }
 
 impl Board {
-    pub(crate) fn put(&self, state: State) {
+    pub(crate) fn put(&self, state: PlacementState) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
 
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> PlacementState {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -12,13 +12,13 @@ use crate::users::table::{Table, Unusable};
 /// What is remembered of the table, over all workers.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
-    pub(crate) state: Mutex<State>,
+    pub(crate) state: Mutex<TableState>,
     /// Held by who reads.
     pub(crate) reading: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct TableState {
     /// When the last attempt to read it began.
     pub(crate) tried_at: Option<Instant>,
     /// When the reading of this table began.
@@ -36,7 +36,7 @@ pub(crate) struct State {
     pub(crate) is_cut: bool,
 }
 
-impl State {
+impl TableState {
     /// Whether the table was read since then.
     pub(crate) fn is_since(&self, moment: Instant) -> bool {
         self.read_at.is_some_and(|at| at >= moment)
@@ -44,7 +44,7 @@ impl State {
 }
 
 impl Accounts {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, TableState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

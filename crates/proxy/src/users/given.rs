@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use engine::account::held::Rules;
+use engine::account::held::AccountRules;
 use engine::account::name::UserName;
 use engine::account::row::Row;
 
@@ -13,14 +13,14 @@ use crate::cluster::servers::ServerId;
 /// The accounts that servers have given Flifo for carried clients.
 #[derive(Debug, Default)]
 pub(crate) struct Given {
-    known: Mutex<HashMap<(ServerId, UserName), (Instant, Answer)>>,
+    known: Mutex<HashMap<(ServerId, UserName), (Instant, GivenAccount)>>,
 }
 
 /// What a server says of such an account.
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct GivenAccount {
     pub(crate) account: Row,
-    pub(crate) rules: Rules,
+    pub(crate) rules: AccountRules,
     /// It may trust the process at the other end of a Unix socket.
     pub(crate) looks_at_process: bool,
 }
@@ -32,13 +32,18 @@ pub(crate) const GIVEN_MAX: usize = 1000;
 pub(crate) const SOON: Duration = Duration::from_secs(1);
 
 impl Given {
-    pub(crate) fn get(&self, server: ServerId, name: &UserName) -> Option<Answer> {
+    pub(crate) fn get(&self, server: ServerId, name: &UserName) -> Option<GivenAccount> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let (at, answer) = known.get(&(server, name.clone()))?;
         (at.elapsed() < SOON).then(|| answer.clone())
     }
 
-    pub(crate) fn remember(&self, server: ServerId, name: &UserName, answer: Answer) -> Answer {
+    pub(crate) fn remember(
+        &self,
+        server: ServerId,
+        name: &UserName,
+        answer: GivenAccount,
+    ) -> GivenAccount {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= GIVEN_MAX {
             known.retain(|_, (at, _)| at.elapsed() < SOON);

@@ -33,13 +33,13 @@ pub(crate) struct Hidden {
 pub(crate) struct Sight {
     /// Done when it was tried once.
     pub(crate) first: OnceCell<()>,
-    pub(crate) found: RwLock<Arc<Found>>,
-    pub(crate) state: Mutex<State>,
+    pub(crate) found: RwLock<Arc<FoundDefinitions>>,
+    pub(crate) state: Mutex<SightState>,
 }
 
 /// What was found.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FoundDefinitions {
     /// Objects that do what nothing tells.
     pub(crate) acting: Catalog,
     /// Objects that ask for the number of their reader's connection.
@@ -51,7 +51,7 @@ pub(crate) struct Found {
 }
 
 /// What most users share: there may be as many as the server has accounts.
-pub(crate) static NOTHING: LazyLock<Arc<Found>> = LazyLock::new(Arc::default);
+pub(crate) static NOTHING: LazyLock<Arc<FoundDefinitions>> = LazyLock::new(Arc::default);
 
 /// What a text does out of sight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub(crate) struct OutOfSight {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct SightState {
     pub(crate) is_reading: bool,
     pub(crate) last: Option<Reading>,
     /// The last attempt has failed, and that has been said.
@@ -106,7 +106,7 @@ impl Hidden {
     }
 }
 
-impl Found {
+impl FoundDefinitions {
     /// Whether a statement need be compared with it.
     fn tells(&self) -> bool {
         !self.acting.is_empty() || !self.asking.is_empty() || self.hides_triggers
@@ -121,11 +121,11 @@ impl Default for Sight {
 }
 
 impl Sight {
-    pub(crate) fn found(&self) -> Arc<Found> {
+    pub(crate) fn found(&self) -> Arc<FoundDefinitions> {
         Arc::clone(&self.found.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, SightState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -149,7 +149,7 @@ impl Sight {
     pub(crate) fn learn(
         &self,
         reading: Reading,
-        read: Result<Found, NoLink>,
+        read: Result<FoundDefinitions, NoLink>,
         user: &UserName,
     ) -> (bool, bool) {
         let mut state = self.lock();
@@ -169,7 +169,9 @@ impl Sight {
         let knew = known.tells();
         let found = match read {
             Ok(found) => found,
-            Err(_) if is_first => Found { hides_triggers: true, ..Found::default() },
+            Err(_) if is_first => {
+                FoundDefinitions { hides_triggers: true, ..FoundDefinitions::default() }
+            }
             Err(_) => return (knew, knew),
         };
         if **known != found {
@@ -198,7 +200,7 @@ pub(crate) fn tell_failure(user: &UserName, error: &NoLink) {
     );
 }
 
-pub(crate) fn tell(user: &UserName, found: &Found) {
+pub(crate) fn tell(user: &UserName, found: &FoundDefinitions) {
     let (objects, unreadable) = (found.acting.objects(), found.acting.unreadable());
     if unreadable > 0 {
         tracing::warn!(
@@ -228,11 +230,11 @@ pub(crate) fn tell(user: &UserName, found: &Found) {
 }
 
 /// A reading that is under way; dropped, it has come to nothing.
-pub(crate) struct Begun<'a> {
+pub(crate) struct ReadingGuard<'a> {
     pub(crate) sight: &'a Sight,
 }
 
-impl Drop for Begun<'_> {
+impl Drop for ReadingGuard<'_> {
     fn drop(&mut self) {
         self.sight.lock().is_reading = false;
     }
@@ -283,21 +285,21 @@ mod tests {
         assert_eq!(learn(Err(NoLink::NoCredential)), (false, true));
         assert!(sight.found().hides_triggers, "nothing is known of them");
         assert!(!sight.begins(now, since) && sight.begins(now + PERIOD, since));
-        drop(Begun { sight: &sight });
+        drop(ReadingGuard { sight: &sight });
         assert!(sight.begins(now + PERIOD, since), "a reading that came to nothing");
         let view = definition(&(b"vs.v".to_vec(), b"s\0v\0".to_vec())).unwrap();
         let asks = definition(&(b"vs.w".to_vec(), b"s\0w\0connection_id()".to_vec())).unwrap();
-        let found = || Found {
+        let found = || FoundDefinitions {
             acting: Catalog::new(std::slice::from_ref(&view), &BTreeSet::new()),
             asking: Catalog::asking_number(std::slice::from_ref(&asks)),
-            ..Found::default()
+            ..FoundDefinitions::default()
         };
         assert_eq!(learn(Ok(found())), (true, true));
         assert_eq!(learn(Err(NoLink::NoCredential)), (true, true));
         assert_eq!(*sight.found(), found(), "what cannot be read any more changes nothing");
-        let nothing = Found { is_whole: true, ..Found::default() };
+        let nothing = FoundDefinitions { is_whole: true, ..FoundDefinitions::default() };
         assert_eq!(learn(Ok(nothing)), (true, false));
-        assert_eq!(learn(Ok(Found::default())), (false, false));
-        assert_eq!(*sight.found(), Found::default());
+        assert_eq!(learn(Ok(FoundDefinitions::default())), (false, false));
+        assert_eq!(*sight.found(), FoundDefinitions::default());
     }
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use engine::account::held::Rules;
+use engine::account::held::AccountRules;
 use engine::account::row::Row;
 use engine::account::terms::Hour;
 
@@ -14,7 +14,7 @@ pub(crate) struct Own(pub(crate) Option<IpAddr>);
 
 /// What the server has said of the account that it gives Flifo for a pooled user.
 #[derive(Debug, Default)]
-pub(crate) struct Standing {
+pub(crate) struct AccountStanding {
     pub(crate) known: Mutex<Option<Known>>,
     /// Held by the client whose login asks.
     pub(crate) asking: tokio::sync::Mutex<()>,
@@ -27,6 +27,6 @@ pub(crate) struct Known {
     pub(crate) until: Instant,
     /// `None`: the server does not show it.
     pub(crate) account: Option<Row>,
-    pub(crate) rules: Rules,
+    pub(crate) rules: AccountRules,
     pub(crate) own: Own,
 }

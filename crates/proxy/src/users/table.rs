@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use engine::account::held::{self, Places, Refusal, Rules};
+use engine::account::held::{self, AccountRefusal, AccountRules, PeerPlaces};
 use engine::account::name::UserName;
 use engine::account::row::{Choice, Row, choose};
 use engine::account::terms::{Terms, Transport};
@@ -41,7 +41,7 @@ pub(crate) struct Table {
     anonymous: Vec<Row>,
     /// The first name that is not known any more, where not all are.
     end: Option<UserName>,
-    rules: Rules,
+    rules: AccountRules,
     /// Where Flifo came from that read it; `None`: by a Unix socket.
     own: Option<IpAddr>,
 }
@@ -81,12 +81,12 @@ impl Table {
         name: &UserName,
         client: Option<IpAddr>,
         own: Option<IpAddr>,
-    ) -> Result<Option<&Row>, Refusal> {
+    ) -> Result<Option<&Row>, AccountRefusal> {
         let is_beyond = self.end.as_ref().is_some_and(|end| end <= name);
         if is_beyond || name.as_bytes().ends_with(b" ") {
             return Ok(None);
         }
-        held::by_rows(self.of(name), Places::new(client, own), self.rules)
+        held::by_rows(self.of(name), PeerPlaces::new(client, own), self.rules)
     }
 
     pub(crate) const fn own(&self) -> Option<IpAddr> {
@@ -103,7 +103,12 @@ impl Table {
 }
 
 /// Sorts what was read. Not all was, if it is not whole.
-pub(crate) fn sort(rows: Vec<Pair>, is_whole: bool, rules: Rules, own: Option<IpAddr>) -> Sorted {
+pub(crate) fn sort(
+    rows: Vec<Pair>,
+    is_whole: bool,
+    rules: AccountRules,
+    own: Option<IpAddr>,
+) -> Sorted {
     let mut stored: HashMap<UserName, Vec<Stored>> = HashMap::new();
     let mut last = None;
     for (name, text) in rows {
@@ -122,7 +127,7 @@ pub(crate) fn sort(rows: Vec<Pair>, is_whole: bool, rules: Rules, own: Option<Ip
     }
     let rows_of = |of: Vec<Stored>| of.into_iter().map(|it| it.row).collect::<Vec<_>>();
     let anonymous = stored.remove(&b""[..]).map(rows_of).unwrap_or_default();
-    let origin = Places::new(None, own).flifo.origin(rules);
+    let origin = PeerPlaces::new(None, own).flifo.origin(rules);
     let (mut usable, mut unusable) = (HashMap::new(), HashMap::new());
     for (name, of) in &stored {
         let all = of.iter().map(|it| &it.row).chain(&anonymous);
@@ -178,10 +183,10 @@ impl Stored {
             Plugin::NativePassword | Plugin::CachingSha2 if hash.is_empty() => {
                 Ok(Password::Plain(Secret::from("")))
             }
-            Plugin::NativePassword => {
-                native::Stored::parse(hash.as_bytes()).map(Password::Native).map_err(|_| unusable())
-            }
-            Plugin::CachingSha2 => sha_crypt::Stored::parse(hash.as_bytes())
+            Plugin::NativePassword => native::NativeStored::parse(hash.as_bytes())
+                .map(Password::Native)
+                .map_err(|_| unusable()),
+            Plugin::CachingSha2 => sha_crypt::CryptStored::parse(hash.as_bytes())
                 .map(Password::CachingSha2)
                 .map_err(|_| unusable()),
             _ => Err(unusable()),
@@ -191,18 +196,19 @@ impl Stored {
 
 #[cfg(test)]
 mod tests {
-    use engine::account::host::{Brand, Resolving};
+    use engine::account::host::{HostBrand, Resolving};
 
     use super::*;
 
-    const RULES: Rules = Rules { brand: Brand::MariaDb, resolving: Resolving::Off };
+    const RULES: AccountRules =
+        AccountRules { brand: HostBrand::MariaDb, resolving: Resolving::Off };
 
     fn hex(text: &str) -> String {
         text.bytes().map(|byte| format!("{byte:02X}")).collect()
     }
 
     fn native(password: &str) -> String {
-        let stored = native::Stage1::of(password.as_bytes()).stored().reveal();
+        let stored = native::NativeStage1::of(password.as_bytes()).stored().reveal();
         format!("mysql_native_password {}", hex(&stored))
     }
 
@@ -242,8 +248,9 @@ mod tests {
         let mut names: Vec<_> = usable.keys().map(ToString::to_string).collect();
         names.sort();
         assert_eq!(names, ["far", "old", "open"]);
-        let other =
-            native::Stored::parse(&native::Stage1::of(b"other").stored().reveal().into_bytes());
+        let other = native::NativeStored::parse(
+            &native::NativeStage1::of(b"other").stored().reveal().into_bytes(),
+        );
         assert!(matches!(&usable[&b"far"[..]], Password::Native(it) if *it == other.unwrap()));
         assert!(matches!(&usable[&b"open"[..]], Password::Plain(it) if it.is_empty()));
         for name in ["app", "elsewhere", "hidden"] {

@@ -6,12 +6,12 @@
 use std::cell::RefCell;
 use std::time::Instant;
 
-use engine::turns::{Recent, Schedule, Totals, Turns};
+use engine::turns::{LoopTotals, Recent, Schedule, Turns};
 
 /// What is told of them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Told {
-    pub(crate) totals: Totals,
+    pub(crate) totals: LoopTotals,
     pub(crate) recent: Recent,
     /// The kernel's number of the thread.
     pub(crate) thread: u32,

@@ -6,7 +6,7 @@ use std::panic::resume_unwind;
 use std::path::Path;
 use std::thread;
 
-use engine::account::host::Brand as Rules;
+use engine::account::host::HostBrand as Rules;
 
 use super::account::Account;
 use super::attempt::{Attempt, Door, Outcome, Target, Tls, look};

@@ -4,7 +4,7 @@
 //! table of accounts: that of two accounts of one name that both match the client, the server chooses the more special
 //! one directly, and the other one for Flifo.
 
-use engine::account::host::{Brand as Rules, Match, matches};
+use engine::account::host::{HostBrand as Rules, Match, matches};
 use engine::account::name::{Brand, Packet, Unsure, UserName};
 use engine::account::row::{Choice, Row, choose};
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::classes::{Class, ClassId, Classes};
-use engine::gate::{Ask, Counts, Gate, Slot, Start};
+use engine::gate::{Ask, Gate, GateCounts, Slot, Start};
 use engine::intent::Digest;
-use engine::limit::{Auto, Bounds, Rhythm, Totals};
-use engine::places::Places;
+use engine::limit::{Auto, LimitBounds, LimitTotals, Rhythm};
+use engine::places::ConnectionPlaces;
 use engine::slots::Slots;
 
 use super::others::{Other, Seen};
@@ -34,7 +34,7 @@ pub enum Steering {
     },
     Other {
         other: Box<dyn Other>,
-        before: Totals,
+        before: LimitTotals,
         at: f64,
     },
 }
@@ -81,7 +81,7 @@ impl Process {
     pub fn new(limit: u32, workers: usize, classes: Vec<Class>) -> Self {
         let origin = Instant::now();
         let slots = Arc::new(Slots::new(limit, workers, origin));
-        let links = Arc::new(Places::new(LINKS * workers as u32, workers, origin));
+        let links = Arc::new(ConnectionPlaces::new(LINKS * workers as u32, workers, origin));
         let classes = Arc::new(Classes::new(classes, workers));
         let gate = |worker| {
             let shared = (Arc::clone(&slots), Arc::clone(&links), Arc::clone(&classes));
@@ -107,7 +107,7 @@ impl Process {
     /// The limit that finds itself.
     pub fn auto(start: u32, rhythm: Rhythm, skew: f64) -> Self {
         let floor = if rhythm == Rhythm::Clock { 1 } else { 2 };
-        let bounds = Bounds { floor, ceiling: 400, start, rest: start };
+        let bounds = LimitBounds { floor, ceiling: 400, start, rest: start };
         let auto = Box::new(Auto::new(bounds, rhythm, EPOCH));
         let mut process = Self::fixed(auto.limit(), 1);
         process.steering = Steering::Auto { auto, skew };
@@ -117,7 +117,7 @@ impl Process {
     /// Another way to find one.
     pub fn other(start: u32, other: Box<dyn Other>) -> Self {
         let mut process = Self::fixed(start, 1);
-        process.steering = Steering::Other { other, before: Totals::default(), at: 0.0 };
+        process.steering = Steering::Other { other, before: LimitTotals::default(), at: 0.0 };
         process
     }
 
@@ -260,11 +260,11 @@ impl Process {
         (0..self.gates.len()).collect()
     }
 
-    pub(super) fn totals(&self) -> Totals {
-        self.gates.iter().map(Gate::totals).fold(Totals::default(), Totals::plus)
+    pub(super) fn totals(&self) -> LimitTotals {
+        self.gates.iter().map(Gate::totals).fold(LimitTotals::default(), LimitTotals::plus)
     }
 
-    pub(super) fn counts(&self) -> Vec<Counts> {
+    pub(super) fn counts(&self) -> Vec<GateCounts> {
         self.gates.iter().map(Gate::counts).collect()
     }
 

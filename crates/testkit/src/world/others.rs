@@ -1,12 +1,12 @@
 //! Limits that others have described, for comparison: each as it comes out of the box, with windows of 100 ms.
 
-use engine::limit::Totals;
+use engine::limit::LimitTotals;
 
 /// What is known when a window has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     /// Of the window.
-    pub window: Totals,
+    pub window: LimitTotals,
     /// Its length in milliseconds.
     pub time: f64,
     pub held: u32,

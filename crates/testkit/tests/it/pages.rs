@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use bench::interrupt::Interrupt;
-use bench::lab::{self, Entry, Lab, PageFaults, Treatment};
+use bench::lab::{self, Entry, Lab, PageFaults, PageFaultsTreatment};
 use bench::page;
 use testkit::overdue;
 use testkit::simulated::Simulated;
@@ -60,7 +60,11 @@ fn the_page_of_a_comparison_is_drawn_without_complaint() {
 #[test]
 fn page_faults_return_with_a_fixed_threshold_and_are_drawn_beside_the_seed() {
     let experiment = PageFaults {
-        treatments: vec![Treatment::LargeToday, Treatment::SmallFixed, Treatment::LargeFixed],
+        treatments: vec![
+            PageFaultsTreatment::LargeToday,
+            PageFaultsTreatment::SmallFixed,
+            PageFaultsTreatment::LargeFixed,
+        ],
         rounds: 1,
         // A part of it is a warm-up, in which a busy machine must get at least one statement done.
         round: Duration::from_secs(1),

@@ -230,6 +230,8 @@ struct Shapes {
     structs: Vec<(String, usize, usize)>,
     /// Functions, with how many lines they have.
     functions: Vec<(String, usize)>,
+    /// The types and traits that other files of the crate can name.
+    types: Vec<String>,
 }
 
 impl Shapes {
@@ -237,6 +239,17 @@ impl Shapes {
         let mut shapes = Self::default();
         shapes.visit_file(&file.syntax);
         shapes
+    }
+
+    fn see_type(&mut self, visibility: &syn::Visibility, name: &syn::Ident) {
+        let is_public = match visibility {
+            syn::Visibility::Public(_) => true,
+            syn::Visibility::Restricted(within) => within.path.is_ident("crate"),
+            syn::Visibility::Inherited => false,
+        };
+        if is_public {
+            self.types.push(name.to_string());
+        }
     }
 
     fn see_function(&mut self, signature: &syn::Signature, block: &syn::Block) {
@@ -250,6 +263,19 @@ impl<'ast> Visit<'ast> for Shapes {
     fn visit_item_struct(&mut self, item: &'ast syn::ItemStruct) {
         let booleans = item.fields.iter().filter(|field| is_boolean(&field.ty)).count();
         self.structs.push((item.ident.to_string(), booleans, item.fields.len()));
+        self.see_type(&item.vis, &item.ident);
+    }
+
+    fn visit_item_enum(&mut self, item: &'ast syn::ItemEnum) {
+        self.see_type(&item.vis, &item.ident);
+    }
+
+    fn visit_item_trait(&mut self, item: &'ast syn::ItemTrait) {
+        self.see_type(&item.vis, &item.ident);
+    }
+
+    fn visit_item_type(&mut self, item: &'ast syn::ItemType) {
+        self.see_type(&item.vis, &item.ident);
     }
 
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
@@ -335,6 +361,22 @@ fn types_and_functions_are_taken_in_at_a_glance() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
+/// Names that several types of a crate have.
+fn ambiguous<'a>(shapes: impl Iterator<Item = &'a Shapes>) -> BTreeSet<&'a str> {
+    let mut seen = BTreeSet::new();
+    shapes.flat_map(|it| &it.types).filter(|name| !seen.insert(&***name)).map(|it| &**it).collect()
+}
+
+#[test]
+fn a_name_stands_for_one_type_of_a_crate() {
+    let mut found = Vec::new();
+    for name in SHIPPED {
+        let shapes: Vec<_> = files(name).iter().map(Shapes::of).collect();
+        found.extend(ambiguous(shapes.iter()).into_iter().map(|it| format!("{name}: {it}")));
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
 #[test]
 fn the_checks_can_fail() {
     let file = |module: &str, text: &str| File {
@@ -364,4 +406,8 @@ fn the_checks_can_fail() {
     let found = oversized("m", &Shapes::of(&file("m", &text)));
     let places: Vec<_> = found.iter().map(|(place, _)| &**place).collect();
     assert_eq!(places, ["m::S", "m::Client", "m::long"]);
+
+    let files = ["pub struct Twice;", "pub(crate) enum Twice {} trait Once {}", "trait Once {}"];
+    let shapes = files.map(|text| Shapes::of(&file("m", text)));
+    assert_eq!(ambiguous(shapes.iter()), BTreeSet::from(["Twice"]));
 }

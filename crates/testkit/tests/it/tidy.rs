@@ -117,6 +117,28 @@ fn faults(path: &str, text: &str) -> Vec<String> {
     found
 }
 
+/// Words that hide the subject of a sentence: it is a client, a connection, a statement, a user.
+const SUBJECTLESS: [&str; 5] = ["who", "whoever", "somebody", "nobody", "anybody"];
+
+/// Lines of comments that may have one. It only ever sinks, to 40.
+const SUBJECTLESS_MAX: usize = 420;
+
+#[test]
+fn comments_name_their_subjects() {
+    let mut found = Vec::new();
+    for path in sources().iter().filter(|path| path.ends_with(".rs")) {
+        let text = std::fs::read_to_string(root().join(path)).unwrap();
+        let lines = text.lines().enumerate().filter(|(_, line)| is_subjectless(line));
+        found.extend(lines.map(|(number, line)| format!("{path}:{}: {}", number + 1, line.trim())));
+    }
+    assert!(found.len() < SUBJECTLESS_MAX, "{} lines:\n{}", found.len(), found.join("\n"));
+}
+
+fn is_subjectless(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with("//") && SUBJECTLESS.iter().any(|word| has_word(&line.to_lowercase(), word))
+}
+
 fn has_word(line: &str, word: &str) -> bool {
     line.split(|letter: char| !letter.is_alphanumeric() && letter != '_').any(|it| it == word)
 }
@@ -212,6 +234,9 @@ fn the_rules_can_fail() {
     assert_eq!(check("a.sh", "# TODO\n"), 1);
     assert_eq!(check("a.py", "open(\"/home/x\")\n"), 1);
     assert_eq!(check("a.js", &"x\n".repeat(LINES_MAX + 1)), 1);
+
+    assert!(is_subjectless("    /// Who waits is let in.") && is_subjectless("// Nobody's turn."));
+    assert!(!is_subjectless("let who = 1; // who") && !is_subjectless("// The whole of it."));
 
     let table =
         "[workspace.dependencies]\n# Why.\na = \"1\"\nb = \"1\"\n\nc = \"1\"\n[x]\nd = \"1\"\n";

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bench::interrupt::Interrupt;
-use bench::load::{self, Account, Moment, Order};
+use bench::load::{self, Account, Order, TurnMoment};
 use bench::results::{Pacing, Protocol};
 use bench::workloads::random::Distribution;
 use bench::workloads::{Shape, Workload};
@@ -136,7 +136,7 @@ impl Course {
         let order = Order { warm_up: Duration::ZERO, ..order(port, clients, script, length) };
         let mut begun = Instant::now();
         let witness = |moment| {
-            if moment == Moment::Begin {
+            if moment == TurnMoment::Begin {
                 begun = Instant::now();
             }
             Ok(())

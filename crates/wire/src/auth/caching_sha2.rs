@@ -7,7 +7,7 @@
 //!
 //! | server sends | client sends |
 //! |---|---|
-//! | nonce | [`Stage1::respond`] |
+//! | nonce | [`Sha2Stage1::respond`] |
 //! | more data: [`FAST_OK`], then OK | |
 //! | more data: [`FULL`] | safe connection: the password and a zero byte |
 //! | | else [`REQUEST_PUBLIC_KEY`], unless it has the key |
@@ -35,9 +35,9 @@ pub const PASSWORD_MAX: usize = 256;
 
 /// SHA-256 of a password: all that a fast login needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stage1(SecretHash<32>);
+pub struct Sha2Stage1(SecretHash<32>);
 
-impl Stage1 {
+impl Sha2Stage1 {
     pub fn of(password: &[u8]) -> Self {
         Self(hash(&[password]))
     }
@@ -48,20 +48,20 @@ impl Stage1 {
     }
 
     /// What a server remembers.
-    pub fn stored(&self) -> Stored {
-        Stored(hash(&[self.0.as_bytes()]))
+    pub fn stored(&self) -> Sha2Stored {
+        Sha2Stored(hash(&[self.0.as_bytes()]))
     }
 }
 
 /// SHA-256 of SHA-256 of a password. Servers keep it in memory only.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored(SecretHash<32>);
+pub struct Sha2Stored(SecretHash<32>);
 
-impl Stored {
+impl Sha2Stored {
     /// Checks what a client answered, and learns what to log in with as that client.
-    pub fn check(&self, nonce: &Nonce, response: &[u8]) -> Option<Stage1> {
+    pub fn check(&self, nonce: &Nonce, response: &[u8]) -> Option<Sha2Stage1> {
         let response = SecretHash::from(<[u8; 32]>::try_from(response).ok()?);
-        let stage1 = Stage1(response.xor(&self.mask(nonce)));
+        let stage1 = Sha2Stage1(response.xor(&self.mask(nonce)));
         (stage1.stored() == *self).then_some(stage1)
     }
 

@@ -9,9 +9,9 @@ use super::{Nonce, SecretHash, hex_digit};
 
 /// SHA-1 of a password: all that a login needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stage1(SecretHash<20>);
+pub struct NativeStage1(SecretHash<20>);
 
-impl Stage1 {
+impl NativeStage1 {
     pub fn of(password: &[u8]) -> Self {
         Self(hash(&[password]))
     }
@@ -22,14 +22,14 @@ impl Stage1 {
     }
 
     /// What a server stores.
-    pub fn stored(&self) -> Stored {
-        Stored(hash(&[self.0.as_bytes()]))
+    pub fn stored(&self) -> NativeStored {
+        NativeStored(hash(&[self.0.as_bytes()]))
     }
 }
 
 /// SHA-1 of SHA-1 of a password, as `mysql.user` has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored(SecretHash<20>);
+pub struct NativeStored(SecretHash<20>);
 
 /// A text that is no stored hash of this plugin. The text is not repeated, for it may be a
 /// password.
@@ -37,7 +37,7 @@ pub struct Stored(SecretHash<20>);
 #[error("not a hash of mysql_native_password: it has the form *HEX, with 40 hexadecimal digits")]
 pub struct NotNative;
 
-impl Stored {
+impl NativeStored {
     /// Reads the form `*94BD...`, which `mysql.user` and `PASSWORD()` have.
     pub fn parse(text: &[u8]) -> Result<Self, NotNative> {
         let digits = text.strip_prefix(b"*").ok_or(NotNative)?;
@@ -60,9 +60,9 @@ impl Stored {
     }
 
     /// Checks what a client answered, and learns what to log in with as that client.
-    pub fn check(&self, nonce: &Nonce, response: &[u8]) -> Option<Stage1> {
+    pub fn check(&self, nonce: &Nonce, response: &[u8]) -> Option<NativeStage1> {
         let response = SecretHash::from(<[u8; 20]>::try_from(response).ok()?);
-        let stage1 = Stage1(response.xor(&self.mask(nonce)));
+        let stage1 = NativeStage1(response.xor(&self.mask(nonce)));
         (stage1.stored() == *self).then_some(stage1)
     }
 

@@ -13,7 +13,7 @@ use super::from_hex;
 
 /// A password as `mysql.user` has it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Stored {
+pub struct CryptStored {
     salt: [u8; SALT_LEN],
     /// In the alphabet of SHA-crypt.
     digest: [u8; DIGEST_LEN],
@@ -32,7 +32,7 @@ pub struct NotShaCrypt;
 const SALT_LEN: usize = 20;
 const DIGEST_LEN: usize = 43;
 
-impl Stored {
+impl CryptStored {
     /// Reads what `authentication_string` holds.
     pub fn parse(text: &[u8]) -> Result<Self, NotShaCrypt> {
         let rest = text.strip_prefix(b"$A$").ok_or(NotShaCrypt)?;
@@ -69,9 +69,9 @@ impl Stored {
     }
 }
 
-impl std::fmt::Debug for Stored {
+impl std::fmt::Debug for CryptStored {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Stored({} rounds)", self.rounds)
+        write!(f, "CryptStored({} rounds)", self.rounds)
     }
 }
 
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_stored_password_is_checked() {
-        let stored = Stored::parse(FOOBAR).unwrap();
+        let stored = CryptStored::parse(FOOBAR).unwrap();
         assert!(stored.check(b"foobar"));
         assert!(!stored.check(b"foobaz"));
         assert!(!stored.check(b""));
@@ -210,14 +210,16 @@ mod tests {
         });
         let shown: Vec<u8> = shown.collect();
         for text in [FOOBAR, hex.as_bytes(), hex.to_uppercase().as_bytes(), &shown] {
-            let stored = Stored::parse_written(text);
+            let stored = CryptStored::parse_written(text);
             assert!(stored.unwrap().check(b"foobar"), "{}", text.escape_ascii());
         }
-        assert!(Stored::parse_written(format!("0x{hex}").as_bytes()).unwrap().check(b"foobar"));
+        assert!(
+            CryptStored::parse_written(format!("0x{hex}").as_bytes()).unwrap().check(b"foobar")
+        );
         let all = without_backslashes(br"\0\n\r\Z\\\'\a\");
         assert_eq!(all, b"\0\n\r\x1a\\'a\\");
         for text in [&hex[1..], &hex[2..], &format!("{hex}00"), &format!("0x0x{hex}"), ""] {
-            assert!(Stored::parse_written(text.as_bytes()).is_err(), "{text}");
+            assert!(CryptStored::parse_written(text.as_bytes()).is_err(), "{text}");
         }
     }
 
@@ -226,7 +228,7 @@ mod tests {
         let with = |rounds: &[u8]| {
             let mut text = FOOBAR.to_vec();
             text[3..6].copy_from_slice(rounds);
-            Stored::parse(&text).map(|stored| stored.rounds)
+            CryptStored::parse(&text).map(|stored| stored.rounds)
         };
         assert_eq!(with(b"005"), Ok(5000));
         assert_eq!(with(b"00A"), Ok(10_000));
@@ -239,12 +241,12 @@ mod tests {
     #[test]
     fn what_is_no_stored_password_is_refused() {
         for len in 0..FOOBAR.len() {
-            assert!(Stored::parse(&FOOBAR[..len]).is_err(), "{len}");
+            assert!(CryptStored::parse(&FOOBAR[..len]).is_err(), "{len}");
         }
-        assert!(Stored::parse(&[FOOBAR, b"x"].concat()).is_err());
-        assert!(Stored::parse(b"*14E65567ABDB5135D0CFD9A70B3032C179A49EE7").is_err());
+        assert!(CryptStored::parse(&[FOOBAR, b"x"].concat()).is_err());
+        assert!(CryptStored::parse(b"*14E65567ABDB5135D0CFD9A70B3032C179A49EE7").is_err());
         // An account that no client can log in to: MySQL makes such accounts for itself.
         let locked = b"$A$005$THISISACOMBINATIONOFINVALIDSALTANDPASSWORDTHATMUSTNEVERBRBEUSED";
-        assert!(!Stored::parse(locked).unwrap().check(b""));
+        assert!(!CryptStored::parse(locked).unwrap().check(b""));
     }
 }

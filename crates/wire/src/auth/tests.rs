@@ -33,9 +33,9 @@ const PASSWORDS: [(&str, &str, &str); 3] = [
 #[test]
 fn passwords_are_stored_as_mariadb_stores_them() {
     for (password, native, ed25519) in PASSWORDS {
-        let stored = native::Stage1::of(password.as_bytes()).stored();
+        let stored = native::NativeStage1::of(password.as_bytes()).stored();
         assert_eq!(stored.reveal(), native);
-        assert_eq!(native::Stored::parse(native.as_bytes()), Ok(stored));
+        assert_eq!(native::NativeStored::parse(native.as_bytes()), Ok(stored));
         let public = ed25519::SigningKey::of(password.as_bytes()).public();
         assert_eq!(public.text(), ed25519);
         assert_eq!(ed25519::PublicKey::parse(ed25519.as_bytes()), Ok(public));
@@ -69,11 +69,11 @@ fn answers_are_those_of_pymysql() {
 #[test]
 fn a_good_answer_shows_what_to_log_in_with() {
     let other = Nonce::from_random(*b"the server's own one");
-    let stage1 = native::Stage1::of(b"secret");
+    let stage1 = native::NativeStage1::of(b"secret");
     let learnt = stage1.stored().check(&nonce(), &stage1.respond(&nonce())).unwrap();
     assert_eq!(learnt, stage1);
     assert_eq!(learnt.respond(&other), stage1.respond(&other));
-    let stage1 = caching_sha2::Stage1::of(b"secret");
+    let stage1 = caching_sha2::Sha2Stage1::of(b"secret");
     let learnt = stage1.stored().check(&nonce(), &stage1.respond(&nonce())).unwrap();
     assert_eq!(learnt, stage1);
     assert_eq!(learnt.respond(&other), stage1.respond(&other));
@@ -82,8 +82,8 @@ fn a_good_answer_shows_what_to_log_in_with() {
 #[test]
 fn wrong_answers_are_wrong() {
     let other = Nonce::from_random(*b"the server's own one");
-    let native = native::Stage1::of(b"secret");
-    let sha2 = caching_sha2::Stage1::of(b"secret");
+    let native = native::NativeStage1::of(b"secret");
+    let sha2 = caching_sha2::Sha2Stage1::of(b"secret");
     let key = ed25519::SigningKey::of(b"secret");
     let native_ok = |answer: &[u8]| native.stored().check(&nonce(), answer).is_some();
     let sha2_ok = |answer: &[u8]| sha2.stored().check(&nonce(), answer).is_some();
@@ -109,9 +109,9 @@ fn wrong_answers_are_wrong() {
         assert!(!check(&[0xff; 300]));
     }
     assert!(!native_ok(&native.respond(&other)));
-    assert!(!native_ok(&native::Stage1::of(b"Secret").respond(&nonce())));
+    assert!(!native_ok(&native::NativeStage1::of(b"Secret").respond(&nonce())));
     assert!(!sha2_ok(&sha2.respond(&other)));
-    assert!(!sha2_ok(&caching_sha2::Stage1::of(b"Secret").respond(&nonce())));
+    assert!(!sha2_ok(&caching_sha2::Sha2Stage1::of(b"Secret").respond(&nonce())));
     assert!(!ed25519_ok(&key.sign(&other)));
     assert!(!ed25519_ok(&ed25519::SigningKey::of(b"Secret").sign(&nonce())));
 }
@@ -203,9 +203,9 @@ fn texts_that_are_no_hashes_are_refused() {
         "*+4E65567ABDB5135D0CFD9A70B3032C179A49EE7",
         ed25519,
     ] {
-        assert!(native::Stored::parse(text.as_bytes()).is_err(), "{text}");
+        assert!(native::NativeStored::parse(text.as_bytes()).is_err(), "{text}");
     }
-    assert!(native::Stored::parse(native.to_lowercase().as_bytes()).is_ok());
+    assert!(native::NativeStored::parse(native.to_lowercase().as_bytes()).is_ok());
     for text in ["", "secret", &ed25519[1..], &format!("{ed25519}="), &ed25519.replace('+', "-")] {
         assert!(ed25519::PublicKey::parse(text.as_bytes()).is_err(), "{text}");
     }
@@ -237,13 +237,13 @@ fn an_obfuscated_password_comes_back() {
 
 #[test]
 fn secrets_do_not_show() {
-    let stage1 = native::Stage1::of(b"secret");
+    let stage1 = native::NativeStage1::of(b"secret");
     let shown = format!(
         "{:?} {:?} {:?} {:?} {:?} {:?}",
         Secret::from("secret"),
         stage1,
         stage1.stored(),
-        caching_sha2::Stage1::of(b"secret"),
+        caching_sha2::Sha2Stage1::of(b"secret"),
         ed25519::SigningKey::of(b"secret"),
         nonce(),
     );

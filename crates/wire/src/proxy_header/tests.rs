@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn tcp(source: &str, destination: &str) -> Header {
-    Header::Tcp { source: source.parse().unwrap(), destination: destination.parse().unwrap() }
+fn tcp(source: &str, destination: &str) -> ProxyHeader {
+    ProxyHeader::Tcp { source: source.parse().unwrap(), destination: destination.parse().unwrap() }
 }
 
 fn v2(command: u8, family: u8, body: &[u8]) -> Vec<u8> {
@@ -15,7 +15,7 @@ fn v2(command: u8, family: u8, body: &[u8]) -> Vec<u8> {
 
 /// Reads a whole header with data behind it, and sees that no part of it is taken for the whole.
 #[track_caller]
-fn check(bytes: &[u8], header: &Header) {
+fn check(bytes: &[u8], header: &ProxyHeader) {
     let complete = Parsed::Complete { header: header.clone(), consumed: bytes.len() };
     assert_eq!(parse(&[bytes, b"\x0a\0\0\0"].concat()), Ok(complete));
     for len in 0..bytes.len() {
@@ -36,9 +36,9 @@ fn lines_are_read() {
         ("TCP4 255.255.255.255 0.0.0.0 65535 0", tcp("255.255.255.255:65535", "0.0.0.0:0")),
         ("TCP6 2001:db8::1 ::1 1 3306", tcp("[2001:db8::1]:1", "[::1]:3306")),
         ("TCP6 ::ffff:192.0.2.1 ::1 1 2", tcp("[::ffff:192.0.2.1]:1", "[::1]:2")),
-        ("UNKNOWN", Header::Unknown),
-        ("UNKNOWN ffff::1 ffff::2 1 2", Header::Unknown),
-        ("UNKNOWN ?", Header::Unknown),
+        ("UNKNOWN", ProxyHeader::Unknown),
+        ("UNKNOWN ffff::1 ffff::2 1 2", ProxyHeader::Unknown),
+        ("UNKNOWN ?", ProxyHeader::Unknown),
     ] {
         check(format!("PROXY {line}\r\n").as_bytes(), &header);
     }
@@ -46,7 +46,7 @@ fn lines_are_read() {
     let full = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
     let line = format!("PROXY UNKNOWN {full} {full} 65535 65535\r\n");
     assert_eq!(line.len(), V1_MAX);
-    check(line.as_bytes(), &Header::Unknown);
+    check(line.as_bytes(), &ProxyHeader::Unknown);
 }
 
 #[test]
@@ -114,13 +114,13 @@ fn binary_headers_are_read() {
 
     let mut unix = [0; 216];
     unix[108..112].copy_from_slice(b"/s\0x");
-    let header = Header::Unix { source: [].into(), destination: b"/s\0x"[..].into() };
+    let header = ProxyHeader::Unix { source: [].into(), destination: b"/s\0x"[..].into() };
     check(&v2(V2_PROXY, V2_UNIX, &unix), &header);
 
-    check(&v2(V2_PROXY, 0, &[]), &Header::Unknown);
-    check(&v2(V2_LOCAL, 0, &[]), &Header::Local);
-    check(&v2(V2_LOCAL, V2_TCP4, &four), &Header::Local);
-    check(&v2(V2_LOCAL, 0xff, b"?"), &Header::Local);
+    check(&v2(V2_PROXY, 0, &[]), &ProxyHeader::Unknown);
+    check(&v2(V2_LOCAL, 0, &[]), &ProxyHeader::Local);
+    check(&v2(V2_LOCAL, V2_TCP4, &four), &ProxyHeader::Local);
+    check(&v2(V2_LOCAL, 0xff, b"?"), &ProxyHeader::Local);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn two_kinds_of_addresses_are_written_as_one() {
     }
     let mut local = Vec::new();
     encode_v2_local(&mut local);
-    check(&local, &Header::Local);
+    check(&local, &ProxyHeader::Local);
 }
 
 /// Two addresses of the same kind.
@@ -209,7 +209,7 @@ proptest! {
 
     #[test]
     fn what_is_written_is_read((source, destination) in addresses()) {
-        let header = Header::Tcp { source, destination };
+        let header = ProxyHeader::Tcp { source, destination };
         let (mut one, mut two) = (Vec::new(), Vec::new());
         encode_v1(source, destination, &mut one);
         encode_v2(source, destination, &mut two);

@@ -19,13 +19,13 @@ fn sample(statements: f64, p95: f64, proxy: Option<f64>) -> Sample {
 
 fn report() -> Report {
     let direct = Series {
-        target: Kind::Direct,
+        target: TargetKind::Direct,
         samples: vec![sample(50_000.0, 1.0, None), sample(40_000.0, 3.0, None)],
         failures: vec![],
     };
     let rates = [40_000.0, 36_000.0, 90_000.0];
     let flifo = Series {
-        target: Kind::Flifo,
+        target: TargetKind::Flifo,
         samples: rates.map(|rate| sample(rate, 2.5, Some(8.0))).to_vec(),
         failures: vec![],
     };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Figure, Hold, SERVERS, Treatment, WORKERS, Way};
+use super::{ChecksTreatment, Figure, Hold, SERVERS, WORKERS, Way};
 use crate::chart::Grid;
 use crate::figures::histogram::ms;
 use crate::lab::experiment::Finding;
@@ -72,7 +72,7 @@ fn row(figure: &Figure) -> Vec<String> {
 fn reading(figures: &[Figure]) -> Vec<String> {
     let find = |way: Way| {
         figures.iter().find(|figure| {
-            let Treatment { way: its, workers, servers, interval } = figure.treatment;
+            let ChecksTreatment { way: its, workers, servers, interval } = figure.treatment;
             its == way && (workers, servers, interval) == (WORKERS, SERVERS, Duration::from_secs(2))
         })
     };

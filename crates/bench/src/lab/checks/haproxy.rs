@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::Treatment;
+use super::ChecksTreatment;
 use crate::process::Running;
 use crate::programs::HAPROXY;
 
@@ -20,7 +20,7 @@ pub(super) struct HaProxy {
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl HaProxy {
-    pub(super) fn start(treatment: &Treatment, servers: &[SocketAddr]) -> Result<Self> {
+    pub(super) fn start(treatment: &ChecksTreatment, servers: &[SocketAddr]) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let page = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let file = folder.path().join("haproxy.cfg");
@@ -51,8 +51,8 @@ impl HaProxy {
     }
 }
 
-fn configuration(treatment: &Treatment, page: SocketAddr, servers: &[SocketAddr]) -> String {
-    let Treatment { workers, servers: count, interval, .. } = treatment;
+fn configuration(treatment: &ChecksTreatment, page: SocketAddr, servers: &[SocketAddr]) -> String {
+    let ChecksTreatment { workers, servers: count, interval, .. } = treatment;
     let milliseconds = interval.as_millis();
     let mut text = format!(
         "global\n nbthread {workers}\n spread-checks 5\n\

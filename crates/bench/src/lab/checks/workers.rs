@@ -18,7 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 
-use super::Treatment;
+use super::ChecksTreatment;
 
 /// How checks are held between their runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,11 @@ const LOOK: Duration = Duration::from_secs(1);
 const JITTER: f64 = 0.05;
 
 impl Crew {
-    pub(super) fn start(hold: Hold, treatment: &Treatment, servers: &[SocketAddr]) -> Result<Self> {
+    pub(super) fn start(
+        hold: Hold,
+        treatment: &ChecksTreatment,
+        servers: &[SocketAddr],
+    ) -> Result<Self> {
         let now = Instant::now();
         let (mail, boxes): (Vec<_>, Vec<_>) =
             (0..treatment.workers).map(|_| mpsc::unbounded_channel()).unzip();

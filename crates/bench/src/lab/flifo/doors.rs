@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use engine::classes::{Class, Classes};
 use engine::gate::{Ask, Gate, Slot, Start};
-use engine::places::Places;
+use engine::places::ConnectionPlaces;
 use engine::slots::Slots;
 
 use super::work::Statement;
@@ -134,7 +134,7 @@ impl Hot {
     pub(super) fn new(limit: u32, seats: &[Arc<Seat>]) -> Self {
         let now = Instant::now();
         let slots = Arc::new(Slots::new(limit, 1, now));
-        let cap = Arc::new(Places::new(limit, 1, Instant::now()));
+        let cap = Arc::new(ConnectionPlaces::new(limit, 1, Instant::now()));
         let classes = Arc::new(Classes::new(vec![Class::default()], 1));
         let mut gate = Gate::new(0, slots, cap, classes);
         for thread in 0..limit as usize {

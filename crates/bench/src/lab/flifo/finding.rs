@@ -4,7 +4,7 @@
 //! only if they were measured; every cell in which Flifo does less than the server alone is told.
 
 use super::{Gate, NOTE_THREADS, Part, Route, Sample, Turn};
-use crate::chart::{Axis, Chart, Grid, Kind, Lines, Look, Marks, Plot, Point, Series, number};
+use crate::chart::{Axis, Chart, Grid, Lines, Look, Marks, Plot, Point, ScaleKind, Series, number};
 use crate::lab::experiment::Finding;
 use crate::lab::flifo::threads::Figures;
 use crate::lab::ways;
@@ -190,7 +190,7 @@ impl Found<'_> {
                 .into(),
             plot: Plot::Lines(Lines {
                 x: clients_axis("threads", &self.thread_counts()),
-                y: Axis::new("% of the best", Kind::Linear),
+                y: Axis::new("% of the best", ScaleKind::Linear),
                 series,
             }),
         })
@@ -222,7 +222,7 @@ impl Found<'_> {
             note: format!("Statements a second. Not drawn, but in the table: {}.", left_out.name()),
             plot: Plot::Lines(Lines {
                 x: clients_axis("clients", &clients),
-                y: Axis::new("statements a second", Kind::Linear),
+                y: Axis::new("statements a second", ScaleKind::Linear),
                 series,
             }),
         })
@@ -470,7 +470,7 @@ fn clients_axis(label: &str, counts: &[u32]) -> Axis {
     // One count alone makes no axis.
     let ticks =
         if counts.len() > 1 { counts.iter().copied().map(f64::from).collect() } else { vec![] };
-    Axis { label: label.into(), kind: Kind::Log, ticks }
+    Axis { label: label.into(), kind: ScaleKind::Log, ticks }
 }
 
 fn range(spread: Spread) -> String {

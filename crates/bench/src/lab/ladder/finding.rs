@@ -4,7 +4,7 @@
 //! such; steps that do not help are named.
 
 use super::{Sample, Step};
-use crate::chart::{Axis, BarRow, Bars, Chart, Fill, Grid, Kind, Look, Piece, Plot, number};
+use crate::chart::{Axis, BarRow, Bars, Chart, Fill, Grid, Look, Piece, Plot, ScaleKind, number};
 use crate::lab::experiment::Finding;
 use crate::lab::ways;
 use crate::results::Spread;
@@ -88,7 +88,7 @@ impl Found<'_> {
             title: "What each step adds".into(),
             note: "Statements a second with each step and all before it: what there was, what came, what went.".into(),
             plot: Plot::Bars(Bars {
-                x: Axis::new("statements a second", Kind::Linear),
+                x: Axis::new("statements a second", ScaleKind::Linear),
                 pieces: vec![
                     piece("before", 0, Fill::Full),
                     piece("gained", 1, Fill::Full),

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::{CHANGED, Sample, Sort};
-use crate::chart::{Axis, Chart, Grid, Kind, Lines, Look, Marks, Plot, Point, Series, number};
+use crate::chart::{Axis, Chart, Grid, Lines, Look, Marks, Plot, Point, ScaleKind, Series, number};
 use crate::lab::experiment::Finding;
 use crate::lab::ways::{self, Limit};
 use crate::results::Spread;
@@ -99,8 +99,8 @@ impl Found<'_> {
                    load, at the middle of its limits."
                 .into(),
             plot: Plot::Lines(Lines {
-                x: Axis::new("limit", Kind::Log),
-                y: Axis::new("% of the best fixed limit", Kind::Linear),
+                x: Axis::new("limit", ScaleKind::Log),
+                y: Axis::new("% of the best fixed limit", ScaleKind::Linear),
                 series,
             }),
         })
@@ -130,8 +130,8 @@ impl Found<'_> {
             note: "What `auto` swings around, from the first decision after the load changed."
                 .into(),
             plot: Plot::Lines(Lines {
-                x: Axis::new("seconds", Kind::Linear),
-                y: Axis::new("limit", Kind::Log),
+                x: Axis::new("seconds", ScaleKind::Linear),
+                y: Axis::new("limit", ScaleKind::Log),
                 series,
             }),
         })

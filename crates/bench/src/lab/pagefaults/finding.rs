@@ -3,11 +3,11 @@
 //! Pure. Invariants: the report's own figures are marked as such; a sentence about figures is there
 //! only if they were measured.
 
-use super::{Pace, RATE, Sample, Treatment, Way};
-use crate::chart::{Axis, Chart, Dot, DotRow, Dots, Grid, Kind as Scale, Look, Plot, number};
+use super::{Pace, PageFaultsTreatment, RATE, Sample, Way};
+use crate::chart::{Axis, Chart, Dot, DotRow, Dots, Grid, Look, Plot, ScaleKind as Scale, number};
 use crate::lab::experiment::Finding;
 use crate::results::Spread;
-use crate::targets::Kind;
+use crate::targets::TargetKind;
 
 pub(super) fn of(samples: &[Sample]) -> Finding {
     let figures = Figures { samples };
@@ -93,16 +93,16 @@ impl Figures<'_> {
         seed: Dot,
     ) -> Chart {
         let ways = [
-            (Kind::Direct, Pace::FullSpeed, "connecting each time"),
-            (Kind::Flifo, Pace::FullSpeed, "through Flifo"),
-            (Kind::Direct, Pace::Staying, "staying connected"),
+            (TargetKind::Direct, Pace::FullSpeed, "connecting each time"),
+            (TargetKind::Flifo, Pace::FullSpeed, "through Flifo"),
+            (TargetKind::Direct, Pace::Staying, "staying connected"),
         ];
         let mut series = vec![("the seed, 2006".to_owned(), Look(3))];
         series.extend(ways.iter().enumerate().map(|(at, way)| (way.2.to_owned(), Look(at))));
         let mut rows = Vec::new();
         for treatment in self.treatments() {
             // Its library had its threshold fixed: there the seed's figures are beside ours.
-            let mut dots = vec![(treatment == Treatment::LargeFixed).then_some(seed)];
+            let mut dots = vec![(treatment == PageFaultsTreatment::LargeFixed).then_some(seed)];
             dots.extend(ways.iter().map(|(route, pace, _)| {
                 let way = Way { route: *route, pace: *pace };
                 let spread = self.spread(treatment, way, |sample| Some(figure(sample)))?;
@@ -132,7 +132,8 @@ impl Figures<'_> {
 
     /// That it can be had again.
     fn then(&self) -> Option<String> {
-        let (small, large) = (self.at(Treatment::SmallFixed)?, self.at(Treatment::LargeFixed)?);
+        let (small, large) =
+            (self.at(PageFaultsTreatment::SmallFixed)?, self.at(PageFaultsTreatment::LargeFixed)?);
         Some(format!(
             "With the threshold fixed, as the C library of 2006 had it, the report can be had \
              again: {} page faults a round with the large buffer, {} with the small one, and {} \
@@ -148,8 +149,9 @@ impl Figures<'_> {
 
     /// That it is hidden.
     fn now(&self) -> Option<String> {
-        let (small, large) = (self.at(Treatment::SmallToday)?, self.at(Treatment::LargeToday)?);
-        let fixed = self.at(Treatment::LargeFixed)?;
+        let (small, large) =
+            (self.at(PageFaultsTreatment::SmallToday)?, self.at(PageFaultsTreatment::LargeToday)?);
+        let fixed = self.at(PageFaultsTreatment::LargeFixed)?;
         let is_hidden = large.0 < fixed.0 / HIDDEN;
         let verdict = if is_hidden {
             "Today's glibc hides it: after it was given back a large block, it keeps blocks of \
@@ -173,14 +175,14 @@ impl Figures<'_> {
         let mut text = "It returns in three cases. First, when MALLOC_MMAP_THRESHOLD_ or its \
                         tunable is set, to whatever: glibc then stops learning"
             .to_owned();
-        text.push_str(&self.brackets(Treatment::LargeFixed)?);
+        text.push_str(&self.brackets(PageFaultsTreatment::LargeFixed)?);
         text.push_str(". Second, when a buffer is larger than 32 MiB, up to which glibc learns");
-        text.push_str(&self.brackets(Treatment::Beyond)?);
+        text.push_str(&self.brackets(PageFaultsTreatment::Beyond)?);
         text.push_str(
             ". Third, with jemalloc, which gives blocks from about 8 MiB on back at once",
         );
         if let (Some(jemalloc), Some(glibc)) =
-            (self.at(Treatment::Jemalloc), self.at(Treatment::MiddleToday))
+            (self.at(PageFaultsTreatment::Jemalloc), self.at(PageFaultsTreatment::MiddleToday))
         {
             text.push_str(&format!(
                 " ({} page faults with 16 MiB, where glibc has {})",
@@ -199,13 +201,13 @@ impl Figures<'_> {
             let faults = self.median(treatment, way, Sample::faults)?;
             Some((faults, self.median(treatment, way, Sample::server_us)?))
         };
-        let small = Treatment::SmallToday;
-        let connecting = of(Kind::Direct, Pace::FullSpeed, small)?;
-        let staying = of(Kind::Direct, Pace::Staying, small)?;
-        let flifo = of(Kind::Flifo, Pace::FullSpeed, small)?;
-        let way = Way { route: Kind::Flifo, pace: Pace::FullSpeed };
+        let small = PageFaultsTreatment::SmallToday;
+        let connecting = of(TargetKind::Direct, Pace::FullSpeed, small)?;
+        let staying = of(TargetKind::Direct, Pace::Staying, small)?;
+        let flifo = of(TargetKind::Flifo, Pace::FullSpeed, small)?;
+        let way = Way { route: TargetKind::Flifo, pace: Pace::FullSpeed };
         let own = self.spread(small, way, Sample::flifo_us)?.median;
-        let worst = of(Kind::Direct, Pace::Staying, Treatment::LargeFixed)?;
+        let worst = of(TargetKind::Direct, Pace::Staying, PageFaultsTreatment::LargeFixed)?;
         Some(format!(
             "Staying connected saves the server {} of {} µs a round. Through Flifo, which keeps \
              its links while the application goes on connecting, the server saves {} µs, and \
@@ -222,7 +224,7 @@ impl Figures<'_> {
 
     /// Why a table is read at all.
     fn insert(&self) -> Option<String> {
-        let (faults, _) = self.at(Treatment::Plain)?;
+        let (faults, _) = self.at(PageFaultsTreatment::Plain)?;
         Some(format!(
             "The report's own statement, a plain INSERT, does not use this buffer in today's \
              MariaDB: {} page faults a round, even with the threshold fixed. So the INSERTs here \
@@ -231,25 +233,30 @@ impl Figures<'_> {
         ))
     }
 
-    fn brackets(&self, treatment: Treatment) -> Option<String> {
+    fn brackets(&self, treatment: PageFaultsTreatment) -> Option<String> {
         let (faults, us) = self.at(treatment)?;
         Some(format!(" ({} page faults, {} µs)", number(faults), number(us)))
     }
 
     /// Page faults and server CPU of a treatment, connecting directly at full speed.
-    fn at(&self, treatment: Treatment) -> Option<(f64, f64)> {
-        let way = Way { route: Kind::Direct, pace: Pace::FullSpeed };
+    fn at(&self, treatment: PageFaultsTreatment) -> Option<(f64, f64)> {
+        let way = Way { route: TargetKind::Direct, pace: Pace::FullSpeed };
         let faults = self.median(treatment, way, Sample::faults)?;
         Some((faults, self.median(treatment, way, Sample::server_us)?))
     }
 
-    fn median(&self, treatment: Treatment, way: Way, figure: fn(&Sample) -> f64) -> Option<f64> {
+    fn median(
+        &self,
+        treatment: PageFaultsTreatment,
+        way: Way,
+        figure: fn(&Sample) -> f64,
+    ) -> Option<f64> {
         Some(self.spread(treatment, way, |sample| Some(figure(sample)))?.median)
     }
 
     fn spread(
         &self,
-        treatment: Treatment,
+        treatment: PageFaultsTreatment,
         way: Way,
         figure: impl Fn(&Sample) -> Option<f64>,
     ) -> Option<Spread> {
@@ -257,12 +264,13 @@ impl Figures<'_> {
         Spread::of(ours.filter_map(figure))
     }
 
-    fn treatments(&self) -> Vec<Treatment> {
-        let was_tried = |it: &Treatment| self.samples.iter().any(|sample| sample.treatment == *it);
-        Treatment::ALL.into_iter().filter(was_tried).collect()
+    fn treatments(&self) -> Vec<PageFaultsTreatment> {
+        let was_tried =
+            |it: &PageFaultsTreatment| self.samples.iter().any(|sample| sample.treatment == *it);
+        PageFaultsTreatment::ALL.into_iter().filter(was_tried).collect()
     }
 
-    fn cells(&self) -> Vec<(Treatment, Way)> {
+    fn cells(&self) -> Vec<(PageFaultsTreatment, Way)> {
         let mut cells = Vec::new();
         for treatment in self.treatments() {
             cells.extend(treatment.ways().into_iter().map(|way| (treatment, way)));
@@ -278,7 +286,7 @@ fn seed_row(label: &str, faults: &str, cpu: &str, share: &str) -> Vec<String> {
 }
 
 fn way_in_words(way: Way) -> String {
-    let route = if way.route == Kind::Flifo { "through Flifo" } else { "directly" };
+    let route = if way.route == TargetKind::Flifo { "through Flifo" } else { "directly" };
     match way.pace {
         Pace::Rate(rate) => format!("{route}, {rate}/s"),
         Pace::FullSpeed => format!("{route}, full speed"),
@@ -306,20 +314,20 @@ mod tests {
         ProcessFigures { role, user_us: us, system_us: 0.0, minor_faults: faults, ..any }
     }
 
-    fn samples(treatment: Treatment, faults: u32, us: u32) -> Vec<Sample> {
+    fn samples(treatment: PageFaultsTreatment, faults: u32, us: u32) -> Vec<Sample> {
         let of = |way: Way| Sample {
             treatment,
             way,
             a_second: 80.0,
             server: process(Role::Server, f64::from(faults), f64::from(us)),
-            flifo: (way.route == Kind::Flifo).then(|| process(Role::Proxy, 0.0, 70.0)),
+            flifo: (way.route == TargetKind::Flifo).then(|| process(Role::Proxy, 0.0, 70.0)),
             is_disturbed: false,
         };
         treatment.ways().into_iter().map(of).collect()
     }
 
     fn all() -> Vec<Sample> {
-        Treatment::ALL
+        PageFaultsTreatment::ALL
             .into_iter()
             .zip([
                 (1, 300),
@@ -362,8 +370,8 @@ mod tests {
             assert!(text.contains(part), "{part} is missing in {text}");
         }
         let mut shown = all();
-        shown.retain(|sample| sample.treatment != Treatment::LargeToday);
-        shown.extend(samples(Treatment::LargeToday, 1268, 4000));
+        shown.retain(|sample| sample.treatment != PageFaultsTreatment::LargeToday);
+        shown.extend(samples(PageFaultsTreatment::LargeToday, 1268, 4000));
         assert!(of(&shown).reading.join("\n").contains("does not hide it"));
     }
 
@@ -379,7 +387,7 @@ mod tests {
     #[test]
     fn nothing_is_said_of_what_was_not_measured() {
         let mut few = all();
-        few.retain(|sample| sample.treatment != Treatment::Jemalloc);
+        few.retain(|sample| sample.treatment != PageFaultsTreatment::Jemalloc);
         let text = of(&few).reading.join("\n");
         assert!(text.contains("Third, with jemalloc") && !text.contains("with 16 MiB, where"));
         assert_eq!(of(&[]).reading, [""; 0]);

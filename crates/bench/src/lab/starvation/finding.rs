@@ -4,7 +4,7 @@
 //! only if they were measured.
 
 use super::{Case, Remedy, Sample};
-use crate::chart::{Axis, Chart, Dot, DotRow, Dots, Grid, Kind, Look, Plot, number};
+use crate::chart::{Axis, Chart, Dot, DotRow, Dots, Grid, Look, Plot, ScaleKind, number};
 use crate::lab::experiment::Finding;
 use crate::lab::ways;
 use crate::results::Spread;
@@ -110,7 +110,7 @@ impl Found<'_> {
         (!rows.is_empty()).then(|| Chart {
             title: "What each treatment does".into(),
             note: "Statements a second, as multiples of those without any treatment in the same round.".into(),
-            plot: Plot::Dots(Dots { x: Axis::new("times nothing", Kind::Linear), series, rows }),
+            plot: Plot::Dots(Dots { x: Axis::new("times nothing", ScaleKind::Linear), series, rows }),
         })
     }
 

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use super::*;
-use crate::checks::health::{Rules, Sign, State};
+use crate::checks::health::{CheckRules, Sign, State};
 use crate::fleet::writes::Writes;
-use crate::fleet::{Bounds, Fleet, Flow, Gaps, Group, Layout, Member, Node, Role};
+use crate::fleet::{Fleet, FleetBounds, Flow, Gaps, Group, Layout, Member, Node, Role};
 
 const MILLI: Duration = Duration::from_millis(1);
 
@@ -248,8 +248,8 @@ impl World {
     fn new(kind: Kind, seed: u64) -> Self {
         let now = Instant::now();
         let members = [Member { group: Group::Auto, backup: false }; SERVERS];
-        let bounds = Bounds { lag_max: None, gaps: Gaps::Confirm };
-        let fleet = Fleet::new(&members, &Rules::default(), bounds, now);
+        let bounds = FleetBounds { lag_max: None, gaps: Gaps::Confirm };
+        let fleet = Fleet::new(&members, &CheckRules::default(), bounds, now);
         let server = |at: usize| Server {
             is_alive: true,
             applies: true,

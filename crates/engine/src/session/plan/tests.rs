@@ -15,7 +15,7 @@ use crate::marks::Marks;
 /// No client needs anything of another one's backend, or all do.
 struct All(bool);
 
-impl Others for All {
+impl OtherClients for All {
     fn insert_id_is_on(&self, _: u32, _: u64) -> bool {
         self.0
     }
@@ -267,7 +267,7 @@ struct World {
 /// The sessions, as far as other clients' plans go by them.
 struct Sessions<'a>(Vec<&'a Session>);
 
-impl Others for Sessions<'_> {
+impl OtherClients for Sessions<'_> {
     fn insert_id_is_on(&self, client: u32, backend: u64) -> bool {
         self.0[client as usize].insert_id.is_on(backend)
     }

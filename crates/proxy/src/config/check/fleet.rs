@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use engine::fleet::Group;
 
-use crate::config::plan::{CheckKind, Password, Plan, User};
+use crate::config::plan::{CheckKind, Password, Plan, UserOptions};
 use crate::config::problem::{Origin, Report};
 use crate::config::reader::{Reading, Written};
 
@@ -85,7 +85,7 @@ fn servers(reading: &mut Reading<'_>) {
 }
 
 /// Whether Flifo can log in as this user by itself.
-fn logs_in(user: &User) -> bool {
+fn logs_in(user: &UserOptions) -> bool {
     user.pooled
         && (user.password_file.is_some() || matches!(user.password, Some(Password::Plain(_))))
 }

@@ -4,9 +4,9 @@ use wire::auth::{Plugin, Secret, native, sha_crypt};
 
 use super::{FIRST, Row, Section, paths};
 use crate::config::form::{Form, Named};
-use crate::config::plan::{Password, Pins, Unseen, User};
+use crate::config::plan::{Password, Pins, Unseen, UserOptions};
 
-pub(in crate::config) static USERS: Section<User> = Section {
+pub(in crate::config) static USERS: Section<UserOptions> = Section {
     name: "users",
     doc: "Users whose clients share links. A user that is not named here works as well: its \
           clients are carried, which means that Flifo relays their logins and each keeps a link of \
@@ -89,7 +89,7 @@ pub(in crate::config) static USERS: Section<User> = Section {
                     ("mysql_native_password", Plugin::NativePassword),
                     ("caching_sha2_password", Plugin::CachingSha2),
                 ],
-                place: |user: &mut User| &mut user.plugin,
+                place: |user: &mut UserOptions| &mut user.plugin,
             }),
             example: None,
             doc: "How clients prove the password to Flifo; the server decides for itself how Flifo \
@@ -102,7 +102,7 @@ pub(in crate::config) static USERS: Section<User> = Section {
             name: "mode",
             form: Form::Choice(&Named {
                 values: &[("pooled", true), ("carried", false)],
-                place: |user: &mut User| &mut user.pooled,
+                place: |user: &mut UserOptions| &mut user.pooled,
             }),
             example: None,
             doc: "\"pooled\" clients share links, which needs the password. \"carried\" clients \
@@ -145,7 +145,7 @@ pub(in crate::config) static USERS: Section<User> = Section {
             name: "routines",
             form: Form::Choice(&Named {
                 values: &[("pin", Unseen::Pin), ("trust", Unseen::Trust), ("reset", Unseen::Reset)],
-                place: |user: &mut User| &mut user.routines,
+                place: |user: &mut UserOptions| &mut user.routines,
             }),
             example: None,
             doc: "What becomes of a link behind CALL, and behind functions that are not built in: \
@@ -166,7 +166,7 @@ pub(in crate::config) static USERS: Section<User> = Section {
                     ("reset", Unseen::Reset),
                     ("pin", Unseen::Pin),
                 ],
-                place: |user: &mut User| &mut user.triggers,
+                place: |user: &mut UserOptions| &mut user.triggers,
             }),
             example: None,
             doc: "What becomes of a link behind a statement that may fire triggers (INSERT, \
@@ -185,7 +185,7 @@ pub(in crate::config) static USERS: Section<User> = Section {
             name: "pins",
             form: Form::Choice(&Named {
                 values: &[("allow", Pins::Allow), ("refuse", Pins::Refuse)],
-                place: |user: &mut User| &mut user.pins,
+                place: |user: &mut UserOptions| &mut user.pins,
             }),
             example: None,
             doc: "\"refuse\" answers a statement with error 1290 that would keep the link for its \
@@ -201,10 +201,10 @@ pub(in crate::config) static USERS: Section<User> = Section {
 /// Reads the hash of either plugin.
 fn hash(text: &[u8]) -> Result<Password, String> {
     if text.starts_with(b"*") {
-        let stored = native::Stored::parse(text).map_err(|error| error.to_string())?;
+        let stored = native::NativeStored::parse(text).map_err(|error| error.to_string())?;
         return Ok(Password::Native(stored));
     }
-    match sha_crypt::Stored::parse_written(text) {
+    match sha_crypt::CryptStored::parse_written(text) {
         Ok(stored) => Ok(Password::CachingSha2(stored)),
         Err(error) => Err(format!("{}; {error}", native::NotNative)),
     }

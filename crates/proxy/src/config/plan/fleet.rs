@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use engine::account::name::UserName;
-use engine::checks::health::Rules;
+use engine::checks::health::CheckRules;
 use engine::fleet::{Gaps, Group};
 
 use super::Listen;
@@ -38,21 +38,21 @@ impl Default for ServerRule {
 
 /// How servers are checked.
 #[derive(Clone, Debug)]
-pub struct Checks {
+pub struct CheckOptions {
     pub kind: CheckKind,
     /// By default, the first user whose password is known.
     pub user: Option<String>,
     pub statement: Option<String>,
     pub expect: Option<String>,
-    pub rules: Rules,
+    pub rules: CheckRules,
     pub timeout: Duration,
     /// How often agents are asked.
     pub agent_inter: Duration,
-    /// Checks that run in a worker at once.
+    /// CheckOptions that run in a worker at once.
     pub at_once: u32,
 }
 
-impl Default for Checks {
+impl Default for CheckOptions {
     fn default() -> Self {
         let second = Duration::from_secs(1);
         Self {
@@ -60,7 +60,7 @@ impl Default for Checks {
             user: None,
             statement: None,
             expect: None,
-            rules: Rules { inter: second, downinter: second, ..Rules::default() },
+            rules: CheckRules { inter: second, downinter: second, ..CheckRules::default() },
             timeout: second,
             agent_inter: second * 2,
             at_once: 32,

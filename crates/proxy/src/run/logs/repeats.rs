@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use engine::repeats::{Summary, Verdict, Which};
+use engine::repeats::{RepeatVerdict, Summary, Which};
 use tracing::field::{Field, Visit};
 use tracing::subscriber::Interest;
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -51,10 +51,10 @@ impl Default for Repeats {
 }
 
 impl Repeats {
-    fn see(&self, event: &Event<'_>) -> Verdict {
+    fn see(&self, event: &Event<'_>) -> RepeatVerdict {
         let metadata = event.metadata();
         if *metadata.level() > Level::INFO || metadata.target() == TARGET {
-            return Verdict::Say;
+            return RepeatVerdict::Say;
         }
         let mut text = Text::default();
         event.record(&mut text);
@@ -155,7 +155,7 @@ impl<S: Subscriber> Layer<S> for Bounded {
     }
 
     fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
-        self.repeats.see(event) == Verdict::Say
+        self.repeats.see(event) == RepeatVerdict::Say
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
