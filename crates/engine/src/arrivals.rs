@@ -1,12 +1,13 @@
-//! How fast a crowd is let in while others work: logins cost CPU, of the proxy's machine and of their clients', and what
-//! they take at once is missing to everybody who is in.
+//! How fast a crowd of new clients may log in while other clients work. Logins cost CPU, on the proxy's machine and on
+//! the clients' machines. CPU that many logins take at once is missing for the clients that are logged in.
 //!
-//! Where those who are in ask for little, nobody waits: a crowd that comes back to an idle proxy is in at full speed, and
-//! clients who connect for a statement or two are no crowd but the load itself. Else the crowd comes in at a rate, which
-//! grows for as long as somebody waits for it: little at first, for those who are in; then fast, so that a crowd however
-//! large is in before its own clients give up.
+//! If the logged-in clients ask for little, no login waits: a crowd that comes back to an idle proxy is in at full
+//! speed, and clients that connect for a statement or two are not a crowd but the load itself. Otherwise the crowd
+//! comes in at a rate. The rate grows while logins wait: slowly at first, for the sake of the logged-in clients; then
+//! fast, so that even a very large crowd is in before its own clients give up.
 //!
-//! Invariants: while nobody is busy everybody may enter; while somebody is, at least [`RATE`] may each second.
+//! Invariants: while no client is busy, every login may begin; while clients are busy, at least [`RATE`] may begin each
+//! second.
 
 use std::time::{Duration, Instant};
 
@@ -18,14 +19,14 @@ pub struct Arrivals {
     /// Those that may begin now.
     tokens: f64,
     counted_at: Instant,
-    /// Statements and logins a second of late. Not of the last window: what a crowd takes from those who are in would
-    /// hide that they are busy.
+    /// Statements and logins a second of late. Not those of the last window: a crowd slows the logged-in clients down,
+    /// which would hide that they are busy.
     asked: f64,
     begun: f64,
     window: Window,
-    /// When somebody had to wait last.
+    /// When a login had to wait last.
     waited: Option<Instant>,
-    /// For how many seconds somebody of this crowd has waited.
+    /// For how many seconds logins of this crowd have waited.
     waited_for: f64,
 }
 
@@ -45,17 +46,17 @@ const RATE: f64 = 600.0;
 /// Enough that the rate is none.
 const RATE_MAX: f64 = 100_000.0;
 
-/// The growth in each second in which somebody waits.
+/// The growth in each second in which a login waits.
 const GROWTH: f64 = 1.15;
 
-/// The growth in each second after [`PATIENCE`]: of ten seconds, the usual limit of a login, so many are left that 35 000
-/// get in within it.
+/// The growth in each second after [`PATIENCE`]. Clients usually wait ten seconds for a login: what is left of them is
+/// enough for 35 000 clients to get in.
 const GROWTH_LATE: f64 = 2.0;
 
-/// For how many seconds a crowd comes in as is best for those who are in.
+/// For how many seconds a crowd comes in at the pace that is best for the logged-in clients.
 const PATIENCE: f64 = 6.0;
 
-/// After so long without anybody waiting, the next crowd is a new one.
+/// After so long in which no login waits, the next crowd is a new one.
 const QUIET: Duration = Duration::from_secs(10);
 
 /// For how long is counted.
@@ -64,10 +65,10 @@ const WINDOW: Duration = Duration::from_millis(50);
 /// What is counted in a window is forgotten after about so long.
 const OF_LATE: Duration = Duration::from_secs(1);
 
-/// With more statements for each login than these, others work beside those who come.
+/// With more statements for each login than these, other clients work beside those that log in.
 const STATEMENTS_EACH: f64 = 3.0;
 
-/// With fewer statements a second than these, nobody would feel a crowd.
+/// With fewer statements a second than these, no client would notice a crowd.
 const STATEMENTS_FEW: f64 = 1000.0;
 
 /// What may begin together, in seconds of the rate.
@@ -105,7 +106,7 @@ impl Arrivals {
         Ok(())
     }
 
-    /// Whether those who are in ask for so much that a crowd would be felt.
+    /// Whether the logged-in clients ask for so much that they would notice a crowd.
     fn is_busy(&self) -> bool {
         self.asked > STATEMENTS_FEW && self.asked > STATEMENTS_EACH * self.begun
     }
@@ -123,7 +124,7 @@ impl Arrivals {
         self.begun += (self.window.logins as f64 / seconds - self.begun) * weight;
         let since = |waited| now.saturating_duration_since(waited);
         if self.window.has_waited && passed < QUIET {
-            // Of a window that was long because nobody came, only its own length was waited.
+            // A window may be long because no client came: at most two usual lengths of it count as waited.
             let waited = seconds.min(2.0 * WINDOW.as_secs_f64());
             let growth = if self.waited_for < PATIENCE { GROWTH } else { GROWTH_LATE };
             self.rate = (self.rate * growth.powf(waited)).min(RATE_MAX);
@@ -144,7 +145,7 @@ mod tests {
 
     const STEP: Duration = Duration::from_millis(1);
 
-    /// Busy ones, and who lets a crowd in beside them.
+    /// Busy clients, and the [`Arrivals`] that let a crowd in beside them.
     struct Scene {
         begun: Instant,
         now: Instant,
@@ -210,7 +211,7 @@ mod tests {
     fn a_crowd_that_takes_all_is_seen_to_have_taken_it() {
         let mut scene = Scene::new(40);
         scene.enter(1);
-        // Those who are in get nothing for a while, as a crowd is accepted.
+        // The logged-in clients get nothing done for a while, because a crowd is accepted.
         scene.each = 0;
         scene.now += 2 * WINDOW;
         assert!(scene.admit());

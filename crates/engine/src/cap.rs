@@ -1,11 +1,11 @@
 //! A number that the whole process may have of something: so many links, so many statements of a class.
 //!
-//! Shared by all workers through atomics and never locked. A worker that finds nothing left waits in its own
-//! memory and says so here; whoever gives something back learns whether another worker waits for it.
+//! Shared by all workers through atomics and never locked. A worker that finds nothing left keeps its waiters in its
+//! own memory and says so here; a worker that gives something back learns whether another worker waits for it.
 
 use crate::sync::{AtomicU32, Ordering::SeqCst};
 
-/// A number of equal permits, and who waits for one.
+/// A number of equal permits, and the workers that wait for one.
 #[derive(Debug)]
 pub struct Cap {
     limit: AtomicU32,
@@ -40,7 +40,7 @@ impl Cap {
         self.held.fetch_update(SeqCst, SeqCst, |held| (held < limit).then_some(held + 1)).is_ok()
     }
 
-    /// Takes one beyond the limit, for those who must not wait.
+    /// Takes one beyond the limit, for a statement that must not wait.
     pub fn force(&self) {
         self.held.fetch_add(1, SeqCst);
     }
@@ -54,7 +54,7 @@ impl Cap {
         if before > self.limit() { None } else { self.other_waiting(worker) }
     }
 
-    /// Another worker that has somebody waiting; the search starts behind `worker`, so that all get their turn.
+    /// Another worker that has waiters; the search starts behind `worker`, so that all workers get their turn.
     pub fn other_waiting(&self, worker: usize) -> Option<usize> {
         let workers = self.waiting.len();
         (1..workers)
@@ -62,7 +62,7 @@ impl Cap {
             .find(|other| self.waiting[*other].load(SeqCst) > 0)
     }
 
-    /// Whether anybody asks for what is published.
+    /// Whether what is published is read at all: by other workers.
     pub fn is_told(&self) -> bool {
         self.waiting.len() > 1
     }

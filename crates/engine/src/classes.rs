@@ -29,7 +29,7 @@ pub struct Class {
     pub maximum: Option<u32>,
     /// At most so many wait in a worker.
     pub line_max: Option<u32>,
-    /// Nobody waits for longer.
+    /// No statement waits for longer.
     pub wait_max: Option<Duration>,
     /// What is done in an overload.
     pub when_overloaded: WhenOverloaded,
@@ -40,7 +40,7 @@ pub enum WhenOverloaded {
     /// All wait for their turn: for applications that have never been refused a statement.
     #[default]
     Wait,
-    /// The newest first; who has waited far too long is refused.
+    /// The newest first; a statement that has waited far too long is refused.
     Turn,
 }
 
@@ -62,7 +62,7 @@ impl Default for Class {
 #[derive(Debug)]
 pub struct Classes {
     plans: Box<[Class]>,
-    /// For each class with a maximum, how many may run and who waits for that.
+    /// For each class with a maximum, how many may run and which workers wait for that.
     caps: Box<[Option<Cap>]>,
 }
 
@@ -126,7 +126,7 @@ pub(crate) struct Shares {
     is_plain: bool,
     /// How many wait, of all classes.
     waiting: usize,
-    /// The charge of whoever was served last: who comes back from away starts here.
+    /// The charge of the class that was served last: a class that comes back from away starts here.
     served: f64,
 }
 
@@ -197,7 +197,7 @@ impl Shares {
     pub(crate) fn joins(&mut self, id: ClassId) {
         let account = &mut self.accounts[self.index(id)];
         if account.waiting == 0 && account.running == 0 {
-            // Who was away has saved nothing, but owes what it owed.
+            // A class that was away has saved nothing, but owes what it owed.
             account.charge = account.charge.max(self.served);
         }
         account.waiting += 1;
@@ -280,7 +280,7 @@ impl Shares {
         }
     }
 
-    /// Somebody of this class is not served.
+    /// A statement of this class is refused.
     pub(crate) fn refuses(&mut self, id: ClassId) {
         self.accounts[self.index(id)].counts.refused += 1;
     }
@@ -297,7 +297,7 @@ impl Shares {
         Rank { has_minimum, charge: account.charge }
     }
 
-    /// Somebody of this class is about to be served; `oldest` is since when its oldest waits.
+    /// A statement of this class is about to be served; `oldest` is since when its oldest waits.
     pub(crate) fn see(&mut self, id: ClassId, oldest: Option<Instant>, now: Instant) {
         let is_told = self.plan(id).when_overloaded == WhenOverloaded::Turn;
         let account = &mut self.accounts[self.index(id)];
@@ -310,7 +310,7 @@ impl Shares {
         self.accounts[self.index(id)].overload.order()
     }
 
-    /// How long somebody of this class may wait, if there is an overload.
+    /// How long a statement of this class may wait, if there is an overload.
     pub(crate) fn patience(&self, id: ClassId) -> Option<Duration> {
         let account = &self.accounts[self.index(id)];
         account.overload.patience(mean(account))

@@ -1,8 +1,8 @@
 //! `ROW_COUNT()` and `FOUND_ROWS()` of clients that share links.
 //!
-//! Replies tell the first one, and often the second. So where the link of the statement before has gone to somebody
-//! else, the numbers stand in the text in the place of the calls, written so that the server gives the column the same
-//! name, type and length. Where that cannot be done, the link must be the same, and unused since.
+//! Replies tell the first one, and often the second. So if the link of the statement before has gone to another client,
+//! Flifo writes the numbers into the text in the place of the calls, in a form to which the server gives the same
+//! column name, type and length. Where that cannot be done, the link must be the same, and unused since.
 
 use wire::lex::{Dialect, Lexer, Token};
 
@@ -32,7 +32,7 @@ pub struct RowCounts {
     affected_on: Option<u64>,
     found: Option<u64>,
     found_on: Option<u64>,
-    /// The link that surely has no messages, not even somebody else's.
+    /// The link that surely has no messages, not even another client's.
     clean: Option<u64>,
 }
 
@@ -132,7 +132,7 @@ impl RowCounts {
         (self.found, self.found_on) = (found, None);
     }
 
-    /// Somebody else has used this link, or it has run something between this client's statements.
+    /// Another client has used this link, or the link has run something between this client's statements.
     pub fn lose(&mut self, link: u64) {
         self.affected_on = self.affected_on.filter(|on| *on != link);
         self.found_on = self.found_on.filter(|on| *on != link);
@@ -171,7 +171,7 @@ impl RowCounts {
         self.affected
     }
 
-    /// Whether this link can answer, if nobody else has used it since.
+    /// Whether this link can answer, if no other client has used it since.
     pub fn are_on(&self, asked: Asked, link: u64) -> bool {
         (!asked.affected || self.affected_on == Some(link))
             && (!asked.found || self.found_on == Some(link))

@@ -3,11 +3,11 @@
 //! Owns the health of each, what each has said of its role, and the choice of the writer. Knows no addresses and no
 //! clients; what it decides is a [`Layout`]. Invariants:
 //!
-//! * At most one writer at a time. Where servers are found by role, two that both want to be written to are a fault of
-//!   somebody's: the one that is the writer stays it, and without one, none is taken.
-//! * Nobody is a writer whose role was not asked since it came up.
+//! * At most one writer at a time. Where servers are found by role, two servers that both take writes are a mistake in
+//!   their set-up: the one that is the writer already stays the writer, and without one, none is taken.
+//! * A server is not the writer unless it was asked for its role since it came up.
 //! * A server that has been replaced as the writer is not one again before it was seen `read_only`, or an operator says
-//!   so: it may lack what was written in the meantime, and have what nobody else has.
+//!   so: it may lack what was written in the meantime, and have what no other server has.
 //! * A server that is known to lack what the writer before it had (a *gap*) is not the writer before an operator has
 //!   confirmed it, or the configuration says so.
 
@@ -386,7 +386,7 @@ impl Fleet {
         }
     }
 
-    /// Who can be the writer.
+    /// The server that can be the writer, or why there is none.
     fn candidate(&self) -> Result<usize, String> {
         let is_waited_for =
             |it: &&Server| !it.is_known && it.health.is_usable() && it.member.group == Group::Auto;
@@ -524,7 +524,7 @@ impl Fleet {
             match lag {
                 Some(lag) if lag <= max => {}
                 Some(lag) => return Err(format!("it is {:.1} s behind", lag.as_secs_f64())),
-                // Without a writer nobody gets further behind.
+                // Without a writer no server gets further behind.
                 None if self.writer.is_none_or(|at| self.knowledge.took(at).is_empty()) => {}
                 None => return Err("it is behind, nobody knows how far".to_owned()),
             }

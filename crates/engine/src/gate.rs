@@ -1,17 +1,17 @@
-//! Admission to one server: who may start a statement now, who waits, and who is next.
+//! Admission to one server: which statement may start now, which ones wait, and which one is next.
 //!
-//! One gate per worker and server; the slots and the places for links behind it belong to the whole process
-//! ([`Slots`], [`ConnectionPlaces`]). Clients wait first-in-first-out, links are reused last-in-first-out. A client that holds a
-//! link (it is carried, pinned or in a transaction) needs a slot only; one that does not needs a slot and a link of
-//! its key. A client in a transaction may hold locks that others wait for, so it is never made to wait.
+//! One gate per worker and server; the slots and the places for links behind it belong to the whole process ([`Slots`],
+//! [`ConnectionPlaces`]). Clients wait first-in-first-out, links are reused last-in-first-out. A client that holds a
+//! link (it is carried, pinned or in a transaction) needs a slot only; one that does not needs a slot and a link of its
+//! key. A client in a transaction may hold locks that others wait for, so it is never made to wait.
 //!
-//! Who is next: those who come back after their own client kept the server waiting; then who has waited for a
-//! second, whatever its class; then the class that is furthest behind its share ([`classes`](crate::classes)), and in
-//! it the oldest, or in an overload the newest ([`overload`](crate::overload)). Whose kind of statement is stuck in
-//! the server is set aside meanwhile ([`parked`](crate::parked)).
+//! Statements are served in this order: those that come back after their own client kept the server waiting; then those
+//! that have waited for a second, whatever their class; then those of the class that is furthest behind its share
+//! ([`classes`](crate::classes)), the oldest first, or in an overload the newest ([`overload`](crate::overload)). A
+//! waiter whose kind of statement is stuck in the server is set aside meanwhile ([`parked`](crate::parked)).
 //!
-//! Invariants: a waiter stands in one line only; a slot that is given back goes to who is next among those who can
-//! use it, in this worker or in another; nobody waits while a slot and a link that suits are free.
+//! Invariants: a waiter stands in one line only; a slot that is given back goes to the next waiter that can use it, in
+//! this worker or in another; no client waits while a slot and a link that suits are free.
 
 use std::collections::VecDeque;
 use std::hash::Hash;
@@ -47,7 +47,7 @@ enum Hold {
     Held,
     /// Beyond the limit, if need be.
     Forced,
-    /// In the place of somebody to whom a slot is on its way.
+    /// In the place of a waiter to which a slot is on its way.
     Borrowed,
     /// None any more: the statement waits for something in the server.
     Parked,
@@ -89,9 +89,9 @@ pub struct Gate<K, W, L> {
     worker: usize,
     slots: Arc<Slots>,
     links: Arc<ConnectionPlaces>,
-    /// Those who come back after back-pressure: they have a link, and come before all others.
+    /// Statements that come back after back-pressure: they have a link, and come before all others.
     again: Line<Waiter<W>>,
-    /// Those who hold a link: a line for each class.
+    /// Clients that hold a link: a line for each class.
     own: Box<[Line<Waiter<W>>]>,
     keys: Keys<K, W, L>,
     shares: Shares,
@@ -121,7 +121,7 @@ const OLDER: Duration = Duration::from_millis(2);
 /// all, the crowded workers would give too much away.
 const MUCH_OLDER: Duration = Duration::from_millis(8);
 
-/// Who has waited for so long competes with the first of all classes.
+/// A waiter that has waited for so long competes with the first of all classes.
 const KICKED_UP: Duration = Duration::from_secs(1);
 
 impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
@@ -198,7 +198,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
             self.slots.force();
             Hold::Forced
         } else {
-            // It will be stuck like the others of its kind: no reason to take a slot from somebody who will not.
+            // It will be stuck like the others of its kind, so it takes no slot from a statement that will not.
             self.slots.park_forced();
             self.bulkheads.park(ask.digest);
             Hold::Parked
@@ -237,7 +237,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         None
     }
 
-    // Apart, so that the way of those who find a free slot is short.
+    // Apart, so that the code path of a statement that finds a free slot is short.
     #[inline(never)]
     fn borrow(&mut self, now: Instant) -> Option<Hold> {
         let is_borrowed = self.slots.try_borrow(now);
@@ -245,7 +245,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         is_borrowed.then_some(Hold::Borrowed)
     }
 
-    /// Joins the line of those who hold a link. Call [`Self::next`] afterwards.
+    /// Joins the line of the clients that hold a link. Call [`Self::next`] afterwards.
     pub fn wait_own(&mut self, waiter: W, ask: Ask, now: Instant) -> Result<Waiting<K>, Full<W>> {
         let waiter = self.join(waiter, ask)?;
         let at = self.class_index(ask);
@@ -296,7 +296,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         Some(waiter.waiter)
     }
 
-    /// Starts whoever is next. Call until `None` after anything was given back or put in.
+    /// Starts the next waiter. Call until `None` after anything was given back or put in.
     pub fn next(&mut self, now: Instant, suits: impl Fn(&W, &L) -> bool) -> Option<Start<W, L>> {
         loop {
             let is_granted = self.slots.claim(self.worker);
@@ -310,7 +310,8 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
             if let Some(start) = self.start_next(now, &suits) {
                 return Some(start);
             }
-            // Nobody here has any use for it. Another worker may, and must not think that somebody here has.
+            // No waiter here can use it. A waiter of another worker may, and that worker must not think that one here
+            // can.
             self.publish();
             self.return_slot(Hold::Held);
             if !is_granted {
@@ -319,8 +320,8 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         }
     }
 
-    /// Ends a statement: its slot passes straight to whoever is next here, or to another worker. Call
-    /// [`Self::next`] until `None`, and [`Self::next_wake`], afterwards.
+    /// Ends a statement: its slot passes straight to the next waiter here, or to another worker. Call [`Self::next`]
+    /// until `None`, and [`Self::next_wake`], afterwards.
     #[allow(clippy::needless_pass_by_value, reason = "a slot is given back once")]
     pub fn pass_on(
         &mut self,
@@ -342,8 +343,8 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         start
     }
 
-    /// A statement's own client keeps the server waiting: its slot passes to whoever is next, until it comes back.
-    /// It has not ended, so nothing is learnt of it. Call [`Self::next`] until `None`, and [`Self::next_wake`],
+    /// A statement's own client keeps the server waiting: its slot passes to the next waiter, until the statement comes
+    /// back. It has not ended, so nothing is learnt of it. Call [`Self::next`] until `None`, and [`Self::next_wake`],
     /// afterwards.
     #[allow(clippy::needless_pass_by_value, reason = "a slot is given back once")]
     pub fn set_down(
@@ -386,7 +387,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         *slot = Slot { ask, hold, since: now };
     }
 
-    /// Whether anybody, here or in another worker, lacks nothing but a slot.
+    /// Whether a waiter, here or in another worker, lacks nothing but a slot.
     pub fn wants_slot(&self, now: Instant) -> bool {
         self.has_ready() || self.slots.older(self.worker, now, OLDER).is_some()
     }
@@ -394,8 +395,8 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     /// Takes the head of a key's line, whose statement is to be written to a busy link behind others: it needs no
     /// slot of its own, as it will run on theirs. `suits` says whether it may.
     ///
-    /// `None` if somebody in another line comes first and could have the slot, or another worker is due, or the
-    /// limit has fallen: a link that always has a next statement would never leave its slot.
+    /// `None` if a waiter in another line comes first and could have the slot, or another worker is due, or the limit
+    /// has fallen: a link that always has a next statement would never leave its slot.
     pub fn take_ahead(
         &mut self,
         key: K,
@@ -420,7 +421,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         Some((waiter, ask))
     }
 
-    /// Takes out somebody who has waited too long: for its class, for all (`wait_max`), or for the overload there is.
+    /// Takes out a waiter that has waited too long: for its class, for all (`wait_max`), or for the overload there is.
     pub fn expire_waiter(
         &mut self,
         now: Instant,
@@ -434,7 +435,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         Some((waiter, refusal))
     }
 
-    /// Starts the one who is next in a slot that has been taken.
+    /// Starts the next waiter in a slot that has been taken.
     fn start_next(&mut self, now: Instant, suits: impl Fn(&W, &L) -> bool) -> Option<Start<W, L>> {
         loop {
             let lane = self.best(now, Candidates::Ready)?;
@@ -445,14 +446,14 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         }
     }
 
-    /// Passes a held slot on. The second part of the answer is whether anybody has waited for it.
+    /// Passes a held slot on. The second part of the answer is whether a statement has waited for it.
     fn pass(
         &mut self,
         now: Instant,
         suits: impl Fn(&W, &L) -> bool,
     ) -> (Option<Start<W, L>>, bool) {
         if self.shares.all_waiting() == 0 {
-            // Nobody here; others may wait, which giving back looks at.
+            // No statement waits here; others may wait in other workers, which giving back looks at.
             return (None, self.return_slot(Hold::Held));
         }
         if self.slots.held() > self.slots.limit() {
@@ -488,7 +489,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         older
     }
 
-    /// Gives back a slot that nobody here can use. Returns whether another worker gets it.
+    /// Gives back a slot that no waiter here can use. Returns whether another worker gets it.
     fn return_slot(&mut self, hold: Hold) -> bool {
         match hold {
             Hold::Held | Hold::Forced => {

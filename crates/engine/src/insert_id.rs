@@ -1,8 +1,9 @@
 //! `LAST_INSERT_ID()` of clients that share a link.
 //!
 //! An OK packet reports the number that a row was given, also where the statement gave it explicitly; the function
-//! tells only numbers that the server has made. So behind an insert only the link knows: it is asked before somebody
-//! else uses it. What it has from another client is remembered, to tell that from a number that is new.
+//! tells only numbers that the server has made. So after an insert only the link knows the function's value: the link
+//! is asked before another client uses it. The value that a link has from another client is remembered, to tell it from
+//! a new number.
 
 use crate::link_state::LinkState;
 
@@ -15,7 +16,7 @@ pub enum InsertId {
         link: u64,
         stale: Option<Stale>,
     },
-    /// Nobody knows any more.
+    /// The value is no longer available.
     Lost,
 }
 

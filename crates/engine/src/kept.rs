@@ -1,4 +1,4 @@
-//! The messages of a session whose link has gone to somebody else: what `SHOW WARNINGS` and its kin are answered from.
+//! The messages of a session whose link has gone to another client: `SHOW WARNINGS` and its kin are answered from them.
 //!
 //! The link is asked before it is taken. The rows are as the server has sent them; another link sends what stands around
 //! them. Of how many there are, another link can be told. Invariant: what is kept of one session is bounded.
@@ -220,7 +220,7 @@ fn literal(text: &[u8], server: Server) -> Option<String> {
     let digits = if text.is_empty() { "''".to_owned() } else { format!("0x{hex}") };
     match server {
         Server::MariaDb => Some(format!("_utf8mb3 {digits}")),
-        // Who names that character set is warned, so it is had from a function of the server's.
+        // A statement that names that character set gets a warning, so a function of the server's yields it.
         Server::MySql if text.is_ascii() => {
             Some(format!("REPLACE(USER(), USER(), _ascii {digits})"))
         }
@@ -241,7 +241,7 @@ fn read_state(state: &[u8]) -> Option<([u8; 5], u64)> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Text,
-    /// To who has prepared the statement.
+    /// To a client that has prepared the statement.
     Binary,
 }
 

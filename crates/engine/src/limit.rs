@@ -10,9 +10,9 @@
 //! server agree without a message if they swing by the clock ([`Rhythm::Clock`]): all move together, so each
 //! measures the server and not its own share of it.
 //!
-//! Invariants: the limit stays within its bounds; while it binds nobody it never grows, and sinks to no less than its
-//! bound for that; while nothing runs it stays; somebody who waits is let in even if nothing ever ends, up to the upper
-//! bound; each decision is in the trace with its reason.
+//! Invariants: the limit stays within its bounds; while it does not bind (slots are left that no statement waits for),
+//! it never grows, and sinks to no less than [`LimitBounds::rest`]; while nothing runs it stays; a statement that waits
+//! is let in even if nothing ever ends, up to the upper bound; each decision is in the trace with its reason.
 
 mod progress;
 mod steer;
@@ -29,7 +29,7 @@ use self::steer::{Point, Steer};
 pub struct LimitTotals {
     /// Statements that ended.
     pub completed: u64,
-    /// Of these, how many left a slot behind that somebody waited for.
+    /// Of these, how many left a slot that another statement waited for.
     pub followed: u64,
     /// Microseconds that they spent in the server, and the sum of the squares.
     pub busy: u64,
@@ -89,7 +89,7 @@ pub struct LimitBounds {
     pub ceiling: u32,
     /// A few for each of the server's processors, where they are known. So many have brought no server down.
     pub start: u32,
-    /// As far down as it sinks where it binds nobody.
+    /// How far down it sinks where it does not bind.
     pub rest: u32,
 }
 
@@ -172,16 +172,18 @@ const TOOK_MAX: u64 = 100_000_000;
 /// A window with fewer statements says nothing.
 const FEW: u64 = 5;
 
-/// Somebody must have waited for so many of the slots that were left, else the limit does not bind. No more than half: few
-/// clients who are all written ahead leave many a slot without a follower, and yet the limit decides what gets done.
+/// The limit binds if statements waited for this share of the slots that were left, or more. It is no more than half: a
+/// few clients whose statements are all pipelined leave many slots that no statement waits for, and yet the limit
+/// decides what gets done.
 const SATURATED: f64 = 0.5;
 
 /// The swing, as a share of the centre; but at least about one slot.
 const SWING: f64 = 0.12;
 const SWING_SLOTS: f64 = 0.75;
 
-/// How a limit that binds nobody sinks with each window, and down to how many times what is held: slowly where little is to
-/// do, as to bind where there was no need costs a little; sooner where much gets done with fewer slots.
+/// How fast a limit that does not bind sinks with each window, and how far down, as a multiple of the slots held:
+/// slowly where little is to do, because a limit that binds without need costs a little; sooner where much gets done
+/// with fewer slots.
 const SINK: f64 = 0.97;
 const SINK_AT_WORK: f64 = 0.9;
 const ABOVE_HELD: f64 = 1.05;
@@ -247,13 +249,13 @@ impl Auto {
         self.trace.iter()
     }
 
-    /// Time has passed: the limit from now on. `line`: how many slots are held, while somebody waits for one.
+    /// Time has passed: the limit from now on. `line`: how many slots are held, while a statement waits for one.
     pub fn tick(&mut self, now: Duration, seen: LimitTotals, line: Option<u32>) -> u32 {
         if self.must_brake(now, seen) {
             self.pull(now, seen);
             return self.limit;
         }
-        // While nothing runs and somebody waits, it is not for the limit.
+        // A statement that waits while nothing runs does not wait for the limit.
         let line = line.filter(|held| *held > 0);
         let is_stalled = self.progress.is_stalled(now, seen.completed, line.is_some(), self.stay);
         if let Some(held) = line.filter(|_| is_stalled) {
@@ -307,7 +309,7 @@ impl Auto {
         }
     }
 
-    /// A window has ended, `took` microseconds long; somebody waits as it ends, or not.
+    /// A window has ended, `took` microseconds long. `is_waiting`: whether a statement waits as it ends.
     fn window(&mut self, now: Duration, took: f64, some: LimitTotals, is_waiting: bool) {
         if took < SETTLE_MIN {
             // The clock was set back: nothing can be said of a rate.
@@ -333,7 +335,8 @@ impl Auto {
         let is_above = some.completed >= FEW && self.steer.was_less_held(&point);
         if !point.binds && !is_above {
             self.steer.not_bound();
-            // Somebody may wait while few end, or while transactions have more than their part: that is no slack.
+            // Statements may wait while few end, or while transactions have more than their part: then no slots are
+            // spare.
             if !is_waiting {
                 self.sink(point);
             }
@@ -360,7 +363,7 @@ impl Auto {
         self.note(now, why, rate, estimate);
     }
 
-    /// A limit that binds nobody sinks to where its lower side does, so that it can be learnt whether it should. Not
+    /// A limit that does not bind sinks until its lower side binds, so that it can be learnt whether it should. Not
     /// while nothing runs: that says nothing of what comes next.
     fn sink(&mut self, point: Point) {
         let least = f64::from(self.bounds.rest).max(ABOVE_HELD * point.held);

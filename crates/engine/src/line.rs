@@ -1,7 +1,7 @@
-//! A waiting line: first in, first out, and anyone may leave it at any time.
+//! A waiting line: first in, first out, and any waiter may leave it at any time.
 //!
-//! It can be served from its end, too, and who could not be served even if it were its turn can be set aside, so
-//! that those behind it are; one day it is brought back to the head.
+//! It can be served from its end, too. A waiter that could not be served even if it were its turn can be set aside, so
+//! that those behind it are served; later it is brought back to the head.
 //!
 //! Entries live in one vector and are linked by index, so that joining, being served and leaving early cost the
 //! same few instructions whatever the length, and a line that has reached its usual length allocates no more.
@@ -41,7 +41,7 @@ struct Ends {
     len: usize,
 }
 
-/// The line itself. `W` is whoever waits.
+/// The line itself. `W` is a waiter.
 #[derive(Debug)]
 pub struct Line<W> {
     entries: Vec<Entry<W>>,
@@ -92,7 +92,7 @@ impl<W> Line<W> {
         self.place(index)
     }
 
-    /// Joins at the head, before everybody: somebody who was served and must be served again.
+    /// Joins at the head, before all others: a waiter that was served and must be served again.
     pub fn push_first(&mut self, waiter: W, now: Instant) -> QueuePlace {
         let since = self.head_since().map_or(now, |head| head.min(now));
         let index = self.new_entry(waiter, since);
@@ -100,23 +100,23 @@ impl<W> Line<W> {
         self.place(index)
     }
 
-    /// The one who has waited longest.
+    /// The waiter that has waited longest.
     pub fn head(&self) -> Option<&W> {
         self.entries.get(self.line.head as usize)?.waiter.as_ref()
     }
 
-    /// The one who came last.
+    /// The waiter that came last.
     pub fn last(&self) -> Option<&W> {
         self.entries.get(self.line.tail as usize)?.waiter.as_ref()
     }
 
-    /// Serves the one who has waited longest.
+    /// Serves the waiter that has waited longest.
     pub fn pop(&mut self) -> Option<(W, Instant)> {
         let since = self.head_since()?;
         Some((self.free(self.line.head)?, since))
     }
 
-    /// Serves the one who came last.
+    /// Serves the waiter that came last.
     pub fn pop_last(&mut self) -> Option<(W, Instant)> {
         let since = self.entries.get(self.line.tail as usize)?.since;
         Some((self.free(self.line.tail)?, since))
@@ -142,7 +142,7 @@ impl<W> Line<W> {
         self.set_aside(self.line.head);
     }
 
-    /// Sets the one who came last aside.
+    /// Sets the waiter that came last aside.
     pub fn set_last_aside(&mut self) {
         self.set_aside(self.line.tail);
     }

@@ -1,7 +1,8 @@
 //! What a link's session at the server is known to be: what must be compared before a client's statement is sent, and
 //! what the server's reports change.
 //!
-//! It belongs to the link, whoever uses it: reports on a client's statement and on Flifo's own fix-ups come here alike.
+//! It belongs to the link, whichever client uses it: reports on clients' statements and on Flifo's own fix-ups alike
+//! come here.
 
 use std::rc::Rc;
 

@@ -1,10 +1,11 @@
-//! Tables whose keys are numbers of Flifo's own, or hashes with a secret that are kept with what they are of: nobody
-//! outside can choose them, so they need no hash that is hard to foresee, which costs more than the rest of the look.
+//! Tables whose keys are Flifo's own numbers, or hashes made with a secret and kept with what they are hashes of. No
+//! client or server can choose these keys. So the tables need no hash that is hard to foresee; such a hash costs more
+//! than the rest of the look-up.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A table by numbers that nobody outside can choose.
+/// A table by numbers that no client or server can choose.
 pub type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<OwnNumber>>;
 
 /// Spreads such numbers over a table.

@@ -1,10 +1,10 @@
 //! Tells a burst, which a line is there for, from an overload, which no line can absorb.
 //!
-//! In an overload the oldest waiters are those whose clients have given up: who serves them first serves nobody in
-//! time. So the line turns: the newest first, and whoever has waited far too long is refused. It turns back when
-//! it has been empty again.
+//! In an overload the clients of the oldest waiters have given up: to serve these waiters first serves no client in
+//! time. So the line turns: the newest waiter is served first, and a waiter that has waited far too long is refused.
+//! The line turns back when it has been empty again.
 //!
-//! Pure: told about the line when somebody is served. Invariant: a line that was empty a moment ago is no overload.
+//! Pure: told about the line when a waiter is served. Invariant: a line that was empty a moment ago is no overload.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ pub enum QueueOrder {
 /// What is known of one line, or of the lines of one class.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Overload {
-    /// Since when somebody has waited all the time.
+    /// Since when there has been a waiter all the time.
     standing: Option<Instant>,
     /// The interval that runs now: when it ends, and the shortest wait of the oldest in it.
     ends: Option<Instant>,
@@ -34,12 +34,12 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const TARGET_MIN: Duration = Duration::from_millis(20);
 const TARGET_MEANS: u32 = 2;
 
-/// Who has waited for so many times the target in an overload is refused.
+/// In an overload, a waiter that has waited for so many times the target is refused.
 const DOOMED: u32 = 10;
 
 impl Overload {
-    /// Somebody is about to be served, or time has passed. `oldest`: since when the oldest waits, if anybody does;
-    /// `mean`: the mean time in the server.
+    /// A waiter is about to be served, or time has passed. `oldest`: since when the oldest waits, if any does; `mean`:
+    /// the mean time in the server.
     pub fn see(&mut self, oldest: Option<Instant>, now: Instant, mean: Duration) {
         let Some(oldest) = oldest else {
             *self = Self::default();

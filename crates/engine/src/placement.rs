@@ -1,10 +1,11 @@
 //! Where the server's threads and the workers run, and with which right: whether something is changed, what, and
 //! whether it stays.
 //!
-//! Decides; changes nothing itself. It is shown a look about once a second, and answers with at most one order; whoever
-//! carries the order out says how that went. Invariants: without the signature of starvation nothing is tried; one remedy
-//! at a time is on trial; what did not help is undone before anything else is tried, and not tried again for an hour;
-//! what helped is examined anew after half an hour; what could not be undone ends all trying.
+//! Decides; changes nothing itself. It is shown a look about once a second, and answers with at most one order; the
+//! actuator carries the order out and says how that went ([`Placement::done`]). Invariants: without the signature of
+//! starvation nothing is tried; one remedy at a time is on trial; what did not help is undone before anything else is
+//! tried, and not tried again for an hour; what helped is examined anew after half an hour; what could not be undone
+//! ends all trying.
 
 mod trial;
 mod verdict;
@@ -18,13 +19,13 @@ pub use self::verdict::{Look, Verdict};
 /// What can be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Remedy {
-    /// The server's threads do not push aside who runs when they wake.
+    /// The server's threads, when they wake, do not preempt the thread that runs.
     Batch,
     /// The workers weigh more than the server's threads.
     Priority,
     /// The workers have CPUs that the server's threads keep off.
     PrivateCore,
-    /// Workers and server have the CPUs that somebody wrote down.
+    /// Workers and server have the CPUs that the configuration gives them.
     Cpus,
 }
 
@@ -158,7 +159,7 @@ impl Placement {
         std::mem::take(&mut self.told)
     }
 
-    /// Looks, and says what is to be done. Whoever was given an order answers it first ([`Self::done`]).
+    /// Looks, and says what is to be done. An order must be answered ([`Self::done`]) before another one is given.
     pub fn see(&mut self, now: Instant, look: &Look) -> Option<PlacementOrder> {
         if self.policy == Policy::Off || self.pending.is_some() {
             return None;
@@ -265,7 +266,7 @@ impl Placement {
         let State::Trying(trial) = &mut self.state else { return None };
         let remedy = trial.remedy;
         match trial.leg {
-            // Whoever starved only for a moment needs nothing.
+            // Workers that starved only for a moment need no remedy.
             Leg::Before if !(self.is_starved && trial.is_warranted()) => {
                 self.told.push(Told::Moments(remedy));
                 self.state = State::Watching;

@@ -37,7 +37,7 @@ impl Alterations {
     }
 }
 
-/// Whether a text may take a schema, or a right to one, from anybody. True whenever it is not plain that it does not.
+/// Whether a text may take a schema, or a right to one, from any user. True unless the text plainly does not.
 pub fn may_alter(text: &[u8]) -> bool {
     const HARMLESS: [&[u8]; 15] = [
         b"SELECT",

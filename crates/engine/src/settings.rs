@@ -2,7 +2,7 @@
 //! another's.
 //!
 //! Only a value that a server has reported is ever kept, and only if it is plain: replaying it then yields it again. A
-//! variable that is not in [`KNOWN`] is none of these; whoever sets it keeps his link.
+//! variable that is not in [`KNOWN`] is none of these; a client that sets it keeps its link.
 //!
 //! Invariants: two equal [`Settings`] of one [`Interned`] are the same allocation, so that comparing costs nothing;
 //! `character_set_connection` is never kept, as `collation_connection` implies it.
@@ -162,7 +162,7 @@ const MODE: [&str; 4] =
 /// Longer values are not kept.
 const VALUE_MAX: usize = 2048;
 
-/// A session that the server would end sooner than this is nobody else's: a free link must not die of it.
+/// A session that the server would end sooner than this is not shared: an idle link must not end because of it.
 const SHORTEST_WAIT: u64 = 600;
 
 impl Settings {

@@ -1,15 +1,16 @@
-//! The slots of one server: how many statements of the whole process run at once, and who gets the next slot.
+//! The slots of one server: how many statements of the whole process run at once, and which worker gets the next slot.
 //!
-//! Shared by all workers through atomics and never locked. Waiters stay in their own worker's memory; what others
-//! must know of them (how many, since when) is published here. Whoever leaves a slot that is of no use in its own
-//! worker grants it to another one: exactly one grant for each slot, and the slot stays held on the way.
+//! Shared by all workers through atomics and never locked. Waiters stay in their own worker's memory; what other
+//! workers must know of them (how many, since when) is published here. If none of a worker's own waiters can use a slot
+//! that is left, the worker grants it to another worker: exactly one grant for each slot, and the slot stays held on
+//! the way.
 //!
-//! A grant takes a while to arrive. As many newcomers as there are grants on their way may start beyond the limit
+//! A grant takes a while to arrive. As many new statements as there are grants on their way may start beyond the limit
 //! instead, if the oldest waiter has not waited long: they *borrow* (the note's fifo-pending and lifo-running).
 //!
-//! Invariants: held slots are at most the limit, but for those that were forced or taken before it fell; borrowed
-//! ones are at most as many as there were grants on their way; a waiter that is published sees a free slot, or is
-//! seen by whoever frees one.
+//! Invariants: held slots are at most the limit, but for those that were forced or taken before it fell; borrowed ones
+//! are at most as many as there were grants on their way; a waiter that is published sees a free slot, or is seen by
+//! the worker that frees one.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +33,7 @@ pub struct Slots {
     workers: Box<[Apart<Waiters>]>,
 }
 
-/// What a worker tells of those who wait in it for nothing but a slot.
+/// What a worker tells of its waiters that lack nothing but a slot.
 #[derive(Debug)]
 struct Waiters {
     count: AtomicU32,
@@ -63,10 +64,10 @@ const PENDING: u64 = 1 << 20;
 const BORROWED: u64 = 1 << 40;
 const MASK: u64 = PENDING - 1;
 
-/// Beside a limit: it is kept, and nobody gets a slot.
+/// A flag beside the limit: the limit is kept, and no statement gets a slot.
 const PAUSED: u32 = 1 << 31;
 
-/// Nobody waits.
+/// No statement waits.
 const NEVER: u64 = u64::MAX;
 
 impl Slots {
@@ -109,7 +110,7 @@ impl Slots {
         self.parked.load(SeqCst)
     }
 
-    /// Newcomers may borrow while nobody has waited for longer than this; zero switches it off.
+    /// New statements may borrow while no waiter has waited for longer than this; zero switches borrowing off.
     pub fn let_borrow(&self, wait: Duration) {
         self.borrow.store(micros(wait), SeqCst);
     }
@@ -120,7 +121,7 @@ impl Slots {
         self.grant_free(&mut wake);
     }
 
-    /// While it is paused nobody gets a slot, but for those who must not wait. `wake` as above.
+    /// While it is paused no statement gets a slot, except those that must not wait. `wake` as above.
     pub fn pause(&self, paused: bool, mut wake: impl FnMut(usize)) {
         self.change_limit(|before| if paused { before | PAUSED } else { before & !PAUSED });
         self.grant_free(&mut wake);
@@ -148,12 +149,12 @@ impl Slots {
         self.word.0.fetch_update(SeqCst, SeqCst, take).is_ok()
     }
 
-    /// Takes one beyond the limit, for those who must not wait.
+    /// Takes one beyond the limit, for a statement that must not wait.
     pub fn force(&self) {
         self.word.0.fetch_add(HELD, SeqCst);
     }
 
-    /// Starts a newcomer in the place of somebody whose slot is on its way.
+    /// Starts a new statement in the place of a waiter whose slot is on its way.
     pub fn try_borrow(&self, now: Instant) -> bool {
         let patience = self.borrow.load(SeqCst);
         if patience == 0 || self.count().pending == 0 {
@@ -170,7 +171,7 @@ impl Slots {
         self.word.0.fetch_update(SeqCst, SeqCst, borrow).is_ok()
     }
 
-    /// Ends what was borrowed. Nobody is to be woken: the slot for which it stood has arrived, or will.
+    /// Ends what was borrowed. No worker is to be woken: the slot for which it stood has arrived, or will.
     pub fn give_back_borrowed(&self) {
         let before = self.word.0.fetch_sub(BORROWED, SeqCst);
         debug_assert!(Count::of(before).borrowed > 0, "more given back than borrowed");
@@ -288,7 +289,7 @@ impl Slots {
         waiters.count.store(u32::try_from(count).unwrap_or(u32::MAX), SeqCst);
     }
 
-    /// Whether anybody asks for what is published.
+    /// Whether what is published is read at all: by other workers, or to decide about borrowing.
     pub fn is_told(&self) -> bool {
         self.workers.len() > 1 || self.borrow.load(SeqCst) > 0
     }

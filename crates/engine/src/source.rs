@@ -61,7 +61,7 @@ impl Hash for Source {
     }
 }
 
-/// All sources that somebody has. What nobody has any more is forgotten.
+/// All sources that are in use. A source that is no longer in use is forgotten.
 #[derive(Debug, Default)]
 pub struct Sources {
     known: NumberMap<u64, Weak<Source>>,
@@ -73,7 +73,7 @@ pub struct Sources {
 const ROOM_MIN: usize = 64;
 
 impl Sources {
-    /// The one that is equal to this, if somebody has it already; else this one from now on.
+    /// The source in use that is equal to this one; if there is none, this one from now on.
     pub fn share(&mut self, source: Rc<Source>) -> Rc<Source> {
         if let Some(known) = self.known.get(&source.hash).and_then(Weak::upgrade) {
             // Another mode of the same text is rare enough to be kept apart.

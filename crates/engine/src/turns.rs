@@ -14,9 +14,9 @@ pub struct LoopTotals {
     pub turns: u64,
     /// The lengths of all turns.
     pub busy: Duration,
-    /// Of that, what the thread did not run: somebody else had its CPU.
+    /// Of that, what the thread did not run: another thread had its CPU.
     pub stolen: Duration,
-    /// Turns of which somebody else had [`NOTABLE`] or more.
+    /// Turns of which other threads had [`NOTABLE`] or more.
     pub interrupted: u64,
     /// Sockets that were ready, of all turns.
     pub ready: u64,

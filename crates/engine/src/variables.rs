@@ -1,9 +1,9 @@
-//! User variables that a session has set to nothing but literals: another link can be told them, so that they hold a
-//! link only until somebody else needs it.
+//! User variables that a session has set to literals only. Flifo can set them again on another link, so they hold the
+//! session's link only until another client needs it.
 //!
-//! Every statement may read them, unseen, in a trigger or a routine. So a client's statements run only where they are,
-//! and nobody else's run there before the link is reset. Invariant: their names and values are bounded, and mean the
-//! same wherever they are told under the settings that they were set in.
+//! Every statement may read them, unseen, in a trigger or a routine. So a client's statements run only on a link that
+//! has its variables, and no other client's statements run there before the link is reset. Invariant: their names and
+//! values are bounded, and mean the same on every link that is told them under the settings that they were set in.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

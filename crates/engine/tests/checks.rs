@@ -13,7 +13,7 @@ const SUBJECTS_MAX: usize = 400;
 const RUNNING_MAX: u32 = 8;
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// A check that is due is run by then, whoever has come or gone meanwhile.
+/// A check that is due is run by then, whichever workers and servers have come or gone meanwhile.
 const LATE_MAX: Duration = Duration::from_secs(2);
 
 enum Event {
@@ -132,7 +132,7 @@ impl World {
             desk.arrive(moving, self.now);
             return self.work(worker);
         }
-        // It has ended since: whoever finds that sends the check on.
+        // The worker has ended since: the check is sent on to another worker.
         let other = self.loads.least().unwrap();
         self.later(Duration::from_micros(50), Event::Mail(other, moving));
     }

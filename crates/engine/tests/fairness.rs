@@ -181,7 +181,7 @@ impl World {
     }
 
     fn put(&mut self, worker: usize, key: Key, link: Link) {
-        match self.gates[worker].due(key, self.now - link.1) {
+        match self.gates[worker].due(key, || self.now - link.1) {
             Due::Here => self.gates[worker].put(key, link, self.now),
             due => self.go(worker, key, link, due),
         }

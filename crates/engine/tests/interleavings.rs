@@ -124,7 +124,7 @@ impl Worker {
         }
     }
 
-    /// Nothing more to ask, but mail is read as long as anybody may write.
+    /// Nothing more to ask, but mail is read as long as a worker may write.
     fn retire(&self) {
         if self.office.finish() {
             (0..self.office.bells.len()).for_each(|worker| self.office.ring(worker));

@@ -181,7 +181,7 @@ proptest! {
             model.happen(event);
             model.check();
         }
-        // All that run end, one after the other: then all who waited have been served.
+        // All that run end, one after the other: then all that waited have been served.
         let mut ends = 0;
         while !model.running.is_empty() {
             model.happen(Event::Ends(ends));

@@ -139,7 +139,7 @@ impl World {
         }
     }
 
-    /// Before somebody else uses a link that alone knows an insert id, it is asked.
+    /// Before another client uses a link that alone knows an insert id, the link is asked for it.
     fn capture(&mut self, client: usize, link: usize) {
         let own = self.clients[client].session.insert_id;
         let state = &mut self.links[link].state;
@@ -236,7 +236,7 @@ impl World {
         }
     }
 
-    /// Behind this, the link answers for the client, whatever it answered before; if anybody knows.
+    /// After this, the link answers with this client's insert id, whatever it answered before; if that id is known.
     fn tell_insert_id(&mut self, client: usize, link: usize) {
         let mut own = self.clients[client].session.insert_id;
         if let InsertId::OnLink { link, .. } = own {
@@ -252,7 +252,7 @@ impl World {
         }
     }
 
-    /// The client asks for its last insert id: it gets the right one, or is told that nobody knows.
+    /// The client asks for its last insert id: it gets the right one, or is told that the id is not available.
     fn ask(&mut self, client: usize) {
         let own = self.clients[client].session.insert_id;
         let told = match own {

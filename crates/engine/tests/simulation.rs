@@ -1,5 +1,4 @@
-//! Random days of several workers' gates over shared slots: who runs, who waits, and what is left
-//! at the end.
+//! Random days of several workers' gates over shared slots: which clients run, which wait, and what is left at the end.
 //!
 //! Plays the proxy's part: clients come, pin and leave, links open, fail and age, mail is late.
 //! Beside each gate stands a plain model of its lines and idle links, in `simulation/world.rs`,

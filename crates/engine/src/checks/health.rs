@@ -104,7 +104,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// A server of which nothing is known is taken to be up: else nobody could be served before the first check.
+    /// A server of which nothing is known counts as up: else no client could be served before the first check.
     pub fn new(rules: CheckRules, now: Instant) -> Self {
         Self {
             rules,
@@ -250,7 +250,7 @@ impl Health {
             State::GoingUp => self.turn(State::Down, reason, now),
             State::Up | State::GoingDown => {
                 self.against += 1;
-                // The last server is given another chance: to have none helps nobody.
+                // The last server is given another chance: without any server, no client can be served.
                 let fall = match others {
                     Others::AreUp => self.rules.fall,
                     Others::AreDown => self.rules.fall.max(2),
@@ -362,7 +362,7 @@ impl Health {
     }
 }
 
-/// Without any load, nobody would learn that a server can bear some.
+/// Without any load, a server could not show that it can bear some.
 const FIRST_SHARE: f64 = 0.1;
 
 #[cfg(test)]
@@ -526,7 +526,7 @@ mod tests {
         assert!(!passes.is_on_trial() && passes.growth(now) >= 1.0);
         passes.see(lost(), Others::AreUp, now);
         assert_eq!(passes.state(), State::GoingDown);
-        // Nobody asks anything of it: as many checks again will do.
+        // It gets no statements: as many passed checks again end the trial.
         let mut idle = risen;
         idle.see(Sign::Passed, Others::AreUp, now);
         assert!(idle.is_on_trial());
@@ -560,7 +560,7 @@ mod tests {
         hear(&mut health, "up ready 100%\n");
         assert_eq!((health.is_usable(), health.order()), (false, HealthOrder::Drain));
         health.set_order(HealthOrder::None, "done", now);
-        // Whoever was not checked for a while is checked first.
+        // A server that was not checked for a while is checked first.
         hear(&mut health, "maint\n");
         assert_eq!((health.interval(), health.is_usable()), (None, false));
         hear(&mut health, "ready\n");

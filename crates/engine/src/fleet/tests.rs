@@ -360,8 +360,8 @@ fn drained_servers_are_for_nothing() {
     assert_eq!(scene.readers(), [1, 2]);
 }
 
-/// Servers that come, go and say what they like: at most one is the writer, it is one that said so since it came up,
-/// and nobody is one that was replaced and has not been `read_only` since.
+/// Servers come, go and say what they like. At most one is the writer; it has said since it came up that it takes
+/// writes; and a server that was replaced is not the writer again before it was seen `read_only`.
 #[test]
 fn whatever_happens_there_is_one_writer_at_most() {
     let mut seed = 0x9E37_79B9_7F4A_7C15_u64;

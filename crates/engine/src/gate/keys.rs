@@ -1,7 +1,8 @@
-//! The keys of a gate: who waits for a link of which key, which links are idle, and which key has waited longest.
+//! The keys of a gate: which clients wait for a link of which key, which links are idle, and which key has waited
+//! longest.
 //!
-//! Owns the lines and the pools of all keys, and what must be known of them all without a look at each: a gate may
-//! have thousands of keys with somebody in line, and choosing among them must not take longer for it.
+//! Owns the lines and the pools of all keys, and totals and orders over all keys that need no look at each key: a gate
+//! may have thousands of keys with waiters in line, and the choice among them must not take longer for it.
 //!
 //! Invariants: a key is changed by functions of [`Keys`] only, which bring the lists up to date;
 //! so a key is in a list if, and only if, its lines and its pool say so.
@@ -45,7 +46,7 @@ struct Listed {
     demands_since: Option<Instant>,
     is_aside: bool,
     has_idle: bool,
-    /// Nobody waits, and the lists know it.
+    /// No client waits, and the lists know it.
     is_quiet: bool,
 }
 
@@ -72,7 +73,7 @@ struct Lists<K> {
     /// How many another link would serve at once, and the keys that they have; the longest waiter's is in front.
     demand: usize,
     demanding: Front<(Instant, K)>,
-    /// Keys with somebody set aside, and those with an idle link.
+    /// Keys with waiters set aside, and keys with an idle link.
     aside: Front<K>,
     idle: Front<K>,
 }
@@ -80,7 +81,7 @@ struct Lists<K> {
 /// Of one class.
 #[derive(Debug)]
 struct ClassLists<K> {
-    /// Keys with somebody in line, and of these the ones with an idle link; who has waited longest is in front.
+    /// Keys with waiters in line, and of these the ones with an idle link; the key of the longest waiter is in front.
     heads: Front<(Instant, K)>,
     ready_heads: Front<(Instant, K)>,
     /// How many lack nothing but a slot.
@@ -144,7 +145,7 @@ impl<W, L> Keyed<W, L> {
         self.waits_since().and_then(left).filter(|_| comes_round)
     }
 
-    /// Whether nobody waits, in line or set aside.
+    /// Whether no client waits, in line or set aside.
     pub(super) const fn is_quiet(&self) -> bool {
         self.listed.is_quiet
     }
@@ -195,7 +196,7 @@ impl<K: Copy + Ord + Hash, W, L> Keys<K, W, L> {
         link
     }
 
-    /// Puts a link back. Returns whether anybody of its key waits.
+    /// Puts a link back. Returns whether a client of its key waits.
     pub(super) fn put_idle(&mut self, key: K, link: L, now: Instant) -> bool {
         let classes = self.lists.classes.len();
         let keyed = self.keys.entry(key).or_insert_with(|| Keyed::new(classes));
@@ -251,7 +252,7 @@ impl<K: Copy + Ord + Hash, W, L> Keys<K, W, L> {
         self.lists.demanding.iter().find(|(_, key)| Some(*key) != but).copied()
     }
 
-    /// Keys with somebody set aside.
+    /// Keys with waiters set aside.
     pub(super) fn aside(&self) -> impl Iterator<Item = K> + '_ {
         self.lists.aside.iter().copied()
     }
@@ -261,7 +262,7 @@ impl<K: Copy + Ord + Hash, W, L> Keys<K, W, L> {
         self.lists.idle.iter().filter_map(|key| Some((*key, &self.keys.get(key)?.idle)))
     }
 
-    /// Keys that have somebody waiting; the one whose oldest has waited longest is first.
+    /// Keys that have waiters; the key whose oldest waiter has waited longest is first.
     pub(super) fn waiting(&self) -> Vec<K> {
         let heads = self.lists.classes.iter().flat_map(|class| class.heads.iter().copied());
         let mut heads: Vec<_> = heads.collect();
@@ -284,7 +285,7 @@ impl<K: Copy + Ord> Lists<K> {
         }
     }
 
-    /// The same, where only the pool has changed. Mostly nobody waits, and nothing but the pool need be looked at.
+    /// The same, where only the pool has changed. Usually no client waits, and only the pool needs a look.
     fn update_idle<W, L>(&mut self, key: K, keyed: &mut Keyed<W, L>) {
         let has_idle = !keyed.idle.is_empty();
         if std::mem::replace(&mut keyed.listed.has_idle, has_idle) != has_idle {
@@ -404,8 +405,8 @@ mod tests {
         assert_eq!(gate.want(1, now + second), Want::Close(2));
     }
 
-    /// One slot, two workers, and so many keys with somebody in line and a link for him; how many keys a statement's
-    /// end, and all that follows from it, looks at.
+    /// One slot, two workers, and so many keys, each with a waiter in line and a link for it. Returns how many keys are
+    /// looked at when a statement ends, with all that follows from that end.
     fn looks_of_one_end(keys: u32) -> u32 {
         let now = Instant::now();
         let slots = Arc::new(Slots::new(1, 2, now));

@@ -1,7 +1,7 @@
 //! The lines of a gate, and which of them is served next.
 //!
-//! A line for those who come back, one for each class of those who hold a link, and one for each key and class of
-//! those who need one. Owns the comparison; slots and links are taken elsewhere.
+//! One line for statements that come back, one for each class of clients that hold a link, and one for each key and
+//! class of clients that need a link. Owns the comparison; slots and links are taken elsewhere.
 
 use std::hash::Hash;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ pub(super) enum Lane<K> {
     Key(K, usize),
 }
 
-/// What decides who is next; the least comes first.
+/// What decides which lane is served next; the least score comes first.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 struct Score {
     is_kept_waiting: bool,
@@ -30,8 +30,8 @@ struct Score {
 }
 
 impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
-    /// The lane that is served next. Waiters whose kind is held back are set aside on the way. However many keys
-    /// have somebody in line, one of each class is looked at.
+    /// The lane that is served next. Waiters whose kind is held back are set aside on the way. However many keys have
+    /// waiters in line, only one key of each class is looked at.
     pub(super) fn best(&mut self, now: Instant, candidates: Candidates) -> Option<Lane<K>> {
         if !self.again.is_empty() {
             return Some(Lane::Again);
@@ -103,7 +103,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         }
     }
 
-    /// Who would be served if this lane was.
+    /// The waiter that would be served if this lane were.
     pub(super) fn first_of(&self, lane: Lane<K>) -> Option<&Waiter<W>> {
         self.order(lane).first(self.line(lane)?)
     }
@@ -117,7 +117,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         (self.slots.limit() / self.slots.workers()).max(1)
     }
 
-    /// Whether anybody here waits for nothing but a slot.
+    /// Whether a waiter here lacks nothing but a slot.
     pub(super) fn has_ready(&self) -> bool {
         let is_quiet = self.shares.all_waiting() == 0;
         !is_quiet && (!self.again.is_empty() || self.in_line(&self.own) > 0 || self.ready() > 0)
@@ -167,7 +167,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     /// Statements of this kind may start again: as many as that goes for are brought back into line.
     #[inline]
     pub(super) fn bring_back(&mut self, digest: Option<Digest>) {
-        // Mostly nobody waits.
+        // Usually no client waits.
         if self.shares.all_waiting() > 0 {
             self.bring_back_waiting(digest);
         }

@@ -15,7 +15,7 @@ use super::{Gate, MUCH_OLDER, OLDER};
 use crate::numbers::OwnNumber;
 use crate::pool::Pool;
 
-/// What should be done so that those who wait for a link get one.
+/// What should be done so that clients that wait for a link get one.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Want<L> {
@@ -48,12 +48,13 @@ const RETRY: Duration = Duration::from_millis(500);
 /// About what it takes until a new link is ready. One that comes back sooner saves that.
 pub(super) const SETUP: Duration = Duration::from_millis(5);
 
-/// Before a link is given up for clients who need another kind, it serves its own for so long, if some wait: where
-/// there are more keys than links, they take turns, and do not spend all their time with logins.
+/// Before a link is given up for clients of another key, it serves its own key for so long, if clients of that key
+/// wait. Where there are more keys than links, the keys take turns, and the links do not spend all their time with
+/// logins.
 pub(super) const TENURE: Duration = Duration::from_millis(100);
 
-/// After so many turns within a worker, a link goes to another one's client if that is [`OLDER`] by this. It is more than
-/// of slots: a link that goes to another worker costs as much as some statements.
+/// After so many turns within a worker, a link goes to a client of another worker if that client is [`OLDER`] by this.
+/// The number is higher than for slots: to move a link to another worker costs as much as some statements.
 pub(super) const LINK_TURNS: u32 = 32;
 
 impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
@@ -71,20 +72,20 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     /// Puts a link back that anyone of its key may use. Call [`Self::due`] before, and [`Self::next`] afterwards.
     #[inline]
     pub fn put(&mut self, key: K, link: L, now: Instant) {
-        // Where nobody waits, nothing has become possible.
+        // If no client of its key waits, no statement can start because of it.
         if self.keys.put_idle(key, link, now) {
             self.publish();
         }
     }
 
-    /// Where a link of this key, which was opened so long ago, is due.
+    /// Where a link of this key is due, and `age` tells how long ago it was opened.
     #[inline]
-    pub fn due(&mut self, key: K, age: Duration) -> Due {
+    pub fn due(&mut self, key: K, age: impl FnOnce() -> Duration) -> Due {
         // Mostly no client lacks a link, here or elsewhere.
         if !self.is_attentive && self.keys.demand() == 0 {
             return Due::Here;
         }
-        self.due_among(key, age)
+        self.due_among(key, age())
     }
 
     fn due_among(&mut self, key: K, age: Duration) -> Due {
@@ -213,7 +214,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         self.links.inattentive(self.worker).collect()
     }
 
-    /// Says what would help those of this key who wait for a link.
+    /// Says what would help the clients of this key that wait for a link.
     pub fn want(&mut self, key: K, now: Instant) -> Want<L> {
         let Some(keyed) = self.keys.get(key).filter(|keyed| keyed.lacking() > 0) else {
             return Want::Nothing;
@@ -428,14 +429,14 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         let waiter = self.take_waiter(key);
         self.keys.change(key, |keyed| {
             if keyed.all_waiting() == 0 {
-                // Who comes next has a try of his own.
+                // For the next client, a link is tried again at once.
                 keyed.failed = None;
             }
         });
         waiter
     }
 
-    /// Takes out a waiter of this key, because the server is not for those who have no link to it.
+    /// Takes out a waiter of this key, because the server is no longer for clients that have no link to it.
     pub fn take_waiter(&mut self, key: K) -> Option<W> {
         let (Waiter { waiter, ask }, _) = self.keys.change(key, |keyed| {
             let mut lines = keyed.lines.iter_mut();
@@ -445,12 +446,12 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         Some(waiter)
     }
 
-    /// Keys that have somebody waiting for a link.
+    /// Keys that have clients waiting for a link.
     pub fn keys_waiting(&self) -> impl Iterator<Item = K> {
         self.keys.waiting().into_iter()
     }
 
-    /// How many of those who wait in a key's line fall to each of its busy links.
+    /// How many of the clients in a key's line fall to each of its busy links.
     pub fn share(&self, key: K) -> usize {
         self.keys.get(key).map_or(0, |keyed| {
             let busy = keyed.links.saturating_sub(keyed.idle.len() + keyed.opening);

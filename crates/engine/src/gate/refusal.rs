@@ -1,11 +1,11 @@
-//! Why somebody is refused, in words that say how long it waited, how many did, and which limit it was.
+//! Why a statement is refused: the message says how long it waited, how many others wait, and which limit it was.
 //!
 //! A refusal comes before a byte of the statement has reached the server, so it is always safe to try again.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Somebody is not served.
+/// A statement is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub waited: Duration,
@@ -21,7 +21,7 @@ pub enum Reason {
     WaitMax(Duration),
     /// It waited for longer than its class may.
     ClassWaitMax(Duration),
-    /// There is an overload, in which nobody should wait for longer.
+    /// There is an overload, in which no statement should wait for longer.
     Overload(Duration),
     /// So many wait already, as many as its class may have in line.
     LineFull(u32),

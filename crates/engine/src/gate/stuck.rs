@@ -1,4 +1,4 @@
-//! Statements of a gate that seem to wait for something in the server: whose slot passes on although they have not ended.
+//! Statements of a gate that seem to wait for something in the server: their slot passes on before they end.
 //!
 //! Owns when a statement seems stuck and what becomes of its slot; what is known of its kind is in
 //! [`parked`](crate::parked).
@@ -19,7 +19,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         let patience = self.bulkheads.patience(slot.ask.digest);
         match slot.hold {
             Hold::Parked => false,
-            // It is beyond the limit by right, so to park it lets nobody into the server who is not due there.
+            // It is beyond the limit by right, so parking it lets no statement into the server that is not due there.
             Hold::Forced => age >= patience.min(PATIENCE_FORCED),
             Hold::Held | Hold::Borrowed => age >= patience,
         }

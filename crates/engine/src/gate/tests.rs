@@ -1,4 +1,4 @@
-//! Who starts, on which link, after which event.
+//! Which waiter starts, on which link, after which event.
 
 use super::*;
 use crate::classes::{Class, WhenOverloaded};
@@ -192,17 +192,17 @@ fn a_link_that_comes_back_goes_where_it_is_missed_most() {
     here.wait('a', 0, now);
     open(&mut here, 'a', "a", now);
     assert_eq!(here.next(now), Some(Began::On(0, "a")));
-    assert_eq!(here.gate.due('a', young), Due::Here, "no client misses it");
+    assert_eq!(here.gate.due('a', || young), Due::Here, "no client misses it");
     there.wait('a', 1, now + MS);
     assert_eq!(there.gate.want('a', now), Want::Ask);
     assert_eq!(there.gate.inattentive(), [0]);
     assert!(here.gate.give_idle(now).is_none());
     assert_eq!(there.gate.inattentive(), [], "it looks by itself from now on");
     here.wait('a', 2, now + 2 * MS);
-    assert_eq!(here.gate.due('a', young), Due::Here, "its own has waited nearly as long");
+    assert_eq!(here.gate.due('a', || young), Due::Here, "its own has waited nearly as long");
     assert_eq!(here.gate.take_waiter('a'), Some(2));
     here.wait('a', 3, now + 4 * MS);
-    let turns = (1..).find(|_| here.gate.due('a', young) != Due::Here);
+    let turns = (1..).find(|_| here.gate.due('a', || young) != Due::Here);
     assert_eq!(turns, Some(links::LINK_TURNS - 1), "a little older, after some turns");
     // It could not be sent, so its place was; and is not of use there any more.
     here.gate.not_sent(1);
@@ -216,7 +216,7 @@ fn a_link_that_comes_back_goes_where_it_is_missed_most() {
     assert_eq!(there.gate.want('a', now), Want::Ask);
     assert!(here.gate.give_idle(now).is_none());
     here.wait('a', 4, now + 20 * MS);
-    assert_eq!(here.gate.due('a', young), Due::Worker(1), "much older");
+    assert_eq!(here.gate.due('a', || young), Due::Worker(1), "much older");
     here.gate.sent('a');
     there.gate.arrived('a');
     there.gate.put('a', "a", now);
@@ -226,9 +226,9 @@ fn a_link_that_comes_back_goes_where_it_is_missed_most() {
     assert!(there.gate.give_idle(now).is_none());
     there.wait('b', 5, now + 10 * MS);
     there.wait('a', 6, now + 15 * MS);
-    assert_eq!(there.gate.due('a', young), Due::Here, "it serves its own for a while");
-    assert_eq!(there.gate.due('a', old), Due::Nowhere, "then those who have waited longer");
-    assert_eq!(there.gate.due('a', old), Due::Here, "one is being closed for it");
+    assert_eq!(there.gate.due('a', || young), Due::Here, "it serves its own for a while");
+    assert_eq!(there.gate.due('a', || old), Due::Nowhere, "then those who have waited longer");
+    assert_eq!(there.gate.due('a', || old), Due::Here, "one is being closed for it");
     assert_eq!(there.gate.closed('a', |_| false), Some(1));
     assert_eq!(there.gate.want('b', now), Want::Open);
     assert_eq!(links.held(), 1);
@@ -366,7 +366,7 @@ fn statements_go_ahead_on_a_busy_link_in_the_order_of_the_line() {
     assert_eq!(gate.gate.share('k'), 3);
     assert_eq!(gate.gate.take_ahead('k', now, |_| false), None);
     assert_eq!(gate.gate.take_ahead('k', now, |_| true), Some((2, ASK)));
-    // Whoever could have the slot and has waited longer goes first.
+    // A waiter that could have the slot and has waited longer goes first.
     gate.wait_own(9, ASK, now - Duration::from_millis(1));
     assert_eq!(gate.gate.take_ahead('k', now, |_| true), None);
     assert_eq!(gate.pass_on(now), (Some(Began::Own(9)), None));
@@ -437,7 +437,7 @@ fn links_that_cannot_be_opened_are_not_tried_without_end() {
     // When that one fails as well, there is nothing left to hope for.
     assert_eq!(gate.gate.failed('k', now), None);
     assert_eq!(std::iter::from_fn(|| gate.gate.give_up('k')).count(), 4);
-    // Who comes later has a try of his own, at once.
+    // For a client that comes later, a link is tried again at once.
     gate.wait('k', 5, now);
     assert_eq!(gate.gate.want('k', now), Want::Open);
     gate.gate.opened('k');
@@ -523,7 +523,7 @@ fn classes_take_turns_by_weight_and_the_long_waiting_come_first() {
         of_batch += u32::from(matches!(began, Some(Began::Own(1000..))));
     }
     assert!((28..=32).contains(&of_batch), "{of_batch} of 90, with half the weight");
-    // Two who came in this order; both have waited for more than a second.
+    // Two waiters that came in this order; both have waited for more than a second.
     let later = now + Duration::from_secs(2);
     let (mut gate, lazy) = (classed(1, 1, vec![class("web"), class("batch")]), BATCH);
     gate.force(lazy, now);

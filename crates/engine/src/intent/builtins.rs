@@ -1,4 +1,4 @@
-//! Names that may stand before a parenthesis without being a function that somebody wrote for this server.
+//! Names that may stand before a parenthesis without being a function that a user has defined on this server.
 //!
 //! Taken from what MariaDB 10.11 lists in `information_schema.SQL_FUNCTIONS` and `KEYWORDS`, and MySQL 8's additions.
 //! Functions whose value depends on the session's past are left out: they are judged by name.

@@ -1,4 +1,4 @@
-//! Whether a statement may end the transaction that it runs in: what must be known when nobody answers any more.
+//! Whether a statement may end the transaction that it runs in: this must be known when the server answers no more.
 //!
 //! Only what certainly does not is named. Whatever is not known to be harmless may have committed, as most statements
 //! do that define something or see to tables.

@@ -26,7 +26,7 @@ pub struct Intent {
     pub pin: Option<Pin>,
     /// The first one that is not what a routine may do, which a user's configuration may have an answer to.
     pub besides_routines: Option<Pin>,
-    /// What becomes of its transaction, should nobody answer.
+    /// What becomes of its transaction if the server does not answer.
     pub ends: Ends,
     /// What else is true of it.
     pub traits: Marks<Trait>,
@@ -41,9 +41,8 @@ pub struct Intent {
     pub moves: Moves,
     /// What it does with the messages of statements before it.
     pub messages: Messages,
-    /// What the statement has in common with others that differ in literals only, if all it does is to read: it
-    /// changes nothing, locks nothing, and asks for nothing of its session. It could run twice, and nobody would
-    /// notice.
+    /// The digest of the statement, if it only reads: it changes nothing, locks nothing, and asks for nothing of its
+    /// session. To run it twice has no observable effect.
     pub read: Option<Digest>,
     /// The same for any statement, whatever it does.
     pub digest: Digest,
@@ -413,7 +412,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A parenthesis opens: is what stands before it a function that somebody wrote?
+    /// A parenthesis opens: is what stands before it a function that a user has defined?
     fn open(&mut self, previous: Token<'a>) {
         let is_unknown = match previous {
             Token::Quoted(_) if own_id::asks(previous) => {

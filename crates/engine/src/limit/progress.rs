@@ -15,7 +15,7 @@ pub(super) struct Progress {
 
 /// For so long nothing has ended, at least.
 const STALL_MIN: Duration = Duration::from_millis(50);
-/// So many times as long as statements usually stay. Who stays for long is given time, but not for ever.
+/// So many times as long as statements usually stay. Long statements are given time, but not for ever.
 const STAYS: f64 = 4.0;
 const STALL_MAX: Duration = Duration::from_secs(2);
 
@@ -24,8 +24,8 @@ impl Progress {
         Self { completed: 0, since: now }
     }
 
-    /// Whether somebody has waited for long enough in which nothing has ended; told once, and once more after the same
-    /// time. `stay` is how long work stays in the server, in microseconds.
+    /// Whether a statement waits, and none has ended for long enough: true once, and once more after the same time.
+    /// `stay` is how long work stays in the server, in microseconds.
     pub(super) fn is_stalled(
         &mut self,
         now: Duration,

@@ -15,7 +15,7 @@ pub(super) struct Point {
     pub(super) limit: f64,
     /// How many were in the server on the average, by Little's law.
     pub(super) held: f64,
-    /// Hardly a slot was left that nobody waited for, so there were as many as the limit allows.
+    /// Statements waited for the slots that were left, so as many ran as the limit allows.
     pub(super) binds: bool,
 }
 
@@ -31,8 +31,8 @@ pub struct Estimate {
 /// Why the limit moved, or did not.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Why {
-    /// Slots were left that nobody waited for, or few statements ended: nothing can be learnt. A limit that binds nobody
-    /// who works sinks a little.
+    /// Slots were left that no statement waited for, or few statements ended: nothing can be learnt. While statements
+    /// run, a limit that does not bind sinks a little.
     NotSaturated,
     /// Too few windows yet.
     Gathering,
@@ -50,7 +50,7 @@ pub enum Why {
     Collapse,
     /// With fewer slots no more got done: the brake was let go.
     BrakeUndone,
-    /// Somebody waits and nothing ends: one more is let in.
+    /// A statement waits and none ends: one more is let in.
     Stalled,
 }
 
@@ -77,9 +77,9 @@ const TARGET: f64 = 0.08;
 /// With a shared clock: each is too fond of slots of its own, which another one lacks.
 const SHARED_TARGET: f64 = 0.15;
 
-/// A limit of twice so many slots or more is steered for [`TARGET`]. A lower one is for less, and one below so many for
-/// less than nothing: of a few slots, one too many takes next to nothing from anybody, and one too few leaves a processor
-/// idle each time that two of them wait.
+/// A limit of twice so many slots or more is steered for [`TARGET`]. A lower limit is steered for less, and one below
+/// so many slots for less than nothing. Among few slots, one too many costs the other statements next to nothing, and
+/// one too few leaves a processor idle each time that the statements of two slots wait.
 const FEW_SLOTS: f64 = 8.0;
 /// The least and the most that is steered for, as shares of [`TARGET`].
 const SHARES: (f64, f64) = (-0.5, 1.0);
@@ -141,7 +141,7 @@ impl Steer {
         self.points = [None; 3];
     }
 
-    /// The limit bound nobody, so there was nothing to compare; nor is there a reason for long windows.
+    /// The limit did not bind, so there was nothing to compare; nor is there a reason for long windows.
     pub(super) fn not_bound(&mut self) {
         self.forget_neighbours();
         self.longer = (self.longer / GROWTH).max(1.0);
@@ -153,8 +153,8 @@ impl Steer {
         *self = Self { usual_jump, ..Self::new(self.rhythm) };
     }
 
-    /// Whether this window, in which the limit bound nobody, still says something: the one before had a lower limit that
-    /// did, and fewer in the server.
+    /// Whether this window, in which the limit did not bind, still says something: the window before had a lower limit
+    /// that did bind, and fewer statements in the server.
     pub(super) fn was_less_held(&self, point: &Point) -> bool {
         let [.., before] = &self.points;
         before.as_ref().is_some_and(|it| {

@@ -13,7 +13,7 @@ struct Server {
     loss: f64,
     /// By how much of itself the rate goes up and down, another way each tenth of a second.
     scatter: f64,
-    /// Somebody waits for every slot.
+    /// A statement waits for every slot.
     is_busy: bool,
     alarms: u64,
 }
@@ -140,7 +140,8 @@ fn nothing_moves_while_nobody_waits() {
     assert_eq!(run.auto.centre(), 16.0);
 }
 
-/// Ends so many statements of half a millisecond a tick, behind which nobody waits. How long until the limit is this low?
+/// Ends so many statements of half a millisecond a tick; no statement waits for their slots. Returns how long it takes
+/// until the limit is this low.
 fn sinks_to(limit: f64, each_tick: usize) -> Duration {
     let mut run = Run::new(from(4), Rhythm::Own);
     run.auto.centre = 64.0;
@@ -399,7 +400,7 @@ fn while_nobody_waits_nothing_stalls() {
     assert!(run.auto.limit() <= 18, "{}", run.auto.limit());
 }
 
-/// More may be inside than the limit says: who must not wait does not.
+/// More statements may run than the limit says: those that must not wait do not wait.
 #[test]
 fn who_is_inside_beyond_the_limit_does_not_keep_others_out() {
     let mut run = Run::new(WIDE, Rhythm::Own);

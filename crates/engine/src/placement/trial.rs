@@ -161,7 +161,7 @@ const SKIPPED: u32 = 1;
 const UNSTEADY: f64 = 0.15;
 /// Less than this part of the lowest look before is no scatter, but harm.
 const HARM: f64 = 0.7;
-/// Nobody would call less a gain.
+/// Less than this is not counted as a gain.
 const RATE_NOISE: f64 = 0.03;
 /// Tails are told in classes that are an eighth wide or more.
 const P99_NOISE: f64 = 0.25;

@@ -62,7 +62,7 @@ pub enum Verdict {
     Confined,
     /// A worker fills its CPU: another worker helps, not another place.
     CpuBound,
-    /// No CPU is left: whoever is preferred takes it from somebody who needs it too.
+    /// No CPU is left: a thread that is preferred takes it from another thread that needs it too.
     Contended,
     /// A worker waits for a CPU while others idle, because the server's threads are as good as it is.
     Starved,

@@ -11,7 +11,7 @@ pub enum Diagnostics {
     None,
     /// On the link, which is kept for them.
     OnLink,
-    /// Here: their link was given to somebody who had waited for it, or Flifo has answered itself.
+    /// Here: their link was given to a client that had waited for it, or Flifo has answered itself.
     Kept,
     /// Here, unless the link has none any more: it was told as many before a statement that may have cleared them.
     Marked,

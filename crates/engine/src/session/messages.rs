@@ -105,7 +105,7 @@ impl Session {
         }
     }
 
-    /// Nobody knows them any more.
+    /// The messages are no longer available.
     pub fn lose_messages(&mut self) {
         (self.diagnostics, self.kept) = (Diagnostics::Lost, None);
     }
@@ -119,7 +119,7 @@ impl Session {
         matches!(self.diagnostics, Diagnostics::OnLink | Diagnostics::Marked)
     }
 
-    /// Whether the link must be asked before anybody can tell which messages there are.
+    /// Whether only the link knows which messages there are, so that it must be asked first.
     pub const fn are_messages_in_doubt(&self) -> bool {
         match self.diagnostics {
             Diagnostics::Marked => true,

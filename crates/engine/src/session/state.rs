@@ -45,7 +45,7 @@ pub struct Session {
     pub(super) status: Status,
     /// The status flags of a session that has done nothing yet.
     pub(super) fresh: Status,
-    /// Its link has messages of its statements, or had them until somebody else needed it.
+    /// Its link has messages of its statements, or had them until another client needed it.
     pub(super) diagnostics: Diagnostics,
     /// The messages that are kept here: all of them, or those that stand before the ones on the link.
     pub(super) kept: Option<Box<SavedDiagnostics>>,
@@ -147,8 +147,8 @@ impl Session {
         self.keeps_for_good() || self.keeps_for_now()
     }
 
-    /// Whether the link can be taken back for somebody who waits: only the messages on it are lost, and user variables
-    /// that another link can be told.
+    /// Whether the link can be taken back for a client that waits: that loses only the messages on the link, and user
+    /// variables that another link can be told.
     pub fn can_yield(&self) -> bool {
         self.keeps_for_now() && !self.keeps_for_good()
     }
@@ -175,7 +175,7 @@ impl Session {
         self.is_told_by_link() || self.variables.are_on_link()
     }
 
-    /// Whether the link is asked before somebody else uses it.
+    /// Whether the link is asked before another client uses it.
     fn is_told_by_link(&self) -> bool {
         self.has_messages_on_link() || self.counts.are_affected_on_link()
     }

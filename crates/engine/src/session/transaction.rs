@@ -1,9 +1,10 @@
 //! A session's transaction where the server is not asked: it begins with its first statement only, and it may be lost with
 //! its link.
 //!
-//! A server rolls back what a connection had open that ends. So of a transaction nothing is left, and the client can go
-//! on outside of it, once it has been told; of what else the server alone kept, nobody knows. Invariants: no client
-//! hears that something was rolled back that may have been committed; none goes on without hearing of its transaction.
+//! When a connection ends, the server rolls back its open transaction. So nothing of the transaction is left, and the
+//! client can go on outside of it, once it has been told. Other state that only the server kept is lost. Invariants: no
+//! client hears that something was rolled back that may have been committed; none goes on without hearing of its
+//! transaction.
 
 use wire::response::Status;
 
@@ -40,7 +41,7 @@ pub enum LossVerdict {
     RolledBack,
     /// It has asked for nothing else.
     Done,
-    /// Nobody knows.
+    /// It is not known whether it has taken effect.
     Unknown,
 }
 

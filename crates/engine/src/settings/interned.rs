@@ -17,7 +17,7 @@ pub struct Interned {
     accepted: HashSet<Box<str>>,
 }
 
-/// From so many on, those that nobody has are looked for and dropped.
+/// From so many on, settings that are no longer in use are looked for and dropped.
 const CROWD: usize = 1024;
 
 /// As many texts are remembered.

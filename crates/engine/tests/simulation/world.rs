@@ -228,7 +228,7 @@ impl World {
         self.started += 1;
     }
 
-    /// A gate says that a waiter starts: it must be the longest one of those who can.
+    /// A gate says that a waiter starts: of those that can start, it must have waited longest.
     fn begin(&mut self, index: usize, start: Start<ClientId, LinkId>) {
         let worker = &mut self.workers[index];
         let ready = worker.idle.iter().filter(|(_, idle)| !idle.is_empty());
@@ -333,7 +333,7 @@ impl World {
         // Links are as old as they need be, or are not.
         let age = Duration::from_millis(self.below(200) as u64);
         let worker = &mut self.workers[index];
-        match worker.gate.due(key, age) {
+        match worker.gate.due(key, || age) {
             Due::Here => {
                 worker.gate.put(key, link, self.now);
                 worker.idle.entry(key).or_default().push((link, self.now));
@@ -450,7 +450,7 @@ impl World {
         self.pump(index);
     }
 
-    /// Time passes: the old goes, and all who wait look again, if they do at each tick.
+    /// Time passes: what is old goes, and all waiters look again, if they do at each tick.
     fn pass_time(&mut self) {
         let passed = 1 + self.below(40) as u64;
         self.now += Duration::from_millis(passed);
@@ -511,8 +511,7 @@ impl World {
         }
     }
 
-    /// Nobody asks any more: all who wait are served or refused, and all that was taken is given
-    /// back.
+    /// No client asks any more: all waiters are served or refused, and all that was taken is given back.
     pub(crate) fn end(&mut self) {
         let mut rounds = 0;
         while !self.events.is_empty()
@@ -542,8 +541,8 @@ impl World {
         self.events.iter().filter(|event| matches!(event, Event::SlotFree(_))).count()
     }
 
-    /// Once all mail is read, nobody waits while a slot and a link are free: not one of another key or of another worker
-    /// either.
+    /// Once all mail is read, no client waits while a slot and a link are free, even if the link is of another key or
+    /// of another worker.
     fn nobody_waits_for_nothing(&self) {
         if self.slots.held() >= self.slots.limit() {
             return;
