@@ -98,7 +98,7 @@ fn may_lead(worker: &Worker, link: &Link) -> bool {
         && are_short
         && !link.is_being_killed()
         && !link.is_closing()
-        && !rights::is_stale(worker, link, now - link.opened, now)
+        && !rights::is_stale(worker, link, now)
 }
 
 fn may_follow(worker: &Worker, client: &Client) -> bool {

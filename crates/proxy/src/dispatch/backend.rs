@@ -36,6 +36,8 @@ pub(crate) struct Link {
     /// Which clients may share it; `None` for a carried client's own.
     pub(crate) key: Cell<Option<KeyId>>,
     pub(crate) opened: Instant,
+    /// Before this moment its age is no matter.
+    pub(crate) young_until: Instant,
     /// When its login began: rights that have changed since are not the ones that it has.
     pub(crate) era: Era,
     pub(crate) flights: RefCell<VecDeque<Box<Flight>>>,
@@ -145,6 +147,7 @@ impl Link {
             capabilities,
             key: Cell::new(key),
             opened: crate::worker::clock::now(),
+            young_until: crate::worker::clock::now(),
             era: Era::default(),
             flights: RefCell::default(),
             slot: Cell::new(None),
@@ -278,6 +281,11 @@ impl Link {
 
     pub(crate) fn is_closing(&self) -> bool {
         self.life.get() == Life::Closing
+    }
+
+    /// Whether its age need not be looked at.
+    pub(crate) fn is_young(&self, now: Instant) -> bool {
+        now < self.young_until
     }
 
     /// Whether a `KILL` for what runs on it is under way: a client that is served next could be hit.

@@ -15,6 +15,7 @@ use crate::dispatch::losses;
 use crate::dispatch::moves;
 use crate::dispatch::replies;
 use crate::dispatch::reset;
+use crate::dispatch::rights;
 use crate::dispatch::route;
 use crate::dispatch::supply;
 use crate::dispatch::worker::{Mail, Worker};
@@ -118,6 +119,7 @@ pub(crate) fn arrive(worker: &Rc<Worker>, parcel: Parcel) {
     let key = key.with_schema(state.schema.is_some());
     let mut link = Link::new(id, server, thread_id, stream, capabilities, Some(key));
     (link.opened, link.era) = (parcel.opened, parcel.era);
+    link.young_until = rights::young_until(worker, link.opened);
     let link = Rc::new(link);
     link.state.replace(state);
     link.is_left_behind.set(parcel.is_left_behind);
@@ -158,6 +160,7 @@ fn backend_of(worker: &Worker, opened: Opened) -> Rc<Link> {
     let id = worker.new_link_id();
     let mut link = Link::new(id, server, thread_id, stream, capabilities, Some(key));
     (link.opened, link.era) = (opened.begun, opened.era);
+    link.young_until = rights::young_until(worker, link.opened);
     link.state.replace(LinkState::new(id, opened.fresh).renewed_as(opened.renewed));
     Rc::new(link)
 }

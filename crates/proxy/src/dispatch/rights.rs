@@ -6,7 +6,7 @@
 //! server leaves a session its rights; an era rises before the client is told of what it did.
 
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use engine::account::name::UserName;
 use engine::rights::{Change, Era, Whose, is_refusal};
@@ -86,10 +86,17 @@ pub(crate) fn see_elsewhere(shared: &Shared) {
 /// Whether a link must not be lent to another client: its login may have found other rights than one would now.
 /// `age`: how long ago the link was opened.
 #[inline]
-pub(crate) fn is_stale(worker: &Worker, link: &Link, age: Duration, now: Instant) -> bool {
+pub(crate) fn is_stale(worker: &Worker, link: &Link, now: Instant) -> bool {
     let rights = &worker.shared.rights;
     let is_over = link.era != rights.eras.now() && is_over(worker, link.key.get(), link.era);
-    is_over || age >= rights.soonest && is_beyond(rights, link, now)
+    is_over || !link.is_young(now) && is_beyond(rights, link, now)
+}
+
+/// Until when a link that was opened at this time is too old for nothing: neither for what is known of rights, nor for
+/// `limits.link_age`.
+pub(crate) fn young_until(worker: &Worker, opened: Instant) -> Instant {
+    let soonest = worker.shared.rights.soonest;
+    opened + worker.plan.limits.link_age.map_or(soonest, |age| age.min(soonest))
 }
 
 fn is_beyond(rights: &Rights, link: &Link, now: Instant) -> bool {
@@ -117,7 +124,7 @@ pub(crate) fn close_stale(worker: &Worker) {
     let now = crate::worker::clock::now();
     for local in &worker.servers {
         loop {
-            let is_stale = |link: &Rc<Link>| is_stale(worker, link, now - link.opened, now);
+            let is_stale = |link: &Rc<Link>| is_stale(worker, link, now);
             let idle = local.gate.borrow_mut().take_idle_link(is_stale);
             let Some(link) = idle else { break };
             owed::retire(worker, &link);

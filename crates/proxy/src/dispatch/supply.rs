@@ -230,10 +230,10 @@ pub(crate) fn rekey(worker: &Worker, link: &Link, key: KeyId) {
 /// Before a link is given up for another one of its user's, it serves its own for so long.
 const TENURE: Duration = Duration::from_millis(100);
 
-/// Whether somebody waits for the place of a link of this user's.
-fn is_owed(worker: &Worker, key: KeyId) -> bool {
+/// Whether another client waits for the place of a link of this user's, and this one may be closed for it.
+fn is_owed(worker: &Worker, key: KeyId, may_go: impl FnOnce() -> bool) -> bool {
     worker.user_of(key, |user| {
-        user.link_wanted.load(Relaxed) && user.link_wanted.swap(false, Relaxed)
+        user.link_wanted.load(Relaxed) && may_go() && user.link_wanted.swap(false, Relaxed)
     })
 }
 
@@ -246,17 +246,18 @@ pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, link: &Rc<Link>) {
         return reset::begin(worker, link);
     }
     let (now, local) = (crate::worker::clock::now(), worker.at(link.server));
-    let age = now - link.opened;
-    let is_aged = worker.plan.limits.link_age.is_some_and(|most| age >= most);
-    let is_stale = rights::is_stale(worker, link, age, now);
-    let is_old = is_aged || is_stale || link.is_left_behind.get();
+    let age = || now - link.opened;
+    let is_aged = || worker.plan.limits.link_age.is_some_and(|most| age() >= most);
+    let is_old = rights::is_stale(worker, link, now)
+        || link.is_left_behind.get()
+        || !link.is_young(now) && is_aged();
     // Those who were in line when Flifo was told to stop are still served.
     let is_left =
         worker.shared.cluster.fleet.as_ref().is_some_and(|fleet| !fleet.is_usable(link.server));
     let is_spare = is_left && local.gate.borrow().waiting() == 0
         || worker.is_stopping() && local.gate.borrow().waiting() == 0;
     let is_missed = || local.gate.borrow().has_waiters(key);
-    let is_owed = (age >= TENURE || !is_missed()) && is_owed(worker, key);
+    let is_owed = is_owed(worker, key, || age() >= TENURE || !is_missed());
     if is_old || is_spare || is_owed || link.is_closing() {
         return owed::retire(worker, link);
     }
