@@ -67,7 +67,7 @@ fn hides_nothing(first: &[u8], second: &[u8], dialect: Dialect) {
 }
 
 fn kill(text: &[u8]) {
-    let Some(kill) = Kill::read(text) else { return };
+    let Some(kill) = Kill::read(text, Dialect::default()) else { return };
     let (start, end) = kill.id_at;
     let digits = std::str::from_utf8(&text[start..end]).expect("digits");
     if digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -75,7 +75,7 @@ fn kill(text: &[u8]) {
     }
     assert_eq!(kill.names_client(), kill.id >= FIRST_CLIENT_ID);
     let other = [&text[..start], b"77", &text[end..]].concat();
-    assert_eq!(Kill::read(&other).map(|kill| kill.id), Some(77));
+    assert_eq!(Kill::read(&other, Dialect::default()).map(|kill| kill.id), Some(77));
 }
 
 fn connection_id(text: &[u8], dialect: Dialect) {

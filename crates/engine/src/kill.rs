@@ -27,9 +27,10 @@ pub struct Kill {
 }
 
 impl Kill {
-    /// Reads a `KILL` statement that names a number. `None` for other forms (`KILL USER x`, `KILL QUERY ID 5`).
-    pub fn read(text: &[u8]) -> Option<Self> {
-        let mut lexer = Lexer::new(text, Dialect::default());
+    /// Reads a `KILL` statement that names a number, as its session reads texts. `None` for other forms (`KILL USER x`,
+    /// `KILL QUERY ID 5`).
+    pub fn read(text: &[u8], dialect: Dialect) -> Option<Self> {
+        let mut lexer = Lexer::new(text, dialect);
         if !lexer.next()?.is_word("KILL") {
             return None;
         }
@@ -77,14 +78,18 @@ mod tests {
 
     #[test]
     fn the_manner_of_a_kill_is_seen() {
-        let has_manner = |text: &str| Kill::read(text.as_bytes()).map(|kill| kill.has_manner);
+        let has_manner = |text: &str| {
+            Kill::read(text.as_bytes(), Dialect::default()).map(|kill| kill.has_manner)
+        };
         assert_eq!(has_manner("KILL SOFT CONNECTION 5"), Some(true));
         assert_eq!(has_manner("KILL CONNECTION 5"), Some(false));
     }
 
     #[test]
     fn kills_are_read() {
-        let read = |text: &str| Kill::read(text.as_bytes()).map(|kill| (kill.scope, kill.id));
+        let read = |text: &str| {
+            Kill::read(text.as_bytes(), Dialect::default()).map(|kill| (kill.scope, kill.id))
+        };
         assert_eq!(read("KILL 5"), Some((Scope::Connection, 5)));
         assert_eq!(read("kill hard query 1073741824;"), Some((Scope::Query, 1 << 30)));
         assert_eq!(read("KILL /* x */ CONNECTION 7"), Some((Scope::Connection, 7)));
@@ -110,11 +115,11 @@ mod tests {
     #[test]
     fn the_number_can_be_replaced_in_place() {
         let text = b"KILL QUERY 1073741830 ";
-        let kill = Kill::read(text).unwrap();
+        let kill = Kill::read(text, Dialect::default()).unwrap();
         assert!(kill.names_client());
         assert_eq!(&text[kill.id_at.0..kill.id_at.1], b"1073741830");
         let text = b"KILL 1073741830+ 1 ;";
-        let (start, end) = Kill::read(text).unwrap().id_at;
+        let (start, end) = Kill::read(text, Dialect::default()).unwrap().id_at;
         assert_eq!(&text[start..end], b"1073741830+ 1");
     }
 }

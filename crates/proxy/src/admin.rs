@@ -1,7 +1,7 @@
 //! What is seen of Flifo from outside, and done to it: the console and the HTTP port, on a thread of their own.
 //!
 //! Meets the workers through mail alone: a worker that is asked tells what it has counted, in a turn of its own. So
-//! nothing here is on the road, and nobody who asks costs anything while he does not.
+//! nothing here is on the road of a statement, and a visitor that asks nothing costs nothing.
 
 mod actions;
 mod console;
@@ -54,7 +54,7 @@ pub(crate) struct Outside {
     started: SystemTime,
 }
 
-/// Binds what the plan names. What nobody has asked for may fail.
+/// Binds what the plan names. Only a default address may fail to bind.
 pub(crate) fn bind(plan: &crate::config::Plan) -> Result<Doors, (Listen, io::Error)> {
     let bind = |listeners: &[Listen], default: &[Listen], what: &str| {
         let mut bound = Vec::new();
@@ -76,7 +76,7 @@ pub(crate) fn bind(plan: &crate::config::Plan) -> Result<Doors, (Listen, io::Err
     })
 }
 
-/// Out of descriptors or memory: those who wait outside can wait.
+/// Out of descriptors or memory: visitors that are not accepted yet can wait.
 async fn pause(error: &io::Error) {
     tracing::warn!(%error, "nobody can look in");
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -87,7 +87,7 @@ fn places(most: usize, shared: &Shared) -> usize {
     most.min(shared.cluster.dialer.descriptors.administration() / 4).max(1)
 }
 
-/// Those who watch are few.
+/// Few visitors connect at once.
 const BACKLOG: u32 = 64;
 
 /// Opens the doors, for as long as the process lives.

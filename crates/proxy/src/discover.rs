@@ -1,10 +1,9 @@
 //! Finds the server of this machine, and tells why it thinks so.
 //!
-//! Looks in the usual places, in the server's configuration files and among the sockets that are
-//! open; the same server found in several ways is one candidate with several reasons. Whether a
-//! candidate answers is the probe's to say. Reads files only; every read is bounded. Invariants:
-//! Flifo's own listeners are never candidates; a Unix socket comes before TCP; a socket of just
-//! anybody is shown, but never used.
+//! Looks in the usual places, in the server's configuration files and among the sockets that are open; the same server
+//! found in several ways is one candidate with several reasons. Whether a candidate answers is the probe's to say.
+//! Reads files only; every read is bounded. Invariants: Flifo's own listeners are never candidates; a Unix socket comes
+//! before TCP; a socket of an untrusted user is shown, but never used.
 
 mod my_cnf;
 mod probe;
@@ -51,7 +50,7 @@ pub enum Reason {
     Configured { option: String, group: String, file: PathBuf, line: usize },
     /// A process of this name listens there.
     Process { name: String, pid: u32 },
-    /// Somebody listens there, and it is named like a server's socket.
+    /// A process listens there, and the socket is named like a server's.
     Named,
     /// It is what servers use if they are told nothing.
     DefaultPort,
@@ -172,7 +171,7 @@ impl Places<'_> {
     }
 }
 
-/// Tells whether who connects to `host` reaches a listener.
+/// Says whether a connection to `host` reaches a listener.
 fn covers(listener: &SocketAddr, host: IpAddr) -> bool {
     let is_same_kind = listener.is_ipv4() == host.is_ipv4();
     listener.ip() == host || (is_same_kind && listener.ip().is_unspecified())

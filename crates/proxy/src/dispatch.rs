@@ -1,7 +1,10 @@
-//! The road's beginning: bytes of a client become commands, one at a time, and its end when the client goes.
+//! The road of a statement, from its client to a server and back.
 //!
-//! Then read on in the order in which a statement travels: [`client`], [`commands`], [`admit`], [`fixups`], [`launch`],
-//! [`crate::dispatch::backend`], [`replies`].
+//! Read the files in the order in which a statement travels: [`task`] makes commands of a client's bytes, [`commands`]
+//! decides what each asks for, [`route`] chooses among several servers, [`admit`] starts a command or has it wait,
+//! [`launch`] sends it behind its [`setup`], [`replies`] follows the answer back, [`done`] gives link and slot back.
+//!
+//! [`client`] and [`backend`] are the two ends of the road; [`worker`] owns all of them.
 
 pub(crate) mod added;
 pub(crate) mod admit;
@@ -16,7 +19,6 @@ pub(crate) mod client;
 pub(crate) mod command;
 pub(crate) mod commands;
 pub(crate) mod done;
-pub(crate) mod fixups;
 pub(crate) mod in_flight;
 pub(crate) mod input;
 pub(crate) mod kill;

@@ -2,8 +2,8 @@
 //! happened, why, and what to do.
 //!
 //! The numbers are those that a MySQL user knows for the same thing. Those of the client library (2000 and above, as
-//! 2013 for a lost connection) are never sent: a client takes a server that sends one for an impostor. SQLSTATE class 08 is used only where the
-//! client's connection ends, since drivers take it as the loss of the connection.
+//! 2013 for a lost connection) are never sent: a client takes a server that sends one for an impostor. SQLSTATE class
+//! 08 is used only where the client's connection ends, since drivers take it as the loss of the connection.
 
 use engine::account::name::{Brand, Unsure};
 use wire::frame::put_packet_with;
@@ -88,7 +88,7 @@ impl Kind {
             Self::TlsRequired => (3159, b"HY000"),
             Self::ServerUnreachable => (1429, b"HY000"),
             Self::LinkLost | Self::NotAsMeant => (1430, b"HY000"),
-            // A deadlock's: whoever gets it runs the whole transaction again.
+            // A deadlock's: a client that gets it runs the whole transaction again.
             Self::TransactionLost => (1213, b"40001"),
             Self::WaitedTooLong => (1637, b"HY000"),
             Self::OutOfOrder => (1156, b"08S01"),

@@ -1,8 +1,12 @@
 //! How a client arrives: from its socket to a session that may speak.
 //!
-//! Reads in the order of a login: [`listener`], [`proxy_protocol`], [`logins`], [`login`]; then [`prove`] where Flifo
-//! knows the user, or [`carry`] where only the server does ([`learnt`] is what Flifo comes to know by it), and [`held`]:
-//! whether it may have that account from where it is. Ends where [`crate::dispatch`] begins.
+//! Reads in the order of a login: [`listener`], [`proxy_protocol`], [`crate::users::logins`], [`login`]; then [`prove`]
+//! where Flifo knows the user, or [`carry`] where only the server does ([`learnt`] is what Flifo comes to know by it);
+//! [`held`]: whether it may have that account from where it is; [`confirm`]: whether the server would still let it in.
+//! Ends where [`crate::dispatch`] begins: [`client_task`] serves the client from then on, and [`change_user`] makes it
+//! another user.
+//!
+//! What is asked of servers beside that: [`accounts`], [`hidden`], [`watch`].
 
 pub(crate) mod accepted;
 pub(crate) mod accounts;

@@ -5,7 +5,7 @@
 //! * [`frontend`]: how a client gets in, and becomes another user
 //! * [`dispatch`]: the road of a statement, from its client to a server and back
 //! * [`pool`]: connections of users to servers
-//! * [`users`]: who may log in, and what is known of them
+//! * [`users`]: which users may log in, and what is known of them
 //! * [`cluster`]: the servers, their checks, and which is for what
 //! * [`placement`]: which CPUs the threads run on
 //! * [`config`]: options, and what Flifo is to do by them; [`discover`] finds servers on this machine

@@ -1,7 +1,7 @@
 //! Placement: where and with which right the server's threads and the workers run, when the server is on this machine.
 //!
-//! Owns a thread of its own, which looks, asks [`engine::placement`] and does what that says. Invariants: nothing of it is
-//! on the road; whatever is changed is in the book first, and undone when the thread ends, by the next start, or by
+//! Owns a thread of its own, which looks, asks [`engine::placement`] and does what that says. Invariants: nothing of it
+//! is on the road; whatever is changed is in the book first, and undone when the thread ends, by the next start, or by
 //! `flifo placement restore`; without permission nothing is changed, and the command is told that would do it.
 
 pub(crate) mod board;
@@ -174,7 +174,7 @@ impl Steward {
     }
 
     async fn run(mut self, mut stopped: oneshot::Receiver<()>) {
-        // Who only looks need not look often.
+        // A policy that only observes need not look often.
         let period = if self.policy == Policy::Observe { 2 * LOOK } else { LOOK };
         loop {
             self.beat().await;
@@ -192,7 +192,7 @@ impl Steward {
         self.ask_workers().await;
         let server = self.server.map(|(pid, _)| pid);
         let look = self.eyes.look(&self.pulses, server);
-        // A worker that does not answer is not placed, and nobody without it.
+        // Workers are placed together: while one does not answer, none is placed.
         let are_all_here = self.pulses.len() == self.threads.workers;
         let order = are_all_here.then(|| self.placement.see(Instant::now(), &look));
         if let Some(order) = order.flatten() {

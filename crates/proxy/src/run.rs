@@ -57,8 +57,8 @@ impl RunError {
     }
 }
 
-/// Runs the proxy in front of the server at `address`, or of those that the plan lists, until a signal ends it. SIGHUP opens
-/// `log` anew. `source` is where the plan came from.
+/// Runs the proxy in front of the server at `address`, or of those that the plan lists, until a signal ends it. SIGHUP
+/// opens `log` anew. `source` is where the plan came from.
 pub fn run(
     plan: Plan,
     source: Instructions,
@@ -154,8 +154,8 @@ fn servers(
     Ok(servers)
 }
 
-/// Of so many links to a server, what one user has at most: the rest is for others, whatever it keeps. `None`: all, where an
-/// eighth would be less than two.
+/// Of so many links to a server, what one user has at most: the rest is for others, whatever it keeps. `None`: all,
+/// where an eighth would be less than two.
 fn share(links_max: u32) -> Option<u32> {
     (links_max >= 16).then(|| links_max - links_max / 8)
 }

@@ -1,5 +1,6 @@
-//! The users whose passwords Flifo knows, from its configuration, from the server ([`crate::frontend::accounts`]) or from a
-//! client ([`crate::frontend::learnt`]): checks what a client proves, and gives what a link needs to log in.
+//! Users: those whose passwords Flifo knows, from its configuration, from the server ([`crate::frontend::accounts`]) or
+//! from a client ([`crate::frontend::learnt`]), and those whose clients are carried because the configuration says so.
+//! Checks what a client proves, gives what a link needs to log in, and counts the clients and links of each user.
 
 pub(crate) mod accounts;
 pub(crate) mod given;
@@ -28,15 +29,16 @@ use crate::users::rights::OfOne;
 use crate::users::sight::Sight;
 use crate::users::standing::AccountStanding;
 
-/// All users of the configuration, by their names.
+/// All users that Flifo knows or is to carry, by their names.
 #[derive(Debug, Default)]
 pub(crate) struct Users {
     known: HashMap<UserName, Arc<User>>,
-    /// Those who are named but carried. Each of their clients has one link, so that one bound serves for both.
+    /// Users that the configuration names, and whose clients are carried. Each client has one link, so one bound serves
+    /// for both.
     carried: HashMap<UserName, Cap>,
-    /// Those that the server's table of accounts has told of. None is ever removed: its clients may still be there.
+    /// Users that the server's table of accounts has told of. None is ever removed: its clients may still be there.
     found: RwLock<HashMap<UserName, Arc<User>>>,
-    /// Those whose password a client has said, of whom neither of the two knows.
+    /// Users whose password a client has said, and that neither the configuration nor the table names.
     learnt: Learnt,
     /// Links of each that the configuration does not bound.
     share: Option<u32>,
@@ -56,7 +58,7 @@ pub(crate) struct User {
     pub(crate) rights: OfOne,
     pub(crate) clients: Cap,
     pub(crate) links: Cap,
-    /// Somebody waits who has none of these links: the next one that is free is closed.
+    /// A client waits for a link, and none of these links is free for it: the next one that is free is closed.
     pub(crate) link_wanted: AtomicBool,
     pub(crate) routines: Unseen,
     pub(crate) triggers: Unseen,
@@ -65,7 +67,7 @@ pub(crate) struct User {
     pub(crate) sight: Sight,
 }
 
-/// Who has told the password.
+/// Where the password comes from.
 #[derive(Debug)]
 enum Source {
     Configuration,
@@ -174,8 +176,8 @@ enum Proof {
     CachingSha2 {
         stored: sha_crypt::CryptStored,
         learnt: OnceLock<Secret>,
-        /// Held by who checks a password. One at a time: it costs milliseconds of a core, which anybody can ask for,
-        /// and who waited finds the password learnt.
+        /// Held by the login that checks a password. One at a time: a check costs milliseconds of a core, any client
+        /// can ask for one, and a login that waited finds the password learnt.
         checking: tokio::sync::Mutex<()>,
     },
 }
@@ -367,7 +369,7 @@ impl User {
                 }
                 None => Verdict::Wrong,
             },
-            // Who answers nothing has no password, and no hash like this one is of none.
+            // An empty answer proves an empty password, and no hash like this one is of an empty password.
             Proof::CachingSha2 { .. } if response.is_empty() => Verdict::Wrong,
             Proof::CachingSha2 { learnt, .. } => match learnt.get() {
                 Some(password) => check(password, plugin, nonce, response),
@@ -382,7 +384,7 @@ impl User {
         let (stored, learnt, checking) = match &*proof {
             Proof::CachingSha2 { stored, learnt, checking } => (stored, learnt, checking),
             Proof::Password(known) => return *known == password,
-            // Nobody is asked for it: an answer tells all.
+            // No client is asked for the password itself: its answer tells all.
             Proof::Native { .. } => return false,
         };
         let _alone = checking.lock().await;

@@ -1,6 +1,6 @@
 //! What the console does to Flifo: holding statements back, killing, setting the limit.
 //!
-//! Owns what each order means; who may give one is the console's to say. Orders reach workers by mail.
+//! Owns what each order means; the console decides which client may give one. Orders reach workers by mail.
 
 use std::rc::Rc;
 
@@ -30,7 +30,7 @@ impl Outside {
         };
         server.facts.stand(standing);
         let wake = |worker| self.shared.mail(worker, Mail::SlotFree(server.id));
-        // Where there are others, what is new goes to them, and whoever is bound to this one goes on.
+        // Where there are other servers, new statements go to them, and a client that is bound to this one goes on.
         let waits = match &self.shared.cluster.fleet {
             Some(_) => standing == Standing::Paused,
             None => standing != Standing::Up,

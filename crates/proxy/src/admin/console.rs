@@ -1,9 +1,9 @@
 //! The console: SHOW, SET, PAUSE and so on, over the protocol that every MySQL client speaks.
 //!
-//! Owns the login and the conversation; what is shown is made in [`super::tables`], what is done in
-//! [`super::actions`]. Invariants: so many clients and no more, of which an idle one keeps no other out, and one that has
-//! proved nothing never takes the place of one that has; a statement is of bounded size; only a client that has proved the
-//! password, or came by a socket of Flifo's own user, changes anything.
+//! Owns the login and the conversation; what is shown is made in [`super::tables`], what is done in [`super::actions`].
+//! Invariants: so many clients and no more, of which an idle one keeps no other out, and one that has proved nothing
+//! never takes the place of one that has; a statement is of bounded size; only a client that has proved the password,
+//! or came by a socket of Flifo's own user, changes anything.
 
 mod answers;
 mod prepared;
@@ -91,7 +91,8 @@ pub(super) async fn serve(outside: Rc<Outside>, listener: Listener) -> io::Resul
                     }
                     Err(error) => super::pause(&error).await,
                 }
-                // A client that has come speaks first; else a crowd would take the places of clients that have not been heard.
+                // A client that has come speaks first; else a crowd would take the places of clients that have not been
+                // heard.
                 tokio::task::yield_now().await;
             }
         }
@@ -166,7 +167,7 @@ async fn enter(
     }
 }
 
-/// A client that has said who it is.
+/// A client that has sent its login. Its password is not checked yet.
 struct Arrival {
     talk: Talk,
     nonce: Nonce,

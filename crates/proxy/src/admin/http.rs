@@ -49,7 +49,7 @@ const HEAD_WAIT: Duration = Duration::from_secs(10);
 const HEAD_MAX: usize = 16 << 10;
 const FIELDS_MAX: usize = 64;
 
-/// How long the server may take to greet, when nobody knows whether it still does.
+/// How long the server may take to greet, when Flifo does not know whether it still does.
 const GREETING: Duration = Duration::from_secs(2);
 
 /// So often it is asked at most.
@@ -67,7 +67,8 @@ pub(super) async fn serve(outside: Rc<Outside>, listener: Listener) -> io::Resul
                     Ok((stream, peer)) => begin(&outside, stream, peer.ip().into()),
                     Err(error) => super::pause(&error).await,
                 }
-                // A client that has come speaks first; else a crowd would take the places of clients that have not been heard.
+                // A client that has come speaks first; else a crowd would take the places of clients that have not been
+                // heard.
                 tokio::task::yield_now().await;
             }
         }
@@ -225,7 +226,7 @@ fn decode(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Whether the workers answer. Who restarts Flifo asks this.
+/// Whether the workers answer. A supervisor that restarts Flifo asks this.
 async fn health(outside: &Outside) -> Answer {
     let surveyed = outside.survey.ask(&outside.shared, Want::default()).await;
     if surveyed.missing.is_empty() {
@@ -235,7 +236,7 @@ async fn health(outside: &Outside) -> Answer {
     plain(StatusCode::SERVICE_UNAVAILABLE, &missing)
 }
 
-/// Whether statements can be served. Who sends clients to Flifo asks this.
+/// Whether statements can be served. A load balancer that sends clients to Flifo asks this.
 async fn ready(outside: &Outside) -> Answer {
     let shared = &outside.shared;
     let no = |why: String| plain(StatusCode::SERVICE_UNAVAILABLE, &format!("{why}\n"));
@@ -265,8 +266,8 @@ fn is_served(state: &str) -> bool {
 }
 
 impl Outside {
-    /// Connects to the server, of which nobody knows that it can be used: else a server that was down once, and gets
-    /// no clients for that reason, would never be found up again.
+    /// Connects to the server while it is not known to be usable. Otherwise a server that was down once would get no
+    /// clients for that reason, and would never be found up again.
     async fn look_again(&self) {
         if self.shared.cluster.fleet.is_some() {
             // Several servers are looked at anyway.

@@ -225,7 +225,7 @@ const GAUGES: [Gauge; 7] = [
     ("flifo_links_idle", "Links that nobody has.", |_, gate| gate.links_idle as u64),
 ];
 
-/// More users than this are not told apart: each is a series of its own for whoever stores it.
+/// More users than this are not told apart: the database that stores the metrics keeps a series for each.
 const USERS_MAX: usize = 200;
 
 /// Counters of all workers: how they are called in the workers and here.

@@ -113,7 +113,7 @@ fn put_text_row(row: &[Value], out: &mut Vec<u8>) {
 /// A row whose values have the forms of their columns' types.
 fn put_binary_row(columns: &[(&str, Kind)], row: &[Value], out: &mut Vec<u8>) {
     out.push(0);
-    // The first two bits belong to nobody.
+    // The first two bits are reserved.
     let mut nulls = vec![0_u8; (columns.len() + 2).div_ceil(8)];
     let mut values = Vec::new();
     for (at, (value, (_, kind))) in row.iter().zip(columns).enumerate() {

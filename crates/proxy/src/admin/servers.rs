@@ -79,7 +79,7 @@ pub(super) fn fill(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
     }
 }
 
-/// Who has set a server's limit.
+/// What has set a server's limit.
 fn limit_from(server: &Server) -> &'static str {
     match (server.limit_by_hand(), server.limit_by_agent(), &server.steer) {
         (Some(_), ..) => "console",

@@ -1,4 +1,4 @@
-//! Asks all workers what they have counted. Many who ask at once are told the same.
+//! Asks all workers what they have counted. Visitors that ask at the same time get the same answer.
 //!
 //! Invariants: workers are asked by one at a time; what is told is never older than [`FRESH`]; a worker that does not
 //! answer is left out after [`PATIENCE`], and named.
@@ -34,7 +34,7 @@ pub(crate) struct Survey {
     last: Mutex<Option<(Instant, Want, Rc<Surveyed>)>>,
 }
 
-/// Answers of this age are given to whoever asks in the meantime.
+/// Until an answer has this age, later questions get the same answer.
 const FRESH: Duration = Duration::from_millis(20);
 
 /// A worker's turn takes milliseconds.

@@ -1,4 +1,5 @@
-//! The places at a door: which connections have one, and how one is told that its place is another's now. [`engine::visits`] decides.
+//! The places at a door: which connections have one, and how one is told that its place is another's now.
+//! [`engine::visits`] decides.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! Asks a server's agent how the server is: connects, reads one line, and tells the fleet.
 //!
-//! Owns how much is read and for how long; what the line means is [`engine::checks::agent`]'s to say. Whoever cannot be
-//! reached has said nothing: that does not count against the server.
+//! Owns how much is read and for how long; what the line means is [`engine::checks::agent`]'s to say. An agent that
+//! cannot be reached has said nothing: that does not count against the server.
 
 use std::time::Duration;
 

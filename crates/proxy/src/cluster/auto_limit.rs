@@ -1,4 +1,6 @@
 //! `server.limit = "auto"`, as all workers share it: what each has counted, and the controller ([`engine::limit`]).
+//!
+//! [`crate::dispatch::steer`] feeds the controller and puts its limit in force.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,18 +11,18 @@ use link::Address;
 /// What the workers have in common for it.
 #[derive(Debug)]
 pub(crate) struct Steer {
-    /// What each worker has counted, and whether somebody waits for a slot in it.
+    /// What each worker has counted, and whether a statement waits for a slot in it.
     pub(crate) seen: Box<[Mutex<(LimitTotals, bool)>]>,
     pub(crate) auto: Mutex<Auto>,
 }
 
-/// About so many for each of its CPUs have a server do most; from there the limit finds its way, but not from fewer than
-/// `START_MIN`: where a few too many cost nothing, as is usual, and one too few leaves a processor idle, it would be long on
-/// its way. Where it binds nobody it sinks further: a few clients with short reads are served best by fewer links than
-/// they are.
+/// A server does most with about so many statements for each of its CPUs. The limit begins there and finds its way, but
+/// it begins with no fewer than `START_MIN`: usually a few too many cost nothing, and one too few leaves a processor
+/// idle, so from a lower start the way would be long. Where the limit holds no statement back it sinks further: a few
+/// clients with short reads are served best by fewer links than there are clients.
 pub(crate) const PER_CPU: u32 = 2;
 pub(crate) const START_MIN: u32 = 8;
-/// As many as servers have that nothing is known of.
+/// A server of which nothing is known is taken to have so many.
 pub(crate) const CPUS: u32 = 8;
 
 /// With one slot nothing could be learnt.

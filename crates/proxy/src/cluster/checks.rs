@@ -44,7 +44,7 @@ pub(crate) async fn run(checks: Rc<Checks>) {
     if checks.worker == 0 {
         let (now, inter) = (Instant::now(), checks.cluster.plan.checks.rules.inter);
         for (place, subject) in fleet.subjects.iter().enumerate() {
-            // The first ones come early: until then nobody knows which server is for what.
+            // The first checks come early: until then it is not known which server is for what.
             let due = first_due(now, inter.min(FIRST), place, fleet.subjects.len());
             checks.desk.borrow_mut().add(Arc::clone(subject), due);
         }
@@ -169,7 +169,7 @@ async fn find(checks: &Checks, server: &Server) -> Finding {
     }
 }
 
-/// Who checks.
+/// The user that checks log in as.
 fn account(plan: &Plan) -> Option<(&str, &Secret)> {
     let known = |user: &'_ &crate::config::UserOptions| {
         user.pooled && plan.checks.user.as_ref().is_none_or(|name| *name == user.name)

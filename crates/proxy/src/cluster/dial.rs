@@ -87,8 +87,8 @@ impl NoLink {
         is_shutting_down || matches!(self, Self::Unreachable(_) | Self::Late(..))
     }
 
-    /// Whether the server says by it that links of this user cannot be opened by this password. Whatever else goes wrong
-    /// may pass: it has too much to do, or is not there.
+    /// Whether the server says by it that links of this user cannot be opened by this password. Whatever else goes
+    /// wrong may pass: it has too much to do, or is not there.
     pub(crate) fn is_refusal(&self) -> bool {
         match self {
             Self::Login(LoginError::Refused { code, sqlstate, .. }) => {
@@ -166,7 +166,7 @@ impl Dialer {
         Ok(greeted)
     }
 
-    /// Logs in as somebody.
+    /// Connects, and logs in as this user.
     pub(crate) async fn log_in_as(
         &self,
         server: &Server,
@@ -204,7 +204,8 @@ impl Dialer {
         Ok(login.map_err(|_| NoLink::Late("limits.login", limit))??)
     }
 
-    /// Begins a link with a header, if the server expects one: the client's addresses, or none for a link that is shared.
+    /// Begins a link with a header, if the server expects one: the client's addresses, or none for a link that is
+    /// shared.
     async fn send_header(&self, stream: &Stream, client: Option<SocketAddr>) -> io::Result<()> {
         if !self.plan.server.send_proxy {
             return Ok(());

@@ -1,5 +1,5 @@
-//! What is known of the server: its version and capabilities, from its last greeting, and whether
-//! somebody holds statements back from it.
+//! What is known of a server: its version and capabilities, from its last greeting; what connecting to it has shown;
+//! and whether an administrator holds statements back from it. Also which capabilities clients are offered for it.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,11 +10,11 @@ use link::Address;
 use wire::Capabilities;
 use wire::handshake::Greeting;
 
-/// The last greeting that any worker has read.
+/// What Flifo has learnt of the server.
 #[derive(Debug)]
 pub(crate) struct ServerFacts {
     greeting: Mutex<Option<Greeting>>,
-    /// Who it has said it is: every statement asks for that, and takes no lock.
+    /// Whether it is MariaDB or MySQL, as it has said: every statement asks for that, and takes no lock.
     brand: AtomicU8,
     /// How many prepared statements it allows all its connections together.
     statements_max: AtomicU32,
@@ -40,7 +40,7 @@ impl Default for ServerFacts {
     }
 }
 
-/// Values of `brand`; zero before anybody has said anything.
+/// Values of `brand`; zero before the server has said anything.
 const MARIADB: u8 = 1;
 const MYSQL: u8 = 2;
 
@@ -66,7 +66,7 @@ impl Evidence {
     }
 }
 
-/// What the server is to those who watch it.
+/// The server's state, as the console and the metrics show it.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerState {
     pub(crate) name: &'static str,
@@ -74,7 +74,7 @@ pub(crate) struct ServerState {
     pub(crate) reason: Option<String>,
 }
 
-/// What somebody has ordered for the server. Transactions that have begun go on in any case.
+/// What an administrator has ordered for the server. Transactions that have begun go on in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Standing {
     #[default]
@@ -83,7 +83,7 @@ pub(crate) enum Standing {
     Paused,
     /// The same, and idle links are closed.
     Drain,
-    /// The same, and nobody waits: statements are refused.
+    /// The same, and no statement waits: statements are refused.
     Maintenance,
 }
 
@@ -179,7 +179,7 @@ impl ServerFacts {
         lock(&self.evidence).since = Some(Instant::now());
     }
 
-    /// Somebody has connected to the server, or could not.
+    /// Flifo has connected to the server, or could not.
     pub(crate) fn see<T, E: std::fmt::Display>(&self, attempt: &Result<T, E>) {
         let mut evidence = lock(&self.evidence);
         let error = attempt.as_ref().err().map(ToString::to_string);

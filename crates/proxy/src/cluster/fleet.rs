@@ -1,7 +1,7 @@
 //! Several servers, as the whole process sees them: what checks have found, and which server is for what now.
 //!
 //! Owns the decisions ([`engine::fleet`]) behind a lock that the road never takes; what the road asks is published in
-//! numbers of its own. Who is served where is decided by [`crate::dispatch::route`].
+//! numbers of its own. [`crate::dispatch::route`] decides which server serves which client.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
@@ -106,7 +106,7 @@ const SHARE_MAX: f64 = 1e6;
 pub(crate) enum Finding {
     /// The server answers, and says nothing of its role.
     Passed,
-    /// It answers, and says who it is.
+    /// It answers, and tells its role.
     Said(Role),
     /// It has too many connections.
     Busy,
@@ -121,7 +121,7 @@ pub(crate) struct Checked {
     pub(crate) begun: Instant,
 }
 
-/// How a server is, for those who watch it.
+/// How a server is, as the console and the metrics show it.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     pub(crate) state: &'static str,
@@ -229,7 +229,7 @@ impl Fleet {
         self.seats[server.0].marks.has(Mark::OnTrial)
     }
 
-    /// Whether a server is on trial, and somebody's statement is under way there.
+    /// Whether a server is on trial, and a client's statement is under way there.
     pub(crate) fn is_tried(&self, server: ServerId) -> bool {
         self.is_on_trial(server) && self.seats[server.0].marks.has(Mark::Tried)
     }
@@ -335,7 +335,7 @@ impl Fleet {
         }
     }
 
-    /// The writer, of whom it is thought that it is one, says something else: it is asked at once.
+    /// The server that is taken for the writer says something else: it is asked at once.
     pub(crate) fn doubt(&self, server: ServerId) {
         let is_writer = self.writer() == Some(server);
         if is_writer && !self.seats[server.0].marks.set(Mark::Doubted, true) {
@@ -357,7 +357,8 @@ impl Fleet {
         }
     }
 
-    /// A statement waits for what checks of this server can prove: it is asked at once, and its waiting clients are told.
+    /// A statement waits for what checks of this server can prove: it is asked at once, and its waiting clients are
+    /// told.
     pub(crate) fn await_check(&self, server: ServerId) {
         self.is_awaited.store(true, Relaxed);
         if !self.seats[server.0].marks.set(Mark::Doubted, true) {
@@ -374,7 +375,7 @@ impl Fleet {
         done
     }
 
-    /// Somebody orders something on the console.
+    /// An administrator orders something on the console.
     pub(crate) fn order(&self, server: ServerId, standing: Standing) {
         let order = match standing {
             Standing::Up | Standing::Paused => HealthOrder::None,
@@ -535,7 +536,7 @@ impl Fleet {
     }
 }
 
-/// Who is asked.
+/// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     Server,

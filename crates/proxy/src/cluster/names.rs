@@ -1,9 +1,9 @@
 //! Where a server is that is addressed by name: what its name means now, and what it meant when it was last known.
 //!
 //! Owns the asking, and what has been answered. Which links are left behind by a server that has moved is decided by
-//! [`crate::dispatch::moves`]. Invariants: the system's resolver waits for as long as it likes, so it is asked on a thread of
-//! its own, one at a time for each name, and nobody waits for it longer than he would for a connection; a name that
-//! cannot be resolved keeps the addresses that it had, and says so.
+//! [`crate::dispatch::moves`]. Invariants: the system's resolver waits for as long as it likes, so it is asked on a
+//! thread of its own, one at a time for each name, and no attempt to connect waits for it longer than for a connection;
+//! a name that cannot be resolved keeps the addresses that it had, and says so.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -102,7 +102,7 @@ impl Place {
         }
     }
 
-    /// Asks again if that has not been done for so long. Nobody waits for the answer.
+    /// Asks again if that has not been done for so long. The caller does not wait for the answer.
     pub(crate) fn look(&self, every: Duration) {
         let Some(name) = &self.name else { return };
         let is_due = lock(&name.known).asked.is_some_and(|asked| asked.elapsed() >= every);
@@ -116,7 +116,7 @@ impl Place {
         self.name.as_ref().map_or(0, |name| name.version.load(Relaxed))
     }
 
-    /// Whether who is connected to `peer` is connected to where this is now.
+    /// Whether a connection to `peer` leads to where this is now.
     pub(crate) fn is_at(&self, peer: SocketAddr) -> bool {
         let Some(name) = &self.name else { return true };
         let known = lock(&name.known);
@@ -130,7 +130,8 @@ impl Place {
     }
 }
 
-/// Whoever ends without a connection, be it that nobody waits for it any longer, has the name asked for again.
+/// An attempt to connect. If it ends without a connection, even because its caller waits no longer, the name is asked
+/// for again.
 struct Doubt<'a>(Option<&'a Arc<Name>>);
 
 impl Drop for Doubt<'_> {
@@ -401,7 +402,7 @@ mod tests {
         assert_eq!(book.asked(), 2);
     }
 
-    /// Nobody refuses, nobody answers: it is the caller who gives up.
+    /// The server neither refuses nor answers: the caller gives up.
     #[tokio::test]
     async fn who_gives_up_has_it_asked_for_again() {
         // A line that is full: the next one gets no answer.
@@ -456,7 +457,7 @@ mod tests {
         until(|| place.looked().is_some_and(|(_, looked)| looked.error.is_none())).await;
     }
 
-    /// The resolver takes its time: nobody else is held up, and it is asked once.
+    /// The resolver takes its time: no other task is held up, and it is asked once.
     #[tokio::test]
     async fn a_slow_resolver_holds_nobody_up() {
         let (_listener, at) = somebody();

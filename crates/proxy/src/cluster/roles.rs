@@ -1,8 +1,8 @@
 //! What a server says of its role: which it has in replication, in a Galera cluster or in a MySQL group, and how far
 //! it has come.
 //!
-//! Owns what is asked and how it is read. Needs no rights; of a MySQL group more is known to those who may read
-//! `performance_schema`. Decides nothing.
+//! Owns what is asked and how it is read. Needs no rights; a user that may read `performance_schema` learns more of a
+//! MySQL group. Decides nothing.
 
 use std::time::Duration;
 
@@ -20,7 +20,8 @@ const MARIADB: &str = "SELECT 'read_only', @@global.read_only UNION ALL \
 const MYSQL: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('read_only', 'gtid_mode', \
     'gtid_executed', 'group_replication_group_name', 'group_replication_single_primary_mode')";
 
-/// Of a group, only those may ask who may read this table; others are told apart by `read_only`, which a group sets.
+/// Tells a member's state in a group to a user that may read this table. For other users, `read_only`, which a group
+/// sets, tells members apart.
 const GROUP: &str = "SELECT 'state', MEMBER_STATE FROM \
     performance_schema.replication_group_members WHERE MEMBER_ID = @@server_uuid";
 
@@ -97,7 +98,7 @@ async fn group(link: &mut LoggedIn, said: &Said) -> Result<Node, LoginError> {
     })
 }
 
-/// The local states of a node that has all and gives to nobody, and of one that gives or is asked to keep apart.
+/// The local states of a node that has all data and is no donor, and of one that is a donor or was asked to keep apart.
 const SYNCED: &str = "4";
 const DESYNCED: &str = "2";
 

@@ -1,8 +1,8 @@
-//! The servers behind Flifo: what all workers have in common of each, and what one worker has of it.
+//! The servers behind Flifo: what all workers have in common of each.
 //!
-//! Owns the numbers of a server that hold for the whole process (slots, links, what sets its limit) and a worker's gate
-//! to it. Knows nothing of which server a statement goes to. Invariant: servers keep their places for as long as the
-//! process lives, so that a [`ServerId`] is always good.
+//! Owns the numbers of a server that hold for the whole process: slots, links, what sets its limit. What one worker has
+//! of a server, its gate among it, is [`crate::dispatch::local`]'s. Knows nothing of which server a statement goes to.
+//! Invariant: servers keep their places for as long as the process lives, so that a [`ServerId`] is always good.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,7 +31,7 @@ pub(crate) struct Server {
     pub(crate) place: Place,
     /// Statements at once in the server.
     pub(crate) slots: Arc<Slots>,
-    /// What sets the limit, if nobody has.
+    /// Sets the limit where the configuration sets none, and neither the console nor the agent does.
     pub(crate) steer: Option<Steer>,
     /// The limit that the configuration sets.
     limit: Option<u32>,
@@ -40,7 +40,7 @@ pub(crate) struct Server {
     limit_by_agent: AtomicU32,
     /// How much of its limit may be used, in thousandths: of a server that has just come up, not all.
     growth: AtomicU32,
-    /// Where somebody tells how it is.
+    /// Its agent, which tells how it is.
     pub(crate) agent: Option<Place>,
     /// Pooled links to it.
     pub(crate) links: Arc<ConnectionPlaces>,

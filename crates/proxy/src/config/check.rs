@@ -1,7 +1,7 @@
 //! What is wrong although each value alone is right: contradictions, and what has no effect.
 //!
-//! Looks at no file. An option that nobody wrote contradicts nothing: its default gives way in the
-//! message, never in the plan. What is wrong in itself is not compared with anything.
+//! Looks at no file. An option that is not written contradicts nothing: its default gives way in the message, never in
+//! the plan. What is wrong in itself is not compared with anything.
 
 mod fleet;
 
@@ -50,7 +50,7 @@ pub(super) fn contradictions(reading: &mut Reading<'_>) {
     }
 }
 
-/// Who reads the server's table of accounts logs in for that.
+/// The user that reads the server's table of accounts must be able to log in for that.
 fn accounts(reading: &mut Reading<'_>) {
     let Reading { plan, written, report, .. } = reading;
     let ignored = match &plan.server {

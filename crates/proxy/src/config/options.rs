@@ -24,7 +24,7 @@ pub(super) struct Row<T: 'static> {
     pub(super) example: Option<&'static str>,
     /// What it does and why its default is what it is; one paragraph.
     pub(super) doc: &'static str,
-    /// What does the same elsewhere: program and option. Who writes such a name is told ours.
+    /// What does the same elsewhere: program and option. The message about such a name tells ours.
     pub(super) elsewhere: &'static [(&'static str, &'static str)],
     /// The version that had it first.
     pub(super) since: &'static str,

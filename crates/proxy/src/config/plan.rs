@@ -94,7 +94,7 @@ pub struct ServerOptions {
     pub own_address: Option<IpAddr>,
     /// Whether a link begins with a PROXY header of version 2.
     pub send_proxy: bool,
-    /// The user who reads other users' hashes from the server's table of accounts.
+    /// The user that reads other users' hashes from the server's table of accounts.
     pub accounts_user: Option<String>,
     /// How often; and how often it is asked whether a learnt password is right still.
     pub accounts_period: Duration,
@@ -139,7 +139,7 @@ pub enum ClientTlsMode {
     Off,
     /// Offered.
     Preferred,
-    /// Whoever does not use it is refused. A Unix socket counts as secure.
+    /// A client without TLS is refused. A Unix socket counts as secure.
     Required,
 }
 
@@ -314,14 +314,14 @@ pub struct UserOptions {
 /// What becomes of a link behind what is in no statement's text, and may have done anything to it: routines, triggers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unseen {
-    /// What definitions tell: it stays with its client where one does what no server reports, and is reset where they are
-    /// not seen. Of triggers only.
+    /// What definitions tell: it stays with its client where one does what no server reports, and is reset where they
+    /// are not seen. Of triggers only.
     Read,
     /// It stays with its client.
     Pin,
     /// What the server reports is all there is.
     Trust,
-    /// It is reset before somebody else has it.
+    /// It is reset before another client has it.
     Reset,
 }
 

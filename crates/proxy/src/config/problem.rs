@@ -170,7 +170,7 @@ impl<'a> Report<'a> {
         option: Option<String>,
         message: String,
     ) {
-        // Nobody reads more, and a file full of nonsense must not fill the memory.
+        // More would not be read, and a file full of nonsense must not fill the memory.
         if self.problems.len() < PROBLEMS_MAX {
             let place = self.source.place(origin);
             let mut message = message;

@@ -2,7 +2,7 @@
 
 /// The nearest of some words, if one is near enough to have been meant.
 pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Whoever writes something much longer than any known word did not mistype one.
+    // A word much longer than any known word is not a mistyped one.
     if WORD_MAX < word.len() {
         return None;
     }

@@ -188,7 +188,7 @@ fn the_reference_is_the_committed_page() {
     assert!(page == reference(), "the page differs from the options: {hint}");
 }
 
-/// Whoever copies an example has one that works.
+/// An example that is copied from the manual works.
 #[test]
 fn the_examples_in_the_manual_are_right() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -1,4 +1,4 @@
-//! Asks an address who is there: a MySQL server speaks first.
+//! Asks an address what answers there: a MySQL server speaks first.
 
 use std::io::{self, Read};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -20,7 +20,7 @@ pub fn greeting(address: &Address) -> Result<String, String> {
         _ => error.to_string(),
     })?;
     if payload.first() == Some(&ERR) {
-        // A server all the same, though one that lets nobody in now: it has too many connections.
+        // A server all the same, though it lets no client in now: it has too many connections.
         let refusal = ErrPacket::decode(&payload).map_err(|error| error.to_string())?;
         return Ok(format!("a server that says \"{}\"", printable(refusal.message)));
     }
@@ -63,7 +63,7 @@ fn read_packet(mut stream: impl Read) -> io::Result<Vec<u8>> {
     Ok(payload)
 }
 
-/// A few words of somebody else's, bounded, and without anything that a terminal would obey.
+/// A few words from a peer, bounded, and without anything that a terminal would obey.
 fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.chars().take(200).filter(|letter| !letter.is_control()).collect()

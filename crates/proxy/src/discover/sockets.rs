@@ -61,7 +61,7 @@ struct Owner {
     pid: u32,
 }
 
-/// Who holds which socket, as far as that may be seen.
+/// Which process holds which socket, as far as that may be seen.
 fn owners(root: &Path) -> HashMap<u64, Owner> {
     let mut owners = HashMap::new();
     let processes = under(root, Path::new("/proc"));

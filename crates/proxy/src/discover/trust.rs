@@ -1,8 +1,7 @@
-//! Whether a socket that was found, and that nobody has named, may be what it seems to be.
+//! Whether a socket that was found, and that no user has named, may be what it seems to be.
 //!
-//! While the server is down, any user can listen at `/tmp/mysql.sock` and wait for somebody to log
-//! in. So a socket counts only if its owner could read the server's data anyway: root, the user
-//! that servers run as, or Flifo's own.
+//! While the server is down, any user can listen at `/tmp/mysql.sock` and wait for a client to log in. So a socket
+//! counts only if its owner could read the server's data anyway: root, the user that servers run as, or Flifo's own.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -10,7 +9,7 @@ use std::path::Path;
 
 use super::under;
 
-/// Who may own a server's socket.
+/// The users that may own a server's socket.
 #[derive(Debug)]
 pub(super) struct Owners(Vec<u32>);
 
@@ -23,7 +22,7 @@ impl Owners {
         Self(server_users(&users).chain(own).chain([ROOT]).collect())
     }
 
-    /// Refuses a socket of somebody else. One that is not there is nobody's.
+    /// Refuses a socket of any other user. A socket that is not there has no owner, and is not refused.
     pub(super) fn check(&self, root: &Path, socket: &Path) -> Result<(), String> {
         match fs::metadata(under(root, socket)).map(|metadata| metadata.uid()) {
             Ok(owner) if !self.0.contains(&owner) => Err(format!(

@@ -1,8 +1,8 @@
-//! Commands that are no statements, at a MySQL server: they clear no messages. What fails of them adds its error to those
-//! that are there, and their OK tells again how many the last statement has left.
+//! Commands that are no statements, at a MySQL server: they clear no messages. What fails of them adds its error to
+//! those that are there, and their OK tells again how many the last statement has left.
 //!
-//! MariaDB's leave the messages alone as well, and tell nothing. Invariant: what a client is told of messages is its own
-//! statements', never what a link remembers of another client.
+//! MariaDB's leave the messages alone as well, and tell nothing. Invariant: what a client is told of messages is its
+//! own statements', never what a link remembers of another client.
 
 use engine::kept::Message;
 use engine::session::facts::Facts;
@@ -95,8 +95,8 @@ pub(crate) fn keep_fault(worker: &Worker, client: &Client, messages: Messages, f
 /// What a server says of a packet that it cannot read (`ER_MALFORMED_PACKET`).
 pub(crate) const MALFORMED: u16 = 1835;
 
-/// The server has counted messages in this packet of a reply, which are those of whoever has used the link before. Puts
-/// the client's own there.
+/// The server has counted messages in this packet of a reply: those of the client that used the link before. Puts the
+/// number of this client's own there.
 pub(crate) fn put_told(flight: &Flight, kind: Packet, packet: &mut [u8]) {
     let Some(told) = flight.carried() else { return };
     let payload = packet.get_mut(HEADER..).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Through the gate and out of it: who starts now, who waits, who follows.
+//! Through the gate and out of it: which statement starts now, which waits, which follows.
 
 use std::rc::Rc;
 
@@ -165,7 +165,7 @@ fn pass_on(worker: &Rc<Worker>, local: &Local, slot: Slot) {
     start_ready(worker, local);
 }
 
-/// The key of a link whose statement seems to wait for something in the server, if anybody waits for a slot.
+/// The key of a link whose statement seems to wait for something in the server, if any statement waits for a slot.
 pub(crate) fn stuck(worker: &Worker, local: &Local) -> Option<KeyId> {
     let (gate, now) = (local.gate.borrow(), crate::worker::clock::now());
     if !gate.wants_slot(now) {
@@ -183,7 +183,7 @@ pub(crate) fn stuck(worker: &Worker, local: &Local) -> Option<KeyId> {
     worker.links.borrow().values().find(is_stuck)?.key.get()
 }
 
-/// Statements that seem to wait for something in the server leave their slots to those who wait for one.
+/// Statements that seem to wait for something in the server leave their slots to statements that wait for one.
 pub(crate) fn park_stuck(worker: &Rc<Worker>) {
     worker.servers.iter().for_each(|local| park_stuck_at(worker, local));
 }
@@ -226,9 +226,9 @@ pub(crate) fn hold_up(worker: &Rc<Worker>, link: &Rc<Link>) {
     set_down(worker, link, slot, SetDown::Unread);
 }
 
-/// More of the command that was sent on this link has still to come, and the server does not work before all is there: its
-/// slot goes to the next, until the client sends the end. What the server has asked for in the middle of its work (a file)
-/// does not count: it holds what others wait for.
+/// More of the command that was sent on this link has still to come, and the server does not work before all is there:
+/// its slot goes to the next, until the client sends the end. What the server has asked for in the middle of its work
+/// (a file) does not count: it holds what others wait for.
 pub(crate) fn await_rest(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>) {
     let is_command = client.input.upload.get().is_some_and(|upload| upload.payload_len().is_some());
     if !is_command || client.turn.get() != Turn::Server {
@@ -301,7 +301,8 @@ fn take_up(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>, has_locks:
     start_ready(worker, local);
 }
 
-/// Starts everyone who can start, and opens links for those who wait for one: after anything has changed.
+/// Starts every statement that can start, and opens links for those that wait for one. Called after anything has
+/// changed.
 pub(crate) fn pump(worker: &Rc<Worker>, server: ServerId) {
     let local = worker.at(server);
     start_ready(worker, local);
@@ -317,7 +318,7 @@ fn provide_all(worker: &Rc<Worker>, local: &Local) {
     }
 }
 
-/// Starts everyone who can start.
+/// Starts every statement that can start.
 fn start_ready(worker: &Rc<Worker>, local: &Local) {
     rights::look(worker);
     loop {

@@ -1,7 +1,8 @@
 //! What is due on a worker when the function at hand has ended: work that functions further down the road ask for, and
 //! must not do themselves in the middle of theirs.
 //!
-//! [`crate::dispatch::admit::work_off`] does it. Each task of a worker calls that before it waits again, so nothing stays here.
+//! [`crate::dispatch::admit::work_off`] does it. Each task of a worker calls that before it waits again, so nothing
+//! stays here.
 
 use std::cell::{Cell, RefCell};
 

@@ -1,4 +1,4 @@
-//! What has an age: clients that are idle or do not read, statements that run too long, links that nobody uses.
+//! What has an age: clients that are idle or do not read, statements that run too long, links that no client uses.
 //!
 //! Looks at them when the worker's clock says so; what an end means for a client is said where it is ended.
 
@@ -17,8 +17,8 @@ use crate::dispatch::supply;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 
-/// Ends those who are too old. Ten thousand who wait are not looked at each second: only when one of those that were
-/// seen can be too old, or one that has come, or turned, since then.
+/// Ends clients that are too old. Ten thousand waiting clients are not looked at each second: only when a client that
+/// was seen can be too old, or one that has come, or turned, since then.
 pub(crate) fn expire_clients(worker: &Rc<Worker>) {
     let now = crate::worker::clock::now();
     if now < worker.clients_due.get() && !worker.is_stopping() {
@@ -92,11 +92,11 @@ pub(crate) fn end_of(worker: &Worker, client: &Client, now: Instant) -> Option<(
     usual.into_iter().chain(upload).min_by_key(|(left, _)| *left)
 }
 
-/// Who has no limits is looked at nevertheless, now and then.
+/// A client without limits is looked at nevertheless, now and then.
 pub(crate) const LOOK_MAX: Duration = Duration::from_mins(1);
 
-/// A statement runs too long: it is killed where Flifo knows how to log in, else its link is closed. A server that waits for
-/// the rest of a command, or of a file, cannot be told to kill it.
+/// A statement runs too long: it is killed where Flifo knows how to log in, else its link is closed. A server that
+/// waits for the rest of a command, or of a file, cannot be told to kill it.
 pub(crate) fn expire_statement(worker: &Rc<Worker>, client: &Rc<Client>) {
     let Some(link) = client.link() else { return };
     tracing::info!(client = client.id, "killed: the statement ran longer than limits.statement");

@@ -25,7 +25,7 @@ use crate::dispatch::rights;
 use crate::dispatch::worker::Worker;
 use crate::worker::counters::Why;
 
-/// Writes statements of those who wait behind what is in flight.
+/// Writes statements of waiting clients behind what is in flight.
 pub(crate) fn refill(worker: &Rc<Worker>, link: &Rc<Link>) {
     let depth = worker.plan.server.pipeline as usize;
     let flying = link.flights.borrow().len();
@@ -50,8 +50,8 @@ pub(crate) fn refill(worker: &Rc<Worker>, link: &Rc<Link>) {
     }
 }
 
-/// Writes ahead for those who have joined the line in this turn of the loop, at its end: by the time of the next reply
-/// the server's thread would be asleep.
+/// At the end of each turn of the loop, writes statements ahead that have joined the line in it: by the time of the
+/// next reply the server's thread would be asleep.
 pub(crate) async fn run(worker: Rc<Worker>) {
     loop {
         worker.has_waiters.notified().await;

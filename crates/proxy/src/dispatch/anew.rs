@@ -1,8 +1,8 @@
 //! Sessions that begin anew on their client's word, with its connection going on.
 //!
 //! Invariant: what the client is told to be undone is undone for others as well by then, and what a reset leaves at the
-//! server stays with its client: its schema, what it has said of texts of several statements, a role, on MySQL a prepared
-//! XA transaction.
+//! server stays with its client: its schema, what it has said of texts of several statements, a role, on MySQL a
+//! prepared XA transaction.
 
 use std::rc::Rc;
 

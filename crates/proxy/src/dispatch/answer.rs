@@ -40,7 +40,7 @@ pub(crate) fn let_go(worker: &Rc<Worker>, client: &Client) {
         link.release();
         supply::give_back(worker, &link);
     } else if link.flights.borrow().iter().all(|flight| flight.client.is_none()) {
-        // It has still to say something, to nobody: then it goes back by itself.
+        // It has still to answer something that no client waits for: then it goes back by itself.
         link.release();
         link.give_back_later();
     }

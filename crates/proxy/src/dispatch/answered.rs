@@ -22,8 +22,8 @@ use crate::dispatch::supply;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::fault::{Fault, Kind};
 
-/// A statement has ended. If its probe is still to be answered, the client's turn waits for that, and its command goes on
-/// with the probe; else the command comes back.
+/// A statement has ended. If its probe is still to be answered, the client's turn waits for that, and its command goes
+/// on with the probe; else the command comes back.
 pub(crate) fn await_probe(
     worker: &Worker,
     link: &Link,
@@ -169,7 +169,8 @@ pub(crate) fn hear(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, answer
         _ if adds || client.session.borrow().are_messages_in_doubt() => {
             client.session.borrow_mut().lose_messages();
         }
-        // Who asks for them is refused. To keep the link would have others wait for a client that may never ask.
+        // A client that asks for them is refused. To keep the link would have others wait for a client that may never
+        // ask.
         Captured::Nothing => client.session.borrow_mut().lose_mark(),
         Captured::TooMuch => worker.pin(client, Pin::Diagnostics),
     }
@@ -187,7 +188,7 @@ pub(crate) fn hear(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, answer
     }
 }
 
-/// A link has answered something that it was asked or told. With the last answer it goes back if nobody has it, or
+/// A link has answered something that it was asked or told. With the last answer it goes back if no client has it, or
 /// closes where that is due.
 pub(crate) fn answered(worker: &Rc<Worker>, link: &Rc<Link>) {
     if !link.flights.borrow().is_empty() {

@@ -1,7 +1,8 @@
 //! One link as a worker uses it: its socket, the statements in flight on it, and what its server session is.
 //!
-//! Its task reads replies, follows them and writes them straight to the clients they belong to. Writing a statement
-//! is done by whoever has it at hand: a client's task, or the task of a link that has just become free.
+//! Its task ([`crate::dispatch::link_task`]) reads replies; [`crate::dispatch::replies`] follows them and writes them
+//! straight to the clients they belong to. A statement is written by the task that has it at hand: its client's, or
+//! that of a link that has just become free.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -56,9 +57,10 @@ pub(crate) struct Link {
     pub(crate) then: Cell<AfterAnswers>,
     /// Its server has moved: it is closed when it is put back.
     pub(crate) is_left_behind: Cell<bool>,
-    /// Its client keeps it for messages only, was busy when somebody else needed one, and is asked at its statement's end.
+    /// Its client keeps it for messages only, was busy when another client needed one, and is asked at its statement's
+    /// end.
     pub(crate) is_wanted: Cell<bool>,
-    /// It goes to this worker, whose client has waited longer; see [`transfers`].
+    /// It goes to this worker, whose client has waited longer; see [`crate::dispatch::transfers`].
     pub(crate) leaves_for: Cell<Option<usize>>,
     /// It is being asked for its client's messages before it is taken.
     pub(crate) parting: RefCell<Option<in_flight::Answers>>,
@@ -127,7 +129,7 @@ pub(crate) enum SetDown {
     Unsent,
 }
 
-/// More than this unsent, and whoever streams waits.
+/// While more than this is unsent, a client that streams has to wait.
 const OUTBOX_MAX: usize = 64 << 10;
 
 impl Link {
@@ -323,7 +325,7 @@ impl Link {
         }
         let is_draining = |client: &Rc<Client>| client.is_draining();
         match self.flights.borrow().front() {
-            // Who has still to take another reply is not asked for yet.
+            // Ignores a client that is still draining its previous reply.
             Some(flight) if !flight.follower.has_begun() => false,
             Some(flight) => flight.client.as_ref().is_some_and(is_draining),
             // A server that speaks out of turn must not fill the memory either.

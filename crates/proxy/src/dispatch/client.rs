@@ -1,7 +1,9 @@
-//! One client: its socket, its session, and whose turn it is. Its task waits for the socket and does what comes.
+//! One client: its socket, its session, and whose turn it is.
 //!
-//! A client that rests owns no buffer. Its task is woken by its socket only: a reply is written by the link's task,
-//! and the client's task hears of it only if it has something left to do.
+//! A client that rests owns no buffer. Its task ([`crate::frontend::client_task`]) is woken by its socket only: a reply
+//! is written by the link's task, and the client's task hears of it only if it has something left to do.
+//!
+//! Here are also what a login hands over ([`Login`]), and a statement that is held back ([`Stranded`]).
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;

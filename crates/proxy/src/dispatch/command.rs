@@ -1,8 +1,9 @@
 //! One command of a client: what was read of it, what was decided for it, and how far it has come.
 //!
-//! It has one owner at a time: the function that reads it; then [`Client::current`] while it waits in line, or while its link is
-//! prepared; then the flight that carries it ([`crate::dispatch::in_flight::Flight`]). A client whose turn it is has none, so nothing of a
-//! command is left to be reset behind it.
+//! It has one owner at a time: the function that reads it; then [`crate::dispatch::client::Client::current`] while it
+//! waits in line, or while its link is prepared; then the flight that carries it
+//! ([`crate::dispatch::in_flight::Flight`]). A client whose turn it is has none, so nothing of a command is left to be
+//! reset behind it.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -23,7 +23,7 @@ use crate::dispatch::command::Command;
 /// One command that was sent, whose reply has not ended.
 pub(crate) struct Flight {
     pub(crate) follower: Follower,
-    /// Whom the reply is for. `None`: the client is gone, the reply is read and dropped.
+    /// The client that the reply is for. `None`: it is gone, the reply is read and dropped.
     pub(crate) client: Option<Rc<Client>>,
     pub(crate) purpose: Purpose,
     /// The command that it carries, if it is its client's own.

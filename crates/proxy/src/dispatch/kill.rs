@@ -1,8 +1,8 @@
-//! `KILL`: of clients by their Flifo ids, and of statements whose clients are gone.
+//! Kills what runs on a pooled link, through a short-lived link of the same user.
 //!
-//! A client's order travels to the worker that the victim belongs to. A pooled victim's statement is killed by a
-//! link of its own user; a carried one's password is not known here, so the order goes back and the killer's own
-//! link carries it out with the server's number in it, and the server judges whether it may.
+//! An order of another client comes from [`crate::dispatch::kill_orders`]. Invariants: a worker opens at most
+//! `KILLERS_MAX` links at once just to kill; until an order to the server has been answered, its link runs no statement
+//! of another client.
 
 use std::rc::Rc;
 use std::time::Duration;

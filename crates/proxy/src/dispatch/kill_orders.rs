@@ -1,4 +1,8 @@
-//! A client kills another one: the order travels to the victim's worker, and the answer back.
+//! A client kills another one by its Flifo id (`KILL`): the order travels to the victim's worker, and the answer back.
+//!
+//! A pooled victim's statement is killed by a link of its own user ([`crate::dispatch::kill`]). A carried victim's
+//! password is not known here, so the order goes back and the killer's own link carries it out with the server's number
+//! in it, and the server judges whether the killer may.
 
 use std::rc::Rc;
 
@@ -52,7 +56,8 @@ pub(crate) fn read_order(
     let payload = &packet[HEADER..];
     let (scope, id) = match opcode? {
         Opcode::Query => {
-            let kill = Kill::read(&payload[query_text_at(payload, client.capabilities)?..])?;
+            let text = &payload[query_text_at(payload, client.capabilities)?..];
+            let kill = Kill::read(text, client.session.borrow().dialect())?;
             // MySQL has an error to say.
             if kill.has_manner && worker.at(client.server.get()).server.facts.is_mysql() {
                 return None;
@@ -204,7 +209,7 @@ pub(crate) fn with_id(client: &Client, packet: &[u8], id: u32) -> Option<Vec<u8>
     }
     let text_at = query_text_at(payload, client.capabilities)?;
     let (head, text) = payload.split_at(text_at);
-    let (start, end) = Kill::read(text)?.id_at;
+    let (start, end) = Kill::read(text, client.session.borrow().dialect())?.id_at;
     let id = id.to_string();
     put_joined(&mut out, 0, &[head, &text[..start], id.as_bytes(), &text[end..]]);
     Some(out)

@@ -12,7 +12,7 @@ use crate::dispatch::local::Local;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 
-/// Refuses those who have waited too long. Nothing of their statements has reached the server.
+/// Refuses commands that have waited too long. Nothing of them has reached the server.
 pub(crate) fn expire(worker: &Rc<Worker>) {
     worker.servers.iter().for_each(|local| expire_at(worker, local));
     let Some(max) = worker.plan.limits.wait else { return };

@@ -1,8 +1,8 @@
 //! From the gate to the wire: tells the link what the command needs, then sends the command itself.
 //!
-//! Most of what a link lacks goes in the same write as the command ([`crate::dispatch::fixups`]). What must be answered first is
-//! asked for one thing at a time; each answer brings the command back here. The slot stays with the command all the
-//! while.
+//! Most of what a link lacks goes in the same write as the command ([`crate::dispatch::setup`]). What must be answered
+//! first is asked for one thing at a time; each answer brings the command back here. The slot stays with the command
+//! all the while.
 
 use std::rc::Rc;
 
@@ -241,7 +241,8 @@ fn send_execute(
     }
 }
 
-/// Puts the statement's id into the packet as the link knows it. `told`: the packet otherwise, where it must be another one.
+/// Puts the statement's id into the packet as the link knows it. `told`: the packet otherwise, where it must be another
+/// one.
 fn prepare_execute(
     client: &Client,
     link: &Link,
@@ -299,7 +300,7 @@ fn prepare_execute(
     Ok(())
 }
 
-/// An execute that cannot be read, without what cannot be read of it: the server refuses it as it would have, and
+/// An unparsable EXECUTE, stripped of its parameters. The server refuses it as it would have refused the original, and
 /// learns no types from it that another client could be taken to have sent.
 fn without_parameters(payload: &[u8]) -> Option<Vec<u8>> {
     const HEAD: usize = 10;

@@ -1,4 +1,5 @@
-//! A link's task: waits for the server and does what comes.
+//! A link's task: waits for the server and does what comes. And how a link comes to a worker and leaves it: opened for
+//! waiting clients, or taken apart and sent to another worker ([`crate::dispatch::transfers`]).
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -131,7 +132,7 @@ pub(crate) fn arrive(worker: &Rc<Worker>, parcel: Parcel) {
     worker.agenda.look_at(server);
 }
 
-/// Opens a link for those of this key who wait. Its places under the caps have been taken.
+/// Opens a link for the waiting clients of this key. Its places under the caps have been taken.
 pub(crate) fn open(worker: &Rc<Worker>, server: ServerId, key: KeyId) {
     let worker = Rc::clone(worker);
     tokio::task::spawn_local(async move {
@@ -165,7 +166,7 @@ fn backend_of(worker: &Worker, opened: Opened) -> Rc<Link> {
     Rc::new(link)
 }
 
-/// No link could be opened: if there is no other one either, those who wait are told why.
+/// No link could be opened: if there is no other one either, the waiting clients are told why.
 pub(crate) fn not_opened(worker: &Rc<Worker>, local: &Local, key: KeyId, error: &NoLink) {
     let server = &local.server;
     worker.counters.links_failed.add(1);

@@ -15,7 +15,7 @@ use crate::pool::keys::KeyId;
 pub(crate) struct Local {
     pub(crate) server: Arc<Server>,
     pub(crate) gate: RefCell<Gate<KeyId, Rc<Client>, Rc<Link>>>,
-    /// A look at what those who wait for a link could be given is due in a moment.
+    /// A look at which links could be given to waiting clients is due in a moment.
     pub(crate) looks_later: Cell<bool>,
     /// Links that clients keep for their messages only are about to be taken back.
     pub(crate) takes_back: Cell<bool>,

@@ -25,7 +25,7 @@ use crate::fault::{Fault, Kind};
 use crate::pool::keys::KeyId;
 use crate::worker::counters::Why;
 
-/// The link is gone: those whose statements it carried are told, and its place is free.
+/// The link is gone: the clients whose statements it carried are told, and its place is free.
 pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
     reset::forget(worker, link);
     link.set_down.set(SetDown::No);
@@ -195,7 +195,7 @@ fn let_go_on(worker: &Rc<Worker>, client: &Rc<Client>) {
     }
 }
 
-/// Whoever waits for an answer that will not come goes on without it.
+/// A client that waits for an answer that will not come goes on without it.
 fn give_up_asking(worker: &Worker, flight: &Flight) {
     if let Purpose::Found { finder, .. } = flight.purpose {
         worker.shared.mail(worker.index, Mail::Resume(finder));

@@ -10,8 +10,8 @@ use wire::frame::HEADER;
 
 use crate::worker::buffers::PIECE;
 
-/// The longest such payload, in bytes: what drivers that go by the server's `max_allowed_packet` hardly exceed. How long
-/// it takes to judge is bounded by [`engine::intent::TOKENS_MAX`].
+/// The longest such payload, in bytes: what drivers that go by the server's `max_allowed_packet` hardly exceed. How
+/// long it takes to judge is bounded by [`engine::intent::TOKENS_MAX`].
 pub(crate) const LONGEST: usize = 32 << 20;
 
 /// Commands up to this claim of a room of their own, in bytes, which the longer ones cannot fill.
@@ -70,8 +70,8 @@ impl Memory {
         }
     }
 
-    /// Room for so much, if there is some now; else the claimant waits for it. `whole`: how long the command is by what is
-    /// there of it.
+    /// Room for so much, if there is some now; else the claimant waits for it. `whole`: how long the command is by what
+    /// is there of it.
     pub(crate) fn claim(
         self: &Rc<Self>,
         user: &UserName,

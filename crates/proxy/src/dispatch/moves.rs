@@ -1,7 +1,7 @@
 //! Links that are left behind when the name of their server has come to mean another address.
 //!
-//! Invariants: no statement, transaction or pinned client is cut off for it; a link that nobody has is closed, one that
-//! somebody has is closed when it is put back.
+//! Invariants: no statement, transaction or pinned client is cut off for it; a link that no client has is closed, one
+//! that a client has is closed when it is put back.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) fn look(worker: &Rc<Worker>, local: &Local) {
     for link in worker.links.borrow().values().filter(|link| link.server == server.id) {
         link.is_left_behind.set(is_left_behind(server, link));
     }
-    // Of those that nobody has, hardly any is where the server is now.
+    // Idle links mostly lead to the old address.
     supply::close_idle_for(worker, local, Duration::ZERO);
     if let Some(checks) = &worker.checks {
         checks.hasten(server.id);

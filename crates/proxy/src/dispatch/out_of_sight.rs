@@ -1,4 +1,7 @@
 //! What a statement does that its text does not tell: the views and triggers that it names are looked up.
+//!
+//! What is known of them is [`crate::users::sight`]'s. Invariant: where no view or trigger does such a thing, a
+//! statement looks at one counter.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

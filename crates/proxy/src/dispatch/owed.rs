@@ -1,5 +1,6 @@
 //! What a link still owes the clients that have used it: their last insert ids, and how many rows they have found. Only
-//! the link knows, so it is asked before somebody else changes that; the questions go ahead of his statement.
+//! the link knows, so it is asked before another client's statement changes that; the questions go ahead of that
+//! statement.
 //!
 //! Invariant: a client that waits for such an answer is resumed when it has come, or when it never will.
 
@@ -19,7 +20,7 @@ use crate::dispatch::worker::{Mail, Worker};
 /// A question has been answered. False: it was something else.
 pub(crate) fn finish(worker: &Worker, link: &Link, flight: &Flight) -> bool {
     match flight.purpose {
-        // Who comes behind it is not concerned.
+        // The client whose statement comes behind it is not concerned.
         Purpose::Capture(client) if flight.failed => could_not_say(worker, client, link, flight),
         Purpose::Capture(_) => {}
         Purpose::Found { finder, inserter } => {
@@ -114,7 +115,7 @@ pub(crate) fn ask_before_end(worker: &Worker, link: &Link) -> bool {
     true
 }
 
-/// Asks a link that nobody uses.
+/// Asks a link for this client's last insert id.
 pub(crate) fn ask_insert_id(client: u32, link: &Link) {
     setup::send(link, Setup::capture(client));
 }
@@ -133,7 +134,7 @@ fn was_interrupted(flight: &Flight) -> bool {
     flight.error().is_some_and(|error| error.code == 1317)
 }
 
-/// Closes a link that nobody uses. What it alone knows of a client, it is asked before.
+/// Closes a link that no client uses. First asks it for what it alone knows of a client.
 pub(crate) fn retire(worker: &Worker, link: &Link) {
     if ask_before_end(worker, link) {
         link.then.set(AfterAnswers::Close);

@@ -1,7 +1,7 @@
 //! What a link is asked before it is taken from the client whose messages it has. The client's next command waits until
 //! the link has answered.
 //!
-//! Invariant: a link goes to somebody else only if all that it alone knows of its client is known here, or known to be
+//! Invariant: a link goes to another client only if all that it alone knows of its client is known here, or known to be
 //! lost, where the server does not understand the questions; what is too long to be kept here keeps the link, with a
 //! pin.
 

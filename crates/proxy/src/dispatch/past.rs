@@ -1,9 +1,10 @@
-//! Statements that ask for what came before them: messages, counts of rows, the last insert id. They are answered by the
-//! link that knows, or by what is known without it; never by another client's past.
+//! Statements that ask for what came before them: messages, counts of rows, the last insert id. They are answered by
+//! the link that knows, or by what is known without it; never by another client's past.
 //!
-//! * Messages keep the link with its client, until a statement clears them or somebody has waited for the link.
-//! * Counts are told by the link that the client used last, if nobody has used it since.
-//! * The last insert id is known by the link of the insert. Before somebody else uses that, it is asked for it.
+//! * Messages keep the link with its client, until a statement clears them or another client has waited for the link.
+//! * Counts are told by the link that the client used last, if no other client has used it since.
+//! * The last insert id is known by the link of the insert. Before another client uses that link, it is asked for the
+//!   id.
 
 use std::rc::Rc;
 
@@ -31,7 +32,7 @@ use crate::fault::{Fault, Kind};
 pub(crate) enum AnswerPlace {
     /// On the client's link, or on any.
     Here,
-    /// On a link that somebody uses, and that has been asked already.
+    /// On a link that is in use, and that has been asked already.
     Soon,
     /// The same; the statement is read again when that has answered.
     Later,
@@ -76,7 +77,7 @@ fn find_messages(client: &Client, command: &mut Command) -> bool {
         (Messages::Shown, Diagnostics::Kept) => {
             let rows =
                 command.facts.shows.zip(session.kept()).and_then(|((shows, format), kept)| {
-                    // Unknown to who has run nothing yet: then its messages are Flifo's own.
+                    // Not known for a client that has run nothing yet: then its messages are Flifo's own.
                     let charset = session.settings.as_ref().and_then(|it| it.get(CHARSET));
                     kept.rows(shows, format, charset.unwrap_or_default())
                 });
@@ -171,15 +172,15 @@ fn find_insert_id(worker: &Rc<Worker>, client: &Rc<Client>, is_asked: bool) -> A
     if link.flights.borrow().iter().any(|it| asks(it)) {
         return AnswerPlace::Soon;
     }
-    // What would change it is sent behind a question for it. So as long as nobody has asked, the link has it still,
-    // whoever has the link, and is asked behind what is in flight.
+    // A statement that would change the id is sent behind a question for it. So as long as no question was sent, the
+    // link still has the id, whichever client has the link, and is asked behind what is in flight.
     if !link.can_be_asked() {
         return lost();
     }
     let gate = &worker.at(link.server).gate;
     let is_idle = link.key.get().and_then(|key| gate.borrow_mut().claim(key, is_it)).is_some();
     if is_idle {
-        // Else somebody has it, or it goes back without this question already.
+        // Otherwise a client has the link, or it goes back already, without this question.
         link.give_back_later();
     }
     let holder = link.holder.borrow().clone().filter(|it| {
@@ -238,8 +239,8 @@ fn claim(
     link.is_some()
 }
 
-/// Asks the client's link whether it still has the messages that it was told, or which it has behind those that are kept
-/// here. False: there is no doubt.
+/// Asks the client's link whether it still has the messages that it was told, or which it has behind those that are
+/// kept here. False: there is no doubt.
 pub(crate) fn begin_for(worker: &Worker, client: &Client, messages: Messages) -> bool {
     let in_doubt = client.session.borrow().are_messages_in_doubt();
     let link = client.link().filter(|_| in_doubt && messages.are_asked_for());

@@ -1,4 +1,5 @@
-//! Clients that keep their links: whether they may, counted by reason, and known by client, from when on, for which statement.
+//! Clients that keep their links: whether they may, how many for each reason, and which ones, since when, for which
+//! statement.
 //!
 //! Invariant: a client is named here if and only if its session has a pin, or the server keeps something of one of its
 //! prepared statements.
@@ -167,10 +168,10 @@ pub(crate) fn keepers(worker: &Worker) -> Vec<Keeper> {
     keepers
 }
 
-/// Says in the log who still keeps a link: at most so many, each worker.
+/// Each worker names at most so many clients in the log.
 const SHOWN: usize = 20;
 
-/// Logs who keeps a link, for whoever asks why so many are open.
+/// Logs which clients keep a link: it tells an administrator why so many are open.
 pub(crate) fn log(worker: &Worker) {
     let keepers = keepers(worker);
     for Keeper { client, user, reason, digest, held } in keepers.iter().take(SHOWN) {

@@ -32,7 +32,8 @@ pub(crate) fn promote(worker: &Worker, link: &Rc<Link>) -> bool {
     true
 }
 
-/// Takes those who wait behind the statement in front back in line. What was sent for them runs, for nobody.
+/// Takes the clients that wait behind the statement in front back in line. What was sent for them runs, and its replies
+/// are dropped.
 pub(crate) fn take_back(worker: &Rc<Worker>, link: &Link, why: Why) {
     let mut flights = link.flights.borrow_mut();
     let behind = flights.iter_mut().filter(|flight| !flight.slot);
@@ -41,8 +42,8 @@ pub(crate) fn take_back(worker: &Rc<Worker>, link: &Link, why: Why) {
     send_again(worker, clients, why);
 }
 
-/// Puts clients whose statements were written ahead, and not answered, back at the head of the line, in this order. They
-/// have their commands again.
+/// Puts clients whose statements were written ahead, and not answered, back at the head of the line, in this order.
+/// They have their commands again.
 pub(crate) fn send_again(worker: &Rc<Worker>, clients: Vec<Rc<Client>>, why: Why) {
     if clients.is_empty() {
         return;

@@ -1,9 +1,9 @@
 //! Prepared statements between client and link: what a reply tells of them, when a link is done with one, and what
 //! helps when the server takes one no more.
 //!
-//! How a client names them is [`crate::dispatch::commands`]', what goes to the server [`crate::dispatch::launch`]'s. Invariants: a
-//! statement of one client's own lives on a link only while that client holds the link; a command is sent once more
-//! only if the server has refused it before it did anything.
+//! How a client names them is [`crate::dispatch::commands`]', what goes to the server [`crate::dispatch::launch`]'s.
+//! Invariants: a statement of one client's own lives on a link only while that client holds the link; a command is sent
+//! once more only if the server has refused it before it did anything.
 
 use std::rc::Rc;
 
@@ -89,8 +89,8 @@ pub(crate) fn put_counts(client: &Client, command: &mut Command) -> bool {
     true
 }
 
-/// Whether one statement was executed for several rows of parameters, each of which counts for itself: inserts are done,
-/// and counted, as one.
+/// Whether one statement was executed for several rows of parameters, each of which counts for itself: inserts are
+/// done, and counted, as one.
 pub(crate) fn is_repeated(flight: &Flight) -> bool {
     let is_bulk = |it: InHand| it.command == Opcode::StmtBulkExecute;
     let facts = flight.command.as_ref().map(|command| &command.facts);
@@ -123,8 +123,8 @@ pub(crate) fn no_cursor(is_mysql: bool, id: u32) -> Fault {
     Fault::new(Kind::NoCursor, format!("The statement ({id}) has no open cursor{dot}"))
 }
 
-/// What the server says of this execute of a statement that was sent a piece of a parameter that it does not have. MySQL
-/// looks at the values before.
+/// What the server says of this execute of a statement that was sent a piece of a parameter that it does not have.
+/// MySQL looks at the values before.
 pub(crate) fn wrong_piece(is_mysql: bool, prepared: &Prepared, payload: &[u8]) -> Fault {
     let parameters = prepared.parameters;
     let is_whole = Execute::decode(payload, parameters).is_ok_and(|execute| {
@@ -383,7 +383,7 @@ fn shed(worker: &Worker, link: &Link) -> bool {
     }
     let mut helped = false;
     for other in worker.links.borrow().values() {
-        // Between two commands, so that it is in nobody's way.
+        // Between two commands, so that no client has to wait for it.
         if other.flights.borrow().is_empty() && other.holder.borrow().is_none() && halve(other) {
             other.send_ahead();
             helped = true;

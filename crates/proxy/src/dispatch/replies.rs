@@ -196,7 +196,7 @@ fn add_eof(client: &Client, before: &[u8], sequence: u8) {
     client.write_with_next(&EofPacket { warnings: 0, status }.packet(sequence));
 }
 
-/// The server ends the connection. Its last words are not the client's, who gets what came before them.
+/// The server ends the connection. The client does not get its last words, only what came before them.
 fn part(link: &Link, client: Option<&Client>, before: &[u8]) -> bool {
     if let Some(client) = client {
         client.write(before);
@@ -217,8 +217,8 @@ fn finish_ended(worker: &Rc<Worker>, link: &Rc<Link>, tail: Range<usize>) -> Opt
     settled
 }
 
-/// Puts the client's own rows, if it has any, into a reply whose last packet begins at `end`; it has been passed on up to
-/// `from`.
+/// Puts the client's own rows, if it has any, into a reply whose last packet begins at `end`; it has been passed on up
+/// to `from`.
 fn show(flight: &mut Flight, kind: Packet, bytes: &mut [u8], from: usize, end: usize) -> bool {
     if !flight.has_own_rows() || !flight.follower.is_done() || kind == Packet::Err {
         return false;
@@ -237,7 +237,7 @@ fn show(flight: &mut Flight, kind: Packet, bytes: &mut [u8], from: usize, end: u
     true
 }
 
-/// The server speaks although nobody asked: it says why it ends the connection.
+/// The server speaks although no command was sent: it says why it ends the connection.
 fn out_of_turn(link: &Link, bytes: &[u8]) -> bool {
     if let (None, Some(client)) = (link.key.get(), link.holder.borrow().as_ref()) {
         client.write(bytes);
@@ -449,7 +449,7 @@ fn finish(
         worker.shared.alterations.add();
     }
     let Some(client) = flight.client.clone() else {
-        // With a slot it was a client's, who has left.
+        // A flight with a slot was a client's that has left.
         if flight.purpose.is_setup() && !flight.slot {
             answered::finish_setup(worker, link, flight);
         } else if let Purpose::Parting(question) = flight.purpose {
@@ -635,10 +635,10 @@ fn may_have_fired(packet: &[u8]) -> bool {
     !matches!(error, Some(Ok(error)) if observe::is_before_any_row(error.code))
 }
 
-/// A reply has ended that nobody waits for.
+/// A reply has ended that no client waits for.
 fn finish_unheard(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight) {
     let Some(key) = link.key.get().filter(|_| flight.read.is_some()) else {
-        // Its client left while it ran. Nobody knows what the link's session is like.
+        // Its client left while it ran. What the link's session is like is not known.
         if flight.slot {
             worker.agenda.leave_slot(link.server, link.slot.take());
         }

@@ -1,7 +1,7 @@
 //! What a worker tells of itself when it is asked: plain values, made in a turn of its own.
 //!
-//! Owns what is told; what it means in a table or a page is decided there. The numbers of a worker cost next to
-//! nothing; clients and digests are told only to those who want them.
+//! Owns what is told; what it means in a table or a page is decided in [`crate::admin`]. The numbers of a worker cost
+//! next to nothing; clients and digests are told only when they are asked for.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -194,7 +194,7 @@ fn person(client: &Client, now: Instant) -> Person {
     }
 }
 
-/// A name as it can be shown: it comes from a client, who may have put anything in it.
+/// A name as it can be shown: it comes from a client, which may have put anything in it.
 fn text(bytes: &[u8]) -> String {
     let mut text = String::from_utf8_lossy(bytes).into_owned();
     text.retain(|letter| !letter.is_control());

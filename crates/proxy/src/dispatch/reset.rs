@@ -1,4 +1,7 @@
 //! Has the session of a link begin anew, and learns what it is then.
+//!
+//! `COM_RESET_CONNECTION` also ends session tracking, silently: it is asked for again, and the variables' values with
+//! it. A link that does not answer as it should is closed ([`crate::dispatch::answered`]).
 
 use std::rc::Rc;
 
@@ -15,12 +18,12 @@ use crate::dispatch::setup;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::pool::opener::TRACK;
 
-/// Has a link begin anew. If nobody has it, it is put back when it has.
+/// Has a link begin anew. A link that no client has is put back when it has done so.
 pub(crate) fn begin(worker: &Worker, link: &Rc<Link>) {
     link.taint.set(Taint::Clean);
     let fresh = Rc::clone(link.state.borrow().fresh());
-    // MySQL lets not everybody set all variables to what they are. MariaDB's reset leaves the character sets as they were
-    // at the login.
+    // MySQL does not let every user set all variables to what they are. MariaDB's reset leaves the character sets as
+    // they were at the login.
     let ask = match is_mysql(worker, link) {
         true => Some(fresh.question_of_values()),
         false => fresh.probe(fresh.unchanged()),

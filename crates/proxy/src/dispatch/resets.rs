@@ -1,8 +1,8 @@
-//! Links whose client has left something on them: their sessions begin anew, are asked what they are now, and go back.
+//! What becomes of a link when its client goes or its session begins anew, and the client has left something on it.
 //!
-//! `COM_RESET_CONNECTION` also ends session tracking, silently: it is asked for again, and the variables' values with
-//! it. A link that does not answer as it should is closed; so is one on which a client has done what a reset does not
-//! undo (an option of the connection, whatever a routine may have done; a role, unless the client itself begins anew).
+//! The link is reset ([`crate::dispatch::reset`]) and goes back, or stays with its client. It is closed where the
+//! client has done what a reset does not undo (an option of the connection, whatever a routine may have done; a role,
+//! unless the client itself begins anew).
 
 use std::rc::Rc;
 
@@ -19,7 +19,7 @@ use crate::dispatch::supply;
 use crate::dispatch::worker::Worker;
 
 /// The client's session begins anew: its link, if it has one, is free of it. True: what it has left there will be gone
-/// when the link has answered; then the client's turn of [`Turn::Preparation`] ends.
+/// when the link has answered; then the client's turn of [`crate::dispatch::client::Turn::Preparation`] ends.
 pub(crate) fn give_up(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
     let Some(link) = client.link.take() else { return false };
     let session = client.session.borrow();
@@ -55,14 +55,14 @@ pub(crate) fn keep(worker: &Worker, client: &Client) -> Option<Pin> {
     Some(stays)
 }
 
-/// Makes a link that this client had, on which none of its statements runs, one for everybody; or closes it. A link that
-/// is being asked for something answers first.
+/// Makes a link that this client had, on which none of its statements runs, one that any client may have; or closes it.
+/// A link that is being asked for something answers first.
 pub(crate) fn clean(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>) {
     link.holder.take();
     pins::ended(client);
     let session = client.session.borrow();
     let is_asked = !link.flights.borrow().is_empty();
-    // What it says of this client's messages is nobody's.
+    // No client needs what it says of this client's messages.
     link.parting.take();
     if is_in_doubt(&session, link) {
         // Others may wait for what it is asked, or may yet want to know.

@@ -54,7 +54,7 @@ pub(crate) fn ok(
     Some(out)
 }
 
-/// The variables that servers report to whoever asks for session tracking, by default.
+/// The variables that servers report by default to a client that asks for session tracking.
 const TRACKED: [&[u8]; 5] = [
     b"autocommit",
     b"character_set_client",

@@ -1,9 +1,10 @@
 //! Rights follow: when rights may have changed, links that logged in before serve no client that logs in after that.
 //!
-//! Owns what all workers know of that, and when a link is stale; which statements change rights, and how eras are
-//! counted, is `engine::rights`'. Changes made beside Flifo are seen by [`watch`], or bounded by `server.rights_bound`; what
-//! logins of clients are asked for is [`confirm`]'s. Invariants: a link that its client keeps is left to it, as the
-//! server leaves a session its rights; an era rises before the client is told of what it did.
+//! Owns when an era rises, and when a link is stale. What all workers know of rights is [`crate::users::rights`]';
+//! which statements change rights, and how eras are counted, is `engine::rights`'. Changes made beside Flifo are seen
+//! by [`crate::frontend::watch`], or bounded by `server.rights_bound`; what logins of clients are asked for is
+//! [`crate::frontend::confirm`]'s. Invariants: a link that its client keeps is left to it, as the server leaves a
+//! session its rights; an era rises before the client is told of what it did.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -84,7 +85,6 @@ pub(crate) fn see_elsewhere(shared: &Shared) {
 }
 
 /// Whether a link must not be lent to another client: its login may have found other rights than one would now.
-/// `age`: how long ago the link was opened.
 #[inline]
 pub(crate) fn is_stale(worker: &Worker, link: &Link, now: Instant) -> bool {
     let rights = &worker.shared.rights;

@@ -1,9 +1,10 @@
-//! Which of several servers a statement goes to, and those that can go to none for a while.
+//! Which of several servers a statement goes to; a statement that can go to none for a while is held back.
 //!
-//! Owns the choice, and a worker's statements that are held back because their server is being replaced. Where there is
-//! one server, nothing here runs. Invariants: who must keep its link stays on its server; what is not known for certain
-//! to be a mere read goes to the writer; a client that reads its own writes is sent nowhere where they are not known to
-//! be; no statement is held back longer than `routing.hold`.
+//! Owns the choice, and which statements are held back because their server is being replaced;
+//! [`crate::dispatch::stranded`] sends them on, or refuses them. Where there is one server, nothing is held back here.
+//! Invariants: a client that must keep its link stays on its server; what is not known for certain to be a mere read
+//! goes to the writer; a client that reads its own writes is sent nowhere where they are not known to be; no statement
+//! is held back longer than `routing.hold`.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -124,8 +125,9 @@ fn reader(
     })
 }
 
-/// A client that keeps its link for nothing but messages, or variables that another link can be told, gives it up if what
-/// it asks now is another server's affair. True: the link is asked for its messages first, and the command must wait.
+/// A client that keeps its link for nothing but messages, or variables that another link can be told, gives it up if
+/// what it asks now is another server's affair. True: the link is asked for its messages first, and the command must
+/// wait.
 pub(crate) fn leave_link(worker: &Rc<Worker>, client: &Rc<Client>, reads: bool) -> bool {
     let (Some(fleet), Some(link)) = (&worker.shared.cluster.fleet, client.link()) else {
         return false;
@@ -247,7 +249,7 @@ fn strand_held(worker: &Rc<Worker>, client: &Rc<Client>) {
     worker.stranded.borrow_mut().push(Stranded { client, turned, until });
 }
 
-/// A server is not for those who wait for it any more: those who are not bound to it go elsewhere.
+/// A server takes no more statements: clients that wait for it and are not bound to it go elsewhere.
 pub(crate) fn leave_line(worker: &Rc<Worker>, local: &Local) {
     let keys: Vec<_> = local.gate.borrow().keys_waiting().collect();
     for key in keys {
@@ -261,7 +263,7 @@ pub(crate) fn leave_line(worker: &Rc<Worker>, local: &Local) {
     worker.shared.mail(worker.index, Mail::News(News::Rerouted));
 }
 
-/// A server is down: nobody waits for it, and what runs there has failed.
+/// A server is down: no client waits for it any more, and what runs there has failed.
 pub(crate) fn abandon(worker: &Rc<Worker>, server: ServerId) {
     leave_line(worker, worker.at(server));
     for link in worker.links.borrow().values().filter(|link| link.server == server) {

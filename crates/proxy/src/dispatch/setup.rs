@@ -1,4 +1,12 @@
-//! What a link is told or asked before a statement: what is sent for it, and whether the link has taken it.
+//! Session setup: what a link is told or asked in the same write as the statement that needs it.
+//!
+//! A statement behind a setup that fails runs regardless. So a setup goes ahead unanswered only where that does no harm:
+//! variables by a text that the server has accepted before, a schema by way of one that no statement can do anything to. If
+//! it fails all the same, the client gets an error in place of whatever its statement brings
+//! ([`crate::dispatch::losses::spoil`]), the statement is killed, and the link is dropped.
+//!
+//! Behind a `SET` whose effect the server does not report goes a probe that has it report; the client's turn comes when
+//! that has been answered ([`crate::dispatch::answered`]).
 
 use engine::intent::{SetMark, Sets};
 use engine::link_state::LinkState;
@@ -108,7 +116,7 @@ pub(crate) fn see_ahead(client: &Client, link: &Link, purpose: &Purpose) {
     }
 }
 
-/// Sends what goes ahead of a statement, or behind it. Its reply is nobody's.
+/// Sends what goes ahead of a statement, or behind it. Its reply goes to no client.
 pub(crate) fn send(link: &Link, fix_up: Setup) {
     let Setup { purpose, opcode, body } = fix_up;
     let follower = Follower::new(opcode.shape(), link.capabilities);

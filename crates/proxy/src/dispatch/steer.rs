@@ -1,7 +1,7 @@
-//! `server.limit = "auto"`: the workers tell what they have counted, and one of them sets the limit.
+//! `server.limit = "auto"`: the workers tell what they have counted, and the first one sets the limit.
 //!
-//! Owns the controller ([`engine::limit`]) and its clock; decides nothing itself. Nothing here is on the road of a
-//! statement.
+//! Owns how often that is done; the controller is in [`crate::cluster::auto_limit`], and decides. Nothing here is on
+//! the road of a statement.
 
 use std::rc::Rc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
 //! Statements that no server can take for now: they go on as soon as one can, or are refused.
+//! [`crate::dispatch::route`] holds them back.
 
 use std::rc::Rc;
 
@@ -12,7 +13,7 @@ use crate::dispatch::route;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 
-/// Sends those on who can go somewhere now, and refuses those who have waited too long.
+/// Sends statements on that can go to a server now, and refuses those that have waited too long.
 pub(crate) fn release(worker: &Rc<Worker>) {
     if worker.stranded.borrow().is_empty() {
         return;

@@ -1,7 +1,8 @@
-//! A worker's supply of links: those who wait for one get it, and each goes back to whoever is next, or is closed.
+//! A worker's supply of links: waiting clients get one, and each link goes back to the next client, or is closed.
 //!
-//! Decides nothing of who may start: that is the gate's ([`crate::dispatch::admit`]). Invariants: a link is put back only
-//! when nothing of its last client is left on it; what it alone knows of a client is asked before it is closed.
+//! Decides nothing of which statement may start: that is the gate's ([`crate::dispatch::admit`]). Invariants: a link is
+//! put back only when nothing of its last client is left on it; what it alone knows of a client is asked before it is
+//! closed.
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,7 +23,7 @@ use crate::dispatch::transfers;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::pool::keys::KeyId;
 
-/// Sees to it that those of this key who wait for a link get one, as far as the places allow.
+/// Sees to it that waiting clients of this key get a link, as far as the places allow.
 pub(crate) fn provide(worker: &Rc<Worker>, local: &Local, key: KeyId) {
     loop {
         let now = crate::worker::clock::now();
@@ -151,8 +152,9 @@ pub(crate) fn close_idle_of(worker: &Worker, name: &UserName) -> bool {
     idle.is_some()
 }
 
-/// Somebody waits: links that are kept for nothing but messages, which nobody may ever ask for, go back; those whose
-/// clients are busy when their statements end. Looks at the links, not at the clients, of whom thousands may wait.
+/// Clients wait for links: links that are kept for nothing but messages, which their clients may never ask for, go
+/// back. Those of busy clients go back when their statements end. Looks at the links, not at the clients, of which
+/// thousands may wait.
 pub(crate) fn take_back_idle(worker: &Rc<Worker>, server: ServerId) {
     let lacks = lacks_links(worker, server);
     let yields = |link: &&Rc<Link>| {
@@ -181,8 +183,8 @@ pub(crate) fn take_back_idle(worker: &Rc<Worker>, server: ServerId) {
     }
 }
 
-/// A statement has ended on a link that its client keeps. If others have waited for that, and all that it is kept for is
-/// messages, it is asked for them, and goes back.
+/// A statement has ended on a link that its client keeps. If others have waited for that, and all that it is kept for
+/// is messages, it is asked for them, and goes back.
 pub(crate) fn take_wanted(worker: &Worker, client: &Client, link: &Link) {
     if link.is_wanted.get()
         && link.flights.borrow().is_empty()
@@ -193,14 +195,14 @@ pub(crate) fn take_wanted(worker: &Worker, client: &Client, link: &Link) {
     }
 }
 
-/// Whether somebody waits, here or in another worker, and no more links may be opened.
+/// Whether a client waits, here or in another worker, and no more links may be opened.
 pub(crate) fn lacks_links(worker: &Worker, server: ServerId) -> bool {
     let local = worker.at(server);
     let waits = || local.server.links.oldest_other(worker.index).is_some();
     local.server.links.is_full() && (local.gate.borrow().waiting() > 0 || waits())
 }
 
-/// The client can do without this link. Its user variables are told to the next one, and nobody else may read them.
+/// The client can do without this link. Its user variables are told to the next one, and no other client may read them.
 pub(crate) fn yield_link(client: &Client, link: &Link) {
     let mut session = client.session.borrow_mut();
     if session.variables.are_on_link() {
@@ -211,7 +213,7 @@ pub(crate) fn yield_link(client: &Client, link: &Link) {
     client.rekey();
 }
 
-/// Puts a link back that nobody has any more, and nothing is left on.
+/// Puts a link back that no client has any more, and on which nothing is left.
 pub(crate) fn give_back(worker: &Rc<Worker>, link: &Rc<Link>) {
     let Some(key) = link.key.get() else { return link.close() };
     let key = key.with_schema(link.state.borrow().schema.is_some());
@@ -251,7 +253,7 @@ pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, link: &Rc<Link>) {
     let is_old = rights::is_stale(worker, link, now)
         || link.is_left_behind.get()
         || !link.is_young(now) && is_aged();
-    // Those who were in line when Flifo was told to stop are still served.
+    // Clients that were in line when Flifo was told to stop are still served.
     let is_left =
         worker.shared.cluster.fleet.as_ref().is_some_and(|fleet| !fleet.is_usable(link.server));
     let is_spare = is_left && local.gate.borrow().waiting() == 0

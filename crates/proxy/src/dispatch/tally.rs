@@ -22,7 +22,7 @@ use crate::dispatch::in_flight::Flight;
 /// The figures of one worker.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    /// `None` where nobody wants them.
+    /// `None` where the configuration wants none.
     digests: Option<RefCell<Digests>>,
     run: RefCell<Histogram>,
     waited: RefCell<Histogram>,
@@ -61,7 +61,7 @@ impl Tally {
         Some(Begun { place, since: crate::worker::clock::now() })
     }
 
-    /// A carried client's command begins: nobody has read its text yet.
+    /// A carried client's command begins: its text has not been read yet.
     pub(crate) fn ask_carried(
         &self,
         client: &Client,

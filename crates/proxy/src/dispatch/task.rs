@@ -1,4 +1,5 @@
-//! A client's task: its bytes become commands, one at a time, and it cleans up behind its client.
+//! What a client's task does: the client's bytes become commands, one at a time, and all is cleaned up behind a client
+//! that is gone. The task itself, which waits for the socket, is [`crate::frontend::client_task`].
 
 use std::io;
 use std::rc::Rc;
@@ -162,7 +163,7 @@ pub(crate) fn end(worker: &Rc<Worker>, client: &Rc<Client>) {
     client.input.reserved.take();
     let link = client.link().inspect(|link| {
         if link.set_down.take() == SetDown::Unread {
-            // Nobody has to read it any more, so nothing holds it up.
+            // No client has to read the reply any more, so nothing holds it up.
             link.wake();
         }
     });

@@ -1,7 +1,7 @@
 //! A transaction that was lost with its link: what its client is told.
 //!
 //! The number is a deadlock's, SQLSTATE 40001, which drivers and frameworks answer by running the whole transaction
-//! again. Invariant: whoever believes in a transaction that is gone hears of it before any statement of its runs.
+//! again. Invariant: a client that believes in a transaction that is gone hears of it before any statement of its runs.
 
 use engine::intent::{Ends, Intent};
 use wire::command::{Opcode, query_text_at};

@@ -2,8 +2,8 @@
 //! slots.
 //!
 //! From outside, a statement that waits for a row looks like one that computes. The server knows how many wait, and
-//! tells everybody. It is asked on a connection of its own, as a user whose statement seems stuck, and only while one
-//! does and somebody waits for a slot.
+//! tells every user. It is asked on a connection of its own, as a user whose statement seems stuck, and only while one
+//! does and another statement waits for a slot.
 //!
 //! Not known here: locks that waiters of *another* Flifo or of direct clients wait for are counted as well, so with
 //! those in the server one that computes may be parked in their stead.
@@ -42,7 +42,7 @@ const MYSQL: &str = "SELECT \
     (SELECT COUNT(*) FROM performance_schema.processlist \
     WHERE STATE LIKE 'Waiting for %lock' OR STATE='User lock')";
 
-/// Begins to watch each server where something seems stuck while somebody waits for a slot.
+/// Begins to watch each server where a statement seems stuck while another one waits for a slot.
 pub(crate) fn look(worker: &Rc<Worker>) {
     let unwatched = worker.servers.iter().enumerate().filter(|(_, local)| !local.is_watched.get());
     for (at, local) in unwatched {

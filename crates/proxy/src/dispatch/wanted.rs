@@ -1,4 +1,5 @@
-//! What `COM_CHANGE_USER` names, and whether a carried client's must become a login of its own.
+//! Reads `COM_CHANGE_USER`: what it names, and whether a carried client's must become a login of its own
+//! ([`crate::frontend::change_user`]).
 
 use engine::account::name::{Brand, Packet, UserName};
 use wire::auth::Plugin;
@@ -44,7 +45,7 @@ pub(crate) fn brand(worker: &Worker, client: &Client) -> Brand {
     worker.at(client.server.get()).server.facts.brand()
 }
 
-/// Whether a carried client's command must come here: its password would go from one kind of leg to
+/// Whether a carried client's command must become a login of its own: its password would go from one kind of leg to
 /// another, or it is to be another user.
 pub(crate) fn needs_login(worker: &Worker, client: &Client, link: &Link, payload: &[u8]) -> bool {
     let is_same_user = || {

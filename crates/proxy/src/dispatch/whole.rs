@@ -1,13 +1,14 @@
-//! Commands that are longer than a buffer and are read as a whole all the same: they start when all of them is there, and
-//! are judged like any other. Where one came in several packets, these are joined, and it is split again when it is sent.
+//! Commands that are longer than a buffer and are read as a whole all the same: they start when all of them is there,
+//! and are judged like any other. Where one came in several packets, these are joined, and it is split again when it is
+//! sent.
 //!
-//! A long command claims room for all of it first ([`engine::claims`]); without room it waits, the rest of it unread in its
-//! client's socket. Some go on to the server in pieces: what is longer than [`LONGEST`], and commands of clients that hold a
-//! link of their own anyway, if reading all would tell nothing or there is no room. Those have a slot for the first piece
-//! and the last; see [`crate::dispatch::admit::await_rest`].
+//! A long command claims room for all of it first ([`engine::claims`]); without room it waits, the rest of it unread in
+//! its client's socket. Some go on to the server in pieces: what is longer than [`LONGEST`], and commands of clients
+//! that hold a link of their own anyway, if reading all would tell nothing or there is no room. Those have a slot for
+//! the first piece and the last; see [`crate::dispatch::admit::await_rest`].
 //!
-//! Invariants: what the clients of a worker have sent of long commands that are not on their way is bounded; a client that
-//! sends a part of one has neither a slot nor, up to [`LONGEST`], a link.
+//! Invariants: what the clients of a worker have sent of long commands that are not on their way is bounded; a client
+//! that sends a part of one has neither a slot nor, up to [`LONGEST`], a link.
 
 use std::io;
 use std::rc::Rc;

@@ -1,5 +1,5 @@
-//! Statements whose words only Flifo can give their meaning, put for the server before they are sent: ids and counts that
-//! are the client's own, and messages that are kept here.
+//! Statements whose words only Flifo can give their meaning, put for the server before they are sent: ids and counts
+//! that are the client's own, and messages that are kept here.
 
 use std::rc::Rc;
 
@@ -18,8 +18,8 @@ use crate::dispatch::route;
 use crate::dispatch::setup;
 use crate::dispatch::worker::Worker;
 
-/// The packet with the client's own id in the place of `CONNECTION_ID()`, if that occurs, and whether the link is asked for
-/// it all the same.
+/// The packet with the client's own id in the place of `CONNECTION_ID()`, if that occurs, and whether the link is asked
+/// for it all the same.
 pub(crate) fn with_own_id(
     worker: &Worker,
     client: &Client,

@@ -1,4 +1,5 @@
-//! A worker: one thread, one event loop, and all that it owns. Nothing of it is shared but through [`Shared`] and mail.
+//! A worker: one thread, one event loop ([`crate::run::event_loop`]), and all that it owns. Nothing of it is shared but
+//! through [`Shared`] and mail.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -81,14 +82,15 @@ pub(crate) struct Shared {
 /// What workers tell each other.
 #[derive(Debug)]
 pub(crate) enum Mail {
-    /// A slot was given back that somebody here may wait for.
+    /// A slot was given back that a statement here may wait for.
     SlotFree(ServerId),
-    /// A link was closed, whose place somebody here may wait for.
+    /// A link was closed whose place a client here may wait for.
     LinkFree(ServerId),
-    /// Somebody elsewhere waits for a place under the cap on links: of this server, or of this user.
+    /// A client of another worker waits for a place under the cap on links: of this server, or of this user.
     LinkWanted(ServerId),
     LinkOfUserWanted(UserName),
-    /// A link is wanted for which there is no room: one that is idle here is closed. The answer is whether there was one.
+    /// A link is wanted for which there is no room: one that is idle here is closed. The answer is whether there was
+    /// one.
     GiveUpIdle(ServerId, oneshot::Sender<bool>),
     /// Clients here lack links: those that others keep for their messages only go back.
     TakeBackIdle(ServerId),
@@ -267,7 +269,7 @@ pub(crate) struct Worker {
     pub(crate) settled: RefCell<Vec<Settled>>,
     pub(crate) scratch: RefCell<Vec<u8>>,
     pub(crate) agenda: Agenda,
-    /// Somebody has joined a line who may be written ahead.
+    /// A statement that may be written ahead has joined a line.
     pub(crate) has_waiters: Notify,
     /// The last era of rights that it has looked at its idle links for.
     pub(crate) era: Cell<Era>,
@@ -283,8 +285,8 @@ pub(crate) struct Worker {
     next_link: Cell<u64>,
 }
 
-/// Where the ids of a worker's clients begin: anywhere, so that those of several Flifos before one server are hardly ever
-/// the same. What a server's replicas know of a session's temporary tables goes by its number.
+/// Where the ids of a worker's clients begin: anywhere, so that those of several Flifos before one server are hardly
+/// ever the same. What a server's replicas know of a session's temporary tables goes by its number.
 fn first_turn(workers: usize) -> u32 {
     let mut random = [0; 4];
     let known = getrandom::fill(&mut random);

@@ -3,7 +3,8 @@
 //!
 //! One configured user may read that table (`server.accounts_user`). It is read at the first login, once a period, and
 //! when a login fails or its user is unknown, since the table may have changed; never more often than [`SOON`]. What is
-//! read of it is [`crate::users::table`]'s, what clients are held to [`crate::frontend::held`]'s.
+//! read of it is [`crate::users::table`]'s, what all workers remember [`crate::users::accounts`]'s, what clients are
+//! held to [`crate::frontend::held`]'s.
 //!
 //! Invariants: hashes and what clients give away are in memory only, and zeroised; a table that cannot be read changes
 //! nothing; a client is refused only by a table that was read since it came.
@@ -61,9 +62,9 @@ pub(crate) async fn is_renewed(worker: &Worker, user: &User) -> bool {
     user.generation() != before
 }
 
-/// The account that the table tells for a client of this name, or why it is to be refused. `None`: it is not told. `own`
-/// is where Flifo comes from to the server that decides, which the table's reader tells otherwise. An account that
-/// does not fit is looked up in a table that was read since the client came.
+/// The account that the table tells for a client of this name, or why it is to be refused. `None`: it is not told.
+/// `own` is where Flifo comes from to the server that decides, which the table's reader tells otherwise. An account
+/// that does not fit is looked up in a table that was read since the client came.
 pub(crate) async fn judge(
     worker: &Worker,
     name: &UserName,
@@ -166,7 +167,7 @@ async fn read_since(worker: &Worker, moment: Instant) -> bool {
     accounts.lock().is_since(moment)
 }
 
-/// Reads the table. The caller holds [`Accounts::reading`].
+/// Reads the table. The caller holds [`crate::users::accounts::Accounts::reading`].
 async fn read_now(worker: &Worker) {
     let accounts = &worker.shared.accounts;
     let begun = Instant::now();

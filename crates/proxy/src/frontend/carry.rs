@@ -1,10 +1,10 @@
 //! The login of a carried client: relayed end to end, so that any user and any plugin works with
 //! nothing configured.
 //!
-//! Client and server speak with each other; Flifo passes their packets on. It steps in only where
-//! the two legs are not equally secure: caching_sha2_password sends the password itself where
-//! nobody can read along, and under a public key elsewhere, so Flifo decrypts on the one leg or
-//! encrypts on the other. What it hears there, and the server takes, is [`crate::frontend::learnt`].
+//! Client and server speak with each other; Flifo passes their packets on. It steps in only where the two legs are not
+//! equally secure: caching_sha2_password sends the password itself where no third party can read along, and under a
+//! public key elsewhere, so Flifo decrypts on the one leg or encrypts on the other. What it hears there, and the server
+//! takes, is [`crate::frontend::learnt`].
 
 use std::borrow::Borrow;
 use std::net::SocketAddr;
@@ -132,7 +132,7 @@ pub(crate) async fn change_user(
     };
     let peer = client.peer;
     if client.is_pooled() {
-        // What it leaves behind is gone before it hears that it is somebody else.
+        // What the client leaves behind is gone before it hears that it is another user.
         let link = client.link.take();
         link.iter().for_each(|link| resets::clean(worker, client, link));
         client.session.borrow_mut().reset(Reset::ForgetsFound);
@@ -203,7 +203,7 @@ async fn carry<S: Borrow<Stream>>(
         Err(fault) => return Err(tell_on(&mut client, fault).await),
     };
     let Greeted { talk: mut server, greeting } = server;
-    // Over a Unix socket a server may let in who Flifo is, whoever the client is.
+    // Over a Unix socket a server may let Flifo's own user in, whichever user the client is.
     let by_socket = matches!(at.address, Address::Unix(_));
     if namesake::is_named(user, client.stream(), server.stream())
         && namesake::is_open(worker, at, user).await
@@ -262,8 +262,8 @@ async fn carry<S: Borrow<Stream>>(
     Ok(Carried { client: relay.client, link, status })
 }
 
-/// The connection to the server, with TLS if the client's leg asks for that; and whether it was opened once more, because
-/// the server would not go on without.
+/// The connection to the server, with TLS if the client's leg asks for that; and whether it was opened once more,
+/// because the server would not go on without.
 async fn secure(
     worker: &Worker,
     client: &Stream,
@@ -418,7 +418,7 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
         if !may_learn {
             return self.pass_answer().await;
         }
-        // Who asks for a key has none that it trusts more: it is given Flifo's.
+        // A client that asks for a key has none that it trusts more: it is given Flifo's.
         let sent = Secret::from(self.pass.lend(self.client.read()).await?);
         if asks_for_key(&sent) {
             let nonce = self.nonce().await?;
@@ -457,7 +457,7 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
         }
     }
 
-    /// A password is sent as it is only where nobody can read along.
+    /// A password is sent as it is only where no third party can read along.
     async fn allow_password(&mut self) -> Result<(), NoLogin> {
         match why_not(&self.plugin, self.client.stream(), self.server.stream()) {
             None => Ok(()),

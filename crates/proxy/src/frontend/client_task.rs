@@ -1,4 +1,4 @@
-//! A client's task: waits for its socket and does what comes.
+//! A client's task: waits for its socket and does what comes. What becomes of its bytes is [`crate::dispatch::task`]'s.
 
 use std::future::poll_fn;
 use std::pin::Pin;

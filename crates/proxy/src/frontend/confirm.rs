@@ -2,9 +2,9 @@
 //! user in.
 //!
 //! The server is asked by a login as the user when rights may have changed since it was asked last, or that was as long
-//! ago as `server.rights_bound`; each link that is opened asks the same. Invariants: one login of a user asks at a time, and those
-//! that waited take its answer; what the server refuses is told in its own words; a server that does not answer keeps no client
-//! out, since without a link none gets further.
+//! ago as `server.rights_bound`; each link that is opened asks the same. Invariants: one login of a user asks at a
+//! time, and those that waited take its answer; what the server refuses is told in its own words; a server that does
+//! not answer keeps no client out, since without a link none gets further.
 
 use std::time::Instant;
 

@@ -1,9 +1,9 @@
 //! Wrong passwords at logins: how they are slowed down ([`engine::account::guessing`]) and refused.
 //!
-//! A proof that Flifo finds wrong is refused by the server: a login that fails is made there, and its error passed on. So a
-//! wrong password is answered by the same words, after the same questions and the same work, whether Flifo knows the user, or
-//! only the server does, or neither; and the server counts it (`max_password_errors`). Once a password was wrong, a right one is
-//! believed when the server has taken it, too.
+//! A proof that Flifo finds wrong is refused by the server: a login that fails is made there, and its error passed on.
+//! So a wrong password is answered by the same words, after the same questions and the same work, whether Flifo knows
+//! the user, or only the server does, or neither; and the server counts it (`max_password_errors`). Once a password was
+//! wrong, a right one is believed when the server has taken it, too.
 
 use std::borrow::Borrow;
 use std::net::SocketAddr;
@@ -48,7 +48,8 @@ pub(crate) struct Answered {
     pub(crate) was_asked_itself: bool,
 }
 
-/// Waits until a password may be looked at, for half of the time that a login may take. A fault: that is not long enough.
+/// Waits until a password may be looked at, for half of the time that a login may take. A fault: that is not long
+/// enough.
 pub(crate) async fn wait(
     worker: &Worker,
     user: &UserName,

@@ -3,6 +3,8 @@
 //! The server chooses an account by Flifo's address, and judges `REQUIRE` by Flifo's connection. So after a client has
 //! proved its password, and before it hears that it is in, Flifo looks at the account that this is: in the table of
 //! accounts ([`crate::frontend::accounts`]), or by asking the server as that user. `server.account_terms` turns it off.
+//! What servers have said is remembered in [`crate::users::standing`] for pooled users, in [`crate::users::given`] for
+//! carried clients.
 //!
 //! Invariants: nothing is told of an account to a client that has not proved its password; a server is asked only where
 //! its choice could be another one for the client itself, or where the client is pooled, and seldom; nothing that is

@@ -1,11 +1,11 @@
-//! Which views and triggers of the server do what no server reports: their definitions are read, and read again when they
-//! may have changed.
+//! Which views and triggers of the server do what no server reports: their definitions are read, and read again when
+//! they may have changed.
 //!
-//! They are read as `server.accounts_user` for all users, if that sees them all; else as each pooled user, when the first
-//! of its clients logs in and from then on. What a definition does is `engine::hidden`'s to say, what becomes of a statement that
-//! names such an object [`crate::dispatch::pins`]'s. Invariants: where there is none, a statement looks at one flag; reading
-//! takes no more than a hundredth of the time, on a connection of its own; what cannot be read any more changes nothing
-//! that was, and where nothing was ever read, triggers are taken to do anything.
+//! They are read as `server.accounts_user` for all users, if that sees them all; else as each pooled user, when the
+//! first of its clients logs in and from then on. What a definition does is `engine::hidden`'s to say, what is known of
+//! them [`crate::users::sight`]'s. [`crate::dispatch::out_of_sight`] finds the objects that a statement names, and
+//! [`crate::dispatch::pins`] judges what becomes of it. Invariant: reading takes no more than a hundredth of the time,
+//! on a connection of its own.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;

@@ -1,13 +1,13 @@
-//! Passwords that clients have said in logins that Flifo carried (`caching_sha2_password`, where the server asks for the
-//! password itself), and that the server has taken: their users are pooled from then on, with nothing configured.
+//! Passwords that clients have said in logins that Flifo carried (`caching_sha2_password`, where the server asks for
+//! the password itself), and that the server has taken: their users are pooled from then on, with nothing configured.
 //!
-//! Owns who is learnt and forgotten, and when the server is asked again: before the first client is pooled, once a
-//! period (`server.accounts_period`), and when a client proves another password. It is asked by a login as the user, as
-//! its links make it. What a client is asked is [`crate::frontend::prove`]'s, where passwords are heard
-//! [`crate::frontend::carry`]'s.
+//! Owns which users are learnt and forgotten, and when the server is asked again: before the first client is pooled,
+//! once a period (`server.accounts_period`), and when a client proves another password. It is asked by a login as the
+//! user, as its links make it. What a client is asked is [`crate::frontend::prove`]'s, where passwords are heard
+//! [`crate::frontend::carry`]'s, the list of users [`crate::users::learnt`]'s.
 //!
-//! Invariants: what is learnt is in memory only, bounded in number, and wiped when it is forgotten; nobody is pooled by
-//! a password that the server has not taken from Flifo itself, by a proof of it; a user that is learnt again shares
+//! Invariants: what is learnt is in memory only, bounded in number, and wiped when it is forgotten; no client is pooled
+//! by a password that the server has not taken from Flifo itself, by a proof of it; a user that is learnt again shares
 //! nothing with those of its name before; a server that cannot be reached makes nothing forgotten.
 
 use std::rc::Rc;
@@ -72,7 +72,7 @@ const fn is_on(plan: &Plan) -> bool {
     server.learn_passwords && server.accounts_user.is_none() && !server.send_proxy
 }
 
-/// The server has taken this password from a client of a user of whom one may be learnt.
+/// The server has taken this password from a client of a user whose password may be learnt.
 pub(crate) fn learn(worker: &Rc<Worker>, name: &UserName, password: &Secret) {
     if password.is_empty() {
         return;
@@ -91,13 +91,13 @@ pub(crate) async fn is_right(worker: &Worker, name: &UserName, user: &Arc<User>)
     match confirm(worker, name, user, When::Due).await {
         Word::Right => true,
         Word::Wrong => false,
-        // Who could be pooled would not get further than who is carried.
+        // The server cannot be asked: a pooled client would get no further than a carried one.
         Word::None => trust.belief().is_confirmed,
     }
 }
 
-/// A client of a learnt user has said another password than the one that is known. Answers with the user whose it is, if
-/// it is right; the fault is the server's, or still to be told.
+/// A client of a learnt user has said another password than the one that is known. Answers with the user whose it is,
+/// if it is right; the fault is the server's, or still to be told.
 pub(crate) async fn prove(
     worker: &Worker,
     name: &UserName,
@@ -143,7 +143,7 @@ pub(crate) async fn doubt(worker: &Worker, name: &UserName, user: &Arc<User>) {
 async fn confirm(worker: &Worker, name: &UserName, user: &Arc<User>, when: When) -> Word {
     let Some(trust) = user.trust() else { return Word::Right };
     let _alone = trust.asking.lock().await;
-    // Somebody else may have found out meanwhile.
+    // Another login may have found out meanwhile.
     let Some(Credential::Password(password)) = user.credential() else { return Word::Wrong };
     let belief = trust.belief();
     let is_early = match when {
@@ -182,7 +182,7 @@ fn believe(worker: &Worker, name: &UserName, trust: &Trust) {
     }
 }
 
-/// Who is asked what is right.
+/// The server that is asked whether a password is right.
 fn asked(worker: &Worker) -> &crate::cluster::servers::Server {
     worker.shared.cluster.server(route::greeter(worker))
 }

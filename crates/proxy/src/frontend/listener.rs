@@ -1,4 +1,4 @@
-//! Where clients come in: TCP and Unix sockets, bound before anything else starts.
+//! Where clients come in: TCP and Unix sockets, bound before anything else starts. Accepts clients until Flifo stops.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -29,7 +29,7 @@ pub(crate) enum Listener {
 /// Whose a Unix socket is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Audience {
-    /// Whoever may speak MySQL's protocol is decided by passwords, as on the server's own socket.
+    /// Any user of the machine may connect: passwords decide, as on the server's own socket.
     Everybody,
     /// Flifo's own user.
     Owner,
@@ -63,7 +63,7 @@ fn bind_unix(
     backlog: u32,
     audience: Audience,
 ) -> io::Result<std::os::unix::net::UnixListener> {
-    // A socket that a dead process left behind is in the way; one that answers is somebody's.
+    // A socket that a dead process left behind is in the way; one that answers belongs to a living process.
     if path.exists() {
         if std::os::unix::net::UnixStream::connect(path).is_ok() {
             return Err(io::Error::new(io::ErrorKind::AddrInUse, "somebody listens there"));

@@ -1,8 +1,8 @@
-//! From an accepted socket to a client that is logged in: PROXY header, greeting, TLS, and who it is.
+//! From an accepted socket to a client that is logged in: PROXY header, greeting, TLS, and the user that it is.
 //!
 //! Where Flifo knows no user at all, every client is carried, and it is shown the server's own greeting, number and
-//! all. Else Flifo greets it itself and decides by the user's name: known users are pooled, others carried. Whoever has
-//! been shown the server's greeting is carried, whatever Flifo has learnt meanwhile.
+//! all. Else Flifo greets it itself and decides by the user's name: known users are pooled, others carried. A client
+//! that has been shown the server's greeting is carried, whatever Flifo has learnt meanwhile.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl From<Fault> for NoLogin {
 /// Whose words a client is greeted with. Decided once for each login: users may be learnt and forgotten during it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Greeter {
-    /// The server's: nobody is pooled.
+    /// The server's: no client is pooled.
     Server,
     Flifo,
 }
@@ -83,7 +83,7 @@ async fn admit(worker: &Rc<Worker>, accepted: Accepted) -> Option<Rc<Client>> {
         Socket::Unix(stream) => tokio::net::UnixStream::from_std(stream).ok()?.try_into().ok()?,
     };
     let limit = worker.plan.limits.login;
-    // Where nobody else can come, the server is asked before the client.
+    // Where no user is known, every client is carried, and the server is asked before the client.
     let (greeter, logins) = match worker.shared.users.is_empty() {
         true => (Greeter::Server, &worker.carried_logins),
         false => (Greeter::Flifo, &worker.logins),
@@ -384,8 +384,9 @@ async fn pool(
     Ok((client, login.schema))
 }
 
-/// Whether a client that has proved its password may enter as this user: what its account demands, how many clients there
-/// are, whether the server would still let it in. Its place among the user's clients, and which connections serve it.
+/// Whether a client that has proved its password may enter as this user: what its account demands, how many clients
+/// there are, whether the server would still let it in. Its place among the user's clients, and which connections serve
+/// it.
 async fn may_enter<'a>(
     worker: &Worker,
     newcomer: &Newcomer,
@@ -421,7 +422,8 @@ fn key_of(claim: &Claim, user: &User) -> Key {
     Key::new(name.clone(), login.capabilities, login.collation).of_era(user.era())
 }
 
-/// Whether the client can be pooled, as far as Flifo's own bounds go. Who need not be pooled is carried instead.
+/// Whether the client can be pooled, as far as Flifo's own bounds go. A client that need not be pooled is carried
+/// instead.
 fn has_room(worker: &Worker, claim: &Claim, user: &User) -> bool {
     user.trust().is_none() || worker.pool.keys.borrow().has_room_for(&key_of(claim, user))
 }

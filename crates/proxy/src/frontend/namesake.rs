@@ -1,11 +1,10 @@
 //! The operating system's user that Flifo runs as, and the server's account of that name.
 //!
-//! On a Unix socket a server may ask the kernel who is at the other end, and want no password of
-//! him (`unix_socket`, `auth_socket`): that is Flifo, whoever its client is. Through Flifo, the
-//! account of its name would be open to everybody. So before a client is carried under this name,
-//! Flifo tries the name with a password that cannot be right. Accounts that are told to accept
-//! another name (`VIA unix_socket AS`) are found by what the server shows of them
-//! ([`crate::frontend::held`]).
+//! On a Unix socket a server may ask the kernel which user is at the other end, and want no password of that user
+//! (`unix_socket`, `auth_socket`). That user is Flifo's, whichever client it serves. So the account of this name would
+//! be open to every client of Flifo. Before a client is carried under this name, Flifo therefore tries the name with a
+//! password that cannot be right. Accounts that are told to accept another name (`VIA unix_socket AS`) are found by
+//! what the server shows of them ([`crate::frontend::held`]).
 //!
 //! The names that matter most are root's and the server's own: servers are installed with an
 //! account that may do everything for each. Flifo serves as neither unless it is told to (`crate::run::hardening`).
@@ -32,7 +31,7 @@ pub(crate) fn is_own(user: &UserName) -> bool {
     OWN.1.as_deref() == Some(user.as_bytes())
 }
 
-/// Says whether the server could take Flifo for this user, and the client is somebody else.
+/// Says whether the server could take Flifo for this user, and the client is another user's.
 pub(crate) fn is_named(user: &UserName, client: &Stream, server: &Stream) -> bool {
     is_lent(client, server) && is_own(user)
 }

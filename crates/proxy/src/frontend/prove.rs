@@ -1,8 +1,8 @@
 //! How a client proves its password to Flifo itself, from its first answer on.
 //!
-//! Speaks with the client; what is right is [`crate::users`]' to say, or the server's, and who proves what to the
-//! server is the links' and [`crate::frontend::carry`]'s. Invariant: nobody is asked for the password itself
-//! but under Flifo's RSA key, or where nobody can read along.
+//! Speaks with the client; what is right is [`crate::users`]' to say, or the server's. Links and
+//! [`crate::frontend::carry`] prove passwords to the server. Invariant: a client is asked for the password itself only
+//! under Flifo's RSA key, or where no third party can read along.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -83,9 +83,8 @@ pub(crate) async fn ask_itself<S: Borrow<Stream>>(talk: &mut Talk<S>) -> Result<
     write_more(talk, &[caching_sha2::FULL]).await
 }
 
-/// Receives the password itself from a client of caching_sha2_password that has been asked for it:
-/// as it is where nobody can read along, else under Flifo's public key. A fault is still to be
-/// told.
+/// Receives the password itself from a client of caching_sha2_password that has been asked for it: as it is where no
+/// third party can read along, else under Flifo's public key. A fault is still to be told.
 pub(crate) async fn receive_password<S: Borrow<Stream>>(
     worker: &Worker,
     talk: &mut Talk<S>,

@@ -1,4 +1,4 @@
-//! The PROXY protocol: who a client really is, when it comes through another proxy; and telling the server the same.
+//! The PROXY protocol: the real address of a client that comes through another proxy. The server is told the same.
 //!
 //! A header is read from the networks that the configuration lists, and from those it is required: a peer that is
 //! trusted to say where clients come from must not be able to forget it. From anywhere else it is no header but a

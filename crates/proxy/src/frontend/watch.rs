@@ -2,8 +2,8 @@
 //! was a second ago.
 //!
 //! Asks as `server.accounts_user`, on a connection of its own to each server, in the first worker. What it finds is
-//! judged by `engine::rights`. Invariants: looking takes no more than a twentieth of the time; what cannot be read changes
-//! nothing that was, and then `server.rights_bound` holds.
+//! judged by `engine::rights`. Invariants: looking takes no more than a twentieth of the time; what cannot be read
+//! changes nothing that was, and then `server.rights_bound` holds.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -64,8 +64,8 @@ const MYSQL_VARIABLES: &str = "SELECT COUNT(*), \
     COALESCE(SUM(CRC32(CONCAT(VARIABLE_NAME,'=',COALESCE(VARIABLE_VALUE,'')))),0) \
     FROM performance_schema.global_variables WHERE VARIABLE_NAME NOT LIKE 'gtid%'";
 
-/// How often accounts and rights were changed, whatever became of it: something that was changed and changed back within a
-/// second looks as it was, and a link that logged in between has other rights.
+/// How often accounts and rights were changed, whatever became of it: something that was changed and changed back
+/// within a second looks as it was, and a link that logged in between has other rights.
 const CHANGES: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Com_grant','Com_grant_role','Com_grant_roles',\
     'Com_revoke','Com_revoke_all','Com_revoke_role','Com_revoke_roles','Com_create_user','Com_alter_user',\
     'Com_drop_user','Com_rename_user','Com_create_role','Com_drop_role','Com_set_password',\

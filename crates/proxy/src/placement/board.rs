@@ -1,6 +1,6 @@
-//! What placement tells those who look from outside.
+//! What placement tells the console and the HTTP port.
 //!
-//! Owns the last state; who shows it, and how, is not known here.
+//! Owns the last state; how it is shown, and where, is not known here.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -3,7 +3,8 @@
 //!
 //! Owns the file, and the order of writing and doing. Does not know why something is changed. Invariants: no thread and
 //! no group is changed that the file does not hold as it was; the file on the disk is whole at each moment; a file of
-//! another user, of another boot or of a Flifo that still runs is not acted upon; when nothing is changed there is none.
+//! another user, of another boot or of a Flifo that still runs is not acted upon; when nothing is changed there is
+//! none.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -24,7 +25,7 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// The command of an administrator who does the same.
+    /// The command by which an administrator does the same.
     pub(super) fn command(&self) -> String {
         match self {
             Self::Threads(placed) => placed.command(),
@@ -73,7 +74,7 @@ pub(super) struct Refused {
 pub struct Undone {
     /// Changes that are undone.
     pub changes: usize,
-    /// What somebody else has changed since, and was left alone.
+    /// What was changed from outside since, and was left alone.
     pub others: Vec<String>,
     /// What could not be undone; the file still has it.
     pub failed: Vec<String>,

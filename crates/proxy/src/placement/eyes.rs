@@ -1,4 +1,4 @@
-//! What placement looks at: the workers' threads and counts, the machine's CPUs, quotas, and where everybody may run.
+//! What placement looks at: the workers' threads and counts, the machine's CPUs, quotas, and where each thread may run.
 //!
 //! Reads, and compares with what was read before; judges nothing. Invariants: what cannot be read counts as harmless
 //! (no steal, no quota) and never as idle CPUs; the server's threads, which may be thousands, are read only while a

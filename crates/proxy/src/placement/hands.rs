@@ -1,8 +1,8 @@
 //! What each remedy changes on this machine: the list of changes, or why there is none.
 //!
-//! Reads where everybody stands and changes nothing; the book makes the changes. Invariants: no real-time policy is ever
-//! in a list; a CPU of its own is taken from the server only if the server keeps another one; the workers are changed,
-//! and no other thread of Flifo.
+//! Reads where each thread stands and changes nothing; the book makes the changes. Invariants: no real-time policy is
+//! ever in a list; a CPU of its own is taken from the server only if the server keeps another one; the workers are
+//! changed, and no other thread of Flifo.
 
 use engine::placement::Remedy;
 use sys::cpus::Cpus;
@@ -13,14 +13,14 @@ use sys::tree::Tree;
 use super::book::Change;
 use super::reach::{Reach, reach};
 
-/// Whom remedies are for.
+/// The server and the workers, whose threads remedies change.
 #[derive(Clone, Debug)]
 pub(super) struct Parties<'a> {
     pub(super) tree: &'a Tree,
     pub(super) server: u32,
     /// The kernel's numbers of the workers' threads.
     pub(super) workers: Vec<u32>,
-    /// What somebody wrote down.
+    /// What the configuration sets.
     pub(super) worker_cpus: Option<&'a Cpus>,
     pub(super) server_cpus: Option<&'a Cpus>,
 }

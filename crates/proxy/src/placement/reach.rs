@@ -1,7 +1,8 @@
 //! How the workers can be given more weight than the server's threads, and whether they can at all.
 //!
 //! Reads where both processes stand; changes nothing. A nice value counts among the threads of one control group, and
-//! in the root of groups among those of one session, where the kernel makes automatic groups. Beyond that weights count.
+//! in the root of groups among those of one session, where the kernel makes automatic groups. Beyond that weights
+//! count.
 
 use sys::cgroup;
 use sys::details;
@@ -18,7 +19,7 @@ pub(super) enum Reach {
     Session,
     /// The weight of Flifo's control group: its file, and what to write there.
     Weight(String, i64),
-    /// Nothing that Flifo can do: why, and who can do what.
+    /// Nothing that Flifo can do: why, and what an administrator can do.
     Nothing(String),
 }
 

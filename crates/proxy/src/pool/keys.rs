@@ -9,8 +9,8 @@ use wire::Capabilities;
 
 use crate::users::User;
 
-/// Stands for a [`Key`], by the same number in each worker, and for whether a session or link has a schema: a link cannot be told to
-/// have none, so those with and those without are pools of their own.
+/// Stands for a [`Key`], by the same number in each worker, and for whether a session or link has a schema: a link
+/// cannot be told to have none, so those with and those without are pools of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct KeyId(u32);
 
@@ -35,7 +35,7 @@ pub(crate) struct Key {
     pub(crate) capabilities: Capabilities,
     /// The character set that the login asks for.
     pub(crate) collation: u8,
-    /// Which of the users who have had this name one after the other: see [`User::era`].
+    /// Which user, of those that have had this name one after the other: see [`User::era`].
     pub(crate) era: u32,
 }
 
@@ -143,7 +143,7 @@ impl Keys {
         Rc::clone(&entry.expect("an id is had of the worker that uses it").key)
     }
 
-    /// Says whose key it is, so that nobody has to look for that on the road.
+    /// Notes the user of a key, so that no statement has to look for it.
     pub(crate) fn own(&mut self, id: KeyId, user: &Arc<User>) {
         if let Some(entry) = &mut self.keys[id.0 as usize / 2] {
             entry.user = Some(Arc::clone(user));

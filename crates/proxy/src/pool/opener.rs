@@ -1,4 +1,4 @@
-//! Opens links: for those who wait for one, for a client's login, for a single order.
+//! Opens links: for waiting clients, for a client's login, for a single order.
 
 use std::net::SocketAddr;
 use std::rc::Rc;

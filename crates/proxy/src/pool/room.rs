@@ -1,8 +1,8 @@
 //! Room for one more link where the server has no connection left, or Flifo no descriptor: an idle link gives way, of
 //! any user, in this worker or in another.
 //!
-//! Invariants: only links that no client waits for are closed; each attempt closes one at most, and waits until the server
-//! may have noticed; no client waits longer than `limits.connect` for it.
+//! Invariants: only links that no client waits for are closed; each attempt closes one at most, and waits until the
+//! server may have noticed; no client waits longer than `limits.connect` for it.
 
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,8 @@ use crate::cluster::dial::NoLink;
 use crate::cluster::servers::{Server, ServerId};
 use crate::pool::Pool;
 
-/// How long the server may take to notice that a link has been closed: asked again after the first, and from then on after
-/// twice the time, until the last.
+/// How long the server may take to notice that a link has been closed: asked again after the first, and from then on
+/// after twice the time, until the last.
 const PAUSE_MIN: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_millis(64);
 

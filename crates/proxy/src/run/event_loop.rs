@@ -28,7 +28,7 @@ use crate::frontend::accounts;
 use crate::frontend::hidden;
 use crate::frontend::watch;
 
-/// How often deadlines of those who wait are looked at.
+/// How often the deadlines of waiting clients are looked at.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 /// Everything else that has an age is looked at every so many ticks: ten thousand clients at rest must cost nothing.

@@ -66,7 +66,8 @@ pub(crate) fn harden<'a>(
     Ok(())
 }
 
-/// Gives the new user what root has made and it must write: the log, Unix sockets, the folder of the placement's journal.
+/// Gives the new user what root has made and it must write: the log, Unix sockets, the folder of the placement's
+/// journal.
 fn hand_files_to(user: &str, plan: &Plan) -> Result<(), BecomeError> {
     let listeners = plan.listen.iter().chain(&plan.console.listen).chain(&plan.http.listen);
     let sockets = listeners.filter_map(|listen| match listen {

@@ -160,7 +160,7 @@ impl<'a> MakeWriter<'a> for Sink {
 
 impl Write for Line<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // What cannot be written is lost: there is nobody to tell.
+        // What cannot be written is lost: there is no other place to tell it.
         let _ = match self.0 {
             Sink::StandardError => io::stderr().write_all(bytes),
             Sink::File(LogFile(opened)) => {

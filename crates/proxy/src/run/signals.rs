@@ -1,7 +1,7 @@
 //! What signals ask of Flifo. No signal ends it but those that ask it to stop.
 //!
-//! Invariant: each signal that would end a process by default, and that is no sign of a fault or of a limit of the machine,
-//! has a handler before the first client is accepted.
+//! Invariant: each signal that would end a process by default, and that is no sign of a fault or of a limit of the
+//! machine, has a handler before the first client is accepted.
 
 use std::io;
 

@@ -13,7 +13,7 @@ use crate::users::table::{Table, Unusable};
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
     pub(crate) state: Mutex<TableState>,
-    /// Held by who reads.
+    /// Held by the task that reads it.
     pub(crate) reading: tokio::sync::Mutex<()>,
 }
 

@@ -1,4 +1,8 @@
-//! Users whose password a client has said in a login that was passed through, of whom nothing else tells; and how far that is believed.
+//! Users whose password a client has said in a login that was passed through, and that neither the configuration nor
+//! the server's table of accounts names; and how far each password is believed.
+//!
+//! [`crate::frontend::learnt`] decides when a user is learnt, confirmed and forgotten. Invariant: users are bounded in
+//! number, and a password is wiped when its user is removed.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,7 +19,7 @@ use crate::users::User;
 #[derive(Debug, Default)]
 pub(crate) struct Learnt {
     users: RwLock<HashMap<UserName, Arc<User>>>,
-    /// How many they are, for those who would have to wait to count them.
+    /// How many they are: to be read without waiting for the lock.
     count: AtomicUsize,
     eras: AtomicU32,
 }
@@ -25,7 +29,7 @@ pub(crate) struct Learnt {
 pub(crate) struct Trust {
     pub(crate) era: u32,
     pub(crate) belief: Mutex<Belief>,
-    /// Held by who asks the server.
+    /// Held by the login that asks the server.
     pub(crate) asking: tokio::sync::Mutex<()>,
 }
 
@@ -103,7 +107,7 @@ impl Learnt {
             return user.is_password(password).then(|| Arc::clone(user));
         }
         if users.len() >= USERS_MAX {
-            // Of those that nobody has asked for in a period, some may not exist any more.
+            // Users that no client has asked for in a period may not exist any more.
             let is_of_use =
                 |user: &User| user.is_used() || user.trust().is_some_and(Trust::is_believed);
             users.extract_if(|_, user| !is_of_use(user)).for_each(|(_, user)| user.wipe());

@@ -1,13 +1,14 @@
 //! Logins take turns: a worker begins so many at once, and has so many at the server; the others wait in line, first
 //! in, first out.
 //!
-//! Owns who may work at a login; what a login is belongs to [`crate::frontend::login`]. A login that waits for its client does
-//! not keep others waiting: it lends its place meanwhile, and comes before all newcomers when its client has answered.
-//! So a thousand clients that say nothing hold up nobody, and a thousand that come at once do not take the worker
-//! from those who are in.
+//! Owns which logins may work; what a login is belongs to [`crate::frontend::login`]. A login that waits for its client
+//! does not keep others waiting: it lends its place meanwhile, and comes before all newcomers when its client has
+//! answered. So a thousand clients that say nothing hold up no other login, and a thousand that come at once do not
+//! take the worker from the clients that are logged in.
 //!
-//! Invariants: never more places are taken than there are; a place that is given back goes to who is next, a newcomer
-//! as soon as the pace lets him begin, and is not lost if that one has left; nobody waits for longer than he may.
+//! Invariants: never more places are taken than there are; a place that is given back goes to the next login, to a
+//! newcomer's as soon as the pace lets it begin, and is not lost if that client has left; no login waits longer than it
+//! may.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -23,24 +24,24 @@ use tokio::sync::oneshot;
 
 use crate::worker::counters::Counter;
 
-/// The places of one worker, and who waits for one.
+/// The places of one worker, and the logins that wait for one.
 #[derive(Debug)]
 pub(crate) struct Logins {
     free: Cell<u32>,
-    /// Those whose clients have answered.
+    /// Logins whose clients have answered.
     again: Line,
-    /// Those who have just come.
+    /// Logins of clients that have just come.
     new: Line,
     pace: Option<Pace>,
 }
 
-/// How fast newcomers may begin beside those who work.
+/// How fast newcomers may begin beside the clients that are logged in.
 #[derive(Debug)]
 struct Pace {
     arrivals: RefCell<Arrivals>,
-    /// What those who are in have had answered.
+    /// Statements of logged-in clients that have been answered.
     statements: Rc<Counter>,
-    /// Somebody looks again when the next may begin.
+    /// A task is waiting to look again when the next may begin.
     is_awaited: Cell<bool>,
 }
 
@@ -71,7 +72,7 @@ const OWN_PLACES: u32 = 2;
 
 impl Logins {
     /// Those that Flifo decides itself. A place is taken for about a turn of the loop, so this is how many begin in
-    /// each, beside the statements of those who are in, as long as [`engine::arrivals`] lets them.
+    /// each, beside the statements of clients that are logged in, as long as [`engine::arrivals`] lets them.
     pub(crate) fn own(statements: &Rc<Counter>) -> Rc<Self> {
         let arrivals = RefCell::new(Arrivals::new(Instant::now()));
         let is_awaited = Cell::new(false);
@@ -122,7 +123,7 @@ impl Logins {
         })
     }
 
-    /// A place for somebody who has waited before, or is in already and logs in as somebody else: before all
+    /// A place for a login that has waited before, or for a logged-in client that becomes another user: before all
     /// newcomers.
     pub(crate) async fn enter_again(self: &Rc<Self>) -> Pass {
         let place = match self.take() {
@@ -171,7 +172,7 @@ impl Logins {
         false
     }
 
-    /// Lets those begin who may by now.
+    /// Lets the newcomers begin that may begin by now.
     fn go_on(self: &Rc<Self>) {
         loop {
             self.forget_leavers();
@@ -188,7 +189,8 @@ impl Logins {
         }
     }
 
-    /// All may wait for equally long: who has left in front stands no longer in the way.
+    /// Removes logins that have left from the front of the line. All may wait for equally long, so those that have
+    /// waited too long are in front.
     fn forget_leavers(&self) {
         let mut line = self.new.borrow_mut();
         while line.front().is_some_and(oneshot::Sender::is_closed) {
@@ -199,7 +201,7 @@ impl Logins {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // One that was refused by somebody who has left is empty, and goes to the next in the loop.
+        // A place that a login refused because its client has left is empty: the loop gives it to the next login.
         let Some(logins) = self.0.take() else { return };
         loop {
             let Some(next) = logins.again.borrow_mut().pop_front() else { break };
@@ -363,7 +365,7 @@ mod tests {
             };
             let begun = Instant::now();
             let mut crowd: Vec<_> = (0..60).map(|name| Box::pin(come(name))).collect();
-            // One leaves while it waits, and nobody behind it does for that.
+            // One login leaves while it waits. No login behind it leaves because of that.
             let leaver = crowd.remove(40);
             let leaver = tokio::time::timeout(Duration::from_millis(5), leaver);
             let all = poll_fn(|context| {

@@ -12,7 +12,7 @@ pub(crate) struct RsaKey {
 }
 
 impl RsaKey {
-    /// The key; made on another thread by whoever asks first.
+    /// The key. The first caller has it made on another thread.
     pub(crate) async fn end(&self) -> Result<Arc<RsaEnd>, String> {
         let generate = || async {
             let generated = tokio::task::spawn_blocking(RsaEnd::generate).await;

@@ -1,8 +1,8 @@
-//! The server's table of accounts, as it was read: which account the server chooses for a client, and which users' hashes
-//! are enough to log in with.
+//! The server's table of accounts, as it was read: which account the server chooses for a client, and which users'
+//! hashes are enough to log in with.
 //!
-//! Invariants: hashes are wiped as soon as they are sorted; of a table that is too large to be held, what is known is known
-//! of each name as a whole, or not at all.
+//! Invariants: hashes are wiped as soon as they are sorted; of a table that is too large to be held, what is known is
+//! known of each name as a whole, or not at all.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -74,8 +74,8 @@ struct Stored {
 }
 
 impl Table {
-    /// The account of a client of this name; `None`: it is not known. Spaces at a name's end are not in the table, and an
-    /// account that was made with some has them in the server's memory until that reads the table again.
+    /// The account of a client of this name; `None`: it is not known. Spaces at a name's end are not in the table, and
+    /// an account that was made with some has them in the server's memory until that reads the table again.
     pub(crate) fn judge(
         &self,
         name: &UserName,

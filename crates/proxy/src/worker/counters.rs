@@ -46,8 +46,8 @@ pub(crate) struct Counters {
     pub(crate) links_failed: Counter,
     /// Links whose sessions were begun anew behind a client that had left something on them.
     pub(crate) links_reset: Counter,
-    /// Links that were given up, while they were free, for clients that need others; and those that were sent to another
-    /// worker.
+    /// Links that were given up, while they were free, for clients that need others; and those that were sent to
+    /// another worker.
     pub(crate) links_given_up: Counter,
     pub(crate) links_handed_over: Counter,
     pub(crate) kills: Counter,

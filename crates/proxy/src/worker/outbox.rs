@@ -1,7 +1,7 @@
 //! What was sent to a socket and not taken yet, on either side of the road.
 //!
 //! Sending never waits: what the socket does not take is kept, and the owner's task flushes it later. Bytes leave in
-//! the order in which they were sent. How much is kept is bounded by those who send: they stop while it is not empty.
+//! the order in which they were sent. How much is kept is bounded by the senders: they stop while it is not empty.
 
 use std::cell::{Cell, RefCell};
 use std::io;

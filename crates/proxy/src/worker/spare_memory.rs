@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use engine::spare_memory::{Memory, Spare};
 use sys::heap;
 
-/// Looks so often. The allocator's books are read under its locks, which takes milliseconds where much is freed in pieces.
+/// Looks so often. The allocator's books are read under its locks, which takes milliseconds where much is freed in
+/// pieces.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// Looks for ever, where the C library tells what it keeps. It does not belong into a worker, whose clients would wait.

@@ -120,8 +120,8 @@ fn faults(path: &str, text: &str) -> Vec<String> {
 /// Words that hide the subject of a sentence: it is a client, a connection, a statement, a user.
 const SUBJECTLESS: [&str; 5] = ["who", "whoever", "somebody", "nobody", "anybody"];
 
-/// Lines of comments that may have one. It only ever sinks, to 40.
-const SUBJECTLESS_MAX: usize = 420;
+/// Lines of comments that may have one.
+const SUBJECTLESS_MAX: usize = 40;
 
 #[test]
 fn comments_name_their_subjects() {

@@ -1,7 +1,7 @@
 //! Tells a visit when it is in the middle of an answer: from its request until the last byte is with the kernel.
 //!
-//! Two guards see to it: one is part of the answer's body and goes with it, the other one lives while the socket takes no
-//! more.
+//! Two guards see to it: one is part of the answer's body and goes with it, the other one lives while the socket takes
+//! no more.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

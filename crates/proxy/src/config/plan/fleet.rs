@@ -18,7 +18,7 @@ pub struct ServerRule {
     pub backup: bool,
     /// By default, that of all servers.
     pub limit: Option<u32>,
-    /// Where somebody tells how it is.
+    /// The address of its agent, which tells how it is.
     pub agent: Option<link::Address>,
 }
 
@@ -71,7 +71,7 @@ impl Default for CheckOptions {
 /// What a check does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckKind {
-    /// Asks for the server's role, if there is somebody who can.
+    /// Asks for the server's role, if there is a user to log in as.
     Auto,
     Connect,
     Handshake,
@@ -80,7 +80,7 @@ pub enum CheckKind {
 }
 
 impl CheckKind {
-    /// Whether somebody has to log in for it.
+    /// Whether it needs a login.
     pub(crate) const fn needs_login(self) -> bool {
         matches!(self, Self::Ping | Self::Statement)
     }

@@ -192,7 +192,7 @@ fn books_that_others_could_have_written_are_not_believed() {
 fn a_thread_that_was_born_unplaced_is_found_by_the_sweep() {
     let (sleeper, mut desk) = (Sleeper::new(), Desk::new());
     desk.book.apply("batch", vec![sleeper.batch()]).expect("is made");
-    // Threads are born of threads: here somebody undoes it, which looks the same.
+    // A new thread inherits its policy from its parent. Here the test undoes the policy, which looks the same.
     sys::scheduling::set_policy(sleeper.0.id(), Policy::Other, 0).expect("is ours");
     desk.book.sweep().expect("is made");
     assert_eq!(sleeper.thread().policy, Policy::Batch);
