@@ -6,8 +6,6 @@
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 # What a server makes before its first start is made once for all tests of a run.
 KEPT := $(abspath $(TARGET))/kept-data
-# Most tests wait for servers most of the time.
-THREADS := $(shell expr 2 \* $$(nproc))
 
 .PHONY: demo test
 .NOTPARALLEL:
@@ -23,4 +21,4 @@ test:
 	cargo clippy --workspace --all-targets -- -D warnings
 	PATH="$(abspath $(TARGET))/tools/bin:$$PATH" cargo deny --log-level error check licenses bans sources
 	@rm -rf $(KEPT) && mkdir -p $(KEPT)
-	FLIFO_KEPT_DATA=$(KEPT) RUST_TEST_THREADS=$(THREADS) cargo test --workspace
+	FLIFO_KEPT_DATA=$(KEPT) cargo test --workspace
