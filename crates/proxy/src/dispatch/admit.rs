@@ -10,10 +10,10 @@ use crate::dispatch::answer;
 use crate::dispatch::backend::{Link, SetDown};
 use crate::dispatch::client::{Client, Turn};
 use crate::dispatch::command::Command;
-use crate::dispatch::late;
 use crate::dispatch::launch;
 use crate::dispatch::local::Local;
 use crate::dispatch::pipeline;
+use crate::dispatch::queue_timeout;
 use crate::dispatch::rights;
 use crate::dispatch::route;
 use crate::dispatch::supply;
@@ -132,7 +132,7 @@ fn wait(
         }
         Err((_, refusal)) => {
             let server = &worker.at(client.server.get()).server;
-            answer::refuse(worker, client, command, &late::not_run(server, &refusal));
+            answer::refuse(worker, client, command, &queue_timeout::not_run(server, &refusal));
             false
         }
     }

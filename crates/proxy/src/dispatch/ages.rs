@@ -11,7 +11,7 @@ use engine::session::setup::Purpose;
 use crate::dispatch::backend::Link;
 use crate::dispatch::client::{Client, Turn};
 use crate::dispatch::kill;
-use crate::dispatch::losses;
+use crate::dispatch::lost_backend;
 use crate::dispatch::rights;
 use crate::dispatch::supply;
 use crate::dispatch::worker::Worker;
@@ -133,7 +133,7 @@ pub(crate) fn cut_off(worker: &Rc<Worker>, client: &Rc<Client>, fault: &Fault) {
     worker.count_fault(fault.kind);
     let runs = |link: &Rc<Link>| link.flights.borrow().iter().any(|flight| flight.is_of(client));
     match client.link().filter(runs) {
-        Some(link) => losses::cut_off(&link, fault),
+        Some(link) => lost_backend::cut_off(&link, fault),
         None => {
             client.write(&fault.packet(client.input.packets_sent()));
         }

@@ -8,9 +8,9 @@ use wire::command::Opcode;
 use wire::frame::{HEADER, put_packet_with};
 use wire::response::{OK, OkPacket};
 
-use crate::dispatch::added::{self, KILL_IS_OLD};
 use crate::dispatch::client::{Client, Turn};
 use crate::dispatch::command::{Awaits, Command};
+use crate::dispatch::diagnostics::{self, KILL_IS_OLD};
 use crate::dispatch::supply;
 use crate::dispatch::worker::Worker;
 use crate::fault::Fault;
@@ -49,7 +49,7 @@ pub(crate) fn let_go(worker: &Rc<Worker>, client: &Client) {
 /// Answers a command with an error.
 pub(crate) fn refuse(worker: &Rc<Worker>, client: &Client, command: Box<Command>, fault: &Fault) {
     // The last message is this one, of which no server knows.
-    added::keep_fault(worker, client, command.facts.messages, fault);
+    diagnostics::keep_fault(worker, client, command.facts.messages, fault);
     worker.buffers.forget(command.end());
     // A link that it was given to ask for the past is of no use now.
     let_go(worker, client);

@@ -1,6 +1,6 @@
 //! One link as a worker uses it: its socket, the statements in flight on it, and what its server session is.
 //!
-//! Its task ([`crate::dispatch::link_task`]) reads replies; [`crate::dispatch::replies`] follows them and writes them
+//! Its task ([`crate::dispatch::backend_task`]) reads replies; [`crate::dispatch::replies`] follows them and writes them
 //! straight to the clients they belong to. A statement is written by the task that has it at hand: its client's, or
 //! that of a link that has just become free.
 

@@ -43,7 +43,7 @@ pub(crate) enum Turn {
     Preparation,
     /// The server works, or answers.
     Server,
-    /// A long command waits until there is room for it; see [`crate::dispatch::whole`].
+    /// A long command waits until there is room for it; see [`crate::dispatch::large_commands`].
     Memory,
 }
 

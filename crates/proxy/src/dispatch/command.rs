@@ -60,7 +60,7 @@ pub(crate) enum Awaits {
     Answer,
     /// Until a link that others use has said what its client's last insert id is.
     InsertId,
-    /// Until the link of its client has answered; then it is read again. See [`crate::dispatch::parting`].
+    /// Until the link of its client has answered; then it is read again. See [`crate::dispatch::handover`].
     Link,
     /// The same, and adds to the messages that the link is asked for.
     Messages,

@@ -22,23 +22,23 @@ use wire::command::{Opcode, Shape, query_text_at};
 use wire::frame::HEADER;
 use wire::statement::{self, Execute};
 
-use crate::dispatch::added;
 use crate::dispatch::admit;
-use crate::dispatch::anew;
 use crate::dispatch::answer;
 use crate::dispatch::client::{Client, Turn};
 use crate::dispatch::command::{Awaits, Command};
+use crate::dispatch::diagnostics;
+use crate::dispatch::earlier::{self, AnswerPlace};
+use crate::dispatch::handover;
 use crate::dispatch::kill_orders;
+use crate::dispatch::large_commands;
+use crate::dispatch::lost_transaction;
 use crate::dispatch::out_of_sight;
 use crate::dispatch::own_id;
-use crate::dispatch::parting;
-use crate::dispatch::past::{self, AnswerPlace};
 use crate::dispatch::pins;
 use crate::dispatch::prepared;
-use crate::dispatch::undone;
+use crate::dispatch::query_rewrite;
+use crate::dispatch::reset_connection;
 use crate::dispatch::wanted;
-use crate::dispatch::whole;
-use crate::dispatch::wording;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 
@@ -50,7 +50,7 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, packet: &mut [u8]
         return answer::refuse_and_close(worker, client, &fault);
     };
     let mut command = Command::new();
-    if parting::is_asked(client) {
+    if handover::is_asked(client) {
         let awaits = if awaited == Awaits::Reset { awaited } else { Awaits::Link };
         return answer::hold(worker, client, command, packet, awaits);
     }
@@ -135,7 +135,7 @@ fn carried(
                 if let Some(order) = kill_orders::read_order(worker, client, opcode, packet) {
                     return kill_orders::send_order(worker, client, command, packet, order);
                 }
-                (replaced, _) = wording::with_own_id(worker, client, opcode, packet);
+                (replaced, _) = query_rewrite::with_own_id(worker, client, opcode, packet);
             }
             command.begun = worker.tally.ask_carried(client, opcode, packet);
             command.changes(change_by_opcode(worker, client, opcode, packet));
@@ -153,19 +153,19 @@ fn pooled(
     opcode: Opcode,
     packet: &mut [u8],
 ) {
-    if client.input.is_part() && !whole::may_be_long(opcode) {
+    if client.input.is_part() && !large_commands::may_be_long(opcode) {
         // What is still to come must not be taken for commands.
         let message = format!("Malformed packet: {} is never this long", opcode.name());
         let fault = Fault::new(Kind::Malformed, message);
         return answer::refuse(worker, client, command, &fault);
     }
     if client.session.borrow().has_lost_transaction() {
-        match undone::answer(client, opcode, packet) {
-            undone::LossAnswer::None => {}
-            undone::LossAnswer::End => return client.close(),
-            undone::LossAnswer::Ok => return answer::ok(client, command),
-            undone::LossAnswer::Fault => {
-                let fault = undone::fault(worker, client.server.get());
+        match lost_transaction::answer(client, opcode, packet) {
+            lost_transaction::LossAnswer::None => {}
+            lost_transaction::LossAnswer::End => return client.close(),
+            lost_transaction::LossAnswer::Ok => return answer::ok(client, command),
+            lost_transaction::LossAnswer::Fault => {
+                let fault = lost_transaction::fault(worker, client.server.get());
                 return answer::refuse(worker, client, command, &fault);
             }
         }
@@ -174,7 +174,7 @@ fn pooled(
     match opcode {
         Opcode::Quit => client.close(),
         Opcode::Ping => ping(worker, client, command, packet),
-        Opcode::ResetConnection => anew::reset(worker, client, command, packet),
+        Opcode::ResetConnection => reset_connection::reset(worker, client, command, packet),
         Opcode::ChangeUser => client.begin_change_of_user(&packet[HEADER..]),
         Opcode::StmtClose => prepared::close(worker, client, prepared::named(client, id)),
         Opcode::Query | Opcode::StmtPrepare => text(worker, client, command, opcode, packet),
@@ -187,13 +187,13 @@ fn pooled(
         | Opcode::StmtReset
         | Opcode::StmtFetch => prepared(worker, client, command, opcode, packet),
         Opcode::ProcessKill => {
-            if added::must_ask_for_kill(worker, client) {
+            if diagnostics::must_ask_for_kill(worker, client) {
                 return answer::hold(worker, client, command, packet, Awaits::Messages);
             }
             if let Some(order) = kill_orders::read_order(worker, client, Some(opcode), packet) {
                 return kill_orders::send_order(worker, client, command, packet, order);
             }
-            command.facts = added::facts(worker, client, opcode);
+            command.facts = diagnostics::facts(worker, client, opcode);
             enter(worker, client, command, packet);
         }
         Opcode::SetOption => {
@@ -218,7 +218,7 @@ fn pooled(
                 true => (Ends::Never, Moves::IntoSchema),
                 false => (Ends::Perhaps, Moves::No),
             };
-            let facts = added::facts(worker, client, opcode);
+            let facts = diagnostics::facts(worker, client, opcode);
             command.facts = Facts { finds: Finds::Nothing, is_still, ends, moves, ..facts };
             enter(worker, client, command, packet);
         }
@@ -258,7 +258,7 @@ fn text(
         intent.pin.get_or_insert(Pin::SessionVariable);
     }
     if !is_prepare {
-        if past::is_due(worker, client, intent) {
+        if earlier::is_due(worker, client, intent) {
             return answer::hold(worker, client, command, packet, Awaits::Link);
         }
         command.begun = worker.tally.ask(intent.digest, text, dialect);
@@ -303,7 +303,7 @@ fn enter_text(
     };
     let (mut replaced, mut reads_number) = (None, false);
     if intent.has(Trait::AsksConnectionId) {
-        (replaced, reads_number) = wording::with_own_id(worker, client, Some(opcode), packet);
+        (replaced, reads_number) = query_rewrite::with_own_id(worker, client, Some(opcode), packet);
         client.session.borrow_mut().ask_number();
     }
     if may_change {
@@ -311,7 +311,7 @@ fn enter_text(
     }
     let packet = replaced.as_deref_mut().unwrap_or(packet);
     let told = (intent.has(Trait::AsksGtid) && !is_prepare).then_some(text_at);
-    let mut told = told.and_then(|at| wording::with_gtid(worker, client, at, packet));
+    let mut told = told.and_then(|at| query_rewrite::with_gtid(worker, client, at, packet));
     let packet = told.as_deref_mut().unwrap_or(packet);
     if intent.has(Trait::Kill)
         && let Some(order) = kill_orders::read_order(worker, client, Some(opcode), packet)
@@ -333,7 +333,7 @@ fn enter_text(
     let facts = &mut command.facts;
     let mut diagnosed = None;
     if facts.messages == Messages::Diagnosed {
-        diagnosed = wording::with_diagnostics(worker, client, text_at, packet);
+        diagnosed = query_rewrite::with_diagnostics(worker, client, text_at, packet);
     }
     if diagnosed.is_some() {
         (facts.messages, facts.counts) = (Messages::Added, Asked::default());
@@ -426,7 +426,7 @@ fn prepared(
 ) {
     let id = prepared::named(client, statement::id(&packet[HEADER..]).unwrap_or(0));
     statement::set_id(&mut packet[HEADER..], id);
-    command.facts = added::facts(worker, client, opcode);
+    command.facts = diagnostics::facts(worker, client, opcode);
     let mut session = client.session.borrow_mut();
     let Some(statement) = session.statements.get(id) else {
         drop(session);
@@ -466,7 +466,7 @@ fn prepared(
             return kill_orders::send_order(worker, client, command, &packet, order);
         }
     }
-    if opcode == Opcode::StmtExecute && may_yield && past::is_due(worker, client, intent) {
+    if opcode == Opcode::StmtExecute && may_yield && earlier::is_due(worker, client, intent) {
         return answer::hold(worker, client, command, packet, Awaits::Link);
     }
     command.facts.in_hand = Some(InHand::new(opcode, id));
@@ -521,7 +521,7 @@ fn execute(
     let facts = &mut command.facts;
     facts.learn(intent, text, dialect, Format::Binary);
     facts.leaves = leaves;
-    let diagnoses = wording::diagnoses(worker, client, intent, text);
+    let diagnoses = query_rewrite::diagnoses(worker, client, intent, text);
     if diagnoses.is_some() {
         (facts.messages, facts.counts) = (Messages::Added, Asked::default());
     }
@@ -550,7 +550,7 @@ fn enter_with_counts(
     text_at: usize,
 ) {
     settle(worker, client, &mut command);
-    let (counted, left) = wording::with_counts(worker, client, &command, text_at, packet);
+    let (counted, left) = query_rewrite::with_counts(worker, client, &command, text_at, packet);
     command.facts.counts = left;
     let mut counted = counted;
     let packet = counted.as_deref_mut().unwrap_or(packet);
@@ -580,7 +580,7 @@ fn settle(worker: &Worker, client: &Client, command: &mut Command) {
         facts.leaves != Leaves::Nothing && session.insert_id != InsertId::Lost,
     );
     drop(session);
-    facts.messages = added::at_server(worker, client, facts.messages);
+    facts.messages = diagnostics::at_server(worker, client, facts.messages);
 }
 
 /// Finds the link that knows what the command asks of those before it, and enters with that.
@@ -590,7 +590,7 @@ fn find_past(
     mut command: Box<Command>,
     packet: &mut [u8],
 ) {
-    match past::find(worker, client, &mut command) {
+    match earlier::find(worker, client, &mut command) {
         AnswerPlace::Here => {}
         AnswerPlace::Nowhere(fault) => return answer::refuse(worker, client, command, &fault),
         AnswerPlace::Later => return answer::hold(worker, client, command, packet, Awaits::Link),
@@ -619,7 +619,7 @@ fn enter_kept(
         true => Facts {
             finds: Finds::Nothing,
             is_still: true,
-            ..added::facts(worker, client, Opcode::SetOption)
+            ..diagnostics::facts(worker, client, Opcode::SetOption)
         },
         false => Facts { alters: pin == Pin::Unreadable, ..Facts::default() },
     };
@@ -675,7 +675,7 @@ pub(crate) fn refuse_adding(
     fault: &Fault,
 ) {
     if worker.is_mysql(client) {
-        if added::must_ask(worker, client) {
+        if diagnostics::must_ask(worker, client) {
             return answer::hold(worker, client, command, packet, Awaits::Messages);
         }
         command.facts.messages = Messages::Added;

@@ -1,6 +1,6 @@
 //! From the gate to the wire: tells the link what the command needs, then sends the command itself.
 //!
-//! Most of what a link lacks goes in the same write as the command ([`crate::dispatch::setup`]). What must be answered
+//! Most of what a link lacks goes in the same write as the command ([`crate::dispatch::session_setup`]). What must be answered
 //! first is asked for one thing at a time; each answer brings the command back here. The slot stays with the command
 //! all the while.
 
@@ -21,11 +21,11 @@ use crate::dispatch::answer;
 use crate::dispatch::backend::{Link, Taint};
 use crate::dispatch::client::{Client, Turn};
 use crate::dispatch::command::Command;
-use crate::dispatch::done;
+use crate::dispatch::earlier;
+use crate::dispatch::finish;
 use crate::dispatch::in_flight::Flight;
-use crate::dispatch::past;
 use crate::dispatch::prepared;
-use crate::dispatch::setup;
+use crate::dispatch::session_setup;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 
@@ -49,7 +49,7 @@ pub(crate) fn launch(
         }
         return;
     }
-    match setup::plan(worker, client, link, &command, opcode, packet) {
+    match session_setup::plan(worker, client, link, &command, opcode, packet) {
         Plan::Ready if command.facts.sets.is_none() => {
             send_pooled(worker, client, link, command, opcode, packet);
         }
@@ -58,12 +58,12 @@ pub(crate) fn launch(
         }
         Plan::Told(fix_ups) => link.in_one_write(|| {
             for fix_up in fix_ups {
-                setup::send_for(client, link, fix_up);
+                session_setup::send_for(client, link, fix_up);
             }
             send_pooled(worker, client, link, command, opcode, packet);
         }),
         Plan::Lost => {
-            refuse_launched(worker, client, link, command, &past::insert_id_is_lost());
+            refuse_launched(worker, client, link, command, &earlier::insert_id_is_lost());
         }
         Plan::Answered(Setup { purpose, opcode, body }) => {
             command.packet = worker.buffers.keep(packet);
@@ -73,10 +73,10 @@ pub(crate) fn launch(
                 command.found.affected = affected;
             }
             client.keep_command(command);
-            setup::see_ahead(client, link, &purpose);
+            session_setup::see_ahead(client, link, &purpose);
             client.set_turn(Turn::Preparation);
             fly(client, link, None, opcode.shape(), purpose, 0);
-            setup::send_bytes(link, opcode, &body);
+            session_setup::send_bytes(link, opcode, &body);
         }
     }
 }
@@ -88,7 +88,7 @@ pub(crate) fn is_ready(worker: &Worker, client: &Client, link: &Link) -> bool {
     let packet = &command.packet;
     let opcode = packet.get(HEADER).copied().and_then(Opcode::decode);
     opcode.is_some_and(|opcode| {
-        matches!(setup::plan(worker, client, link, command, opcode, packet), Plan::Ready)
+        matches!(session_setup::plan(worker, client, link, command, opcode, packet), Plan::Ready)
     })
 }
 
@@ -197,7 +197,7 @@ fn send_pooled(
     }
     if let Some(sets) = sets {
         let text = (opcode == Opcode::Query).then(|| &packet[HEADER + 1..]);
-        setup::send_probe(worker, client, link, sets, text);
+        session_setup::send_probe(worker, client, link, sets, text);
     }
     if opcode.shape() == Shape::Stream {
         client.input.upload.set(Some(Passage::new(Until::Never)));
@@ -214,7 +214,7 @@ fn send_silently(
 ) {
     client.set_turn(Turn::Server);
     send_bytes(client, link, packet);
-    done::over(worker, client, link, &command, true);
+    finish::over(worker, client, link, &command, true);
     worker.buffers.forget(command.end());
     if client.input.is_part() {
         client.input.upload_ends_turn.set(true);
@@ -404,6 +404,6 @@ pub(crate) fn refuse_launched(
     command: Box<Command>,
     fault: &Fault,
 ) {
-    done::over(worker, client, link, &command, true);
+    finish::over(worker, client, link, &command, true);
     answer::refuse(worker, client, command, fault);
 }

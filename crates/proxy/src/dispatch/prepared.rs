@@ -21,11 +21,11 @@ use wire::frame::{HEADER, put_joined, put_packet_with};
 use wire::response::{ErrPacket, Status};
 use wire::statement::{self, Execute};
 
-use crate::dispatch::added::MALFORMED;
 use crate::dispatch::answer;
 use crate::dispatch::backend::Link;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
+use crate::dispatch::diagnostics::MALFORMED;
 use crate::dispatch::in_flight::{Flight, Refused};
 use crate::dispatch::pins;
 use crate::dispatch::pipeline;

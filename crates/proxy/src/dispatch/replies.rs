@@ -16,28 +16,28 @@ use wire::passage::{Passage, Until};
 use wire::reply::{Kind as Packet, Step};
 use wire::response::{EOF, EofPacket, ErrPacket, OkPacket, Status};
 
-use crate::dispatch::added;
 use crate::dispatch::admit;
 use crate::dispatch::ahead;
 use crate::dispatch::answer;
-use crate::dispatch::answered;
 use crate::dispatch::backend::{Life, Link, Taint};
+use crate::dispatch::capture;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
-use crate::dispatch::done;
+use crate::dispatch::diagnostics;
+use crate::dispatch::finish;
+use crate::dispatch::handover;
 use crate::dispatch::in_flight::{AfterReply, Flight, Settled};
 use crate::dispatch::login_schema;
-use crate::dispatch::losses;
-use crate::dispatch::owed;
+use crate::dispatch::lost_backend;
+use crate::dispatch::ok_rewrite::{self, Listens};
 use crate::dispatch::own_id;
-use crate::dispatch::parting;
+use crate::dispatch::own_replies;
 use crate::dispatch::pipeline;
 use crate::dispatch::prepared;
-use crate::dispatch::reset;
-use crate::dispatch::rewrite::{self, Listens};
 use crate::dispatch::rights;
 use crate::dispatch::route;
-use crate::dispatch::setup;
+use crate::dispatch::session_reset;
+use crate::dispatch::session_setup;
 use crate::dispatch::supply;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::fault::{Fault, Kind};
@@ -104,7 +104,7 @@ fn follow(
         };
         match flight.follower.advance(&mut bytes[..len], at) {
             Ok(Step::More { from: to }) => {
-                parting::listen(flight, &bytes[from..to]);
+                handover::listen(flight, &bytes[from..to]);
                 let client = flight.listener();
                 drop(flights);
                 if let Some(client) = client {
@@ -114,7 +114,7 @@ fn follow(
                 return true;
             }
             Ok(Step::Packet { kind: Packet::Err, start, end })
-                if losses::is_farewell(link, &bytes[start..end]) =>
+                if lost_backend::is_farewell(link, &bytes[start..end]) =>
             {
                 flight.farewell = bytes.get(start + HEADER - 1).copied();
                 let client = flight.listener();
@@ -161,7 +161,7 @@ fn follow(
     }
     // A reply may end exactly where the bytes do.
     if let Some(flight) = link.flights.borrow_mut().front_mut() {
-        parting::listen(flight, &bytes[from..len]);
+        handover::listen(flight, &bytes[from..len]);
     }
     settled.extend(finish_ended(worker, link, from..len));
     true
@@ -183,7 +183,7 @@ fn end_reply(
         link.close();
     }
     let mut flight = flight?;
-    parting::listen(&mut flight, &bytes[tail.clone()]);
+    handover::listen(&mut flight, &bytes[tail.clone()]);
     let settled = finish(worker, link, &mut flight, tail);
     flight.land();
     settled
@@ -262,7 +262,7 @@ fn inspect(
         see_unheard(worker, link, flight, kind, packet);
         return at.end;
     };
-    added::put_told(flight, kind, packet);
+    diagnostics::put_told(flight, kind, packet);
     match kind {
         Packet::Ok => {
             if let Ok(ok) = OkPacket::decode(&packet[HEADER..], link.capabilities) {
@@ -298,7 +298,7 @@ fn inspect(
             }
         }
         Packet::Err => {
-            flight.added = added::added(worker, &client, flight, packet).map(Box::new);
+            flight.added = diagnostics::added(worker, &client, flight, packet).map(Box::new);
             see_error(worker, link, flight, packet);
         }
         Packet::Prepared if client.is_pooled() => {
@@ -353,9 +353,9 @@ fn see_unheard(worker: &Worker, link: &Link, flight: &mut Flight, kind: Packet, 
             if let Ok(ok) = OkPacket::decode(&packet[HEADER..], link.capabilities) {
                 link.state.borrow_mut().see(&ok, &mut worker.pool.interned.borrow_mut());
                 match flight.purpose {
-                    Purpose::Capture(client) => owed::capture(worker, link, client, &ok),
+                    Purpose::Capture(client) => capture::capture(worker, link, client, &ok),
                     Purpose::Reset(engine::session::setup::Step::Ask) => {
-                        flight.failed = !reset::renew(worker, link, &ok);
+                        flight.failed = !session_reset::renew(worker, link, &ok);
                     }
                     _ => {}
                 }
@@ -388,7 +388,7 @@ fn see_ok(
         let pin = state.see(ok, &mut interned);
         drop((state, interned));
         if let Purpose::Capture(client) = flight.purpose {
-            owed::capture(worker, link, client, ok);
+            capture::capture(worker, link, client, ok);
         }
         if let (Some(pin), Purpose::Probe(_)) = (pin, &flight.purpose) {
             worker.pin(client, pin);
@@ -429,7 +429,7 @@ fn see_ok(
             fleet.acknowledge(link.server, gtid);
         }
     };
-    rewrite::ok(ok, packet, client.capabilities, listens, &worker.scratch, note)
+    ok_rewrite::ok(ok, packet, client.capabilities, listens, &worker.scratch, note)
 }
 
 /// A reply has ended: what follows is started. The answer is what is left to be written.
@@ -451,23 +451,23 @@ fn finish(
     let Some(client) = flight.client.clone() else {
         // A flight with a slot was a client's that has left.
         if flight.purpose.is_setup() && !flight.slot {
-            answered::finish_setup(worker, link, flight);
+            own_replies::finish_setup(worker, link, flight);
         } else if let Purpose::Parting(question) = flight.purpose {
-            answered::finish_parting(worker, link, flight, question);
+            own_replies::finish_parting(worker, link, flight, question);
         } else if let Purpose::Reset(step) = flight.purpose {
-            answered::finish_reset(worker, link, step, flight);
+            own_replies::finish_reset(worker, link, step, flight);
         } else {
             finish_unheard(worker, link, flight);
         }
         return None;
     };
     if let Purpose::Reset(step) = flight.purpose {
-        answered::finish_reset(worker, link, step, flight);
+        own_replies::finish_reset(worker, link, step, flight);
         worker.shared.mail(worker.index, Mail::Resume(client.id));
         return None;
     }
     if let Purpose::Probe(_) = flight.purpose {
-        return Some(answered::finish_probe(worker, link, client, flight));
+        return Some(own_replies::finish_probe(worker, link, client, flight));
     }
     if let Some(refused) = flight.refused
         && prepared::retry(worker, &client, link, flight, refused)
@@ -509,10 +509,10 @@ fn finish_clients(
     if client.is_pooled() {
         see_end(worker, link, &client, flight, &mut command);
     }
-    let Some(command) = answered::await_probe(worker, link, &client, flight, command) else {
+    let Some(command) = own_replies::await_probe(worker, link, &client, flight, command) else {
         return Settled { client, tail, then: AfterReply::More };
     };
-    done::over(worker, &client, link, &command, flight.slot);
+    finish::over(worker, &client, link, &command, flight.slot);
     // No login, or an answer before the command had come: what follows cannot be understood. Or the server ends
     // the connection, and what came next would meet its end.
     let close =
@@ -576,7 +576,7 @@ fn finish_preparation(
     client: &Rc<Client>,
     flight: &mut Flight,
 ) {
-    let is_done = setup::is_done(worker, link, flight);
+    let is_done = session_setup::is_done(worker, link, flight);
     if is_done {
         match flight.purpose {
             Purpose::Variables => client.session.borrow_mut().variables.are_told(),
@@ -602,7 +602,7 @@ fn finish_preparation(
         Some(_) if command.facts.is_long_data() => {
             // No answer is awaited; the execute that follows gets one.
             let is_torn = client.input.upload.take().is_some();
-            done::over(worker, client, link, &command, flight.slot);
+            finish::over(worker, client, link, &command, flight.slot);
             worker.buffers.forget(command.end());
             client.give_turn();
             if is_torn {
@@ -612,7 +612,7 @@ fn finish_preparation(
         Some(mut packet) => {
             packet[HEADER - 1] = packet[HEADER - 1].wrapping_add(client.take_sequence() - 1);
             client.input.upload.set(None);
-            done::over(worker, client, link, &command, flight.slot);
+            finish::over(worker, client, link, &command, flight.slot);
             worker.buffers.forget(command.end());
             client.write_last(&packet);
         }
@@ -623,7 +623,7 @@ fn finish_preparation(
                  session's settings",
             );
             link.close();
-            done::over(worker, client, link, &command, flight.slot);
+            finish::over(worker, client, link, &command, flight.slot);
             answer::refuse(worker, client, command, &fault);
         }
     }

@@ -10,7 +10,7 @@ use crate::dispatch::answer;
 use crate::dispatch::client::{Client, Turn};
 use crate::dispatch::command::{Awaits, Command};
 use crate::dispatch::commands;
-use crate::dispatch::past;
+use crate::dispatch::earlier;
 use crate::dispatch::worker::Worker;
 
 /// A client whose command was held until its last insert id is known goes on.
@@ -30,7 +30,7 @@ pub(crate) fn resume(worker: &Rc<Worker>, client: &Rc<Client>) {
     command.awaits = Awaits::default();
     if command.facts.has(Trait::AsksInsertId) && client.session.borrow().insert_id == InsertId::Lost
     {
-        return answer::refuse(worker, client, command, &past::insert_id_is_lost());
+        return answer::refuse(worker, client, command, &earlier::insert_id_is_lost());
     }
     let urgent = client.session.borrow().may_hold_locks();
     admit::enter_held(worker, client, command, urgent);

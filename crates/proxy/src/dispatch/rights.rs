@@ -16,8 +16,8 @@ use wire::reply::Kind;
 use wire::response::ErrPacket;
 
 use crate::dispatch::backend::Link;
+use crate::dispatch::capture;
 use crate::dispatch::in_flight::Flight;
-use crate::dispatch::owed;
 use crate::dispatch::worker::{Shared, Worker};
 use crate::pool::keys::KeyId;
 use crate::users::rights::{self, Rights, SHARES};
@@ -127,7 +127,7 @@ pub(crate) fn close_stale(worker: &Worker) {
             let is_stale = |link: &Rc<Link>| is_stale(worker, link, now);
             let idle = local.gate.borrow_mut().take_idle_link(is_stale);
             let Some(link) = idle else { break };
-            owed::retire(worker, &link);
+            capture::retire(worker, &link);
         }
     }
 }

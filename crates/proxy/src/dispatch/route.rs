@@ -19,9 +19,9 @@ use crate::config::{Freshness, Mode};
 use crate::dispatch::backend::Link;
 use crate::dispatch::client::{Client, Stranded, Turn};
 use crate::dispatch::command::Command;
+use crate::dispatch::handover;
 use crate::dispatch::in_flight::Flight;
 use crate::dispatch::local::Local;
-use crate::dispatch::parting;
 use crate::dispatch::supply;
 use crate::dispatch::worker::{Mail, Worker};
 
@@ -136,7 +136,7 @@ pub(crate) fn leave_link(worker: &Rc<Worker>, client: &Rc<Client>, reads: bool) 
         return false;
     }
     if !client.session.borrow().can_yield_unseen() {
-        parting::begin(worker, client, &link);
+        handover::begin(worker, client, &link);
         return true;
     }
     supply::yield_link(client, &link);

@@ -13,12 +13,12 @@ use engine::gate::{Due, Want};
 
 use crate::cluster::servers::ServerId;
 use crate::dispatch::backend::{Kill, Link, Taint};
+use crate::dispatch::capture;
 use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::handover;
 use crate::dispatch::local::Local;
-use crate::dispatch::owed;
-use crate::dispatch::parting;
-use crate::dispatch::reset;
 use crate::dispatch::rights;
+use crate::dispatch::session_reset;
 use crate::dispatch::transfers;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::pool::keys::KeyId;
@@ -46,7 +46,7 @@ pub(crate) fn provide(worker: &Rc<Worker>, local: &Local, key: KeyId) {
             Want::Close(link) => {
                 // Its place is free once its task has ended; that pumps again.
                 worker.counters.links_given_up.add(1);
-                owed::retire(worker, &link);
+                capture::retire(worker, &link);
                 break;
             }
             Want::Later(wait) => break look_later(worker, local, wait),
@@ -92,7 +92,7 @@ pub(crate) fn give_idle(worker: &Rc<Worker>, server: ServerId) {
             Some((_, link, Due::Worker(to))) => transfers::send(worker, &link, to),
             Some((_, link, _)) => {
                 worker.counters.links_given_up.add(1);
-                owed::retire(worker, &link);
+                capture::retire(worker, &link);
             }
         }
     }
@@ -147,7 +147,7 @@ pub(crate) fn close_idle_of(worker: &Worker, name: &UserName) -> bool {
     let mut locals = worker.servers.iter();
     let idle = locals.find_map(|local| local.gate.borrow_mut().take_idle(is_one, now));
     if let Some(link) = &idle {
-        owed::retire(worker, link);
+        capture::retire(worker, link);
     }
     idle.is_some()
 }
@@ -174,7 +174,7 @@ pub(crate) fn take_back_idle(worker: &Rc<Worker>, server: ServerId) {
             continue;
         }
         if !client.session.borrow().can_yield_unseen() {
-            parting::begin(worker, &client, &link);
+            handover::begin(worker, &client, &link);
         } else {
             yield_link(&client, &link);
             link.release();
@@ -191,7 +191,7 @@ pub(crate) fn take_wanted(worker: &Worker, client: &Client, link: &Link) {
         && client.session.borrow().can_yield()
     {
         link.is_wanted.set(false);
-        parting::begin(worker, client, link);
+        handover::begin(worker, client, link);
     }
 }
 
@@ -245,7 +245,7 @@ pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, link: &Rc<Link>) {
         return link.kill.set(Kill::PutBack);
     }
     if link.taint.get() != Taint::Clean {
-        return reset::begin(worker, link);
+        return session_reset::begin(worker, link);
     }
     let (now, local) = (crate::worker::clock::now(), worker.at(link.server));
     let age = || now - link.opened;
@@ -261,7 +261,7 @@ pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, link: &Rc<Link>) {
     let is_missed = || local.gate.borrow().has_waiters(key);
     let is_owed = is_owed(worker, key, || age() >= TENURE || !is_missed());
     if is_old || is_spare || is_owed || link.is_closing() {
-        return owed::retire(worker, link);
+        return capture::retire(worker, link);
     }
     let due = local.gate.borrow_mut().due(key, age);
     match due {
@@ -269,7 +269,7 @@ pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, link: &Rc<Link>) {
         Due::Worker(to) => transfers::send(worker, link, to),
         Due::Nowhere => {
             worker.counters.links_given_up.add(1);
-            owed::retire(worker, link);
+            capture::retire(worker, link);
         }
     }
 }
@@ -280,7 +280,7 @@ pub(crate) fn close_idle_for(worker: &Worker, local: &Local, age: Duration) {
     loop {
         let idle = local.gate.borrow_mut().expire_link(now, age);
         match idle {
-            Some(link) => owed::retire(worker, &link),
+            Some(link) => capture::retire(worker, &link),
             None => break,
         }
     }
@@ -291,7 +291,7 @@ pub(crate) fn give_up_idle(worker: &Worker, server: ServerId) -> bool {
     let idle = worker.at(server).gate.borrow_mut().take_coldest(crate::worker::clock::now());
     if let Some(link) = &idle {
         worker.counters.links_given_up.add(1);
-        owed::retire(worker, link);
+        capture::retire(worker, link);
     }
     idle.is_some()
 }

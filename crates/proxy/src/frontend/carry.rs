@@ -23,9 +23,9 @@ use crate::cluster::dial::{self, NoLink};
 use crate::cluster::servers::Server;
 use crate::config::Mode;
 use crate::dispatch::backend::Link;
+use crate::dispatch::backend_task;
 use crate::dispatch::client::{self, Client};
-use crate::dispatch::link_task;
-use crate::dispatch::resets;
+use crate::dispatch::leaving;
 use crate::dispatch::route;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind, unsure};
@@ -134,7 +134,7 @@ pub(crate) async fn change_user(
     if client.is_pooled() {
         // What the client leaves behind is gone before it hears that it is another user.
         let link = client.link.take();
-        link.iter().for_each(|link| resets::clean(worker, client, link));
+        link.iter().for_each(|link| leaving::clean(worker, client, link));
         client.session.borrow_mut().reset(Reset::ForgetsFound);
         client.server.set(route::home(worker, client.mode.get()).await);
     }
@@ -296,7 +296,7 @@ fn backend_of(
     let link = Rc::new(Link::new(id, at.id, thread_id, stream, capabilities, None));
     *link.carry.borrow_mut() = unread;
     worker.add_link(&link);
-    tokio::task::spawn_local(link_task::serve(Rc::clone(worker), Rc::clone(&link)));
+    tokio::task::spawn_local(backend_task::serve(Rc::clone(worker), Rc::clone(&link)));
     link
 }
 

@@ -20,13 +20,13 @@ use wire::frame::put_packet;
 use wire::handshake::{AuthPacket, Login};
 
 use crate::cluster::servers::ServerId;
-use crate::dispatch::anew;
 use crate::dispatch::answer;
 use crate::dispatch::client::{Client, Turn};
 use crate::dispatch::command::{Awaits, Command};
 use crate::dispatch::commands;
+use crate::dispatch::leaving;
 use crate::dispatch::login_schema;
-use crate::dispatch::resets;
+use crate::dispatch::reset_connection;
 use crate::dispatch::wanted::{self, Wanted};
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
@@ -229,7 +229,7 @@ fn begin_anew(
         return Err(Fault::new(Kind::AccessDenied, message));
     }
     worker.pool.keys.borrow_mut().own(key, &user);
-    let waits = resets::give_up(worker, client);
+    let waits = leaving::give_up(worker, client);
     if let Some(old) = client.key.take() {
         worker.user_of(old, |user| user.clients.give_back());
     }
@@ -241,7 +241,7 @@ fn begin_anew(
         user.clients.give_back();
         return Err(fault);
     }
-    let forgets = anew::forgets(worker, client);
+    let forgets = reset_connection::forgets(worker, client);
     let mut session = client.session.borrow_mut();
     session.reset(forgets);
     (session.schema, session.was_reset) = (None, false);

@@ -1,4 +1,4 @@
-//! A client's task: waits for its socket and does what comes. What becomes of its bytes is [`crate::dispatch::task`]'s.
+//! A client's task: waits for its socket and does what comes. What becomes of its bytes is [`crate::dispatch::client_input`]'s.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use crate::dispatch::admit;
 use crate::dispatch::client::{After, Client, Event};
-use crate::dispatch::task;
+use crate::dispatch::client_input;
 use crate::dispatch::worker::Worker;
 use crate::frontend::change_user;
 
@@ -16,11 +16,11 @@ pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
         let event = poll_fn(|context| client.poll_event(context)).await;
         crate::worker::turns::see_ready();
         match event {
-            Event::Read => task::read(&worker, &client),
+            Event::Read => client_input::read(&worker, &client),
             Event::Resume => {
                 client.input.unseen.set(false);
                 let mut bytes = client.input.take_more();
-                task::handle(&worker, &client, &mut bytes);
+                client_input::handle(&worker, &client, &mut bytes);
             }
             Event::Drained => {
                 if client.after_outbox.get() == After::Turn {
@@ -42,6 +42,6 @@ pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
         }
         admit::work_off(&worker);
     }
-    task::end(&worker, &client);
+    client_input::end(&worker, &client);
     admit::work_off(&worker);
 }

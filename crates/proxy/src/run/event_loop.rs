@@ -11,15 +11,15 @@ use crate::config::Parking;
 use crate::dispatch::admit;
 use crate::dispatch::ages;
 use crate::dispatch::ahead;
+use crate::dispatch::backend_task;
 use crate::dispatch::kill_orders;
-use crate::dispatch::late;
-use crate::dispatch::link_task;
+use crate::dispatch::limit_reports;
 use crate::dispatch::moves;
 use crate::dispatch::pins;
+use crate::dispatch::queue_timeout;
 use crate::dispatch::resume;
 use crate::dispatch::rights;
 use crate::dispatch::route;
-use crate::dispatch::steer;
 use crate::dispatch::stranded;
 use crate::dispatch::supply;
 use crate::dispatch::waits;
@@ -48,7 +48,7 @@ pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver
     let mut ticks = tokio::time::interval(TICK);
     let mut count: u32 = 0;
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let beat = tokio::time::sleep(steer::BEAT);
+    let beat = tokio::time::sleep(limit_reports::BEAT);
     tokio::pin!(beat);
     let is_steered = worker.shared.cluster.servers.iter().any(|server| server.steer.is_some());
     let parks_by_age = worker.plan.server.parking == Parking::Age;
@@ -64,11 +64,11 @@ pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver
             }
             () = &mut beat, if is_steered || parks_by_age => {
                 crate::worker::clock::tick();
-                let moves = steer::beat(&worker);
+                let moves = limit_reports::beat(&worker);
                 if parks_by_age {
                     admit::park_stuck(&worker);
                 }
-                let next = if moves || parks_by_age { steer::BEAT } else { steer::SLOW_BEAT };
+                let next = if moves || parks_by_age { limit_reports::BEAT } else { limit_reports::SLOW_BEAT };
                 beat.as_mut().reset(tokio::time::Instant::now() + next);
             }
         }
@@ -107,7 +107,7 @@ pub(crate) fn class_report(worker: &Worker) -> Vec<(String, u64)> {
 pub(crate) fn open_mail(worker: &Rc<Worker>, mail: Mail) {
     match mail {
         Mail::SlotFree(server) | Mail::LinkFree(server) => admit::pump(worker, server),
-        Mail::OpenLink(server, key) => link_task::open(worker, server, key),
+        Mail::OpenLink(server, key) => backend_task::open(worker, server, key),
         Mail::LinkOfUserWanted(user) => {
             supply::close_idle_of(worker, &user);
         }
@@ -120,7 +120,7 @@ pub(crate) fn open_mail(worker: &Rc<Worker>, mail: Mail) {
             worker.at(server).takes_back.set(false);
             supply::take_back_idle(worker, server);
         }
-        Mail::Link(parcel) => link_task::arrive(worker, *parcel),
+        Mail::Link(parcel) => backend_task::arrive(worker, *parcel),
         Mail::Kill(order) => kill_orders::obey(worker, &order),
         Mail::Resume(client) => {
             let client = worker.clients.borrow().get(&client).cloned();
@@ -164,7 +164,7 @@ fn hear(worker: &Rc<Worker>, news: News) {
 pub(crate) fn tick(worker: &Rc<Worker>, all: bool) {
     crate::worker::clock::tick();
     rights::look(worker);
-    late::expire(worker);
+    queue_timeout::expire(worker);
     stranded::release(worker);
     if worker.plan.server.pipeline > 1 {
         ahead::look_after(worker);

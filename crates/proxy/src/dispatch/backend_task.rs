@@ -12,12 +12,12 @@ use crate::dispatch::admit;
 use crate::dispatch::answer;
 use crate::dispatch::backend::Link;
 use crate::dispatch::local::Local;
-use crate::dispatch::losses;
+use crate::dispatch::lost_backend;
 use crate::dispatch::moves;
 use crate::dispatch::replies;
-use crate::dispatch::reset;
 use crate::dispatch::rights;
 use crate::dispatch::route;
+use crate::dispatch::session_reset;
 use crate::dispatch::supply;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::pool::keys::{Key, KeyId};
@@ -46,13 +46,13 @@ pub(crate) async fn serve(worker: Rc<Worker>, link: Rc<Link>) {
     if let Some(to) = link.leaves_for.take() {
         worker.at(link.server).gate.borrow_mut().not_sent(to);
     }
-    losses::end(&worker, &link);
+    lost_backend::end(&worker, &link);
     admit::work_off(&worker);
 }
 
 /// The connection's task has ended for it: it goes.
 pub(crate) fn depart(worker: &Rc<Worker>, link: Rc<Link>, to: usize) {
-    reset::forget(worker, &link);
+    session_reset::forget(worker, &link);
     worker.links.borrow_mut().remove(&link.id);
     let (server, key) = (link.server, link.key.get());
     match pack(worker, link) {
@@ -66,12 +66,12 @@ pub(crate) fn depart(worker: &Rc<Worker>, link: Rc<Link>, to: usize) {
         }
         Err(Some(link)) => {
             worker.at(server).gate.borrow_mut().not_sent(to);
-            losses::end(worker, &link);
+            lost_backend::end(worker, &link);
         }
         // The socket is gone.
         Err(None) => {
             worker.at(server).gate.borrow_mut().not_sent(to);
-            losses::give_back_place(worker, server, key, u64::MAX);
+            lost_backend::give_back_place(worker, server, key, u64::MAX);
             worker.agenda.look_at(server);
         }
     }

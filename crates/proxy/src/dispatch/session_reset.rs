@@ -1,7 +1,7 @@
 //! Has the session of a link begin anew, and learns what it is then.
 //!
 //! `COM_RESET_CONNECTION` also ends session tracking, silently: it is asked for again, and the variables' values with
-//! it. A link that does not answer as it should is closed ([`crate::dispatch::answered`]).
+//! it. A link that does not answer as it should is closed ([`crate::dispatch::own_replies`]).
 
 use std::rc::Rc;
 
@@ -12,9 +12,9 @@ use wire::response::OkPacket;
 use wire::rows;
 
 use crate::dispatch::backend::{Link, Taint};
+use crate::dispatch::capture;
 use crate::dispatch::command::Awaits;
-use crate::dispatch::owed;
-use crate::dispatch::setup;
+use crate::dispatch::session_setup;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::pool::opener::TRACK;
 
@@ -38,14 +38,14 @@ pub(crate) fn begin(worker: &Worker, link: &Rc<Link>) {
     let inserters = worker.clients.borrow();
     let inserters = inserters.values().filter(|it| it.session.borrow().insert_id.is_on(link.id));
     link.in_one_write(|| {
-        inserters.for_each(|client| owed::ask_insert_id(client.id, link));
+        inserters.for_each(|client| capture::ask_insert_id(client.id, link));
         for (step, command, text) in [
             (Step::Reset, Opcode::ResetConnection, ""),
             (Step::Track, Opcode::Query, TRACK),
             (Step::Ask, Opcode::Query, &ask),
         ] {
             let (purpose, body) = (Purpose::Reset(step), text.as_bytes().to_vec().into());
-            setup::send(link, Setup { purpose, opcode: command, body });
+            session_setup::send(link, Setup { purpose, opcode: command, body });
         }
     });
 }

@@ -14,7 +14,7 @@ use crate::dispatch::backend::{AfterAnswers, Link};
 use crate::dispatch::client::{Client, Turn};
 use crate::dispatch::command::Awaits;
 use crate::dispatch::in_flight::{Flight, Said};
-use crate::dispatch::setup;
+use crate::dispatch::session_setup;
 use crate::dispatch::worker::{Mail, Worker};
 
 /// A question has been answered. False: it was something else.
@@ -108,7 +108,7 @@ pub(crate) fn ask_before_end(worker: &Worker, link: &Link) -> bool {
     drop((clients, state));
     match (finder, inserter) {
         _ if link.is_closing() => return false,
-        (Some(finder), inserter) => setup::send(link, Setup::found(finder, inserter)),
+        (Some(finder), inserter) => session_setup::send(link, Setup::found(finder, inserter)),
         (None, Some(inserter)) => ask_insert_id(inserter, link),
         (None, None) => return false,
     }
@@ -117,7 +117,7 @@ pub(crate) fn ask_before_end(worker: &Worker, link: &Link) -> bool {
 
 /// Asks a link for this client's last insert id.
 pub(crate) fn ask_insert_id(client: u32, link: &Link) {
-    setup::send(link, Setup::capture(client));
+    session_setup::send(link, Setup::capture(client));
 }
 
 fn settle(worker: &Worker, client: u32, link: &Link, said: Option<u64>) {

@@ -1,6 +1,6 @@
 //! What becomes of a link when its client goes or its session begins anew, and the client has left something on it.
 //!
-//! The link is reset ([`crate::dispatch::reset`]) and goes back, or stays with its client. It is closed where the
+//! The link is reset ([`crate::dispatch::session_reset`]) and goes back, or stays with its client. It is closed where the
 //! client has done what a reset does not undo (an option of the connection, whatever a routine may have done; a role,
 //! unless the client itself begins anew).
 
@@ -11,10 +11,10 @@ use engine::session::Session;
 use engine::session::setup::{Purpose, Step};
 
 use crate::dispatch::backend::{AfterAnswers, Link, Taint};
+use crate::dispatch::capture;
 use crate::dispatch::client::Client;
-use crate::dispatch::owed;
 use crate::dispatch::pins;
-use crate::dispatch::reset;
+use crate::dispatch::session_reset;
 use crate::dispatch::supply;
 use crate::dispatch::worker::Worker;
 
@@ -36,7 +36,7 @@ pub(crate) fn give_up(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
     if !may_stay {
         link.then.set(AfterAnswers::Close);
     }
-    reset::begin(worker, &link);
+    session_reset::begin(worker, &link);
     let mut flights = link.flights.borrow_mut();
     let reset = flights.iter_mut().find(|it| it.purpose == Purpose::Reset(Step::Reset));
     reset.map(|flight| flight.client = Some(Rc::clone(client))).is_some()
@@ -46,12 +46,12 @@ pub(crate) fn give_up(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
 /// told: that. When the link has answered, the client goes on.
 pub(crate) fn keep(worker: &Worker, client: &Client) -> Option<Pin> {
     let link = client.link()?;
-    let stays = client.session.borrow().outlives_reset(reset::is_mysql(worker, &link))?;
+    let stays = client.session.borrow().outlives_reset(session_reset::is_mysql(worker, &link))?;
     let is_idle = link.flights.borrow().is_empty() && !link.is_closing();
     if !is_idle || link.key.get().is_none() || link.is_being_killed() {
         return None;
     }
-    reset::begin(worker, &link);
+    session_reset::begin(worker, &link);
     Some(stays)
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn clean(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>) {
         // Others may wait for what it is asked, or may yet want to know.
         return match is_asked {
             true if link.key.get().is_some() => link.then.set(AfterAnswers::Close),
-            false if !link.is_being_killed() => owed::retire(worker, link),
+            false if !link.is_being_killed() => capture::retire(worker, link),
             _ => link.close(),
         };
     }

@@ -13,8 +13,8 @@ use wire::reply::Kind as Packet;
 use wire::response::ErrPacket;
 
 use crate::dispatch::client::Client;
+use crate::dispatch::handover;
 use crate::dispatch::in_flight::Flight;
-use crate::dispatch::parting;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 
@@ -69,19 +69,19 @@ pub(crate) fn must_ask(worker: &Worker, client: &Client) -> bool {
         Diagnostics::OnLink | Diagnostics::Marked => client.link(),
         _ => None,
     };
-    link.inspect(|link| parting::begin(worker, client, link)).is_some()
+    link.inspect(|link| handover::begin(worker, client, link)).is_some()
 }
 
 /// The client's last message is this error, of which no server knows.
 pub(crate) fn keep_fault(worker: &Worker, client: &Client, messages: Messages, fault: &Fault) {
     let (code, state) = fault.code();
     if !worker.is_mysql(client) {
-        return parting::keep_fault(client, fault);
+        return handover::keep_fault(client, fault);
     }
     let mut session = client.session.borrow_mut();
     if messages != Messages::Added {
         drop(session);
-        parting::keep_fault(client, fault);
+        handover::keep_fault(client, fault);
         return client.session.borrow_mut().tell(1);
     }
     match fault.kind {

@@ -17,14 +17,14 @@ use engine::session::{CHARSET, Diagnostics, Messages};
 
 use crate::cluster::servers::ServerId;
 use crate::dispatch::backend::Link;
+use crate::dispatch::capture;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
+use crate::dispatch::handover;
 use crate::dispatch::in_flight::Flight;
-use crate::dispatch::owed;
-use crate::dispatch::parting;
 use crate::dispatch::prepared;
 use crate::dispatch::route;
-use crate::dispatch::setup;
+use crate::dispatch::session_setup;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::fault::{Fault, Kind};
 
@@ -47,7 +47,7 @@ pub(crate) fn find(worker: &Rc<Worker>, client: &Rc<Client>, command: &mut Comma
         );
     }
     let counts = command.facts.counts;
-    if counts.found && owed::is_asked_elsewhere(worker, client) {
+    if counts.found && capture::is_asked_elsewhere(worker, client) {
         return AnswerPlace::Later;
     }
     if !find_counts(worker, client, command) && !prepared::put_counts(client, command) {
@@ -110,7 +110,7 @@ fn find_counts(worker: &Rc<Worker>, client: &Rc<Client>, command: &mut Command) 
     // What goes ahead of the statement can be followed by what counts 0 or -1, and by nothing that counts more.
     let is_here = is_here
         && client.link().is_none_or(|link| {
-            match setup::counts_anew(worker, client, command, &link) {
+            match session_setup::counts_anew(worker, client, command, &link) {
                 None => true,
                 Some(finds) => {
                     let is_rows = asked.affected && counts.affected() != Some(0);
@@ -138,7 +138,7 @@ fn hide_counts(worker: &Rc<Worker>, client: &Rc<Client>, command: &mut Command) 
     let is_here = claim(worker, client, client.server.get(), is_it)
         && client.link().is_none_or(|link| {
             has_them(&link)
-                && setup::counts_anew(worker, client, command, &link).is_none()
+                && session_setup::counts_anew(worker, client, command, &link).is_none()
                 && !lacks_insert_id(insert_id, &link.state.borrow())
         });
     if !is_here {
@@ -189,9 +189,9 @@ fn find_insert_id(worker: &Rc<Worker>, client: &Rc<Client>, is_asked: bool) -> A
     });
     if let Some(holder) = holder {
         // The question would clear them.
-        parting::begin(worker, &holder, &link);
+        handover::begin(worker, &holder, &link);
     }
-    owed::ask_insert_id(client.id, &link);
+    capture::ask_insert_id(client.id, &link);
     AnswerPlace::Soon
 }
 
@@ -244,7 +244,7 @@ fn claim(
 pub(crate) fn begin_for(worker: &Worker, client: &Client, messages: Messages) -> bool {
     let in_doubt = client.session.borrow().are_messages_in_doubt();
     let link = client.link().filter(|_| in_doubt && messages.are_asked_for());
-    link.inspect(|link| parting::begin(worker, client, link)).is_some()
+    link.inspect(|link| handover::begin(worker, client, link)).is_some()
 }
 
 /// Whether the link that the client has must be asked for messages before the statement may go anywhere. It is asked.

@@ -15,7 +15,7 @@ use crate::dispatch::backend::Link;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
 use crate::dispatch::route;
-use crate::dispatch::setup;
+use crate::dispatch::session_setup;
 use crate::dispatch::worker::Worker;
 
 /// The packet with the client's own id in the place of `CONNECTION_ID()`, if that occurs, and whether the link is asked
@@ -57,7 +57,8 @@ pub(crate) fn with_counts(
     let (head, text) = packet[HEADER..].split_at(text_at);
     let session = client.session.borrow();
     // Where something goes ahead, the link counts that.
-    let knows = |link: &Rc<Link>| setup::counts_anew(worker, client, command, link).is_none();
+    let knows =
+        |link: &Rc<Link>| session_setup::counts_anew(worker, client, command, link).is_none();
     let on = client.link().filter(knows).map(|link| link.id);
     let (text, left) = session.counts.put(text, session.dialect(), command.facts.counts, on);
     let packet = text.map(|text| {

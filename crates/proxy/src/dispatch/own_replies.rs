@@ -8,16 +8,16 @@ use engine::session::setup::{Purpose, Question, Step};
 use wire::rows;
 
 use crate::dispatch::backend::{AfterAnswers, Link};
+use crate::dispatch::capture;
 use crate::dispatch::client::{Client, Turn};
 use crate::dispatch::command::{Awaits, Command};
-use crate::dispatch::done;
+use crate::dispatch::finish;
+use crate::dispatch::handover::{self, Captured};
 use crate::dispatch::in_flight::{Answers, Flight, Settled};
 use crate::dispatch::kill;
-use crate::dispatch::losses;
-use crate::dispatch::owed;
-use crate::dispatch::parting::{self, Captured};
-use crate::dispatch::reset;
-use crate::dispatch::setup;
+use crate::dispatch::lost_backend;
+use crate::dispatch::session_reset;
+use crate::dispatch::session_setup;
 use crate::dispatch::supply;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::fault::{Fault, Kind};
@@ -36,9 +36,9 @@ pub(crate) fn await_probe(
         let has_messages = client.session.borrow().diagnostics() == Diagnostics::OnLink;
         link.in_one_write(|| {
             if has_messages {
-                parting::begin(worker, client, link);
+                handover::begin(worker, client, link);
             }
-            setup::send(link, *probe);
+            session_setup::send(link, *probe);
         });
     }
     let mut flights = link.flights.borrow_mut();
@@ -79,7 +79,7 @@ pub(crate) fn finish_probe(
     {
         worker.pool.interned.borrow_mut().learn_collation(text, collation);
     }
-    done::over(worker, &client, link, &command, flight.slot);
+    finish::over(worker, &client, link, &command, flight.slot);
     worker.buffers.forget(command.end());
     Settled::nothing_more(client)
 }
@@ -87,10 +87,10 @@ pub(crate) fn finish_probe(
 /// A fix-up that went ahead of a statement has been answered. If the link has not taken it, the statement is not what
 /// the client meant.
 pub(crate) fn finish_setup(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight) {
-    if owed::finish(worker, link, flight) {
+    if capture::finish(worker, link, flight) {
         return answered(worker, link);
     }
-    if setup::is_done(worker, link, flight) {
+    if session_setup::is_done(worker, link, flight) {
         // The command behind it may be one without a reply, and its client gone.
         return answered(worker, link);
     }
@@ -106,7 +106,7 @@ pub(crate) fn finish_setup(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight
         ),
     );
     tracing::warn!(link = link.id, purpose = ?flight.purpose, why, "a link did not take a fix-up");
-    losses::spoil(worker, link, &fault);
+    lost_backend::spoil(worker, link, &fault);
     if link.flights.borrow().is_empty() {
         // Behind it was a command without a reply.
         return link.close();
@@ -116,9 +116,9 @@ pub(crate) fn finish_setup(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight
 
 /// One of the commands has been answered.
 pub(crate) fn finish_reset(worker: &Rc<Worker>, link: &Rc<Link>, step: Step, flight: &Flight) {
-    let has_row = step == Step::Ask && reset::is_mysql(worker, link);
-    let is_done =
-        !flight.failed && (!has_row || reset::renew_from_row(worker, link, flight.said.reply()));
+    let has_row = step == Step::Ask && session_reset::is_mysql(worker, link);
+    let is_done = !flight.failed
+        && (!has_row || session_reset::renew_from_row(worker, link, flight.said.reply()));
     if !is_done {
         tracing::debug!(link = link.id, ?step, "a link could not be reset");
         link.close();
@@ -149,7 +149,7 @@ pub(crate) fn finish_parting(
             Question::States => answers.states = rows,
         }
     }
-    if parting::questions(worker, link).last().is_none_or(|(last, _)| *last != question) {
+    if handover::questions(worker, link).last().is_none_or(|(last, _)| *last != question) {
         return;
     }
     let (answers, holder) = (link.parting.take(), link.holder.borrow().clone());
@@ -163,7 +163,7 @@ pub(crate) fn finish_parting(
 /// The client's link has answered.
 pub(crate) fn hear(worker: &Rc<Worker>, client: &Client, link: &Rc<Link>, answers: &Answers) {
     let adds = client.awaits() == Some(Awaits::Messages);
-    match parting::learn(worker, client, link, answers) {
+    match handover::learn(worker, client, link, answers) {
         Captured::All => {}
         // What else there is to be known could not be put behind them.
         _ if adds || client.session.borrow().are_messages_in_doubt() => {

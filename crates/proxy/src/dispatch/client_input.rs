@@ -14,10 +14,10 @@ use crate::dispatch::client::{Client, Turn};
 use crate::dispatch::command::Awaits;
 use crate::dispatch::commands;
 use crate::dispatch::kill;
-use crate::dispatch::losses;
+use crate::dispatch::large_commands::{self, Collected, Rest};
+use crate::dispatch::leaving;
+use crate::dispatch::lost_backend;
 use crate::dispatch::pipeline;
-use crate::dispatch::resets;
-use crate::dispatch::whole::{self, Collected, Rest};
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 use crate::worker::buffers::PIECE;
@@ -25,7 +25,7 @@ use crate::worker::counters::Why;
 
 /// Reads what the client has sent and handles it.
 pub(crate) fn read(worker: &Rc<Worker>, client: &Rc<Client>) {
-    match whole::read(worker, client) {
+    match large_commands::read(worker, client) {
         Collected::No => {}
         Collected::Part => return,
         Collected::All(mut bytes) => return handle(worker, client, &mut bytes),
@@ -79,7 +79,7 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8])
             return client.input.keep_unfinished(&bytes[at..]);
         }
         if there < extent.len {
-            match whole::rest(worker, client, extent, &bytes[at + HEADER..]) {
+            match large_commands::rest(worker, client, extent, &bytes[at + HEADER..]) {
                 Rest::Awaited => return client.input.keep_unfinished(&bytes[at..]),
                 Rest::Unread => {
                     client.input.keep_more(&bytes[at..], true);
@@ -129,7 +129,7 @@ pub(crate) fn pass_upload(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut 
         let fault = too_large(len, max);
         worker.count_fault(fault.kind);
         if let Some(link) = client.link() {
-            losses::cut_off(&link, &fault);
+            lost_backend::cut_off(&link, &fault);
         }
         client.close();
         return bytes.len();
@@ -185,7 +185,7 @@ pub(crate) fn end(worker: &Rc<Worker>, client: &Rc<Client>) {
         } else if waits_for_more {
             link.close();
         } else {
-            resets::clean(worker, client, &link);
+            leaving::clean(worker, client, &link);
         }
     }
     worker.remove_client(client);

@@ -13,7 +13,7 @@ use wire::rows;
 use crate::dispatch::backend::Link;
 use crate::dispatch::client::Client;
 use crate::dispatch::in_flight::{Answers, Flight, Said};
-use crate::dispatch::setup;
+use crate::dispatch::session_setup;
 use crate::dispatch::worker::Worker;
 use crate::fault::Fault;
 
@@ -40,7 +40,7 @@ pub(crate) fn begin(worker: &Worker, client: &Client, link: &Link) {
     link.parting.replace(Some(Answers { tells_found, tells_affected, ..Answers::default() }));
     link.in_one_write(|| {
         for (question, text) in questions(worker, link) {
-            setup::send(link, Setup::query(Purpose::Parting(*question), text));
+            session_setup::send(link, Setup::query(Purpose::Parting(*question), text));
         }
     });
     // The questions count rows of their own.

@@ -11,7 +11,7 @@ use engine::session::Reset;
 use crate::dispatch::answer;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::{Awaits, Command};
-use crate::dispatch::resets;
+use crate::dispatch::leaving;
 use crate::dispatch::worker::Worker;
 use crate::pool::keys::Key;
 
@@ -22,8 +22,8 @@ pub(crate) fn reset(
     command: Box<Command>,
     packet: &[u8],
 ) {
-    let kept = resets::keep(worker, client);
-    let waits = kept.is_some() || resets::give_up(worker, client);
+    let kept = leaving::keep(worker, client);
+    let waits = kept.is_some() || leaving::give_up(worker, client);
     let forgets = forgets(worker, client);
     let mut session = client.session.borrow_mut();
     session.reset(forgets);

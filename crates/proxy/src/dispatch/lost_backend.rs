@@ -8,18 +8,18 @@ use wire::frame::HEADER;
 use wire::response::ErrPacket;
 
 use crate::cluster::servers::ServerId;
-use crate::dispatch::added;
 use crate::dispatch::answer;
 use crate::dispatch::backend::{Life, Link, SetDown};
 use crate::dispatch::client::{Client, Turn};
 use crate::dispatch::command::Awaits;
+use crate::dispatch::diagnostics;
 use crate::dispatch::in_flight::Flight;
+use crate::dispatch::lost_transaction;
 use crate::dispatch::pipeline;
-use crate::dispatch::reset;
 use crate::dispatch::rights;
 use crate::dispatch::route;
+use crate::dispatch::session_reset;
 use crate::dispatch::supply;
-use crate::dispatch::undone;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::fault::{Fault, Kind};
 use crate::pool::keys::KeyId;
@@ -27,7 +27,7 @@ use crate::worker::counters::Why;
 
 /// The link is gone: the clients whose statements it carried are told, and its place is free.
 pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
-    reset::forget(worker, link);
+    session_reset::forget(worker, link);
     link.set_down.set(SetDown::No);
     let (flights, local) = (link.flights.take(), worker.at(link.server));
     let holder = link.holder.take();
@@ -136,7 +136,7 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, link: &Link, flight: &mut
         LossVerdict::Done if !flight.is_answered() && client.input.upload.get().is_none() => {
             return answer::ok(client, command);
         }
-        LossVerdict::Done | LossVerdict::RolledBack => undone::fault(worker, link.server),
+        LossVerdict::Done | LossVerdict::RolledBack => lost_transaction::fault(worker, link.server),
         LossVerdict::Unknown => {
             route::note_write(worker, client, &command, link.server);
             may_have_run(worker, link, was_open)
@@ -144,7 +144,7 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, link: &Link, flight: &mut
     };
     worker.count_fault(fault.kind);
     if client.is_pooled() {
-        added::keep_fault(worker, client, command.facts.messages, &fault);
+        diagnostics::keep_fault(worker, client, command.facts.messages, &fault);
         client.session.borrow_mut().counts.answer(-1);
     }
     worker.buffers.forget(command.end());
