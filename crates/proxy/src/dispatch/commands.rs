@@ -20,6 +20,7 @@ use engine::statements::{BYTES_MAX, KeptByServer as KeptOnLink, STATEMENTS_MAX};
 use engine::variables::Assignment;
 use wire::command::{Opcode, Shape, query_text_at};
 use wire::frame::HEADER;
+use wire::lex::Dialect;
 use wire::statement::{self, Execute};
 
 use crate::dispatch::admit;
@@ -272,7 +273,7 @@ fn text(
             return enter(worker, client, command, packet);
         }
     }
-    enter_text(worker, client, command, packet, Text { opcode, at: text_at, intent })
+    enter_text(worker, client, command, packet, Text { opcode, at: text_at, intent, dialect })
 }
 
 /// A text that has been read.
@@ -281,6 +282,7 @@ struct Text {
     /// Where it begins in its packet's payload.
     at: usize,
     intent: Intent,
+    dialect: Dialect,
 }
 
 /// Judges what a text would leave behind, puts what is the client's own in the place of the server's, and enters.
@@ -289,11 +291,10 @@ fn enter_text(
     client: &Rc<Client>,
     mut command: Box<Command>,
     packet: &mut [u8],
-    Text { opcode, at: text_at, intent }: Text,
+    Text { opcode, at: text_at, intent, dialect }: Text,
 ) {
     let is_prepare = opcode == Opcode::StmtPrepare;
     let text = &packet[HEADER + text_at..];
-    let dialect = client.session.borrow().dialect();
     let may_change = own_id::may_change(client);
     // A text that is prepared is judged as well: what it will leave behind is the same.
     let out_of_sight = out_of_sight::find(worker, client, text, None);
