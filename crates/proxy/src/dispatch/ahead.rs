@@ -15,6 +15,7 @@ use engine::counts::Finds;
 use engine::kill::Scope;
 use smallvec::SmallVec;
 
+use crate::dispatch::admit;
 use crate::dispatch::backend::Link;
 use crate::dispatch::client::Client;
 use crate::dispatch::kill;
@@ -56,6 +57,7 @@ pub(crate) async fn run(worker: Rc<Worker>) {
     loop {
         worker.has_waiters.notified().await;
         worker.servers.iter().for_each(|local| write_ahead(&worker, local));
+        admit::work_off(&worker);
     }
 }
 
