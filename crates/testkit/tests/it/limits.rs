@@ -109,7 +109,7 @@ fn a_statement_may_wait_so_long_and_has_not_reached_the_server() {
 fn who_waits_is_let_in_where_nothing_ends() {
     // Some more than are let in at first: each of them may take two seconds.
     let processors = thread::available_parallelism().map_or(8, std::num::NonZero::get);
-    let long = (2 * processors).max(8) + 4;
+    let long = (2 * processors).max(8) + 16;
     let scene = Scene::pooled("");
     let flag = answer_long(&scene);
     let mut busy: Vec<_> = (0..long).map(|_| scene.client()).collect();
