@@ -249,7 +249,7 @@ fn secrets_do_not_show() {
     );
     assert_eq!(
         shown,
-        "Secret Stage1(SecretHash) Stored(SecretHash) Stage1(SecretHash) SigningKey(SecretHash) \
-         Nonce(20 bytes)"
+        "Secret NativeStage1(SecretHash) NativeStored(SecretHash) Sha2Stage1(SecretHash) \
+         SigningKey(SecretHash) Nonce(20 bytes)"
     );
 }
