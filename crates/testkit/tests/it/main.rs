@@ -13,6 +13,7 @@ mod comparing;
 mod corpus;
 mod differ;
 mod doctor;
+mod documented_numbers;
 mod few_links;
 mod fleet;
 mod fleet_faults;
