@@ -12,7 +12,7 @@ KEPT := $(abspath $(TARGET))/kept-data
 
 demo:
 	@packaging/install-deps.sh demo
-	@cargo build --release --package flifo
+	@cargo build --release --package flifo --package flifo-bench
 	@$(TARGET)/release/flifo demo $(if $(findstring --sysbench,$(DEMO)),,--html $(TARGET)/demo.html) $(DEMO)
 
 test:

@@ -56,7 +56,7 @@ impl Default for DemoOptions {
             rows: 100_000,
             targets: vec![TargetKind::Direct, TargetKind::Flifo],
             workers: None,
-            flifo: std::env::current_exe().unwrap_or_else(|_| "flifo".into()),
+            flifo: "flifo".into(),
             json: false,
             keep: false,
         }

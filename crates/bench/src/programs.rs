@@ -1,10 +1,11 @@
-//! Finds the programs that the benchmark starts, or says which package brings them.
+//! Finds the programs that the benchmark starts, or says how to get them.
 //!
 //! Does not install anything.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use sys::programs::{beside, first, path};
 
 /// A program that is not part of Flifo, and how to get it.
 #[derive(Clone, Copy, Debug)]
@@ -31,14 +32,11 @@ pub const HAPROXY: Program =
 impl Program {
     /// Looks along PATH, and then where servers are often installed outside of a user's PATH.
     pub fn find(self) -> Result<PathBuf> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let folders = std::env::split_paths(&path).chain(BEYOND_PATH.map(PathBuf::from));
-        self.find_in(folders)
+        self.find_in(path().into_iter().chain(BEYOND_PATH.map(PathBuf::from)))
     }
 
     fn find_in(self, folders: impl Iterator<Item = PathBuf>) -> Result<PathBuf> {
-        let candidate = folders.map(|folder| folder.join(self.name)).find(|path| is_program(path));
-        let Some(found) = candidate else {
+        let Some(found) = first(self.name, folders) else {
             let Self { name, what, package } = self;
             bail!(
                 "{name} ({what}) is neither in PATH nor in {}; install it, for example with \
@@ -50,9 +48,12 @@ impl Program {
     }
 }
 
-fn is_program(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+/// Flifo itself.
+pub fn flifo() -> Result<PathBuf> {
+    beside("flifo").context(
+        "flifo is not installed: it is to be measured, and is neither beside flifo-bench nor in PATH. Put it into one of \
+         these folders; `cargo build --release` builds it",
+    )
 }
 
 const BEYOND_PATH: [&str; 4] = ["/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/sbin"];
@@ -65,14 +66,5 @@ mod tests {
     fn a_missing_program_names_its_package() {
         let error = SYSBENCH.find_in(std::iter::empty()).expect_err("nowhere to look");
         assert!(error.to_string().contains("apt-get install sysbench"), "{error}");
-    }
-
-    #[test]
-    fn files_that_cannot_run_are_passed_over() {
-        let folder = tempfile::tempdir().expect("makes");
-        std::fs::write(folder.path().join("sh"), "").expect("writes");
-        let shell = Program { name: "sh", what: "a shell", package: "dash" };
-        let folders = [folder.path().to_owned(), PathBuf::from("/bin")];
-        assert_eq!(shell.find_in(folders.into_iter()).expect("finds"), Path::new("/bin/sh"));
     }
 }

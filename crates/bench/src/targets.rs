@@ -96,7 +96,7 @@ impl Target {
             TargetKind::Socket => return Ok(Self::bare(kind, Address::Socket(server.socket()))),
             TargetKind::Flifo => flifo(server, setup)?,
             TargetKind::Haproxy => haproxy(server, setup)?,
-            TargetKind::Relay => relay(server, setup)?,
+            TargetKind::Relay => relay(server)?,
         };
         let log = server.folder().join(format!("{}.log", kind.name()));
         let proxy = Proxy::start(kind.name(), command, log, port, interrupt)?;
@@ -222,10 +222,10 @@ fn haproxy_config(port: u16, socket: &Path, setup: &Setup) -> String {
     )
 }
 
-/// [`crate::relay`] in a process of its own, so that what it costs is told apart.
-fn relay(server: &PrivateServer, setup: &Setup) -> Result<(u16, Command)> {
+/// [`crate::relay`] in a process of its own, so that what it costs is told apart: this program once more.
+fn relay(server: &PrivateServer) -> Result<(u16, Command)> {
     let port = free_port()?;
-    let mut command = Command::new(&setup.flifo);
+    let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
     command.args(["bench", "relay", &port.to_string()]).arg(server.socket());
     Ok((port, command))
 }

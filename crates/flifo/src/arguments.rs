@@ -1,13 +1,11 @@
 //! The command line: what may be typed. What it means is done in `main`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::LazyLock;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, value_parser};
-use clap_complete::Shell;
-
-use crate::measure::Bench;
+use clap::{Args, Parser, Subcommand};
+use shell::{Manual, VERSION};
 
 /// A MySQL and MariaDB proxy that schedules.
 #[derive(Debug, Parser)]
@@ -39,34 +37,20 @@ pub(crate) enum Command {
     ConfigReference,
     /// Print a configuration with every option at its default, explained.
     ConfigSample,
-    /// Compare a private MariaDB with and without Flifo on this machine.
-    Demo(Demo),
-    /// Measure servers and proxies under load: sysbench's workloads, many clients, fixed rates.
-    #[command(subcommand)]
-    Bench(Bench),
-    /// Repeat on this machine what was once reported of another.
-    #[command(subcommand)]
-    Lab(LabCommand),
+    /// Compare a private MariaDB with and without Flifo (starts flifo-bench).
+    Demo(Unread),
+    /// Measure servers and proxies under load (starts flifo-bench).
+    Bench(Unread),
+    /// Repeat on this machine what was once reported of another (starts flifo-bench).
+    Lab(Unread),
     /// Examine a server and the machine beneath it: what is wrong, why, and what helps.
     #[command(after_help = DOCTOR_STATUS)]
     Doctor(Doctor),
     /// Placement: what Flifo has changed of how threads are scheduled.
     #[command(subcommand)]
     Placement(PlacementCommand),
-    /// Print the completions of a shell.
-    Completions {
-        /// The shell.
-        shell: Shell,
-    },
-    /// Print a manual page.
-    Man {
-        /// The command that it is about; all of them if not given.
-        #[arg(value_name = "COMMAND")]
-        command: Option<String>,
-    },
-    /// Print the reference of the command line.
-    #[command(hide = true)]
-    CliReference,
+    #[command(flatten)]
+    Manual(Manual),
 }
 
 #[derive(Debug, Subcommand)]
@@ -83,63 +67,12 @@ pub(crate) enum PlacementCommand {
     },
 }
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum LabCommand {
-    /// List the experiments.
-    List,
-    /// Run one experiment.
-    Run {
-        /// Its name.
-        name: String,
-        #[command(flatten)]
-        turns: LabTurns,
-        #[command(flatten)]
-        output: LabOutput,
-    },
-    /// Run all experiments.
-    All {
-        #[command(flatten)]
-        turns: LabTurns,
-        #[command(flatten)]
-        output: LabOutput,
-    },
-}
-
+/// What is typed behind a command of flifo-bench, which reads it; `--help` too.
 #[derive(Debug, Args)]
-pub(crate) struct LabTurns {
-    /// How often each treatment has its turn; else as the experiment wants it.
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=100))]
-    pub(crate) rounds: Option<u32>,
-    /// How long a turn is measured, in seconds.
-    #[arg(long, value_name = "S", value_parser = turn_seconds)]
-    pub(crate) seconds: Option<Duration>,
-    /// How many clients, where an experiment tries several numbers: a list with commas.
-    #[arg(
-        long,
-        value_name = "N,N",
-        value_delimiter = ',',
-        value_parser = value_parser!(u32).range(1..=4096)
-    )]
-    pub(crate) clients: Vec<u32>,
-    /// Only the parts of the experiment whose names contain this; the page and the text name them.
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) only: Option<String>,
-}
-
-fn turn_seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().filter(|seconds| (0.1..=600.0).contains(seconds));
-    let seconds = seconds.ok_or("it must be a number from 0.1 to 600")?;
-    Ok(Duration::from_secs_f64(seconds))
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct LabOutput {
-    /// Where the page with the charts is written.
-    #[arg(long, value_name = "FILE", default_value = "flifo-lab.html")]
-    pub(crate) html: PathBuf,
-    /// Print what was found as JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
+#[command(disable_help_flag = true)]
+pub(crate) struct Unread {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    _arguments: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]
@@ -159,52 +92,6 @@ pub(crate) struct Run {
     /// Serve although this is root, or the user of the server; see hardening.privileged_user.
     #[arg(long, env = "FLIFO_ALLOW_PRIVILEGED_USER", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) allow_privileged_user: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Demo {
-    /// Length of one run.
-    #[arg(long, default_value_t = 3)]
-    pub(crate) seconds: u32,
-    /// How often each target has its turn under each load.
-    #[arg(long, default_value_t = 3)]
-    pub(crate) rounds: u32,
-    /// Numbers of clients.
-    #[arg(long, value_delimiter = ',', default_value = "8,64,512", value_name = "N,…")]
-    pub(crate) clients: Vec<u32>,
-    /// Workloads by sysbench's names.
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "NAME,…",
-        default_value = "oltp_point_select,oltp_read_write"
-    )]
-    pub(crate) workloads: Vec<String>,
-    /// Rows of each table.
-    #[arg(long, default_value_t = 100_000)]
-    pub(crate) rows: u32,
-    /// Tables.
-    #[arg(long, default_value_t = 4)]
-    pub(crate) tables: u32,
-    /// Another target beside: socket, haproxy, relay. May be repeated.
-    #[arg(long, value_name = "TARGET")]
-    pub(crate) with: Vec<String>,
-    /// Workers of Flifo and threads of HAProxy.
-    #[arg(long, value_name = "N")]
-    pub(crate) workers: Option<u32>,
-    /// Print the report as JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Write a page with charts.
-    #[arg(long, value_name = "FILE", conflicts_with = "sysbench")]
-    pub(crate) html: Option<PathBuf>,
-    /// Have sysbench make the load, for a second opinion. It has a thread for each client, and they
-    /// share the CPUs with the server.
-    #[arg(long)]
-    pub(crate) sysbench: bool,
-    /// Leave the server's folder behind.
-    #[arg(long, requires = "sysbench")]
-    pub(crate) keep: bool,
 }
 
 #[derive(Debug, Args)]
@@ -269,15 +156,5 @@ const RESTORE_STATUS: &str = "Exit status: 0 everything is as it was, 69 somethi
 const DOCTOR_STATUS: &str = "Exit status: 0 nothing is known to be wrong, 1 something should be looked at, 2 something is bad, \
                              64 wrong arguments, 69 no server for --fix, or a file cannot be written, 78 a wrong file of facts";
 
-/// The version, with the commit if `FLIFO_COMMIT` named it at build time.
-static VERSION: LazyLock<String> = LazyLock::new(|| {
-    let version = env!("CARGO_PKG_VERSION");
-    match option_env!("FLIFO_COMMIT") {
-        None | Some("") => version.to_owned(),
-        Some(commit) => format!("{version} ({commit})"),
-    }
-});
-
-const EXIT_STATUS: &str = "Exit status: 0 all is well, 1 a comparison found something worse, 64 wrong arguments, 69 a server, port or \
-                           program is not available, 70 a fault of Flifo's own, 78 a wrong \
-                           configuration";
+const EXIT_STATUS: &str = "Exit status: 0 all is well, 64 wrong arguments, 69 a server, port or program is not available, \
+                           70 a fault of Flifo's own, 78 a wrong configuration";

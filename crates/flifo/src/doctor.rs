@@ -10,10 +10,9 @@ use ::doctor::{
     Variables, Verdict,
 };
 use proxy::discover;
+use shell::{CONFIG, OK, UNAVAILABLE, USAGE, complain, print};
 
 use crate::arguments::Doctor;
-use crate::speak::{complain, print};
-use crate::{CONFIG, OK, UNAVAILABLE, USAGE};
 
 pub(crate) fn run(arguments: &Doctor) -> u8 {
     match examine(arguments) {

@@ -1,59 +1,34 @@
-//! The `flifo` command: arguments in, exit code out. Exit codes are those of `sysexits.h`.
+//! The `flifo` command: arguments in, exit code out.
 
 mod arguments;
-mod demo;
 mod doctor;
-mod lab;
-mod manual;
-mod measure;
+mod passed_on;
 mod placement;
-mod speak;
 
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::CommandFactory;
 use proxy::config::{self, Overrides, Plan};
 use proxy::discover;
+use shell::{CONFIG, Manual, OK, SOFTWARE, UNAVAILABLE, complain, print, show};
 
 use self::arguments::{Arguments, Command, Run};
-use self::speak::{complain, print};
-
-const OK: u8 = 0;
-const USAGE: u8 = 64;
-const UNAVAILABLE: u8 = 69;
-const SOFTWARE: u8 = 70;
-const CONFIG: u8 = 78;
-/// As a shell reports a program that was interrupted.
-const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            // Help and version are asked for; all else is a mistake.
-            let code = if error.use_stderr() { USAGE } else { OK };
-            let _ = error.print();
-            return code.into();
-        }
-    };
-    let code = match arguments.command {
+    shell::main(|Arguments { command }| match command {
         Command::Run(arguments) => run(arguments),
         Command::CheckConfig { file, json } => check_config(&file, json),
         Command::ConfigReference => show(&config::reference()),
         Command::ConfigSample => show(&config::sample()),
-        Command::Demo(arguments) => demo::run(arguments),
-        Command::Bench(command) => measure::bench(command),
-        Command::Lab(command) => lab::run(command),
+        Command::Demo(_) | Command::Bench(_) | Command::Lab(_) => passed_on::run(),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Placement(command) => placement::run(command),
-        Command::Completions { shell } => {
-            show(&String::from_utf8_lossy(&manual::completions(shell)))
+        Command::Manual(Manual::Man { command: Some(name) }) if passed_on::is_about(&name) => {
+            passed_on::run()
         }
-        Command::Man { command } => man(command.as_deref()),
-        Command::CliReference => show(&manual::reference()),
-    };
-    code.into()
+        Command::Manual(asked) => asked.tell(Arguments::command(), INTRODUCTION),
+    })
 }
 
 fn run(arguments: Run) -> u8 {
@@ -131,22 +106,30 @@ fn check_config(file: &Path, json: bool) -> u8 {
     code
 }
 
-fn man(command: Option<&str>) -> u8 {
-    match manual::page(command) {
-        Ok(Some(page)) => show(&String::from_utf8_lossy(&page)),
-        Ok(None) => {
-            let command = command.unwrap_or_default();
-            complain(format_args!("man: there is no command {command:?}; see flifo --help"));
-            USAGE
-        }
-        Err(error) => {
-            complain(format_args!("man: the page cannot be written: {error}"));
-            SOFTWARE
-        }
-    }
-}
+const INTRODUCTION: &str = "\
+<!-- Written by `flifo cli-reference`; do not edit. -->
+# Command line
 
-fn show(text: &str) -> u8 {
-    print(text);
-    OK
+`flifo man` and `flifo man COMMAND` write manual pages from the same definitions, and
+`flifo completions SHELL` what a shell needs to complete them. `flifo demo`, `flifo bench` and
+`flifo lab` start the program flifo-bench, which has [a page of its own](cli-bench.md).
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn the_reference_is_the_committed_page() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/cli.md");
+        let page = std::fs::read_to_string(path).unwrap_or_default();
+        let is_same = page == shell::reference(Arguments::command(), INTRODUCTION);
+        let hint = "run `flifo cli-reference >docs/reference/cli.md`";
+        assert!(is_same, "the page differs from the arguments: {hint}");
+    }
 }

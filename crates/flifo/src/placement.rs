@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 
 use proxy::config::{self, Overrides};
 use proxy::placement::{self, Undone};
+use shell::{CONFIG, OK, UNAVAILABLE, complain, print};
 
 use crate::arguments::PlacementCommand;
-use crate::speak::{complain, print};
-use crate::{CONFIG, OK, UNAVAILABLE};
 
 pub(crate) fn run(command: PlacementCommand) -> u8 {
     let PlacementCommand::Restore { config, state } = command;

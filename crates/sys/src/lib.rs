@@ -17,6 +17,7 @@ pub mod peers;
 pub mod placing;
 pub mod power;
 pub mod process;
+pub mod programs;
 pub mod sandbox;
 pub mod scheduling;
 pub mod secret_memory;

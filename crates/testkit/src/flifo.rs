@@ -264,7 +264,7 @@ pub fn free_port() -> u16 {
     listener.local_addr().expect("an address").port()
 }
 
-/// The program beside this test, built once.
+/// The program beside this test, built once, with flifo-bench beside it.
 ///
 /// # Panics
 /// If it does not build.
@@ -275,7 +275,9 @@ pub fn program() -> &'static Path {
         let folder = test.ancestors().nth(2).expect("target/PROFILE/deps/TEST").to_owned();
         let mut build = Command::new(env!("CARGO"));
         match folder.ends_with("release") {
-            true => build.args(["build", "--release", "--package", "flifo"]),
+            true => {
+                build.args(["build", "--release", "--package", "flifo", "--package", "flifo-bench"])
+            }
             // With the features of `cargo test --workspace`, which has built it already.
             false => build.args(["test", "--no-run", "--workspace", "--test", "command"]),
         };

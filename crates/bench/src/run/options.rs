@@ -1,5 +1,6 @@
 //! What may be asked of a run, and what must not.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -25,8 +26,8 @@ pub struct RunOptions {
     pub start: Vec<TargetKind>,
     /// Workers of a Flifo and threads of a HAProxy that are started; else each one's own default.
     pub workers: Option<u32>,
-    /// Flifo's own program, for a target that is started.
-    pub flifo: std::path::PathBuf,
+    /// The program that is started as Flifo, where one is to be started.
+    pub flifo: PathBuf,
     pub workloads: Vec<String>,
     pub shape: Shape,
     pub clients: Vec<u32>,
@@ -68,7 +69,7 @@ impl Default for RunOptions {
             targets: Vec::new(),
             start: Vec::new(),
             workers: None,
-            flifo: std::env::current_exe().unwrap_or_else(|_| "flifo".into()),
+            flifo: "flifo".into(),
             workloads: vec!["oltp_point_select".into()],
             shape: Shape::default(),
             clients: vec![1],

@@ -26,8 +26,19 @@ const PROXY: &[&str] = &[
 const CIRCLE_MAX: usize = 3;
 
 /// The crates that ship.
-const SHIPPED: &[&str] =
-    &["flifo", "bench", "proxy", "doctor", "engine", "view", "link", "wire", "sys"];
+const SHIPPED: &[&str] = &[
+    "flifo",
+    "flifo-bench",
+    "shell",
+    "bench",
+    "proxy",
+    "doctor",
+    "engine",
+    "view",
+    "link",
+    "wire",
+    "sys",
+];
 
 /// A file of a crate.
 struct File {

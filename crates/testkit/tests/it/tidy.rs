@@ -1,12 +1,15 @@
 //! What the project promises about its own files. Each rule is a function of texts, and has a test that it can fail.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The crates, and which other ones each may use. Arrows go down only.
 const EDGES: &[(&str, &[&str])] = &[
-    ("flifo", &["bench", "doctor", "proxy"]),
+    // `sys` finds flifo-bench, which it starts.
+    ("flifo", &["doctor", "proxy", "shell", "sys"]),
+    ("flifo-bench", &["bench", "shell"]),
+    ("shell", &[]),
     // The demo speaks to servers itself; the generator encodes what it sends.
     ("bench", &["engine", "link", "sys", "wire"]),
     // `wire` for what a login is made of.
@@ -32,8 +35,8 @@ const TABLES: &[&str] = &[];
 /// A dependency tree that grows beyond this grows by decision.
 const PACKAGES_MAX: usize = 250;
 
-#[test]
-fn crates_use_only_those_below_them() {
+/// The crates of this project that each of them uses, but for its tests.
+fn uses() -> BTreeMap<String, BTreeSet<String>> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
         .current_dir(root())
@@ -41,19 +44,40 @@ fn crates_use_only_those_below_them() {
         .expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let name = |of: &serde_json::Value| of["name"].as_str().unwrap().to_owned();
     let packages = metadata["packages"].as_array().unwrap();
-    let ours: BTreeSet<&str> = packages.iter().map(|it| it["name"].as_str().unwrap()).collect();
-    let mut found = Vec::new();
-    for package in packages {
-        let name = package["name"].as_str().unwrap();
-        for dependency in package["dependencies"].as_array().unwrap() {
-            let other = dependency["name"].as_str().unwrap();
-            if ours.contains(other) && dependency["kind"] != "dev" {
-                found.extend(bad_edge(name, other));
-            }
-        }
-    }
+    let ours: BTreeSet<String> = packages.iter().map(name).collect();
+    let used = |package: &serde_json::Value| {
+        let all = package["dependencies"].as_array().unwrap().iter();
+        let product = all.filter(|it| it["kind"] != "dev").map(name);
+        product.filter(|it| ours.contains(it)).collect()
+    };
+    packages.iter().map(|it| (name(it), used(it))).collect()
+}
+
+#[test]
+fn crates_use_only_those_below_them() {
+    let uses = uses();
+    let edges = uses.iter().flat_map(|(from, all)| all.iter().map(move |to| (from, to)));
+    let found: Vec<_> = edges.filter_map(|(from, to)| bad_edge(from, to)).collect();
     assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn a_server_need_not_have_the_load_generator() {
+    let uses = uses();
+    assert!(reached(&uses, "flifo-bench").contains("bench"));
+    let server = reached(&uses, "flifo");
+    assert!(server.contains("engine") && !server.contains("bench"), "{server:?}");
+}
+
+/// All crates that one uses, itself or by others.
+fn reached(uses: &BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<String> {
+    let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
+    while let Some(name) = next.pop() {
+        next.extend(uses[name].iter().filter(|it| seen.insert((*it).clone())).map(|it| &**it));
+    }
+    seen
 }
 
 fn bad_edge(from: &str, to: &str) -> Option<String> {

@@ -10,15 +10,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use bench::figures::terminal;
 use bench::interrupt::{Interrupt, Interrupted};
+use bench::programs;
 use bench::results::{Arrivals, Ending, FORMAT, Pacing, Protocol, Results, Role};
 use bench::run::{RunOptions, Wrong};
 use bench::table::Colours;
 use bench::targets::TargetKind;
 use bench::workloads::Shape;
 use clap::{Args, Subcommand, ValueEnum};
-
-use crate::speak::{complain, print};
-use crate::{INTERRUPTED, OK, UNAVAILABLE, USAGE};
+use shell::{INTERRUPTED, OK, UNAVAILABLE, USAGE, complain, print};
 
 #[derive(Debug, Subcommand)]
 #[command(disable_help_subcommand = true)]
@@ -358,8 +357,11 @@ impl BenchRun {
             },
         };
         let distribution = self.distribution.parse();
+        let start = self.start.iter().map(kind).collect::<Result<Vec<_>, _>>()?;
+        let flifo = start.contains(&TargetKind::Flifo).then(programs::flifo).transpose()?;
         Ok(RunOptions {
-            start: self.start.iter().map(kind).collect::<Result<_, _>>()?,
+            start,
+            flifo: flifo.unwrap_or_default(),
             workers: self.workers,
             workloads: self.workloads.clone(),
             shape,

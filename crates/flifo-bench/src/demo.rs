@@ -8,15 +8,15 @@ use std::path::Path;
 use anyhow::Result;
 use bench::figures::terminal;
 use bench::interrupt::Interrupt;
+use bench::programs;
 use bench::results::{Results, Settings};
 use bench::run::{RunOptions, Wrong};
 use bench::table::wrap;
 use bench::targets::TargetKind;
+use shell::{OK, print};
 
-use crate::OK;
 use crate::arguments::Demo;
 use crate::measure::{STDOUT, colours, ending, status, write, write_json};
-use crate::speak::print;
 
 /// Carries the command out. Returns the exit status.
 pub(crate) fn run(arguments: Demo) -> u8 {
@@ -29,6 +29,7 @@ pub(crate) fn run(arguments: Demo) -> u8 {
 fn by_ourselves(arguments: Demo) -> Result<u8> {
     let options = RunOptions {
         start: targets(&arguments.with)?,
+        flifo: programs::flifo()?,
         workers: arguments.workers,
         workloads: arguments.workloads,
         clients: arguments.clients,
@@ -93,7 +94,7 @@ fn by_sysbench(arguments: Demo) -> Result<u8> {
         json: arguments.json,
         keep: arguments.keep,
         targets: targets(&arguments.with)?,
-        ..bench::demo::DemoOptions::default()
+        flifo: programs::flifo()?,
     };
     bench::demo::run(&options)?;
     Ok(OK)

@@ -6,11 +6,11 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use bench::interrupt::{Interrupt, Interrupted};
 use bench::lab::{self, About, Entry, Finding, Lab, LabOptions};
+use bench::programs;
 use bench::table::Colours;
+use shell::{INTERRUPTED, OK, UNAVAILABLE, USAGE, complain, print};
 
 use crate::arguments::{LabCommand, LabOutput, LabTurns};
-use crate::speak::{complain, print};
-use crate::{INTERRUPTED, OK, UNAVAILABLE, USAGE};
 
 pub(crate) fn run(command: LabCommand) -> u8 {
     let (entries, output, only) = match command {
@@ -54,7 +54,7 @@ fn list() -> String {
 }
 
 fn perform(entries: &[Box<dyn Entry>], output: &LabOutput, only: Option<String>) -> Result<()> {
-    let lab = Lab { interrupt: Interrupt::listen()?, flifo: std::env::current_exe()?, only };
+    let lab = Lab { interrupt: Interrupt::listen()?, flifo: programs::flifo()?, only };
     let mut findings = Vec::new();
     for entry in entries {
         findings.push((entry.about(), entry.run(&lab)?));
