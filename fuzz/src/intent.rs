@@ -5,15 +5,16 @@ use engine::intent::{Digest, Intent, Trait};
 use engine::kill::{FIRST_CLIENT_ID, Kill};
 use engine::own_id;
 use wire::lex::{Dialect, Lexer, Token};
+use wire::text::Lexed;
 
 /// The first byte says whether backslashes escape; the rest is two texts, cut at the first zero
 /// byte.
 pub fn run(data: &[u8]) {
     let Some((&mode, text)) = data.split_first() else { return };
     let dialect = Dialect { backslash_escapes: mode & 1 == 0 };
-    let intent = Intent::read(text, dialect);
+    let intent = read(text, dialect);
     tells_the_worst(text, intent, dialect);
-    let capitals = Intent::read(&text.to_ascii_uppercase(), dialect);
+    let capitals = read(&text.to_ascii_uppercase(), dialect);
     // Names may differ in case only, so digests do.
     let undigested = |intent: Intent| {
         (intent.read.is_some(), Intent { read: None, digest: Digest::default(), ..intent })
@@ -25,6 +26,18 @@ pub fn run(data: &[u8]) {
     }
     kill(text);
     connection_id(text, dialect);
+}
+
+fn read(text: &[u8], dialect: Dialect) -> Intent {
+    let lexed = Lexed::default();
+    let text = lexed.text(text, dialect);
+    let mut lexer = Lexer::new(text.bytes, dialect);
+    // Whatever reads the list reads what the lexer says.
+    for token in text.tokens() {
+        assert_eq!(lexer.next(), Some(token));
+    }
+    assert!(text.tokens().is_cut() || lexer.next().is_none());
+    Intent::read(text)
 }
 
 /// Words that leave something behind wherever they stand, but for the last part of a name.
@@ -49,8 +62,8 @@ fn hides_nothing(first: &[u8], second: &[u8], dialect: Dialect) {
     if lexer.any(|token| token == Token::Unfinished) || lexer.saw_executable_comment() {
         return;
     }
-    let both = Intent::read(&[first, b"\n;\n", second].concat(), dialect);
-    let (first, second) = (Intent::read(first, dialect), Intent::read(second, dialect));
+    let both = read(&[first, b"\n;\n", second].concat(), dialect);
+    let (first, second) = (read(first, dialect), read(second, dialect));
     if first.sets.is_some() || second.sets.is_some() {
         // What follows a SET may be read otherwise than what went before it.
         assert!(both.pin.is_some() || both.sets == first.sets || both.sets == second.sets);
@@ -67,7 +80,7 @@ fn hides_nothing(first: &[u8], second: &[u8], dialect: Dialect) {
 }
 
 fn kill(text: &[u8]) {
-    let Some(kill) = Kill::read(text, Dialect::default()) else { return };
+    let Some(kill) = Kill::read(Lexed::default().text(text, Dialect::default())) else { return };
     let (start, end) = kill.id_at;
     let digits = std::str::from_utf8(&text[start..end]).expect("digits");
     if digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -75,14 +88,14 @@ fn kill(text: &[u8]) {
     }
     assert_eq!(kill.names_client(), kill.id >= FIRST_CLIENT_ID);
     let other = [&text[..start], b"77", &text[end..]].concat();
-    assert_eq!(Kill::read(&other, Dialect::default()).map(|kill| kill.id), Some(77));
+    assert_eq!(Kill::read(Lexed::default().text(&other, Dialect::default())).map(|kill| kill.id), Some(77));
 }
 
 fn connection_id(text: &[u8], dialect: Dialect) {
     let mut lexer = Lexer::new(text, dialect);
     let is_whole = lexer.all(|token| token != Token::Unfinished);
     // The longer of the two.
-    let put = |text| own_id::put(text, dialect, 9, Brand::MySql).text;
+    let put = |text| own_id::put(Lexed::default().text(text, dialect), 9, Brand::MySql).text;
     let Some(replaced) = put(text) else { return };
     // An item around a call gets a name if it has at most 128 characters, a quoted back-tick being two; such items
     // nest no deeper than `SELECT(` fits into one.

@@ -4,7 +4,8 @@
 //! The server names a column by its text. So where a call stands in an item of a select list that has no name of its own,
 //! the item gets one: what its text was.
 
-use wire::lex::{Dialect, Lexer, Token};
+use wire::lex::Token;
+use wire::text::Text;
 
 /// Where a call stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,20 +22,19 @@ pub enum CallPlace {
 
 /// The text with each call `name()`, and each `@@name`, replaced for which there is a value; `None` if there is none.
 pub fn replace(
-    text: &[u8],
-    dialect: Dialect,
+    text: Text<'_>,
     mut value: impl FnMut(&[u8], CallPlace) -> Option<String>,
 ) -> Option<Vec<u8>> {
-    replace_at(text, dialect, |name, place, _| value(name, place))
+    replace_at(text, |name, place, _| value(name, place))
 }
 
 /// The same, where it matters at which byte of the text a call begins.
 pub fn replace_at(
-    text: &[u8],
-    dialect: Dialect,
+    text: Text<'_>,
     mut value: impl FnMut(&[u8], CallPlace, usize) -> Option<String>,
 ) -> Option<Vec<u8>> {
-    let tokens = Tokens::read(text, dialect);
+    let tokens = Parts::read(text);
+    let text = text.bytes;
     let mut items = tokens.items();
     // Those that begin first, and of those the outermost one, come first.
     items.sort_by_key(|item| (item.first, std::cmp::Reverse(item.last)));
@@ -102,7 +102,7 @@ struct Spanned<'a> {
     end: usize,
 }
 
-struct Tokens<'a> {
+struct Parts<'a> {
     text: &'a [u8],
     list: Vec<Spanned<'a>>,
     /// Parts of it may be taken for comments.
@@ -135,15 +135,15 @@ impl Item {
     }
 }
 
-impl<'a> Tokens<'a> {
-    fn read(text: &'a [u8], dialect: Dialect) -> Self {
-        let mut lexer = Lexer::new(text, dialect);
-        let mut list = Vec::new();
-        while let Some(token) = lexer.next() {
-            let (start, end) = lexer.span();
+impl<'a> Parts<'a> {
+    fn read(text: Text<'a>) -> Self {
+        let mut tokens = text.tokens();
+        let mut list = Vec::with_capacity(tokens.size_hint().0);
+        while let Some(token) = tokens.next() {
+            let (start, end) = tokens.span();
             list.push(Spanned { token, start, end });
         }
-        Self { text, list, is_doubtful: lexer.saw_executable_comment() }
+        Self { text: text.bytes, list, is_doubtful: tokens.saw_executable_comment() }
     }
 
     fn token(&self, at: usize) -> Option<Token<'a>> {
@@ -279,10 +279,13 @@ fn is_option(token: Token<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::lex::Dialect;
+    use wire::text::Lexed;
 
     fn replaced(text: &str) -> Option<String> {
         let mut places = Vec::new();
-        let out = replace(text.as_bytes(), Dialect::default(), |name, place| {
+        let lexed = Lexed::default();
+        let out = replace(lexed.text(text.as_bytes(), Dialect::default()), |name, place| {
             places.push(place);
             (name == b"F" && !matches!(place, CallPlace::Within | CallPlace::Outside))
                 .then(|| "7".to_owned())

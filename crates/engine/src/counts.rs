@@ -4,7 +4,8 @@
 //! Flifo writes the numbers into the text in the place of the calls, in a form to which the server gives the same
 //! column name, type and length. Where that cannot be done, the link must be the same, and unused since.
 
-use wire::lex::{Dialect, Lexer, Token};
+use wire::lex::Token;
+use wire::text::Text;
 
 use crate::calls::{self, CallPlace};
 use crate::intent::looks::LooksUp;
@@ -179,19 +180,13 @@ impl RowCounts {
 
     /// The text with its calls replaced by numbers, and what is still to be asked. `on`: the link that it goes to,
     /// which need not be told what it knows.
-    pub fn put(
-        &self,
-        text: &[u8],
-        dialect: Dialect,
-        asked: Asked,
-        on: Option<u64>,
-    ) -> (Option<Vec<u8>>, Asked) {
+    pub fn put(&self, text: Text<'_>, asked: Asked, on: Option<u64>) -> (Option<Vec<u8>>, Asked) {
         let knows = |asked| on.is_some_and(|link| self.are_on(asked, link));
         let affected = asked.affected && !knows(Asked { affected: true, found: false });
         let found = asked.found && !knows(Asked { affected: false, found: true });
         let (mut left, mut missed) = (asked, false);
-        let places = places(text, dialect);
-        let replaced = calls::replace(text, dialect, |name, place| {
+        let places = places(text);
+        let replaced = calls::replace(text, |name, place| {
             let number = match () {
                 () if affected && name.eq_ignore_ascii_case(b"ROW_COUNT") => {
                     left.affected = false;
@@ -233,13 +228,13 @@ impl Places {
     }
 }
 
-fn places(text: &[u8], dialect: Dialect) -> Places {
-    let mut lexer = Lexer::new(text, dialect);
-    let first = lexer.next();
+fn places(text: Text<'_>) -> Places {
+    let mut tokens = text.tokens();
+    let first = tokens.next();
     let is = |word: &str| first.is_some_and(|token| token.is_word(word));
     // What comes behind a semicolon asks for what comes before it.
     let (mut is_single, mut selects) = (true, false);
-    lexer.for_each(|token| {
+    tokens.for_each(|token| {
         is_single &= token != Token::Symbol(b';');
         selects |= token.is_word("SELECT");
     });
@@ -255,6 +250,8 @@ fn places(text: &[u8], dialect: Dialect) -> Places {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::lex::Dialect;
+    use wire::text::Lexed;
 
     const BOTH: Asked = Asked { affected: true, found: true };
     const AFFECTED: Asked = Asked { affected: true, found: false };
@@ -265,7 +262,8 @@ mod tests {
         asked: Asked,
         on: Option<u64>,
     ) -> (Option<String>, Asked) {
-        let (text, left) = counts.put(text.as_bytes(), Dialect::default(), asked, on);
+        let (text, left) =
+            counts.put(Lexed::default().text(text.as_bytes(), Dialect::default()), asked, on);
         (text.map(|text| String::from_utf8(text).unwrap()), left)
     }
 

@@ -1,7 +1,7 @@
 //! `@@last_gtid` of clients that share links: MariaDB reports it behind each write, so the value of the client's own last
 //! write can stand in the text in its place.
 
-use wire::lex::Dialect;
+use wire::text::Text;
 
 use crate::calls::{self, CallPlace};
 
@@ -17,14 +17,14 @@ fn is_last_gtid(variable: &[u8]) -> bool {
 
 /// The text with the variable replaced by this value. `None`: it does not occur, or where it does, columns would be
 /// named otherwise.
-pub fn put(text: &[u8], dialect: Dialect, gtid: &[u8]) -> Option<Vec<u8>> {
+pub fn put(text: Text<'_>, gtid: &[u8]) -> Option<Vec<u8>> {
     let is_plain = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'-' | b',');
     if gtid.len() > LEN_MAX || !gtid.iter().all(is_plain) {
         return None;
     }
     let literal = format!("'{}'", std::str::from_utf8(gtid).ok()?);
     let mut is_missed = false;
-    let replaced = calls::replace(text, dialect, |name, place| {
+    let replaced = calls::replace(text, |name, place| {
         if !is_last_gtid(name) {
             return None;
         }
@@ -37,11 +37,13 @@ pub fn put(text: &[u8], dialect: Dialect, gtid: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::lex::Dialect;
+    use wire::text::Lexed;
 
     #[test]
     fn the_variable_becomes_the_value_and_keeps_its_name() {
         let put = |text: &str| {
-            put(text.as_bytes(), Dialect::default(), b"0-1-42")
+            put(Lexed::default().text(text.as_bytes(), Dialect::default()), b"0-1-42")
                 .map(|text| String::from_utf8(text).unwrap())
         };
         let some = |text: &str| Some(text.to_owned());
@@ -54,6 +56,9 @@ mod tests {
         for text in ["SELECT '@@last_gtid'", "SELECT @@last_insert_id", "SELECT last_gtid()"] {
             assert_eq!(put(text), None, "{text}");
         }
-        assert_eq!(super::put(b"SELECT @@last_gtid", Dialect::default(), b"'"), None);
+        assert_eq!(
+            super::put(Lexed::default().text(b"SELECT @@last_gtid", Dialect::default()), b"'"),
+            None
+        );
     }
 }

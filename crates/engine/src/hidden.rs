@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use wire::lex::{Dialect, Lexer, Token};
+use wire::lex::{Dialect, Token};
+use wire::text::{Lexed, Text, Tokens};
 
 use crate::intent::is_builtin_function;
 use crate::own_id::may_ask;
@@ -88,7 +89,9 @@ impl Catalog {
             let mut is_last = true;
             for (definition, does) in definitions.iter().zip(&mut does) {
                 let own = Some(&*definition.schema);
-                if !*does && found.find(&definition.body, own, Dialect::default()).is_some() {
+                let lexed = Lexed::default();
+                let body = lexed.text(&definition.body, Dialect::default());
+                if !*does && found.find(body, own).is_some() {
                     (*does, is_last) = (true, false);
                 }
             }
@@ -145,14 +148,18 @@ impl Catalog {
     }
 
     /// Whether a text, of a session in this schema, names such an object: the worst that is found.
-    pub fn find(&self, text: &[u8], schema: Option<&[u8]>, dialect: Dialect) -> Option<When> {
+    pub fn find(&self, text: Text<'_>, schema: Option<&[u8]>) -> Option<When> {
         if self.is_empty() {
             return None;
         }
         let own = schema.map_or(Place::Nowhere, Place::In);
         let (mut default, mut worst) = (own, None);
         let (mut before, mut previous) = (Token::Symbol(b';'), Token::Symbol(b';'));
-        for token in Lexer::new(text, dialect) {
+        let tokens = text.tokens();
+        if tokens.is_cut() {
+            return Some(When::Named);
+        }
+        for token in tokens {
             if token.is_word("USE") {
                 // Which schema follows, a routine's text may compute.
                 default = Place::Anywhere;
@@ -288,11 +295,12 @@ fn acts(definition: &Definition, routines: &Routines) -> bool {
     if definition.body.is_empty() {
         return true;
     }
-    let mut lexer = Lexer::new(&definition.body, Dialect::default());
+    let lexed = Lexed::default();
+    let mut tokens = lexed.text(&definition.body, Dialect::default()).tokens();
     // The last three tokens, the first one first.
     let mut last = [Token::Symbol(b';'); 3];
     let mut is_table = false;
-    while let Some(token) = lexer.next() {
+    while let Some(token) = tokens.next() {
         let [schema, dot, called] = last;
         if token == Token::Symbol(b'(')
             && !is_table
@@ -308,12 +316,12 @@ fn acts(definition: &Definition, routines: &Routines) -> bool {
                 return true;
             }
         }
-        if is_unreported(last, token, lexer) {
+        if is_unreported(last, token, tokens) {
             return true;
         }
         // `CALL p`, without a list of arguments.
         if called.is_word("CALL") {
-            let mut ahead = lexer;
+            let mut ahead = tokens;
             let is_whole = ahead.next() == Some(Token::Symbol(b'.'));
             let is_known = match (name(token), ahead.next().and_then(name).filter(|_| is_whole)) {
                 (Some(schema), Some(called)) => routines.has(schema, called),
@@ -340,10 +348,11 @@ fn named_tables(definition: &Definition) -> Vec<Table> {
     let is_view = definition.kind == Kind::View;
     let is_one = |token: Token<'_>, words: &[&str]| words.iter().any(|it| token.is_word(it));
     let mut tables = Vec::new();
-    let mut lexer = Lexer::new(&definition.body, Dialect::default());
+    let lexed = Lexed::default();
+    let mut tokens = lexed.text(&definition.body, Dialect::default()).tokens();
     // Whether a table comes now; whether others follow behind commas.
     let (mut is_due, mut is_list, mut before) = (false, false, Token::Symbol(b';'));
-    while let Some(token) = lexer.next() {
+    while let Some(token) = tokens.next() {
         let begins = match token {
             // `FROM (a JOIN b)`; but `INSERT(a, 1, 2, b)` is a function.
             Token::Symbol(b'(') => is_due && !is_one(before, &["INSERT", "REPLACE"]),
@@ -357,7 +366,7 @@ fn named_tables(definition: &Definition) -> Vec<Table> {
         is_list &= !is_one(token, &ENDS) && token != Token::Symbol(b';');
         let is_name = matches!(token, Token::Word(_) | Token::Quoted(_)) && !is_one(token, &ENDS);
         if is_due && is_name && !begins {
-            let mut ahead = lexer;
+            let mut ahead = tokens;
             let is_whole = ahead.next() == Some(Token::Symbol(b'.'));
             let last = ahead.next().and_then(name).filter(|_| is_whole);
             tables.extend(match (name(token), last) {
@@ -383,7 +392,7 @@ fn table_of(schema: &[u8], name: &[u8]) -> Table {
 }
 
 /// Whether something begins here of which no server tells.
-fn is_unreported(last: [Token<'_>; 3], token: Token<'_>, behind: Lexer<'_>) -> bool {
+fn is_unreported(last: [Token<'_>; 3], token: Token<'_>, behind: Tokens<'_>) -> bool {
     let [_, before, previous] = last;
     const WORDS: [&str; 13] = [
         "GET_LOCK",
@@ -448,7 +457,7 @@ mod tests {
     }
 
     fn find(catalog: &Catalog, text: &str) -> Option<When> {
-        catalog.find(text.as_bytes(), Some(b"a"), Dialect::default())
+        catalog.find(Lexed::default().text(text.as_bytes(), Dialect::default()), Some(b"a"))
     }
 
     use Kind::{Routine, Trigger, View};
@@ -560,7 +569,10 @@ mod tests {
         ] {
             assert_eq!(find(&catalog, text), when, "{text}");
         }
-        let elsewhere = |schema| catalog.find(b"SELECT * FROM v_calls", schema, Dialect::default());
+        let elsewhere = |schema| {
+            catalog
+                .find(Lexed::default().text(b"SELECT * FROM v_calls", Dialect::default()), schema)
+        };
         assert_eq!((elsewhere(Some(b"b")), elsewhere(None)), (None, None));
         assert!(find(&catalog, "INSERT INTO v_written VALUES (1)").is_some());
         assert_eq!((catalog.objects(), catalog.unreadable()), (7, 0));

@@ -6,8 +6,9 @@
 mod get;
 
 use wire::bytes::Write;
-use wire::lex::{Dialect, Lexer, Token};
+use wire::lex::Token;
 use wire::rows::Row;
+use wire::text::Text;
 
 /// Bytes of messages that one session may keep.
 pub const BYTES_MAX: usize = 16 << 10;
@@ -185,11 +186,10 @@ impl SavedDiagnostics {
     pub fn get(
         kept: Option<&Self>,
         affected: i64,
-        text: &[u8],
-        dialect: Dialect,
+        text: Text<'_>,
         server: Server,
     ) -> Option<Vec<u8>> {
-        get::rewrite(kept, affected, text, dialect, server)
+        get::rewrite(kept, affected, text, server)
     }
 
     /// The rows that a statement asks for, as packets hold them. `None`: they have another character set by now.
@@ -275,37 +275,37 @@ pub struct Shows {
 
 impl Shows {
     /// `None`: it is neither, or more than that.
-    pub fn read(text: &[u8], dialect: Dialect) -> Option<Self> {
-        let mut lexer = Lexer::new(text, dialect);
-        if !lexer.next()?.is_word("SHOW") {
+    pub fn read(text: Text<'_>) -> Option<Self> {
+        let mut tokens = text.tokens();
+        if !tokens.next()?.is_word("SHOW") {
             return None;
         }
-        let what = lexer.next()?;
+        let what = tokens.next()?;
         let errors_only = what.is_word("ERRORS");
         if !errors_only && !what.is_word("WARNINGS") {
             return None;
         }
         let mut shows = Self { errors_only, skip: 0, take: usize::MAX };
-        let mut next = lexer.next();
+        let mut next = tokens.next();
         if next.is_some_and(|token| token.is_word("LIMIT")) {
-            shows.take = number(lexer.next())?;
-            next = lexer.next();
+            shows.take = number(tokens.next())?;
+            next = tokens.next();
             match next {
                 Some(Token::Symbol(b',')) => {
-                    (shows.skip, shows.take) = (shows.take, number(lexer.next())?);
-                    next = lexer.next();
+                    (shows.skip, shows.take) = (shows.take, number(tokens.next())?);
+                    next = tokens.next();
                 }
                 Some(token) if token.is_word("OFFSET") => {
-                    shows.skip = number(lexer.next())?;
-                    next = lexer.next();
+                    shows.skip = number(tokens.next())?;
+                    next = tokens.next();
                 }
                 _ => {}
             }
         }
         if next == Some(Token::Symbol(b';')) {
-            next = lexer.next();
+            next = tokens.next();
         }
-        (next.is_none() && !lexer.saw_executable_comment()).then_some(shows)
+        (next.is_none() && !tokens.saw_executable_comment()).then_some(shows)
     }
 }
 
@@ -317,6 +317,8 @@ fn number(token: Option<Token<'_>>) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::lex::Dialect;
+    use wire::text::Lexed;
 
     fn row(values: &[&str]) -> Row {
         values.iter().map(|value| Some(value.as_bytes().to_vec())).collect()
@@ -329,7 +331,7 @@ mod tests {
     }
 
     fn shows(text: &str) -> Option<Shows> {
-        Shows::read(text.as_bytes(), Dialect::default())
+        Shows::read(Lexed::default().text(text.as_bytes(), Dialect::default()))
     }
 
     #[test]
@@ -401,8 +403,7 @@ mod tests {
             SavedDiagnostics::get(
                 Some(&kept),
                 7,
-                text.as_bytes(),
-                Dialect::default(),
+                Lexed::default().text(text.as_bytes(), Dialect::default()),
                 Server::MariaDb,
             )
             .map(|text| String::from_utf8(text).unwrap())
@@ -428,10 +429,16 @@ mod tests {
             assert_eq!(get(text), None, "{text}");
         }
         let (text, dialect) = (b"GET DIAGNOSTICS @n = NUMBER", Dialect::default());
-        let none = SavedDiagnostics::get(None, -1, text, dialect, Server::MySql);
+        let none =
+            SavedDiagnostics::get(None, -1, Lexed::default().text(text, dialect), Server::MySql);
         assert_eq!(none.as_deref(), Some(&b"SET @n = CAST(0 AS UNSIGNED)"[..]));
         let text = b"GET DIAGNOSTICS CONDITION 2 @m = MESSAGE_TEXT";
-        let mysql = SavedDiagnostics::get(Some(&kept), 0, text, dialect, Server::MySql);
+        let mysql = SavedDiagnostics::get(
+            Some(&kept),
+            0,
+            Lexed::default().text(text, dialect),
+            Server::MySql,
+        );
         let want = b"SET @m = REPLACE(USER(), USER(), _ascii 0x53796e746178)";
         assert_eq!(mysql.as_deref(), Some(&want[..]));
     }

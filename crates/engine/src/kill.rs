@@ -3,7 +3,8 @@
 //! A client's id is Flifo's own: it lies in a range that no server reaches, so a `KILL` of a number that Flifo gave
 //! out and a `KILL` of a number that a server shows in its process list never mean each other.
 
-use wire::lex::{Dialect, Lexer, Token};
+use wire::lex::Token;
+use wire::text::Text;
 
 /// The lowest id that Flifo gives to a client. Servers count their own from 1.
 pub const FIRST_CLIENT_ID: u32 = 0x4000_0000;
@@ -29,33 +30,33 @@ pub struct Kill {
 impl Kill {
     /// Reads a `KILL` statement that names a number, as its session reads texts. `None` for other forms (`KILL USER x`,
     /// `KILL QUERY ID 5`).
-    pub fn read(text: &[u8], dialect: Dialect) -> Option<Self> {
-        let mut lexer = Lexer::new(text, dialect);
-        if !lexer.next()?.is_word("KILL") {
+    pub fn read(text: Text<'_>) -> Option<Self> {
+        let mut tokens = text.tokens();
+        if !tokens.next()?.is_word("KILL") {
             return None;
         }
-        let mut token = lexer.next()?;
+        let mut token = tokens.next()?;
         let has_manner = token.is_word("HARD") || token.is_word("SOFT");
         if has_manner {
-            token = lexer.next()?;
+            token = tokens.next()?;
         }
         let is_query = token.is_word("QUERY");
         if is_query || token.is_word("CONNECTION") {
-            token = lexer.next()?;
+            token = tokens.next()?;
         }
         let mut id = i64::from(number(token)?);
-        let (start, mut end) = lexer.span();
+        let (start, mut end) = tokens.span();
         let ends = loop {
-            match lexer.next() {
+            match tokens.next() {
                 None => break true,
-                Some(Token::Symbol(b';')) => break lexer.next().is_none(),
+                Some(Token::Symbol(b';')) => break tokens.next().is_none(),
                 Some(Token::Symbol(sign @ (b'+' | b'-'))) => {
-                    let more = i64::from(number(lexer.next()?)?);
+                    let more = i64::from(number(tokens.next()?)?);
                     id = id.checked_add(if sign == b'+' { more } else { -more })?;
                 }
                 Some(_) => break false,
             }
-            (_, end) = lexer.span();
+            (_, end) = tokens.span();
         };
         let (id, id_at) = (u32::try_from(id).ok()?, (start, end));
         let scope = if is_query { Scope::Query } else { Scope::Connection };
@@ -75,11 +76,14 @@ fn number(token: Token<'_>) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::lex::Dialect;
+    use wire::text::Lexed;
 
     #[test]
     fn the_manner_of_a_kill_is_seen() {
         let has_manner = |text: &str| {
-            Kill::read(text.as_bytes(), Dialect::default()).map(|kill| kill.has_manner)
+            Kill::read(Lexed::default().text(text.as_bytes(), Dialect::default()))
+                .map(|kill| kill.has_manner)
         };
         assert_eq!(has_manner("KILL SOFT CONNECTION 5"), Some(true));
         assert_eq!(has_manner("KILL CONNECTION 5"), Some(false));
@@ -88,7 +92,8 @@ mod tests {
     #[test]
     fn kills_are_read() {
         let read = |text: &str| {
-            Kill::read(text.as_bytes(), Dialect::default()).map(|kill| (kill.scope, kill.id))
+            Kill::read(Lexed::default().text(text.as_bytes(), Dialect::default()))
+                .map(|kill| (kill.scope, kill.id))
         };
         assert_eq!(read("KILL 5"), Some((Scope::Connection, 5)));
         assert_eq!(read("kill hard query 1073741824;"), Some((Scope::Query, 1 << 30)));
@@ -115,11 +120,12 @@ mod tests {
     #[test]
     fn the_number_can_be_replaced_in_place() {
         let text = b"KILL QUERY 1073741830 ";
-        let kill = Kill::read(text, Dialect::default()).unwrap();
+        let kill = Kill::read(Lexed::default().text(text, Dialect::default())).unwrap();
         assert!(kill.names_client());
         assert_eq!(&text[kill.id_at.0..kill.id_at.1], b"1073741830");
         let text = b"KILL 1073741830+ 1 ;";
-        let (start, end) = Kill::read(text, Dialect::default()).unwrap().id_at;
+        let (start, end) =
+            Kill::read(Lexed::default().text(text, Dialect::default())).unwrap().id_at;
         assert_eq!(&text[start..end], b"1073741830+ 1");
     }
 }

@@ -5,7 +5,8 @@
 //! defines what is stored: there the call itself is what is meant. What is left in a text, and what is asked out of sight (by
 //! a routine, a trigger, a text in a variable), only the link can answer; see [`Number`].
 
-use wire::lex::{Dialect, Lexer, Token};
+use wire::lex::{Dialect, Token};
+use wire::text::{Lexed, Text, Tokens};
 
 use crate::account::name::Brand;
 use crate::calls;
@@ -20,10 +21,12 @@ pub struct Own {
 }
 
 /// Puts the client's number into a text for a server of this brand.
-pub fn put(text: &[u8], dialect: Dialect, id: u32, brand: Brand) -> Own {
-    let (inner, mut asks_link) = put_within(text, dialect, id, brand);
-    let (parts, _) = read(inner.as_deref().unwrap_or(text), dialect);
-    let outer = calls::replace_at(inner.as_deref().unwrap_or(text), dialect, |name, _, at| {
+pub fn put(text: Text<'_>, id: u32, brand: Brand) -> Own {
+    let (inner, mut asks_link) = put_within(text, id, brand);
+    let lexed = Lexed::default();
+    let text = inner.as_deref().map_or(text, |inner| lexed.text(inner, text.dialect));
+    let (parts, _) = read(text);
+    let outer = calls::replace_at(text, |name, _, at| {
         let form = Form::of(name)?;
         let behind = parts.partition_point(|part| part.start <= at);
         let part = behind.checked_sub(1).and_then(|it| parts.get(it));
@@ -61,7 +64,7 @@ pub(crate) fn asks(token: Token<'_>) -> bool {
 }
 
 /// Whether a token of a `SET` is the variable, which is set.
-pub(crate) fn is_target(before: Token<'_>, token: Token<'_>, mut behind: Lexer<'_>) -> bool {
+pub(crate) fn is_target(before: Token<'_>, token: Token<'_>, mut behind: Tokens<'_>) -> bool {
     const BEFORE: [&str; 3] = ["SET", "SESSION", "LOCAL"];
     let is_it = match token {
         Token::Word(name) | Token::Quoted(name) => name.eq_ignore_ascii_case(b"PSEUDO_THREAD_ID"),
@@ -142,15 +145,15 @@ enum Within {
 }
 
 /// Parts of a text in which no number may stand, or only its digits; and where a literal is prepared as a statement.
-fn read(text: &[u8], dialect: Dialect) -> (Vec<Part>, Vec<(usize, usize)>) {
+fn read(text: Text<'_>) -> (Vec<Part>, Vec<(usize, usize)>) {
     let (mut parts, mut literals) = (Vec::<Part>::new(), Vec::new());
     let mut within = Within::Nothing;
     let mut last = [Token::Symbol(b';'); 4];
     // How deep in parentheses a `SET` is read.
     let mut sets = None;
-    let mut lexer = Lexer::new(text, dialect);
-    while let Some(token) = lexer.next() {
-        let (start, end) = lexer.span();
+    let mut tokens = text.tokens();
+    while let Some(token) = tokens.next() {
+        let (start, end) = tokens.span();
         let [first, .., before] = last;
         let is_end = token == Token::Symbol(b';');
         let was = within;
@@ -186,7 +189,7 @@ fn read(text: &[u8], dialect: Dialect) -> (Vec<Part>, Vec<(usize, usize)>) {
             (Some(depth), Token::Symbol(b')')) => Some(depth - 1),
             _ => sets,
         };
-        if sets == Some(0) && is_target(before, token, lexer) {
+        if sets == Some(0) && is_target(before, token, tokens) {
             parts.push(Part { kind: Kind::Target, start, end });
         }
         let of_thread = before == Token::Symbol(b'(') && last[2].is_word("PS_THREAD_ID");
@@ -238,8 +241,9 @@ fn defined(token: Token<'_>, creates: bool) -> Option<Within> {
 }
 
 /// Puts the number into the literals that a text prepares or executes. Whether one of them asks the link all the same.
-fn put_within(text: &[u8], dialect: Dialect, id: u32, brand: Brand) -> (Option<Vec<u8>>, bool) {
-    let (_, literals) = read(text, dialect);
+fn put_within(of: Text<'_>, id: u32, brand: Brand) -> (Option<Vec<u8>>, bool) {
+    let (text, dialect) = (of.bytes, of.dialect);
+    let (_, literals) = read(of);
     let (mut out, mut copied, mut asks_link) = (Vec::new(), 0, false);
     for (start, end) in literals {
         let literal = text.get(start..end).unwrap_or_default();
@@ -250,7 +254,7 @@ fn put_within(text: &[u8], dialect: Dialect, id: u32, brand: Brand) -> (Option<V
             asks_link = true;
             continue;
         };
-        let own = put(inner, dialect, id, brand);
+        let own = put(Lexed::default().text(inner, dialect), id, brand);
         asks_link |= own.asks_link;
         let Some(inner) = own.text else { continue };
         out.extend_from_slice(&text[copied..start]);
@@ -348,7 +352,8 @@ mod tests {
     }
 
     fn own_for(text: &str, brand: Brand) -> (String, bool) {
-        let Own { text: put, asks_link } = put(text.as_bytes(), Dialect::default(), 9, brand);
+        let Own { text: put, asks_link } =
+            put(Lexed::default().text(text.as_bytes(), Dialect::default()), 9, brand);
         let put = put.unwrap_or_else(|| text.as_bytes().to_vec());
         (String::from_utf8(put).unwrap(), asks_link)
     }

@@ -8,6 +8,7 @@ use std::rc::{Rc, Weak};
 use std::sync::OnceLock;
 
 use wire::lex::Dialect;
+use wire::text::Lexed;
 
 use crate::intent::Intent;
 use crate::numbers::NumberMap;
@@ -37,7 +38,7 @@ impl Source {
     ) -> Self {
         static SECRET: OnceLock<RandomState> = OnceLock::new();
         let hash = SECRET.get_or_init(RandomState::new).hash_one((&text, &schema));
-        let intent = Intent::read(&text, dialect);
+        let intent = Intent::read(Lexed::default().text(&text, dialect));
         Self { schema, text, settings, dialect, intent, hash }
     }
 }

@@ -8,7 +8,8 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use wire::lex::{Dialect, Lexer, Token};
+use wire::lex::Token;
+use wire::text::{Text, Tokens};
 
 use crate::settings::Settings;
 
@@ -124,45 +125,45 @@ impl Assignment {
     }
 
     /// Reads a text that is one `SET` of user variables to plain literals. `None`: it is anything else.
-    pub fn read_all(text: &[u8], dialect: Dialect) -> Option<Vec<Self>> {
-        let mut lexer = Lexer::new(text, dialect);
+    pub fn read_all(text: Text<'_>) -> Option<Vec<Self>> {
+        let mut tokens = text.tokens();
         let mut assignments = Vec::new();
-        if !lexer.next()?.is_word("SET") {
+        if !tokens.next()?.is_word("SET") {
             return None;
         }
         loop {
-            let Token::UserVariable(name) = lexer.next()? else { return None };
+            let Token::UserVariable(name) = tokens.next()? else { return None };
             let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_$".contains(byte);
             if name.is_empty() || !name.iter().all(is_plain) {
                 return None;
             }
-            if !matches!(lexer.next()?, Token::Symbol(b'=') | Token::Assign) {
+            if !matches!(tokens.next()?, Token::Symbol(b'=') | Token::Assign) {
                 return None;
             }
-            let value = literal(&mut lexer, text)?;
+            let value = literal(&mut tokens, text.bytes)?;
             assignments.push(Self { name: name.to_ascii_lowercase().into(), value: value.into() });
-            match lexer.next() {
+            match tokens.next() {
                 Some(Token::Symbol(b',')) => {}
-                Some(Token::Symbol(b';')) if lexer.next().is_none() => break,
+                Some(Token::Symbol(b';')) if tokens.next().is_none() => break,
                 None => break,
                 Some(_) => return None,
             }
         }
-        (!lexer.saw_executable_comment()).then_some(assignments)
+        (!tokens.saw_executable_comment()).then_some(assignments)
     }
 }
 
 /// A number with its sign, a string that needs no escapes in any character set, or a word for a value.
-fn literal<'a>(lexer: &mut Lexer<'a>, text: &'a [u8]) -> Option<&'a [u8]> {
-    let mut token = lexer.next()?;
-    let (start, _) = lexer.span();
+fn literal<'a>(tokens: &mut Tokens<'a>, text: &'a [u8]) -> Option<&'a [u8]> {
+    let mut token = tokens.next()?;
+    let (start, _) = tokens.span();
     if matches!(token, Token::Symbol(b'-' | b'+')) {
-        token = lexer.next()?;
+        token = tokens.next()?;
         if !matches!(token, Token::Number(_)) {
             return None;
         }
     }
-    let (_, end) = lexer.span();
+    let (_, end) = tokens.span();
     let written = text.get(start..end)?;
     let is_plain = match token {
         Token::Number(_) => {
@@ -182,9 +183,11 @@ fn literal<'a>(lexer: &mut Lexer<'a>, text: &'a [u8]) -> Option<&'a [u8]> {
 mod tests {
     use super::*;
     use crate::settings::Interned;
+    use wire::lex::Dialect;
+    use wire::text::Lexed;
 
     fn read(text: &str) -> Option<Vec<Assignment>> {
-        Assignment::read_all(text.as_bytes(), Dialect::default())
+        Assignment::read_all(Lexed::default().text(text.as_bytes(), Dialect::default()))
     }
 
     fn fix_up(variables: &Variables) -> String {

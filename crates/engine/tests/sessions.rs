@@ -13,6 +13,7 @@ use engine::session::{Reset, Session};
 use engine::settings::{Interned, Settings};
 use wire::lex::{Dialect, Lexer, Token};
 use wire::response::{OkPacket, Status};
+use wire::text::Lexed;
 use wire::tracker::{Change, put_change};
 
 const SEEDS: u64 = 200;
@@ -181,7 +182,7 @@ impl World {
             let quote = if name == "wait_timeout" { "" } else { "'" };
             text += &format!("{comma}{scope}{name}={quote}{}{quote}", values[self.draw(3)]);
         }
-        let intent = Intent::read(text.as_bytes(), Dialect::default());
+        let intent = Intent::read(Lexed::default().text(text.as_bytes(), Dialect::default()));
         assert_eq!(intent.pin, None, "{text}");
         let sets = intent.sets.expect("a SET of known variables");
         let Link { state, real } = &mut self.links[link];
@@ -300,7 +301,7 @@ fn fix_ups_set_known_variables_only() {
         world.step();
         let text = world.links[0].state.settings().fix_up(world.links[1].state.settings());
         if text != "SET " {
-            let intent = Intent::read(text.as_bytes(), Dialect::default());
+            let intent = Intent::read(Lexed::default().text(text.as_bytes(), Dialect::default()));
             assert!(intent.pin.is_none() && intent.sets.is_some(), "{text}");
             let mut tokens = Lexer::new(text.as_bytes(), Dialect::default());
             assert!(tokens.all(|token| token != Token::Symbol(b';')));

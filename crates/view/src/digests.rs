@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 
-use wire::lex::{Dialect, Lexer, Token};
+use wire::lex::Token;
+use wire::text::Text;
 
 use crate::histogram::Histogram;
 
@@ -83,13 +84,12 @@ impl Digests {
     }
 
     /// A statement begins. Its text is looked at only if it is new.
-    pub fn place<'a>(&mut self, digest: u64, text: impl FnOnce() -> (&'a [u8], Dialect)) -> Place {
+    pub fn place<'a>(&mut self, digest: u64, text: impl FnOnce() -> Text<'a>) -> Place {
         if let Some(&row) = self.places.get(&digest) {
             self.rows[row as usize].seen = true;
             return Place { digest, row };
         }
-        let (text, dialect) = text();
-        let text = normalise(text, dialect).into();
+        let text = normalise(text()).into();
         let new = Row { digest, text, seen: true, figures: Figures::default() };
         let row = if self.rows.len() < self.rows_max {
             self.rows.push(new);
@@ -187,12 +187,12 @@ pub fn join(lists: impl IntoIterator<Item = Vec<Told>>) -> Vec<Told> {
 }
 
 /// A statement's text with `?` for each literal, and for each list of literals.
-pub fn normalise(text: &[u8], dialect: Dialect) -> String {
+pub fn normalise(text: Text<'_>) -> String {
     let mut out = String::new();
-    let mut lexer = Lexer::new(text, dialect);
+    let mut tokens = text.tokens();
     let (mut end, mut after_literal) = (0, false);
-    while let Some(token) = lexer.next() {
-        let (start, next_end) = lexer.span();
+    while let Some(token) = tokens.next() {
+        let (start, next_end) = tokens.span();
         let has_gap = start > end && end > 0;
         end = next_end;
         let piece = match token {
@@ -200,7 +200,7 @@ pub fn normalise(text: &[u8], dialect: Dialect) -> String {
             Token::Symbol(b',') if after_literal => continue,
             Token::String(_) | Token::Number(_) => b"?",
             Token::Unfinished => break,
-            _ => &text[start..end],
+            _ => &text.bytes[start..end],
         };
         after_literal = piece == b"?";
         if has_gap {
@@ -240,11 +240,14 @@ impl Hasher for AsItIs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::lex::Dialect;
+    use wire::text::Lexed;
 
     const ROWS_MAX: usize = 500;
 
-    fn text<'a>(text: &'a str) -> impl FnOnce() -> (&'a [u8], Dialect) {
-        move || (text.as_bytes(), Dialect::default())
+    fn text<'a>(text: &'a str) -> impl FnOnce() -> Text<'a> {
+        let lexed: &Lexed = Box::leak(Box::default());
+        move || lexed.text(text.as_bytes(), Dialect::default())
     }
 
     fn cost() -> Cost {
@@ -253,7 +256,7 @@ mod tests {
 
     #[test]
     fn literals_are_never_kept() {
-        let of = |text: &str| normalise(text.as_bytes(), Dialect::default());
+        let of = |text: &str| normalise(Lexed::default().text(text.as_bytes(), Dialect::default()));
         assert_eq!(
             of("select  a.b,1 from\nt where x = 'secret'"),
             "select a.b,? from t where x = ?"

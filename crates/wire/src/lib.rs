@@ -19,6 +19,7 @@ pub mod reply;
 pub mod response;
 pub mod rows;
 pub mod statement;
+pub mod text;
 pub mod tracker;
 
 pub use bytes::Malformed;

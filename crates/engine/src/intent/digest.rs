@@ -2,7 +2,8 @@
 
 use std::num::NonZeroU64;
 
-use wire::lex::{Dialect, Lexer, Token};
+use wire::lex::Token;
+use wire::text::Text;
 
 /// Stands for all statements that differ from one another only in literals and white space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,9 +29,9 @@ impl Digest {
     }
 
     /// The digest of any text, as logs show it.
-    pub fn of(text: &[u8], dialect: Dialect) -> Self {
+    pub fn of(text: Text<'_>) -> Self {
         let mut digester = Digester::default();
-        Lexer::new(text, dialect).for_each(|token| digester.add(token));
+        text.tokens().for_each(|token| digester.add(token));
         digester.digest()
     }
 }

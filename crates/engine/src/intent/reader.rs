@@ -1,7 +1,8 @@
 //! Reads the statements of a text once, front to back, without allocating: what each would leave behind, and what it asks
 //! for.
 
-use wire::lex::{Dialect, Lexer, Token};
+use wire::lex::Token;
+use wire::text::{Text, Tokens};
 
 use super::traits::Trait;
 use crate::counts::{Asked, Finds};
@@ -57,8 +58,8 @@ impl Intent {
     }
 
     /// Reads a text that is there as a whole.
-    pub fn read(text: &[u8], dialect: Dialect) -> Self {
-        let mut reader = Reader::new(text, dialect);
+    pub fn read(text: Text<'_>) -> Self {
+        let mut reader = Reader::new(text.tokens());
         reader.run();
         reader.found
     }
@@ -104,7 +105,7 @@ pub(super) enum Selects {
 }
 
 pub(super) struct Reader<'a> {
-    lexer: Lexer<'a>,
+    tokens: Tokens<'a>,
     pub(super) found: Intent,
     pub(super) verb: Verb,
     pub(super) statements: u32,
@@ -143,9 +144,9 @@ pub(super) enum Mark {
 crate::marks!(Mark);
 
 impl<'a> Reader<'a> {
-    fn new(text: &'a [u8], dialect: Dialect) -> Self {
+    fn new(tokens: Tokens<'a>) -> Self {
         Self {
-            lexer: Lexer::new(text, dialect),
+            tokens,
             found: Intent::default(),
             verb: Verb::None,
             statements: 0,
@@ -161,13 +162,7 @@ impl<'a> Reader<'a> {
 
     fn run(&mut self) {
         let mut previous = Token::Symbol(b';');
-        let mut left = TOKENS_MAX;
-        while let Some(token) = self.lexer.next() {
-            if left == 0 {
-                self.found = Intent { digest: self.digester.digest(), ..Intent::default() };
-                return self.found.pin(Pin::Unreadable);
-            }
-            left -= 1;
+        while let Some(token) = self.tokens.next() {
             if self.verb == Verb::None {
                 self.begin(token);
             } else {
@@ -176,16 +171,16 @@ impl<'a> Reader<'a> {
             self.digester.add(token);
             previous = token;
         }
+        if self.tokens.is_cut() {
+            self.found = Intent { digest: self.digester.digest(), ..Intent::default() };
+            return self.found.pin(Pin::Unreadable);
+        }
         self.found.digest = self.digester.digest();
-        let is_plain = self.statements == 1 && !self.lexer.saw_executable_comment();
-        if !(is_plain) {
-            self.found.traits.remove(Trait::Begin);
-        }
-        if !(is_plain) {
-            self.found.traits.remove(Trait::End);
-        }
-        if !(is_plain) {
-            self.found.traits.remove(Trait::Releases);
+        let is_plain = self.statements == 1 && !self.tokens.saw_executable_comment();
+        if !is_plain {
+            for sole in [Trait::Begin, Trait::End, Trait::Releases] {
+                self.found.traits.remove(sole);
+            }
         }
         if is_plain && self.marks.has(Mark::Use) {
             self.found.moves = Moves::IntoSchema;
@@ -207,7 +202,7 @@ impl<'a> Reader<'a> {
         } else {
             Ends::Perhaps
         };
-        self.found.looks_up = self.looks_up.end(!self.lexer.saw_executable_comment());
+        self.found.looks_up = self.looks_up.end(!self.tokens.saw_executable_comment());
         self.found.finds = match (is_plain, self.selects) {
             (true, Selects::No) if self.found.has(Trait::Begin) || self.found.has(Trait::End) => {
                 Finds::Nothing
@@ -235,7 +230,7 @@ impl<'a> Reader<'a> {
     /// may not be run.
     fn finish_set(&mut self) {
         let Some(set) = self.set else { return };
-        if self.statements > 1 || self.lexer.saw_executable_comment() {
+        if self.statements > 1 || self.tokens.saw_executable_comment() {
             self.found.pin(Pin::Set);
         }
         if self.found.pin.is_none() {
@@ -352,7 +347,7 @@ impl<'a> Reader<'a> {
             let was_value = set.is_value();
             self.found.traits.add_if(
                 Trait::SetsNumber,
-                !was_value && own_id::is_target(previous, token, self.lexer),
+                !was_value && own_id::is_target(previous, token, self.tokens),
             );
             if let Some(pin) = set.read(token) {
                 self.found.pin(pin);
@@ -427,7 +422,7 @@ impl<'a> Reader<'a> {
                 let mut name = [0; LONGEST];
                 match upper(word, &mut name) {
                     b"LAST_INSERT_ID" => {
-                        let mut ahead = self.lexer;
+                        let mut ahead = self.tokens;
                         if ahead.next() != Some(Token::Symbol(b')')) {
                             self.found.pin(Pin::InsertId);
                         }
@@ -562,10 +557,6 @@ impl<'a> Reader<'a> {
         }
     }
 }
-
-/// A text of more tokens is not read: as many as a mebibyte can hold, for which a reader takes five milliseconds. What
-/// is in literals takes next to none.
-pub const TOKENS_MAX: usize = 1 << 20;
 
 /// Functions that are judged where their name is read.
 fn is_stateful(name: &[u8]) -> bool {

@@ -6,7 +6,8 @@
 //! tokens. Whatever is not this plain stays part of a piece. A text is remembered the second time it is seen, so those
 //! that never come again cost no memory.
 
-use wire::lex::{Dialect, Lexer, Token};
+use wire::lex::{Dialect, Token};
+use wire::text::Text;
 
 use super::digest::mix_all;
 use super::reader::Intent;
@@ -62,20 +63,20 @@ impl Default for Readings {
 
 impl Readings {
     /// The same as [`Intent::read`].
-    pub fn read(&mut self, text: &[u8], dialect: Dialect) -> Intent {
-        let head = head(text);
+    pub fn read(&mut self, text: Text<'_>) -> Intent {
+        let head = head(text.bytes);
         let Some(set) = self.sets.get_mut(head as usize % SETS) else {
-            return Intent::read(text, dialect);
+            return Intent::read(text);
         };
         for reading in set.readings.iter_mut().flatten() {
-            if reading.head == head && reading.dialect == dialect && reading.fits(text) {
+            if reading.head == head && reading.dialect == text.dialect && reading.fits(text.bytes) {
                 reading.is_used = true;
                 return reading.intent;
             }
         }
-        let intent = Intent::read(text, dialect);
+        let intent = Intent::read(text);
         if std::mem::replace(&mut set.missed, head) == head
-            && let Some(reading) = Reading::new(head, text, dialect, intent)
+            && let Some(reading) = Reading::new(head, text, intent)
         {
             set.put(reading);
         }
@@ -98,21 +99,21 @@ impl Set {
 }
 
 impl Reading {
-    fn new(head: u64, text: &[u8], dialect: Dialect, intent: Intent) -> Option<Self> {
+    fn new(head: u64, text: Text<'_>, intent: Intent) -> Option<Self> {
+        let (mut tokens, dialect, text) = (text.tokens(), text.dialect, text.bytes);
         // A SET is judged by its values as well.
         if text.len() > TEXT_MAX || intent.pin.is_some() || intent.sets.is_some() {
             return None;
         }
         let (mut pieces, mut ends, mut from) = (Vec::with_capacity(text.len()), Vec::new(), 0);
-        let mut lexer = Lexer::new(text, dialect);
-        while let Some(token) = lexer.next() {
-            let (start, end) = lexer.span();
+        while let Some(token) = tokens.next() {
+            let (start, end) = tokens.span();
             let Some(literal) = plain(token, &text[start..end], text.get(end)) else { continue };
             pieces.extend_from_slice(&text[from..start]);
             ends.push((pieces.len(), literal));
             from = end;
         }
-        if lexer.saw_executable_comment() {
+        if tokens.saw_executable_comment() {
             return None;
         }
         pieces.extend_from_slice(&text[from..]);
@@ -177,12 +178,13 @@ fn head(text: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::text::Lexed;
 
     fn remembered(texts: &[&str]) -> Readings {
         let mut readings = Readings::default();
         for text in texts {
             for _ in 0..2 {
-                readings.read(text.as_bytes(), Dialect::default());
+                readings.read(Lexed::default().text(text.as_bytes(), Dialect::default()));
             }
         }
         readings
@@ -259,9 +261,9 @@ mod tests {
     #[test]
     fn a_text_is_remembered_when_it_comes_again() {
         let mut readings = Readings::default();
-        readings.read(b"SELECT 1", Dialect::default());
+        readings.read(Lexed::default().text(b"SELECT 1", Dialect::default()));
         assert!(!is_known(&readings, "SELECT 1"));
-        readings.read(b"SELECT 2", Dialect::default());
+        readings.read(Lexed::default().text(b"SELECT 2", Dialect::default()));
         assert!(is_known(&readings, "SELECT 1"));
         let other = Dialect { backslash_escapes: false };
         assert!(!is_known_in(&readings, "SELECT 1", other));
@@ -273,7 +275,7 @@ mod tests {
         let texts: Vec<_> = (0..WAYS).map(text).collect();
         let mut readings = remembered(&texts.iter().map(String::as_str).collect::<Vec<_>>());
         let mut read = |text: &str| {
-            readings.read(text.as_bytes(), Dialect::default());
+            readings.read(Lexed::default().text(text.as_bytes(), Dialect::default()));
         };
         texts.iter().for_each(|text| read(text));
         read(&text(WAYS));
@@ -358,8 +360,9 @@ mod tests {
                 }
                 let dialect = Dialect { backslash_escapes: below(2) == 0 };
                 known += usize::from(is_known_in(&readings, &text, dialect));
-                let read = readings.read(text.as_bytes(), dialect);
-                assert_eq!(read, Intent::read(text.as_bytes(), dialect), "{text}");
+                let lexed = Lexed::default();
+                let of = lexed.text(text.as_bytes(), dialect);
+                assert_eq!(readings.read(of), Intent::read(of), "{text}");
             }
         }
         assert!(known > 30_000, "{known}");

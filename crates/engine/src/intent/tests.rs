@@ -1,6 +1,7 @@
 //! Which texts pin, and why.
 
 use wire::lex::Dialect;
+use wire::text::{Lexed, TOKENS_MAX};
 
 use super::builtins::LONGEST;
 use super::*;
@@ -9,7 +10,7 @@ use crate::pin::Pin;
 use crate::settings::Setting;
 
 fn read(text: &str) -> Intent {
-    Intent::read(text.as_bytes(), Dialect::default())
+    Intent::read(Lexed::default().text(text.as_bytes(), Dialect::default()))
 }
 
 #[track_caller]
@@ -299,8 +300,8 @@ fn transactions_begin_and_end() {
 fn a_backslash_hides_nothing_where_it_is_a_letter() {
     let text = br"SELECT 'a\'; SET @x=1 -- '";
     let plain = Dialect { backslash_escapes: false };
-    assert_eq!(Intent::read(text, plain).pin, Some(Pin::UserVariable));
-    assert_eq!(Intent::read(text, Dialect::default()).pin, None);
+    assert_eq!(Intent::read(Lexed::default().text(text, plain)).pin, Some(Pin::UserVariable));
+    assert_eq!(Intent::read(Lexed::default().text(text, Dialect::default())).pin, None);
 }
 
 #[test]
@@ -415,7 +416,8 @@ fn statements_that_differ_in_literals_have_one_digest() {
 
 #[test]
 fn any_text_has_a_digest() {
-    let digest = |text: &str| Digest::of(text.as_bytes(), Dialect::default());
+    let digest =
+        |text: &str| Digest::of(Lexed::default().text(text.as_bytes(), Dialect::default()));
     assert_eq!(digest("SET @a = 1"), digest("SET  @a = 'x'"));
     assert_ne!(digest("SET @a = 1"), digest("CALL p(1)"));
     assert_eq!(Some(digest("SELECT a FROM t WHERE b=1")), read("SELECT a FROM t WHERE b=2").read);

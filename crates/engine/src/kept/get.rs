@@ -1,6 +1,7 @@
 //! `GET DIAGNOSTICS` where no link has what it asks for: a `SET` of the same user variables to what is known.
 
-use wire::lex::{Dialect, Lexer, Token};
+use wire::lex::Token;
+use wire::text::Text;
 
 use super::{Message, SavedDiagnostics, Server, literal};
 
@@ -13,12 +14,11 @@ enum About<'a> {
 pub(super) fn rewrite(
     kept: Option<&SavedDiagnostics>,
     affected: i64,
-    text: &[u8],
-    dialect: Dialect,
+    text: Text<'_>,
     server: Server,
 ) -> Option<Vec<u8>> {
-    let mut lexer = Lexer::new(text, dialect);
-    let mut next = || lexer.next().map(|token| (token, lexer.span()));
+    let mut tokens = text.tokens();
+    let mut next = || tokens.next().map(|token| (token, tokens.span()));
     let mut token = next().filter(|(token, _)| token.is_word("GET")).and_then(|_| next())?;
     if token.0.is_word("CURRENT") {
         token = next()?;
@@ -44,7 +44,7 @@ pub(super) fn rewrite(
         else {
             return None;
         };
-        out.extend_from_slice(&text[start..end]);
+        out.extend_from_slice(&text.bytes[start..end]);
         out.extend_from_slice(b" = ");
         out.extend_from_slice(about.value(item, server)?.as_bytes());
         match next() {
@@ -55,7 +55,7 @@ pub(super) fn rewrite(
         }
         token = next()?;
     }
-    (!lexer.saw_executable_comment()).then_some(out)
+    (!tokens.saw_executable_comment()).then_some(out)
 }
 
 impl About<'_> {

@@ -8,7 +8,8 @@
 //! costs no other user its connections.
 
 use crate::kept::Server;
-use wire::lex::{Dialect, Lexer, Token};
+use wire::lex::{Dialect, Token};
+use wire::text::{Lexed, Text};
 
 /// A statement that changes rights, once it has run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,20 +30,17 @@ pub enum Whose {
 /// More names than this are all.
 const NAMES_MAX: usize = 64;
 
-/// Longer texts are not read to their end, as [`crate::intent`] does not.
-const TOKENS_MAX: usize = crate::intent::TOKENS_MAX;
-
 impl Change {
     /// Reads a text. A role's rights are others', too: on MariaDB an account without a host part may be a role, on MySQL any.
-    pub fn read(text: &[u8], dialect: Dialect, server: Server) -> Option<Self> {
-        if !may_change(text) {
+    pub fn read(text: Text<'_>, server: Server) -> Option<Self> {
+        if !may_change(text.bytes) {
             return None;
         }
         let mut reader = Reader::new(server);
-        let mut lexer = Lexer::new(text, dialect);
-        lexer.by_ref().take(TOKENS_MAX).for_each(|token| reader.read(token, dialect));
+        let tokens = text.tokens();
+        tokens.for_each(|token| reader.read(token, text.dialect));
         reader.settle_role(None);
-        let is_plain = reader.statements == 1 && !lexer.saw_executable_comment();
+        let is_plain = reader.statements == 1 && !tokens.saw_executable_comment();
         match reader.found {
             Some(found) if is_plain => Some(found),
             None if is_plain || !reader.prepares => None,
@@ -65,8 +63,8 @@ const PREPARED_MAX: usize = 16;
 
 impl PreparedChanges {
     /// Reads a text that is no change by itself: it may prepare one, or execute one that was prepared.
-    pub fn read(&mut self, text: &[u8], dialect: Dialect, server: Server) -> Option<Change> {
-        let mut tokens = Lexer::new(text, dialect);
+    pub fn read(&mut self, text: Text<'_>, server: Server) -> Option<Change> {
+        let mut tokens = text.tokens();
         let verb = tokens.next()?;
         let name = match (verb, tokens.next()?) {
             (Token::Word(verb), Token::Word(name) | Token::Quoted(name))
@@ -81,8 +79,8 @@ impl PreparedChanges {
             return is_change.then_some(Change { whose: Whose::All, is_sole: true });
         }
         self.0.retain(|it| !it.eq_ignore_ascii_case(name));
-        if let (Some(_), Some(Token::String(text))) = (tokens.next(), tokens.next())
-            && Reader::is_change(text, dialect, server)
+        if let (Some(_), Some(Token::String(inner))) = (tokens.next(), tokens.next())
+            && Reader::is_change(inner, text.dialect, server)
         {
             if self.0.len() >= PREPARED_MAX {
                 self.0.remove(0);
@@ -226,7 +224,7 @@ impl Reader {
     /// Whether a text within a text is a change; another one within that counts as one.
     fn is_change(text: &[u8], dialect: Dialect, server: Server) -> bool {
         let mut inner = Self::new(server);
-        Lexer::new(text, dialect).take(TOKENS_MAX).any(|token| {
+        Lexed::default().text(text, dialect).tokens().any(|token| {
             inner.read(token, dialect);
             inner.found.is_some() || inner.state == State::Immediate
         })
@@ -343,7 +341,7 @@ mod tests {
 
     fn read(text: &str, is_mysql: bool) -> Option<Change> {
         let server = if is_mysql { Server::MySql } else { Server::MariaDb };
-        Change::read(text.as_bytes(), Dialect::default(), server)
+        Change::read(Lexed::default().text(text.as_bytes(), Dialect::default()), server)
     }
 
     /// The names that a change concerns beside its own user; `None`: all.
@@ -447,8 +445,10 @@ mod tests {
     #[test]
     fn what_is_prepared_by_name_is_a_change_when_it_is_executed() {
         let mut prepared = PreparedChanges::default();
-        let mut read =
-            |text: &str| prepared.read(text.as_bytes(), Dialect::default(), Server::MariaDb);
+        let mut read = |text: &str| {
+            prepared
+                .read(Lexed::default().text(text.as_bytes(), Dialect::default()), Server::MariaDb)
+        };
         assert_eq!(read("PREPARE a FROM 'GRANT SELECT ON a.* TO a@localhost'"), None);
         assert_eq!(read("PREPARE b FROM 'SELECT 1'"), None);
         assert_eq!((read("EXECUTE b"), read("SELECT 1"), read("EXECUTE")), (None, None, None));
@@ -458,7 +458,10 @@ mod tests {
         let both = "PREPARE a FROM 'FLUSH PRIVILEGES'; EXECUTE a";
         assert_eq!(names(both, false), None);
         let alone = b"PREPARE a FROM 'FLUSH PRIVILEGES'";
-        assert_eq!(Change::read(alone, Dialect::default(), Server::MariaDb), None);
+        assert_eq!(
+            Change::read(Lexed::default().text(alone, Dialect::default()), Server::MariaDb),
+            None
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a command asks of the backend that it gets, and what it does to it, as far as its packet and its text tell.
 
 use wire::command::Opcode;
-use wire::lex::Dialect;
+use wire::text::Text;
 
 use crate::counts::{Asked, Finds};
 use crate::intent::{Digest, Ends, Inserts, Intent, LooksUp, Messages, Moves, Sets, Trait};
@@ -55,11 +55,11 @@ impl Facts {
     }
 
     /// Learns what a statement's text tells.
-    pub fn learn(&mut self, intent: Intent, text: &[u8], dialect: Dialect, format: Format) {
+    pub fn learn(&mut self, intent: Intent, text: Text<'_>, format: Format) {
         if intent.messages == Messages::Shown {
-            self.shows = Shows::read(text, dialect).map(|shows| (shows, format));
+            self.shows = Shows::read(text).map(|shows| (shows, format));
         }
-        self.alters = intent.read.is_none() && may_alter(text);
+        self.alters = intent.read.is_none() && may_alter(text.bytes);
         self.traits = intent.traits;
         self.inserts = intent.inserts;
         self.counts = intent.counts;

@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use wire::command::Opcode;
 use wire::statement::{self, Execute};
+use wire::text::Lexed;
 
 use super::diagnostics::Diagnostics;
 use super::facts::{Facts, Reads};
@@ -472,7 +473,7 @@ fn needs_own(opcode: Opcode, payload: &[u8], is_part: bool, prepared: &Prepared)
 /// be in none.
 fn without_schema(source: &Source, is_mysql: bool) -> Option<Vec<u8>> {
     let is_open = source.schema.is_none();
-    calls::replace(&source.text, source.dialect, |name, place| {
+    calls::replace(Lexed::default().text(&source.text, source.dialect), |name, place| {
         let asks = name.eq_ignore_ascii_case(b"DATABASE") || name.eq_ignore_ascii_case(b"SCHEMA");
         // Of the type that the function has, which has more decimals than a cast.
         let length = if is_mysql { 34 } else { 64 };

@@ -22,6 +22,7 @@ use wire::command::{Opcode, Shape, query_text_at};
 use wire::frame::HEADER;
 use wire::lex::Dialect;
 use wire::statement::{self, Execute};
+use wire::text::{Lexed, Text};
 
 use crate::dispatch::admit;
 use crate::dispatch::answer;
@@ -131,20 +132,48 @@ fn carried(
         }
         _ => {
             let mut replaced = None;
+            let lexed = Lexed::default();
+            let text = text_of(client, opcode, packet, &lexed);
             if client.id != link.thread_id && !client.input.is_part() {
                 // Its id is Flifo's, so what it says of ids must be translated.
-                if let Some(order) = kill_orders::read_order(worker, client, opcode, packet) {
+                let order = match (opcode, text) {
+                    (Some(Opcode::Query), Some((_, text))) => {
+                        kill_orders::read_order(worker, client, text)
+                    }
+                    (Some(Opcode::ProcessKill), _) => kill_orders::read_process_kill(packet),
+                    _ => None,
+                };
+                if let Some(order) = order {
                     return kill_orders::send_order(worker, client, command, packet, order);
                 }
-                (replaced, _) = query_rewrite::with_own_id(worker, client, opcode, packet);
+                if let Some((at, text)) = text {
+                    (replaced, _) = query_rewrite::with_own_id(worker, client, at, packet, text);
+                }
             }
-            command.begun = worker.tally.ask_carried(client, opcode, packet);
-            command.changes(change_by_opcode(worker, client, opcode, packet));
+            let query = text.filter(|_| opcode == Some(Opcode::Query)).map(|(_, text)| text);
+            command.begun = worker.tally.ask_carried(opcode, query);
+            command.changes(change_by_opcode(worker, client, opcode, packet, query));
             let packet = replaced.as_deref_mut().unwrap_or(packet);
             let urgent = client.session.borrow().may_hold_locks();
             admit::enter(worker, client, command, packet, urgent);
         }
     }
+}
+
+/// The text of a query, or of a statement to be prepared, and where in the payload it begins.
+fn text_of<'a>(
+    client: &Client,
+    opcode: Option<Opcode>,
+    packet: &'a [u8],
+    lexed: &'a Lexed,
+) -> Option<(usize, Text<'a>)> {
+    let payload = packet.get(HEADER..)?;
+    let at = match opcode? {
+        Opcode::Query => query_text_at(payload, client.capabilities)?,
+        Opcode::StmtPrepare => 1,
+        _ => return None,
+    };
+    Some((at, lexed.text(payload.get(at..)?, client.session.borrow().dialect())))
 }
 
 fn pooled(
@@ -191,7 +220,7 @@ fn pooled(
             if diagnostics::must_ask_for_kill(worker, client) {
                 return answer::hold(worker, client, command, packet, Awaits::Messages);
             }
-            if let Some(order) = kill_orders::read_order(worker, client, Some(opcode), packet) {
+            if let Some(order) = kill_orders::read_process_kill(packet) {
                 return kill_orders::send_order(worker, client, command, packet, order);
             }
             command.facts = diagnostics::facts(worker, client, opcode);
@@ -213,7 +242,7 @@ fn pooled(
             enter_kept(worker, client, command, packet, Pin::Replication);
         }
         _ => {
-            command.changes(change_by_opcode(worker, client, Some(opcode), packet));
+            command.changes(change_by_opcode(worker, client, Some(opcode), packet, None));
             let is_still = opcode == Opcode::InitDb;
             let (ends, moves) = match is_still {
                 true => (Ends::Never, Moves::IntoSchema),
@@ -251,9 +280,9 @@ fn text(
     let (Some(text_at), false) = (text_at, client.input.is_part()) else {
         return enter_kept(worker, client, command, packet, Pin::Unreadable);
     };
-    let dialect = client.session.borrow().dialect();
-    let text = &payload[text_at..];
-    let mut intent = worker.readings.borrow_mut().read(text, dialect);
+    let lexed = Lexed::default();
+    let text = lexed.text(&payload[text_at..], client.session.borrow().dialect());
+    let mut intent = worker.readings.borrow_mut().read(text);
     if is_prepare && intent.has(Trait::AsksGtid) {
         // It is asked of the link that executes it.
         intent.pin.get_or_insert(Pin::SessionVariable);
@@ -262,7 +291,7 @@ fn text(
         if earlier::is_due(worker, client, intent) {
             return answer::hold(worker, client, command, packet, Awaits::Link);
         }
-        command.begun = worker.tally.ask(intent.digest, text, dialect);
+        command.begun = worker.tally.ask(intent.digest, text);
         command.changes(change(worker, client, intent, text));
         let assigns = assigns(client, intent, text);
         if !assigns.is_empty() {
@@ -273,16 +302,22 @@ fn text(
             return enter(worker, client, command, packet);
         }
     }
-    enter_text(worker, client, command, packet, Text { opcode, at: text_at, intent, dialect })
+    let place = TextPlace { opcode, at: text_at, dialect: text.dialect };
+    enter_text(worker, client, command, packet, (place, intent, lexed))
 }
 
-/// A text that has been read.
-struct Text {
+/// Where in its packet a text stands.
+struct TextPlace {
     opcode: Opcode,
     /// Where it begins in its packet's payload.
     at: usize,
-    intent: Intent,
     dialect: Dialect,
+}
+
+impl TextPlace {
+    fn of<'a>(&self, lexed: &'a Lexed, packet: &'a [u8]) -> Text<'a> {
+        lexed.text(packet.get(HEADER + self.at..).unwrap_or_default(), self.dialect)
+    }
 }
 
 /// Judges what a text would leave behind, puts what is the client's own in the place of the server's, and enters.
@@ -291,31 +326,36 @@ fn enter_text(
     client: &Rc<Client>,
     mut command: Box<Command>,
     packet: &mut [u8],
-    Text { opcode, at: text_at, intent, dialect }: Text,
+    (place, intent, mut lexed): (TextPlace, Intent, Lexed),
 ) {
-    let is_prepare = opcode == Opcode::StmtPrepare;
-    let text = &packet[HEADER + text_at..];
+    let is_prepare = place.opcode == Opcode::StmtPrepare;
+    let text = place.of(&lexed, packet);
     let may_change = own_id::may_change(client);
     // A text that is prepared is judged as well: what it will leave behind is the same.
     let out_of_sight = out_of_sight::find(worker, client, text, None);
-    let leaves = match pins::judge(worker, client, intent, text, out_of_sight) {
+    let leaves = match pins::judge(worker, client, intent, out_of_sight) {
         Ok(leaves) => leaves,
         Err(fault) => return answer::refuse(worker, client, command, &fault),
     };
     let (mut replaced, mut reads_number) = (None, false);
     if intent.has(Trait::AsksConnectionId) {
-        (replaced, reads_number) = query_rewrite::with_own_id(worker, client, Some(opcode), packet);
+        (replaced, reads_number) =
+            query_rewrite::with_own_id(worker, client, place.at, packet, text);
         client.session.borrow_mut().ask_number();
     }
     if may_change {
         reads_number |= own_id::may_read(client, intent, out_of_sight.asks_number, leaves);
     }
-    let packet = replaced.as_deref_mut().unwrap_or(packet);
-    let told = (intent.has(Trait::AsksGtid) && !is_prepare).then_some(text_at);
-    let mut told = told.and_then(|at| query_rewrite::with_gtid(worker, client, at, packet));
-    let packet = told.as_deref_mut().unwrap_or(packet);
+    let packet = rewritten(packet, &mut replaced, &mut lexed);
+    let mut told = None;
+    if intent.has(Trait::AsksGtid) && !is_prepare {
+        let text = place.of(&lexed, packet);
+        told = query_rewrite::with_gtid(worker, client, place.at, packet, text);
+    }
+    let packet = rewritten(packet, &mut told, &mut lexed);
     if intent.has(Trait::Kill)
-        && let Some(order) = kill_orders::read_order(worker, client, Some(opcode), packet)
+        && !is_prepare
+        && let Some(order) = kill_orders::read_order(worker, client, place.of(&lexed, packet))
     {
         return kill_orders::send_order(worker, client, command, packet, order);
     }
@@ -327,52 +367,62 @@ fn enter_text(
         answer::clear(worker, client);
         return answer::ok(client, command);
     } else {
-        let text = &packet[HEADER + text_at..];
-        command.facts.learn(intent, text, dialect, Format::Text);
+        command.facts.learn(intent, place.of(&lexed, packet), Format::Text);
         command.facts.leaves = leaves;
     }
     let facts = &mut command.facts;
     let mut diagnosed = None;
     if facts.messages == Messages::Diagnosed {
-        diagnosed = query_rewrite::with_diagnostics(worker, client, text_at, packet);
+        let text = place.of(&lexed, packet);
+        diagnosed = query_rewrite::with_diagnostics(worker, client, place.at, packet, text);
     }
     if diagnosed.is_some() {
         (facts.messages, facts.counts) = (Messages::Added, Asked::default());
     }
-    let packet = diagnosed.as_deref_mut().unwrap_or(packet);
+    let packet = rewritten(packet, &mut diagnosed, &mut lexed);
     facts.reads_number = Reads::of(may_change && reads_number, facts);
     if facts.counts == Asked::default() {
         return enter(worker, client, command, packet);
     }
-    enter_with_counts(worker, client, command, packet, text_at);
+    enter_with_counts(worker, client, command, packet, (place, lexed));
+}
+
+/// The packet to go on with: what was put in the place of the client's, of which nothing has been lexed yet, or its own.
+fn rewritten<'a>(
+    packet: &'a mut [u8],
+    instead: &'a mut Option<Vec<u8>>,
+    lexed: &mut Lexed,
+) -> &'a mut [u8] {
+    let Some(instead) = instead else { return packet };
+    *lexed = Lexed::default();
+    instead
 }
 
 /// What a statement does to rights.
-fn change(worker: &Worker, client: &Client, intent: Intent, text: &[u8]) -> Option<Change> {
+fn change(worker: &Worker, client: &Client, intent: Intent, text: Text<'_>) -> Option<Change> {
     if intent.read.is_some() {
         return None;
     }
     change_by_text(worker, client, text)
 }
 
-fn change_by_text(worker: &Worker, client: &Client, text: &[u8]) -> Option<Change> {
-    let (dialect, server) = (client.session.borrow().dialect(), worker.kind_of_server(client));
-    let change = Change::read(text, dialect, server);
-    change.or_else(|| client.prepared_changes.borrow_mut().read(text, dialect, server))
+fn change_by_text(worker: &Worker, client: &Client, text: Text<'_>) -> Option<Change> {
+    let server = worker.kind_of_server(client);
+    let change = Change::read(text, server);
+    change.or_else(|| client.prepared_changes.borrow_mut().read(text, server))
 }
 
-/// The same of a command whose text has not been read.
+/// The same of any command. `query`: its text, if it is a query.
 fn change_by_opcode(
     worker: &Worker,
     client: &Client,
     opcode: Option<Opcode>,
     packet: &[u8],
+    query: Option<Text<'_>>,
 ) -> Option<Change> {
     let payload = packet.get(HEADER..).unwrap_or_default();
     match opcode {
-        Some(Opcode::Query) => query_text_at(payload, client.capabilities)
-            .and_then(|at| payload.get(at..))
-            .and_then(|text| change_by_text(worker, client, text)),
+        Some(Opcode::Query) => query.and_then(|text| change_by_text(worker, client, text)),
         // `REFRESH_GRANT`, which is `FLUSH PRIVILEGES`.
         Some(Opcode::Refresh) if payload.get(1).is_some_and(|it| it & 1 == 1) => {
             Some(Change::of_all())
@@ -382,12 +432,12 @@ fn change_by_opcode(
 }
 
 /// The user variables that a text sets, if that is all it does and any link can be told them.
-fn assigns(client: &Client, intent: Intent, text: &[u8]) -> Vec<Assignment> {
+fn assigns(client: &Client, intent: Intent, text: Text<'_>) -> Vec<Assignment> {
     let session = client.session.borrow();
     if intent.pin != Some(Pin::UserVariable) || session.pin().is_some() {
         return Vec::new();
     }
-    let assigns = Assignment::read_all(text, session.dialect()).unwrap_or_default();
+    let assigns = Assignment::read_all(text).unwrap_or_default();
     match session.variables.has_room(&assigns, session.settings.as_ref()) {
         true => assigns,
         false => Vec::new(),
@@ -463,7 +513,10 @@ fn prepared(
     drop(session);
     if intent.has(Trait::Kill) && opcode == Opcode::StmtExecute {
         let packet = prepared::as_query(client, &source.text);
-        if let Some(order) = kill_orders::read_order(worker, client, Some(Opcode::Query), &packet) {
+        let lexed = Lexed::default();
+        let text = text_of(client, Some(Opcode::Query), &packet, &lexed);
+        let order = text.and_then(|(_, text)| kill_orders::read_order(worker, client, text));
+        if let Some(order) = order {
             return kill_orders::send_order(worker, client, command, &packet, order);
         }
     }
@@ -488,7 +541,7 @@ fn prepared(
         Opcode::StmtSendLongData => {
             let kept = KeptOnLink { long_data: true, ..kept };
             client.session.borrow_mut().statements.keep(id, kept);
-            worker.hold(client, Pin::LongData, &source.text);
+            worker.hold(client, Pin::LongData, source.intent.digest);
             enter(worker, client, command, packet)
         }
         _ => enter(worker, client, command, packet),
@@ -504,23 +557,23 @@ fn execute(
     source: &Source,
     is_unread: bool,
 ) {
-    let (intent, text) = (source.intent, &*source.text);
+    let (intent, lexed) = (source.intent, Lexed::default());
+    let text = lexed.text(&source.text, client.session.borrow().dialect());
     let in_hand = std::mem::take(&mut command.facts).in_hand;
-    let dialect = client.session.borrow().dialect();
     let may_change = own_id::may_change(client);
-    command.begun = worker.tally.ask(intent.digest, text, dialect);
+    command.begun = worker.tally.ask(intent.digest, text);
     command.changes(change(worker, client, intent, text));
     let out_of_sight = out_of_sight::find(worker, client, text, source.schema.as_deref());
     let judged = match is_unread {
-        true => pins::keep(worker, client, Pin::LongData, Some(text)),
-        false => pins::judge(worker, client, intent, text, out_of_sight),
+        true => pins::keep(worker, client, Pin::LongData, Some(intent.digest)),
+        false => pins::judge(worker, client, intent, out_of_sight),
     };
     let leaves = match judged {
         Ok(leaves) => leaves,
         Err(fault) => return answer::refuse(worker, client, command, &fault),
     };
     let facts = &mut command.facts;
-    facts.learn(intent, text, dialect, Format::Binary);
+    facts.learn(intent, text, Format::Binary);
     facts.leaves = leaves;
     let diagnoses = query_rewrite::diagnoses(worker, client, intent, text);
     if diagnoses.is_some() {
@@ -548,12 +601,13 @@ fn enter_with_counts(
     client: &Rc<Client>,
     mut command: Box<Command>,
     packet: &mut [u8],
-    text_at: usize,
+    (place, lexed): (TextPlace, Lexed),
 ) {
     settle(worker, client, &mut command);
-    let (counted, left) = query_rewrite::with_counts(worker, client, &command, text_at, packet);
+    let text = place.of(&lexed, packet);
+    let (mut counted, left) =
+        query_rewrite::with_counts(worker, client, &command, place.at, packet, text);
     command.facts.counts = left;
-    let mut counted = counted;
     let packet = counted.as_deref_mut().unwrap_or(packet);
     find_past(worker, client, command, packet);
 }

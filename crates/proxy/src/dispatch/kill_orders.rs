@@ -12,6 +12,7 @@ use engine::session::facts::Facts;
 use wire::command::{Opcode, query_text_at};
 use wire::frame::{HEADER, put_joined, put_packet};
 use wire::response::{OK, OkPacket};
+use wire::text::{Lexed, Text};
 
 use crate::dispatch::admit;
 use crate::dispatch::answer;
@@ -47,29 +48,19 @@ pub(crate) fn send_order(
 }
 
 /// What a command kills, and how, if it kills a client by its Flifo id.
-pub(crate) fn read_order(
-    worker: &Worker,
-    client: &Client,
-    opcode: Option<Opcode>,
-    packet: &[u8],
-) -> Option<(Scope, u32)> {
-    let payload = &packet[HEADER..];
-    let (scope, id) = match opcode? {
-        Opcode::Query => {
-            let text = &payload[query_text_at(payload, client.capabilities)?..];
-            let kill = Kill::read(text, client.session.borrow().dialect())?;
-            // MySQL has an error to say.
-            if kill.has_manner && worker.at(client.server.get()).server.facts.is_mysql() {
-                return None;
-            }
-            (kill.scope, kill.id)
-        }
-        Opcode::ProcessKill => {
-            (Scope::Connection, u32::from_le_bytes(*payload.get(1..)?.first_chunk()?))
-        }
-        _ => return None,
-    };
-    (id >= engine::kill::FIRST_CLIENT_ID).then_some((scope, id))
+pub(crate) fn read_order(worker: &Worker, client: &Client, text: Text<'_>) -> Option<(Scope, u32)> {
+    let kill = Kill::read(text)?;
+    // MySQL has an error to say.
+    if kill.has_manner && worker.at(client.server.get()).server.facts.is_mysql() {
+        return None;
+    }
+    kill.names_client().then_some((kill.scope, kill.id))
+}
+
+/// The same of a `COM_PROCESS_KILL`.
+pub(crate) fn read_process_kill(packet: &[u8]) -> Option<(Scope, u32)> {
+    let id = u32::from_le_bytes(*packet.get(HEADER + 1..)?.first_chunk()?);
+    (id >= engine::kill::FIRST_CLIENT_ID).then_some((Scope::Connection, id))
 }
 
 /// Carries out an order whose victim belongs to this worker.
@@ -209,7 +200,8 @@ pub(crate) fn with_id(client: &Client, packet: &[u8], id: u32) -> Option<Vec<u8>
     }
     let text_at = query_text_at(payload, client.capabilities)?;
     let (head, text) = payload.split_at(text_at);
-    let (start, end) = Kill::read(text, client.session.borrow().dialect())?.id_at;
+    let lexed = Lexed::default();
+    let (start, end) = Kill::read(lexed.text(text, client.session.borrow().dialect()))?.id_at;
     let id = id.to_string();
     put_joined(&mut out, 0, &[head, &text[..start], id.as_bytes(), &text[end..]]);
     Some(out)

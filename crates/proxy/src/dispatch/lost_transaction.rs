@@ -7,6 +7,7 @@ use engine::intent::{Ends, Intent};
 use wire::command::{Opcode, query_text_at};
 use wire::frame::HEADER;
 use wire::statement;
+use wire::text::Lexed;
 
 use crate::cluster::servers::ServerId;
 use crate::dispatch::client::Client;
@@ -60,7 +61,8 @@ fn is_rollback(client: &Client, command: Opcode, packet: &[u8]) -> bool {
         Opcode::Query => {
             let dialect = client.session.borrow().dialect();
             let text_at = query_text_at(payload, client.capabilities);
-            text_at.map(|at| Intent::read(&payload[at..], dialect).ends)
+            let lexed = Lexed::default();
+            text_at.map(|at| Intent::read(lexed.text(&payload[at..], dialect)).ends)
         }
         Opcode::StmtExecute => {
             let id = prepared::named(client, statement::id(payload).unwrap_or(0));

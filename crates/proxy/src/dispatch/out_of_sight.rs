@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use wire::text::Text;
+
 use crate::dispatch::client::Client;
 use crate::dispatch::worker::Worker;
 use crate::users::sight::{FoundDefinitions, NOTHING, OutOfSight};
@@ -15,7 +17,7 @@ use crate::users::sight::{FoundDefinitions, NOTHING, OutOfSight};
 pub(crate) fn find(
     worker: &Worker,
     client: &Client,
-    text: &[u8],
+    text: Text<'_>,
     schema: Option<&[u8]>,
 ) -> OutOfSight {
     match worker.shared.hidden.knowing.load(Relaxed) {
@@ -27,14 +29,14 @@ pub(crate) fn find(
 pub(crate) fn find_among(
     found: &FoundDefinitions,
     client: &Client,
-    text: &[u8],
+    text: Text<'_>,
     schema: Option<&[u8]>,
 ) -> OutOfSight {
     let session = client.session.borrow();
-    let (schema, dialect) = (schema.or(session.schema.as_deref()), session.dialect());
+    let schema = schema.or(session.schema.as_deref());
     OutOfSight {
-        acts: found.acting.find(text, schema, dialect),
-        asks_number: found.asking.find(text, schema, dialect),
+        acts: found.acting.find(text, schema),
+        asks_number: found.asking.find(text, schema),
         hides_triggers: found.hides_triggers,
     }
 }

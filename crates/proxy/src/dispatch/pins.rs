@@ -23,7 +23,6 @@ pub(crate) fn judge(
     worker: &Worker,
     client: &Client,
     intent: Intent,
-    text: &[u8],
     hidden: OutOfSight,
 ) -> Result<Leaves, Fault> {
     if intent.pin.is_none() && !intent.has(Trait::Fires) && hidden.acts.is_none() {
@@ -45,7 +44,7 @@ pub(crate) fn judge(
         _ => None,
     };
     if let Some(pin) = hidden.filter(|_| client.session.borrow().pin().is_none()) {
-        keep(worker, client, pin, Some(text))?;
+        keep(worker, client, pin, Some(intent.digest))?;
     }
     let is_kept = client.session.borrow().pin().is_some();
     let fired = match triggers {
@@ -60,7 +59,7 @@ pub(crate) fn judge(
         return Ok(if trusts { fired.max(Leaves::Reported) } else { Leaves::Anything });
     }
     if !is_kept || pin == Pin::Role {
-        keep(worker, client, pin, Some(text))?;
+        keep(worker, client, pin, Some(intent.digest))?;
     }
     // Also where the link is kept already, for something that a reset would undo.
     if intent.has(Trait::BeyondReset)
@@ -77,7 +76,7 @@ pub(crate) fn keep(
     worker: &Worker,
     client: &Client,
     pin: Pin,
-    text: Option<&[u8]>,
+    digest: Option<Digest>,
 ) -> Result<Leaves, Fault> {
     let pins = client.key.get().map(|key| worker.user_of(key, |user| user.pins));
     if pins == Some(Pins::Refuse) && client.session.borrow().pin().is_none() {
@@ -88,8 +87,8 @@ pub(crate) fn keep(
         );
         return Err(Fault::new(Kind::PinRefused, message));
     }
-    match text {
-        Some(text) => worker.pin_for(client, pin, text),
+    match digest {
+        Some(digest) => worker.pin_for(client, pin, digest),
         None => worker.pin(client, pin),
     }
     Ok(Leaves::Nothing)
@@ -104,16 +103,16 @@ impl Worker {
     }
 
     /// The same, where the reason was read off this text.
-    pub(crate) fn pin_for(&self, client: &Client, pin: Pin, text: &[u8]) {
+    pub(crate) fn pin_for(&self, client: &Client, pin: Pin, digest: Digest) {
         if client.session.borrow_mut().keep(pin) {
-            self.count_pin(client, pin, Some(digest(client, text)));
+            self.count_pin(client, pin, Some(digest));
         }
     }
 
     /// A client's link is kept for as long as the server keeps something of a prepared statement, whose text this is.
-    pub(crate) fn hold(&self, client: &Client, pin: Pin, text: &[u8]) {
+    pub(crate) fn hold(&self, client: &Client, pin: Pin, digest: Digest) {
         if client.pinned.get().is_none() {
-            self.count_pin(client, pin, Some(digest(client, text)));
+            self.count_pin(client, pin, Some(digest));
         }
     }
 
@@ -122,10 +121,6 @@ impl Worker {
         self.counters.pins[pin as usize].add(1);
         tracing::debug!(client = client.id, reason = pin.name(), digest = show(digest), "pinned");
     }
-}
-
-fn digest(client: &Client, text: &[u8]) -> Digest {
-    Digest::of(text, client.session.borrow().dialect())
 }
 
 fn show(digest: Option<Digest>) -> String {

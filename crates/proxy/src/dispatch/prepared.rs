@@ -20,6 +20,7 @@ use wire::command::Opcode;
 use wire::frame::{HEADER, put_joined, put_packet_with};
 use wire::response::{ErrPacket, Status};
 use wire::statement::{self, Execute};
+use wire::text::Lexed;
 
 use crate::dispatch::answer;
 use crate::dispatch::backend::Link;
@@ -80,7 +81,7 @@ pub(crate) fn put_counts(client: &Client, command: &mut Command) -> bool {
         return false;
     }
     let of = &prepared.source;
-    let text = match counts.put(&of.text, of.dialect, asked, None) {
+    let text = match counts.put(Lexed::default().text(&of.text, of.dialect), asked, None) {
         (Some(text), left) if left == Asked::default() => text.into(),
         _ => return false,
     };
@@ -230,7 +231,7 @@ pub(crate) fn over(
     session.statements.keep(in_hand.id, kept);
     drop(session);
     if kept.cursor {
-        worker.hold(client, Pin::Cursor, &source.text);
+        worker.hold(client, Pin::Cursor, source.intent.digest);
     }
     release(client, link, in_hand.id);
 }

@@ -8,8 +8,9 @@ use engine::intent::Intent;
 use engine::kept::SavedDiagnostics;
 use engine::session::{Diagnostics, Messages};
 use engine::{gtid, own_id};
-use wire::command::{Opcode, query_text_at};
+use wire::command::Opcode;
 use wire::frame::{HEADER, put_joined};
+use wire::text::Text;
 
 use crate::dispatch::backend::Link;
 use crate::dispatch::client::Client;
@@ -23,24 +24,18 @@ use crate::dispatch::worker::Worker;
 pub(crate) fn with_own_id(
     worker: &Worker,
     client: &Client,
-    command: Option<Opcode>,
+    text_at: usize,
     packet: &[u8],
+    text: Text<'_>,
 ) -> (Option<Vec<u8>>, bool) {
-    let payload = &packet[HEADER..];
-    let text_at = match command {
-        Some(Opcode::Query) => query_text_at(payload, client.capabilities),
-        Some(Opcode::StmtPrepare) => Some(1),
-        _ => None,
-    };
-    let (Some(text_at), session) = (text_at, client.session.borrow()) else { return (None, false) };
-    if session.has_own_number() {
+    if client.session.borrow().has_own_number() {
         return (None, true);
     }
     let brand = worker.shared.cluster.server(client.server.get()).facts.brand();
-    let own = own_id::put(&payload[text_at..], session.dialect(), client.id, brand);
+    let own = own_id::put(text, client.id, brand);
     let packet = own.text.map(|text| {
         let mut out = Vec::new();
-        put_joined(&mut out, 0, &[&payload[..text_at], &text]);
+        put_joined(&mut out, 0, &[&packet[HEADER..HEADER + text_at], &text]);
         out
     });
     (packet, own.asks_link)
@@ -53,17 +48,17 @@ pub(crate) fn with_counts(
     command: &Command,
     text_at: usize,
     packet: &[u8],
+    text: Text<'_>,
 ) -> (Option<Vec<u8>>, Asked) {
-    let (head, text) = packet[HEADER..].split_at(text_at);
     let session = client.session.borrow();
     // Where something goes ahead, the link counts that.
     let knows =
         |link: &Rc<Link>| session_setup::counts_anew(worker, client, command, link).is_none();
     let on = client.link().filter(knows).map(|link| link.id);
-    let (text, left) = session.counts.put(text, session.dialect(), command.facts.counts, on);
+    let (text, left) = session.counts.put(text, command.facts.counts, on);
     let packet = text.map(|text| {
         let mut out = Vec::new();
-        put_joined(&mut out, 0, &[head, &text]);
+        put_joined(&mut out, 0, &[&packet[HEADER..HEADER + text_at], &text]);
         out
     });
     (packet, left)
@@ -75,15 +70,15 @@ pub(crate) fn with_gtid(
     client: &Client,
     text_at: usize,
     packet: &[u8],
+    text: Text<'_>,
 ) -> Option<Vec<u8>> {
     // No other server has such a variable, and it says so.
     if !worker.at(route::greeter(worker)).server.facts.is_mariadb() {
         return None;
     }
-    let (head, text) = packet[HEADER..].split_at(text_at);
-    let text = gtid::put(text, client.session.borrow().dialect(), &client.gtid.borrow())?;
+    let text = gtid::put(text, &client.gtid.borrow())?;
     let mut out = Vec::new();
-    put_joined(&mut out, 0, &[head, &text]);
+    put_joined(&mut out, 0, &[&packet[HEADER..HEADER + text_at], &text]);
     Some(out)
 }
 
@@ -93,22 +88,17 @@ pub(crate) fn with_diagnostics(
     client: &Client,
     text_at: usize,
     packet: &[u8],
+    text: Text<'_>,
 ) -> Option<Vec<u8>> {
-    let (head, text) = packet[HEADER..].split_at(text_at);
     let session = client.session.borrow();
     if session.diagnostics() == Diagnostics::OnLink {
         return None;
     }
-    let (affected, dialect) = (session.counts.affected()?, session.dialect());
-    let text = SavedDiagnostics::get(
-        session.kept(),
-        affected,
-        text,
-        dialect,
-        worker.kind_of_server(client),
-    )?;
+    let affected = session.counts.affected()?;
+    let text =
+        SavedDiagnostics::get(session.kept(), affected, text, worker.kind_of_server(client))?;
     let mut out = Vec::new();
-    put_joined(&mut out, 0, &[head, &text]);
+    put_joined(&mut out, 0, &[&packet[HEADER..HEADER + text_at], &text]);
     Some(out)
 }
 
@@ -117,12 +107,12 @@ pub(crate) fn diagnoses(
     worker: &Worker,
     client: &Client,
     intent: Intent,
-    text: &[u8],
+    text: Text<'_>,
 ) -> Option<Vec<u8>> {
     if intent.messages != Messages::Diagnosed {
         return None;
     }
     let mut query = Vec::new();
-    put_joined(&mut query, 0, &[&[Opcode::Query as u8], text]);
-    with_diagnostics(worker, client, 1, &query)
+    put_joined(&mut query, 0, &[&[Opcode::Query as u8], text.bytes]);
+    with_diagnostics(worker, client, 1, &query, text)
 }

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use engine::intent::Digest;
 use view::digests::{Cost, Digests, Told};
 use view::histogram::Histogram;
-use wire::command::{Opcode, query_text_at};
+use wire::command::Opcode;
 use wire::frame::HEADER;
 use wire::lex::Dialect;
 use wire::response::ErrPacket;
+use wire::text::{Lexed, Text};
 
-use crate::dispatch::client::Client;
 use crate::dispatch::command::{Begun, Command};
 use crate::dispatch::in_flight::Flight;
 
@@ -55,32 +55,27 @@ impl Tally {
     }
 
     /// A statement begins, of which this is the text.
-    pub(crate) fn ask(&self, digest: Digest, text: &[u8], dialect: Dialect) -> Option<Begun> {
+    pub(crate) fn ask(&self, digest: Digest, text: Text<'_>) -> Option<Begun> {
         let digests = self.digests.as_ref()?;
-        let place = digests.borrow_mut().place(digest.hash(), || (text, dialect));
+        let place = digests.borrow_mut().place(digest.hash(), || text);
         Some(Begun { place, since: crate::worker::clock::now() })
     }
 
     /// A carried client's command begins: its text has not been read yet.
     pub(crate) fn ask_carried(
         &self,
-        client: &Client,
         opcode: Option<Opcode>,
-        packet: &[u8],
+        query: Option<Text<'_>>,
     ) -> Option<Begun> {
         self.digests.as_ref()?;
-        let payload = packet.get(HEADER..).unwrap_or_default();
-        match opcode? {
-            Opcode::Query => {
-                let text =
-                    query_text_at(payload, client.capabilities).and_then(|at| payload.get(at..));
-                let (text, dialect) = (text.unwrap_or_default(), client.session.borrow().dialect());
-                self.ask(Digest::of(text, dialect), text, dialect)
-            }
+        match query {
+            Some(text) => self.ask(Digest::of(text), text),
             // Which statement it executes, only the server knows.
-            opcode => {
-                let digest = Digest::new(opcode as u64 + 1);
-                self.ask(digest, opcode.name().as_bytes(), Dialect::default())
+            None => {
+                let opcode = opcode?;
+                let lexed = Lexed::default();
+                let name = lexed.text(opcode.name().as_bytes(), Dialect::default());
+                self.ask(Digest::new(opcode as u64 + 1), name)
             }
         }
     }

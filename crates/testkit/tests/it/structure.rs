@@ -372,6 +372,44 @@ fn types_and_functions_are_taken_in_at_a_glance() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
+/// How many lexers the product's code of a file makes.
+fn lexers(file: &syn::File) -> usize {
+    struct Finder(usize);
+    impl<'ast> Visit<'ast> for Finder {
+        fn visit_path(&mut self, path: &'ast syn::Path) {
+            let mut last = path.segments.iter().rev().map(|it| it.ident.to_string());
+            self.0 += usize::from(
+                last.next().as_deref() == Some("new") && last.next().as_deref() == Some("Lexer"),
+            );
+            visit::visit_path(self, path);
+        }
+
+        fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+            if !is_for_tests(&item.attrs) {
+                visit::visit_item_mod(self, item);
+            }
+        }
+    }
+    let mut finder = Finder(0);
+    finder.visit_file(file);
+    finder.0
+}
+
+#[test]
+fn a_text_on_the_road_is_lexed_in_one_place() {
+    let places: Vec<_> = ["wire", "engine", "proxy"]
+        .into_iter()
+        .flat_map(|name| files(name).into_iter().map(move |file| (name, file)))
+        .filter(|(_, file)| lexers(&file.syntax) > 0)
+        .map(|(name, file)| format!("{name}::{}", file.module))
+        .collect();
+    assert_eq!(
+        places,
+        ["wire::text"],
+        "`wire::text` keeps the tokens of a text for all its readers"
+    );
+}
+
 /// Names that several types of a crate have.
 fn ambiguous<'a>(shapes: impl Iterator<Item = &'a Shapes>) -> BTreeSet<&'a str> {
     let mut seen = BTreeSet::new();
@@ -417,6 +455,10 @@ fn the_checks_can_fail() {
     let found = oversized("m", &Shapes::of(&file("m", &text)));
     let places: Vec<_> = found.iter().map(|(place, _)| &**place).collect();
     assert_eq!(places, ["m::S", "m::Client", "m::long"]);
+
+    let text =
+        "fn f() { wire::lex::Lexer::new(t); } #[cfg(test)] mod tests { fn g() { Lexer::new(t); } }";
+    assert_eq!(lexers(&file("m", text).syntax), 1);
 
     let files = ["pub struct Twice;", "pub(crate) enum Twice {} trait Once {}", "trait Once {}"];
     let shapes = files.map(|text| Shapes::of(&file("m", text)));

@@ -5,8 +5,9 @@
 //! each no longer than a packet; a text that was made of values has them in quotes or is a number.
 
 use wire::bytes::{Malformed, Write};
-use wire::lex::{Dialect, Lexer, Token};
+use wire::lex::{Dialect, Token};
 use wire::statement::{self, Execute, Value};
+use wire::text::Lexed;
 
 use super::Refusal;
 use crate::admin::resultset::Packets;
@@ -176,11 +177,12 @@ fn put_value(kind: u8, value: Value<'_>, out: &mut Vec<u8>) -> Result<(), Wrong>
 
 /// Where question marks stand that are no part of a text or a comment.
 fn marks(text: &[u8]) -> Vec<usize> {
-    let mut lexer = Lexer::new(text, Dialect::default());
+    let lexed = Lexed::default();
+    let mut tokens = lexed.text(text, Dialect::default()).tokens();
     let mut marks = Vec::new();
-    while let Some(token) = lexer.next() {
+    while let Some(token) = tokens.next() {
         if token == Token::Symbol(b'?') {
-            marks.push(lexer.span().0);
+            marks.push(tokens.span().0);
         }
     }
     marks
