@@ -1,21 +1,15 @@
-//! Times of the calendar.
+//! Times as they are shown.
 //!
 //! Knows no time zone but UTC. Invariant: no number of seconds has no date.
 
-/// A time as people write it, in UTC: days are counted in eras of 400 years, which are all alike.
+use time::UtcDateTime;
+
+/// A time as people write it, in UTC. What is beyond the calendar's last year is its end.
 pub fn utc(seconds: u64) -> String {
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // From the first of March of the year 0, so that a leap day is the last of its year.
-    let days = days.saturating_add(719_468);
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let (month, later) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    let year = era * 400 + year + later;
-    let (hour, minute) = (rest / 3_600, rest % 3_600 / 60);
-    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
+    let known = i64::try_from(seconds).map(UtcDateTime::from_unix_timestamp);
+    let at = known.ok().and_then(Result::ok).unwrap_or(UtcDateTime::MAX);
+    let (date, month) = (at.date(), u8::from(at.month()));
+    format!("{}-{month:02}-{:02} {:02}:{:02} UTC", date.year(), date.day(), at.hour(), at.minute())
 }
 
 #[cfg(test)]
@@ -30,6 +24,7 @@ mod tests {
             (1_790_000_000, "2026-09-21 14:13 UTC"),
             (4_107_542_399, "2100-02-28 23:59 UTC"),
             (4_107_542_400, "2100-03-01 00:00 UTC"),
+            (u64::MAX, "9999-12-31 23:59 UTC"),
         ] {
             assert_eq!(utc(seconds), want);
         }
