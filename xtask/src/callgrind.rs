@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use bench::interrupt::Interrupt;
-use bench::private_server::PrivateServer;
+use bench::private_server::{PrivateServer, free_port};
 use bench::process::Running;
 use testkit::fake_client::FakeClient;
 
@@ -124,10 +124,6 @@ impl Watched {
         ensure!(status.success(), "callgrind_control {what} failed ({status})");
         Ok(())
     }
-}
-
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -6,14 +6,14 @@
 
 use std::fs::{self, File};
 use std::io::Read;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use bench::interrupt::Interrupt;
-use bench::private_server::PrivateServer;
+use bench::private_server::{PrivateServer, free_port};
 use bench::process::Running;
 use bench::programs::HAPROXY;
 use clap::ValueEnum;
@@ -209,11 +209,6 @@ fn parse_peak(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kib: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
     kib.checked_mul(1024)
-}
-
-fn free_port() -> Result<u16> {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).context("127.0.0.1 has no free port")?;
-    Ok(listener.local_addr()?.port())
 }
 
 fn tail(log: &Path) -> String {

@@ -7,9 +7,12 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -349,9 +352,28 @@ fn random_password() -> Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-pub(crate) fn free_port() -> Result<u16> {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).context("127.0.0.1 has no free port")?;
-    Ok(listener.local_addr()?.port())
+/// A port that no process uses, at any address of this machine. The kernel gives it to no connection before it is bound,
+/// as it lies below those that Linux gives to connections, and no other call of this process returns it soon.
+pub fn free_port() -> Result<u16> {
+    const FIRST: u32 = 10_000;
+    const PORTS: u32 = 22_000;
+    static BEGIN: OnceLock<u32> = OnceLock::new();
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let begin = match BEGIN.get() {
+        Some(begin) => *begin,
+        None => {
+            let random = getrandom::u32().context("the kernel gives no random number")?;
+            *BEGIN.get_or_init(|| random % PORTS)
+        }
+    };
+    for _ in 0..PORTS {
+        let port = FIRST + (begin + NEXT.fetch_add(1, Relaxed)) % PORTS;
+        let port = u16::try_from(port).context("a port below 32000")?;
+        if TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("all ports from {FIRST} to {} are in use", FIRST + PORTS - 1)
 }
 
 /// Statements as a file: a pipe would block us while the client waits for us to read its replies.

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
@@ -260,8 +260,7 @@ impl Drop for Flifo {
 /// # Panics
 /// If there is none.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("an address").port()
+    bench::private_server::free_port().expect("a free port")
 }
 
 /// The program beside this test, built once, with flifo-bench beside it.

@@ -2,7 +2,7 @@
 //! bytes on a socket.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -13,6 +13,7 @@ use link::Address;
 use link::tls::{ForLinks, Mode};
 use testkit::client::{Client, Problem};
 use testkit::fake_server::{Brand, FakeServer};
+use testkit::flifo::free_port;
 use testkit::reply::{Flag, Reply, honest};
 use testkit::scene::{Scene, row, user, wait_for};
 
@@ -73,10 +74,6 @@ impl Watched {
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         stream
     }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn one(client: &mut Client, text: &str) -> String {
