@@ -331,6 +331,24 @@ fn what_cannot_be_measured_is_said_with_what_to_do() {
 }
 
 #[test]
+fn flifo_starts_flifo_bench_under_its_own_name() {
+    for (arguments, code, want) in [
+        (&["bench", "--help"][..], 0, "Usage: flifo bench <COMMAND>"),
+        (&["demo", "--help"], 0, "Usage: flifo demo [OPTIONS]"),
+        (&["lab", "list"], 0, "pagefaults"),
+        (&["man", "lab-run"], 0, "flifo\\-bench\\-lab\\-run"),
+        (&["bench", "nonsense"], 64, "unrecognized subcommand 'nonsense'"),
+        (&["lab", "run", "nonsense"], 64, "flifo: there is no experiment \"nonsense\""),
+    ] {
+        let output =
+            Command::new(testkit::flifo::program()).args(arguments).output().expect("runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &said(&output);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
+        assert!(text.contains(want), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
 fn a_limit_on_open_files_is_named() {
     let arena = Arena::new();
     let program = testkit::flifo::program();
