@@ -9,6 +9,7 @@ use bench::results::{
     Cell, Disturbance, Ending, FORMAT, Fairness, Latency, Machine, Pacing, Process, ProcessFigures,
     Protocol, Results, Role, Round, Second, Settings, Standing, TargetResult,
 };
+use bench::workloads::random::Random;
 
 /// What the machine is like.
 #[derive(Clone, Debug)]
@@ -53,7 +54,7 @@ impl Default for Simulated {
 
 impl Simulated {
     pub fn results(&self) -> Results {
-        let mut chance = Chance(self.seed);
+        let mut chance = Chance::new(self.seed);
         let mut cells = Vec::new();
         for (size, workload) in self.workloads.iter().enumerate() {
             for clients in &self.clients {
@@ -151,21 +152,18 @@ struct Place {
     clients: u32,
 }
 
-/// Numbers that look random and are the same each time: a multiplication and two shifts (SplitMix).
+/// Numbers that look random and are the same each time.
 #[derive(Clone, Debug)]
-pub struct Chance(pub u64);
+pub struct Chance(Random);
 
 impl Chance {
-    pub fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+    pub const fn new(seed: u64) -> Self {
+        Self(Random::new(seed))
     }
 
     /// Evenly between 0 and 1, without both.
     pub fn share(&mut self) -> f64 {
-        ((self.number() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+        ((self.0.draw() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
     }
 
     /// Of the bell curve around 0 with a standard deviation of 1.

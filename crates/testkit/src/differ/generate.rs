@@ -4,6 +4,8 @@
 
 use std::collections::VecDeque;
 
+use bench::workloads::random;
+
 use super::kinds::{
     PROBES, TOPICS, Topic, UNSETTLED, UNSTEADY_ON_MYSQL, When, changes_user, prepares_xa,
 };
@@ -25,21 +27,17 @@ pub struct Shape {
     pub all: bool,
 }
 
-/// A random number generator (SplitMix64): small, and the same everywhere.
+/// Random numbers: the same everywhere.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct Random(random::Random);
 
 impl Random {
     pub const fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(random::Random::new(seed))
     }
 
     pub fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
+        self.0.draw()
     }
 
     /// A number below `end`, which is not zero.

@@ -1,25 +1,19 @@
 //! Numbers that look random and are the same each time.
 
+use bench::workloads::random::Random;
+
 /// A generator of its seed.
 #[derive(Debug)]
-pub(super) struct Chance(u64);
+pub(super) struct Chance(Random);
 
 impl Chance {
     pub(super) const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        Self(Random::new(seed))
     }
 
     /// At least 0 and less than 1.
     pub(super) fn share(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+        self.0.unit()
     }
 
     /// A time whose mean this is, as between independent events.

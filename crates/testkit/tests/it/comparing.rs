@@ -88,7 +88,7 @@ impl Noise {
 
     /// The share of runs with a figure of that ratio for which the interval leaves out 1.
     fn seen(self, planted: f64, confidence: f64) -> f64 {
-        let mut chance = Chance(7);
+        let mut chance = Chance::new(7);
         let mut seen = 0;
         for _ in 0..PAIRS {
             let old = self.readings(1.0, &mut chance);
