@@ -88,7 +88,10 @@ fn kill(text: &[u8]) {
     }
     assert_eq!(kill.names_client(), kill.id >= FIRST_CLIENT_ID);
     let other = [&text[..start], b"77", &text[end..]].concat();
-    assert_eq!(Kill::read(Lexed::default().text(&other, Dialect::default())).map(|kill| kill.id), Some(77));
+    assert_eq!(
+        Kill::read(Lexed::default().text(&other, Dialect::default())).map(|kill| kill.id),
+        Some(77)
+    );
 }
 
 fn connection_id(text: &[u8], dialect: Dialect) {
