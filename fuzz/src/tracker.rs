@@ -1,8 +1,8 @@
 //! Reported changes are read once each, and a session never takes what it cannot read for harmless.
 
-use engine::link_state::LinkState;
+use engine::backend_state::BackendState;
 use engine::session::Session;
-use engine::settings::Interned;
+use engine::session_variables::Interned;
 use wire::response::{OkPacket, Status};
 use wire::tracker::{Change, Changes, put_change};
 
@@ -25,10 +25,10 @@ pub fn run(data: &[u8]) {
     let status = Status(Status::AUTOCOMMIT.0 | Status::STATE_CHANGED.0);
     let ok = OkPacket { status, changes: data, ..OkPacket::EMPTY };
     let mut session = Session::default();
-    // Of a link that is known to have no variables, each one that is reported is a surprise.
-    let (mut link, mut interned) = (LinkState::default(), Interned::default());
-    let reason = session.see_ok(1, &ok, &mut link, &mut interned, None);
-    assert!(link.suits(&session), "a client's own link is what it needs");
+    // Of a backend that is known to have no variables, each one that is reported is a surprise.
+    let (mut backend, mut interned) = (BackendState::default(), Interned::default());
+    let reason = session.see_ok(1, &ok, &mut backend, &mut interned, None);
+    assert!(backend.suits(&session), "a client's own backend connection is what it needs");
     assert_eq!(reason, session.pin());
     let leaves_state = |change: &Change<'_>| match change {
         Change::Variable { name, .. } => *name != b"statement_id",
@@ -37,6 +37,6 @@ pub fn run(data: &[u8]) {
         _ => false,
     };
     if first_error.is_some() || good.iter().any(leaves_state) {
-        assert!(session.holds_link());
+        assert!(session.holds_backend());
     }
 }

@@ -30,8 +30,14 @@ pub(crate) fn run(size: u64, modes: &[Way], flifo: PathBuf, interrupt: &Interrup
     let server = start_server()?;
     ensure_space(server.folder(), size)?;
     let source = Source::make(&server, size, interrupt)?;
-    let setup =
-        Setup { flifo, limit: 4, links_max: 4, clients_max: 16, wait: Wait::Patient, tls: None };
+    let setup = Setup {
+        flifo,
+        limit: 4,
+        connections_max: 4,
+        clients_max: 16,
+        wait: Wait::Patient,
+        tls: None,
+    };
     let mut rows = Vec::new();
     let outcome = modes
         .iter()

@@ -36,7 +36,7 @@ pub(crate) fn run(extent: &Extent, flifo: PathBuf, interrupt: &Interrupt) -> Res
     let setup = Setup {
         flifo,
         limit: 4,
-        links_max: 4,
+        connections_max: 4,
         clients_max: 30_000,
         wait: Wait::Patient,
         tls: None,

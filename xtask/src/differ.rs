@@ -31,9 +31,9 @@ pub(crate) struct Extent {
     /// Programs of each series that have run before: a long run goes on where it ended.
     #[arg(long, default_value_t = 0)]
     skip: u64,
-    /// Links that the clients share: every program runs with each of these numbers.
+    /// Backends that the clients share: every program runs with each of these numbers.
     #[arg(long, value_delimiter = ',', default_value = "1,2,3")]
-    links: Vec<u32>,
+    backends: Vec<u32>,
     #[arg(long, value_enum, default_value = "mariadb")]
     server: ServerKind,
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -112,12 +112,12 @@ fn series<B: Between + Send>(
 ) -> Result<usize> {
     let mut found = 0;
     let mut betweens: Vec<_> = sites.iter().map(|_| between()).collect();
-    let links = if extent.direct { vec![0] } else { extent.links.clone() };
+    let backends = if extent.direct { vec![0] } else { extent.backends.clone() };
     for seed in &extent.seeds {
         let campaign = Campaign {
             seed: seed.wrapping_mul(SERIES).wrapping_add(extent.skip),
             statements: extent.statements,
-            links: links.clone(),
+            backends: backends.clone(),
             shape: Shape {
                 brand,
                 clients: extent.clients as usize,
@@ -170,7 +170,7 @@ fn stored<B: Between>(
             Ok(program) => program,
             Err(error) => bail!("{}: {error}", path.display()),
         };
-        let (_, finding) = check(&program, &mut lane, &extent.links);
+        let (_, finding) = check(&program, &mut lane, &extent.backends);
         println!("{}: {}", path.display(), if finding.is_some() { "differs" } else { "same" });
         if let Some(finding) = finding {
             println!("{finding}");

@@ -36,8 +36,8 @@ pub(crate) struct Plan {
     pub(crate) suites: Vec<Suite>,
     pub(crate) ways: Vec<Way>,
     pub(crate) clients_max: u32,
-    /// Links that pooled clients share.
-    pub(crate) links: Option<u32>,
+    /// Backends that pooled clients share.
+    pub(crate) backends: Option<u32>,
     /// A client with other settings is there as well.
     pub(crate) noise: bool,
     pub(crate) flifo: PathBuf,
@@ -46,7 +46,7 @@ pub(crate) struct Plan {
 pub(crate) fn run(plan: &Plan, interrupt: &Interrupt) -> Result<()> {
     ensure!(1 < plan.ways.len(), "nothing to compare: --modes needs two ways");
     let suites = if plan.suites.is_empty() { &Suite::ALL[..] } else { &plan.suites };
-    let known = read_explanations()?.with_links(plan.links);
+    let known = read_explanations()?.with_backends(plan.backends);
     let mut faults = Vec::new();
     for suite in suites {
         let found = run_suite(*suite, plan, &known, interrupt)?;
@@ -98,8 +98,8 @@ fn run_suite(
 
 impl Plan {
     fn is_for_the_document(&self) -> bool {
-        let is_usual = self.links.is_none() && !self.noise;
-        is_usual && self.ways == [Way::Direct, Way::Carried, Way::Pooled]
+        let is_usual = self.backends.is_none() && !self.noise;
+        is_usual && self.ways == [Way::Direct, Way::PassThrough, Way::Pooled]
     }
 }
 
@@ -126,10 +126,10 @@ impl Stage {
         let setup = Setup {
             flifo: plan.flifo.clone(),
             limit: LIMIT,
-            links_max: plan.links.unwrap_or(LINKS_MAX),
+            connections_max: plan.backends.unwrap_or(CONNECTIONS_MAX),
             clients_max: plan.clients_max,
-            // A suite may hold more links at once than few are, each waiting for another.
-            wait: if plan.links.is_some() { Wait::Brief } else { Wait::Patient },
+            // A suite may hold more backends at once than few are, each waiting for another.
+            wait: if plan.backends.is_some() { Wait::Brief } else { Wait::Patient },
             tls: Some((certificate.cert.clone(), certificate.key.clone())),
         };
         Ok(Self { server, setup, certificate, _folder: folder })
@@ -244,7 +244,7 @@ const EXPLAINED: &str = "xtask/drivers/explained.toml";
 
 /// More than any suite has at once: what waits is another test's affair.
 const LIMIT: u32 = 64;
-const LINKS_MAX: u32 = 100;
+const CONNECTIONS_MAX: u32 = 100;
 
 /// What the suites want of a server: values of 20 MiB; the attributes of sessions in a table, which
 /// takes memory for each connection that there may be.
@@ -271,7 +271,7 @@ mod tests {
     fn the_explanations_are_well_formed() {
         let known = read_explanations().expect("is well formed");
         let suites = Suite::ALL.map(Suite::name);
-        let ways = ["direct", "carried", "pooled", "haproxy"];
+        let ways = ["direct", "pass-through", "pooled", "haproxy"];
         for one in &known.difference {
             assert!(suites.contains(&one.suite.as_str()), "{one:?}");
             assert!(one.ways.iter().all(|way| ways.contains(&way.as_str())), "{one:?}");

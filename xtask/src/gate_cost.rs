@@ -1,7 +1,7 @@
 //! `cargo xtask gate-cost`: how many of a statement's instructions are the gate's, where it does not bind.
 //!
 //! Runs Flifo under callgrind, with fewer clients than the limit, and reads what it has counted: time plays no part, so
-//! another load on the machine does not disturb it. Handing out links is counted apart: a proxy without a gate must do
+//! another load on the machine does not disturb it. Handing out backends is counted apart: a proxy without a gate must do
 //! so, too. Then runs it as it is, and weighs what the same way through a gate costs against the CPU of a statement.
 //! Only the promise that it prints fails it.
 
@@ -51,15 +51,15 @@ fn count(
     work(&watched.proxy, WARM_UP)?;
     let counted = watched.count(|| work(&watched.proxy, extent.statements))?;
     drop(watched);
-    let Share { gate, links, all } = read(&counted);
+    let Share { gate, backends, all } = read(&counted);
     ensure!(gate > 0 && gate < all, "callgrind has counted {gate} of {all} instructions");
     let statements = f64::from(CLIENTS * extent.statements);
     let each = |sum: u64| sum as f64 / statements;
-    let (gate, links, all) = (each(gate), each(links), each(all));
+    let (gate, backends, all) = (each(gate), each(backends), each(all));
     let ratio = all / (all - gate);
     println!(
-        "{all:.0} instructions a statement outside of the kernel; {links:.0} of them hand out \
-         links, and {gate:.0} are the gate's: with it {ratio:.4} of what it would be without (at \
+        "{all:.0} instructions a statement outside of the kernel; {backends:.0} of them hand out \
+         backend connections, and {gate:.0} are the gate's: with it {ratio:.4} of what it would be without (at \
          most {RATIO_MAX})"
     );
     Ok(ratio)
@@ -78,26 +78,26 @@ fn weigh(flifo: &Path, server: &PrivateServer, interrupt: &Interrupt) -> Result<
     let ratio = all / (all - gate);
     println!(
         "{all:.0} ns of CPU a statement; {gate:.0} of them are the gate's, with the handing out of \
-         links: {ratio:.4} of what it would be without (at most {RATIO_MAX})"
+         backend connections: {ratio:.4} of what it would be without (at most {RATIO_MAX})"
     );
     Ok(ratio)
 }
 
-/// What a statement does at a gate that does not bind: it takes a slot and a link, gives them back, and the gate looks
+/// What a statement does at a gate that does not bind: it takes a slot and a backend, gives them back, and the gate looks
 /// for a waiting client.
 fn passage() -> impl FnMut() {
     const KEY: u32 = 1;
     let now = Instant::now();
-    let (slots, links) =
+    let (slots, backends) =
         (Arc::new(Slots::new(64, 1, now)), Arc::new(ConnectionPlaces::new(64, 1, now)));
     let classes = Arc::new(Classes::new(vec![Class::default()], 1));
-    let mut gate: Gate<u32, u32, u32> = Gate::new(0, slots, links, classes);
-    (0..CLIENTS).for_each(|link| gate.put(KEY, link, now));
+    let mut gate: Gate<u32, u32, u32> = Gate::new(0, slots, backends, classes);
+    (0..CLIENTS).for_each(|backend| gate.put(KEY, backend, now));
     let ask = Ask { digest: Some(Digest::new(7)), ..Ask::default() };
     move || {
         let entered = gate.enter(KEY, black_box(ask), now, |_| true);
-        let (link, slot) = entered.expect("nobody waits, and links are free");
-        gate.put(KEY, link, now);
+        let (backend, slot) = entered.expect("nobody waits, and backend connections are free");
+        gate.put(KEY, backend, now);
         let followed = gate.pass_on(slot, now, |_, _| true).is_some();
         let next = gate.next(now, |_, _| true).is_some();
         assert!(!followed && !next && gate.next_wake().is_none(), "nobody waits");
@@ -115,11 +115,11 @@ fn work(proxy: &Proxy, statements: u32) -> Result<()> {
     })
 }
 
-/// Instructions: the gate's and those that hand out links, with what they call, and all.
+/// Instructions: the gate's and those that hand out backends, with what they call, and all.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Share {
     gate: u64,
-    links: u64,
+    backends: u64,
     all: u64,
 }
 
@@ -127,7 +127,7 @@ impl Share {
     fn add(&mut self, whose: Whose, cost: u64) {
         match whose {
             Whose::Gates => self.gate += cost,
-            Whose::Links => self.links += cost,
+            Whose::Backends => self.backends += cost,
             Whose::Others => {}
         }
     }
@@ -173,15 +173,15 @@ fn cost(line: &str) -> Option<u64> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whose {
     Gates,
-    /// Hand out links.
-    Links,
+    /// Hand out backends.
+    Backends,
     Others,
 }
 
 impl Whose {
     fn of(is_in: impl Fn(&&str) -> bool) -> Self {
-        match (LINKS.iter().any(&is_in), GATE.iter().any(&is_in)) {
-            (true, _) => Self::Links,
+        match (BACKENDS.iter().any(&is_in), GATE.iter().any(&is_in)) {
+            (true, _) => Self::Backends,
             (_, true) => Self::Gates,
             _ => Self::Others,
         }
@@ -200,7 +200,7 @@ impl Names {
         Self::look_up(&mut self.functions, name, |name| {
             let is_in =
                 |part: &&str| name.contains(&format!("engine::{}::", part.replace('/', "::")));
-            if name.contains(CHOICE) { Whose::Links } else { Whose::of(is_in) }
+            if name.contains(CHOICE) { Whose::Backends } else { Whose::of(is_in) }
         })
     }
 
@@ -229,8 +229,8 @@ impl Names {
     }
 }
 
-/// Modules of the engine that hand out links, and the function that says which suits.
-const LINKS: &[&str] = &["gate/keys", "gate/links", "pool"];
+/// Modules of the engine that hand out backends, and the function that says which suits.
+const BACKENDS: &[&str] = &["gate/keys", "gate/backends", "pool"];
 const CHOICE: &str = "dispatch::admit::suits";
 /// Those that are the gate.
 const GATE: &[&str] = &["gate", "slots", "classes", "line", "parked", "cap", "overload"];
@@ -265,6 +265,6 @@ mod tests {
                     fl=(4) /b/crates/engine/src/gateway.rs\nfn=(4) engine::gateway::x\n1 1\n\
                     totals: 9\n";
         let all = 100 + 7 + 9 + 1000 + 40 + 6 + 23 + 1;
-        assert_eq!(read(text), Share { gate: 7 + 20 + 40, links: 9 + 6, all });
+        assert_eq!(read(text), Share { gate: 7 + 20 + 40, backends: 9 + 6, all });
     }
 }

@@ -92,7 +92,7 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
     println!();
     notes.iter().for_each(|note| println!("{}", wrap(note)));
     println!(
-        "{} s in all; watched are 4 pooled and 4 carried clients that ask each 2 ms, beside 8 that ask without a pause",
+        "{} s in all; watched are 4 pooled and 4 pass-through clients that ask each 2 ms, beside 8 that ask without a pause",
         begun.elapsed().as_secs()
     );
     ensure!(broken == 0, "{broken} promises are not kept");

@@ -55,7 +55,7 @@ enum ServerKind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum WayName {
-    Carried,
+    PassThrough,
     Configured,
     Accounts,
     Learnt,
@@ -161,7 +161,7 @@ fn print(seed: u64, report: &Report) {
 impl WayName {
     const fn way(self) -> Way {
         match self {
-            Self::Carried => Way::Carried,
+            Self::PassThrough => Way::PassThrough,
             Self::Configured => Way::Configured,
             Self::Accounts => Way::Accounts,
             Self::Learnt => Way::Learnt,

@@ -60,7 +60,7 @@ enum Task {
         /// Size of the database, such as 1GiB or 200MiB.
         #[arg(long, default_value = "1GiB", value_parser = bulk::parse_size)]
         size: u64,
-        #[arg(long, value_delimiter = ',', default_value = "carried,pooled")]
+        #[arg(long, value_delimiter = ',', default_value = "pass-through,pooled")]
         modes: Vec<Way>,
         #[command(flatten)]
         program: Program,
@@ -93,7 +93,7 @@ enum Task {
         #[command(flatten)]
         program: Program,
     },
-    /// Runs random programs of many clients directly and through few links, and compares every
+    /// Runs random programs of many clients directly and through few backends, and compares every
     /// reply.
     Differ {
         #[command(flatten)]
@@ -123,7 +123,7 @@ enum Task {
         #[command(flatten)]
         program: Program,
     },
-    /// Builds Flifo without one of the rules that keep links apart at a time, and expects the tests
+    /// Builds Flifo without one of the rules that keep backends apart at a time, and expects the tests
     /// that are named for it to fail.
     Rules {
         #[command(flatten)]
@@ -135,14 +135,14 @@ enum Task {
         #[arg(long, value_delimiter = ',')]
         suite: Vec<Suite>,
         /// The ways to the server; the first is what the others are compared with.
-        #[arg(long, value_delimiter = ',', default_value = "direct,carried,pooled")]
+        #[arg(long, value_delimiter = ',', default_value = "direct,pass-through,pooled")]
         modes: Vec<Way>,
         /// The most clients that a proxy accepts: a small number shows that the comparison can fail.
         #[arg(long, default_value_t = 1000)]
         clients_max: u32,
-        /// How many links pooled clients share; with few, they meet what others leave.
+        /// How many backends pooled clients share; with few, they meet what others leave.
         #[arg(long)]
-        links: Option<u32>,
+        backends: Option<u32>,
         /// A client of the same driver with other settings is there all the time.
         #[arg(long)]
         noise: bool,
@@ -156,7 +156,7 @@ enum Task {
         #[command(flatten)]
         program: Program,
     },
-    /// Runs little applications of many libraries, and tells which of them share links, and what
+    /// Runs little applications of many libraries, and tells which of them share backends, and what
     /// that costs.
     SetUp {
         /// Only these libraries; then nothing is written.
@@ -240,10 +240,10 @@ fn run(task: Task) -> Result<()> {
             rights::run(&extent, &flifo, &Interrupt::listen()?)
         }
         Task::Rules { extent } => rules::run(&extent, &Interrupt::listen()?),
-        Task::Drivers { suite, modes, clients_max, links, noise, program } => {
+        Task::Drivers { suite, modes, clients_max, backends, noise, program } => {
             let flifo = program.find(&modes)?;
             let plan =
-                drivers::Plan { suites: suite, ways: modes, clients_max, links, noise, flifo };
+                drivers::Plan { suites: suite, ways: modes, clients_max, backends, noise, flifo };
             drivers::run(&plan, &Interrupt::listen()?)
         }
         Task::Servers { part, program } => {

@@ -29,15 +29,21 @@ pub(crate) struct Extent {
     /// Only these, such as oltp_insert.
     #[arg(long, value_delimiter = ',', value_parser = load::find)]
     workloads: Vec<&'static Workload>,
-    #[arg(long, value_delimiter = ',', default_value = "direct,carried,pooled")]
+    #[arg(long, value_delimiter = ',', default_value = "direct,pass-through,pooled")]
     pub(crate) modes: Vec<Way>,
 }
 
 /// Runs all cells, and prints what came out of each.
 pub(crate) fn run(extent: &Extent, flifo: PathBuf, interrupt: &Interrupt) -> Result<()> {
     let server = start_server()?;
-    let setup =
-        Setup { flifo, limit: 4, links_max: 4, clients_max: 1000, wait: Wait::Patient, tls: None };
+    let setup = Setup {
+        flifo,
+        limit: 4,
+        connections_max: 4,
+        clients_max: 1000,
+        wait: Wait::Patient,
+        tls: None,
+    };
     let mut ways = Vec::new();
     for way in &extent.modes {
         ways.push((*way, Passage::open(*way, &server, &setup, interrupt)?));

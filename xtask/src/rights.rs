@@ -17,7 +17,7 @@ pub(crate) struct Extent {
     #[arg(long, default_value_t = 200)]
     tries: u32,
     /// Only these places.
-    #[arg(long, value_delimiter = ',', default_value = "pooled,carried,watched,unwatched")]
+    #[arg(long, value_delimiter = ',', default_value = "pooled,pass-through,watched,unwatched")]
     made: Vec<Place>,
     #[arg(long, default_value_t = 2)]
     workers: u32,
@@ -28,8 +28,8 @@ pub(crate) struct Extent {
 enum Place {
     /// By a pooled client.
     Pooled,
-    /// By a carried client.
-    Carried,
+    /// By a pass-through client.
+    PassThrough,
     /// Beside Flifo, which may read the tables of rights.
     Watched,
     /// Beside Flifo, which may not, with `server.rights_bound` at 5 s.
@@ -45,7 +45,7 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
             let mut seen = Settled::default();
             for _ in 0..extent.tries {
                 interrupt.check()?;
-                scene.use_links(2 * extent.workers as usize);
+                scene.use_backends(2 * extent.workers as usize);
                 for (text, expected) in [(change.make, change.expected), (change.undo, UNCHANGED)] {
                     let begun = Instant::now();
                     place.make(&scene, text)?;
@@ -82,7 +82,7 @@ const UNTOLD: Duration = Duration::from_millis(1500);
 impl Place {
     const fn told(self) -> &'static str {
         match self {
-            Self::Pooled | Self::Carried => "rights_bound = \"1h\"",
+            Self::Pooled | Self::PassThrough => "rights_bound = \"1h\"",
             Self::Watched => "accounts_user = \"reader\"\nrights_bound = \"1h\"",
             Self::Unwatched => "rights_bound = \"5s\"",
         }
@@ -91,7 +91,7 @@ impl Place {
     fn make(self, scene: &Scene, text: &str) -> Result<()> {
         let user = match self {
             Self::Pooled => "maker",
-            Self::Carried => "boss",
+            Self::PassThrough => "boss",
             Self::Watched | Self::Unwatched => return scene.server.sql(text).map(drop),
         };
         let made = scene.client(user, "can").and_then(|mut it| it.query(text));
@@ -99,7 +99,7 @@ impl Place {
     }
 
     const fn is_at_once(self) -> bool {
-        matches!(self, Self::Pooled | Self::Carried)
+        matches!(self, Self::Pooled | Self::PassThrough)
     }
 
     const fn promise(self) -> Duration {

@@ -22,7 +22,7 @@ use bench::private_server::PrivateServer;
 use bench::table::{Colours, Table, TableCell};
 use clap::{Subcommand, ValueEnum};
 use testkit::client::Client;
-use testkit::fleet::Fleet;
+use testkit::cluster::Cluster;
 use testkit::flifo::Flifo;
 
 #[derive(Subcommand)]
@@ -65,7 +65,7 @@ pub(crate) fn run(part: &Part, flifo: &Path, interrupt: &Interrupt) -> Result<()
 /// Servers with Flifo in front of them. Fields are dropped in this order.
 struct Site {
     flifo: Flifo,
-    fleet: Fleet,
+    cluster: Cluster,
     folder: tempfile::TempDir,
 }
 
@@ -77,16 +77,16 @@ const CHECKS: &str = "[checks]\ninter = \"200ms\"\nfastinter = \"100ms\"\ndownin
 const FOUND_MAX: Duration = Duration::from_millis(3 * 500 + 200);
 
 impl Site {
-    fn start(fleet: Fleet, flifo: &Path, more: &str) -> Result<Self> {
+    fn start(cluster: Cluster, flifo: &Path, more: &str) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let socket = folder.path().join("console.sock");
-        let (user, password) = (PrivateServer::USER, Fleet::password());
+        let (user, password) = (PrivateServer::USER, Cluster::password());
         let rest = format!(
             "{more}\n[console]\nlisten = [{socket:?}]\n[http]\nlisten = []\n{}\
              [[users]]\nname = \"{user}\"\npassword = \"{password}\"\n",
-            fleet.listed()
+            cluster.listed()
         );
-        Ok(Self { flifo: Flifo::start_program(flifo, &rest), fleet, folder })
+        Ok(Self { flifo: Flifo::start_program(flifo, &rest), cluster, folder })
     }
 
     fn client(&self) -> Result<Client> {
@@ -95,7 +95,7 @@ impl Site {
 
     fn console(&self) -> Result<Client> {
         let socket: PathBuf = self.folder.path().join("console.sock");
-        let address = link::Address::Unix(socket);
+        let address = backend::Address::Unix(socket);
         Ok(Client::builder(address, "admin", "").connect()?)
     }
 }
@@ -103,19 +103,19 @@ impl Site {
 /// A client of the servers' user, directly or through Flifo.
 fn client(port: u16) -> Result<Client> {
     let address = format!("127.0.0.1:{port}").parse().map_err(|why| anyhow!("{why}"))?;
-    let builder = Client::builder(address, PrivateServer::USER, Fleet::password());
+    let builder = Client::builder(address, PrivateServer::USER, Cluster::password());
     Ok(builder.schema(PrivateServer::DATABASE).connect()?)
 }
 
-/// What the console says of a server: its state, its links, its role.
+/// What the console says of a server: its state, its backends, its role.
 fn seen(console: &mut Client, name: &str) -> Result<(String, u32, String)> {
     let rows = console.query(&format!("SHOW SERVERS WHERE name = '{name}'"))?;
     let row = rows.first().with_context(|| format!("there is no {name}"))?;
-    let (state, links, role) = (row.get(2), row.get(11), row.get(16));
-    let (Some(state), Some(links), Some(role)) = (state, links, role) else {
+    let (state, backends, role) = (row.get(2), row.get(11), row.get(16));
+    let (Some(state), Some(backends), Some(role)) = (state, backends, role) else {
         return Err(anyhow!("SHOW SERVERS has other columns"));
     };
-    Ok((state.clone(), links.parse()?, role.clone()))
+    Ok((state.clone(), backends.parse()?, role.clone()))
 }
 
 /// Waits until something is so.

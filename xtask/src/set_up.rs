@@ -1,8 +1,8 @@
-//! Whether applications with their libraries' usual set-up share links, and what that costs.
+//! Whether applications with their libraries' usual set-up share backends, and what that costs.
 //!
 //! Runs a little program of each library directly and through Flifo, with one connection or several and few requests or
 //! many, and asks the server how many statements it was sent: the differences are what a connection costs and what a
-//! request costs. Invariants: every request is seen to have happened; a library that keeps its links, or for which
+//! request costs. Invariants: every request is seen to have happened; a library that keeps its backends, or for which
 //! Flifo sends statements of its own with each request, fails the command; the document changes only if none does.
 
 pub(crate) mod libraries;
@@ -27,7 +27,7 @@ pub(crate) fn run(only: &[Library], flifo: PathBuf, interrupt: &Interrupt) -> Re
     let setup = Setup {
         flifo,
         limit: LIMIT,
-        links_max: LINKS_MAX,
+        connections_max: CONNECTIONS_MAX,
         clients_max: 100,
         wait: Wait::Patient,
         tls: None,
@@ -61,7 +61,7 @@ struct Found {
     title: String,
     direct: Cost,
     pooled: Cost,
-    /// Why its links were kept, and how often.
+    /// Why its backends were kept, and how often.
     pins: Vec<(String, u64)>,
 }
 
@@ -106,7 +106,7 @@ fn run_way(
         ensure!(done == connections * requests, "{}: {done} requests were made", way.name());
         Ok(after - before)
     };
-    // What links and set-ups cost the first time is not what they cost each time.
+    // What backends and set-ups cost the first time is not what they cost each time.
     sent(1, 1)?;
     let few = sent(1, FEW)?;
     let many = sent(1, MANY)?;
@@ -125,7 +125,7 @@ fn statements(server: &PrivateServer) -> Result<f64> {
     text.trim().parse().with_context(|| format!("the server counts `{}`", text.trim()))
 }
 
-/// Reads what a proxy says at its end of links that were kept.
+/// Reads what a proxy says at its end of backends that were kept.
 fn pins(log: &str) -> Vec<(String, u64)> {
     let words = log.split([' ', '"']).filter_map(|word| word.strip_prefix("pins."));
     let pairs = words.filter_map(|word| word.split_once('='));
@@ -135,7 +135,7 @@ fn pins(log: &str) -> Vec<(String, u64)> {
 fn fault(found: &Found) -> Option<String> {
     let extra = found.pooled.request - found.direct.request;
     if !found.pins.is_empty() {
-        Some(format!("{}: links are kept: {:?}", found.title, found.pins))
+        Some(format!("{}: backend connections are kept: {:?}", found.title, found.pins))
     } else if extra > NEARLY_NONE {
         Some(format!("{}: {extra:.2} statements more with each request", found.title))
     } else {
@@ -145,7 +145,7 @@ fn fault(found: &Found) -> Option<String> {
 
 fn render(version: &str, found: &[Found]) -> String {
     let mut text = format!(
-        "Server {version}; a pool of {LINKS_MAX} links.\n\n\
+        "Server {version}; a pool of {CONNECTIONS_MAX} backend connections.\n\n\
          | library | stays shared | statements at a connection's start | pooled | statements of a \
          request | pooled |\n|---|---|---|---|---|---|\n"
     );
@@ -187,8 +187,8 @@ const ITEM: &str = "CREATE OR REPLACE TABLE application.item (id INT PRIMARY KEY
     INSERT INTO application.item VALUES (1, 0)";
 
 const LIMIT: u32 = 8;
-/// Few, so that connections meet links that others have used.
-const LINKS_MAX: u32 = 2;
+/// Few, so that connections meet backends that others have used.
+const CONNECTIONS_MAX: u32 = 2;
 
 const FEW: u32 = 5;
 const MANY: u32 = 55;
@@ -217,11 +217,11 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_link_and_a_dearer_request_are_faults() {
+    fn a_kept_backend_and_a_dearer_request_are_faults() {
         assert_eq!(fault(&found(0.0, &[])), None);
         assert_eq!(fault(&found(-2.0, &[])), None);
         let kept = fault(&found(0.0, &[("set", 2)])).expect("is one");
-        assert!(kept.contains("X 1: links are kept"), "{kept}");
+        assert!(kept.contains("X 1: backend connections are kept"), "{kept}");
         let dear = fault(&found(1.0, &[])).expect("is one");
         assert_eq!(dear, "X 1: 1.00 statements more with each request");
     }

@@ -23,8 +23,8 @@ pub(crate) enum Way {
     /// To the server over TCP.
     Direct,
     /// Through Flifo, which does not know the users.
-    Carried,
-    /// Through Flifo, which knows the users and shares links among them.
+    PassThrough,
+    /// Through Flifo, which knows the users and shares backends among them.
     Pooled,
     /// Through HAProxy in TCP mode.
     Haproxy,
@@ -34,14 +34,14 @@ impl Way {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Direct => "direct",
-            Self::Carried => "carried",
+            Self::PassThrough => "pass-through",
             Self::Pooled => "pooled",
             Self::Haproxy => "haproxy",
         }
     }
 
     pub(crate) fn needs_flifo(self) -> bool {
-        matches!(self, Self::Carried | Self::Pooled)
+        matches!(self, Self::PassThrough | Self::Pooled)
     }
 }
 
@@ -51,21 +51,21 @@ pub(crate) struct Setup {
     pub(crate) flifo: PathBuf,
     /// Statements at once.
     pub(crate) limit: u32,
-    /// Links that pooled clients share.
-    pub(crate) links_max: u32,
+    /// Backends that pooled clients share.
+    pub(crate) connections_max: u32,
     pub(crate) clients_max: u32,
-    /// How long a statement may wait for a link.
+    /// How long a statement may wait for a backend.
     pub(crate) wait: Wait,
-    /// With what Flifo proves itself to clients that want TLS: a certificate and its key. Links then
+    /// With what Flifo proves itself to clients that want TLS: a certificate and its key. Backends then
     /// go over TCP, where the server is asked for TLS, too; without it they take the Unix socket.
     pub(crate) tls: Option<(PathBuf, PathBuf)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// Hundreds of clients may each send megabytes over few links: no client is refused for its long wait.
+    /// Hundreds of clients may each send megabytes over few backends: no client is refused for its long wait.
     Patient,
-    /// A test that needs more links than there are gets an error soon, instead of waiting for itself.
+    /// A test that needs more backends than there are gets an error soon, instead of waiting for itself.
     Brief,
 }
 
@@ -181,8 +181,8 @@ fn flifo_config(way: Way, port: u16, server: &PrivateServer, setup: &Setup) -> S
     };
     let mut text = format!(
         "listen = [\"127.0.0.1:{port}\"]\nworkers = 1\nclients_max = {}\n\n[server]\n\
-         address = {address:?}\nlimit = {}\nlinks_max = {}\n\n[limits]\nwait = {wait:?}\n",
-        setup.clients_max, setup.limit, setup.links_max
+         address = {address:?}\nlimit = {}\nconnections_max = {}\n\n[limits]\nwait = {wait:?}\n",
+        setup.clients_max, setup.limit, setup.connections_max
     );
     if let Some((cert, key)) = &setup.tls {
         text.push_str(&format!("\n[tls]\ncert = {cert:?}\nkey = {key:?}\n"));

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use backend::login::Credential;
 use bench::interrupt::Interrupt;
 use bench::load::{self, Account, Order, TurnMoment};
 use bench::private_server::PrivateServer;
@@ -18,7 +19,6 @@ use bench::statistics::{Estimate, mean};
 use bench::sysbench::{self, Load, Sysbench, Tables};
 use bench::workloads::random::Distribution;
 use bench::workloads::{Shape, Workload};
-use link::login::Credential;
 use sys::account::{CpuTime, stat};
 
 const WORKLOAD: &str = "oltp_point_select";
@@ -87,9 +87,9 @@ fn ours(
 ) -> Result<Found> {
     let order = Arc::new(Order {
         address: match address {
-            sysbench::Address::Socket(path) => link::Address::Unix(path.clone()),
+            sysbench::Address::Socket(path) => backend::Address::Unix(path.clone()),
             sysbench::Address::Port(port) => {
-                link::Address::Tcp { host: "127.0.0.1".into(), port: *port }
+                backend::Address::Tcp { host: "127.0.0.1".into(), port: *port }
             }
         },
         account: Account {

@@ -104,10 +104,10 @@ impl Target {
     }
 
     /// The same address for clients of our own.
-    pub fn link_address(&self) -> link::Address {
+    pub fn backend_address(&self) -> backend::Address {
         match &self.address {
-            Address::Socket(path) => link::Address::Unix(path.clone()),
-            Address::Port(port) => link::Address::Tcp { host: "127.0.0.1".into(), port: *port },
+            Address::Socket(path) => backend::Address::Unix(path.clone()),
+            Address::Port(port) => backend::Address::Tcp { host: "127.0.0.1".into(), port: *port },
         }
     }
 

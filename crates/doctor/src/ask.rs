@@ -10,16 +10,16 @@ use std::future::Future;
 use std::io;
 use std::time::{Duration, Instant};
 
-use link::Address;
-use link::login::{Credential, LoggedIn, Request, greet};
-use link::stream::Peer;
+use backend::Address;
+use backend::login::{Credential, LoggedIn, Request, greet};
+use backend::stream::Peer;
 use sys::tree::{Seen, Tree};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 use wire::Capabilities;
 use wire::auth::Secret;
 
-use crate::change::{Variables, set_global};
+use crate::change::{UserVariables, set_global};
 
 /// The account that the doctor logs in with.
 #[derive(Clone)]
@@ -39,7 +39,7 @@ pub struct AskedServer {
     runtime: Runtime,
     address: Address,
     account: Account,
-    link: LoggedIn,
+    backend: LoggedIn,
     /// How long connecting and logging in took.
     pub handshake: Duration,
 }
@@ -73,9 +73,9 @@ impl AskedServer {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| refuse(error.to_string()))?;
         let begun = Instant::now();
-        let link = wait(&runtime, log_in(address, account)).map_err(refuse)?;
+        let backend = wait(&runtime, log_in(address, account)).map_err(refuse)?;
         let handshake = begun.elapsed();
-        Ok(Self { runtime, address: address.clone(), account: account.clone(), link, handshake })
+        Ok(Self { runtime, address: address.clone(), account: account.clone(), backend, handshake })
     }
 
     /// Connects once more and hangs up: how long does that take?
@@ -107,7 +107,7 @@ impl AskedServer {
 
     fn table(&mut self, text: &str) -> Seen<BTreeMap<String, String>> {
         match wait(&self.runtime, async {
-            self.link.rows(text).await.map_err(|error| error.to_string())
+            self.backend.rows(text).await.map_err(|error| error.to_string())
         }) {
             Ok(rows) => {
                 let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
@@ -125,7 +125,7 @@ pub(crate) fn pid(address: &Address) -> Seen<u32> {
         Ok(runtime) => runtime,
         Err(error) => return Seen::Unknown(error.to_string()),
     };
-    let dial = async { link::dial::dial(address).await.map_err(|error| error.to_string()) };
+    let dial = async { backend::dial::dial(address).await.map_err(|error| error.to_string()) };
     let stream = match wait(&runtime, dial) {
         Ok(stream) => stream,
         Err(why) => return Seen::Unknown(format!("{address}: {why}")),
@@ -150,7 +150,7 @@ pub(crate) fn pid(address: &Address) -> Seen<u32> {
     }
 }
 
-impl Variables for AskedServer {
+impl UserVariables for AskedServer {
     fn get(&mut self, name: &str) -> io::Result<String> {
         let rows = self.table(&format!("SHOW GLOBAL VARIABLES LIKE '{name}'"));
         let value = rows.known().and_then(|rows| rows.get(name)).cloned();
@@ -159,13 +159,15 @@ impl Variables for AskedServer {
 
     fn set(&mut self, name: &str, value: &str) -> io::Result<()> {
         let text = set_global(name, value);
-        wait(&self.runtime, async { self.link.run(&text).await.map_err(|error| error.to_string()) })
-            .map_err(|why| io::Error::other(format!("{text}: {why}")))
+        wait(&self.runtime, async {
+            self.backend.run(&text).await.map_err(|error| error.to_string())
+        })
+        .map_err(|why| io::Error::other(format!("{text}: {why}")))
     }
 }
 
 async fn log_in(address: &Address, account: &Account) -> Result<LoggedIn, String> {
-    let stream = link::dial::dial(address).await.map_err(|error| error.to_string())?;
+    let stream = backend::dial::dial(address).await.map_err(|error| error.to_string())?;
     let credential = Credential::Password(account.password.clone());
     let request = Request {
         user: account.user.as_bytes(),
@@ -189,7 +191,7 @@ fn hidden<T>() -> Seen<T> {
 }
 
 /// Whether an address is one of this machine's own.
-fn is_here(peer: std::net::IpAddr, stream: &link::Stream) -> bool {
+fn is_here(peer: std::net::IpAddr, stream: &backend::Stream) -> bool {
     let same = || stream.addresses().is_some_and(|(near, _)| near.ip() == peer);
     peer.is_loopback() || same()
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use link::Address;
+use backend::Address;
 use sys::tree::{Seen, Tree};
 
 use crate::ask::{self, AskedServer};

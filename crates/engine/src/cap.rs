@@ -1,4 +1,4 @@
-//! A number that the whole process may have of something: so many links, so many statements of a class.
+//! A number that the whole process may have of something: so many backends, so many statements of a class.
 //!
 //! Shared by all workers through atomics and never locked. A worker that finds nothing left keeps its waiters in its
 //! own memory and says so here; a worker that gives something back learns whether another worker waits for it.

@@ -28,7 +28,7 @@ pub struct Claims<U, W> {
 #[derive(Debug)]
 struct Share<W> {
     claimed: usize,
-    line: VecDeque<Waiter<W>>,
+    queue: VecDeque<Waiter<W>>,
 }
 
 #[derive(Debug)]
@@ -40,7 +40,7 @@ struct Waiter<W> {
 
 impl<W> Default for Share<W> {
     fn default() -> Self {
-        Self { claimed: 0, line: VecDeque::new() }
+        Self { claimed: 0, queue: VecDeque::new() }
     }
 }
 
@@ -66,7 +66,7 @@ impl<U: Clone + Eq + Hash, W> Claims<U, W> {
 
     /// Claims `size` bytes for a command of this user. False: it has to wait.
     pub fn claim(&mut self, user: &U, size: usize) -> bool {
-        let waits = self.users.get(user).is_some_and(|share| !share.line.is_empty());
+        let waits = self.users.get(user).is_some_and(|share| !share.queue.is_empty());
         if waits || self.turns.iter().any(|user| self.claimed_by(user) == 0) {
             return false;
         }
@@ -80,10 +80,10 @@ impl<U: Clone + Eq + Hash, W> Claims<U, W> {
     /// A command that could not claim so much waits for it.
     pub fn wait(&mut self, user: &U, size: usize, waiter: W, now: Instant) {
         let share = self.users.entry(user.clone()).or_default();
-        if share.line.is_empty() {
+        if share.queue.is_empty() {
             self.turns.push_back(user.clone());
         }
-        share.line.push_back(Waiter { size, since: now, waiter });
+        share.queue.push_back(Waiter { size, since: now, waiter });
     }
 
     /// The next command that has what it waited for, and how much that is. Call until `None` after any other change.
@@ -91,7 +91,7 @@ impl<U: Clone + Eq + Hash, W> Claims<U, W> {
         let mut turn = 0;
         while let Some(user) = self.turns.get(turn).cloned() {
             let claimed = self.claimed_by(&user);
-            let size = self.users.get(&user)?.line.front()?.size;
+            let size = self.users.get(&user)?.queue.front()?.size;
             if self.fits(claimed, size) {
                 let waiter = self.take_at(turn, 0)?;
                 self.give(&user, size);
@@ -116,8 +116,8 @@ impl<U: Clone + Eq + Hash, W> Claims<U, W> {
 
     /// A command waits no more. `None` if it did not.
     pub fn leave(&mut self, user: &U, is_it: impl Fn(&W) -> bool) -> Option<W> {
-        let line = &self.users.get(user)?.line;
-        let at = line.iter().position(|waiter| is_it(&waiter.waiter))?;
+        let queue = &self.users.get(user)?.queue;
+        let at = queue.iter().position(|waiter| is_it(&waiter.waiter))?;
         let turn = self.turns.iter().position(|it| it == user)?;
         let waiter = self.take_at(turn, at);
         self.forget(user);
@@ -127,7 +127,7 @@ impl<U: Clone + Eq + Hash, W> Claims<U, W> {
     /// Takes out a command that has waited for so long. Call until `None`.
     pub fn expire(&mut self, now: Instant, max: Duration) -> Option<W> {
         let is_late = |user: &U| {
-            let first = self.users.get(user).and_then(|share| share.line.front());
+            let first = self.users.get(user).and_then(|share| share.queue.front());
             first.is_some_and(|it| now.saturating_duration_since(it.since) >= max)
         };
         let turn = self.turns.iter().position(is_late)?;
@@ -154,9 +154,9 @@ impl<U: Clone + Eq + Hash, W> Claims<U, W> {
     /// Takes out the waiter at a place of the line of the user at a turn. Its user's next turn comes behind all others'.
     fn take_at(&mut self, turn: usize, at: usize) -> Option<W> {
         let user = self.turns.get(turn)?;
-        let line = &mut self.users.get_mut(user)?.line;
-        let waiter = line.remove(at)?;
-        let (is_empty, was_first) = (line.is_empty(), at == 0);
+        let queue = &mut self.users.get_mut(user)?.queue;
+        let waiter = queue.remove(at)?;
+        let (is_empty, was_first) = (queue.is_empty(), at == 0);
         if is_empty || was_first {
             let user = self.turns.remove(turn)?;
             if !is_empty {
@@ -168,7 +168,7 @@ impl<U: Clone + Eq + Hash, W> Claims<U, W> {
 
     /// A user that has nothing is not remembered.
     fn forget(&mut self, user: &U) {
-        if self.users.get(user).is_some_and(|it| it.claimed == 0 && it.line.is_empty()) {
+        if self.users.get(user).is_some_and(|it| it.claimed == 0 && it.queue.is_empty()) {
             self.users.remove(user);
         }
     }

@@ -28,7 +28,7 @@ pub struct Class {
     /// At most so many at once.
     pub maximum: Option<u32>,
     /// At most so many wait in a worker.
-    pub line_max: Option<u32>,
+    pub queue_max: Option<u32>,
     /// No statement waits for longer.
     pub wait_max: Option<Duration>,
     /// What is done in an overload.
@@ -51,7 +51,7 @@ impl Default for Class {
             weight: 100,
             minimum: 0,
             maximum: None,
-            line_max: None,
+            queue_max: None,
             wait_max: None,
             when_overloaded: WhenOverloaded::Wait,
         }
@@ -147,7 +147,7 @@ struct Account {
 pub struct ClassCounts {
     /// Statements that started, or took their turn behind another one.
     pub started: u64,
-    /// Those that stood in line, whatever became of them.
+    /// Those that stood in the queue, whatever became of them.
     pub waited: u64,
     pub refused: u64,
     /// Microseconds that its statements have spent in the server.

@@ -1,8 +1,8 @@
-//! `ROW_COUNT()` and `FOUND_ROWS()` of clients that share links.
+//! `ROW_COUNT()` and `FOUND_ROWS()` of clients that share backends.
 //!
-//! Replies tell the first one, and often the second. So if the link of the statement before has gone to another client,
+//! Replies tell the first one, and often the second. So if the backend of the statement before has gone to another client,
 //! Flifo writes the numbers into the text in the place of the calls, in a form to which the server gives the same
-//! column name, type and length. Where that cannot be done, the link must be the same, and unused since.
+//! column name, type and length. Where that cannot be done, the backend must be the same, and unused since.
 
 use wire::lex::Token;
 use wire::text::Text;
@@ -16,7 +16,7 @@ pub enum Finds {
     /// It stays, or becomes anything.
     #[default]
     Unknown,
-    /// It becomes something, unless the statement fails; the link knows.
+    /// It becomes something, unless the statement fails; the backend knows.
     Anew,
     /// It stays what it was.
     Nothing,
@@ -27,13 +27,13 @@ pub enum Finds {
 /// The counts of one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowCounts {
-    /// `None`: its link alone knows.
+    /// `None`: its backend alone knows.
     affected: Option<i64>,
-    /// The link that counts the same; none if Flifo has answered itself.
+    /// The backend that counts the same; none if Flifo has answered itself.
     affected_on: Option<u64>,
     found: Option<u64>,
     found_on: Option<u64>,
-    /// The link that surely has no messages, not even another client's.
+    /// The backend that surely has no messages, not even another client's.
     clean: Option<u64>,
 }
 
@@ -59,27 +59,27 @@ pub struct Asked {
 
 impl RowCounts {
     /// A reply has told how many rows were affected; −1 if it is rows, or an error.
-    pub const fn see_affected(&mut self, affected: i64, link: u64) {
+    pub const fn see_affected(&mut self, affected: i64, backend: u64) {
         self.affected = Some(affected);
-        self.affected_on = Some(link);
+        self.affected_on = Some(backend);
     }
 
     /// A reply has told how many rows all executions of a statement have affected, and the last one's count is asked for.
-    pub const fn see_several(&mut self, link: u64) {
+    pub const fn see_several(&mut self, backend: u64) {
         self.affected = None;
-        self.affected_on = Some(link);
+        self.affected_on = Some(backend);
     }
 
     /// A statement has failed, with this error. `looks_up`: what the text says of it, on a server where that matters.
-    pub fn see_failed(&mut self, code: u16, looks_up: LooksUp, link: u64) {
+    pub fn see_failed(&mut self, code: u16, looks_up: LooksUp, backend: u64) {
         match looks_up {
             LooksUp::Yes if LOOKED_UP.contains(&code) => {}
             LooksUp::Perhaps if LOOKED_UP.contains(&code) => self.affected = None,
             LooksUp::Yes | LooksUp::Perhaps if ANY_TIME.contains(&code) => self.affected = None,
-            _ => return self.see_affected(-1, link),
+            _ => return self.see_affected(-1, backend),
         }
-        // If it has stayed, then the link has it only if it had it before.
-        self.affected_on = self.affected_on.filter(|on| *on == link);
+        // If it has stayed, then the backend has it only if it had it before.
+        self.affected_on = self.affected_on.filter(|on| *on == backend);
     }
 
     /// Flifo has answered in the server's place.
@@ -89,41 +89,41 @@ impl RowCounts {
     }
 
     /// A statement has ended, with so many rows; `None`: it has failed.
-    pub fn see_found(&mut self, finds: Finds, rows: Option<u64>, link: u64) {
+    pub fn see_found(&mut self, finds: Finds, rows: Option<u64>, backend: u64) {
         match (finds, rows) {
             // What fails before it has selected anything has found nothing.
             (Finds::Nothing, _) | (Finds::Rows, None) => {}
-            (Finds::Rows, Some(rows)) => (self.found, self.found_on) = (Some(rows), Some(link)),
-            (Finds::Anew, Some(_)) => (self.found, self.found_on) = (None, Some(link)),
-            // If it has stayed, then the link has it only if it had it before.
+            (Finds::Rows, Some(rows)) => (self.found, self.found_on) = (Some(rows), Some(backend)),
+            (Finds::Anew, Some(_)) => (self.found, self.found_on) = (None, Some(backend)),
+            // If it has stayed, then the backend has it only if it had it before.
             (Finds::Unknown | Finds::Anew, _) => {
                 self.found = None;
-                self.found_on = self.found_on.filter(|on| *on == link);
+                self.found_on = self.found_on.filter(|on| *on == backend);
             }
         }
     }
 
-    /// Whether only this link knows how many rows were found.
-    pub fn are_found_on(&self, link: u64) -> bool {
-        self.found.is_none() && self.found_on == Some(link)
+    /// Whether only this backend knows how many rows were found.
+    pub fn are_found_on(&self, backend: u64) -> bool {
+        self.found.is_none() && self.found_on == Some(backend)
     }
 
-    /// Whether only this client's link knows how many rows were affected.
-    pub const fn are_affected_on_link(&self) -> bool {
+    /// Whether only this client's backend knows how many rows were affected.
+    pub const fn are_affected_on_backend(&self) -> bool {
         self.affected.is_none() && self.affected_on.is_some()
     }
 
-    /// The link that alone knew has said how many rows were affected.
+    /// The backend that alone knew has said how many rows were affected.
     pub const fn tell_affected(&mut self, affected: i64) {
         self.affected = Some(affected);
     }
 
-    /// The link that alone knew has said how many rows were found.
+    /// The backend that alone knew has said how many rows were found.
     pub const fn tell_found(&mut self, rows: u64) {
         self.found = Some(rows);
     }
 
-    /// How many rows were found, if that is known without the link.
+    /// How many rows were found, if that is known without the backend.
     pub const fn found(&self) -> Option<u64> {
         self.found
     }
@@ -133,55 +133,55 @@ impl RowCounts {
         (self.found, self.found_on) = (found, None);
     }
 
-    /// Another client has used this link, or the link has run something between this client's statements.
-    pub fn lose(&mut self, link: u64) {
-        self.affected_on = self.affected_on.filter(|on| *on != link);
-        self.found_on = self.found_on.filter(|on| *on != link);
-        self.clean = self.clean.filter(|on| *on != link);
+    /// Another client has used this backend, or the backend has run something between this client's statements.
+    pub fn lose(&mut self, backend: u64) {
+        self.affected_on = self.affected_on.filter(|on| *on != backend);
+        self.found_on = self.found_on.filter(|on| *on != backend);
+        self.clean = self.clean.filter(|on| *on != backend);
     }
 
-    /// Before or behind this client's statement, the link has run something of Flifo's that affects no rows.
-    pub fn see_none_affected(&mut self, link: u64) {
+    /// Before or behind this client's statement, the backend has run something of Flifo's that affects no rows.
+    pub fn see_none_affected(&mut self, backend: u64) {
         if self.affected != Some(0) {
-            self.affected_on = self.affected_on.filter(|on| *on != link);
+            self.affected_on = self.affected_on.filter(|on| *on != backend);
         }
     }
 
-    /// The same of something that has failed: the link counts −1.
-    pub fn see_own_failed(&mut self, link: u64) {
+    /// The same of something that has failed: the backend counts −1.
+    pub fn see_own_failed(&mut self, backend: u64) {
         if self.affected != Some(-1) {
-            self.affected_on = self.affected_on.filter(|on| *on != link);
+            self.affected_on = self.affected_on.filter(|on| *on != backend);
         }
     }
 
-    /// A statement has cleared the messages on this link, and has left none.
-    pub const fn see_clean(&mut self, link: u64) {
-        self.clean = Some(link);
+    /// A statement has cleared the messages on this backend, and has left none.
+    pub const fn see_clean(&mut self, backend: u64) {
+        self.clean = Some(backend);
     }
 
-    /// A statement has left messages on this link.
-    pub fn see_messages(&mut self, link: u64) {
-        self.clean = self.clean.filter(|on| *on != link);
+    /// A statement has left messages on this backend.
+    pub fn see_messages(&mut self, backend: u64) {
+        self.clean = self.clean.filter(|on| *on != backend);
     }
 
-    pub fn is_clean(&self, link: u64) -> bool {
-        self.clean == Some(link)
+    pub fn is_clean(&self, backend: u64) -> bool {
+        self.clean == Some(backend)
     }
 
     pub const fn affected(&self) -> Option<i64> {
         self.affected
     }
 
-    /// Whether this link can answer, if no other client has used it since.
-    pub fn are_on(&self, asked: Asked, link: u64) -> bool {
-        (!asked.affected || self.affected_on == Some(link))
-            && (!asked.found || self.found_on == Some(link))
+    /// Whether this backend can answer, if no other client has used it since.
+    pub fn are_on(&self, asked: Asked, backend: u64) -> bool {
+        (!asked.affected || self.affected_on == Some(backend))
+            && (!asked.found || self.found_on == Some(backend))
     }
 
-    /// The text with its calls replaced by numbers, and what is still to be asked. `on`: the link that it goes to,
+    /// The text with its calls replaced by numbers, and what is still to be asked. `on`: the backend that it goes to,
     /// which need not be told what it knows.
     pub fn put(&self, text: Text<'_>, asked: Asked, on: Option<u64>) -> (Option<Vec<u8>>, Asked) {
-        let knows = |asked| on.is_some_and(|link| self.are_on(asked, link));
+        let knows = |asked| on.is_some_and(|backend| self.are_on(asked, backend));
         let affected = asked.affected && !knows(Asked { affected: true, found: false });
         let found = asked.found && !knows(Asked { affected: false, found: true });
         let (mut left, mut missed) = (asked, false);
@@ -283,14 +283,14 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_behind_a_statement_is_counted_by_its_link() {
+    fn what_goes_behind_a_statement_is_counted_by_its_backend() {
         let mut counts = RowCounts::default();
         counts.see_affected(0, 7);
         counts.see_none_affected(7);
         assert!(counts.are_on(AFFECTED, 7), "it is the same");
         counts.see_affected(-1, 7);
         counts.see_none_affected(8);
-        assert!(counts.are_on(AFFECTED, 7), "another link");
+        assert!(counts.are_on(AFFECTED, 7), "another backend connection");
         counts.see_none_affected(7);
         assert!(!counts.are_on(AFFECTED, 7) && counts.affected() == Some(-1));
     }
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_named_otherwise_is_asked_of_the_link() {
+    fn what_would_be_named_otherwise_is_asked_of_the_backend() {
         let text = "SELECT 1 + CAST(CAST('0' AS DECIMAL(20, 0)) AS SIGNED) AS `1 + ROW_COUNT()`";
         let done = (Some(text.to_owned()), Asked::default());
         assert_eq!(put(&RowCounts::default(), "SELECT 1 + ROW_COUNT()", AFFECTED, None), done);

@@ -1,8 +1,8 @@
 //! Admission to one server: which statement may start now, which ones wait, and which one is next.
 //!
-//! One gate per worker and server; the slots and the places for links behind it belong to the whole process ([`Slots`],
-//! [`ConnectionPlaces`]). Clients wait first-in-first-out, links are reused last-in-first-out. A client that holds a
-//! link (it is carried, pinned or in a transaction) needs a slot only; one that does not needs a slot and a link of its
+//! One gate per worker and server; the slots and the places for backends behind it belong to the whole process ([`Slots`],
+//! [`ConnectionPlaces`]). Clients wait first-in-first-out, backends are reused last-in-first-out. A client that holds a
+//! backend (it is passed through, pinned or in a transaction) needs a slot only; one that does not needs a slot and a backend of its
 //! key. A client in a transaction may hold locks that others wait for, so it is never made to wait.
 //!
 //! Statements are served in this order: those that come back after their own client kept the server waiting; then those
@@ -11,7 +11,7 @@
 //! waiter whose kind of statement is stuck in the server is set aside meanwhile ([`parked`](crate::parked)).
 //!
 //! Invariants: a waiter stands in one line only; a slot that is given back goes to the next waiter that can use it, in
-//! this worker or in another; no client waits while a slot and a link that suits are free.
+//! this worker or in another; no client waits while a slot and a backend that suits are free.
 
 use std::collections::VecDeque;
 use std::hash::Hash;
@@ -20,14 +20,14 @@ use std::time::{Duration, Instant};
 
 use crate::classes::{ClassCounts, ClassId, Classes, Shares};
 use crate::limit::LimitTotals;
-use crate::line::{Line, QueuePlace};
 use crate::parked::Bulkheads;
 use crate::places::ConnectionPlaces;
+use crate::queue::{Queue, QueuePlace};
 use crate::slots::{Slots, micros};
 
+pub use self::backends::{Due, Want};
 use self::keys::Keys;
 use self::lanes::Lane;
-pub use self::links::{Due, Want};
 pub use self::refusal::{Reason, Refusal};
 pub use self::waiter::Ask;
 use self::waiter::{Candidates, Waiter};
@@ -63,9 +63,9 @@ pub struct Waiting<K> {
 /// A statement that may start now. Its slot has been taken.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Start<W, L> {
-    /// On the link that it holds.
+    /// On the backend that it holds.
     Own(W, Slot),
-    /// On this link, which has been taken from the pool.
+    /// On this backend, which has been taken from the pool.
     On(W, L, Slot),
 }
 
@@ -83,28 +83,28 @@ pub struct GateCounts {
     pub set_down: u64,
 }
 
-/// One worker's gate. `W` stands for a waiter, `L` for a link, `K` tells which links suit which clients.
+/// One worker's gate. `W` stands for a waiter, `L` for a backend, `K` tells which backends suit which clients.
 #[derive(Debug)]
 pub struct Gate<K, W, L> {
     worker: usize,
     slots: Arc<Slots>,
-    links: Arc<ConnectionPlaces>,
-    /// Statements that come back after back-pressure: they have a link, and come before all others.
-    again: Line<Waiter<W>>,
-    /// Clients that hold a link: a line for each class.
-    own: Box<[Line<Waiter<W>>]>,
+    backends: Arc<ConnectionPlaces>,
+    /// Statements that come back after back-pressure: they have a backend, and come before all others.
+    again: Queue<Waiter<W>>,
+    /// Clients that hold a backend: a line for each class.
+    own: Box<[Queue<Waiter<W>>]>,
     keys: Keys<K, W, L>,
     shares: Shares,
     bulkheads: Bulkheads,
     /// Slots handed on within this worker since another worker was looked at.
     handed_on: u32,
-    /// The same of links.
-    links_kept: u32,
-    /// Each link that comes back may be due to a client of another worker.
+    /// The same of backends.
+    backends_kept: u32,
+    /// Each backend that comes back may be due to a client of another worker.
     is_attentive: bool,
-    /// How many lacked a link when that was looked at last.
+    /// How many lacked a backend when that was looked at last.
     lacked: usize,
-    /// Links that are being closed for clients of this worker, and the workers for which others are.
+    /// Backends that are being closed for clients of this worker, and the workers for which others are.
     closing: usize,
     promised: VecDeque<usize>,
     /// Workers that must be woken, because they were granted a slot or a place, or wait for their class.
@@ -125,24 +125,24 @@ const MUCH_OLDER: Duration = Duration::from_millis(8);
 const KICKED_UP: Duration = Duration::from_secs(1);
 
 impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
-    /// `slots` and `links` are the process's limits on statements and on links.
+    /// `slots` and `backends` are the process's limits on statements and on backends.
     pub fn new(
         worker: usize,
         slots: Arc<Slots>,
-        links: Arc<ConnectionPlaces>,
+        backends: Arc<ConnectionPlaces>,
         classes: Arc<Classes>,
     ) -> Self {
         Self {
             worker,
             slots,
-            links,
-            again: Line::default(),
-            own: (0..classes.len()).map(|_| Line::default()).collect(),
+            backends,
+            again: Queue::default(),
+            own: (0..classes.len()).map(|_| Queue::default()).collect(),
             keys: Keys::new(classes.len()),
             shares: Shares::new(classes),
             bulkheads: Bulkheads::default(),
             handed_on: 0,
-            links_kept: 0,
+            backends_kept: 0,
             is_attentive: false,
             lacked: 0,
             closing: 0,
@@ -172,7 +172,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         self.shares.counts()
     }
 
-    /// The server is in distress: it has too many connections, a lock was waited for too long, a link broke.
+    /// The server is in distress: it has too many connections, a lock was waited for too long, a backend broke.
     pub const fn alarm(&mut self) {
         self.totals.alarms = self.totals.alarms.wrapping_add(1);
     }
@@ -182,10 +182,10 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         self.to_wake.pop()
     }
 
-    /// A client that holds a link wants to start.
+    /// A client that holds a backend wants to start.
     pub fn enter_own(&mut self, ask: Ask, now: Instant) -> Option<Slot> {
         let is_first =
-            self.shares.all_waiting() == 0 || self.again.is_empty() && self.in_line(&self.own) == 0;
+            self.shares.all_waiting() == 0 || self.again.is_empty() && self.queued(&self.own) == 0;
         self.enter_with(is_first, ask, now)
     }
 
@@ -206,7 +206,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         Slot { ask, hold, since: now }
     }
 
-    /// A client without a link wants to start; `suits` prefers some links.
+    /// A client without a backend wants to start; `suits` prefers some backends.
     pub fn enter(
         &mut self,
         key: K,
@@ -215,10 +215,10 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         suits: impl Fn(&L) -> bool,
     ) -> Option<(L, Slot)> {
         let keyed = self.keys.get(key).filter(|keyed| !keyed.idle.is_empty())?;
-        let is_first = keyed.is_quiet() || self.in_line(&keyed.lines) == 0;
+        let is_first = keyed.is_quiet() || self.queued(&keyed.queues) == 0;
         let slot = self.enter_with(is_first, ask, now)?;
-        let link = self.keys.take_idle(key, suits)?;
-        Some((link, slot))
+        let backend = self.keys.take_idle(key, suits)?;
+        Some((backend, slot))
     }
 
     #[inline]
@@ -245,7 +245,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         is_borrowed.then_some(Hold::Borrowed)
     }
 
-    /// Joins the line of the clients that hold a link. Call [`Self::next`] afterwards.
+    /// Joins the line of the clients that hold a backend. Call [`Self::next`] afterwards.
     pub fn wait_own(&mut self, waiter: W, ask: Ask, now: Instant) -> Result<Waiting<K>, Full<W>> {
         let waiter = self.join(waiter, ask)?;
         let at = self.class_index(ask);
@@ -264,7 +264,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     ) -> Result<Waiting<K>, Full<W>> {
         let waiter = self.join(waiter, ask)?;
         let at = self.class_index(ask);
-        let place = self.keys.change_new(key, |keyed| keyed.lines[at].push(waiter, now));
+        let place = self.keys.change_new(key, |keyed| keyed.queues[at].push(waiter, now));
         self.publish();
         Ok(Waiting { lane: Lane::Key(key, at), place })
     }
@@ -274,7 +274,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         self.shares.joins(ask.class);
         let at = self.class_index(ask);
         let waiter = Waiter { waiter, ask };
-        let place = self.keys.change_new(key, |keyed| keyed.lines[at].push_first(waiter, now));
+        let place = self.keys.change_new(key, |keyed| keyed.queues[at].push_first(waiter, now));
         self.publish();
         Waiting { lane: Lane::Key(key, at), place }
     }
@@ -291,7 +291,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
 
     /// Leaves the line, because the client is gone. `None` if it was served already.
     pub fn leave(&mut self, waiting: Waiting<K>) -> Option<W> {
-        let waiter = self.change(waiting.lane, |line| line.leave(waiting.place))??;
+        let waiter = self.change(waiting.lane, |queue| queue.leave(waiting.place))??;
         self.left(waiter.ask);
         Some(waiter.waiter)
     }
@@ -372,7 +372,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         }
     }
 
-    /// The statement behind on the same link has begun, in the slot of the one before it.
+    /// The statement behind on the same backend has begun, in the slot of the one before it.
     pub fn renew(&mut self, slot: &mut Slot, ask: Ask, now: Instant) {
         let took = micros(now.saturating_duration_since(slot.since));
         self.ended(slot.ask, slot.hold, took);
@@ -392,11 +392,11 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         self.has_ready() || self.slots.older(self.worker, now, OLDER).is_some()
     }
 
-    /// Takes the head of a key's line, whose statement is to be written to a busy link behind others: it needs no
+    /// Takes the head of a key's line, whose statement is to be written to a busy backend behind others: it needs no
     /// slot of its own, as it will run on theirs. `suits` says whether it may.
     ///
     /// `None` if a waiter in another line comes first and could have the slot, or another worker is due, or the limit
-    /// has fallen: a link that always has a next statement would never leave its slot.
+    /// has fallen: a backend that always has a next statement would never leave its slot.
     pub fn take_ahead(
         &mut self,
         key: K,
@@ -408,15 +408,15 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
             return None;
         }
         let lane = self.best(now, Candidates::All)?;
-        let line = self.line(lane)?;
-        let (head, since) = (line.head()?, line.head_since()?);
+        let queue = self.queue(lane)?;
+        let (head, since) = (queue.head()?, queue.head_since()?);
         if !matches!(lane, Lane::Key(of, _) if of == key) || !suits(&head.waiter) {
             return None;
         }
-        if self.older_elsewhere(since).is_some() || self.is_link_wanted(key, since) {
+        if self.older_elsewhere(since).is_some() || self.is_backend_wanted(key, since) {
             return None;
         }
-        let (Waiter { waiter, ask }, _) = self.change(lane, Line::pop)??;
+        let (Waiter { waiter, ask }, _) = self.change(lane, Queue::pop)??;
         self.left(ask);
         Some((waiter, ask))
     }
@@ -428,7 +428,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         wait_max: Option<Duration>,
     ) -> Option<(W, Refusal)> {
         let (lane, is_aside, refusal) = self.first_late(now, wait_max)?;
-        let pop = if is_aside { Line::pop_aside } else { Line::pop };
+        let pop = if is_aside { Queue::pop_aside } else { Queue::pop };
         let (Waiter { waiter, ask }, _) = self.change(lane, pop)??;
         self.left(ask);
         self.shares.refuses(ask.class);
@@ -528,15 +528,16 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         now: Instant,
         suits: impl Fn(&W, &L) -> bool,
     ) -> Start<W, L> {
-        const READY: &str = "the best lane has a waiter, and a link if it needs one";
+        const READY: &str = "the best lane has a waiter, and a backend connection if it needs one";
         let order = self.order(lane);
-        let pop = |line: &mut Line<_>| (line.head_since(), order.pop(line).expect(READY).0);
-        let (since, Waiter { waiter, ask }, link) = match lane {
+        let pop = |queue: &mut Queue<_>| (queue.head_since(), order.pop(queue).expect(READY).0);
+        let (since, Waiter { waiter, ask }, backend) = match lane {
             Lane::Key(key, class) => {
                 let taken = self.keys.change(key, |keyed| {
-                    let (since, next) = pop(&mut keyed.lines[class]);
-                    let link = keyed.idle.take(|link| suits(&next.waiter, link)).expect(READY);
-                    (since, next, Some(link))
+                    let (since, next) = pop(&mut keyed.queues[class]);
+                    let backend =
+                        keyed.idle.take(|backend| suits(&next.waiter, backend)).expect(READY);
+                    (since, next, Some(backend))
                 });
                 taken.expect(READY)
             }
@@ -549,8 +550,8 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         self.bulkheads.started(ask.digest);
         self.left(ask);
         let slot = Slot { ask, hold: Hold::Held, since: now };
-        match link {
-            Some(link) => Start::On(waiter, link, slot),
+        match backend {
+            Some(backend) => Start::On(waiter, backend, slot),
             None => Start::Own(waiter, slot),
         }
     }
@@ -559,9 +560,9 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
 /// A class's line is full: the waiter, and what to tell it.
 pub type Full<W> = (W, Refusal);
 
+mod backends;
 mod keys;
 mod lanes;
-mod links;
 mod refusal;
 mod stuck;
 mod waiter;

@@ -1,4 +1,4 @@
-//! What a statement's text says about sharing links: what it would leave behind, and what of the past it asks for.
+//! What a statement's text says about sharing backends: what it would leave behind, and what of the past it asks for.
 //!
 //! A statement is harmless only if every word that could leave state behind is known not to. Whatever is not
 //! recognised pins. Harmless words in comments and strings are no danger, as the lexer has taken them out.

@@ -1,7 +1,7 @@
-//! The messages of a session whose link has gone to another client: `SHOW WARNINGS` and its kin are answered from them.
+//! The messages of a session whose backend has gone to another client: `SHOW WARNINGS` and its kin are answered from them.
 //!
-//! The link is asked before it is taken. The rows are as the server has sent them; another link sends what stands around
-//! them. Of how many there are, another link can be told. Invariant: what is kept of one session is bounded.
+//! The backend is asked before it is taken. The rows are as the server has sent them; another backend sends what stands around
+//! them. Of how many there are, another backend can be told. Invariant: what is kept of one session is bounded.
 
 mod get;
 
@@ -13,7 +13,7 @@ use wire::text::Text;
 /// Bytes of messages that one session may keep.
 pub const BYTES_MAX: usize = 16 << 10;
 
-/// Another link is told so many warnings at most.
+/// Another backend is told so many warnings at most.
 const COUNT_MAX: u64 = u16::MAX as u64;
 
 /// Whose messages they are.
@@ -24,7 +24,7 @@ pub enum Server {
 }
 
 impl Server {
-    /// Another link is told so many errors at most: one by a statement. MySQL has commands that add one more and clear
+    /// Another backend is told so many errors at most: one by a statement. MySQL has commands that add one more and clear
     /// nothing.
     const fn errors_max(self) -> u64 {
         match self {
@@ -103,8 +103,8 @@ pub const STATES: &str = "BEGIN NOT ATOMIC \
     SELECT a; END";
 
 impl SavedDiagnostics {
-    /// What a link has answered to [`NUMBERS`], without the rows found, and to [`MESSAGES`] and [`STATES`].
-    /// `None`: it makes no sense, there is no room for so much, or no other link could be told of it.
+    /// What a backend has answered to [`NUMBERS`], without the rows found, and to [`MESSAGES`] and [`STATES`].
+    /// `None`: it makes no sense, there is no room for so much, or no other backend could be told of it.
     pub fn read(
         (warnings, errors): (u64, u64),
         messages: &[Row],
@@ -131,7 +131,7 @@ impl SavedDiagnostics {
     }
 
     /// Puts one message behind those that are here, which are no more than `room`. False: there is no room for it, or
-    /// no other link could be told of it.
+    /// no other backend could be told of it.
     pub fn add(&mut self, message: Message, room: usize, charset: &[u8]) -> bool {
         let more = Self {
             warnings: 1,
@@ -201,7 +201,7 @@ impl SavedDiagnostics {
         Some(wanted.skip(shows.skip).take(shows.take).map(|it| format.row(it)).collect())
     }
 
-    /// A statement that leaves as many warnings on a link, and one error if there are any.
+    /// A statement that leaves as many warnings on a backend, and one error if there are any.
     pub fn set_up(&self) -> String {
         // Each of these makes one, and is evaluated each time.
         let warnings = format!("BENCHMARK({}, 'x' + 0)", self.warnings - self.errors);
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_told_how_many_there_are() {
+    fn a_backend_is_told_how_many_there_are() {
         assert_eq!(two().set_up(), "DO BENCHMARK(1, 'x' + 0), (SELECT 1 UNION SELECT 2)");
         let error = SavedDiagnostics::error(1, *b"HY000", b"", b"");
         assert_eq!(error.set_up(), "DO (SELECT 1 UNION SELECT 2)");

@@ -1,20 +1,21 @@
-//! Decisions as state machines: whether a statement may start, on which link, and what its session must keep.
+//! Decisions as state machines: whether a statement may start, on which backend, and what its session must keep.
 //!
-//! Nothing here owns a socket, reads a clock or sees a packet's body as a whole: time is an argument, links and
+//! Nothing here owns a socket, reads a clock or sees a packet's body as a whole: time is an argument, backends and
 //! clients are opaque values. The proxy asks and obeys; a simulation can do the same.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod account;
 pub mod arrivals;
+pub mod backend_state;
 pub mod calls;
 pub mod cap;
 pub mod checks;
 pub mod claims;
 pub mod classes;
+pub mod cluster;
 pub mod counts;
 pub mod descriptors;
-pub mod fleet;
 pub mod gate;
 pub mod gtid;
 pub mod hidden;
@@ -23,8 +24,6 @@ pub mod intent;
 pub mod kept;
 pub mod kill;
 pub mod limit;
-pub mod line;
-pub mod link_state;
 pub mod marks;
 pub mod numbers;
 pub mod overload;
@@ -35,11 +34,12 @@ pub mod pin;
 pub mod placement;
 pub mod places;
 pub mod pool;
+pub mod queue;
 pub mod repeats;
 pub mod rights;
 pub mod schemas;
 pub mod session;
-pub mod settings;
+pub mod session_variables;
 pub mod slots;
 pub mod source;
 pub mod spare_memory;
@@ -47,5 +47,5 @@ pub mod statements;
 mod sync;
 pub mod turns;
 pub mod upload;
-pub mod variables;
+pub mod user_variables;
 pub mod visits;

@@ -34,7 +34,7 @@ pub struct LimitTotals {
     /// Microseconds that they spent in the server, and the sum of the squares.
     pub busy: u64,
     pub busy_squared: u64,
-    /// Signs of a server in distress: too many connections, lock-wait timeouts, links that could not be opened.
+    /// Signs of a server in distress: too many connections, lock-wait timeouts, backends that could not be opened.
     pub alarms: u64,
 }
 

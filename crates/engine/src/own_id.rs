@@ -1,9 +1,9 @@
 //! The number that a client knows as its own connection's, put into the texts that ask for it.
 //!
-//! The server would answer with the number of the link. So the client's stands in the place of `CONNECTION_ID()` and
+//! The server would answer with the number of the backend. So the client's stands in the place of `CONNECTION_ID()` and
 //! `@@pseudo_thread_id`, written so that the server gives the column the same name, type and length. Not where a text
 //! defines what is stored: there the call itself is what is meant. What is left in a text, and what is asked out of sight (by
-//! a routine, a trigger, a text in a variable), only the link can answer; see [`Number`].
+//! a routine, a trigger, a text in a variable), only the backend can answer; see [`Number`].
 
 use wire::lex::{Dialect, Token};
 use wire::text::{Lexed, Text, Tokens};
@@ -16,13 +16,13 @@ use crate::calls;
 pub struct Own {
     /// `None`: it is sent as it is.
     pub text: Option<Vec<u8>>,
-    /// It asks in a place where no number can stand: the link's own answer shows.
-    pub asks_link: bool,
+    /// It asks in a place where no number can stand: the backend's own answer shows.
+    pub asks_backend: bool,
 }
 
 /// Puts the client's number into a text for a server of this brand.
 pub fn put(text: Text<'_>, id: u32, brand: Brand) -> Own {
-    let (inner, mut asks_link) = put_within(text, id, brand);
+    let (inner, mut asks_backend) = put_within(text, id, brand);
     let lexed = Lexed::default();
     let text = inner.as_deref().map_or(text, |inner| lexed.text(inner, text.dialect));
     let (parts, _) = read(text);
@@ -33,7 +33,7 @@ pub fn put(text: Text<'_>, id: u32, brand: Brand) -> Own {
         match part.filter(|part| at < part.end).map(|part| part.kind) {
             Some(Kind::Object | Kind::Target) => None,
             Some(Kind::Table) => {
-                asks_link = true;
+                asks_backend = true;
                 None
             }
             // A `KILL` that names a number is carried out by that.
@@ -41,7 +41,7 @@ pub fn put(text: Text<'_>, id: u32, brand: Brand) -> Own {
             None => Some(form.value(id, brand)),
         }
     });
-    Own { text: outer.or(inner), asks_link }
+    Own { text: outer.or(inner), asks_backend }
 }
 
 /// Whether a text may ask, in whatever way.
@@ -240,22 +240,22 @@ fn defined(token: Token<'_>, creates: bool) -> Option<Within> {
     }
 }
 
-/// Puts the number into the literals that a text prepares or executes. Whether one of them asks the link all the same.
+/// Puts the number into the literals that a text prepares or executes. Whether one of them asks the backend all the same.
 fn put_within(of: Text<'_>, id: u32, brand: Brand) -> (Option<Vec<u8>>, bool) {
     let (text, dialect) = (of.bytes, of.dialect);
     let (_, literals) = read(of);
-    let (mut out, mut copied, mut asks_link) = (Vec::new(), 0, false);
+    let (mut out, mut copied, mut asks_backend) = (Vec::new(), 0, false);
     for (start, end) in literals {
         let literal = text.get(start..end).unwrap_or_default();
         if !may_ask(literal) {
             continue;
         }
         let Some((quote, inner)) = plain(literal, dialect) else {
-            asks_link = true;
+            asks_backend = true;
             continue;
         };
         let own = put(Lexed::default().text(inner, dialect), id, brand);
-        asks_link |= own.asks_link;
+        asks_backend |= own.asks_backend;
         let Some(inner) = own.text else { continue };
         out.extend_from_slice(&text[copied..start]);
         out.push(quote);
@@ -264,10 +264,10 @@ fn put_within(of: Text<'_>, id: u32, brand: Brand) -> (Option<Vec<u8>>, bool) {
         copied = end;
     }
     if copied == 0 {
-        return (None, asks_link);
+        return (None, asks_backend);
     }
     out.extend_from_slice(&text[copied..]);
-    (Some(out), asks_link)
+    (Some(out), asks_backend)
 }
 
 /// The quote and the text of a literal in which nothing is escaped.
@@ -279,7 +279,7 @@ fn plain(literal: &[u8], dialect: Dialect) -> Option<(u8, &[u8])> {
         .then_some((*quote, inner))
 }
 
-/// The number that a link's session answers with, out of sight, and whether it can be another one than its own.
+/// The number that a backend's session answers with, out of sight, and whether it can be another one than its own.
 ///
 /// The session's temporary tables belong to that number: it stays as it is while a client has, or may have, some.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -299,7 +299,7 @@ enum May {
     Not,
 }
 
-/// What a link is told of its number.
+/// What a backend is told of its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tell {
     Nothing,
@@ -310,7 +310,7 @@ pub enum Tell {
 }
 
 impl Number {
-    /// What the link must be told before a statement of this client. `is_read`: the statement may read the number.
+    /// What the backend must be told before a statement of this client. `is_read`: the statement may read the number.
     pub fn lacks(self, client: u32, is_read: bool) -> Tell {
         match (self.may, self.shown) {
             (_, Some(shown)) if shown == client => Tell::Nothing,
@@ -352,10 +352,10 @@ mod tests {
     }
 
     fn own_for(text: &str, brand: Brand) -> (String, bool) {
-        let Own { text: put, asks_link } =
+        let Own { text: put, asks_backend } =
             put(Lexed::default().text(text.as_bytes(), Dialect::default()), 9, brand);
         let put = put.unwrap_or_else(|| text.as_bytes().to_vec());
-        (String::from_utf8(put).unwrap(), asks_link)
+        (String::from_utf8(put).unwrap(), asks_backend)
     }
 
     #[test]
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_number_can_stand_for_is_asked_of_the_link() {
+    fn what_no_number_can_stand_for_is_asked_of_the_backend() {
         for text in [
             "CREATE TABLE t (a INT DEFAULT (CONNECTION_ID()))",
             "ALTER TABLE t ALTER a SET DEFAULT (CONNECTION_ID())",
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_never_shows_another_clients_number() {
+    fn a_backend_never_shows_another_clients_number() {
         let mut number = Number::default();
         assert_eq!(number.lacks(1, false), Tell::Nothing);
         assert_eq!(number.lacks(1, true), Tell::Try(1));

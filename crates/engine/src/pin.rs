@@ -1,6 +1,6 @@
-//! Why a session keeps its link: the reasons that are counted and shown.
+//! Why a session keeps its backend: the reasons that are counted and shown.
 
-/// What a link would carry over to the next client if it were shared. Ends only with the session, or with a reset.
+/// What a backend would carry over to the next client if it were shared. Ends only with the session, or with a reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pin {
     /// The server reported that a session variable was set.
@@ -81,7 +81,7 @@ impl Pin {
         Self::Charset,
     ];
 
-    /// Whether `COM_RESET_CONNECTION` surely undoes what made the session keep its link. It leaves roles and the
+    /// Whether `COM_RESET_CONNECTION` surely undoes what made the session keep its backend. It leaves roles and the
     /// connection's options alone, and a routine, or a text that is executed, may have done anything.
     pub const fn ends_with_reset(self) -> bool {
         !matches!(

@@ -1,17 +1,17 @@
-//! A server's links that are free to be used: the most recently used one is taken first.
+//! A server's backends that are free to be used: the most recently used one is taken first.
 //!
 //! Last in, first out keeps a few of the server's threads and their caches hot and lets the others age until they
-//! are closed. Links are told apart by a key: only a link with the same key can serve a client.
+//! are closed. Backends are told apart by a key: only a backend with the same key can serve a client.
 
 use std::time::{Duration, Instant};
 
 #[derive(Debug)]
 struct Idle<L> {
-    link: L,
+    backend: L,
     since: Instant,
 }
 
-/// The idle links of one key, oldest first.
+/// The idle backends of one key, oldest first.
 #[derive(Debug)]
 pub struct Pool<L> {
     idle: Vec<Idle<L>>,
@@ -32,49 +32,49 @@ impl<L> Pool<L> {
         self.idle.is_empty()
     }
 
-    /// Takes the most recently used link that `suits`, else the most recently used one of all.
+    /// Takes the most recently used backend that `suits`, else the most recently used one of all.
     ///
-    /// A link that suits saves a fix-up; only the few hottest ones are looked at.
+    /// A backend that suits saves a setup; only the few hottest ones are looked at.
     pub fn take(&mut self, suits: impl Fn(&L) -> bool) -> Option<L> {
-        if self.idle.last().is_some_and(|idle| suits(&idle.link)) {
-            return self.idle.pop().map(|idle| idle.link);
+        if self.idle.last().is_some_and(|idle| suits(&idle.backend)) {
+            return self.idle.pop().map(|idle| idle.backend);
         }
         let hottest = self.idle.len().saturating_sub(LOOK);
-        let found = self.idle[hottest..].iter().rposition(|idle| suits(&idle.link));
+        let found = self.idle[hottest..].iter().rposition(|idle| suits(&idle.backend));
         match found {
-            Some(offset) => Some(self.idle.remove(hottest + offset).link),
-            None => self.idle.pop().map(|idle| idle.link),
+            Some(offset) => Some(self.idle.remove(hottest + offset).backend),
+            None => self.idle.pop().map(|idle| idle.backend),
         }
     }
 
-    pub fn put(&mut self, link: L, now: Instant) {
-        self.idle.push(Idle { link, since: now });
+    pub fn put(&mut self, backend: L, now: Instant) {
+        self.idle.push(Idle { backend, since: now });
     }
 
-    /// Takes out the link that has been idle longest, if it has been so for `age`.
+    /// Takes out the backend that has been idle longest, if it has been so for `age`.
     pub fn expire(&mut self, now: Instant, age: Duration) -> Option<L> {
         let oldest = self.idle.first()?;
-        (now.saturating_duration_since(oldest.since) >= age).then(|| self.idle.remove(0).link)
+        (now.saturating_duration_since(oldest.since) >= age).then(|| self.idle.remove(0).backend)
     }
 
-    /// Since when the coldest link is idle.
+    /// Since when the coldest backend is idle.
     pub fn coldest(&self) -> Option<Instant> {
         self.idle.first().map(|idle| idle.since)
     }
 
-    /// Whether one of its links is this.
+    /// Whether one of its backends is this.
     pub fn has(&self, is_it: impl Fn(&L) -> bool) -> bool {
-        self.idle.iter().any(|idle| is_it(&idle.link))
+        self.idle.iter().any(|idle| is_it(&idle.backend))
     }
 
-    /// Takes out one particular link, because it died, or must not be lent any more.
+    /// Takes out one particular backend, because it died, or must not be lent any more.
     pub fn remove(&mut self, is_it: impl Fn(&L) -> bool) -> Option<L> {
-        let at = self.idle.iter().position(|idle| is_it(&idle.link))?;
-        Some(self.idle.remove(at).link)
+        let at = self.idle.iter().position(|idle| is_it(&idle.backend))?;
+        Some(self.idle.remove(at).backend)
     }
 }
 
-/// How many of the hottest links are searched for one that suits.
+/// How many of the hottest backends are searched for one that suits.
 const LOOK: usize = 8;
 
 #[cfg(test)]
@@ -82,21 +82,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hottest_link_that_suits_is_taken() {
+    fn the_hottest_backend_that_suits_is_taken() {
         let now = Instant::now();
         let mut pool = Pool::default();
-        for link in 1..=4 {
-            pool.put(link, now);
+        for backend in 1..=4 {
+            pool.put(backend, now);
         }
-        assert_eq!(pool.take(|link| *link == 2), Some(2));
-        assert_eq!(pool.take(|link| *link == 2), Some(4));
-        assert_eq!(pool.remove(|link| *link == 1), Some(1));
+        assert_eq!(pool.take(|backend| *backend == 2), Some(2));
+        assert_eq!(pool.take(|backend| *backend == 2), Some(4));
+        assert_eq!(pool.remove(|backend| *backend == 1), Some(1));
         assert_eq!(pool.take(|_| true), Some(3));
         assert_eq!(pool.take(|_| true), None);
     }
 
     #[test]
-    fn the_coldest_link_ages_out() {
+    fn the_coldest_backend_ages_out() {
         let now = Instant::now();
         let second = Duration::from_secs(1);
         let mut pool = Pool::default();

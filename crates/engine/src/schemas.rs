@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::settings::Settings;
+use crate::session_variables::SessionVariables;
 
 /// How long an answer is believed: what is altered elsewhere is not seen.
 const BELIEVED: Duration = Duration::from_secs(1);
@@ -87,7 +87,7 @@ pub struct Entered {
     /// As the server writes it.
     pub schema: Rc<[u8]>,
     /// Some of them come with the schema.
-    pub settings: Option<Rc<Settings>>,
+    pub settings: Option<Rc<SessionVariables>>,
 }
 
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! A pooled client's session: what its next statement needs from a link, and whether it may give its link back.
+//! A pooled client's session: what its next statement needs from a backend, and whether it may give its backend back.
 
 mod diagnostics;
 pub mod facts;

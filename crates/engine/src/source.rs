@@ -1,6 +1,6 @@
 //! What is prepared: a text, with all that gives it its meaning.
 //!
-//! Clients of one application prepare the same texts. They share one [`Source`] of each, and what their links have
+//! Clients of one application prepare the same texts. They share one [`Source`] of each, and what their backends have
 //! prepared is found by it without a look at the text.
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -12,7 +12,7 @@ use wire::text::Lexed;
 
 use crate::intent::Intent;
 use crate::numbers::NumberMap;
-use crate::settings::Settings;
+use crate::session_variables::SessionVariables;
 
 /// What a preparation is shared by: two that are equal mean the same.
 #[derive(Debug)]
@@ -20,10 +20,10 @@ pub struct Source {
     pub schema: Option<Rc<[u8]>>,
     pub text: Box<[u8]>,
     /// What it was prepared under; of these, only the mode tells sources apart.
-    pub settings: Rc<Settings>,
+    pub settings: Rc<SessionVariables>,
     /// How the server has read the text.
     pub dialect: Dialect,
-    /// What the text says of sharing links.
+    /// What the text says of sharing backends.
     pub intent: Intent,
     /// It is looked for with each execute. A hash that clients cannot foresee.
     hash: u64,
@@ -33,7 +33,7 @@ impl Source {
     pub fn new(
         schema: Option<Rc<[u8]>>,
         text: Box<[u8]>,
-        settings: Rc<Settings>,
+        settings: Rc<SessionVariables>,
         dialect: Dialect,
     ) -> Self {
         static SECRET: OnceLock<RandomState> = OnceLock::new();
@@ -92,9 +92,9 @@ impl Sources {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Interned;
+    use crate::session_variables::Interned;
 
-    fn source(schema: Option<&str>, text: &str, settings: &Rc<Settings>) -> Rc<Source> {
+    fn source(schema: Option<&str>, text: &str, settings: &Rc<SessionVariables>) -> Rc<Source> {
         let schema = schema.map(|it| it.as_bytes().into());
         let (text, settings) = (text.as_bytes().into(), Rc::clone(settings));
         Rc::new(Source::new(schema, text, settings, Dialect::default()))
@@ -105,7 +105,7 @@ mod tests {
         let plain = Rc::default();
         let one = source(None, "a", &plain);
         let rows = [(&b"sql_mode"[..], &b"ANSI_QUOTES"[..])];
-        let ansi = Interned::default().intern(Settings::from_rows(rows.into_iter()));
+        let ansi = Interned::default().intern(SessionVariables::from_rows(rows.into_iter()));
         let dialect = Dialect { backslash_escapes: false };
         let other = Source::new(None, b"a"[..].into(), Rc::clone(&plain), dialect);
         for other in [

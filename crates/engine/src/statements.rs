@@ -1,7 +1,7 @@
-//! Prepared statements that many clients share: a client's ids are its own, and a link prepares each text once.
+//! Prepared statements that many clients share: a client's ids are its own, and a backend prepares each text once.
 //!
-//! [`Statements`] is what a client has prepared, [`Prepared`] one of them; [`Known`] is what a link has prepared.
-//! What the server keeps for one of them from one command to the next ([`KeptByServer`]) holds its client's link, no longer.
+//! [`Statements`] is what a client has prepared, [`Prepared`] one of them; [`Known`] is what a backend has prepared.
+//! What the server keeps for one of them from one command to the next ([`KeptByServer`]) holds its client's backend, no longer.
 //! Two clients share a preparation only if its [`Source`] is the same.
 
 use std::rc::Rc;
@@ -16,8 +16,8 @@ pub struct Prepared {
     pub parameters: u16,
     /// Parameter types as the client sent them last. The server may know others, from another client.
     pub types: Option<Rc<[u8]>>,
-    /// Prepared for this client alone on the link that it holds, because the server keeps more of it than its text.
-    pub own: Option<PreparedOnLink>,
+    /// Prepared for this client alone on the backend that it holds, because the server keeps more of it than its text.
+    pub own: Option<PreparedOnBackend>,
     /// A piece came of a parameter that it does not have: it is not executed before it is reset.
     pub is_spoiled: bool,
     kept: KeptByServer,
@@ -116,7 +116,7 @@ impl Statements {
     }
 
     /// Whether the server keeps something of one of them.
-    pub const fn keep_link(&self) -> bool {
+    pub const fn keep_backend(&self) -> bool {
         self.kept > 0
     }
 
@@ -143,8 +143,8 @@ impl Statements {
         (self.last, self.kept, self.bytes) = (None, 0, 0);
     }
 
-    /// Their link is gone, with all that it kept of them.
-    pub fn leave_link(&mut self) {
+    /// Their backend is gone, with all that it kept of them.
+    pub fn leave_backend(&mut self) {
         for prepared in self.open.values_mut() {
             (prepared.own, prepared.kept) = (None, KeptByServer::default());
         }
@@ -160,34 +160,34 @@ impl Statements {
     }
 }
 
-/// A statement that a link has prepared.
+/// A statement that a backend has prepared.
 #[derive(Debug)]
-pub struct PreparedOnLink {
+pub struct PreparedOnBackend {
     pub id: u32,
     /// Parameter types that the server was told last.
     pub types: Option<Rc<[u8]>>,
     used: u64,
 }
 
-impl PreparedOnLink {
+impl PreparedOnBackend {
     /// One that the server has just prepared.
     pub const fn new(id: u32) -> Self {
         Self { id, types: None, used: 0 }
     }
 }
 
-/// The statements that a link has prepared for all.
+/// The statements that a backend has prepared for all.
 #[derive(Debug, Default)]
 pub struct Known {
-    statements: NumberMap<Rc<Source>, PreparedOnLink>,
+    statements: NumberMap<Rc<Source>, PreparedOnBackend>,
     uses: u64,
 }
 
-/// As many shared statements a link keeps prepared.
+/// As many shared statements a backend keeps prepared.
 pub const KNOWN_MAX: usize = 256;
 
 impl Known {
-    pub fn get(&mut self, source: &Rc<Source>) -> Option<&mut PreparedOnLink> {
+    pub fn get(&mut self, source: &Rc<Source>) -> Option<&mut PreparedOnBackend> {
         self.uses += 1;
         let statement = self.statements.get_mut(source)?;
         statement.used = self.uses;
@@ -204,7 +204,7 @@ impl Known {
         let evicted = self.shrink(max.clamp(1, KNOWN_MAX) - 1);
         self.uses += 1;
         self.statements
-            .insert(source, PreparedOnLink { used: self.uses, ..PreparedOnLink::new(id) });
+            .insert(source, PreparedOnBackend { used: self.uses, ..PreparedOnBackend::new(id) });
         evicted
     }
 
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_knows_a_text_once_and_forgets_the_coldest() {
+    fn a_backend_knows_a_text_once_and_forgets_the_coldest() {
         let mut known = Known::default();
         assert!(known.add(source("a"), 1, usize::MAX).is_empty());
         assert_eq!(known.add(source("a"), 2, usize::MAX), [2], "the newer one is closed");
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_knows_no_more_than_it_may() {
+    fn a_backend_knows_no_more_than_it_may() {
         let mut known = Known::default();
         for (id, text) in (1..).zip(["a", "b", "c", "d"]) {
             assert!(known.add(source(text), id, 9).is_empty());
@@ -319,19 +319,19 @@ mod tests {
         let mut statements = Statements::default();
         let mut add = || statements.add(source("SELECT 1"), 0).unwrap();
         let (one, other) = (add(), add());
-        assert!(!statements.keep_link());
+        assert!(!statements.keep_backend());
         let cursor = KeptByServer { cursor: true, long_data: false };
         statements.keep(one, cursor);
         statements.keep(one, KeptByServer { long_data: true, ..cursor });
         statements.keep(other, KeptByServer { long_data: true, cursor: false });
         statements.keep(77, cursor);
         statements.keep(one, KeptByServer::default());
-        assert!(statements.keep_link(), "of the other one");
+        assert!(statements.keep_backend(), "of the other one");
         statements.close(other).unwrap();
-        assert!(!statements.keep_link());
+        assert!(!statements.keep_backend());
         statements.keep(one, cursor);
         statements.clear();
-        assert!(!statements.keep_link());
+        assert!(!statements.keep_backend());
     }
 
     #[test]

@@ -85,11 +85,11 @@ impl Visits {
         }
     }
 
-    /// The idle visit that must go for one from `newcomer`.
-    fn least_worth(&self, newcomer: VisitOrigin) -> Option<usize> {
+    /// The idle visit that must go for one from `pending_login`.
+    fn least_worth(&self, pending_login: VisitOrigin) -> Option<usize> {
         let from = |origin| {
             let inside = self.visits.iter().filter(|visit| visit.origin == origin).count();
-            inside + usize::from(origin == newcomer)
+            inside + usize::from(origin == pending_login)
         };
         let idle = self.visits.iter().enumerate().filter_map(|(place, visit)| match visit.doing {
             Doing::Idle { since } => Some((place, (from(visit.origin), std::cmp::Reverse(since)))),

@@ -6,7 +6,9 @@ use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::checks::desk::{Deed, Desk, Loads, Moving, Subject, first_due, next_due};
+use engine::checks::scheduler::{
+    CheckScheduler, Deed, Loads, Moving, Subject, first_due, next_due,
+};
 
 const WORKERS: usize = 16;
 const SUBJECTS_MAX: usize = 400;
@@ -37,7 +39,7 @@ struct World {
     now: Instant,
     chance: u64,
     loads: Arc<Loads>,
-    desks: Vec<Option<Desk>>,
+    schedulers: Vec<Option<CheckScheduler>>,
     lives: Vec<u64>,
     known: HashMap<u64, Known>,
     next_id: u64,
@@ -55,11 +57,11 @@ struct World {
 impl World {
     fn new(seed: u64) -> Self {
         let loads = Arc::new(Loads::new(WORKERS));
-        let desk = |worker| Some(Desk::new(worker, Arc::clone(&loads), RUNNING_MAX));
+        let scheduler = |worker| Some(CheckScheduler::new(worker, Arc::clone(&loads), RUNNING_MAX));
         let mut world = Self {
             now: Instant::now(),
             chance: seed,
-            desks: (0..WORKERS).map(desk).collect(),
+            schedulers: (0..WORKERS).map(scheduler).collect(),
             loads: Arc::clone(&loads),
             lives: vec![0; WORKERS],
             known: HashMap::new(),
@@ -95,11 +97,13 @@ impl World {
         self.next_id += 1;
         let known = Known { subject: Arc::clone(&subject), runs: None, expected: due };
         self.known.insert(subject.id, known);
-        self.desks[worker].as_mut().unwrap().add(subject, due);
+        self.schedulers[worker].as_mut().unwrap().add(subject, due);
     }
 
     fn wake_later(&mut self, worker: usize) {
-        let Some(due) = self.desks[worker].as_ref().and_then(Desk::due) else { return };
+        let Some(due) = self.schedulers[worker].as_ref().and_then(CheckScheduler::due) else {
+            return;
+        };
         let at = due.max(self.now);
         if self.wakes[worker].is_none_or(|wake| at < wake) {
             self.wakes[worker] = Some(at);
@@ -127,9 +131,9 @@ impl World {
 
     fn deliver(&mut self, worker: usize, moving: Moving) {
         let id = moving.subject().id;
-        if let Some(desk) = &mut self.desks[worker] {
+        if let Some(scheduler) = &mut self.schedulers[worker] {
             *self.in_mail.get_mut(&id).unwrap() -= 1;
-            desk.arrive(moving, self.now);
+            scheduler.arrive(moving, self.now);
             return self.work(worker);
         }
         // The worker has ended since: the check is sent on to another worker.
@@ -140,9 +144,9 @@ impl World {
     fn work(&mut self, worker: usize) {
         let mut chance = self.chance;
         loop {
-            let Some(desk) = &mut self.desks[worker] else { return };
-            let deed = desk.next(self.now, |below| draw(&mut chance, below));
-            assert!(desk.running() <= RUNNING_MAX);
+            let Some(scheduler) = &mut self.schedulers[worker] else { return };
+            let deed = scheduler.next(self.now, |below| draw(&mut chance, below));
+            assert!(scheduler.running() <= RUNNING_MAX);
             match deed {
                 None => break,
                 Some(Deed::Send(other, moving)) => {
@@ -183,16 +187,17 @@ impl World {
             assert_eq!(known.runs.take(), Some((worker, life)));
             known.expected = next_due(known.expected, self.now, INTERVAL, 0.05, chance);
             let next = known.expected;
-            self.desks[worker].as_mut().unwrap().done(id, next);
+            self.schedulers[worker].as_mut().unwrap().done(id, next);
         } else {
-            self.desks[worker].as_mut().unwrap().done(id, self.now + INTERVAL);
+            self.schedulers[worker].as_mut().unwrap().done(id, self.now + INTERVAL);
         }
         self.work(worker);
     }
 
     /// A subject or a worker comes or goes.
     fn change(&mut self) {
-        let open: Vec<_> = (0..WORKERS).filter(|worker| self.desks[*worker].is_some()).collect();
+        let open: Vec<_> =
+            (0..WORKERS).filter(|worker| self.schedulers[*worker].is_some()).collect();
         match self.draw(10) {
             0..=3 if self.known.len() < SUBJECTS_MAX => {
                 let worker = open[self.draw(open.len())];
@@ -208,7 +213,7 @@ impl World {
             8 if open.len() > 4 => {
                 let worker = open[self.draw(open.len())];
                 self.lives[worker] += 1;
-                for moving in self.desks[worker].take().unwrap().close() {
+                for moving in self.schedulers[worker].take().unwrap().close() {
                     if let Some(known) = self.known.get_mut(&moving.subject().id) {
                         known.runs = None;
                     }
@@ -218,9 +223,11 @@ impl World {
                 }
             }
             9 => {
-                if let Some(worker) = (0..WORKERS).find(|worker| self.desks[*worker].is_none()) {
-                    let desk = Desk::new(worker, Arc::clone(&self.loads), RUNNING_MAX);
-                    self.desks[worker] = Some(desk);
+                if let Some(worker) = (0..WORKERS).find(|worker| self.schedulers[*worker].is_none())
+                {
+                    let scheduler =
+                        CheckScheduler::new(worker, Arc::clone(&self.loads), RUNNING_MAX);
+                    self.schedulers[worker] = Some(scheduler);
                 }
             }
             _ => {}
@@ -230,7 +237,7 @@ impl World {
     /// Every subject is in one place.
     fn count_all(&self) {
         let mut places: HashMap<u64, u32> = HashMap::new();
-        for subject in self.desks.iter().flatten().flat_map(Desk::subjects) {
+        for subject in self.schedulers.iter().flatten().flat_map(CheckScheduler::subjects) {
             *places.entry(subject.id).or_default() += 1;
         }
         for (id, known) in &self.known {

@@ -26,7 +26,7 @@ const CLOSE: u64 = 300;
 const MAIL: u64 = 50;
 
 type Key = u8;
-type Link = (u32, Instant);
+type Backend = (u32, Instant);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
@@ -34,17 +34,17 @@ enum Event {
     Asks(usize),
     Ends(usize),
     SlotFree(usize),
-    LinkWanted(usize),
+    BackendWanted(usize),
     Later(usize),
     Opened(usize, Key),
     Closed(usize, Key, u32),
-    Arrived(usize, Key, Link),
+    Arrived(usize, Key, Backend),
 }
 
 struct Client {
     worker: usize,
     key: Key,
-    running: Option<(Link, Slot)>,
+    running: Option<(Backend, Slot)>,
     served: u64,
 }
 
@@ -53,20 +53,20 @@ struct World {
     now: Instant,
     events: BinaryHeap<Reverse<(Instant, u64, Event)>>,
     count: u64,
-    gates: Vec<Gate<Key, usize, Link>>,
+    gates: Vec<Gate<Key, usize, Backend>>,
     looks_later: Vec<bool>,
     places: Arc<ConnectionPlaces>,
     clients: Vec<Client>,
     work: u64,
     logins: u64,
-    last_link: u32,
+    last_backend: u32,
 }
 
 impl World {
-    fn new(seed: u64, workers: usize, links: u32, keys: usize, work: u64) -> Self {
+    fn new(seed: u64, workers: usize, backends: u32, keys: usize, work: u64) -> Self {
         let now = Instant::now();
         let slots = Arc::new(Slots::new(64, workers, now));
-        let places = Arc::new(ConnectionPlaces::new(links, workers, now));
+        let places = Arc::new(ConnectionPlaces::new(backends, workers, now));
         let classes = Arc::new(Classes::new(vec![Class::default()], workers));
         let gate = |worker| {
             Gate::new(worker, Arc::clone(&slots), Arc::clone(&places), Arc::clone(&classes))
@@ -89,7 +89,7 @@ impl World {
             clients: (0..CLIENTS).map(client).collect(),
             work,
             logins: 0,
-            last_link: 0,
+            last_backend: 0,
         };
         for client in 0..CLIENTS {
             world.after(1_000, Event::Asks(client));
@@ -128,7 +128,7 @@ impl World {
             Event::Asks(id) => {
                 let Client { worker, key, .. } = self.clients[id];
                 match self.gates[worker].enter(key, ASK, self.now, |_| true) {
-                    Some((link, slot)) => self.begin(id, link, slot),
+                    Some((backend, slot)) => self.begin(id, backend, slot),
                     None => {
                         let waits = self.gates[worker].wait(key, id, ASK, self.now);
                         assert!(waits.is_ok(), "no line is full");
@@ -140,8 +140,8 @@ impl World {
             Event::Ends(id) => {
                 let Client { worker, key, .. } = self.clients[id];
                 self.clients[id].served += 1;
-                let (link, slot) = self.clients[id].running.take().expect("it runs");
-                self.put(worker, key, link);
+                let (backend, slot) = self.clients[id].running.take().expect("it runs");
+                self.put(worker, key, backend);
                 if let Some(start) = self.gates[worker].pass_on(slot, self.now, |_, _| true) {
                     self.started(start);
                 }
@@ -153,59 +153,59 @@ impl World {
                 self.looks_later[worker] = false;
                 self.pump(worker);
             }
-            Event::LinkWanted(worker) => {
-                while let Some((key, link, due)) = self.gates[worker].give_idle(self.now) {
-                    self.go(worker, key, link, due);
+            Event::BackendWanted(worker) => {
+                while let Some((key, backend, due)) = self.gates[worker].give_idle(self.now) {
+                    self.go(worker, key, backend, due);
                 }
             }
             Event::Opened(worker, key) => {
                 self.logins += 1;
-                self.last_link += 1;
+                self.last_backend += 1;
                 self.gates[worker].opened(key);
-                self.put(worker, key, (self.last_link, self.now));
+                self.put(worker, key, (self.last_backend, self.now));
                 self.pump(worker);
             }
-            Event::Closed(worker, key, link) => {
-                let other = self.gates[worker].closed(key, |it| it.0 == link);
+            Event::Closed(worker, key, backend) => {
+                let other = self.gates[worker].closed(key, |it| it.0 == backend);
                 if let Some(other) = other {
                     self.after(MAIL, Event::SlotFree(other));
                 }
                 self.pump(worker);
             }
-            Event::Arrived(worker, key, link) => {
+            Event::Arrived(worker, key, backend) => {
                 self.gates[worker].arrived(key);
-                self.put(worker, key, link);
+                self.put(worker, key, backend);
                 self.pump(worker);
             }
         }
     }
 
-    fn put(&mut self, worker: usize, key: Key, link: Link) {
-        match self.gates[worker].due(key, || self.now - link.1) {
-            Due::Here => self.gates[worker].put(key, link, self.now),
-            due => self.go(worker, key, link, due),
+    fn put(&mut self, worker: usize, key: Key, backend: Backend) {
+        match self.gates[worker].due(key, || self.now - backend.1) {
+            Due::Here => self.gates[worker].put(key, backend, self.now),
+            due => self.go(worker, key, backend, due),
         }
     }
 
-    fn go(&mut self, worker: usize, key: Key, link: Link, due: Due) {
+    fn go(&mut self, worker: usize, key: Key, backend: Backend, due: Due) {
         match due {
             Due::Worker(other) => {
                 self.gates[worker].sent(key);
-                self.after(MAIL, Event::Arrived(other, key, link));
+                self.after(MAIL, Event::Arrived(other, key, backend));
             }
-            _ => self.after(CLOSE, Event::Closed(worker, key, link.0)),
+            _ => self.after(CLOSE, Event::Closed(worker, key, backend.0)),
         }
     }
 
-    fn begin(&mut self, id: usize, link: Link, slot: Slot) {
-        self.clients[id].running = Some((link, slot));
+    fn begin(&mut self, id: usize, backend: Backend, slot: Slot) {
+        self.clients[id].running = Some((backend, slot));
         self.after(self.work, Event::Ends(id));
     }
 
-    fn started(&mut self, start: Start<usize, Link>) {
+    fn started(&mut self, start: Start<usize, Backend>) {
         match start {
-            Start::On(id, link, slot) => self.begin(id, link, slot),
-            Start::Own(..) => unreachable!("nobody keeps a link"),
+            Start::On(id, backend, slot) => self.begin(id, backend, slot),
+            Start::Own(..) => unreachable!("nobody keeps a backend connection"),
         }
     }
 
@@ -242,10 +242,10 @@ impl World {
             match self.gates[worker].want(key, self.now) {
                 Want::Nothing => return,
                 Want::Open => self.after(LOGIN, Event::Opened(worker, key)),
-                Want::Close(link) => {
+                Want::Close(backend) => {
                     // Its own key is found by the closing.
-                    let of = self.key_of(link, key);
-                    return self.after(CLOSE, Event::Closed(worker, of, link.0));
+                    let of = self.key_of(backend, key);
+                    return self.after(CLOSE, Event::Closed(worker, of, backend.0));
                 }
                 Want::Later(wait) => {
                     if !std::mem::replace(&mut self.looks_later[worker], true) {
@@ -255,7 +255,7 @@ impl World {
                 }
                 Want::Ask => {
                     for other in self.gates[worker].inattentive() {
-                        self.after(MAIL, Event::LinkWanted(other));
+                        self.after(MAIL, Event::BackendWanted(other));
                     }
                     return;
                 }
@@ -264,7 +264,7 @@ impl World {
     }
 
     /// There are two keys at most, and it is the other one's.
-    fn key_of(&self, _: Link, wanted: Key) -> Key {
+    fn key_of(&self, _: Backend, wanted: Key) -> Key {
         1 - wanted
     }
 
@@ -277,23 +277,24 @@ impl World {
 }
 
 #[test]
-fn clients_of_all_workers_share_few_links_evenly() {
+fn clients_of_all_workers_share_few_backends_evenly() {
     for (name, work) in [("statements", STATEMENT), ("transactions", TRANSACTION)] {
         for workers in 2..=4 {
-            for links in 1..=4 {
+            for backends in 1..=4 {
                 for seed in 1..=2 {
-                    let mut world = World::new(seed, workers, links, 1, work);
+                    let mut world = World::new(seed, workers, backends, 1, work);
                     world.run(LENGTH);
                     let (jain, logins) = (world.jain(), world.logins);
-                    let told = format!("{name}, {workers} workers, {links} links, seed {seed}");
+                    let told =
+                        format!("{name}, {workers} workers, {backends} backends, seed {seed}");
                     assert!(jain >= 0.95, "{told}: Jain {jain:.3}");
                     assert_eq!(
                         logins,
-                        u64::from(links),
-                        "{told}: links go round, and none is opened for another"
+                        u64::from(backends),
+                        "{told}: backend connections go round, and none is opened for another"
                     );
                     let served: u64 = world.clients.iter().map(|it| it.served).sum();
-                    let most = LENGTH.as_micros() as u64 * u64::from(links) / work;
+                    let most = LENGTH.as_micros() as u64 * u64::from(backends) / work;
                     assert!(served * 10 > most * 6, "{told}: {served} of {most}");
                 }
             }
@@ -301,18 +302,18 @@ fn clients_of_all_workers_share_few_links_evenly() {
     }
 }
 
-/// Two kinds of clients, and links that cannot be both: they take turns, and most of the time is not for logins.
+/// Two kinds of clients, and backends that cannot be both: they take turns, and most of the time is not for logins.
 #[test]
 fn two_keys_take_turns() {
     for workers in 1..=4 {
-        for links in 1..=4 {
-            let mut world = World::new(7, workers, links, 2, TRANSACTION);
+        for backends in 1..=4 {
+            let mut world = World::new(7, workers, backends, 2, TRANSACTION);
             world.run(4 * LENGTH);
             let (jain, logins) = (world.jain(), world.logins);
-            let told = format!("{workers} workers, {links} links");
+            let told = format!("{workers} workers, {backends} backends");
             assert!(jain >= 0.75, "{told}: Jain {jain:.3}");
-            // A link serves its key for a tenth of a second at least.
-            let most = 4 * LENGTH.as_millis() as u64 / 90 * u64::from(links);
+            // A backend serves its key for a tenth of a second at least.
+            let most = 4 * LENGTH.as_millis() as u64 / 90 * u64::from(backends);
             assert!(logins <= most, "{told}: {logins} logins");
         }
     }

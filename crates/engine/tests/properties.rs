@@ -70,7 +70,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// A gate whose clients all have links, and what it should hold.
+/// A gate whose clients all have backends, and what it should hold.
 struct Model {
     gate: Gate<u8, usize, u32>,
     slots: Arc<Slots>,
@@ -88,7 +88,7 @@ impl Model {
             class("default"),
             Class { maximum: Some(2), minimum: 1, weight: 10, ..class("batch") },
             Class {
-                line_max: Some(4),
+                queue_max: Some(4),
                 wait_max: Some(Duration::from_millis(500)),
                 when_overloaded: WhenOverloaded::Turn,
                 ..class("web")

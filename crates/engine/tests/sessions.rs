@@ -1,16 +1,16 @@
-//! Sessions of many clients on few links, against a simple model of a server: whatever a client does, and on whichever
-//! link, it is as if it had a connection of its own.
+//! Sessions of many clients on few backends, against a simple model of a server: whatever a client does, and on whichever
+//! backend, it is as if it had a connection of its own.
 //!
-//! Plays the proxy's part: before a client's statement, the link is told what it lacks; behind it, it is asked what it
+//! Plays the proxy's part: before a client's statement, the backend is told what it lacks; behind it, it is asked what it
 //! does not report. Beside each client stands the session that it would have had alone. A failure names its seed.
 
 use std::rc::Rc;
 
-use engine::insert_id::{InsertId, OnLink};
+use engine::backend_state::BackendState;
+use engine::insert_id::{InsertId, OnBackend};
 use engine::intent::{Intent, Moves};
-use engine::link_state::LinkState;
 use engine::session::{Reset, Session};
-use engine::settings::{Interned, Settings};
+use engine::session_variables::{Interned, SessionVariables};
 use wire::lex::{Dialect, Lexer, Token};
 use wire::response::{OkPacket, Status};
 use wire::text::Lexed;
@@ -20,7 +20,7 @@ const SEEDS: u64 = 200;
 const STEPS: u32 = 5_000;
 
 const CLIENTS: usize = 6;
-const LINKS: usize = 3;
+const BACKENDS: usize = 3;
 
 /// Variables and what they may be.
 const VARIABLES: [(&str, [&str; 3]); 4] = [
@@ -68,8 +68,8 @@ impl Connection {
     }
 }
 
-struct Link {
-    state: LinkState,
+struct Backend {
+    state: BackendState,
     real: Connection,
 }
 
@@ -82,7 +82,7 @@ struct Client {
 struct World {
     random: u64,
     interned: Interned,
-    links: Vec<Link>,
+    backends: Vec<Backend>,
     clients: Vec<Client>,
     next_number: u64,
     /// Fix-ups, probes, answers about insert ids: what must have happened for the test to say anything.
@@ -97,11 +97,11 @@ impl World {
     fn new(seed: u64) -> Self {
         let mut interned = Interned::default();
         let rows = VARIABLES.map(|(name, values)| (name.as_bytes(), values[0].as_bytes()));
-        let fresh = interned.intern(Settings::from_rows(rows.into_iter()));
-        let link = |id: usize| {
-            let mut state = LinkState::new(id as u64, Rc::clone(&fresh));
+        let fresh = interned.intern(SessionVariables::from_rows(rows.into_iter()));
+        let backend = |id: usize| {
+            let mut state = BackendState::new(id as u64, Rc::clone(&fresh));
             state.schema = Some(b"a"[..].into());
-            Link { state, real: Connection::new() }
+            Backend { state, real: Connection::new() }
         };
         let client = |_| Client {
             session: Session::new(Some(b"a"[..].into()), Status::AUTOCOMMIT),
@@ -110,7 +110,7 @@ impl World {
         Self {
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             interned,
-            links: (0..LINKS).map(link).collect(),
+            backends: (0..BACKENDS).map(backend).collect(),
             clients: (0..CLIENTS).map(client).collect(),
             next_number: 100,
             told: [0; 3],
@@ -125,42 +125,42 @@ impl World {
     }
 
     fn step(&mut self) {
-        let (client, link) = (self.draw(CLIENTS), self.draw(LINKS));
-        self.capture(client, link);
-        self.tell(client, link);
-        let (one, there) = (&self.clients[client], &self.links[link]);
+        let (client, backend) = (self.draw(CLIENTS), self.draw(BACKENDS));
+        self.capture(client, backend);
+        self.tell(client, backend);
+        let (one, there) = (&self.clients[client], &self.backends[backend]);
         assert_eq!(there.real.values, one.alone.values, "the settings that it runs under");
         assert_eq!(there.real.schema, one.alone.schema);
         assert_eq!(there.real.was_reset, one.alone.was_reset, "what comes with the schema");
         match self.draw(6) {
-            0 | 1 => self.set(client, link),
-            2 => self.change_schema(client, link),
-            3 | 4 => self.insert(client, link),
+            0 | 1 => self.set(client, backend),
+            2 => self.change_schema(client, backend),
+            3 | 4 => self.insert(client, backend),
             _ => self.ask(client),
         }
     }
 
-    /// Before another client uses a link that alone knows an insert id, the link is asked for it.
-    fn capture(&mut self, client: usize, link: usize) {
+    /// Before another client uses a backend that alone knows an insert id, the backend is asked for it.
+    fn capture(&mut self, client: usize, backend: usize) {
         let own = self.clients[client].session.insert_id;
-        let state = &mut self.links[link].state;
-        let is_own = |it: &u32| *it as usize == client && own.is_on(link as u64);
+        let state = &mut self.backends[backend].state;
+        let is_own = |it: &u32| *it as usize == client && own.is_on(backend as u64);
         let inserter = state.inserter.filter(|it| !is_own(it));
         let Some(inserter) = inserter.filter(|_| !state.insert_id.is_known()) else { return };
-        let value = self.links[link].real.last_insert_id;
-        let state = &mut self.links[link].state;
-        (state.insert_id, state.inserter) = (OnLink::known(value), None);
+        let value = self.backends[backend].real.last_insert_id;
+        let state = &mut self.backends[backend].state;
+        (state.insert_id, state.inserter) = (OnBackend::known(value), None);
         let session = &mut self.clients[inserter as usize].session;
-        session.insert_id = session.insert_id.resolve(link as u64, Some(value));
+        session.insert_id = session.insert_id.resolve(backend as u64, Some(value));
     }
 
-    fn tell(&mut self, client: usize, link: usize) {
-        let Link { state, real } = &mut self.links[link];
+    fn tell(&mut self, client: usize, backend: usize) {
+        let Backend { state, real } = &mut self.backends[backend];
         let session = &self.clients[client].session;
         let wanted = Rc::clone(state.wanted(session));
         if !Rc::ptr_eq(state.settings(), &wanted) {
             self.told[0] += 1;
-            let changes = real.set(&wanted.fix_up(state.settings()));
+            let changes = real.set(&wanted.setup(state.settings()));
             assert_eq!(state.see(&ok(&changes, 0), &mut self.interned), None);
             assert!(Rc::ptr_eq(state.settings(), &wanted), "it is what it was told to be");
         }
@@ -173,7 +173,7 @@ impl World {
         assert!(state.suits(session));
     }
 
-    fn set(&mut self, client: usize, link: usize) {
+    fn set(&mut self, client: usize, backend: usize) {
         let mut text = String::from("SET ");
         for number in 0..=self.draw(2) {
             let (name, values) = VARIABLES[self.draw(VARIABLES.len())];
@@ -185,7 +185,7 @@ impl World {
         let intent = Intent::read(Lexed::default().text(text.as_bytes(), Dialect::default()));
         assert_eq!(intent.pin, None, "{text}");
         let sets = intent.sets.expect("a SET of known variables");
-        let Link { state, real } = &mut self.links[link];
+        let Backend { state, real } = &mut self.backends[backend];
         let Client { session, alone } = &mut self.clients[client];
         alone.set(&text);
         let changes = real.set(&text);
@@ -194,19 +194,22 @@ impl World {
         assert_eq!(pin, None, "{text}");
         if !sets.unreported.is_empty() {
             self.told[1] += 1;
-            let probe = state.settings().probe(sets.unreported).expect("the link has them all");
+            let probe = state
+                .settings()
+                .probe(sets.unreported)
+                .expect("the backend connection has them all");
             let changes = real.set(&probe);
             assert_eq!(state.see(&ok(&changes, 0), &mut self.interned), None);
             session.see_settings(state);
         }
     }
 
-    fn change_schema(&mut self, client: usize, link: usize) {
+    fn change_schema(&mut self, client: usize, backend: usize) {
         let name = [b'a' + self.draw(3) as u8];
         let mut changes = Vec::new();
         put_change(&mut changes, Change::Schema(&name));
         put_change(&mut changes, Change::State);
-        let Link { state, real } = &mut self.links[link];
+        let Backend { state, real } = &mut self.backends[backend];
         let Client { session, alone } = &mut self.clients[client];
         (real.schema, alone.schema) = (Some(name[0]), Some(name[0]));
         (real.was_reset, alone.was_reset) = (false, false);
@@ -216,16 +219,16 @@ impl World {
         session.enter(false, Moves::No);
     }
 
-    fn insert(&mut self, client: usize, link: usize) {
+    fn insert(&mut self, client: usize, backend: usize) {
         // Few numbers, so that those which are given are often those which were made before.
         self.next_number = 100 + (self.next_number + 1) % 7;
         let number = self.next_number;
         let is_given = self.draw(2) == 0;
         let is_reported = is_given || self.draw(4) > 0;
         if !is_reported {
-            self.tell_insert_id(client, link);
+            self.tell_insert_id(client, backend);
         }
-        let Link { state, real } = &mut self.links[link];
+        let Backend { state, real } = &mut self.backends[backend];
         let Client { session, alone } = &mut self.clients[client];
         if !is_given {
             (real.last_insert_id, alone.last_insert_id) = (number, number);
@@ -237,19 +240,19 @@ impl World {
         }
     }
 
-    /// After this, the link answers with this client's insert id, whatever it answered before; if that id is known.
-    fn tell_insert_id(&mut self, client: usize, link: usize) {
+    /// After this, the backend answers with this client's insert id, whatever it answered before; if that id is known.
+    fn tell_insert_id(&mut self, client: usize, backend: usize) {
         let mut own = self.clients[client].session.insert_id;
-        if let InsertId::OnLink { link, .. } = own {
-            own = own.resolve(link, Some(self.links[link as usize].real.last_insert_id));
+        if let InsertId::OnBackend { backend, .. } = own {
+            own = own.resolve(backend, Some(self.backends[backend as usize].real.last_insert_id));
             self.clients[client].session.insert_id = own;
         }
-        let Link { state, real } = &mut self.links[link];
+        let Backend { state, real } = &mut self.backends[backend];
         if let InsertId::Known(id) = own
             && !state.insert_id.is(own)
         {
             real.last_insert_id = id;
-            (state.insert_id, state.inserter) = (OnLink::known(id), Some(client as u32));
+            (state.insert_id, state.inserter) = (OnBackend::known(id), Some(client as u32));
         }
     }
 
@@ -257,8 +260,8 @@ impl World {
     fn ask(&mut self, client: usize) {
         let own = self.clients[client].session.insert_id;
         let told = match own {
-            InsertId::OnLink { link, .. } => {
-                own.resolve(link, Some(self.links[link as usize].real.last_insert_id))
+            InsertId::OnBackend { backend, .. } => {
+                own.resolve(backend, Some(self.backends[backend as usize].real.last_insert_id))
             }
             known => known,
         };
@@ -293,13 +296,13 @@ fn every_client_is_as_if_alone() {
     assert!(told.iter().all(|count| *count > least), "{told:?}, of {least} at least");
 }
 
-/// Whatever a fix-up is made of, it is a `SET` of known variables and nothing else.
+/// Whatever a setup is made of, it is a `SET` of known variables and nothing else.
 #[test]
 fn fix_ups_set_known_variables_only() {
     let mut world = World::new(1);
     for _ in 0..STEPS {
         world.step();
-        let text = world.links[0].state.settings().fix_up(world.links[1].state.settings());
+        let text = world.backends[0].state.settings().setup(world.backends[1].state.settings());
         if text != "SET " {
             let intent = Intent::read(Lexed::default().text(text.as_bytes(), Dialect::default()));
             assert!(intent.pin.is_none() && intent.sets.is_some(), "{text}");

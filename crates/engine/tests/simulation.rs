@@ -1,7 +1,7 @@
 //! Random days of several workers' gates over shared slots: which clients run, which wait, and what is left at the end.
 //!
-//! Plays the proxy's part: clients come, pin and leave, links open, fail and age, mail is late.
-//! Beside each gate stands a plain model of its lines and idle links, in `simulation/world.rs`,
+//! Plays the proxy's part: clients come, pin and leave, backends open, fail and age, mail is late.
+//! Beside each gate stands a plain model of its lines and idle backends, in `simulation/world.rs`,
 //! which is asked after each step. A failure names its seed.
 
 #[path = "simulation/world.rs"]

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use engine::checks::health::{CheckRules, Sign, State};
-use engine::fleet::{Fleet, FleetBounds, Group, Member};
+use engine::cluster::{Cluster, ClusterBounds, Group, Member};
 
 /// Statements that a server may run at once.
 const LIMIT: usize = 16;
@@ -16,7 +16,7 @@ const CHECKED: usize = 50;
 const SICK: usize = 0;
 
 struct Scene {
-    fleet: Fleet,
+    cluster: Cluster,
     now: Instant,
     running: [usize; 3],
     /// Statements that the first server has lost, and how often it has come up.
@@ -29,19 +29,19 @@ impl Scene {
         let rules = CheckRules { slow_start, ..CheckRules::default() };
         let reader = Member { group: Group::Readers, backup: false };
         let (now, members) = (Instant::now(), [reader; 3]);
-        let fleet = Fleet::new(&members, &rules, FleetBounds::default(), now);
-        Self { fleet, now, running: [0; 3], lost: 0, risen: 0 }
+        let cluster = Cluster::new(&members, &rules, ClusterBounds::default(), now);
+        Self { cluster, now, running: [0; 3], lost: 0, risen: 0 }
     }
 
     fn take_down(&mut self) {
         for _ in 0..CheckRules::default().fall {
-            self.fleet.see(SICK, Sign::Failed("no answer".to_owned()), self.now);
+            self.cluster.see(SICK, Sign::Failed("no answer".to_owned()), self.now);
         }
         self.running[SICK] = 0;
     }
 
     fn room(&self, at: usize) -> usize {
-        let place = &self.fleet.layout(self.now).places[at];
+        let place = &self.cluster.layout(self.now).places[at];
         let limit = ((LIMIT as f64 * place.growth) as usize).max(1);
         if place.is_reader { limit.saturating_sub(self.running[at]) } else { 0 }
     }
@@ -51,9 +51,9 @@ impl Scene {
         self.now += STEP;
         if number.is_multiple_of(CHECKED) {
             for at in 0..3 {
-                let before = self.fleet.health(at).is_usable();
-                self.fleet.see(at, Sign::Passed, self.now);
-                if at == SICK && !before && self.fleet.health(at).is_usable() {
+                let before = self.cluster.health(at).is_usable();
+                self.cluster.see(at, Sign::Passed, self.now);
+                if at == SICK && !before && self.cluster.health(at).is_usable() {
                     self.risen += 1;
                 }
             }
@@ -64,13 +64,13 @@ impl Scene {
         if !is_well {
             for _ in 0..std::mem::take(&mut self.running[SICK]) {
                 self.lost += 1;
-                let lost = Sign::TrafficFailed("a link was lost".to_owned());
-                self.fleet.see(SICK, lost, self.now);
+                let lost = Sign::TrafficFailed("a backend connection was lost".to_owned());
+                self.cluster.see(SICK, lost, self.now);
             }
         }
         let ended = std::mem::take(&mut self.running);
         for at in (0..3).filter(|at| ended[*at] > 0) {
-            self.fleet.tried(at, self.now);
+            self.cluster.tried(at, self.now);
         }
     }
 }
@@ -84,7 +84,7 @@ fn a_server_that_answers_checks_and_loses_statements_costs_one_for_each_time_it_
     }
     assert!(scene.risen > 1000, "{}", scene.risen);
     assert_eq!(scene.lost, scene.risen);
-    assert_ne!(scene.fleet.health(SICK).state(), State::Up);
+    assert_ne!(scene.cluster.health(SICK).state(), State::Up);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_server_that_is_well_again_has_all_of_its_load_when_it_should() {
     let (mut began, mut last, mut full) = (None, 0, None);
     for number in 1..=1000 {
         scene.step(number, true);
-        let is_usable = scene.fleet.health(SICK).is_usable();
+        let is_usable = scene.cluster.health(SICK).is_usable();
         assert!(is_usable || began.is_none());
         if !is_usable {
             continue;

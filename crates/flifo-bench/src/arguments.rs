@@ -63,7 +63,7 @@ pub(crate) struct LabTurns {
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=100))]
     pub(crate) rounds: Option<u32>,
     /// How long a turn is measured, in seconds.
-    #[arg(long, value_name = "S", value_parser = turn_seconds)]
+    #[arg(long, value_name = "S", value_parser = iteration_seconds)]
     pub(crate) seconds: Option<Duration>,
     /// How many clients, where an experiment tries several numbers: a list with commas.
     #[arg(
@@ -78,7 +78,7 @@ pub(crate) struct LabTurns {
     pub(crate) only: Option<String>,
 }
 
-fn turn_seconds(text: &str) -> Result<Duration, String> {
+fn iteration_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|seconds| (0.1..=600.0).contains(seconds));
     let seconds = seconds.ok_or("it must be a number from 0.1 to 600")?;
     Ok(Duration::from_secs_f64(seconds))

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ::doctor::{
     Account, AskedServer, Colours, Cure, Diagnosis, Examination, Facts, Outcome, Patient, Script,
-    Variables, Verdict,
+    UserVariables, Verdict,
 };
 use proxy::discover;
 use shell::{CONFIG, OK, UNAVAILABLE, USAGE, complain, print};
@@ -189,7 +189,7 @@ impl Patient for Bedside {
         examination.run(Some(&mut self.server), "")
     }
 
-    fn variables(&mut self) -> &mut dyn Variables {
+    fn variables(&mut self) -> &mut dyn UserVariables {
         &mut self.server
     }
 

@@ -29,7 +29,7 @@ pub(crate) fn run() -> u8 {
 
 fn missing(command: &impl std::fmt::Display) -> String {
     let own = std::env::current_exe().unwrap_or_default();
-    let folder = own.parent().unwrap_or(Path::new("")).display();
+    let folder = own.parent().unwrap_or_else(|| Path::new("")).display();
     format!(
         "flifo-bench is not installed: `flifo {command}` starts it, and it is neither in {folder}, beside flifo, nor in \
          PATH. Put it into one of these folders: each release has it as an archive of its own, and `cargo build \

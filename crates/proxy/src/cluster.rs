@@ -5,7 +5,7 @@ pub(crate) mod auto_limit;
 pub(crate) mod checks;
 pub(crate) mod dial;
 pub(crate) mod facts;
-pub(crate) mod fleet;
+pub(crate) mod members;
 pub(crate) mod names;
 pub(crate) mod post;
 pub(crate) mod roles;
@@ -17,7 +17,7 @@ use engine::descriptors::Descriptors;
 
 use crate::cluster::dial::Dialer;
 use crate::cluster::facts::ServerState;
-use crate::cluster::fleet::Fleet;
+use crate::cluster::members::Members;
 use crate::cluster::post::{News, Post};
 use crate::cluster::servers::{Server, ServerId};
 use crate::config::Plan;
@@ -27,7 +27,7 @@ pub(crate) struct Cluster {
     pub(crate) plan: Arc<Plan>,
     pub(crate) servers: Arc<[Arc<Server>]>,
     /// What is decided of them, if there are several.
-    pub(crate) fleet: Option<Fleet>,
+    pub(crate) members: Option<Members>,
     pub(crate) dialer: Dialer,
     pub(crate) post: Arc<Post>,
 }
@@ -41,9 +41,9 @@ impl Cluster {
         post: Post,
     ) -> Self {
         let (servers, post): (Arc<[_]>, _) = (servers.into(), Arc::new(post));
-        let fleet = Fleet::new(plan, workers, Arc::clone(&servers), Arc::clone(&post));
+        let members = Members::new(plan, workers, Arc::clone(&servers), Arc::clone(&post));
         let dialer = Dialer { plan: Arc::clone(plan), descriptors };
-        Self { plan: Arc::clone(plan), servers, fleet, dialer, post }
+        Self { plan: Arc::clone(plan), servers, members, dialer, post }
     }
 
     pub(crate) fn server(&self, id: ServerId) -> &Server {
@@ -57,8 +57,8 @@ impl Cluster {
 
     /// How a server is.
     pub(crate) fn state_of(&self, server: &Server) -> ServerState {
-        match &self.fleet {
-            Some(fleet) => fleet.watched(server.id).into(),
+        match &self.members {
+            Some(members) => members.watched(server.id).into(),
             None => server.facts.state(),
         }
     }

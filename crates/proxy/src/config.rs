@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeValue;
 
-pub(crate) use self::plan::Comer;
+pub(crate) use self::plan::AcceptedClient;
 pub use self::plan::{
     AccountTerms, CheckKind, CheckOptions, ClassRule, ClientTls, ClientTlsMode, Console, Freshness,
     Hardening, Http, Limits, Listen, LogFormat, LogLevel, Logs, Mode, Network, Parking,

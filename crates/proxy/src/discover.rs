@@ -18,8 +18,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use link::Address;
-use link::address::DEFAULT_PORT;
+use backend::Address;
+use backend::address::DEFAULT_PORT;
 
 use crate::config::Listen;
 
@@ -158,7 +158,7 @@ impl Places<'_> {
         }
     }
 
-    /// Folders such as /var/run are links to others.
+    /// Folders such as /var/run are backends to others.
     fn is_same_path(&self, one: &Path, other: &Path) -> bool {
         let real = |path: &Path| {
             let path = under(self.root, path);

@@ -2,7 +2,7 @@
 //!
 //! Read the files in the order in which a statement travels: [`client_input`] makes commands of a client's bytes, [`commands`]
 //! decides what each asks for, [`route`] chooses among several servers, [`admit`] starts a command or has it wait,
-//! [`launch`] sends it behind its [`session_setup`], [`replies`] follows the answer back, [`finish`] gives link and slot back.
+//! [`launch`] sends it behind its [`session_setup`], [`replies`] follows the answer back, [`finish`] gives backend and slot back.
 //!
 //! [`client`] and [`backend`] are the two ends of the road; [`worker`] owns all of them.
 

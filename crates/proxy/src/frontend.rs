@@ -1,7 +1,7 @@
 //! How a client arrives: from its socket to a session that may speak.
 //!
 //! Reads in the order of a login: [`listener`], [`proxy_protocol`], [`crate::users::logins`], [`login`]; then [`prove`]
-//! where Flifo knows the user, or [`carry`] where only the server does ([`learnt`] is what Flifo comes to know by it);
+//! where Flifo knows the user, or [`pass_through`] where only the server does ([`learnt`] is what Flifo comes to know by it);
 //! [`held`]: whether it may have that account from where it is; [`confirm`]: whether the server would still let it in.
 //! Ends where [`crate::dispatch`] begins: [`client_task`] serves the client from then on, and [`change_user`] makes it
 //! another user.
@@ -10,7 +10,6 @@
 
 pub(crate) mod accepted;
 pub(crate) mod accounts;
-pub(crate) mod carry;
 pub(crate) mod change_user;
 pub(crate) mod client_task;
 pub(crate) mod confirm;
@@ -22,7 +21,8 @@ pub(crate) mod leg;
 pub(crate) mod listener;
 pub(crate) mod login;
 pub(crate) mod namesake;
-pub(crate) mod newcomer;
+pub(crate) mod pass_through;
+pub(crate) mod pending_login;
 pub(crate) mod prove;
 pub(crate) mod proxy_protocol;
 pub(crate) mod watch;

@@ -27,6 +27,6 @@ mod run;
 mod users;
 mod worker;
 
-pub use link::Address;
+pub use backend::Address;
 pub use run::logs;
 pub use run::{RunError, run};

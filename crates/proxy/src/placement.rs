@@ -4,11 +4,11 @@
 //! is on the road; whatever is changed is in the book first, and undone when the thread ends, by the next start, or by
 //! `flifo placement restore`; without permission nothing is changed, and the command is told that would do it.
 
+mod actuator;
 pub(crate) mod board;
-mod book;
-mod eyes;
-mod hands;
-mod reach;
+mod journal;
+mod observer;
+mod scope;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,12 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use book::{Book, Refused};
+use actuator::Parties;
+use backend::Address;
+use backend::stream::Peer;
 use engine::placement::{Done, Placement, PlacementOrder, Policy, Remedy, Told};
-use eyes::Eyes;
-use hands::Parties;
-use link::Address;
-use link::stream::Peer;
+use journal::{Journal, Refused};
+use observer::Observer;
 use sys::threads;
 use sys::tree::Tree;
 use tokio::runtime::Builder;
@@ -32,8 +32,8 @@ use crate::config::{Listen, Plan};
 use crate::placement::board::Board;
 
 pub(crate) use board::PlacementState;
-pub use book::{BookError, Undone};
-pub(crate) use eyes::Pulse;
+pub use journal::{BookError, Undone};
+pub(crate) use observer::Pulse;
 
 /// Ends placement when it is dropped, and waits until everything is undone.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Drop for Guard {
 
 /// Undoes what a Flifo that was killed has left behind. `None`: there is nothing.
 pub fn restore(path: &Path) -> Result<Option<Undone>, BookError> {
-    book::restore_left(path, &Tree::live())
+    journal::restore_left(path, &Tree::live())
 }
 
 /// Where the book of changes is.
@@ -127,9 +127,9 @@ pub(crate) fn start(threads: Threads, policy: Policy) -> io::Result<Option<Guard
     }
     let path = book_path(&threads.plan);
     let (stop, stopped) = oneshot::channel();
-    let book = Book::new(path.clone(), Tree::live());
+    let journal = Journal::new(path.clone(), Tree::live());
     let watch = move || match Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(Steward::new(threads, policy, book).run(stopped)),
+        Ok(runtime) => runtime.block_on(Steward::new(threads, policy, journal).run(stopped)),
         Err(error) => tracing::error!(%error, "no placement"),
     };
     let thread = thread::Builder::new().name("placement".to_owned()).spawn(watch)?;
@@ -141,9 +141,9 @@ struct Steward {
     threads: Threads,
     policy: Policy,
     placement: Placement,
-    book: Book,
+    journal: Journal,
     tree: Tree,
-    eyes: Eyes,
+    observer: Observer,
     /// The server's process and when it began.
     server: Option<(u32, u64)>,
     searched: Option<Instant>,
@@ -155,14 +155,14 @@ struct Steward {
 }
 
 impl Steward {
-    fn new(threads: Threads, policy: Policy, book: Book) -> Self {
+    fn new(threads: Threads, policy: Policy, journal: Journal) -> Self {
         let tree = Tree::live();
         Self {
             threads,
             policy,
             placement: Placement::new(policy),
-            book,
-            eyes: Eyes::new(tree.clone()),
+            journal,
+            observer: Observer::new(tree.clone()),
             tree,
             server: None,
             searched: None,
@@ -183,7 +183,7 @@ impl Steward {
                 () = tokio::time::sleep(period) => {}
             }
         }
-        let undone = self.book.undo_all();
+        let undone = self.journal.undo_all();
         self.tell_undone(&undone);
     }
 
@@ -191,7 +191,7 @@ impl Steward {
         self.find_server().await;
         self.ask_workers().await;
         let server = self.server.map(|(pid, _)| pid);
-        let look = self.eyes.look(&self.pulses, server);
+        let look = self.observer.look(&self.pulses, server);
         // Workers are placed together: while one does not answer, none is placed.
         let are_all_here = self.pulses.len() == self.threads.workers;
         let order = are_all_here.then(|| self.placement.see(Instant::now(), &look));
@@ -201,7 +201,7 @@ impl Steward {
         }
         if self.swept.elapsed() >= SWEEP {
             self.swept = Instant::now();
-            if let Err(error) = self.book.sweep() {
+            if let Err(error) = self.journal.sweep() {
                 tracing::warn!(%error, "new threads of the server are not placed");
             }
         }
@@ -227,7 +227,7 @@ impl Steward {
             }
             self.server = None;
             // Its threads went with it; what is changed for it here goes back.
-            let undone = self.book.undo_all();
+            let undone = self.journal.undo_all();
             self.tell_undone(&undone);
             self.placement.server_is_new();
         }
@@ -271,7 +271,7 @@ impl Steward {
     fn obey(&mut self, order: PlacementOrder) -> Done {
         let remedy = match order {
             PlacementOrder::Undo(remedy) => {
-                let undone = self.book.undo(remedy.name());
+                let undone = self.journal.undo(remedy.name());
                 self.tell_undone(&undone);
                 return if undone.failed.is_empty() { Done::Well } else { Done::Stuck };
             }
@@ -296,8 +296,8 @@ impl Steward {
                 return Done::Refused;
             }
         };
-        let commands: Vec<_> = changes.iter().map(book::Change::command).collect();
-        match self.book.apply(remedy.name(), changes) {
+        let commands: Vec<_> = changes.iter().map(journal::Change::command).collect();
+        match self.journal.apply(remedy.name(), changes) {
             Ok(()) => {
                 tracing::info!(remedy = remedy.name(), did = commands.join("; "), "placement");
                 self.hint = None;
@@ -372,7 +372,7 @@ fn tell(told: Told) {
 async fn server_pid(address: &Address) -> Option<u32> {
     match address {
         Address::Unix(_) => {
-            let stream = timeout(PATIENCE, link::dial::dial(address)).await.ok()?.ok()?;
+            let stream = timeout(PATIENCE, backend::dial::dial(address)).await.ok()?.ok()?;
             let Peer::Unix { pid, .. } = stream.peer() else { return None };
             pid.and_then(|pid| u32::try_from(pid).ok())
         }

@@ -9,7 +9,7 @@ pub(crate) mod room;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use engine::settings::Interned;
+use engine::session_variables::Interned;
 use tokio::sync::oneshot;
 
 use crate::cluster::Cluster;

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
 
+use backend::tls::TlsError;
 use engine::account::name::UserName;
 use engine::descriptors::Descriptors;
-use link::tls::TlsError;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime, Runtime};
 use tokio::sync::mpsc;
 
@@ -62,7 +62,7 @@ impl RunError {
 pub fn run(
     plan: Plan,
     source: Instructions,
-    address: Option<link::Address>,
+    address: Option<backend::Address>,
     log: &Log,
 ) -> Result<(), RunError> {
     // Before anything else: a signal that comes early must not end Flifo either.
@@ -125,7 +125,7 @@ fn bind(plan: &Plan) -> Result<Vec<Listener>, RunError> {
 
 fn servers(
     plan: &Plan,
-    address: Option<link::Address>,
+    address: Option<backend::Address>,
     workers: usize,
 ) -> Result<Vec<Arc<Server>>, RunError> {
     let own = plan.server.limit;
@@ -139,8 +139,8 @@ fn servers(
     for (name, address, limit, agent) in one.into_iter().chain(listed) {
         let site = Site {
             name,
-            tls: tls::of_links(plan, &address)?,
-            pass_through_tls: tls::of_carried(plan, &address)?,
+            tls: tls::of_backends(plan, &address)?,
+            pass_through_tls: tls::of_pass_through(plan, &address)?,
             address,
             limit,
             agent,
@@ -154,18 +154,23 @@ fn servers(
     Ok(servers)
 }
 
-/// Of so many links to a server, what one user has at most: the rest is for others, whatever it keeps. `None`: all,
+/// Of so many backends to a server, what one user has at most: the rest is for others, whatever it keeps. `None`: all,
 /// where an eighth would be less than two.
-fn share(links_max: u32) -> Option<u32> {
-    (links_max >= 16).then(|| links_max - links_max / 8)
+fn share(connections_max: u32) -> Option<u32> {
+    (connections_max >= 16).then(|| connections_max - connections_max / 8)
 }
 
 fn users(plan: &Plan) -> Users {
     let servers = plan.servers.len().max(1) as u32;
-    let mut users = Users::new(share(plan.server.links_max).map(|it| it.saturating_mul(servers)));
+    let mut users =
+        Users::new(share(plan.server.connections_max).map(|it| it.saturating_mul(servers)));
     for user in &plan.users {
         if !user.pooled {
-            users.add_carried(UserName::of_account(&user.name), user.clients_max, user.links_max);
+            users.add_pass_through(
+                UserName::of_account(&user.name),
+                user.clients_max,
+                user.connections_max,
+            );
             continue;
         }
         let known = match &user.password {
@@ -178,7 +183,7 @@ fn users(plan: &Plan) -> Users {
         };
         users.add(
             UserName::of_account(&user.name),
-            known.bounded(user.clients_max, user.links_max).ruled(
+            known.bounded(user.clients_max, user.connections_max).ruled(
                 user.routines,
                 user.triggers,
                 user.pins,
@@ -223,21 +228,21 @@ async fn one_ends(workers: &[thread::JoinHandle<io::Result<()>>]) {
     }
 }
 
-/// Shares the descriptors, and says so if clients and links may want more than there are.
+/// Shares the descriptors, and says so if clients and backends may want more than there are.
 fn share_descriptors(plan: &Plan, limit: Option<u64>, servers: usize) -> Descriptors {
-    let links = u64::from(plan.server.links_max).saturating_mul(servers as u64);
-    let descriptors = Descriptors::share(limit, links);
+    let backends = u64::from(plan.server.connections_max).saturating_mul(servers as u64);
+    let descriptors = Descriptors::share(limit, backends);
     let clients = u64::from(plan.clients_max);
-    // Where no user is pooled, each client has a link.
-    let links = if plan.users.is_empty() { links.max(clients) } else { links };
-    if let (Some(wanted), Some(limit)) = (descriptors.wanted(clients, links), limit) {
+    // Where no user is pooled, each client has a backend.
+    let backends = if plan.users.is_empty() { backends.max(clients) } else { backends };
+    if let (Some(wanted), Some(limit)) = (descriptors.wanted(clients, backends), limit) {
         tracing::warn!(
             limit,
             wanted,
             clients_max = plan.clients_max,
-            links_max = plan.server.links_max,
-            "clients_max and links_max ask for more open files than this process may have: clients are refused (1040) \
-             before links and administration lack any; raise LimitNOFILE= in its unit (ulimit -n), or lower clients_max"
+            connections_max = plan.server.connections_max,
+            "clients_max and connections_max ask for more open files than this process may have: clients are refused (1040) \
+             before backend connections and administration lack any; raise LimitNOFILE= in its unit (ulimit -n), or lower clients_max"
         );
     }
     descriptors

@@ -1,6 +1,6 @@
 //! Users: those whose passwords Flifo knows, from its configuration, from the server ([`crate::frontend::accounts`]) or
-//! from a client ([`crate::frontend::learnt`]), and those whose clients are carried because the configuration says so.
-//! Checks what a client proves, gives what a link needs to log in, and counts the clients and links of each user.
+//! from a client ([`crate::frontend::learnt`]), and those whose clients are passed through because the configuration says so.
+//! Checks what a client proves, gives what a backend needs to log in, and counts the clients and backends of each user.
 
 pub(crate) mod accounts;
 pub(crate) mod given;
@@ -18,11 +18,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
+use backend::login::Credential;
 use engine::account::name::UserName;
-use link::login::Credential;
 use wire::auth::{Nonce, Plugin, Secret, native, sha_crypt};
 
-use crate::cluster::dial::NoLink;
+use crate::cluster::dial::NoBackend;
 use crate::config::{Password, Pins, Unseen};
 use crate::users::learnt::{Learnt, Trust};
 use crate::users::rights::OfOne;
@@ -33,14 +33,14 @@ use crate::users::standing::AccountStanding;
 #[derive(Debug, Default)]
 pub(crate) struct Users {
     known: HashMap<UserName, Arc<User>>,
-    /// Users that the configuration names, and whose clients are carried. Each client has one link, so one bound serves
+    /// Users that the configuration names, and whose clients are passed through. Each client has one backend, so one bound serves
     /// for both.
-    carried: HashMap<UserName, Cap>,
+    pass_through: HashMap<UserName, Cap>,
     /// Users that the server's table of accounts has told of. None is ever removed: its clients may still be there.
     found: RwLock<HashMap<UserName, Arc<User>>>,
     /// Users whose password a client has said, and that neither the configuration nor the table names.
     learnt: Learnt,
-    /// Links of each that the configuration does not bound.
+    /// Backends of each that the configuration does not bound.
     share: Option<u32>,
 }
 
@@ -57,9 +57,9 @@ pub(crate) struct User {
     pub(crate) standing: AccountStanding,
     pub(crate) rights: OfOne,
     pub(crate) clients: Cap,
-    pub(crate) links: Cap,
-    /// A client waits for a link, and none of these links is free for it: the next one that is free is closed.
-    pub(crate) link_wanted: AtomicBool,
+    pub(crate) backends: Cap,
+    /// A client waits for a backend, and none of these backends is free for it: the next one that is free is closed.
+    pub(crate) backend_wanted: AtomicBool,
     pub(crate) routines: Unseen,
     pub(crate) triggers: Unseen,
     pub(crate) pins: Pins,
@@ -73,7 +73,7 @@ enum Source {
     Configuration,
     /// The server's table of accounts.
     Table,
-    /// A client, in a login that was carried.
+    /// A client, in a login that was passed through.
     Client(Trust),
 }
 
@@ -166,7 +166,7 @@ impl Verdict {
 #[derive(Debug)]
 enum Proof {
     Password(Secret),
-    /// Only the server's hash of the password is known. A client that proves the password gives away what a link
+    /// Only the server's hash of the password is known. A client that proves the password gives away what a backend
     /// needs for the same proof; it is kept in memory only.
     Native {
         stored: native::NativeStored,
@@ -231,8 +231,8 @@ impl User {
             standing: AccountStanding::default(),
             rights: OfOne::default(),
             clients: Cap::default(),
-            links: Cap::default(),
-            link_wanted: AtomicBool::new(false),
+            backends: Cap::default(),
+            backend_wanted: AtomicBool::new(false),
             routines: Unseen::Pin,
             triggers: Unseen::Read,
             pins: Pins::default(),
@@ -240,18 +240,18 @@ impl User {
         }
     }
 
-    /// Bounds how many clients and links the user may have at once.
-    pub(crate) fn bounded(self, clients_max: Option<u32>, links_max: Option<u32>) -> Self {
-        Self { clients: Cap::new(clients_max), links: Cap::new(links_max), ..self }
+    /// Bounds how many clients and backends the user may have at once.
+    pub(crate) fn bounded(self, clients_max: Option<u32>, connections_max: Option<u32>) -> Self {
+        Self { clients: Cap::new(clients_max), backends: Cap::new(connections_max), ..self }
     }
 
-    /// Says what its statements may do to links.
+    /// Says what its statements may do to backends.
     pub(crate) fn ruled(self, routines: Unseen, triggers: Unseen, pins: Pins) -> Self {
         Self { routines, triggers, pins, ..self }
     }
 
     fn sharing(self, share: Option<u32>) -> Self {
-        Self { links: self.links.or_share(share), ..self }
+        Self { backends: self.backends.or_share(share), ..self }
     }
 
     /// A user of the server's table, with what is stored there.
@@ -278,7 +278,7 @@ impl User {
         }
     }
 
-    /// Tells it from other users of its name, before it and after, whose links are not its own: a learnt user that
+    /// Tells it from other users of its name, before it and after, whose backends are not its own: a learnt user that
     /// is forgotten may have been dropped, and made anew with other rights.
     pub(crate) fn era(&self) -> u32 {
         self.trust().map_or(0, Trust::era)
@@ -294,9 +294,9 @@ impl User {
         matches!(self.proof().as_deref(), Some(Proof::Password(known)) if known == password)
     }
 
-    /// Whether clients or links of it are there.
+    /// Whether clients or backends of it are there.
     pub(crate) fn is_used(&self) -> bool {
-        self.clients.is_used() || self.links.is_used()
+        self.clients.is_used() || self.backends.is_used()
     }
 
     /// Tells whether the password is still the same.
@@ -392,7 +392,7 @@ impl User {
             return *learnt == password;
         }
         let stored = stored.clone();
-        // It takes longer than a turn of the loop may.
+        // It takes longer than a iteration of the loop may.
         let check = move || stored.check(password.as_bytes()).then_some(password);
         match tokio::task::spawn_blocking(check).await {
             Ok(Some(password)) => learnt.set(password).is_ok(),
@@ -400,7 +400,7 @@ impl User {
         }
     }
 
-    /// What a link logs in with. `None` until a client has proved the password, where only its hash is known.
+    /// What a backend logs in with. `None` until a client has proved the password, where only its hash is known.
     pub(crate) fn credential(&self) -> Option<Credential> {
         match &*self.proof()? {
             Proof::Password(password) => Some(Credential::Password(password.clone())),
@@ -424,19 +424,19 @@ fn check(password: &Secret, plugin: &Plugin, nonce: &Nonce, response: &[u8]) -> 
 }
 
 impl Users {
-    pub(crate) fn forget_refused(&self, name: &UserName, user: &Arc<User>, why: &NoLink) {
+    pub(crate) fn forget_refused(&self, name: &UserName, user: &Arc<User>, why: &NoBackend) {
         let was_pooled = user.trust().is_some_and(|trust| trust.belief().is_confirmed);
         if self.forget(name, user) && was_pooled {
             tracing::info!(
                 user = %name,
                 %why,
-                "clients of this user are carried again: the server does not take the password any more that one of them \
+                "clients of this user are passed through again: the server does not take the password any more that one of them \
                  has said"
             );
         }
     }
 
-    /// No users yet. Of those to come, each that the configuration does not bound has so many links at most.
+    /// No users yet. Of those to come, each that the configuration does not bound has so many backends at most.
     pub(crate) fn new(share: Option<u32>) -> Self {
         Self { share, ..Self::default() }
     }
@@ -445,15 +445,15 @@ impl Users {
         self.known.insert(name, Arc::new(user.sharing(self.share)));
     }
 
-    /// Names a user whose clients are carried, with what they may have at once.
-    pub(crate) fn add_carried(
+    /// Names a user whose clients are passed through, with what they may have at once.
+    pub(crate) fn add_pass_through(
         &mut self,
         name: UserName,
         clients_max: Option<u32>,
-        links_max: Option<u32>,
+        connections_max: Option<u32>,
     ) {
-        let max = clients_max.into_iter().chain(links_max).min();
-        self.carried.insert(name, Cap::new(max));
+        let max = clients_max.into_iter().chain(connections_max).min();
+        self.pass_through.insert(name, Cap::new(max));
     }
 
     /// A user whose clients are pooled.
@@ -466,7 +466,7 @@ impl Users {
         found.or_else(|| self.learnt.get(name))
     }
 
-    /// The user of this name whose links may be there, though its clients may be carried by now.
+    /// The user of this name whose backends may be there, though its clients may be passed through by now.
     pub(crate) fn named(&self, name: &UserName) -> Option<Arc<User>> {
         let found = || self.found.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
         let known = self.known.get(name).cloned();
@@ -480,9 +480,9 @@ impl Users {
         if self.is_configured(name) { None } else { self.learnt.add(name, password, user) }
     }
 
-    /// Whether the configuration names the user, as pooled or carried.
+    /// Whether the configuration names the user, as pooled or pass-through.
     pub(crate) fn is_configured(&self, name: &UserName) -> bool {
-        self.known.contains_key(name) || self.is_carried(name)
+        self.known.contains_key(name) || self.is_pass_through(name)
     }
 
     /// The server does not take this user's password. False: that was known.
@@ -497,7 +497,9 @@ impl Users {
             user.renew(passwords.get(name));
         }
         for (name, password) in passwords {
-            if !found.contains_key(name) && !self.known.contains_key(name) && !self.is_carried(name)
+            if !found.contains_key(name)
+                && !self.known.contains_key(name)
+                && !self.is_pass_through(name)
             {
                 let user = User::found(password).sharing(self.share);
                 found.insert(name.clone(), Arc::new(user));
@@ -505,27 +507,31 @@ impl Users {
         }
     }
 
-    /// Whether the configuration has the clients of this user carried.
-    pub(crate) fn is_carried(&self, name: &UserName) -> bool {
-        self.carried.contains_key(name)
+    /// Whether the configuration has the clients of this user pass-through.
+    pub(crate) fn is_pass_through(&self, name: &UserName) -> bool {
+        self.pass_through.contains_key(name)
     }
 
-    /// What bounds the carried clients of a user, each of which has one link. They are of a user whose clients are
-    /// pooled where they were carried before they became this user.
-    fn caps_of_carried(&self, name: &UserName) -> impl Iterator<Item = &Cap> {
-        let known = self.known.get(name).into_iter().flat_map(|user| [&user.clients, &user.links]);
-        // Their links are not among those that users share.
-        self.carried.get(name).into_iter().chain(known.filter(|cap| !cap.is_share))
+    /// What bounds the pass-through clients of a user, each of which has one backend. They are of a user whose clients are
+    /// pooled where they were passed through before they became this user.
+    fn caps_of_pass_through(&self, name: &UserName) -> impl Iterator<Item = &Cap> {
+        let known =
+            self.known.get(name).into_iter().flat_map(|user| [&user.clients, &user.backends]);
+        // Their backends are not among those that users share.
+        self.pass_through.get(name).into_iter().chain(known.filter(|cap| !cap.is_share))
     }
 
-    /// Counts one more carried client of a user for as long as the answer lives, or the bound that is reached.
-    pub(crate) fn reserve_carried(&self, name: &UserName) -> Result<Vec<ReservedPlace<'_>>, &Cap> {
-        self.caps_of_carried(name).map(|cap| cap.reserve().ok_or(cap)).collect()
+    /// Counts one more pass-through client of a user for as long as the answer lives, or the bound that is reached.
+    pub(crate) fn reserve_pass_through(
+        &self,
+        name: &UserName,
+    ) -> Result<Vec<ReservedPlace<'_>>, &Cap> {
+        self.caps_of_pass_through(name).map(|cap| cap.reserve().ok_or(cap)).collect()
     }
 
-    /// A carried client of this user has gone.
-    pub(crate) fn give_back_carried(&self, name: &UserName) {
-        self.caps_of_carried(name).for_each(Cap::give_back);
+    /// A pass-through client of this user has gone.
+    pub(crate) fn give_back_pass_through(&self, name: &UserName) {
+        self.caps_of_pass_through(name).for_each(Cap::give_back);
     }
 
     /// Whether no clients are pooled, as far as is known now: another worker may be learning of one.

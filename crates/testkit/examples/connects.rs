@@ -15,21 +15,21 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use backend::Address;
+use backend::login::Credential;
 use bench::interrupt::Interrupt;
 use bench::load::{self, Account, Order, TurnMoment};
 use bench::private_server::PrivateServer;
 use bench::results::{Pacing, Protocol, Spread};
 use bench::workloads::Workload;
 use bench::workloads::random::Distribution;
-use link::Address;
-use link::login::Credential;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use sys::machine::CpuTimes;
 use testkit::flifo::Flifo;
 
 const CLIENTS: u32 = 64;
-const LINKS: u32 = 8;
+const BACKENDS: u32 = 8;
 const ROUNDS: u64 = 7;
 const TURN: Duration = Duration::from_secs(2);
 const WARM_UP: Duration = Duration::from_millis(500);
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     let server = PrivateServer::start_default().expect("a private MariaDB starts");
     let (name, password) = (PrivateServer::USER, server.password());
     let flifo = Flifo::start(&format!(
-        "workers = 1\n[server]\naddress = {:?}\nlinks_max = {LINKS}\n\
+        "workers = 1\n[server]\naddress = {:?}\nconnections_max = {BACKENDS}\n\
          [[users]]\nname = {name:?}\npassword = {password:?}\n",
         server.socket().display().to_string()
     ));
@@ -80,9 +80,9 @@ fn main() -> ExitCode {
     let part = middle(&turns[1]) / middle(direct);
     println!(
         "the server's CPU for a connection through Flifo is {part:.2} of that directly (at most \
-         {CPU_MAX}); it counted {opened} connections meanwhile (at most {LINKS})"
+         {CPU_MAX}); it counted {opened} connections meanwhile (at most {BACKENDS})"
     );
-    let holds = part <= CPU_MAX && opened <= u64::from(LINKS);
+    let holds = part <= CPU_MAX && opened <= u64::from(BACKENDS);
     if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

@@ -24,14 +24,14 @@ fn main() -> ExitCode {
     let server = PrivateServer::start_default().expect("a private MariaDB starts");
     let (name, password) = (PrivateServer::USER, server.password());
     let mut least = f64::MAX;
-    println!("work          workers  links    least  median    most  a second   Jain  errors");
+    println!("work          workers  backends    least  median    most  a second   Jain  errors");
     for work in Work::ALL {
         for workers in 2..=4 {
-            for links in 1..=4 {
+            for backends in 1..=4 {
                 let flifo = Flifo::start_program(
                     &program,
                     &format!(
-                        "workers = {workers}\n[server]\naddress = {:?}\nlinks_max = {links}\n{rest}\n\
+                        "workers = {workers}\n[server]\naddress = {:?}\nconnections_max = {backends}\n{rest}\n\
                          [[users]]\nname = {name:?}\npassword = {password:?}\n",
                         server.socket().display().to_string()
                     ),
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
                 let (counts, jain) = (&served.counts, served.jain());
                 let [low, median, high] = [0, CLIENTS / 2, CLIENTS - 1].map(|at| counts[at]);
                 println!(
-                    "{:<13} {workers:>7} {links:>6} {low:>8} {median:>7} {high:>7} {:>9.0} {jain:>6.3} {:>7}",
+                    "{:<13} {workers:>7} {backends:>6} {low:>8} {median:>7} {high:>7} {:>9.0} {jain:>6.3} {:>7}",
                     work.name(),
                     served.sum() as f64 / seconds,
                     served.errors

@@ -4,7 +4,7 @@
 //! `cargo run --release -p testkit --example situations` takes two minutes on a machine that does nothing else, and
 //! wants root's rights for some of them. Everything is its own, in temporary folders, and changes of the machine are
 //! undone. What a machine of few CPUs cannot be brought to (a worker that fills its CPU, a hypervisor that steals) is
-//! tested with recorded machines, in `crates/proxy/src/placement/eyes/tests.rs`.
+//! tested with recorded machines, in `crates/proxy/src/placement/observer/tests.rs`.
 
 use std::fs;
 use std::path::Path;
@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use backend::Address;
 use bench::private_server::PrivateServer;
-use link::Address;
 use sys::cpus::Cpus;
 use sys::placing::{Deed, Placed};
 use sys::tree::Tree;
@@ -73,7 +73,7 @@ impl Stand {
         Flifo::start_program(
             program(),
             &format!(
-                "workers = 1\nserver = {{ address = {:?}, limit = 512, links_max = 512, pipeline = 1 }}\n\
+                "workers = 1\nserver = {{ address = {:?}, limit = 512, connections_max = 512, pipeline = 1 }}\n\
                  [placement]\npolicy = {policy:?}\nstate_file = {:?}\n[console]\nlisten = {console:?}\n[http]\nlisten = []\n",
                 self.server.socket(),
                 self.folder.path().join("placement.json"),

@@ -8,8 +8,8 @@ use std::rc::Rc;
 use std::sync::mpsc;
 use std::thread;
 
-use link::tls::ForClients;
-use link::{Address, Stream, Talk};
+use backend::tls::ForClients;
+use backend::{Address, Stream, Talk};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;

@@ -7,9 +7,9 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use link::login::{self, Greeted, LinkTls, LoginError};
-use link::tls::{ForLinks, Mode};
-use link::{Address, Stream, Talk};
+use backend::login::{self, BackendTls, Greeted, LoginError};
+use backend::tls::{ForBackends, Mode};
+use backend::{Address, Stream, Talk};
 use tokio::net::TcpSocket;
 use tokio::runtime::Runtime;
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2, rsa};
@@ -41,7 +41,7 @@ pub struct Builder {
     collation: u8,
     password: String,
     plugin: Plugin,
-    tls: Option<LinkTls>,
+    tls: Option<BackendTls>,
     key: Option<String>,
     /// The answer by plugins that are not spoken here; MySQL pretends that unknown users have one.
     other: Vec<u8>,
@@ -91,7 +91,7 @@ impl Builder {
     /// Goes on in TLS, without a check of the server's identity.
     #[must_use]
     pub fn tls(self) -> Self {
-        self.tls_with(&ForLinks { mode: Mode::Required, ..ForLinks::default() })
+        self.tls_with(&ForBackends { mode: Mode::Required, ..ForBackends::default() })
     }
 
     /// Goes on in TLS as these settings say.
@@ -99,15 +99,15 @@ impl Builder {
     /// # Panics
     /// If their files cannot be read.
     #[must_use]
-    pub fn tls_with(self, tls: &ForLinks) -> Self {
+    pub fn tls_with(self, tls: &ForBackends) -> Self {
         let config = tls.config().expect("files").expect("a mode other than off");
-        let name = link::tls::server_name("localhost").expect("a name");
-        Self { tls: Some(LinkTls { mode: tls.mode, config, name }), ..self }
+        let name = backend::tls::server_name("localhost").expect("a name");
+        Self { tls: Some(BackendTls { mode: tls.mode, config, name }), ..self }
     }
 
     /// Goes on in TLS so.
     #[must_use]
-    pub fn over(self, tls: LinkTls) -> Self {
+    pub fn over(self, tls: BackendTls) -> Self {
         Self { tls: Some(tls), ..self }
     }
 
@@ -170,7 +170,7 @@ impl Builder {
 
     async fn dial(&self) -> io::Result<Stream> {
         let (Some(source), Address::Tcp { host, port }) = (self.source, &self.address) else {
-            return link::dial::dial(&self.address).await;
+            return backend::dial::dial(&self.address).await;
         };
         let host = host.parse().map_err(io::Error::other)?;
         let socket = TcpSocket::new_v4()?;

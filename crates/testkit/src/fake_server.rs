@@ -389,7 +389,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a command sets up a link: the scripts of tests do not answer such commands.
+/// Whether a command sets up a backend: the scripts of tests do not answer such commands.
 fn is_greeting(command: &[u8]) -> bool {
     command.starts_with(b"\x03SET SESSION session_track")
         || command.starts_with(b"\x03SHOW SESSION VARIABLES WHERE")

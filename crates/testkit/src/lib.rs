@@ -2,11 +2,11 @@
 //! tests need around them.
 pub mod asking;
 pub mod client;
+pub mod cluster;
 pub mod differ;
 pub mod fairness;
 pub mod fake_client;
 pub mod fake_server;
-pub mod fleet;
 pub mod flifo;
 pub mod logins;
 pub mod mysql;

@@ -14,9 +14,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use backend::Address;
 use bench::folder::Folder;
 use bench::kept;
-use link::Address;
 
 use crate::client::{Client, Problem};
 use crate::flifo::free_port;

@@ -6,8 +6,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use backend::Address;
 use bench::private_server::PrivateServer;
-use link::Address;
 use wire::Capabilities;
 
 use crate::client::{Client, Problem};
@@ -95,7 +95,7 @@ const USERS: &str = "CREATE DATABASE d; CREATE TABLE d.t (a INT); INSERT INTO d.
     GRANT ALL ON *.* TO boss@'%' WITH GRANT OPTION; GRANT looker TO boss@'%' WITH ADMIN OPTION";
 
 /// A server, and Flifo before it, which knows `app`, `maker` and `reader` by their passwords and no other user: `boss`, which
-/// may do what `maker` may, is carried.
+/// may do what `maker` may, is passed through.
 pub struct Scene {
     pub server: PrivateServer,
     pub flifo: Flifo,
@@ -156,7 +156,7 @@ impl Scene {
         Ok(rows.concat().concat())
     }
 
-    /// New clients of `app` come, one after the other, until so many in a row have got this that no worker has a link that
+    /// New clients of `app` come, one after the other, until so many in a row have got this that no worker has a backend that
     /// would give another answer.
     ///
     /// # Panics
@@ -180,11 +180,11 @@ impl Scene {
         settled
     }
 
-    /// Has clients of `app` use the links that there are.
+    /// Has clients of `app` use the backends that there are.
     ///
     /// # Panics
     /// If a change is in effect.
-    pub fn use_links(&self, clients: usize) {
+    pub fn use_backends(&self, clients: usize) {
         let clients: Vec<_> = (0..clients).map(|_| self.sees()).collect();
         assert_eq!(clients, vec![owned(UNCHANGED); clients.len()]);
     }

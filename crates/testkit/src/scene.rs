@@ -31,7 +31,7 @@ pub const PATIENCE: Duration = Duration::from_secs(180);
 pub const MEMORY_MAX: u64 = 64 << 20;
 
 impl Scene {
-    /// Flifo knows [`USER`], whose clients share links. `rest` is more of the configuration, from `[server]` on.
+    /// Flifo knows [`USER`], whose clients share backends. `rest` is more of the configuration, from `[server]` on.
     pub fn pooled(rest: &str) -> Self {
         Self::start(Brand::MariaDb, "workers = 1", &format!("{rest}\n{}", user("")))
     }
@@ -41,8 +41,8 @@ impl Scene {
         Self::start(Brand::MySql, "workers = 1", &format!("{rest}\n{}", user("")))
     }
 
-    /// Flifo has no configured users: each client has a link of its own.
-    pub fn carried(rest: &str) -> Self {
+    /// Flifo has no configured users: each client has a backend of its own.
+    pub fn pass_through(rest: &str) -> Self {
         Self::start(Brand::MariaDb, "workers = 1", rest)
     }
 
@@ -51,7 +51,7 @@ impl Scene {
         let server = FakeServer::start_as(brand);
         let flifo = Flifo::start(&configuration(server.port(), top, rest));
         let mut scene = Self { server, flifo, witness: None, descriptors: 0, memory: 0 };
-        // Workers and links are warm when counting begins.
+        // Workers and backends are warm when counting begins.
         let mut first = scene.client();
         first.query("SELECT warm").expect("an answer");
         drop(first);
@@ -87,12 +87,12 @@ impl Scene {
     /// # Panics
     /// If one of this is not so.
     pub fn end(self) {
-        self.end_with_links(2);
+        self.end_with_backends(2);
     }
 
-    /// Ends the scene, with so many links left open that were not there when it began.
-    pub fn end_with_links(self, links: usize) {
-        self.finish(links);
+    /// Ends the scene, with so many backends left open that were not there when it began.
+    pub fn end_with_backends(self, backends: usize) {
+        self.finish(backends);
     }
 
     /// Ends the scene, and gives Flifo's log, which ends with what it has counted.
@@ -100,14 +100,14 @@ impl Scene {
         self.finish(2)
     }
 
-    fn finish(mut self, links: usize) -> String {
+    fn finish(mut self, backends: usize) -> String {
         if let Some(witness) = self.witness.take() {
             witness.end();
         }
         self.works();
         let grown = self.flifo.memory().saturating_sub(self.memory);
         assert!(grown < MEMORY_MAX, "{} MiB more than at the start", grown >> 20);
-        let want = self.descriptors + links;
+        let want = self.descriptors + backends;
         wait_for("descriptors to be given back", || self.flifo.descriptors() <= want);
         let (status, log) = self.flifo.stop();
         assert!(status.success() && !log.contains("panicked"), "{log}");

@@ -54,7 +54,7 @@ pub struct Figures {
     pub affected: u64,
     /// In the server, from the statement's writing to the end of its reply.
     pub run: Histogram,
-    /// Before that: in line, and for what the link had to be told.
+    /// Before that: in the queue, and for what the backend had to be told.
     pub waited: Duration,
     pub waited_most: Duration,
 }

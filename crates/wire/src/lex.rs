@@ -1,4 +1,4 @@
-//! Splits a statement into tokens, as far as scheduling and sharing links need: words, variables, strings, symbols.
+//! Splits a statement into tokens, as far as scheduling and sharing backends need: words, variables, strings, symbols.
 //!
 //! It is no parser: it keeps no tree, recurses nowhere and allocates nothing, so a statement of any size and
 //! nesting costs one pass. Comments that a server may execute (`/*! … */`, `/*M! … */`) are read as if they stood in

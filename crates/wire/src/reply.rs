@@ -1,6 +1,6 @@
 //! Follows a server's reply at packet headers, to know where it ends and what it says on the way.
 //!
-//! A [`Follower`] is shown the bytes of one link as they come. Rows and column definitions pass by uninspected, in
+//! A [`Follower`] is shown the bytes of one backend as they come. Rows and column definitions pass by uninspected, in
 //! pieces of any size. Packets that say something (OK, EOF, ERR, a request for a file…) are pointed out once they
 //! are there as a whole, so that the owner can read or change them before they go on.
 //!
@@ -118,7 +118,7 @@ enum Treatment {
 const PREPARED_MIN: usize = 9;
 
 impl Follower {
-    /// Starts to follow the reply to a command of this shape on a link with these capabilities.
+    /// Starts to follow the reply to a command of this shape on a backend with these capabilities.
     pub fn new(shape: Shape, capabilities: Capabilities) -> Self {
         let phase = match shape {
             Shape::None => Phase::Done,

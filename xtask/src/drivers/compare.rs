@@ -26,8 +26,8 @@ pub(crate) struct Explanation {
     pub(crate) test: String,
     pub(crate) ways: Vec<String>,
     pub(crate) why: String,
-    /// Only where clients share no more links than these; there it may also come out the same.
-    pub(crate) links: Option<u32>,
+    /// Only where clients share no more backends than these; there it may also come out the same.
+    pub(crate) backends: Option<u32>,
     /// The test may also come out the same.
     #[serde(default)]
     pub(crate) sometimes: bool,
@@ -55,10 +55,10 @@ impl Explanation {
 }
 
 impl Explanations {
-    /// Those that hold with so many links; `None`: with as many as there are clients.
-    pub(crate) fn with_links(mut self, shared: Option<u32>) -> Self {
-        self.difference.retain(|it| match (it.links, shared) {
-            (Some(most), shared) => shared.is_some_and(|links| links <= most),
+    /// Those that hold with so many backends; `None`: with as many as there are clients.
+    pub(crate) fn with_backends(mut self, shared: Option<u32>) -> Self {
+        self.difference.retain(|it| match (it.backends, shared) {
+            (Some(most), shared) => shared.is_some_and(|backends| backends <= most),
             (None, _) => true,
         });
         self
@@ -115,7 +115,7 @@ pub(crate) fn stale<'a>(
 ) -> Vec<&'a str> {
     let here = known.difference.iter().filter(|it| {
         !it.sometimes
-            && it.links.is_none()
+            && it.backends.is_none()
             && it.suite == suite
             && it.ways.iter().any(|named| named == way)
     });
@@ -139,11 +139,11 @@ mod tests {
     }
 
     #[test]
-    fn some_explanations_hold_with_few_links_only() {
-        let text = "[[difference]]\nsuite = \"go\"\ntest = \"A\"\nways = [\"pooled\"]\nwhy = \"\"\nlinks = 2\n";
+    fn some_explanations_hold_with_few_backends_only() {
+        let text = "[[difference]]\nsuite = \"go\"\ntest = \"A\"\nways = [\"pooled\"]\nwhy = \"\"\nbackends = 2\n";
         let left = |shared| {
             let known: Explanations = toml::from_str(text).expect("is well formed");
-            known.with_links(shared).difference.len()
+            known.with_backends(shared).difference.len()
         };
         assert_eq!((left(None), left(Some(3)), left(Some(2))), (0, 0, 1));
         let known: Explanations = toml::from_str(text).expect("is well formed");
@@ -167,8 +167,8 @@ mod tests {
         let brief: Vec<_> = found.iter().map(|one| (one.test.as_str(), one.why)).collect();
         assert_eq!(brief, [("TestC1", Some("because")), ("c", None), ("d", None)]);
         assert!(stale("go", "pooled", &found, &known).is_empty());
-        let carried = differences("go", "carried", &direct, &through, &known);
-        assert!(carried.iter().all(|one| one.why.is_none()));
+        let pass_through = differences("go", "pass-through", &direct, &through, &known);
+        assert!(pass_through.iter().all(|one| one.why.is_none()));
     }
 
     #[test]

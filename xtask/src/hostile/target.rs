@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use backend::Address;
 use bench::private_server::PrivateServer;
-use link::Address;
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::client::{Builder, Client, Problem};
 use testkit::fake_client::{FakeClient, Refusal};
@@ -24,13 +24,13 @@ use super::attacks::Attack;
 /// The user of pooled clients that do not attack.
 pub(super) const OTHER: &str = "other";
 
-/// A carried client's.
+/// A pass-through client's.
 pub(super) const ALONE: &str = "alone";
 
 /// A pooled attacker's.
 pub(super) const APP: &str = "app";
 
-/// A carried attacker's, which may grant.
+/// A pass-through attacker's, which may grant.
 pub(super) const BOSS: &str = "boss";
 
 /// It may have two clients.

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use bench::interrupt::Interrupt;
 use bench::private_server::PrivateServer;
 use bench::programs::MARIADB;
-use testkit::fleet::Fleet;
+use testkit::cluster::Cluster;
 use testkit::flifo::{Flifo, free_port};
 
 use super::{CHECKS, Findings};
@@ -19,12 +19,12 @@ use crate::set_up::libraries::{Library, Target};
 const PASSWORD: &str = "a-password-of-the-console";
 
 pub(crate) fn run(flifo: &Path, interrupt: &Interrupt) -> Result<()> {
-    let fleet = Fleet::replicated(1);
-    let (user, password, port) = (PrivateServer::USER, Fleet::password(), free_port());
+    let cluster = Cluster::replicated(1);
+    let (user, password, port) = (PrivateServer::USER, Cluster::password(), free_port());
     let rest = format!(
         "{CHECKS}[console]\nlisten = \"127.0.0.1:{port}\"\npassword = {PASSWORD:?}\n\
          [http]\nlisten = []\n{}[[users]]\nname = \"{user}\"\npassword = \"{password}\"\n",
-        fleet.listed()
+        cluster.listed()
     );
     let _flifo = Flifo::start_program(flifo, &rest);
     let mut found = Findings::default();

@@ -17,7 +17,7 @@ use bench::interrupt::Interrupt;
 use clap::ValueEnum;
 use rustix::process::Signal;
 use testkit::client::{Client, Problem};
-use testkit::fleet::Fleet;
+use testkit::cluster::Cluster;
 
 use super::sysbench::{self, Errors, Load};
 use super::{CHECKS, FOUND_MAX, Findings, Kind, Site, client, seconds, seen, wait};
@@ -77,12 +77,12 @@ impl Drop for Over<'_> {
 }
 
 pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()> {
-    let fleet = match extent.kind {
+    let cluster = match extent.kind {
         Kind::Replication => replicated()?,
-        Kind::Galera => Fleet::clustered(3).context("there is no Galera on this machine")?,
+        Kind::Galera => Cluster::clustered(3).context("there is no Galera on this machine")?,
     };
-    let mut site = Site::start(fleet, flifo, CHECKS)?;
-    sysbench::prepare(site.fleet.servers[0].port(), interrupt)?;
+    let mut site = Site::start(cluster, flifo, CHECKS)?;
+    sysbench::prepare(site.cluster.servers[0].port(), interrupt)?;
     let mut setup = site.client()?;
     setup.query("CREATE TABLE ledger (client INT PRIMARY KEY, n BIGINT)")?;
     setup.query("CREATE TABLE probe (id INT PRIMARY KEY, n BIGINT)")?;
@@ -91,8 +91,8 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
         setup.query(&format!("INSERT INTO ledger VALUES ({number}, 0)"))?;
     }
     if extent.kind == Kind::Replication {
-        site.fleet.wait_for(1, 0);
-        site.fleet.wait_for(2, 0);
+        site.cluster.wait_for(1, 0);
+        site.cluster.wait_for(2, 0);
     }
     let clock =
         Clock { begun: Instant::now(), is_over: AtomicBool::new(false), killed: AtomicU64::new(0) };
@@ -159,7 +159,7 @@ fn judge_errors(
         let count = count - before.get(&key).unwrap_or(&0);
         match (&key.0[..], &key.1[..]) {
             _ if count == 0 => {}
-            ("flifo", "transaction_lost" | "link_lost") => in_flight += count,
+            ("flifo", "transaction_lost" | "backend_lost") => in_flight += count,
             ("flifo", name) => others.push(format!("{name}: {count}")),
             (_, code) => found.note(&format!("errors of the servers: {code}"), &count),
         }
@@ -175,7 +175,7 @@ fn judge_errors(
 
 /// A writer that comes back still believes that it is one.
 fn thaw(found: &mut Findings, site: &Site, interrupt: &Interrupt) -> Result<()> {
-    site.fleet.signal(0, Signal::CONT);
+    site.cluster.signal(0, Signal::CONT);
     let mut console = site.console()?;
     wait("the old writer to answer", interrupt, || Ok(seen(&mut console, "db1")?.0 != "down"))?;
     // Long enough for a client that would write to it.
@@ -187,15 +187,15 @@ fn thaw(found: &mut Findings, site: &Site, interrupt: &Interrupt) -> Result<()> 
 
 /// One writer and two readers; the writer answers when the first reader has what was written: else what dies with it
 /// was acknowledged.
-fn replicated() -> Result<Fleet> {
-    let fleet = Fleet::replicated(2);
+fn replicated() -> Result<Cluster> {
+    let cluster = Cluster::replicated(2);
     let answer = "SET GLOBAL rpl_semi_sync_slave_enabled = 1; STOP SLAVE; START SLAVE";
-    fleet.servers[1].sql(answer)?;
-    fleet.servers[0].sql(
+    cluster.servers[1].sql(answer)?;
+    cluster.servers[0].sql(
         "SET GLOBAL rpl_semi_sync_master_enabled = 1, rpl_semi_sync_master_timeout = 60000, \
          rpl_semi_sync_master_wait_point = AFTER_SYNC",
     )?;
-    Ok(fleet)
+    Ok(cluster)
 }
 
 /// Adds one, again and again.
@@ -234,8 +234,8 @@ fn kill(
     let mut console = site.console()?;
     interrupt.sleep(Duration::from_secs(extent.seconds / 3))?;
     match extent.by {
-        Fate::Kill => site.fleet.servers[0].kill()?,
-        Fate::Freeze => site.fleet.signal(0, Signal::STOP),
+        Fate::Kill => site.cluster.servers[0].kill()?,
+        Fate::Freeze => site.cluster.signal(0, Signal::STOP),
     }
     let killed = Instant::now();
     let at = clock.begun.elapsed().as_micros();
@@ -244,11 +244,11 @@ fn kill(
     let detection = killed.elapsed();
     let begun = Instant::now();
     match extent.kind {
-        Kind::Replication => site.fleet.promote(1, &[]),
+        Kind::Replication => site.cluster.promote(1, &[]),
         Kind::Galera => {
             let text = "UPDATE probe SET n = n + 1 WHERE id = 1";
             wait("the cluster to go on", interrupt, || {
-                Ok(site.fleet.servers[1].sql(text).is_ok())
+                Ok(site.cluster.servers[1].sql(text).is_ok())
             })?;
         }
     }

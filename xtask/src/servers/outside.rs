@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use bench::interrupt::Interrupt;
 use bench::private_server::PrivateServer;
 use bench::statistics::mean;
-use testkit::fleet::Fleet;
+use testkit::cluster::Cluster;
 use testkit::flifo::{Flifo, free_port};
 
 use super::sysbench::{self, Errors, Load};
@@ -39,15 +39,15 @@ const P99_MAX: Duration = Duration::from_millis(10);
 const LEAST: f64 = 0.99;
 
 pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()> {
-    let fleet = Fleet::replicated(2);
-    let (user, password, http) = (PrivateServer::USER, Fleet::password(), free_port());
+    let cluster = Cluster::replicated(2);
+    let (user, password, http) = (PrivateServer::USER, Cluster::password(), free_port());
     let rest = format!(
         "{CHECKS}[console]\nlisten = []\n[http]\nlisten = \"127.0.0.1:{http}\"\n{}\
          [[users]]\nname = \"{user}\"\npassword = \"{password}\"\n",
-        fleet.listed()
+        cluster.listed()
     );
     let flifo = Flifo::start_program(flifo, &rest);
-    sysbench::prepare(fleet.servers[0].port(), interrupt)?;
+    sysbench::prepare(cluster.servers[0].port(), interrupt)?;
     let mut found = Findings::default();
     percentiles(extent, &flifo, http, interrupt, &mut found)?;
     let mut ratios = Vec::new();

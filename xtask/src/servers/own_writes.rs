@@ -15,7 +15,7 @@ use bench::private_server::PrivateServer;
 use clap::ValueEnum;
 use rustix::process::Signal;
 use testkit::client::{Client, Problem};
-use testkit::fleet::Fleet;
+use testkit::cluster::Cluster;
 
 use super::{CHECKS, Findings, Kind, Site, client, seconds, seen};
 
@@ -94,11 +94,11 @@ struct Ledger {
 }
 
 pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()> {
-    let fleet = match extent.kind {
-        Kind::Replication => Fleet::replicated(2),
-        Kind::Galera => Fleet::clustered(3).context("there is no Galera on this machine")?,
+    let cluster = match extent.kind {
+        Kind::Replication => Cluster::replicated(2),
+        Kind::Galera => Cluster::clustered(3).context("there is no Galera on this machine")?,
     };
-    let mut site = Site::start(fleet, flifo, &format!("{CHECKS}[routing]\nmode = \"split\"\n"))?;
+    let mut site = Site::start(cluster, flifo, &format!("{CHECKS}[routing]\nmode = \"split\"\n"))?;
     site.client()?.query(
         "CREATE TABLE ledger (id BIGINT AUTO_INCREMENT PRIMARY KEY, client INT, n BIGINT, \
          KEY (client, n))",
@@ -268,18 +268,18 @@ impl Scene<'_> {
                 self.sql(writer, "SET GLOBAL read_only = 1")?;
                 // Statements that run are let go on by read_only.
                 self.sleep(300)?;
-                self.site.fleet.wait_for(reader, writer);
-                self.site.fleet.promote(reader, &[writer, third]);
+                self.site.cluster.wait_for(reader, writer);
+                self.site.cluster.promote(reader, &[writer, third]);
                 Ok(())
             }
             Fault::Promotion => self.promote_behind(writer, reader),
             Fault::Kill | Fault::Stop => {
                 match fault {
-                    Fault::Kill => self.site.fleet.servers[any].kill()?,
-                    _ => self.site.fleet.servers[any].stop()?,
+                    Fault::Kill => self.site.cluster.servers[any].kill()?,
+                    _ => self.site.cluster.servers[any].stop()?,
                 }
                 self.sleep(2000)?;
-                self.site.fleet.servers[any].start()?;
+                self.site.cluster.servers[any].start()?;
                 if self.kind == Kind::Replication {
                     // It was started as it was set up, and goes on to follow.
                     self.sql(any, "SET GLOBAL read_only = 1")?;
@@ -287,9 +287,9 @@ impl Scene<'_> {
                 Ok(())
             }
             Fault::Freeze => {
-                self.site.fleet.signal(any, Signal::STOP);
+                self.site.cluster.signal(any, Signal::STOP);
                 let slept = self.sleep(1000);
-                self.site.fleet.signal(any, Signal::CONT);
+                self.site.cluster.signal(any, Signal::CONT);
                 slept
             }
             Fault::Drain => {
@@ -304,12 +304,12 @@ impl Scene<'_> {
     fn promote_behind(&mut self, writer: usize, reader: usize) -> Result<()> {
         self.sql(reader, "STOP SLAVE SQL_THREAD")?;
         self.sleep(1500)?;
-        self.site.fleet.signal(writer, Signal::STOP);
+        self.site.cluster.signal(writer, Signal::STOP);
         let promoted = self.sql(reader, "SET GLOBAL read_only = 0");
         let slept = self.sleep(3000);
         let role = seen(self.console, &format!("db{}", reader + 1));
         let followed = self.sql(reader, "SET GLOBAL read_only = 1; START SLAVE SQL_THREAD");
-        self.site.fleet.signal(writer, Signal::CONT);
+        self.site.cluster.signal(writer, Signal::CONT);
         promoted.and(slept).and(followed)?;
         let role = role?.2;
         ensure!(role.contains("lacks what was acknowledged"), "the reader is {role:?}");
@@ -328,7 +328,7 @@ impl Scene<'_> {
                 Some(writer) if readers == 2 => return Ok(writer),
                 _ if begun.elapsed() > PATIENCE => {
                     let of_each =
-                        |at: usize| self.site.fleet.servers[at].sql("SHOW ALL SLAVES STATUS\\G");
+                        |at: usize| self.site.cluster.servers[at].sql("SHOW ALL SLAVES STATUS\\G");
                     let status: Vec<_> = (0..3).map(|at| of_each(at).unwrap_or_default()).collect();
                     bail!("they do not come back: {roles:?}\n{}", status.join("\n"))
                 }
@@ -338,7 +338,7 @@ impl Scene<'_> {
     }
 
     fn sql(&self, at: usize, text: &str) -> Result<()> {
-        self.site.fleet.servers[at].sql(text).map(drop)
+        self.site.cluster.servers[at].sql(text).map(drop)
     }
 
     fn order(&mut self, text: &str) -> Result<()> {
@@ -359,7 +359,7 @@ fn judge(found: &mut Findings, site: &mut Site, ledgers: &[Ledger]) -> Result<()
     let roles = console.query("SHOW SERVERS WHERE role = 'writer'")?;
     let name = roles.first().and_then(|row| row.first()).context("there is no writer")?;
     let at: usize = name.trim_start_matches("db").parse()?;
-    let server: &PrivateServer = &site.fleet.servers[at - 1];
+    let server: &PrivateServer = &site.cluster.servers[at - 1];
     let mut direct = client(server.port())?;
     let (mut lost, mut doubled, mut sure, mut unsure) = (0, 0, 0, 0);
     for (number, ledger) in ledgers.iter().enumerate() {

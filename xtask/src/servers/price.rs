@@ -9,7 +9,7 @@ use bench::interrupt::Interrupt;
 use bench::private_server::PrivateServer;
 use bench::statistics::mean;
 use rustix::process::{Pid, Signal, kill_process};
-use testkit::fleet::Fleet;
+use testkit::cluster::Cluster;
 use testkit::flifo::Flifo;
 
 use super::sysbench::{self, Errors, Load};
@@ -31,8 +31,9 @@ pub(crate) struct Extent {
 const LEAST: f64 = 0.97;
 
 pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()> {
-    let fleet = Fleet::replicated(2);
-    let (user, password, port) = (PrivateServer::USER, Fleet::password(), fleet.servers[0].port());
+    let cluster = Cluster::replicated(2);
+    let (user, password, port) =
+        (PrivateServer::USER, Cluster::password(), cluster.servers[0].port());
     let single = Flifo::start_program(
         flifo,
         &format!(
@@ -40,10 +41,10 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
              [[users]]\nname = \"{user}\"\npassword = \"{password}\"\n"
         ),
     );
-    let several = Site::start(fleet, flifo, CHECKS)?;
+    let several = Site::start(cluster, flifo, CHECKS)?;
     sysbench::prepare(port, interrupt)?;
-    several.fleet.wait_for(1, 0);
-    several.fleet.wait_for(2, 0);
+    several.cluster.wait_for(1, 0);
+    several.cluster.wait_for(2, 0);
     several.client()?.query("SELECT 1")?;
     let mut ratios = Vec::new();
     let (mut best_single, mut best_several) = (0.0_f64, 0.0_f64);

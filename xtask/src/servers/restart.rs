@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use bench::interrupt::Interrupt;
 use testkit::client::Client;
-use testkit::fleet::Fleet;
+use testkit::cluster::Cluster;
 
 use super::sysbench::{self, Errors, Load};
 use super::{CHECKS, Findings, Kind, Site, seconds, seen, wait};
@@ -28,19 +28,19 @@ pub(crate) struct Extent {
 }
 
 pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()> {
-    let fleet = match extent.kind {
-        Kind::Replication => Fleet::replicated(2),
-        Kind::Galera => Fleet::clustered(3).context("there is no Galera on this machine")?,
+    let cluster = match extent.kind {
+        Kind::Replication => Cluster::replicated(2),
+        Kind::Galera => Cluster::clustered(3).context("there is no Galera on this machine")?,
     };
     let more = format!("{CHECKS}[routing]\nmode = \"split\"\n");
-    let mut site = Site::start(fleet, flifo, &more)?;
-    sysbench::prepare(site.fleet.servers[0].port(), interrupt)?;
+    let mut site = Site::start(cluster, flifo, &more)?;
+    sysbench::prepare(site.cluster.servers[0].port(), interrupt)?;
     let mut console = site.console()?;
     let is_writer = |console: &mut Client| Ok(seen(console, "db1")?.2 == "writer");
     wait("a writer", interrupt, || is_writer(&mut console))?;
     if extent.kind == Kind::Replication {
-        site.fleet.wait_for(1, 0);
-        site.fleet.wait_for(2, 0);
+        site.cluster.wait_for(1, 0);
+        site.cluster.wait_for(2, 0);
     }
     let start = |workload: &str, clients: u32| {
         Load::start(workload, site.flifo.port(), (clients, extent.seconds), Errors::End)
@@ -53,14 +53,15 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
         let is_used = |console: &mut Client| Ok(seen(console, &name)?.1 > 0);
         wait("load on a server", interrupt, || is_used(&mut console))?;
         console.query(&format!("DRAIN {name}"))?;
-        let links = |console: &mut Client| Ok(seen(console, &name)?.1 == 0);
-        let drained = wait("a server without links", interrupt, || links(&mut console))?;
+        let backends = |console: &mut Client| Ok(seen(console, &name)?.1 == 0);
+        let drained =
+            wait("a server without backend connections", interrupt, || backends(&mut console))?;
         found.note(&format!("{name} is drained after"), &seconds(drained));
         if at == 0 && extent.kind == Kind::Replication {
             hand_over(&mut site)?;
         }
-        site.fleet.servers[at].stop()?;
-        site.fleet.servers[at].start()?;
+        site.cluster.servers[at].stop()?;
+        site.cluster.servers[at].start()?;
         console.query(&format!("ENABLE {name}"))?;
         let is_back = |console: &mut Client| {
             let (state, _, role) = seen(console, &name)?;
@@ -83,10 +84,10 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
 
 /// The first reader takes the writer's place.
 fn hand_over(site: &mut Site) -> Result<()> {
-    let servers = &mut site.fleet.servers;
+    let servers = &mut site.cluster.servers;
     servers[0].sql("SET GLOBAL read_only = 1")?;
-    site.fleet.wait_for(1, 0);
-    site.fleet.promote(1, &[2, 0]);
-    site.fleet.servers[0].replace_argument("--read-only", "--read-only=1");
+    site.cluster.wait_for(1, 0);
+    site.cluster.promote(1, &[2, 0]);
+    site.cluster.servers[0].replace_argument("--read-only", "--read-only=1");
     Ok(())
 }

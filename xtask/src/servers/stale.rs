@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use bench::interrupt::Interrupt;
 use bench::progress::Progress;
-use testkit::fleet::Fleet;
+use testkit::cluster::Cluster;
 
 use super::{CHECKS, Findings, Site, client, seconds};
 
@@ -35,8 +35,8 @@ struct Counts {
 }
 
 pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Result<()> {
-    let fleet = Fleet::replicated_with(2, &["--slave-parallel-threads=4"]);
-    let site = Site::start(fleet, flifo, &format!("{CHECKS}[routing]\nmode = \"split\"\n"))?;
+    let cluster = Cluster::replicated_with(2, &["--slave-parallel-threads=4"]);
+    let site = Site::start(cluster, flifo, &format!("{CHECKS}[routing]\nmode = \"split\"\n"))?;
     let mut setup = site.client()?;
     setup.query("CREATE TABLE t (id INT PRIMARY KEY, v BIGINT)")?;
     for id in 0..extent.clients {
@@ -46,8 +46,8 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
     let begun = Instant::now();
     thread::scope(|scope| {
         let port = site.flifo.port();
-        let (counts, is_over, fleet) = (&counts, &is_over, &site.fleet);
-        let lagging = scope.spawn(move || lag(fleet, is_over));
+        let (counts, is_over, cluster) = (&counts, &is_over, &site.cluster);
+        let lagging = scope.spawn(move || lag(cluster, is_over));
         let threads: Vec<_> = (0..extent.clients)
             .map(|id| scope.spawn(move || work(id, port, extent, counts, is_over)))
             .collect();
@@ -86,12 +86,12 @@ pub(crate) fn run(extent: &Extent, flifo: &Path, interrupt: &Interrupt) -> Resul
 }
 
 /// One reader after the other stops to apply for a moment.
-fn lag(fleet: &Fleet, is_over: &AtomicBool) -> Result<()> {
+fn lag(cluster: &Cluster, is_over: &AtomicBool) -> Result<()> {
     for turn in 0.. {
         if is_over.load(Relaxed) {
             break;
         }
-        let reader = &fleet.servers[1 + turn % 2];
+        let reader = &cluster.servers[1 + turn % 2];
         reader.sql("STOP SLAVE SQL_THREAD")?;
         thread::sleep(Duration::from_millis(300));
         reader.sql("START SLAVE SQL_THREAD")?;

@@ -10,12 +10,12 @@ use bench::interrupt::Interrupt;
 use bench::private_server::PrivateServer;
 use bench::process::{Said, Talker};
 use bench::programs::SYSBENCH;
-use testkit::fleet::Fleet;
+use testkit::cluster::Cluster;
 
 /// What it does after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Errors {
-    /// It goes on after what a transaction in flight is told when its link is lost, and after what servers refuse so that
+    /// It goes on after what a transaction in flight is told when its backend is lost, and after what servers refuse so that
     /// it is tried again.
     GoOn,
     /// It ends, but for deadlocks, which are the server's answer to what clients do to one another.
@@ -105,7 +105,7 @@ fn command(workload: &str, port: u16) -> Result<Command> {
     command
         .arg(workload)
         .arg(format!("--mysql-user={}", PrivateServer::USER))
-        .arg(format!("--mysql-password={}", Fleet::password()))
+        .arg(format!("--mysql-password={}", Cluster::password()))
         .arg(format!("--mysql-db={}", PrivateServer::DATABASE))
         .args(["--mysql-host=127.0.0.1", &format!("--mysql-port={port}")])
         .args(TABLES);

@@ -59,10 +59,10 @@ pub(super) enum Route {
     InnodbLimit,
     ThreadPool,
     Haproxy,
-    /// Flifo's line, and a link for each client: the next one's thread in the server is cold.
-    FifoLinks,
-    /// Flifo's line, and a few links that stay hot.
-    LifoLinks,
+    /// Flifo's line, and a backend for each client: the next one's thread in the server is cold.
+    FifoBackends,
+    /// Flifo's line, and a few backends that stay hot.
+    LifoBackends,
     Pipelined,
     Auto,
 }
@@ -305,8 +305,8 @@ impl Route {
         Self::Direct,
         Self::ThreadPool,
         Self::Haproxy,
-        Self::FifoLinks,
-        Self::LifoLinks,
+        Self::FifoBackends,
+        Self::LifoBackends,
         Self::Pipelined,
         Self::Auto,
     ];
@@ -317,32 +317,32 @@ impl Route {
             Self::InnodbLimit => "innodb_thread_concurrency",
             Self::ThreadPool => "MariaDB's thread pool",
             Self::Haproxy => "HAProxy, maxconn",
-            Self::FifoLinks => "Flifo, a link for each client",
-            Self::LifoLinks => "Flifo, shared links",
+            Self::FifoBackends => "Flifo, a backend connection for each client",
+            Self::LifoBackends => "Flifo, shared backend connections",
             Self::Pipelined => "Flifo, and pipelined",
             Self::Auto => "Flifo, and auto",
         }
     }
 
     const fn is_flifo(self) -> bool {
-        matches!(self, Self::FifoLinks | Self::LifoLinks | Self::Pipelined | Self::Auto)
+        matches!(self, Self::FifoBackends | Self::LifoBackends | Self::Pipelined | Self::Auto)
     }
 
     /// The ways through Flifo: each has one thing more than the one before.
     fn flifos(limit: u32, clients: u32) -> [(Self, FlifoSetup); 4] {
         let fifo = FlifoSetup {
             limit: Limit::Fixed(limit),
-            links_max: clients + SPARE_LINKS,
+            connections_max: clients + SPARE_BACKENDS,
             pipeline: 1,
-            sharing: Sharing::Carried,
+            sharing: Sharing::PassThrough,
             ..FlifoSetup::USUAL
         };
-        let lifo = FlifoSetup { links_max: 2 * limit, sharing: Sharing::Pooled, ..fifo };
+        let lifo = FlifoSetup { connections_max: 2 * limit, sharing: Sharing::Pooled, ..fifo };
         let pipelined = FlifoSetup { pipeline: 8, ..lifo };
-        let auto = FlifoSetup { limit: Limit::Auto, links_max: 128, ..pipelined };
+        let auto = FlifoSetup { limit: Limit::Auto, connections_max: 128, ..pipelined };
         [
-            (Self::FifoLinks, fifo),
-            (Self::LifoLinks, lifo),
+            (Self::FifoBackends, fifo),
+            (Self::LifoBackends, lifo),
             (Self::Pipelined, pipelined),
             (Self::Auto, auto),
         ]
@@ -362,7 +362,7 @@ const CONNECT: Duration = Duration::from_millis(700);
 /// Two servers with their tables and four proxies, in seconds.
 const STARTS: f64 = 20.0;
 const SEARCHING: u32 = 64;
-const SPARE_LINKS: u32 = 16;
+const SPARE_BACKENDS: u32 = 16;
 const EXTENT: Extent = Extent { tables: 4, rows: 25_000 };
 
 #[cfg(test)]
@@ -384,8 +384,8 @@ mod tests {
     #[test]
     fn each_way_through_flifo_has_one_thing_more() {
         let [fifo, lifo, pipelined, auto] = Route::flifos(8, 1024).map(|(_, setup)| setup);
-        assert_eq!((fifo.sharing, lifo.sharing), (Sharing::Carried, Sharing::Pooled));
-        assert!(fifo.links_max > 1024 && lifo.links_max < 64);
+        assert_eq!((fifo.sharing, lifo.sharing), (Sharing::PassThrough, Sharing::Pooled));
+        assert!(fifo.connections_max > 1024 && lifo.connections_max < 64);
         assert_eq!((lifo.pipeline, pipelined.pipeline), (1, 8));
         assert_eq!((pipelined.limit, auto.limit), (Limit::Fixed(8), Limit::Auto));
     }

@@ -28,12 +28,12 @@ pub(super) struct Ladder {
 /// What is done in addition to all that stands before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Step {
-    /// One worker, one link over TCP, one statement at a time.
+    /// One worker, one backend over TCP, one statement at a time.
     Start,
     /// The CPUs' frequency no longer follows the load.
     Governor,
     Workers,
-    Links,
+    Backends,
     Pipeline,
     Limit,
     Placement,
@@ -190,7 +190,7 @@ impl Step {
         Self::Start,
         Self::Governor,
         Self::Workers,
-        Self::Links,
+        Self::Backends,
         Self::Pipeline,
         Self::Limit,
         Self::Placement,
@@ -202,7 +202,7 @@ impl Step {
             Self::Start => "one of everything, over TCP",
             Self::Governor => "governor performance",
             Self::Workers => "two workers",
-            Self::Links => "links 1 → 8",
+            Self::Backends => "backends 1 → 8",
             Self::Pipeline => "pipelining",
             Self::Limit => "limit 4 for each CPU",
             Self::Placement => "server batch",
@@ -214,14 +214,14 @@ impl Step {
     fn setup(self, clients: u32) -> FlifoSetup {
         let cpus = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
         let from = |step, with: u32, without: u32| if self >= step { with } else { without };
-        let links = match self {
+        let backends = match self {
             step if step >= Self::Limit => 8 * cpus,
-            step if step >= Self::Links => 8,
+            step if step >= Self::Backends => 8,
             _ => 1,
         };
         FlifoSetup {
             limit: Limit::Fixed(from(Self::Limit, 4 * cpus, clients)),
-            links_max: links,
+            connections_max: backends,
             pipeline: from(Self::Pipeline, 8, 1),
             sharing: Sharing::Pooled,
             workers: from(Self::Workers, 2, 1),
@@ -246,7 +246,7 @@ mod tests {
     fn each_step_adds_one_thing() {
         let setups = Step::ALL.map(|step| step.setup(64));
         let start = setups[0];
-        assert_eq!((start.workers, start.links_max, start.pipeline), (1, 1, 1));
+        assert_eq!((start.workers, start.connections_max, start.pipeline), (1, 1, 1));
         assert_eq!((start.server, start.placement), (Door::Tcp, "off"));
         // The governor is none of Flifo's.
         assert_eq!(setups[0], setups[1]);

@@ -125,7 +125,7 @@ impl Experiment for AutoLimit {
             let setup = FlifoSetup {
                 limit,
                 // How far `auto` may go.
-                links_max: 2 * FIXED[FIXED.len() - 1],
+                connections_max: 2 * FIXED[FIXED.len() - 1],
                 pipeline: 8,
                 sharing: Sharing::Pooled,
                 log: if limit == Limit::Auto { Log::Decisions } else { Log::Usual },

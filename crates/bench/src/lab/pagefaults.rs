@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use link::login::Credential;
+use backend::login::Credential;
 
 use super::experiment::{About, Experiment, Finding, Lab};
 use super::undo::Undo;
@@ -235,7 +235,7 @@ impl PageFaultsStage {
     ) -> Result<Order> {
         let per_connection = (way.pace != Pace::Staying).then_some(1);
         Ok(Order {
-            address: target.link_address(),
+            address: target.backend_address(),
             account: Account {
                 user: PrivateServer::USER.into(),
                 credential: Credential::Password(self.server.password().into()),

@@ -1,6 +1,6 @@
 //! `lab starvation`: a proxy that the kernel is fair to, and what may be done about it.
 //!
-//! Repeats the note's set-up on one machine: a server, many clients, and a Flifo of one worker that has a link for each
+//! Repeats the note's set-up on one machine: a server, many clients, and a Flifo of one worker that has a backend for each
 //! client. Owns the loads and the treatments; what the figures say is put into words in [`finding`]. Invariants: the
 //! treatments take turns, each with a Flifo of its own that undoes what it has changed when it ends; what the kernel
 //! groups by sessions is not grouped meanwhile, where that can be changed, and is afterwards.
@@ -47,7 +47,7 @@ pub(super) enum Remedy {
     Batch,
     Priority,
     PrivateCore,
-    /// Few statements at once, on few links that stay hot.
+    /// Few statements at once, on few backends that stay hot.
     OwnCap,
     Auto,
 }
@@ -261,9 +261,9 @@ impl Remedy {
         let cpus = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
         let base = FlifoSetup {
             limit: Limit::Fixed(clients + SPARE),
-            links_max: clients + SPARE,
+            connections_max: clients + SPARE,
             pipeline: 1,
-            sharing: Sharing::Carried,
+            sharing: Sharing::PassThrough,
             ..FlifoSetup::USUAL
         };
         let placed = |placement| FlifoSetup { placement, ..base };
@@ -275,7 +275,7 @@ impl Remedy {
             Self::Auto => placed("auto"),
             Self::OwnCap => FlifoSetup {
                 limit: Limit::Fixed(CAP * cpus),
-                links_max: 2 * CAP * cpus,
+                connections_max: 2 * CAP * cpus,
                 sharing: Sharing::Pooled,
                 ..base
             },
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn treatments_differ_from_nothing_in_one_thing() {
         let base = Remedy::Nothing.setup(100);
-        assert_eq!((base.placement, base.sharing), ("off", Sharing::Carried));
+        assert_eq!((base.placement, base.sharing), ("off", Sharing::PassThrough));
         for remedy in [Remedy::Batch, Remedy::Priority, Remedy::PrivateCore, Remedy::Auto] {
             let setup = remedy.setup(100);
             assert_ne!(setup.placement, "off");

@@ -11,8 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use link::Address;
-use link::login::Credential;
+use backend::Address;
+use backend::login::Credential;
 use sys::account::{CpuTime, Switches, stat, switches};
 use sys::cpus::Cpus;
 use sys::machine::CpuTimes;
@@ -45,8 +45,8 @@ pub(super) struct Way {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FlifoSetup {
     pub(super) limit: Limit,
-    pub(super) links_max: u32,
-    /// Statements written ahead on a link.
+    pub(super) connections_max: u32,
+    /// Statements written ahead on a backend.
     pub(super) pipeline: u32,
     pub(super) sharing: Sharing,
     pub(super) log: Log,
@@ -69,11 +69,11 @@ pub(super) enum Limit {
     Auto,
 }
 
-/// Whether clients share links.
+/// Whether clients share backends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sharing {
     Pooled,
-    Carried,
+    PassThrough,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -272,7 +272,7 @@ impl FlifoSetup {
     /// One worker in front of the server's socket, which leaves the machine as it is.
     pub(super) const USUAL: Self = Self {
         limit: Limit::Fixed(64),
-        links_max: 128,
+        connections_max: 128,
         pipeline: 8,
         sharing: Sharing::Pooled,
         log: Log::Usual,
@@ -298,11 +298,11 @@ impl FlifoSetup {
         };
         let mut text = format!(
             "listen = [\"127.0.0.1:{port}\"]\nworkers = {}\n\n[server]\naddress = {address:?}\n\
-             limit = {limit}\nlinks_max = {}\npipeline = {}\n\n\
+             limit = {limit}\nconnections_max = {}\npipeline = {}\n\n\
              [limits]\nwait = \"none\"\n\n\
              [placement]\npolicy = {:?}\nstate_file = {:?}\n\n",
             self.workers,
-            self.links_max,
+            self.connections_max,
             self.pipeline,
             self.placement,
             Self::state_file(name, server)
@@ -310,7 +310,7 @@ impl FlifoSetup {
         if self.log == Log::Decisions {
             text.push_str("[logs]\nlevel = \"debug\"\nformat = \"json\"\n\n");
         }
-        // A client whose user is not listed is carried.
+        // A client whose user is not listed is passed through.
         if self.sharing == Sharing::Pooled {
             text.push_str(&format!("[[users]]\nname = {user:?}\npassword = {password:?}\n"));
         }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use link::Address;
-use link::login::{Credential, LinkTls, LoginError, Request, greet};
+use backend::Address;
+use backend::login::{BackendTls, Credential, LoginError, Request, greet};
 use tokio::time::timeout;
 use wire::Capabilities;
 
@@ -15,7 +15,7 @@ pub struct Account {
     pub user: String,
     pub credential: Credential,
     pub schema: String,
-    pub tls: Option<LinkTls>,
+    pub tls: Option<BackendTls>,
 }
 
 /// Why there is no connection.
@@ -43,7 +43,7 @@ impl Account {
     /// Connects and logs in.
     pub async fn open(&self, address: &Address) -> Result<Connection, OpenError> {
         let open = async {
-            let dialled = link::dial::dial(address).await;
+            let dialled = backend::dial::dial(address).await;
             let stream = dialled.map_err(|error| OpenError::Unreachable(address.clone(), error))?;
             let refused = |error| OpenError::Login(address.clone(), error);
             let greeted = greet(stream).await.map_err(refused)?;

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::io;
 
-use link::Stream;
+use backend::Stream;
 use wire::command::{Opcode, Shape};
 use wire::frame::{HEADER, put_packet, put_packet_with};
 use wire::reply::{Follower, Kind, Step};

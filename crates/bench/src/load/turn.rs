@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use link::Address;
+use backend::Address;
 use tokio::sync::watch;
 
 use super::account::Account;

@@ -5,9 +5,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use link::Address;
-use link::login::{Credential, LinkTls};
-use link::tls::{ForLinks, Mode, server_name};
+use backend::Address;
+use backend::login::{BackendTls, Credential};
+use backend::tls::{ForBackends, Mode, server_name};
 
 use crate::load::Account;
 use crate::results::{Pacing, Protocol, Role};
@@ -175,14 +175,14 @@ impl RunOptions {
     }
 
     pub(super) fn account(&self, address: &Address, password: &str) -> Result<Account> {
-        let settings = ForLinks { mode: self.tls, ..ForLinks::default() };
+        let settings = ForBackends { mode: self.tls, ..ForBackends::default() };
         let tls = settings.config()?.map(|config| {
             let host = match address {
                 Address::Tcp { host, .. } => host.as_str(),
                 Address::Unix(_) => "localhost",
             };
             let name = server_name(host)?;
-            anyhow::Ok(LinkTls { mode: self.tls, config: Arc::clone(&config), name })
+            anyhow::Ok(BackendTls { mode: self.tls, config: Arc::clone(&config), name })
         });
         Ok(Account {
             user: self.user.clone(),

@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
-use link::Address;
-use link::stream::Peer;
+use backend::Address;
+use backend::stream::Peer;
 
 use super::options::RunOptions;
 use super::{ROWS, TABLES};
@@ -75,7 +75,7 @@ impl Venues {
             Setup { flifo: options.flifo.clone(), workers: options.workers, clients_max: most };
         for kind in &options.start {
             let target = targets::Target::start(*kind, &server, &setup, interrupt)?;
-            let address = target.link_address();
+            let address = target.backend_address();
             let account = options.account(&address, server.password())?;
             let mut visited = visit(kind.name(), &address.to_string(), &account, &address)?;
             visited.address = kind.name().to_owned();
@@ -196,6 +196,6 @@ fn role_of(name: &str) -> Role {
     }
 }
 
-/// Connections of a private server beside those of clients: the links of a Flifo at its defaults, which
+/// Connections of a private server beside those of clients: the backends of a Flifo at its defaults, which
 /// stay open while others have their turn, and room to look at tables.
 const SPARE: u32 = 300;

@@ -3,7 +3,7 @@
 //! Owns their layout. Invariant: what is made here is what sysbench 1.0 makes with its defaults, so
 //! that either tool can work on what the other has prepared.
 
-use link::Address;
+use backend::Address;
 
 use super::random::{Distribution, Random};
 use crate::interrupt::Interrupt;

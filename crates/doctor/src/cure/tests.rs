@@ -25,7 +25,7 @@ struct Table {
     sets_left: u32,
 }
 
-impl Variables for Table {
+impl UserVariables for Table {
     fn get(&mut self, name: &str) -> io::Result<String> {
         Ok(self.values[name].clone())
     }
@@ -58,7 +58,7 @@ impl Patient for Told {
         self.facts(rate)
     }
 
-    fn variables(&mut self) -> &mut dyn Variables {
+    fn variables(&mut self) -> &mut dyn UserVariables {
         &mut self.variables
     }
 

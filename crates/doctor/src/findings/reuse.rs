@@ -1,4 +1,4 @@
-//! Does the proxy take the link that was used last?
+//! Does the proxy take the backend that was used last?
 
 use crate::facts::Facts;
 use crate::judgement::{Finding, Judged, Judgement, Unknown};
@@ -7,8 +7,8 @@ use super::NO_PROXY;
 
 pub(super) const FINDING: Finding = Finding {
     name: "reuse",
-    title: "Order in which links are reused",
-    why: "The link that was used last has a warm thread behind it; a pool that takes the oldest \
+    title: "Order of reuse of connections",
+    why: "The backend connection that was used last has a warm thread behind it; a pool that takes the oldest \
           one keeps all of them cold and did 4 to 19 % less.",
     source: "lab starvation, limit of 16: last in, first out against first in, first out",
     judge,
@@ -18,9 +18,9 @@ fn judge(facts: &Facts) -> Judged {
     let Some(proxy) = facts.proxy()? else { return Ok(Judgement::ok(NO_PROXY)) };
     match proxy.process.name() {
         "flifo" => Ok(Judgement::ok("flifo takes the one that was used last")),
-        // In TCP mode each client has a link of its own.
+        // In TCP mode each client has a backend of its own.
         "haproxy" | "nginx" | "envoy" | "traefik" => {
-            Ok(Judgement::ok(format!("{} shares no links", proxy.process.name())))
+            Ok(Judgement::ok(format!("{} shares no backend connections", proxy.process.name())))
         }
         name => Err(Unknown(format!("how {name} chooses cannot be seen from outside"))),
     }

@@ -7,7 +7,7 @@ pub(super) const FINDING: Finding = Finding {
     name: "runnable",
     title: "Statements at once",
     why: "Beyond a few for each CPU, statements that run at once only take turns and locks from \
-          each other; a limit with the rest waiting in line does more in total.",
+          each other; a limit with the rest waiting in the queue does more in total.",
     source: "Flifo's demo at 512 clients; lab starvation, limit 16",
     judge,
 };

@@ -351,7 +351,7 @@ impl Health {
     /// How much of its limit it may use, from 0 (one statement) to 1 (all of it).
     pub fn growth(&self, now: Instant) -> f64 {
         match self.risen {
-            // Were it all of it while it is down, those in line would start before they can be taken out of it.
+            // Were it all of it while it is down, those in the queue would start before they can be taken out of it.
             _ if self.trial > 0 || matches!(self.state, State::Down | State::GoingUp) => 0.0,
             Some(risen) if !self.rules.slow_start.is_zero() => {
                 let age = now.saturating_duration_since(risen).as_secs_f64();
@@ -512,10 +512,13 @@ mod tests {
         assert!(!after(&[Sign::Passed], Others::AreUp).is_on_trial(), "at the start nobody is");
         let risen = risen(CheckRules::default());
         assert!(risen.is_on_trial());
-        let lost = || Sign::TrafficFailed("a link was lost".to_owned());
+        let lost = || Sign::TrafficFailed("a backend connection was lost".to_owned());
         let mut fails = risen.clone();
         assert!(fails.see(lost(), Others::AreUp, now));
-        assert_eq!((fails.state(), fails.reason().0), (State::Down, "on trial: a link was lost"));
+        assert_eq!(
+            (fails.state(), fails.reason().0),
+            (State::Down, "on trial: a backend connection was lost")
+        );
         assert!(fails.takes_check() && !fails.is_on_trial());
         // The last one is not taken down by one sign.
         let mut last = risen.clone();

@@ -1,8 +1,8 @@
-//! The keys of a gate: which clients wait for a link of which key, which links are idle, and which key has waited
+//! The keys of a gate: which clients wait for a backend of which key, which backends are idle, and which key has waited
 //! longest.
 //!
 //! Owns the lines and the pools of all keys, and totals and orders over all keys that need no look at each key: a gate
-//! may have thousands of keys with waiters in line, and the choice among them must not take longer for it.
+//! may have thousands of keys with waiters in the queue, and the choice among them must not take longer for it.
 //!
 //! Invariants: a key is changed by functions of [`Keys`] only, which bring the lists up to date;
 //! so a key is in a list if, and only if, its lines and its pool say so.
@@ -14,25 +14,25 @@ use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use super::waiter::{Candidates, Waiter};
-use crate::line::Line;
 use crate::numbers::NumberMap;
 use crate::pool::Pool;
+use crate::queue::Queue;
 use front::Front;
 
 /// What there is of one key.
 #[derive(Debug)]
 pub(super) struct Keyed<W, L> {
     /// One for each class.
-    pub(super) lines: Box<[Line<Waiter<W>>]>,
+    pub(super) queues: Box<[Queue<Waiter<W>>]>,
     pub(super) idle: Pool<L>,
     pub(super) opening: usize,
-    /// Links of this key that exist: idle, running or held.
-    pub(super) links: usize,
+    /// Backends of this key that exist: idle, running or held.
+    pub(super) backends: usize,
     /// When one was put back last.
     pub(super) put: Option<Instant>,
     /// When the last attempt to open one failed, if none has succeeded since.
     pub(super) failed: Option<Instant>,
-    /// Its user has as many links as it may: a place of the server's would not help.
+    /// Its user has as many backends as it may: a place of the server's would not help.
     pub(super) is_blocked: bool,
     listed: Listed,
 }
@@ -52,7 +52,7 @@ struct Listed {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Head {
-    /// Since when the oldest in line has waited; the same, if it lacks nothing but a slot.
+    /// Since when the oldest in the queue has waited; the same, if it lacks nothing but a slot.
     since: Option<Instant>,
     ready_since: Option<Instant>,
     /// How many lack nothing but a slot.
@@ -70,10 +70,10 @@ pub(super) struct Keys<K, W, L> {
 struct Lists<K> {
     /// For each class.
     classes: Box<[ClassLists<K>]>,
-    /// How many another link would serve at once, and the keys that they have; the longest waiter's is in front.
+    /// How many another backend would serve at once, and the keys that they have; the longest waiter's is in front.
     demand: usize,
     demanding: Front<(Instant, K)>,
-    /// Keys with waiters set aside, and keys with an idle link.
+    /// Keys with waiters set aside, and keys with an idle backend.
     aside: Front<K>,
     idle: Front<K>,
 }
@@ -81,7 +81,7 @@ struct Lists<K> {
 /// Of one class.
 #[derive(Debug)]
 struct ClassLists<K> {
-    /// Keys with waiters in line, and of these the ones with an idle link; the key of the longest waiter is in front.
+    /// Keys with waiters in the queue, and of these the ones with an idle backend; the key of the longest waiter is in front.
     heads: Front<(Instant, K)>,
     ready_heads: Front<(Instant, K)>,
     /// How many lack nothing but a slot.
@@ -92,10 +92,10 @@ impl<W, L> Keyed<W, L> {
     fn new(classes: usize) -> Self {
         let heads = vec![Head::default(); classes].into();
         Self {
-            lines: (0..classes).map(|_| Line::default()).collect(),
+            queues: (0..classes).map(|_| Queue::default()).collect(),
             idle: Pool::default(),
             opening: 0,
-            links: 0,
+            backends: 0,
             put: None,
             failed: None,
             is_blocked: false,
@@ -110,51 +110,51 @@ impl<W, L> Keyed<W, L> {
         }
     }
 
-    /// How many stand in line, without those set aside.
+    /// How many stand in the queue, without those set aside.
     pub(super) fn waiting(&self) -> usize {
-        self.lines.iter().map(Line::len).sum()
+        self.queues.iter().map(Queue::len).sum()
     }
 
     /// How many wait, those set aside included.
     pub(super) fn all_waiting(&self) -> usize {
-        self.waiting() + self.lines.iter().map(Line::aside).sum::<usize>()
+        self.waiting() + self.queues.iter().map(Queue::aside).sum::<usize>()
     }
 
-    /// How many wait for a link that is not even being opened.
+    /// How many wait for a backend that is not even being opened.
     pub(super) fn lacking(&self) -> usize {
         self.waiting().saturating_sub(self.idle.len() + self.opening)
     }
 
-    /// How many another link would serve at once. Where links are idle, only slots are missing.
+    /// How many another backend would serve at once. Where backends are idle, only slots are missing.
     pub(super) fn demand(&self) -> usize {
         let is_hopeless = self.is_blocked || self.failed.is_some() || !self.idle.is_empty();
         if is_hopeless { 0 } else { self.waiting().saturating_sub(self.opening) }
     }
 
-    /// Since when the oldest in line waits.
+    /// Since when the oldest in the queue waits.
     pub(super) fn waits_since(&self) -> Option<Instant> {
-        self.lines.iter().filter_map(Line::head_since).min()
+        self.queues.iter().filter_map(Queue::head_since).min()
     }
 
-    /// For how long it is still better to wait for one of its own links than to open another one: they come round, and
-    /// the oldest in line has not waited for longer than that would take.
+    /// For how long it is still better to wait for one of its own backends than to open another one: they come round, and
+    /// the oldest in the queue has not waited for longer than that would take.
     pub(super) fn patience(&self, now: Instant, setup: Duration) -> Option<Duration> {
         let left =
             |at| setup.checked_sub(now.saturating_duration_since(at)).filter(|it| !it.is_zero());
-        let comes_round = self.links > 0 && self.put.is_some_and(|at| left(at).is_some());
+        let comes_round = self.backends > 0 && self.put.is_some_and(|at| left(at).is_some());
         self.waits_since().and_then(left).filter(|_| comes_round)
     }
 
-    /// Whether no client waits, in line or set aside.
+    /// Whether no client waits, in the queue or set aside.
     pub(super) const fn is_quiet(&self) -> bool {
         self.listed.is_quiet
     }
 
     fn head(&self, class: usize) -> Head {
-        let line = &self.lines[class];
-        let since = line.head_since();
+        let queue = &self.queues[class];
+        let since = queue.head_since();
         let ready_since = since.filter(|_| !self.idle.is_empty());
-        Head { since, ready_since, ready: line.len().min(self.idle.len()) }
+        Head { since, ready_since, ready: queue.len().min(self.idle.len()) }
     }
 }
 
@@ -188,19 +188,19 @@ impl<K: Copy + Ord + Hash, W, L> Keys<K, W, L> {
         Some(answer)
     }
 
-    /// Takes an idle link of this key; one that `suits` is preferred.
+    /// Takes an idle backend of this key; one that `suits` is preferred.
     pub(super) fn take_idle(&mut self, key: K, suits: impl Fn(&L) -> bool) -> Option<L> {
         let keyed = self.keys.get_mut(&key)?;
-        let link = keyed.idle.take(suits);
+        let backend = keyed.idle.take(suits);
         self.lists.update_idle(key, keyed);
-        link
+        backend
     }
 
-    /// Puts a link back. Returns whether a client of its key waits.
-    pub(super) fn put_idle(&mut self, key: K, link: L, now: Instant) -> bool {
+    /// Puts a backend back. Returns whether a client of its key waits.
+    pub(super) fn put_idle(&mut self, key: K, backend: L, now: Instant) -> bool {
         let classes = self.lists.classes.len();
         let keyed = self.keys.entry(key).or_insert_with(|| Keyed::new(classes));
-        keyed.idle.put(link, now);
+        keyed.idle.put(backend, now);
         keyed.put = Some(now);
         self.lists.update_idle(key, keyed);
         !keyed.is_quiet()
@@ -221,7 +221,7 @@ impl<K: Copy + Ord + Hash, W, L> Keys<K, W, L> {
 
     /// Forgets a key of which nothing is left.
     pub(super) fn forget(&mut self, key: K) {
-        let is_left = |it: &Keyed<W, L>| it.links > 0 || it.all_waiting() > 0 || it.opening > 0;
+        let is_left = |it: &Keyed<W, L>| it.backends > 0 || it.all_waiting() > 0 || it.opening > 0;
         if self.keys.get(&key).is_some_and(|keyed| !is_left(keyed)) {
             self.keys.remove(&key);
         }
@@ -237,12 +237,12 @@ impl<K: Copy + Ord + Hash, W, L> Keys<K, W, L> {
         .copied()
     }
 
-    /// How many of this class lack nothing but a slot: a few less, where classes share a key's last idle links.
+    /// How many of this class lack nothing but a slot: a few less, where classes share a key's last idle backends.
     pub(super) fn ready(&self, class: usize) -> usize {
         self.lists.classes[class].ready
     }
 
-    /// How many another link would serve at once.
+    /// How many another backend would serve at once.
     pub(super) const fn demand(&self) -> usize {
         self.lists.demand
     }
@@ -257,7 +257,7 @@ impl<K: Copy + Ord + Hash, W, L> Keys<K, W, L> {
         self.lists.aside.iter().copied()
     }
 
-    /// Keys with an idle link.
+    /// Keys with an idle backend.
     pub(super) fn idle(&self) -> impl Iterator<Item = (K, &Pool<L>)> {
         self.lists.idle.iter().filter_map(|key| Some((*key, &self.keys.get(key)?.idle)))
     }
@@ -312,7 +312,7 @@ impl<K: Copy + Ord> Lists<K> {
         let since = keyed.waits_since().filter(|_| demand > 0);
         let was = std::mem::replace(&mut keyed.listed.demands_since, since);
         relist(&mut self.demanding, key, was, since);
-        let is_aside = keyed.lines.iter().any(|line| line.aside() > 0);
+        let is_aside = keyed.queues.iter().any(|queue| queue.aside() > 0);
         if std::mem::replace(&mut keyed.listed.is_aside, is_aside) != is_aside {
             enlist(&mut self.aside, key, is_aside);
         }
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_whose_links_are_all_kept_gets_another_ones_place() {
+    fn a_key_whose_backends_are_all_kept_gets_another_ones_place() {
         let (now, second) = (Instant::now(), Duration::from_secs(1));
         let slots = Arc::new(Slots::new(4, 1, now));
         let classes = Arc::new(Classes::new(vec![Class::default()], 1));
@@ -405,7 +405,7 @@ mod tests {
         assert_eq!(gate.want(1, now + second), Want::Close(2));
     }
 
-    /// One slot, two workers, and so many keys, each with a waiter in line and a link for it. Returns how many keys are
+    /// One slot, two workers, and so many keys, each with a waiter in the queue and a backend for it. Returns how many keys are
     /// looked at when a statement ends, with all that follows from that end.
     fn looks_of_one_end(keys: u32) -> u32 {
         let now = Instant::now();
@@ -423,11 +423,16 @@ mod tests {
         LOOKS.set(0);
         for turn in 0..keys {
             let slot = running.take().expect("one runs");
-            let Some(Start::On(waiter, link, slot)) = gate.pass_on(slot, now, |_, _| true) else {
-                panic!("somebody is in line");
+            let Some(Start::On(waiter, backend, slot)) = gate.pass_on(slot, now, |_, _| true)
+            else {
+                panic!("somebody is in the queue");
             };
-            assert_eq!((waiter, link), (turn, turn), "the oldest, on a link of its key");
-            gate.put(Counted(link), link, now);
+            assert_eq!(
+                (waiter, backend),
+                (turn, turn),
+                "the oldest, on a backend connection of its key"
+            );
+            gate.put(Counted(backend), backend, now);
             running = Some(slot);
             assert!(gate.next(now, |_, _| true).is_none(), "one slot");
         }

@@ -1,7 +1,7 @@
 //! The lines of a gate, and which of them is served next.
 //!
-//! One line for statements that come back, one for each class of clients that hold a link, and one for each key and
-//! class of clients that need a link. Owns the comparison; slots and links are taken elsewhere.
+//! One line for statements that come back, one for each class of clients that hold a backend, and one for each key and
+//! class of clients that need a backend. Owns the comparison; slots and backends are taken elsewhere.
 
 use std::hash::Hash;
 use std::time::{Duration, Instant};
@@ -10,8 +10,8 @@ use super::waiter::{Ask, Candidates, Waiter};
 use super::{Full, Gate, KICKED_UP, Reason, Refusal};
 use crate::classes::{ClassId, Rank};
 use crate::intent::Digest;
-use crate::line::Line;
 use crate::overload::QueueOrder;
+use crate::queue::Queue;
 
 /// Which line: the number is a class's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ struct Score {
 
 impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     /// The lane that is served next. Waiters whose kind is held back are set aside on the way. However many keys have
-    /// waiters in line, only one key of each class is looked at.
+    /// waiters in the queue, only one key of each class is looked at.
     pub(super) fn best(&mut self, now: Instant, candidates: Candidates) -> Option<Lane<K>> {
         if !self.again.is_empty() {
             return Some(Lane::Again);
@@ -70,28 +70,28 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
                 return Some((since, lane));
             }
             let order = self.order(lane);
-            self.change(lane, |line| order.set_aside(line));
+            self.change(lane, |queue| order.set_aside(queue));
         }
     }
 
-    pub(super) fn line(&self, lane: Lane<K>) -> Option<&Line<Waiter<W>>> {
+    pub(super) fn queue(&self, lane: Lane<K>) -> Option<&Queue<Waiter<W>>> {
         match lane {
             Lane::Again => Some(&self.again),
             Lane::Own(class) => self.own.get(class),
-            Lane::Key(key, class) => self.keys.get(key)?.lines.get(class),
+            Lane::Key(key, class) => self.keys.get(key)?.queues.get(class),
         }
     }
 
     pub(super) fn change<R>(
         &mut self,
         lane: Lane<K>,
-        change: impl FnOnce(&mut Line<Waiter<W>>) -> R,
+        change: impl FnOnce(&mut Queue<Waiter<W>>) -> R,
     ) -> Option<R> {
         match lane {
             Lane::Again => Some(change(&mut self.again)),
             Lane::Own(class) => self.own.get_mut(class).map(change),
             Lane::Key(key, class) => {
-                self.keys.change(key, |keyed| keyed.lines.get_mut(class).map(change))?
+                self.keys.change(key, |keyed| keyed.queues.get_mut(class).map(change))?
             }
         }
     }
@@ -105,7 +105,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
 
     /// The waiter that would be served if this lane were.
     pub(super) fn first_of(&self, lane: Lane<K>) -> Option<&Waiter<W>> {
-        self.order(lane).first(self.line(lane)?)
+        self.order(lane).first(self.queue(lane)?)
     }
 
     pub(super) fn class_index(&self, ask: Ask) -> usize {
@@ -120,25 +120,25 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     /// Whether a waiter here lacks nothing but a slot.
     pub(super) fn has_ready(&self) -> bool {
         let is_quiet = self.shares.all_waiting() == 0;
-        !is_quiet && (!self.again.is_empty() || self.in_line(&self.own) > 0 || self.ready() > 0)
+        !is_quiet && (!self.again.is_empty() || self.queued(&self.own) > 0 || self.ready() > 0)
     }
 
-    /// How many without a link wait for a slot only: a link is there for them.
+    /// How many without a backend wait for a slot only: a backend is there for them.
     fn ready(&self) -> usize {
         let may_start = |class: &usize| self.shares.may_start(class_id(*class));
         (0..self.own.len()).filter(may_start).map(|class| self.keys.ready(class)).sum()
     }
 
     /// How many stand in these lines, of classes that may run another one.
-    pub(super) fn in_line(&self, lines: &[Line<Waiter<W>>]) -> usize {
+    pub(super) fn queued(&self, queues: &[Queue<Waiter<W>>]) -> usize {
         let may_start = |class: usize| self.shares.may_start(class_id(class));
-        let lines = lines.iter().enumerate().filter(|(_, line)| !line.is_empty());
-        lines.filter(|(class, _)| may_start(*class)).map(|(_, line)| line.len()).sum()
+        let queues = queues.iter().enumerate().filter(|(_, queue)| !queue.is_empty());
+        queues.filter(|(class, _)| may_start(*class)).map(|(_, queue)| queue.len()).sum()
     }
 
     /// Since when the oldest of these has waited.
     pub(super) fn oldest_ready(&self) -> Option<Instant> {
-        let own = self.own.iter().chain([&self.again]).filter_map(Line::head_since);
+        let own = self.own.iter().chain([&self.again]).filter_map(Queue::head_since);
         let keyed =
             (0..self.own.len()).filter_map(|class| self.keys.first(class, Candidates::Ready));
         own.chain(keyed.map(|(since, _)| since)).min()
@@ -148,7 +148,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     pub(super) fn join(&mut self, waiter: W, ask: Ask) -> Result<Waiter<W>, Full<W>> {
         let plan = self.shares.plan(ask.class);
         let waiting = self.shares.waiting(ask.class);
-        if let Some(bound) = plan.line_max.filter(|bound| waiting >= *bound) {
+        if let Some(bound) = plan.queue_max.filter(|bound| waiting >= *bound) {
             let (class, reason) = (plan.name.clone(), Reason::LineFull(bound));
             let refusal = Refusal { waited: Duration::ZERO, others: waiting, class, reason };
             self.shares.refuses(ask.class);
@@ -174,7 +174,7 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     }
 
     fn has_aside(&self) -> bool {
-        self.own.iter().any(|line| line.aside() > 0) || self.keys.aside().next().is_some()
+        self.own.iter().any(|queue| queue.aside() > 0) || self.keys.aside().next().is_some()
     }
 
     fn bring_back_waiting(&mut self, digest: Option<Digest>) {
@@ -188,16 +188,16 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         let most = if self.bulkheads.is_open(digest) { usize::MAX } else { 1 };
         let concerned = |waiter: &Waiter<W>| waiter.ask.digest == digest;
         let mut came = 0;
-        for line in self.own.iter_mut().filter(|line| line.aside() > 0) {
-            while came < most && line.bring_back(concerned) {
+        for queue in self.own.iter_mut().filter(|queue| queue.aside() > 0) {
+            while came < most && queue.bring_back(concerned) {
                 came += 1;
             }
         }
         let aside: Vec<_> = self.keys.aside().collect();
         for key in aside {
             self.keys.change(key, |keyed| {
-                for line in &mut keyed.lines {
-                    while came < most && line.bring_back(concerned) {
+                for queue in &mut keyed.queues {
+                    while came < most && queue.bring_back(concerned) {
                         came += 1;
                     }
                 }
@@ -223,8 +223,8 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
             .aside()
             .flat_map(|key| classes.clone().map(move |class| (Lane::Key(key, class), class)));
         for (lane, class) in own.chain(classes.clone().filter_map(oldest)).chain(aside) {
-            let Some(line) = self.line(lane) else { continue };
-            for (is_aside, since) in [(true, line.aside_since()), (false, line.head_since())] {
+            let Some(queue) = self.queue(lane) else { continue };
+            for (is_aside, since) in [(true, queue.aside_since()), (false, queue.head_since())] {
                 let Some(since) = since else { continue };
                 let waited = now.saturating_duration_since(since);
                 if let Some(reason) = self.is_late(class_id(class), waited, wait_max) {
@@ -250,12 +250,12 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
     }
 
     /// Tells the other workers how many here wait for nothing but a slot, and how many for nothing
-    /// but a link: what is given back must not go to a worker that cannot use it while others wait.
+    /// but a backend: what is given back must not go to a worker that cannot use it while others wait.
     pub(super) fn publish(&self) {
-        if !self.slots.is_told() && self.links.workers() == 1 {
+        if !self.slots.is_told() && self.backends.workers() == 1 {
             return;
         }
-        let own = self.again.len() + self.in_line(&self.own);
+        let own = self.again.len() + self.queued(&self.own);
         self.slots.publish(self.worker, own + self.ready(), self.oldest_ready());
         self.publish_demand();
         for class in 0..self.own.len() {
@@ -269,24 +269,24 @@ fn class_id(class: usize) -> ClassId {
 }
 
 impl QueueOrder {
-    fn first<W>(self, line: &Line<Waiter<W>>) -> Option<&Waiter<W>> {
+    fn first<W>(self, queue: &Queue<Waiter<W>>) -> Option<&Waiter<W>> {
         match self {
-            Self::OldestFirst => line.head(),
-            Self::NewestFirst => line.last(),
+            Self::OldestFirst => queue.head(),
+            Self::NewestFirst => queue.last(),
         }
     }
 
-    pub(super) fn pop<W>(self, line: &mut Line<Waiter<W>>) -> Option<(Waiter<W>, Instant)> {
+    pub(super) fn pop<W>(self, queue: &mut Queue<Waiter<W>>) -> Option<(Waiter<W>, Instant)> {
         match self {
-            Self::OldestFirst => line.pop(),
-            Self::NewestFirst => line.pop_last(),
+            Self::OldestFirst => queue.pop(),
+            Self::NewestFirst => queue.pop_last(),
         }
     }
 
-    fn set_aside<W>(self, line: &mut Line<Waiter<W>>) {
+    fn set_aside<W>(self, queue: &mut Queue<Waiter<W>>) {
         match self {
-            Self::OldestFirst => line.set_head_aside(),
-            Self::NewestFirst => line.set_last_aside(),
+            Self::OldestFirst => queue.set_head_aside(),
+            Self::NewestFirst => queue.set_last_aside(),
         }
     }
 }

@@ -23,7 +23,7 @@ pub enum Reason {
     ClassWaitMax(Duration),
     /// There is an overload, in which no statement should wait for longer.
     Overload(Duration),
-    /// So many wait already, as many as its class may have in line.
+    /// So many wait already, as many as its class may have in the queue.
     LineFull(u32),
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for Refusal {
         let seconds = waited.as_secs_f64();
         match reason {
             Reason::LineFull(bound) => {
-                write!(f, "{others} statements of class {class} wait already (line_max {bound})")
+                write!(f, "{others} statements of class {class} wait already (queue_max {bound})")
             }
             Reason::WaitMax(most) => write!(
                 f,

@@ -1,4 +1,4 @@
-//! Which waiter starts, on which link, after which event.
+//! Which waiter starts, on which backend, after which event.
 
 use super::*;
 use crate::classes::{Class, WhenOverloaded};
@@ -25,11 +25,11 @@ impl TestGate {
     fn new(
         worker: usize,
         slots: &Arc<Slots>,
-        links: &Arc<ConnectionPlaces>,
+        backends: &Arc<ConnectionPlaces>,
         classes: &Arc<Classes>,
     ) -> Self {
         let slots = Arc::clone(slots);
-        let shared = (Arc::clone(&slots), Arc::clone(links), Arc::clone(classes));
+        let shared = (Arc::clone(&slots), Arc::clone(backends), Arc::clone(classes));
         let gate = Gate::new(worker, shared.0, shared.1, shared.2);
         Self { gate, slots, running: Default::default() }
     }
@@ -62,7 +62,7 @@ impl TestGate {
     fn began(&mut self, start: Option<Start<u32, &'static str>>) -> Option<Began> {
         let (began, slot) = match start? {
             Start::Own(waiter, slot) => (Began::Own(waiter), slot),
-            Start::On(waiter, link, slot) => (Began::On(waiter, link), slot),
+            Start::On(waiter, backend, slot) => (Began::On(waiter, backend), slot),
         };
         self.running.push_back(slot);
         Some(began)
@@ -76,33 +76,33 @@ impl TestGate {
     }
 }
 
-fn gate(limit: u32, links: u32) -> TestGate {
-    classed(limit, links, vec![Class::default()])
+fn gate(limit: u32, backends: u32) -> TestGate {
+    classed(limit, backends, vec![Class::default()])
 }
 
-fn classed(limit: u32, links: u32, classes: Vec<Class>) -> TestGate {
+fn classed(limit: u32, backends: u32, classes: Vec<Class>) -> TestGate {
     let origin = Instant::now() - Duration::from_secs(1);
     let slots = Arc::new(Slots::new(limit, 2, origin));
-    let links = Arc::new(ConnectionPlaces::new(links, 2, origin));
-    TestGate::new(0, &slots, &links, &Arc::new(Classes::new(classes, 2)))
+    let backends = Arc::new(ConnectionPlaces::new(backends, 2, origin));
+    TestGate::new(0, &slots, &backends, &Arc::new(Classes::new(classes, 2)))
 }
 
-fn open(gate: &mut TestGate, key: char, link: &'static str, now: Instant) {
+fn open(gate: &mut TestGate, key: char, backend: &'static str, now: Instant) {
     let want = gate.gate.want(key, now);
     assert_eq!(want, Want::Open);
     gate.gate.opened(key);
-    gate.gate.put(key, link, now);
+    gate.gate.put(key, backend, now);
 }
 
 #[test]
-fn clients_are_served_in_order_and_links_in_reverse() {
+fn clients_are_served_in_order_and_backends_in_reverse() {
     let now = Instant::now();
     let mut gate = gate(2, 4);
     for waiter in 1..=3 {
         gate.wait('k', waiter, now);
     }
-    for link in ["x", "y", "z"] {
-        open(&mut gate, 'k', link, now);
+    for backend in ["x", "y", "z"] {
+        open(&mut gate, 'k', backend, now);
     }
     assert_eq!(gate.next(now), Some(Began::On(1, "z")));
     assert_eq!(gate.next(now), Some(Began::On(2, "y")));
@@ -136,27 +136,27 @@ fn the_longest_waiter_of_all_lines_is_next() {
     gate.wait('a', 1, now + Duration::from_millis(1));
     gate.wait_own(3, ASK, now + Duration::from_millis(3));
     open(&mut gate, 'b', "b", now);
-    assert_eq!(gate.pass_on(now).0, Some(Began::On(2, "b")), "no link of key a yet");
+    assert_eq!(gate.pass_on(now).0, Some(Began::On(2, "b")), "no backend connection of key a yet");
     open(&mut gate, 'a', "a", now);
     assert_eq!(gate.pass_on(now).0, Some(Began::On(1, "a")));
     assert_eq!(gate.pass_on(now).0, Some(Began::Own(3)));
 }
 
 #[test]
-fn a_full_cap_takes_the_coldest_link_of_another_key() {
+fn a_full_cap_takes_the_coldest_backend_of_another_key() {
     let now = Instant::now();
     let mut gate = gate(4, 2);
-    for (key, link, age) in [('a', "a", 0), ('b', "b", 1)] {
+    for (key, backend, age) in [('a', "a", 0), ('b', "b", 1)] {
         gate.wait(key, 0, now);
-        open(&mut gate, key, link, now + Duration::from_secs(age));
+        open(&mut gate, key, backend, now + Duration::from_secs(age));
         assert!(matches!(gate.next(now), Some(Began::On(..))));
-        gate.gate.put(key, link, now + Duration::from_secs(age));
+        gate.gate.put(key, backend, now + Duration::from_secs(age));
         assert_eq!(gate.pass_on(now), (None, None));
     }
     gate.wait('c', 5, now);
     assert_eq!(gate.gate.want('c', now), Want::Close("a"));
     assert_eq!(gate.gate.want('c', now), Want::Nothing, "one is being closed for it");
-    assert_eq!(gate.gate.closed('a', |link| *link == "a"), Some(0));
+    assert_eq!(gate.gate.closed('a', |backend| *backend == "a"), Some(0));
     assert_eq!(gate.gate.want('c', now), Want::Open);
     assert_eq!(gate.gate.want('c', now), Want::Nothing, "one waits, one is being opened");
     gate.wait('c', 6, now);
@@ -166,29 +166,29 @@ fn a_full_cap_takes_the_coldest_link_of_another_key() {
 }
 
 #[test]
-fn a_key_whose_links_come_round_waits_as_long_as_a_new_link_would_take() {
+fn a_key_whose_backends_come_round_waits_as_long_as_a_new_backend_would_take() {
     let now = Instant::now();
     let mut gate = gate(4, 2);
-    for (waiter, key, link) in [(0, 'a', "a"), (1, 'b', "b")] {
+    for (waiter, key, backend) in [(0, 'a', "a"), (1, 'b', "b")] {
         gate.wait(key, waiter, now);
-        open(&mut gate, key, link, now);
-        assert_eq!(gate.next(now), Some(Began::On(waiter, link)));
+        open(&mut gate, key, backend, now);
+        assert_eq!(gate.next(now), Some(Began::On(waiter, backend)));
     }
     gate.gate.put('b', "b", now);
     gate.wait('a', 2, now + MS);
-    assert_eq!(gate.gate.want('a', now + MS), Want::Later(links::SETUP));
-    assert_eq!(gate.gate.want('a', now + links::SETUP), Want::Close("b"), "it did not come");
+    assert_eq!(gate.gate.want('a', now + MS), Want::Later(backends::SETUP));
+    assert_eq!(gate.gate.want('a', now + backends::SETUP), Want::Close("b"), "it did not come");
 }
 
 #[test]
-fn a_link_that_comes_back_goes_where_it_is_missed_most() {
+fn a_backend_that_comes_back_goes_where_it_is_missed_most() {
     let now = Instant::now();
     let slots = Arc::new(Slots::new(9, 2, now));
-    let links = Arc::new(ConnectionPlaces::new(1, 2, now));
+    let backends = Arc::new(ConnectionPlaces::new(1, 2, now));
     let classes = Arc::new(Classes::new(vec![Class::default()], 2));
-    let mut here = TestGate::new(0, &slots, &links, &classes);
-    let mut there = TestGate::new(1, &slots, &links, &classes);
-    let (young, old) = (Duration::ZERO, links::TENURE);
+    let mut here = TestGate::new(0, &slots, &backends, &classes);
+    let mut there = TestGate::new(1, &slots, &backends, &classes);
+    let (young, old) = (Duration::ZERO, backends::TENURE);
     here.wait('a', 0, now);
     open(&mut here, 'a', "a", now);
     assert_eq!(here.next(now), Some(Began::On(0, "a")));
@@ -203,7 +203,7 @@ fn a_link_that_comes_back_goes_where_it_is_missed_most() {
     assert_eq!(here.gate.take_waiter('a'), Some(2));
     here.wait('a', 3, now + 4 * MS);
     let turns = (1..).find(|_| here.gate.due('a', || young) != Due::Here);
-    assert_eq!(turns, Some(links::LINK_TURNS - 1), "a little older, after some turns");
+    assert_eq!(turns, Some(backends::BACKEND_TURNS - 1), "a little older, after some turns");
     // It could not be sent, so its place was; and is not of use there any more.
     here.gate.not_sent(1);
     assert_eq!(here.gate.closed('a', |_| false), Some(1));
@@ -231,22 +231,22 @@ fn a_link_that_comes_back_goes_where_it_is_missed_most() {
     assert_eq!(there.gate.due('a', || old), Due::Here, "one is being closed for it");
     assert_eq!(there.gate.closed('a', |_| false), Some(1));
     assert_eq!(there.gate.want('b', now), Want::Open);
-    assert_eq!(links.held(), 1);
+    assert_eq!(backends.held(), 1);
 }
 
 #[test]
-fn an_idle_link_is_given_to_another_worker_as_it_is_or_for_its_place() {
+fn an_idle_backend_is_given_to_another_worker_as_it_is_or_for_its_place() {
     let now = Instant::now();
     let slots = Arc::new(Slots::new(9, 2, now));
-    let links = Arc::new(ConnectionPlaces::new(2, 2, now));
+    let backends = Arc::new(ConnectionPlaces::new(2, 2, now));
     let classes = Arc::new(Classes::new(vec![Class::default()], 2));
-    let mut here = TestGate::new(0, &slots, &links, &classes);
-    let mut there = TestGate::new(1, &slots, &links, &classes);
-    for (waiter, key, link) in [(0, 'a', "a"), (1, 'b', "b")] {
+    let mut here = TestGate::new(0, &slots, &backends, &classes);
+    let mut there = TestGate::new(1, &slots, &backends, &classes);
+    for (waiter, key, backend) in [(0, 'a', "a"), (1, 'b', "b")] {
         here.wait(key, waiter, now);
-        open(&mut here, key, link, now);
+        open(&mut here, key, backend, now);
         assert!(here.next(now).is_some());
-        here.gate.put(key, link, now);
+        here.gate.put(key, backend, now);
     }
     there.wait('b', 2, now);
     assert_eq!(there.gate.want('b', now), Want::Ask);
@@ -269,7 +269,7 @@ fn an_idle_link_is_given_to_another_worker_as_it_is_or_for_its_place() {
     let waiter = there.gate.take_waiter('b');
     assert_eq!(waiter, Some(3));
     there.gate.return_places();
-    assert_eq!((there.gate.next_wake(), links.held()), (None, 1));
+    assert_eq!((there.gate.next_wake(), backends.held()), (None, 1));
 }
 
 #[test]
@@ -296,16 +296,20 @@ fn another_workers_waiters_get_their_turn() {
 }
 
 #[test]
-fn a_worker_that_lacks_a_link_is_given_no_slot() {
+fn a_worker_that_lacks_a_backend_is_given_no_slot() {
     let now = Instant::now();
     let mut gate = gate(1, 1);
     let slots = Arc::clone(&gate.slots);
     assert!(slots.try_take());
     gate.wait('k', 1, now);
     assert_eq!(slots.oldest_other(1), None, "it could not use one");
-    assert_eq!(gate.gate.links.oldest_other(1).map(|it| it.worker), Some(0), "it waits for a link");
+    assert_eq!(
+        gate.gate.backends.oldest_other(1).map(|it| it.worker),
+        Some(0),
+        "it waits for a backend connection"
+    );
     assert_eq!(gate.gate.want('k', now), Want::Open);
-    assert_eq!(gate.gate.links.oldest_other(1), None, "one is on its way");
+    assert_eq!(gate.gate.backends.oldest_other(1), None, "one is on its way");
     gate.gate.opened('k');
     gate.gate.put('k', "x", now);
     assert_eq!(slots.give_back(1), Some(0), "now it can");
@@ -346,7 +350,7 @@ fn waiters_leave_late_ones_are_taken_out_and_hopeless_ones_given_up() {
     );
     assert_eq!(gate.gate.expire_waiter(now + second, Some(second)), None);
     assert_eq!(gate.gate.want('k', now), Want::Open);
-    assert_eq!(gate.gate.give_up('k'), None, "a link is on its way");
+    assert_eq!(gate.gate.give_up('k'), None, "a backend connection is on its way");
     gate.gate.opened('k');
     assert_eq!(gate.gate.closed('k', |_| false), Some(0), "its own, of whom one waits still");
     assert_eq!(gate.gate.give_up('k'), Some(3));
@@ -354,7 +358,7 @@ fn waiters_leave_late_ones_are_taken_out_and_hopeless_ones_given_up() {
 }
 
 #[test]
-fn statements_go_ahead_on_a_busy_link_in_the_order_of_the_line() {
+fn statements_go_ahead_on_a_busy_backend_in_the_order_of_the_line() {
     let now = Instant::now();
     let mut gate = gate(1, 1);
     gate.wait('k', 1, now);
@@ -379,15 +383,15 @@ fn statements_go_ahead_on_a_busy_link_in_the_order_of_the_line() {
 fn nothing_is_written_ahead_while_more_run_than_the_limit_allows() {
     let now = Instant::now();
     let slots = Arc::new(Slots::new(2, 1, now));
-    let links = Arc::new(ConnectionPlaces::new(2, 1, now));
+    let backends = Arc::new(ConnectionPlaces::new(2, 1, now));
     let classes = Arc::new(Classes::new(vec![Class::default()], 1));
-    let mut gate = TestGate::new(0, &slots, &links, &classes);
+    let mut gate = TestGate::new(0, &slots, &backends, &classes);
     for waiter in 1..=6 {
         gate.wait('k', waiter, now);
     }
-    for (waiter, link) in [(1, "x"), (2, "y")] {
-        open(&mut gate, 'k', link, now);
-        assert_eq!(gate.next(now), Some(Began::On(waiter, link)));
+    for (waiter, backend) in [(1, "x"), (2, "y")] {
+        open(&mut gate, 'k', backend, now);
+        assert_eq!(gate.next(now), Some(Began::On(waiter, backend)));
     }
     assert_eq!(gate.gate.take_ahead('k', now, |_| true), Some((3, ASK)));
     slots.set_limit(1, |_| ());
@@ -401,10 +405,10 @@ fn nothing_is_written_ahead_while_more_run_than_the_limit_allows() {
 fn statements_written_ahead_do_not_keep_a_slot_from_another_worker() {
     let now = Instant::now();
     let slots = Arc::new(Slots::new(1, 2, now));
-    let links = Arc::new(ConnectionPlaces::new(2, 2, now));
+    let backends = Arc::new(ConnectionPlaces::new(2, 2, now));
     let classes = Arc::new(Classes::new(vec![Class::default()], 2));
-    let mut here = TestGate::new(0, &slots, &links, &classes);
-    let mut there = TestGate::new(1, &slots, &links, &classes);
+    let mut here = TestGate::new(0, &slots, &backends, &classes);
+    let mut there = TestGate::new(1, &slots, &backends, &classes);
     here.wait('k', 0, now);
     open(&mut here, 'k', "x", now);
     assert_eq!(here.next(now), Some(Began::On(0, "x")));
@@ -421,7 +425,7 @@ fn statements_written_ahead_do_not_keep_a_slot_from_another_worker() {
 }
 
 #[test]
-fn links_that_cannot_be_opened_are_not_tried_without_end() {
+fn backends_that_cannot_be_opened_are_not_tried_without_end() {
     let now = Instant::now();
     let mut gate = gate(4, 4);
     for waiter in 0..4 {
@@ -437,12 +441,12 @@ fn links_that_cannot_be_opened_are_not_tried_without_end() {
     // When that one fails as well, there is nothing left to hope for.
     assert_eq!(gate.gate.failed('k', now), None);
     assert_eq!(std::iter::from_fn(|| gate.gate.give_up('k')).count(), 4);
-    // For a client that comes later, a link is tried again at once.
+    // For a client that comes later, a backend is tried again at once.
     gate.wait('k', 5, now);
     assert_eq!(gate.gate.want('k', now), Want::Open);
     gate.gate.opened('k');
     gate.gate.put('k', "a", now);
-    // With a link to live on, the next attempt after a failed one comes a little later.
+    // With a backend to live on, the next attempt after a failed one comes a little later.
     gate.wait('k', 6, now);
     gate.wait('k', 7, now);
     assert_eq!(gate.gate.want('k', now), Want::Open);
@@ -452,12 +456,12 @@ fn links_that_cannot_be_opened_are_not_tried_without_end() {
 }
 
 #[test]
-fn an_idle_link_of_certain_keys_can_be_taken() {
+fn an_idle_backend_of_certain_keys_can_be_taken() {
     let now = Instant::now();
     let mut gate = gate(4, 4);
     gate.wait('a', 1, now);
     assert_eq!(gate.gate.want('a', now), Want::Open);
-    assert!(gate.gate.has_links('a') && !gate.gate.has_links('b'));
+    assert!(gate.gate.has_backends('a') && !gate.gate.has_backends('b'));
     gate.gate.opened('a');
     gate.gate.put('a', "x", now);
     assert_eq!(gate.gate.take_idle(|key| key == 'b', now), None);
@@ -539,10 +543,10 @@ fn a_class_keeps_to_its_maximum_and_is_woken_when_it_may_go_on() {
     let now = Instant::now();
     let batch = Class { maximum: Some(1), ..class("batch") };
     let slots = Arc::new(Slots::new(3, 2, now));
-    let links = Arc::new(ConnectionPlaces::new(2, 2, now));
+    let backends = Arc::new(ConnectionPlaces::new(2, 2, now));
     let classes = Arc::new(Classes::new(vec![class("web"), batch], 2));
-    let mut here = TestGate::new(0, &slots, &links, &classes);
-    let mut there = TestGate::new(1, &slots, &links, &classes);
+    let mut here = TestGate::new(0, &slots, &backends, &classes);
+    let mut there = TestGate::new(1, &slots, &backends, &classes);
     assert!(here.enter_own(BATCH, now) && !here.enter_own(BATCH, now));
     assert!(!there.enter_own(BATCH, now));
     there.wait_own(1, BATCH, now);
@@ -557,13 +561,13 @@ fn a_class_keeps_to_its_maximum_and_is_woken_when_it_may_go_on() {
 #[test]
 fn a_full_line_refuses_and_says_why() {
     let now = Instant::now();
-    let mut gate = classed(1, 1, vec![Class { line_max: Some(1), ..class("web") }]);
+    let mut gate = classed(1, 1, vec![Class { queue_max: Some(1), ..class("web") }]);
     assert!(gate.enter_own(ASK, now));
     gate.wait_own(1, ASK, now);
     let (waiter, refusal) = gate.gate.wait_own(2, ASK, now).unwrap_err();
     assert_eq!(waiter, 2);
     assert_eq!(refusal.reason, Reason::LineFull(1));
-    assert_eq!(refusal.to_string(), "1 statements of class web wait already (line_max 1)");
+    assert_eq!(refusal.to_string(), "1 statements of class web wait already (queue_max 1)");
     assert_eq!(gate.gate.waiting(), 1);
 }
 
@@ -671,10 +675,10 @@ fn a_stuck_kind_is_parked_and_held_back_until_it_moves() {
 fn newcomers_borrow_while_a_slot_is_on_its_way() {
     let now = Instant::now();
     let slots = Arc::new(Slots::new(1, 2, now));
-    let links = Arc::new(ConnectionPlaces::new(2, 2, now));
+    let backends = Arc::new(ConnectionPlaces::new(2, 2, now));
     let classes = Arc::new(Classes::new(vec![Class::default()], 2));
-    let mut here = TestGate::new(0, &slots, &links, &classes);
-    let mut there = TestGate::new(1, &slots, &links, &classes);
+    let mut here = TestGate::new(0, &slots, &backends, &classes);
+    let mut there = TestGate::new(1, &slots, &backends, &classes);
     slots.let_borrow(5 * MS);
     assert!(here.enter_own(ASK, now));
     there.wait_own(1, ASK, now);
@@ -692,7 +696,7 @@ fn newcomers_borrow_while_a_slot_is_on_its_way() {
 }
 
 #[test]
-fn the_next_statement_on_a_link_takes_over_the_slot() {
+fn the_next_statement_on_a_backend_takes_over_the_slot() {
     let now = Instant::now();
     let mut gate = classed(1, 1, vec![class("web"), class("batch")]);
     let mut slot = gate.gate.enter_own(WEB, now).unwrap();

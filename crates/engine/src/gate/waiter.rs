@@ -1,4 +1,4 @@
-//! One that waits in line, and where those are looked for that come next.
+//! One that waits in the queue, and where those are looked for that come next.
 
 use crate::classes::ClassId;
 use crate::intent::Digest;

@@ -23,7 +23,7 @@ use super::words;
 /// What was found in a text, which may hold several statements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Intent {
-    /// The first reason found to keep the link.
+    /// The first reason found to keep the backend.
     pub pin: Option<Pin>,
     /// The first one that is not what a routine may do, which a user's configuration may have an answer to.
     pub besides_routines: Option<Pin>,
@@ -47,7 +47,7 @@ pub struct Intent {
     pub read: Option<Digest>,
     /// The same for any statement, whatever it does.
     pub digest: Digest,
-    /// Is a `SET` statement that does nothing but set variables which other links can be told as well.
+    /// Is a `SET` statement that does nothing but set variables which other backends can be told as well.
     pub sets: Option<Sets>,
 }
 
@@ -269,7 +269,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What a statement is that begins with this word, in capitals, and why it keeps its link, if it does.
+    /// What a statement is that begins with this word, in capitals, and why it keeps its backend, if it does.
     fn first_word(&mut self, name: &[u8]) -> (Verb, Option<Pin>) {
         match name {
             b"SELECT" | b"WITH" | b"VALUES" | b"TABLE" | b"DO" | b"USE" | b"DESCRIBE" | b"DESC"

@@ -1,4 +1,4 @@
-//! `SET` statements: which of them do nothing but give this session variables that another link can be told as well.
+//! `SET` statements: which of them do nothing but give this session variables that another backend can be told as well.
 //!
 //! A target that is not certainly one of these pins. What the server does not report by itself is named, to be asked
 //! for behind the statement: variables that are set as `@@x` without a scope, and the collation that comes with a
@@ -9,7 +9,7 @@ use wire::lex::Token;
 use super::builtins::{LONGEST, upper};
 use crate::marks::Marks;
 use crate::pin::Pin;
-use crate::settings::{Becomes, Collates, Setting, Several};
+use crate::session_variables::{Becomes, Collates, SessionVariable, Several};
 
 /// What a `SET` statement does, if all it does is to set known variables of its session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum SetMark {
     Names,
     /// It says which collation comes with a character set.
     NamesCollation,
-    /// It asks for reports on other variables than a link's server must report: behind it, the link's reports must be
+    /// It asks for reports on other variables than a backend's server must report: behind it, the backend's reports must be
     /// asked for again, and all that it may have set without a report.
     Tracks,
     /// It may end the transaction that it runs in (`autocommit`), or does what no rollback undoes (`GLOBAL`).
@@ -159,17 +159,17 @@ impl SetReader {
                 b"NAMES" if scope == Scope::None => {
                     self.names_only = true;
                     self.sets.collates = Collates::both(Becomes::AsConnection);
-                    self.sets.unreported.add(Setting::COLLATION);
+                    self.sets.unreported.add(SessionVariable::COLLATION);
                     self.count(Step::Value);
                 }
                 b"CHARACTER" if scope == Scope::None => {
                     self.sets.collates = Collates::both(Becomes::Own);
-                    self.sets.unreported.add(Setting::COLLATION);
+                    self.sets.unreported.add(SessionVariable::COLLATION);
                     self.count(Step::Character);
                 }
                 b"CHARSET" if scope == Scope::None => {
                     self.sets.collates = Collates::both(Becomes::Own);
-                    self.sets.unreported.add(Setting::COLLATION);
+                    self.sets.unreported.add(SessionVariable::COLLATION);
                     self.count(Step::Value);
                 }
                 name => return self.variable(scope, name),
@@ -209,10 +209,10 @@ impl SetReader {
             return Some(Pin::Set);
         }
         if is_connection {
-            self.sets.unreported.add(Setting::COLLATION);
+            self.sets.unreported.add(SessionVariable::COLLATION);
             return None;
         }
-        Setting::named(name).is_none().then_some(Pin::Set)
+        SessionVariable::named(name).is_none().then_some(Pin::Set)
     }
 
     fn system_variable(&mut self, name: &[u8]) -> Option<Pin> {
@@ -231,7 +231,7 @@ impl SetReader {
             }
             b"" if scope.is_empty() => {
                 let pin = self.variable(Scope::None, bare(name));
-                if let Some(setting) = Setting::named(bare(name)) {
+                if let Some(setting) = SessionVariable::named(bare(name)) {
                     self.sets.unreported.add(setting);
                 }
                 pin

@@ -7,7 +7,7 @@ use super::builtins::LONGEST;
 use super::*;
 use crate::counts::{Asked, Finds};
 use crate::pin::Pin;
-use crate::settings::Setting;
+use crate::session_variables::SessionVariable;
 
 fn read(text: &str) -> Intent {
     Intent::read(Lexed::default().text(text.as_bytes(), Dialect::default()))
@@ -322,8 +322,8 @@ fn what_routines_may_do_is_told_from_what_the_text_does() {
 #[test]
 fn known_variables_are_set_without_a_pin() {
     let asks = |names: &[&str]| {
-        let mut asked = crate::settings::Several::default();
-        names.iter().for_each(|name| asked.add(Setting::named(name.as_bytes()).unwrap()));
+        let mut asked = crate::session_variables::Several::default();
+        names.iter().for_each(|name| asked.add(SessionVariable::named(name.as_bytes()).unwrap()));
         asked
     };
     for (text, unreported, count) in [

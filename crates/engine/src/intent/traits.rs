@@ -4,7 +4,7 @@
 pub enum Trait {
     /// Calls what may be a routine.
     Calls,
-    /// Does what no reset of the link undoes, routines aside: that may be another reason than the first one.
+    /// Does what no reset of the backend undoes, routines aside: that may be another reason than the first one.
     BeyondReset,
     /// Ends the transaction (`COMMIT`, `ROLLBACK`): never made to wait.
     EndsTransaction,

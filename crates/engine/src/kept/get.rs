@@ -1,4 +1,4 @@
-//! `GET DIAGNOSTICS` where no link has what it asks for: a `SET` of the same user variables to what is known.
+//! `GET DIAGNOSTICS` where no backend has what it asks for: a `SET` of the same user variables to what is known.
 
 use wire::lex::Token;
 use wire::text::Text;

@@ -9,13 +9,13 @@ pub enum Diagnostics {
     /// There are none.
     #[default]
     None,
-    /// On the link, which is kept for them.
-    OnLink,
-    /// Here: their link was given to a client that had waited for it, or Flifo has answered itself.
+    /// On the backend, which is kept for them.
+    OnBackend,
+    /// Here: their backend was given to a client that had waited for it, or Flifo has answered itself.
     Kept,
-    /// Here, unless the link has none any more: it was told as many before a statement that may have cleared them.
+    /// Here, unless the backend has none any more: it was told as many before a statement that may have cleared them.
     Marked,
-    /// With a link that was lost.
+    /// With a backend that was lost.
     Lost,
 }
 
@@ -24,7 +24,7 @@ pub enum Diagnostics {
 pub(super) enum Told {
     Known(u16),
     /// It has failed: its packet does not say how many warnings came before the error.
-    OnLink,
+    OnBackend,
 }
 
 impl Default for Told {

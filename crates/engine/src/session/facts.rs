@@ -27,7 +27,7 @@ pub struct Facts {
     /// What it does with the messages of those before it.
     pub messages: Messages,
     /// Its OK tells this number of messages, whatever the backend has.
-    pub carried: Option<u16>,
+    pub ok_warnings: Option<u16>,
     pub shows: Option<(Shows, Format)>,
     /// What kind of statement it is, if that is known.
     pub kind: Option<Digest>,

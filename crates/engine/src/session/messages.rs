@@ -15,13 +15,13 @@ use crate::kept::{Message, SavedDiagnostics};
 const ROOM: &str = "max_error_count";
 
 impl Session {
-    /// The messages are these, whatever a link has.
+    /// The messages are these, whatever a backend has.
     pub fn keep_messages(&mut self, kept: Box<SavedDiagnostics>) {
         self.diagnostics = if kept.is_empty() { Diagnostics::None } else { Diagnostics::Kept };
         self.kept = Some(kept).filter(|kept| !kept.is_empty());
     }
 
-    /// The link has said which messages it has. Those that are kept here already stand before them.
+    /// The backend has said which messages it has. Those that are kept here already stand before them.
     pub fn hear_messages(&mut self, said: Box<SavedDiagnostics>) {
         match self.kept.take() {
             None => self.keep_messages(said),
@@ -32,7 +32,7 @@ impl Session {
         }
     }
 
-    /// An error, or a warning, stands behind the messages of before, of which no link has any.
+    /// An error, or a warning, stands behind the messages of before, of which no backend has any.
     pub fn add_message(&mut self, message: Message, room: usize, charset: &[u8]) {
         match self.diagnostics {
             Diagnostics::None | Diagnostics::Kept => {
@@ -42,7 +42,7 @@ impl Session {
                     false => self.diagnostics = Diagnostics::Lost,
                 }
             }
-            Diagnostics::OnLink | Diagnostics::Marked => self.lose_messages(),
+            Diagnostics::OnBackend | Diagnostics::Marked => self.lose_messages(),
             Diagnostics::Lost => {}
         }
     }
@@ -56,7 +56,7 @@ impl Session {
         self.add_message(message, room.unwrap_or(usize::MAX), charset);
     }
 
-    /// The last message is this error, whatever a link has.
+    /// The last message is this error, whatever a backend has.
     pub fn keep_error(&mut self, code: u16, state: [u8; 5], message: &[u8]) {
         let setting = |name| self.settings.as_ref().and_then(|settings| settings.get(name));
         let mut kept =
@@ -69,20 +69,20 @@ impl Session {
     }
 
     /// A client's command has ended, as far as messages are concerned. `added`: its error, if that goes behind messages of
-    /// which its link has none.
+    /// which its backend has none.
     pub(super) fn see_end_of_messages(
         &mut self,
         end: &End<'_>,
         messages: Messages,
-        carried: Option<u16>,
+        ok_warnings: Option<u16>,
         added: Option<Message>,
     ) {
         let told = self.told();
-        self.see_told(end.last, end.failed, messages, carried);
+        self.see_told(end.last, end.failed, messages, ok_warnings);
         let Some(message) = added else {
             return self.see_messages(end.warnings, end.failed, messages);
         };
-        match (messages, carried) {
+        match (messages, ok_warnings) {
             (Messages::Added, Some(_)) => {}
             (Messages::Added, None) => self.tell(1),
             // It has not come to its statement, and has cleared nothing.
@@ -91,14 +91,14 @@ impl Session {
         self.add_own_message(message);
     }
 
-    /// The link has said whether it still has what it was told.
+    /// The backend has said whether it still has what it was told.
     pub fn resolve_messages(&mut self, warnings: u64) {
         let kept = self.kept.take().filter(|_| warnings > 0);
         self.diagnostics = if kept.is_some() { Diagnostics::Kept } else { Diagnostics::None };
         self.kept = kept;
     }
 
-    /// The link has not said whether it still has what it was told.
+    /// The backend has not said whether it still has what it was told.
     pub fn lose_mark(&mut self) {
         if self.diagnostics == Diagnostics::Marked {
             self.lose_messages();
@@ -115,15 +115,15 @@ impl Session {
         self.kept.as_deref().filter(|_| self.diagnostics == Diagnostics::Kept)
     }
 
-    pub(super) const fn has_messages_on_link(&self) -> bool {
-        matches!(self.diagnostics, Diagnostics::OnLink | Diagnostics::Marked)
+    pub(super) const fn has_messages_on_backend(&self) -> bool {
+        matches!(self.diagnostics, Diagnostics::OnBackend | Diagnostics::Marked)
     }
 
-    /// Whether only the link knows which messages there are, so that it must be asked first.
+    /// Whether only the backend knows which messages there are, so that it must be asked first.
     pub const fn are_messages_in_doubt(&self) -> bool {
         match self.diagnostics {
             Diagnostics::Marked => true,
-            Diagnostics::OnLink => self.kept.is_some(),
+            Diagnostics::OnBackend => self.kept.is_some(),
             _ => false,
         }
     }
@@ -140,20 +140,20 @@ impl Session {
             (Messages::Shown, _) if !failed => before,
             (Messages::Added, _) if !failed => before,
             (Messages::Added | Messages::Noted, Diagnostics::Lost) => before,
-            (Messages::Noted, _) => Diagnostics::OnLink,
-            _ if failed || warnings > 0 => Diagnostics::OnLink,
+            (Messages::Noted, _) => Diagnostics::OnBackend,
+            _ if failed || warnings > 0 => Diagnostics::OnBackend,
             (Messages::Go | Messages::Spent, _) => Diagnostics::None,
             (Messages::Unsure, Diagnostics::Kept) => Diagnostics::Marked,
             _ => before,
         };
         let adds = match messages {
             Messages::Noted => true,
-            Messages::Added => before == Diagnostics::OnLink,
+            Messages::Added => before == Diagnostics::OnBackend,
             _ => false,
         };
         let stays = match self.diagnostics {
             Diagnostics::Kept | Diagnostics::Marked => true,
-            Diagnostics::OnLink => adds,
+            Diagnostics::OnBackend => adds,
             Diagnostics::None | Diagnostics::Lost => false,
         };
         if !stays {
@@ -162,11 +162,11 @@ impl Session {
     }
 
     /// How many messages MySQL says that the last statement has left, where it is asked by a command that leaves none.
-    /// `None`: only the link knows.
+    /// `None`: only the backend knows.
     pub const fn told(&self) -> Option<u16> {
         match self.told {
             Told::Known(count) => Some(count),
-            Told::OnLink => None,
+            Told::OnBackend => None,
         }
     }
 
@@ -181,27 +181,27 @@ impl Session {
         }
     }
 
-    /// The link has said how many it has.
+    /// The backend has said how many it has.
     pub fn hear_told(&mut self, warnings: u64) {
-        if self.told == Told::OnLink {
+        if self.told == Told::OnBackend {
             self.tell(u16::try_from(warnings).unwrap_or(u16::MAX));
         }
     }
 
-    /// A statement has ended, and the last packet of its reply counts so many warnings. `carried`: what it has told
+    /// A statement has ended, and the last packet of its reply counts so many warnings. `ok_warnings`: what it has told
     /// again.
     pub const fn see_told(
         &mut self,
         last: u16,
         failed: bool,
         messages: Messages,
-        carried: Option<u16>,
+        ok_warnings: Option<u16>,
     ) {
-        self.told = match (failed, messages, carried) {
+        self.told = match (failed, messages, ok_warnings) {
             (true, Messages::Added | Messages::Noted, Some(count)) => {
                 Told::Known(count.saturating_add(1))
             }
-            (true, _, _) => Told::OnLink,
+            (true, _, _) => Told::OnBackend,
             (false, _, _) => Told::Known(last),
         };
     }
@@ -221,21 +221,21 @@ mod tests {
     }
 
     #[test]
-    fn messages_keep_the_link_until_a_statement_clears_them() {
+    fn messages_keep_the_backend_until_a_statement_clears_them() {
         let mut session = Session::default();
         session.see_messages(0, false, Messages::Go);
-        assert!(!session.holds_link());
+        assert!(!session.holds_backend());
         for (warnings, failed) in [(1, false), (0, true)] {
             session.see_messages(warnings, failed, Messages::Stay);
             session.see_messages(0, false, Messages::Stay);
             session.see_messages(0, false, Messages::Shown);
-            assert!(session.holds_link() && session.can_yield());
+            assert!(session.holds_backend() && session.can_yield());
             session.see_messages(0, false, Messages::Go);
-            assert!(!session.holds_link());
+            assert!(!session.holds_backend());
         }
         session.see_messages(1, false, Messages::Go);
-        session.yield_link();
-        assert!(!session.holds_link() && session.diagnostics() == Diagnostics::Lost);
+        session.yield_backend();
+        assert!(!session.holds_backend() && session.diagnostics() == Diagnostics::Lost);
         for (messages, after) in [
             (Messages::Stay, Diagnostics::Kept),
             (Messages::Shown, Diagnostics::Kept),
@@ -246,11 +246,11 @@ mod tests {
             (Messages::Added, Diagnostics::Kept),
         ] {
             session.keep_messages(syntax());
-            assert!(session.kept().is_some() && !session.holds_link());
+            assert!(session.kept().is_some() && !session.holds_backend());
             session.see_messages(0, false, messages);
             assert_eq!(session.diagnostics(), after);
             assert_eq!(session.kept().is_some(), after == Diagnostics::Kept);
-            assert_eq!(session.holds_link(), after == Diagnostics::Marked);
+            assert_eq!(session.holds_backend(), after == Diagnostics::Marked);
         }
         session.see_messages(1, false, Messages::Go);
         session.keep(Pin::UserVariable);
@@ -265,18 +265,18 @@ mod tests {
         assert_eq!(session.kept().map(SavedDiagnostics::errors), Some(2));
         session.see_messages(0, false, Messages::Go);
         assert_eq!(session.diagnostics(), Diagnostics::None);
-        // What the link has must be heard first.
+        // What the backend has must be heard first.
         session.see_messages(2, false, Messages::Go);
         session.add_message(unknown(), 64, b"utf8mb4");
         assert_eq!(session.diagnostics(), Diagnostics::Lost);
     }
 
     #[test]
-    fn what_a_link_adds_stands_behind_what_is_kept() {
+    fn what_a_backend_adds_stands_behind_what_is_kept() {
         let mut session = Session::default();
         session.keep_messages(syntax());
         session.see_messages(0, false, Messages::Noted);
-        assert!(session.are_messages_in_doubt() && session.holds_link());
+        assert!(session.are_messages_in_doubt() && session.holds_backend());
         session.see_messages(0, true, Messages::Added);
         assert!(session.are_messages_in_doubt());
         session.hear_messages(SavedDiagnostics::error(1146, *b"42S02", b"No table", b"utf8mb4"));

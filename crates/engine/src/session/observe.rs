@@ -11,14 +11,14 @@ use super::diagnostics::Diagnostics;
 use super::facts::Facts;
 use super::setup::Purpose;
 use super::state::Session;
-use crate::insert_id::OnLink;
+use crate::backend_state::BackendState;
+use crate::insert_id::OnBackend;
 use crate::intent::Messages;
 use crate::intent::{LooksUp, Trait};
 use crate::kept::Message;
-use crate::link_state::LinkState;
 use crate::pin::Pin;
-use crate::settings::Interned;
-use crate::variables::Assignment;
+use crate::session_variables::Interned;
+use crate::user_variables::Assignment;
 
 /// The end of a reply to a client's command.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +50,7 @@ pub struct Behind {
 /// goes behind messages which the backend does not have. The answer is a reason to keep the backend, if there is a new one.
 pub fn end(
     session: &mut Session,
-    backend: &mut LinkState,
+    backend: &mut BackendState,
     facts: &mut Facts,
     assigns: Vec<Assignment>,
     added: Option<Message>,
@@ -63,11 +63,11 @@ pub fn end(
     if !end.failed && !assigns.is_empty() {
         session.variables.set(assigns, backend.settings());
     }
-    let carried = facts.carried.filter(|_| end.is_statement);
-    session.see_end_of_messages(end, facts.messages, carried, added);
+    let ok_warnings = facts.ok_warnings.filter(|_| end.is_statement);
+    session.see_end_of_messages(end, facts.messages, ok_warnings, added);
     match session.diagnostics() {
         Diagnostics::None if facts.messages == Messages::Go => session.counts.see_clean(backend.id),
-        Diagnostics::OnLink => session.counts.see_messages(backend.id),
+        Diagnostics::OnBackend => session.counts.see_messages(backend.id),
         _ if end.failed => session.counts.see_messages(backend.id),
         _ => {}
     }
@@ -79,7 +79,7 @@ pub fn end(
 
 fn fail(
     session: &mut Session,
-    backend: &LinkState,
+    backend: &BackendState,
     facts: &mut Facts,
     end: &End<'_>,
 ) -> Option<Pin> {
@@ -93,7 +93,7 @@ fn fail(
     sets.is_some_and(|sets| sets.count > 1).then_some(Pin::Set)
 }
 
-fn end_statement(session: &mut Session, backend: &mut LinkState, facts: &Facts, end: &End<'_>) {
+fn end_statement(session: &mut Session, backend: &mut BackendState, facts: &Facts, end: &End<'_>) {
     if !end.failed {
         session.see_end(facts.ends);
         if facts.has(Trait::SetsNumber) {
@@ -112,13 +112,13 @@ fn end_statement(session: &mut Session, backend: &mut LinkState, facts: &Facts, 
 
 /// Others are on the backend behind the command already. What the backend alone knew of it is known no more, except for an
 /// error: that has come in a packet.
-fn see_behind(session: &mut Session, backend: &LinkState, end: &End<'_>) {
+fn see_behind(session: &mut Session, backend: &BackendState, end: &End<'_>) {
     match end.behind.reads {
         true => session.counts.lose(backend.id),
         false => session.counts.see_none_affected(backend.id),
     }
     let clears = end.behind.reads || end.is_mysql;
-    if !clears || !session.has_messages_on_link() {
+    if !clears || !session.has_messages_on_backend() {
         return;
     }
     // What fails later may have had warnings before.
@@ -149,15 +149,15 @@ pub struct Answer<'a> {
 /// Whether a backend is now what it was told to be, as far as its client's command may go on. It remembers what the server
 /// has accepted.
 pub fn is_done(
-    backend: &mut LinkState,
+    backend: &mut BackendState,
     purpose: &Purpose,
     answer: Answer<'_>,
     interned: &mut Interned,
 ) -> bool {
     match purpose {
-        Purpose::Settings(wanted, text) => {
+        Purpose::SessionVariables(wanted, text) => {
             if !answer.failed {
-                backend.see_fix_up(wanted, interned);
+                backend.see_setup(wanted, interned);
             }
             let is_so = !answer.failed && Rc::ptr_eq(backend.settings(), wanted);
             match is_so {
@@ -173,7 +173,7 @@ pub fn is_done(
         Purpose::Schema(schema) => backend.enter_schema(Some(schema.clone())),
         Purpose::SchemaReset => backend.was_reset = true,
         Purpose::InsertId(client, id) => {
-            backend.insert_id = OnLink::known(*id);
+            backend.insert_id = OnBackend::known(*id);
             backend.inserter = Some(*client);
         }
         _ => {}
@@ -182,7 +182,7 @@ pub fn is_done(
 }
 
 /// The account of a backend may not have the right to change its number: its client's command goes on without that.
-fn see_number(backend: &mut LinkState, shown: Option<u32>, answer: Answer<'_>) -> bool {
+fn see_number(backend: &mut BackendState, shown: Option<u32>, answer: Answer<'_>) -> bool {
     const ACCESS_DENIED: u16 = 1227;
     if !answer.failed {
         backend.number.show(shown);
@@ -221,12 +221,12 @@ mod tests {
 
     struct Pair {
         session: Session,
-        backend: LinkState,
+        backend: BackendState,
     }
 
     impl Pair {
         fn new() -> Self {
-            let backend = LinkState::new(3, Rc::default());
+            let backend = BackendState::new(3, Rc::default());
             Self { session: Session::new(None, Status::AUTOCOMMIT), backend }
         }
 
@@ -266,14 +266,15 @@ mod tests {
             (warned, Diagnostics::Lost),
             (End { failed: true, error: error(1146), behind, ..OK }, Diagnostics::Kept),
             (End { failed: true, error: error(1062), behind, ..OK }, Diagnostics::Lost),
-            (End { behind: Behind::default(), ..warned }, Diagnostics::OnLink),
+            (End { behind: Behind::default(), ..warned }, Diagnostics::OnBackend),
         ] {
             let mut pair = Pair::new();
             pair.end(Facts::default(), end);
             assert_eq!(pair.session.diagnostics(), diagnostics);
         }
         // MariaDB's question for an insert id clears no messages; MySQL's does.
-        for (is_mysql, diagnostics) in [(false, Diagnostics::OnLink), (true, Diagnostics::Lost)] {
+        for (is_mysql, diagnostics) in [(false, Diagnostics::OnBackend), (true, Diagnostics::Lost)]
+        {
             let behind = Behind { reads: false, asks: true };
             let mut pair = Pair::new();
             pair.end(Facts::default(), End { is_mysql, behind, ..warned });
@@ -290,7 +291,7 @@ mod tests {
             (denied(false, 1227), false),
             (denied(true, 1064), false),
         ] {
-            let (mut backend, mut interned) = (LinkState::default(), Interned::default());
+            let (mut backend, mut interned) = (BackendState::default(), Interned::default());
             let purpose = Purpose::Number(Some(9));
             assert_eq!(is_done(&mut backend, &purpose, answer, &mut interned), done);
         }

@@ -15,18 +15,18 @@ use super::diagnostics::Diagnostics;
 use super::facts::{Facts, Reads};
 use super::setup::{Purpose, Setup, Setups};
 use super::state::Session;
+use crate::backend_state::BackendState;
 use crate::calls::{self, CallPlace};
 use crate::counts::Asked;
 use crate::insert_id::InsertId;
 use crate::intent::Messages;
 use crate::intent::Trait;
 use crate::kept::SavedDiagnostics;
-use crate::link_state::LinkState;
 use crate::own_id::Tell;
-use crate::settings::{Interned, Settings};
+use crate::session_variables::{Interned, SessionVariables};
 use crate::source::Source;
 use crate::statements::{Known, Prepared};
-use crate::variables::Variables;
+use crate::user_variables::UserVariables;
 
 /// What a backend must be told before a client's command.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ pub struct Request<'a> {
 #[derive(Clone, Copy)]
 pub struct Pair<'a> {
     pub session: &'a Session,
-    pub backend: &'a LinkState,
+    pub backend: &'a BackendState,
     pub client: u32,
     /// The server's number of the backend's connection.
     pub thread_id: u32,
@@ -234,7 +234,7 @@ impl<'a> Pair<'a> {
             && session.counts.are_on(Asked { affected: true, found: false }, backend.id);
         // A refusal would be one of the messages that are asked for.
         let has_messages = || {
-            matches!(session.diagnostics(), Diagnostics::OnLink | Diagnostics::Marked)
+            matches!(session.diagnostics(), Diagnostics::OnBackend | Diagnostics::Marked)
                 || facts.messages.are_asked_for()
         };
         match tell {
@@ -340,7 +340,12 @@ impl<'a> Pair<'a> {
 
     /// What puts a backend in this mode to prepare a statement. What a client that keeps it has set, and no report has told of,
     /// is asked for first: the backend is told it again behind the preparation.
-    fn mode(self, found: &Found, wanted: &Rc<Settings>, interned: &mut Interned) -> Option<Setup> {
+    fn mode(
+        self,
+        found: &Found,
+        wanted: &Rc<SessionVariables>,
+        interned: &mut Interned,
+    ) -> Option<Setup> {
         let Self { session, backend, .. } = self;
         let is_alike = backend.settings().mode() == wanted.mode();
         if session.pin().is_none() {
@@ -360,7 +365,7 @@ impl<'a> Pair<'a> {
 }
 
 /// Whether the backend must be asked for this last insert id, or told it, before the client that has it may ask for it.
-pub fn lacks_insert_id(own: InsertId, backend: &LinkState) -> bool {
+pub fn lacks_insert_id(own: InsertId, backend: &BackendState) -> bool {
     match own.is_on(backend.id) {
         true => !own.is_plainly_on(backend.id),
         false => !backend.insert_id.is(own),
@@ -410,16 +415,16 @@ const fn one_more_error() -> Setup {
 
 /// What tells the backend a client's user variables, under the settings that they were set in.
 #[inline]
-fn variables(backend: &LinkState, variables: &Variables) -> Option<Setup> {
-    if variables.are_on_link() {
+fn variables(backend: &BackendState, variables: &UserVariables) -> Option<Setup> {
+    if variables.are_on_backend() {
         return None;
     }
-    let body = variables.fix_up()?;
-    let is_alike = |wanted: &&Rc<Settings>| wanted.mode() == backend.settings().mode();
+    let body = variables.setup()?;
+    let is_alike = |wanted: &&Rc<SessionVariables>| wanted.mode() == backend.settings().mode();
     match variables.settings().filter(|wanted| !is_alike(wanted)) {
         Some(wanted) => settings(backend, wanted),
         None => {
-            let (purpose, opcode) = (Purpose::Variables, Opcode::Query);
+            let (purpose, opcode) = (Purpose::UserVariables, Opcode::Query);
             Some(Setup { purpose, opcode, body: body.into() })
         }
     }
@@ -427,7 +432,7 @@ fn variables(backend: &LinkState, variables: &Variables) -> Option<Setup> {
 
 /// What makes the backend's schema this one. It cannot be told to have none: one that has any is never given to a client
 /// that has none.
-fn schema(backend: &LinkState, wanted: Option<&Rc<[u8]>>) -> Option<Setup> {
+fn schema(backend: &BackendState, wanted: Option<&Rc<[u8]>>) -> Option<Setup> {
     wanted.filter(|wanted| backend.schema.as_ref() != Some(*wanted)).map(enter)
 }
 
@@ -437,25 +442,25 @@ fn enter(wanted: &Rc<[u8]>) -> Setup {
 }
 
 /// What takes the backend out of a schema that is another client's, before it prepares a text that was prepared in none.
-fn no_schema(backend: &LinkState) -> Option<Setup> {
+fn no_schema(backend: &BackendState) -> Option<Setup> {
     backend.schema.as_deref().filter(|own| *own != HARMLESS)?;
     let purpose = Purpose::Schema(HARMLESS.into());
     Some(Setup { purpose, opcode: Opcode::InitDb, body: HARMLESS.into() })
 }
 
 /// What makes the backend's settings these.
-fn settings(backend: &LinkState, wanted: &Rc<Settings>) -> Option<Setup> {
+fn settings(backend: &BackendState, wanted: &Rc<SessionVariables>) -> Option<Setup> {
     if Rc::ptr_eq(backend.settings(), wanted) {
         return None;
     }
-    let text = wanted.fix_up(backend.settings());
-    let purpose = Purpose::Settings(Rc::clone(wanted), text.as_str().into());
+    let text = wanted.setup(backend.settings());
+    let purpose = Purpose::SessionVariables(Rc::clone(wanted), text.as_str().into());
     Some(Setup::own_query(purpose, text))
 }
 
 fn is_accepted(interned: &Interned, setup: &Setup) -> bool {
     match &setup.purpose {
-        Purpose::Settings(_, text) => interned.is_accepted(text),
+        Purpose::SessionVariables(_, text) => interned.is_accepted(text),
         _ => true,
     }
 }

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use wire::command::Opcode;
 
 use crate::schemas::Since;
-use crate::settings::Settings;
+use crate::session_variables::SessionVariables;
 use crate::source::Source;
 
 /// Why a command was sent.
@@ -26,7 +26,7 @@ pub enum Purpose {
     /// What comes with the schema becomes what a reset makes of it.
     SchemaReset,
     /// The backend is told these settings before a statement, by this text.
-    Settings(Rc<Settings>, Rc<str>),
+    SessionVariables(Rc<SessionVariables>, Rc<str>),
     /// The server is asked behind a statement what it has set. The effect of this text is remembered.
     Probe(Option<Box<[u8]>>),
     /// The backend is asked in what mode its client has put it, before it leaves that.
@@ -43,7 +43,7 @@ pub enum Purpose {
     /// last insert id of this one.
     Found { finder: u32, inserter: Option<u32> },
     /// The backend is told its client's user variables.
-    Variables,
+    UserVariables,
     /// The backend forgets the messages of other clients' statements.
     Clear,
     /// The backend has as many messages as its client should.
@@ -97,7 +97,7 @@ impl Purpose {
             Self::NoSchema
                 | Self::Schema(_)
                 | Self::SchemaReset
-                | Self::Settings(..)
+                | Self::SessionVariables(..)
                 | Self::InsertId(..)
                 | Self::Capture(_)
                 | Self::Found { .. }

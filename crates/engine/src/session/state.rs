@@ -1,5 +1,5 @@
-//! A pooled client's session: what its next statement needs from a link, and whether it may give
-//! its link back.
+//! A pooled client's session: what its next statement needs from a backend, and whether it may give
+//! its backend back.
 
 use std::rc::Rc;
 
@@ -8,17 +8,17 @@ use wire::response::{OkPacket, Status};
 use wire::tracker::{Change, Changes};
 
 use super::diagnostics::{Diagnostics, Told};
+use crate::backend_state::{BackendState, NUMBER};
 use crate::counts::RowCounts;
 use crate::insert_id::InsertId;
 use crate::intent::{Moves, SetMark, Sets};
 use crate::kept::SavedDiagnostics;
-use crate::link_state::{LinkState, NUMBER};
 
 use crate::marks::Marks;
 use crate::pin::Pin;
-use crate::settings::{Interned, Settings};
+use crate::session_variables::{Interned, SessionVariables};
 use crate::statements::Statements;
-use crate::variables::Variables;
+use crate::user_variables::UserVariables;
 
 /// What the server makes of `FOUND_ROWS()` when a session begins anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,22 +32,22 @@ pub enum Reset {
 #[derive(Debug, Default)]
 pub struct Session {
     pub schema: Option<Rc<[u8]>>,
-    /// It was reset since it has chosen its schema: see [`LinkState::was_reset`].
+    /// It was reset since it has chosen its schema: see [`BackendState::was_reset`].
     pub was_reset: bool,
     pub insert_id: InsertId,
     pub counts: RowCounts,
     pub statements: Statements,
-    /// What it has set its variables to. `None`: it has run nothing yet, and takes a new link's.
-    pub settings: Option<Rc<Settings>>,
-    /// User variables that any link can be told.
-    pub variables: Variables,
+    /// What it has set its variables to. `None`: it has run nothing yet, and takes a new backend's.
+    pub settings: Option<Rc<SessionVariables>>,
+    /// User variables that any backend can be told.
+    pub variables: UserVariables,
     pub(super) marks: Marks<Mark>,
     pub(super) status: Status,
     /// The status flags of a session that has done nothing yet.
     pub(super) fresh: Status,
-    /// Its link has messages of its statements, or had them until another client needed it.
+    /// Its backend has messages of its statements, or had them until another client needed it.
     pub(super) diagnostics: Diagnostics,
-    /// The messages that are kept here: all of them, or those that stand before the ones on the link.
+    /// The messages that are kept here: all of them, or those that stand before the ones on the backend.
     pub(super) kept: Option<Box<SavedDiagnostics>>,
     /// How many messages the last statement has left; see [`Session::told`].
     pub(super) told: Told,
@@ -61,7 +61,7 @@ pub struct Session {
 pub(super) enum Mark {
     /// It has asked for reports on other variables than servers report by default, and is told of all.
     ToldOfAll,
-    /// Its link was lost with a transaction, and its client has not been told.
+    /// Its backend was lost with a transaction, and its client has not been told.
     LostTransaction,
     /// The next transaction has characteristics of its own, or one is open that was begun by name.
     Characteristics,
@@ -94,12 +94,12 @@ impl Session {
         Self { schema, status, fresh: status, ..Self::default() }
     }
 
-    /// Why the link must be kept although no transaction is open, if it must.
+    /// Why the backend must be kept although no transaction is open, if it must.
     pub fn pin(&self) -> Option<Pin> {
         self.pin
     }
 
-    /// Keeps the link for good. True if it was not pinned before.
+    /// Keeps the backend for good. True if it was not pinned before.
     pub fn keep(&mut self, pin: Pin) -> bool {
         self.marks.add_if(Mark::BeyondReset, !pin.ends_with_reset());
         self.marks.add_if(Mark::MayLock, pin.may_lock());
@@ -124,7 +124,7 @@ impl Session {
         self.marks.add(Mark::BeyondReset);
     }
 
-    /// What it was last pinned for will be undone on the link: it need not be kept.
+    /// What it was last pinned for will be undone on the backend: it need not be kept.
     pub fn forgive(&mut self) {
         self.pin = None;
         self.marks.remove(Mark::BeyondReset);
@@ -142,49 +142,49 @@ impl Session {
         self.in_transaction() || self.marks.has(Mark::MayLock)
     }
 
-    /// Whether the link stays with this client after its statement.
-    pub fn holds_link(&self) -> bool {
+    /// Whether the backend stays with this client after its statement.
+    pub fn holds_backend(&self) -> bool {
         self.keeps_for_good() || self.keeps_for_now()
     }
 
-    /// Whether the link can be taken back for a client that waits: that loses only the messages on the link, and user
-    /// variables that another link can be told.
+    /// Whether the backend can be taken back for a client that waits: that loses only the messages on the backend, and user
+    /// variables that another backend can be told.
     pub fn can_yield(&self) -> bool {
         self.keeps_for_now() && !self.keeps_for_good()
     }
 
-    /// Whether nothing but messages and user variables can be a reason to keep the link.
+    /// Whether nothing but messages and user variables can be a reason to keep the backend.
     pub fn can_do_without(&self) -> bool {
         !self.keeps_for_good()
     }
 
-    /// Whether the link can be taken back, and nothing is lost.
+    /// Whether the backend can be taken back, and nothing is lost.
     pub fn can_yield_unseen(&self) -> bool {
-        self.can_yield() && !self.is_told_by_link()
+        self.can_yield() && !self.is_told_by_backend()
     }
 
-    /// The link was taken back.
-    pub fn yield_link(&mut self) {
-        if self.has_messages_on_link() {
+    /// The backend was taken back.
+    pub fn yield_backend(&mut self) {
+        if self.has_messages_on_backend() {
             self.lose_messages();
         }
         self.variables.leave();
     }
 
     pub(super) fn keeps_for_now(&self) -> bool {
-        self.is_told_by_link() || self.variables.are_on_link()
+        self.is_told_by_backend() || self.variables.are_on_backend()
     }
 
-    /// Whether the link is asked before another client uses it.
-    fn is_told_by_link(&self) -> bool {
-        self.has_messages_on_link() || self.counts.are_affected_on_link()
+    /// Whether the backend is asked before another client uses it.
+    fn is_told_by_backend(&self) -> bool {
+        self.has_messages_on_backend() || self.counts.are_affected_on_backend()
     }
 
     fn keeps_for_good(&self) -> bool {
         self.pin.is_some()
             || self.in_transaction()
             || self.marks.has(Mark::Characteristics)
-            || self.statements.keep_link()
+            || self.statements.keep_backend()
     }
 
     /// Whether the next transaction has characteristics of its own, or one is open that was begun by name.
@@ -192,7 +192,7 @@ impl Session {
         self.marks.has(Mark::Characteristics)
     }
 
-    /// Whether a reset of the link undoes all that this session has done to it.
+    /// Whether a reset of the backend undoes all that this session has done to it.
     pub fn is_beyond_reset(&self) -> bool {
         self.marks.has(Mark::BeyondReset)
     }
@@ -206,7 +206,7 @@ impl Session {
 
     /// Whether a statement of this session begins and ends with nothing around it: no transaction, nothing kept.
     pub fn is_plain(&self) -> bool {
-        !self.holds_link() && self.status.has(Status::AUTOCOMMIT)
+        !self.holds_backend() && self.status.has(Status::AUTOCOMMIT)
     }
 
     /// What its client is told: a transaction is open for as long as it has not heard that it is lost.
@@ -268,25 +268,25 @@ impl Session {
     }
 
     /// A statement of this session, which is that of `client`, may have made a last insert id and not reported it.
-    pub fn see_unreported_insert(&mut self, client: u32, link: &mut LinkState) {
-        self.insert_id = link.see_insert(client, None, self.insert_id);
+    pub fn see_unreported_insert(&mut self, client: u32, backend: &mut BackendState) {
+        self.insert_id = backend.see_insert(client, None, self.insert_id);
     }
 
-    /// Learns from an OK packet to a statement of this session, which is that of `client`, and which was sent on this link. `sets`: it was nothing but
-    /// a `SET` of known variables. The answer is a new reason to keep the link, if there is one.
+    /// Learns from an OK packet to a statement of this session, which is that of `client`, and which was sent on this backend. `sets`: it was nothing but
+    /// a `SET` of known variables. The answer is a new reason to keep the backend, if there is one.
     pub fn see_ok(
         &mut self,
         client: u32,
         ok: &OkPacket<'_>,
-        link: &mut LinkState,
+        backend: &mut BackendState,
         interned: &mut Interned,
         sets: Option<Sets>,
     ) -> Option<Pin> {
         self.see_status(ok.status);
         if ok.insert_id != 0 {
-            self.insert_id = link.see_insert(client, Some(ok.insert_id), self.insert_id);
+            self.insert_id = backend.see_insert(client, Some(ok.insert_id), self.insert_id);
         }
-        let mut reason = link.see(ok, interned);
+        let mut reason = backend.see(ok, interned);
         let is_kept = self.pin().is_some();
         let follow = sets.is_some_and(|sets| sets.collates.follow_connection());
         if sets.is_some_and(|sets| sets.has(SetMark::Tracks)) {
@@ -306,7 +306,7 @@ impl Session {
                 && is_kept
                 && !follow
             {
-                link.see_connection_apart();
+                backend.see_connection_apart();
             }
             match change {
                 Ok(Change::Schema(_)) => schema_changed = true,
@@ -337,22 +337,22 @@ impl Session {
             }
         }
         match sets {
-            Some(sets) if is_kept => link.see_collates_unasked(sets.collates),
-            Some(sets) => link.see_collates(sets.collates, interned),
+            Some(sets) if is_kept => backend.see_collates_unasked(sets.collates),
+            Some(sets) => backend.see_collates(sets.collates, interned),
             None => {}
         }
         if schema_changed {
-            self.schema.clone_from(&link.schema);
+            self.schema.clone_from(&backend.schema);
             self.was_reset = false;
         }
-        self.see_settings(link);
+        self.see_settings(backend);
         reason.filter(|pin| self.keep(*pin))
     }
 
-    /// What the link is set to is what this client has set.
-    pub fn see_settings(&mut self, link: &LinkState) {
-        if self.settings.as_ref().is_none_or(|own| !Rc::ptr_eq(own, link.settings())) {
-            self.settings = Some(Rc::clone(link.settings()));
+    /// What the backend is set to is what this client has set.
+    pub fn see_settings(&mut self, backend: &BackendState) {
+        if self.settings.as_ref().is_none_or(|own| !Rc::ptr_eq(own, backend.settings())) {
+            self.settings = Some(Rc::clone(backend.settings()));
         }
     }
 
@@ -389,11 +389,11 @@ mod tests {
         out
     }
 
-    /// A session, and the link that it is on.
+    /// A session, and the backend that it is on.
     #[derive(Default)]
     struct Pair {
         session: Session,
-        link: LinkState,
+        backend: BackendState,
         interned: Interned,
     }
 
@@ -401,8 +401,8 @@ mod tests {
         fn new() -> Self {
             let rows = [(&b"sql_mode"[..], &b"ANSI"[..]), (b"collation_connection", b"a_bin")];
             let mut interned = Interned::default();
-            let fresh = interned.intern(Settings::from_rows(rows.into_iter()));
-            Self { link: LinkState::new(3, fresh), interned, ..Self::default() }
+            let fresh = interned.intern(SessionVariables::from_rows(rows.into_iter()));
+            Self { backend: BackendState::new(3, fresh), interned, ..Self::default() }
         }
 
         fn see(&mut self, status: u16, list: &[Change<'_>]) -> Option<Pin> {
@@ -411,7 +411,7 @@ mod tests {
         }
 
         fn see_ok(&mut self, ok: &OkPacket<'_>, sets: Option<Sets>) -> Option<Pin> {
-            self.session.see_ok(9, ok, &mut self.link, &mut self.interned, sets)
+            self.session.see_ok(9, ok, &mut self.backend, &mut self.interned, sets)
         }
     }
 
@@ -434,22 +434,22 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_holds_the_link_until_it_ends() {
+    fn a_transaction_holds_the_backend_until_it_ends() {
         let mut pair = Pair::new();
         assert_eq!(pair.see(3, &[]), None);
-        assert!(pair.session.holds_link());
+        assert!(pair.session.holds_backend());
         assert_eq!(pair.see(2, &[]), None);
-        assert!(!pair.session.holds_link());
+        assert!(!pair.session.holds_backend());
     }
 
     #[test]
-    fn what_the_next_transaction_will_be_holds_the_link() {
+    fn what_the_next_transaction_will_be_holds_the_backend() {
         let mut pair = Pair::new();
         let text = Change::TransactionCharacteristics(b"SET TRANSACTION READ ONLY;");
         assert_eq!(pair.see(2, &[text]), None);
-        assert!(pair.session.holds_link());
+        assert!(pair.session.holds_backend());
         assert_eq!(pair.see(2, &[Change::TransactionCharacteristics(b"")]), None);
-        assert!(!pair.session.holds_link());
+        assert!(!pair.session.holds_backend());
     }
 
     #[test]
@@ -457,12 +457,12 @@ mod tests {
         let mut pair = Pair::new();
         pair.see(2, &[]);
         pair.session.see_error();
-        assert!(!pair.session.holds_link());
+        assert!(!pair.session.holds_backend());
         pair.see(0, &[]);
         pair.session.see_error();
-        assert!(pair.session.holds_link() && pair.session.in_transaction());
+        assert!(pair.session.holds_backend() && pair.session.in_transaction());
         pair.see(0, &[]);
-        assert!(!pair.session.holds_link());
+        assert!(!pair.session.holds_backend());
     }
 
     #[test]
@@ -493,7 +493,7 @@ mod tests {
         pair.session.enter(false, Moves::IntoSchema);
         assert_eq!(pair.see(2, &[Change::Schema(b"test"), Change::State]), None);
         assert_eq!(pair.session.schema.as_deref(), Some(&b"test"[..]));
-        assert_eq!(pair.link.schema, pair.session.schema);
+        assert_eq!(pair.backend.schema, pair.session.schema);
         assert_eq!(pair.see(2, &[Change::Schema(b"")]), None);
         assert_eq!(pair.session.schema, None);
     }
@@ -517,33 +517,33 @@ mod tests {
         let mut pair = Pair::new();
         let list = changes(&[MODE, Change::State]);
         assert_eq!(pair.see_ok(&ok(2, &list), Some(Sets::default())), None);
-        assert!(!pair.session.holds_link());
+        assert!(!pair.session.holds_backend());
         assert_eq!(pair.session.settings.as_ref().unwrap().get("sql_mode"), Some(&b""[..]));
-        let other = LinkState::new(4, Rc::clone(pair.link.fresh()));
-        assert!(pair.link.suits(&pair.session) && !other.suits(&pair.session));
-        assert_eq!(other.wanted(&pair.session).fix_up(other.settings()), "SET sql_mode=''");
+        let other = BackendState::new(4, Rc::clone(pair.backend.fresh()));
+        assert!(pair.backend.suits(&pair.session) && !other.suits(&pair.session));
+        assert_eq!(other.wanted(&pair.session).setup(other.settings()), "SET sql_mode=''");
     }
 
     #[test]
-    fn a_client_keeps_what_its_first_link_was() {
+    fn a_client_keeps_what_its_first_backend_was() {
         let mut pair = Pair::new();
-        assert!(pair.link.suits(&pair.session), "a new link is as good as any");
+        assert!(pair.backend.suits(&pair.session), "a new backend connection is as good as any");
         pair.see(2, &[]);
         let rows = [(&b"sql_mode"[..], &b"NEW_GLOBAL"[..])];
-        let other = pair.interned.intern(Settings::from_rows(rows.into_iter()));
-        assert!(!LinkState::new(4, other).suits(&pair.session));
+        let other = pair.interned.intern(SessionVariables::from_rows(rows.into_iter()));
+        assert!(!BackendState::new(4, other).suits(&pair.session));
     }
 
     #[test]
     fn a_session_that_was_reset_may_have_other_settings_than_a_new_one() {
         let mut pair = Pair::new();
         let rows = [(&b"sql_mode"[..], &b"ANSI"[..]), (b"collation_connection", b"b_ci")];
-        let renewed = pair.interned.intern(Settings::from_rows(rows.into_iter()));
-        pair.link = pair.link.renewed_as(Rc::clone(&renewed));
-        assert!(pair.link.suits(&pair.session));
+        let renewed = pair.interned.intern(SessionVariables::from_rows(rows.into_iter()));
+        pair.backend = pair.backend.renewed_as(Rc::clone(&renewed));
+        assert!(pair.backend.suits(&pair.session));
         pair.session.reset(Reset::ForgetsFound);
-        assert!(Rc::ptr_eq(pair.link.wanted(&pair.session), &renewed));
-        assert!(!pair.link.suits(&pair.session), "a new session is not like one that was reset");
+        assert!(Rc::ptr_eq(pair.backend.wanted(&pair.session), &renewed));
+        assert!(!pair.backend.suits(&pair.session), "a new session is not like one that was reset");
     }
 
     #[test]
@@ -560,9 +560,9 @@ mod tests {
             let mut pair = Pair::new();
             assert_eq!(pair.see_ok(&ok(2, &list), None), Some(pin));
             assert_eq!(pair.see(2, &[UNKNOWN]), None, "already pinned");
-            assert!(pair.session.holds_link());
+            assert!(pair.session.holds_backend());
             pair.session.reset(Reset::ForgetsFound);
-            assert!(!pair.session.holds_link());
+            assert!(!pair.session.holds_backend());
         }
     }
 

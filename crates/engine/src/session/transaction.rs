@@ -1,5 +1,5 @@
 //! A session's transaction where the server is not asked: it begins with its first statement only, and it may be lost with
-//! its link.
+//! its backend.
 //!
 //! When a connection ends, the server rolls back its open transaction. So nothing of the transaction is left, and the
 //! client can go on outside of it, once it has been told. Other state that only the server kept is lost. Invariants: no
@@ -12,10 +12,10 @@ use super::diagnostics::Diagnostics;
 use super::state::{Mark, Session};
 use crate::intent::Ends;
 
-/// What goes with the link.
+/// What goes with the backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// What another link can be told, or what is only asked for.
+    /// What another backend can be told, or what is only asked for.
     Nothing,
     /// An open transaction, and nothing else.
     Transaction,
@@ -81,9 +81,9 @@ impl Session {
         self.status = self.status.without(Status::IN_TRANSACTION);
     }
 
-    /// What is lost with the link that this session has.
+    /// What is lost with the backend that this session has.
     pub fn loss(&self) -> Loss {
-        if self.pin.is_some() || self.statements.keep_link() {
+        if self.pin.is_some() || self.statements.keep_backend() {
             Loss::State
         } else if self.is_in_told_transaction() {
             Loss::Transaction
@@ -95,7 +95,7 @@ impl Session {
         }
     }
 
-    /// What becomes of the statement in hand when the link is lost.
+    /// What becomes of the statement in hand when the backend is lost.
     pub fn verdict(&self, ends: Ends, reached: Reached) -> LossVerdict {
         let is_open = self.in_transaction() || !self.status.has(Status::AUTOCOMMIT);
         match (ends, reached) {
@@ -109,19 +109,19 @@ impl Session {
         }
     }
 
-    /// Whether a statement that was not sent must not go to another link than the one it was meant for.
+    /// Whether a statement that was not sent must not go to another backend than the one it was meant for.
     pub fn is_bound(&self) -> bool {
         self.loss() != Loss::Nothing || self.keeps_for_now()
     }
 
-    /// The link is lost, and the client has been told what became of its transaction.
-    pub fn leave_lost_link(&mut self) {
+    /// The backend is lost, and the client has been told what became of its transaction.
+    pub fn leave_lost_backend(&mut self) {
         self.forget_transaction();
         self.part();
     }
 
-    /// The link is lost. Of its transaction the client hears with its next command, and believes in it till then.
-    pub fn lose_link(&mut self) {
+    /// The backend is lost. Of its transaction the client hears with its next command, and believes in it till then.
+    pub fn lose_backend(&mut self) {
         let has_lost = self.is_in_told_transaction();
         if has_lost {
             self.forget_transaction();
@@ -149,8 +149,8 @@ impl Session {
         if self.diagnostics == Diagnostics::Marked {
             self.lose_mark();
         }
-        self.yield_link();
-        self.statements.leave_link();
+        self.yield_backend();
+        self.statements.leave_backend();
     }
 
     fn forget_transaction(&mut self) {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_savepoint_keeps_the_link_where_transactions_begin_by_themselves() {
+    fn a_savepoint_keeps_the_backend_where_transactions_begin_by_themselves() {
         const NONE: Status = Status(0);
         let after = |status, ends| {
             let mut session = session(NONE);
@@ -239,10 +239,10 @@ mod tests {
         session.statements.keep(id, KeptByServer { long_data: true, cursor: false });
         assert_eq!(session.loss(), Loss::State);
         session.statements.keep(id, KeptByServer::default());
-        let own = crate::statements::PreparedOnLink::new(7);
+        let own = crate::statements::PreparedOnBackend::new(7);
         session.statements.get(id).expect("it is there").own = Some(own);
         assert_eq!(session.loss(), Loss::Transaction);
-        session.leave_lost_link();
+        session.leave_lost_backend();
         assert!(session.statements.get(id).expect("it stays").own.is_none());
     }
 
@@ -277,17 +277,17 @@ mod tests {
     fn a_client_believes_in_its_transaction_until_it_has_heard() {
         let read_only = Status(OPEN.0 | Status::IN_READONLY_TRANSACTION.0);
         let mut session = session(read_only);
-        session.lose_link();
-        assert!(session.has_lost_transaction() && !session.holds_link());
+        session.lose_backend();
+        assert!(session.has_lost_transaction() && !session.holds_backend());
         assert_eq!(session.status(), OPEN, "a driver that saw none would send no COMMIT");
         session.hear_of_loss();
         assert_eq!(session.status(), Status::AUTOCOMMIT);
         assert!(!session.has_lost_transaction() && !session.in_transaction());
         session.see_status(OPEN);
-        session.leave_lost_link();
+        session.leave_lost_backend();
         assert!(!session.has_lost_transaction() && session.status() == Status::AUTOCOMMIT);
         session.see_status(OPEN);
-        session.lose_link();
+        session.lose_backend();
         session.reset(Reset::ForgetsFound);
         assert!(!session.has_lost_transaction(), "a reset ends the transaction as well");
     }
@@ -296,7 +296,7 @@ mod tests {
     fn one_that_the_server_was_not_told_of_stays() {
         let mut session = session(Status::AUTOCOMMIT);
         session.begin();
-        session.lose_link();
+        session.lose_backend();
         assert!(session.has_begun() && session.in_transaction() && !session.is_bound());
         assert!(!session.has_lost_transaction());
     }

@@ -1,4 +1,4 @@
-//! The world around the gates: clients, links, mail and time, and a model of what each gate should
+//! The world around the gates: clients, backends, mail and time, and a model of what each gate should
 //! hold.
 //!
 //! Owns what the proxy does around a gate, without sockets; decides nothing that the gate decides.
@@ -15,7 +15,7 @@ use engine::slots::Slots;
 
 type Key = u8;
 type ClientId = usize;
-type LinkId = u32;
+type BackendId = u32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -33,8 +33,8 @@ struct Client {
     worker: usize,
     key: Key,
     state: State,
-    /// The link that it holds, while it runs or is pinned.
-    link: Option<LinkId>,
+    /// The backend that it holds, while it runs or is pinned.
+    backend: Option<BackendId>,
     /// The slot that it has while it runs.
     slot: Option<Slot>,
 }
@@ -42,22 +42,22 @@ struct Client {
 #[derive(Debug)]
 enum Event {
     SlotFree(usize),
-    LinkFree(usize),
-    LinkWanted(usize),
-    /// A worker looks again, because a link of a key was likely to be free soon.
+    BackendFree(usize),
+    BackendWanted(usize),
+    /// A worker looks again, because a backend of a key was likely to be free soon.
     Later(usize),
-    Arrived(usize, Key, LinkId),
+    Arrived(usize, Key, BackendId),
     Opened(usize, Key),
-    Closed(usize, Key, LinkId),
+    Closed(usize, Key, BackendId),
 }
 
 /// A gate and what it should hold.
 struct Worker {
-    gate: Gate<Key, ClientId, LinkId>,
+    gate: Gate<Key, ClientId, BackendId>,
     own: VecDeque<(ClientId, Instant)>,
     lines: BTreeMap<Key, VecDeque<(ClientId, Instant)>>,
     /// Oldest first.
-    idle: BTreeMap<Key, Vec<(LinkId, Instant)>>,
+    idle: BTreeMap<Key, Vec<(BackendId, Instant)>>,
 }
 
 pub(crate) struct World {
@@ -67,30 +67,30 @@ pub(crate) struct World {
     cap: Arc<ConnectionPlaces>,
     workers: Vec<Worker>,
     clients: Vec<Client>,
-    /// Whether workers look now and then whether anything can be done. Without that nothing may be missed; as links
+    /// Whether workers look now and then whether anything can be done. Without that nothing may be missed; as backends
     /// that could not be opened are tried again by time only, all can be.
     has_ticks: bool,
     /// What is under way; it arrives in any order.
     events: Vec<Event>,
-    last_link: LinkId,
+    last_backend: BackendId,
     started: u64,
     waited: u64,
     expired: u64,
     given_up: u64,
 }
 
-/// Clients like links of their own parity best.
-fn suits(client: ClientId, link: LinkId) -> bool {
-    client % 2 == link as usize % 2
+/// Clients like backends of their own parity best.
+fn suits(client: ClientId, backend: BackendId) -> bool {
+    client % 2 == backend as usize % 2
 }
 
-/// How many of the hottest links a gate looks at.
+/// How many of the hottest backends a gate looks at.
 const LOOK: usize = 8;
 
 const ASK: Ask = Ask { class: engine::classes::ClassId(0), digest: None };
 
 const WAIT_MAX: Duration = Duration::from_millis(900);
-const LINK_AGE: Duration = Duration::from_millis(1500);
+const BACKEND_AGE: Duration = Duration::from_millis(1500);
 
 impl World {
     pub(crate) fn new(seed: u64) -> Self {
@@ -104,7 +104,7 @@ impl World {
             workers: Vec::new(),
             clients: Vec::new(),
             events: Vec::new(),
-            last_link: 0,
+            last_backend: 0,
             started: 0,
             waited: 0,
             expired: 0,
@@ -124,7 +124,13 @@ impl World {
         let keys = 1 + world.below(3);
         for _ in 0..3 + world.below(20) {
             let (worker, key) = (world.below(count), world.below(keys) as Key);
-            world.clients.push(Client { worker, key, state: State::Idle, link: None, slot: None });
+            world.clients.push(Client {
+                worker,
+                key,
+                state: State::Idle,
+                backend: None,
+                slot: None,
+            });
         }
         world
     }
@@ -162,11 +168,11 @@ impl World {
     fn ask(&mut self) {
         let Some(id) = self.pick(|client| client.state == State::Idle) else { return };
         self.claim(id);
-        let Client { worker: index, key, link, .. } = self.clients[id];
+        let Client { worker: index, key, backend, .. } = self.clients[id];
         let now = self.now;
-        let is_urgent = link.is_some() && self.below(4) == 0;
+        let is_urgent = backend.is_some() && self.below(4) == 0;
         let worker = &mut self.workers[index];
-        if link.is_some() {
+        if backend.is_some() {
             if is_urgent {
                 self.clients[id].slot = Some(worker.gate.force(ASK, now));
                 self.clients[id].state = State::Running { forced: true };
@@ -180,27 +186,28 @@ impl World {
                 self.wait(id, waiting);
                 self.start_ready(index);
             }
-        } else if let Some((link, slot)) = worker.gate.enter(key, ASK, now, |it| suits(id, *it)) {
+        } else if let Some((backend, slot)) = worker.gate.enter(key, ASK, now, |it| suits(id, *it))
+        {
             assert!(worker.lines.get(&key).is_none_or(VecDeque::is_empty), "overtook the line");
-            self.run(id, Some(link), slot);
+            self.run(id, Some(backend), slot);
         } else {
             let waiting = worker.gate.wait(key, id, ASK, now).expect("no bound");
             worker.lines.entry(key).or_default().push_back((id, now));
             self.wait(id, waiting);
             self.start_ready(index);
-            self.provide_links(index, key);
+            self.provide_backends(index, key);
         }
     }
 
-    /// Now and then a client wants a link that it has been on before, without running on it yet.
+    /// Now and then a client wants a backend that it has been on before, without running on it yet.
     fn claim(&mut self, id: ClientId) {
-        let Client { worker: index, key, link, .. } = self.clients[id];
+        let Client { worker: index, key, backend, .. } = self.clients[id];
         let worker = &mut self.workers[index];
         let Some(idle) = worker.idle.get_mut(&key).filter(|idle| !idle.is_empty()) else { return };
-        if link.is_none() && self.started.is_multiple_of(8) {
+        if backend.is_none() && self.started.is_multiple_of(8) {
             let wanted = idle.remove(self.started as usize % idle.len()).0;
-            assert_eq!(worker.gate.claim(key, |link| *link == wanted), Some(wanted));
-            self.clients[id].link = Some(wanted);
+            assert_eq!(worker.gate.claim(key, |backend| *backend == wanted), Some(wanted));
+            self.clients[id].backend = Some(wanted);
             // Another client may have waited for a slot to run on it.
             self.pump(index);
         }
@@ -211,34 +218,37 @@ impl World {
         self.waited += 1;
     }
 
-    /// A client starts, on this link if it had none.
-    fn run(&mut self, id: ClientId, link: Option<LinkId>, slot: Slot) {
+    /// A client starts, on this backend if it had none.
+    fn run(&mut self, id: ClientId, backend: Option<BackendId>, slot: Slot) {
         let client = &mut self.clients[id];
         assert_eq!(client.slot.replace(slot), None);
-        if let Some(link) = link {
-            let idle = self.workers[client.worker].idle.get_mut(&client.key).expect("idle links");
+        if let Some(backend) = backend {
+            let idle = self.workers[client.worker]
+                .idle
+                .get_mut(&client.key)
+                .expect("idle backend connections");
             let look = idle.len().saturating_sub(LOOK);
-            let hottest = idle[look..].iter().rposition(|(link, _)| suits(id, *link));
+            let hottest = idle[look..].iter().rposition(|(backend, _)| suits(id, *backend));
             let at = hottest.map_or(idle.len() - 1, |offset| look + offset);
-            assert_eq!(idle.remove(at).0, link, "not the hottest that suits");
-            assert_eq!(client.link.replace(link), None);
+            assert_eq!(idle.remove(at).0, backend, "not the hottest that suits");
+            assert_eq!(client.backend.replace(backend), None);
         }
-        assert!(client.link.is_some());
+        assert!(client.backend.is_some());
         client.state = State::Running { forced: false };
         self.started += 1;
     }
 
     /// A gate says that a waiter starts: of those that can start, it must have waited longest.
-    fn begin(&mut self, index: usize, start: Start<ClientId, LinkId>) {
+    fn begin(&mut self, index: usize, start: Start<ClientId, BackendId>) {
         let worker = &mut self.workers[index];
         let ready = worker.idle.iter().filter(|(_, idle)| !idle.is_empty());
         let lines = ready.filter_map(|(key, _)| worker.lines.get(key)?.front());
         let longest = lines.chain(worker.own.front()).map(|(_, since)| *since).min();
-        let (id, link, slot) = match start {
+        let (id, backend, slot) = match start {
             Start::Own(id, slot) => (id, None, slot),
-            Start::On(id, link, slot) => (id, Some(link), slot),
+            Start::On(id, backend, slot) => (id, Some(backend), slot),
         };
-        let line = match link {
+        let line = match backend {
             None => &mut worker.own,
             Some(_) => worker.lines.get_mut(&self.clients[id].key).expect("a line"),
         };
@@ -246,12 +256,14 @@ impl World {
         assert_eq!(id, first, "not the first of its line");
         assert_eq!(Some(since), longest, "another has waited longer");
         assert!(matches!(self.clients[id].state, State::Waiting(_)));
-        self.run(id, link, slot);
+        self.run(id, backend, slot);
     }
 
     fn start_ready(&mut self, index: usize) {
         let now = self.now;
-        while let Some(start) = self.workers[index].gate.next(now, |id, link| suits(*id, *link)) {
+        while let Some(start) =
+            self.workers[index].gate.next(now, |id, backend| suits(*id, *backend))
+        {
             self.begin(index, start);
         }
         if self.workers[index].gate.lacks_more() {
@@ -276,82 +288,83 @@ impl World {
     fn provide_all(&mut self, index: usize) {
         let keys: Vec<_> = self.workers[index].gate.keys_waiting().collect();
         for key in keys {
-            self.provide_links(index, key);
+            self.provide_backends(index, key);
         }
     }
 
-    fn provide_links(&mut self, index: usize, key: Key) {
+    fn provide_backends(&mut self, index: usize, key: Key) {
         loop {
             match self.workers[index].gate.want(key, self.now) {
                 Want::Nothing => return,
                 Want::Open => self.events.push(Event::Opened(index, key)),
-                Want::Close(link) => return self.close_idle(index, link),
+                Want::Close(backend) => return self.close_idle(index, backend),
                 Want::Later(wait) => {
                     assert!(wait > Duration::ZERO);
                     return self.events.push(Event::Later(index));
                 }
                 Want::Ask => {
                     let others = self.workers[index].gate.inattentive();
-                    return self.events.extend(others.into_iter().map(Event::LinkWanted));
+                    return self.events.extend(others.into_iter().map(Event::BackendWanted));
                 }
             }
         }
     }
 
-    /// A link that the gate has taken out ends; that takes a while. It is the oldest of its key.
-    fn close_idle(&mut self, index: usize, link: LinkId) {
+    /// A backend that the gate has taken out ends; that takes a while. It is the oldest of its key.
+    fn close_idle(&mut self, index: usize, backend: BackendId) {
         let mut lists = self.workers[index].idle.iter_mut();
-        let first = |list: &Vec<(LinkId, Instant)>| list.first().is_some_and(|it| it.0 == link);
+        let first =
+            |list: &Vec<(BackendId, Instant)>| list.first().is_some_and(|it| it.0 == backend);
         let (key, list) = lists.find(|(_, list)| first(list)).expect("the coldest of a key");
         list.remove(0);
-        self.events.push(Event::Closed(index, *key, link));
+        self.events.push(Event::Closed(index, *key, backend));
     }
 
-    /// A statement ends. Its client may keep its link; it may be gone, and its link with it.
+    /// A statement ends. Its client may keep its backend; it may be gone, and its backend with it.
     fn finish(&mut self, id: ClientId, is_gone: bool) {
         let keeps = self.below(4) == 0;
         let client = &mut self.clients[id];
         let (index, key) = (client.worker, client.key);
         client.state = if is_gone { State::Gone } else { State::Idle };
         if is_gone || !keeps {
-            let link = client.link.take().expect("it ran on a link");
+            let backend = client.backend.take().expect("it ran on a backend connection");
             if is_gone {
-                self.events.push(Event::Closed(index, key, link));
+                self.events.push(Event::Closed(index, key, backend));
             } else {
-                self.put(index, key, link);
+                self.put(index, key, backend);
             }
         }
         let slot = self.clients[id].slot.take().expect("it ran in a slot");
         let gate = &mut self.workers[index].gate;
-        if let Some(start) = gate.pass_on(slot, self.now, |id, link| suits(*id, *link)) {
+        if let Some(start) = gate.pass_on(slot, self.now, |id, backend| suits(*id, *backend)) {
             self.begin(index, start);
         }
         self.start_ready(index);
     }
 
-    fn put(&mut self, index: usize, key: Key, link: LinkId) {
-        // Links are as old as they need be, or are not.
+    fn put(&mut self, index: usize, key: Key, backend: BackendId) {
+        // Backends are as old as they need be, or are not.
         let age = Duration::from_millis(self.below(200) as u64);
         let worker = &mut self.workers[index];
         match worker.gate.due(key, || age) {
             Due::Here => {
-                worker.gate.put(key, link, self.now);
-                worker.idle.entry(key).or_default().push((link, self.now));
+                worker.gate.put(key, backend, self.now);
+                worker.idle.entry(key).or_default().push((backend, self.now));
             }
-            Due::Nowhere => self.events.push(Event::Closed(index, key, link)),
-            Due::Worker(other) => self.send(index, key, link, other),
+            Due::Nowhere => self.events.push(Event::Closed(index, key, backend)),
+            Due::Worker(other) => self.send(index, key, backend, other),
         }
     }
 
     /// Now and then one cannot be sent after all.
-    fn send(&mut self, index: usize, key: Key, link: LinkId, other: usize) {
+    fn send(&mut self, index: usize, key: Key, backend: BackendId, other: usize) {
         assert_ne!(index, other);
         if self.below(4) == 0 {
             self.workers[index].gate.not_sent(other);
-            return self.events.push(Event::Closed(index, key, link));
+            return self.events.push(Event::Closed(index, key, backend));
         }
         self.workers[index].gate.sent(key);
-        self.events.push(Event::Arrived(other, key, link));
+        self.events.push(Event::Arrived(other, key, backend));
     }
 
     fn finish_one(&mut self) {
@@ -374,8 +387,8 @@ impl World {
             State::Idle | State::Gone => {}
         }
         self.clients[id].state = State::Gone;
-        if let Some(link) = self.clients[id].link.take() {
-            self.events.push(Event::Closed(index, key, link));
+        if let Some(backend) = self.clients[id].backend.take() {
+            self.events.push(Event::Closed(index, key, backend));
         }
     }
 
@@ -383,13 +396,13 @@ impl World {
     fn forget(&mut self, id: ClientId) {
         let worker = &mut self.workers[self.clients[id].worker];
         let lines = worker.lines.values_mut().chain([&mut worker.own]);
-        let before = self.clients[id].link.is_some();
+        let before = self.clients[id].backend.is_some();
         let mut found = 0;
         for line in lines {
             found += line.iter().filter(|(waiter, _)| *waiter == id).count();
             line.retain(|(waiter, _)| *waiter != id);
         }
-        assert_eq!(found, 1, "in one line only (holding a link: {before})");
+        assert_eq!(found, 1, "in one line only (holding a backend connection: {before})");
         self.clients[id].state = State::Idle;
     }
 
@@ -400,35 +413,35 @@ impl World {
         }
         let at = self.below(self.events.len());
         match self.events.swap_remove(at) {
-            Event::SlotFree(index) | Event::LinkFree(index) => self.pump(index),
+            Event::SlotFree(index) | Event::BackendFree(index) => self.pump(index),
             Event::Later(index) => {
                 self.now += Duration::from_millis(5);
                 self.pump(index);
             }
-            Event::LinkWanted(index) => {
-                while let Some((key, link, due)) = self.workers[index].gate.give_idle(self.now) {
+            Event::BackendWanted(index) => {
+                while let Some((key, backend, due)) = self.workers[index].gate.give_idle(self.now) {
                     let list = self.workers[index].idle.get_mut(&key).expect("it has idle ones");
-                    assert_eq!(list.remove(0).0, link, "the coldest");
+                    assert_eq!(list.remove(0).0, backend, "the coldest");
                     match due {
-                        Due::Worker(other) => self.send(index, key, link, other),
-                        _ => self.events.push(Event::Closed(index, key, link)),
+                        Due::Worker(other) => self.send(index, key, backend, other),
+                        _ => self.events.push(Event::Closed(index, key, backend)),
                     }
                 }
             }
-            Event::Arrived(index, key, link) => {
+            Event::Arrived(index, key, backend) => {
                 if self.below(8) == 0 {
                     let other = self.workers[index].gate.turned_away();
-                    self.events.extend(other.map(Event::LinkFree));
+                    self.events.extend(other.map(Event::BackendFree));
                 } else {
                     self.workers[index].gate.arrived(key);
-                    self.put(index, key, link);
+                    self.put(index, key, backend);
                 }
                 self.pump(index);
             }
             Event::Opened(index, key) => self.opened(index, key),
-            Event::Closed(index, key, link) => {
-                let other = self.workers[index].gate.closed(key, |it| *it == link);
-                self.events.extend(other.map(Event::LinkFree));
+            Event::Closed(index, key, backend) => {
+                let other = self.workers[index].gate.closed(key, |it| *it == backend);
+                self.events.extend(other.map(Event::BackendFree));
                 self.pump(index);
             }
         }
@@ -437,11 +450,11 @@ impl World {
     fn opened(&mut self, index: usize, key: Key) {
         self.workers[index].gate.opened(key);
         if !self.has_ticks || self.below(8) > 0 {
-            self.last_link += 1;
-            self.put(index, key, self.last_link);
+            self.last_backend += 1;
+            self.put(index, key, self.last_backend);
         } else {
             let other = self.workers[index].gate.closed(key, |_| false);
-            self.events.extend(other.map(Event::LinkFree));
+            self.events.extend(other.map(Event::BackendFree));
             while let Some(id) = self.workers[index].gate.give_up(key) {
                 self.forget(id);
                 self.given_up += 1;
@@ -462,8 +475,9 @@ impl World {
                 self.forget(id);
                 self.expired += 1;
             }
-            while let Some(link) = self.workers[index].gate.expire_link(self.now, LINK_AGE) {
-                self.close_idle(index, link);
+            while let Some(backend) = self.workers[index].gate.expire_backend(self.now, BACKEND_AGE)
+            {
+                self.close_idle(index, backend);
             }
             if self.has_ticks && self.workers[index].gate.waiting() > 0 {
                 self.pump(index);
@@ -484,15 +498,15 @@ impl World {
         let under_way = |event: &&Event| {
             matches!(event, Event::Opened(..) | Event::Closed(..) | Event::Arrived(..))
         };
-        let granted = self.events.iter().filter(|event| matches!(event, Event::LinkFree(_)));
+        let granted = self.events.iter().filter(|event| matches!(event, Event::BackendFree(_)));
         let idle = self.workers.iter().flat_map(|worker| worker.idle.values()).map(Vec::len);
-        let links = self.clients.iter().filter(|client| client.link.is_some()).count()
+        let backends = self.clients.iter().filter(|client| client.backend.is_some()).count()
             + idle.sum::<usize>()
             + self.events.iter().filter(under_way).count();
         let held = self.cap.held() as usize;
         assert!(
-            held >= links && held <= links + granted.count() + self.granted(),
-            "{held}, {links} links"
+            held >= backends && held <= backends + granted.count() + self.granted(),
+            "{held}, {backends} backends"
         );
         assert!(self.cap.held() <= self.cap.limit());
 
@@ -504,7 +518,7 @@ impl World {
             let mine = self.clients.iter().filter(|client| client.worker == index);
             assert_eq!(mine.filter(waits).count(), waiting, "a client is lost");
             let idle = worker.idle.values().map(Vec::len).sum::<usize>();
-            assert_eq!(worker.gate.idle_links(), idle);
+            assert_eq!(worker.gate.idle_backends(), idle);
         }
         if self.events.is_empty() {
             self.nobody_waits_for_nothing();
@@ -527,7 +541,7 @@ impl World {
         while self.clients.iter().any(|client| client.state != State::Gone) {
             self.leave();
         }
-        self.now += LINK_AGE;
+        self.now += BACKEND_AGE;
         self.pass_time();
         while !self.events.is_empty() {
             self.event();
@@ -536,12 +550,12 @@ impl World {
         assert_eq!((self.slots.held(), self.cap.held()), (0, 0), "leaked");
     }
 
-    /// ConnectionPlaces that are on their way by other mail than of links.
+    /// ConnectionPlaces that are on their way by other mail than of backends.
     fn granted(&self) -> usize {
         self.events.iter().filter(|event| matches!(event, Event::SlotFree(_))).count()
     }
 
-    /// Once all mail is read, no client waits while a slot and a link are free, even if the link is of another key or
+    /// Once all mail is read, no client waits while a slot and a backend are free, even if the backend is of another key or
     /// of another worker.
     fn nobody_waits_for_nothing(&self) {
         if self.slots.held() >= self.slots.limit() {
@@ -553,11 +567,11 @@ impl World {
             assert!(worker.own.is_empty(), "waits for a slot that is free");
             for (key, line) in &worker.lines {
                 let is_idle = worker.idle.get(key).is_some_and(|idle| !idle.is_empty());
-                assert!(line.is_empty() || !is_idle, "waits for a link that is free");
+                assert!(line.is_empty() || !is_idle, "waits for a backend connection that is free");
                 let may_wait = self.has_ticks || is_full;
                 assert!(
                     line.is_empty() || may_wait,
-                    "waits for a link that others could do without"
+                    "waits for a backend connection that others could do without"
                 );
             }
         }

@@ -31,13 +31,13 @@ impl Outside {
         server.facts.stand(standing);
         let wake = |worker| self.shared.mail(worker, Mail::SlotFree(server.id));
         // Where there are other servers, new statements go to them, and a client that is bound to this one goes on.
-        let waits = match &self.shared.cluster.fleet {
+        let waits = match &self.shared.cluster.members {
             Some(_) => standing == Standing::Paused,
             None => standing != Standing::Up,
         };
         server.slots.pause(waits, wake);
-        if let Some(fleet) = &self.shared.cluster.fleet {
-            fleet.order(server.id, standing);
+        if let Some(members) = &self.shared.cluster.members {
+            members.order(server.id, standing);
         }
         if standing == Standing::Up {
             self.shared.mail_all(|| Mail::SlotFree(server.id));
@@ -54,10 +54,10 @@ impl Outside {
     /// A server is to be the writer although it lacks what the one before it had.
     pub(super) async fn confirm(&self, name: &str) -> Done {
         let server = self.named(Some(name))?;
-        let Some(fleet) = &self.shared.cluster.fleet else {
+        let Some(members) = &self.shared.cluster.members else {
             return Err("there is one server, and nothing to confirm".to_owned());
         };
-        let done = fleet.confirm(server.id);
+        let done = members.confirm(server.id);
         done.map_err(|why| format!("nothing to confirm of {name}: {why}"))?;
         self.survey.forget().await;
         tracing::warn!(server = server.name, "confirmed on the console as the writer");
@@ -166,7 +166,7 @@ fn kill(worker: &Rc<Worker>, id: u32, victim: Victim) -> Option<Result<(), Strin
             Ok(())
         }
         Victim::Statement => Err(format!(
-            "client {id} is carried: Flifo cannot log in as its user to kill its statement; KILL CLIENT ends its \
+            "client {id} is passed through: Flifo cannot log in as its user to kill its statement; KILL CLIENT ends its \
              connection"
         )),
     };

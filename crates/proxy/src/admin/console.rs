@@ -12,9 +12,9 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
+use backend::talk::TalkError;
+use backend::{Stream, Talk};
 use engine::visits::VisitOrigin;
-use link::talk::TalkError;
-use link::{Stream, Talk};
 use wire::Capabilities;
 use wire::auth::{Nonce, Plugin, native};
 use wire::command::Opcode;
@@ -55,7 +55,7 @@ enum Rights {
 }
 
 /// A client of the console.
-struct Visitor {
+struct ConsoleSession {
     outside: Rc<Outside>,
     talk: Talk,
     capabilities: Capabilities,
@@ -86,7 +86,7 @@ pub(super) async fn serve(outside: Rc<Outside>, listener: Listener) -> io::Resul
                 match listener.accept().await {
                     Ok((stream, peer)) => {
                         // Answers are short: each goes at once.
-                        let _ = link::dial::tune(&stream);
+                        let _ = backend::dial::tune(&stream);
                         begin(&outside, Stream::from(stream), peer.ip().into(), rights);
                     }
                     Err(error) => super::pause(&error).await,
@@ -123,15 +123,15 @@ fn begin(outside: &Rc<Outside>, stream: Stream, origin: VisitOrigin, rights: Rig
             _ = &mut gone => return,
             entered = enter(&outside, talk, origin, rights) => entered,
         };
-        let Some(visitor) = entered else { return };
+        let Some(session) = entered else { return };
         if origin == VisitOrigin::Socket || rights == Rights::Look {
-            return visitor.converse(visit, gone).await;
+            return session.converse(visit, gone).await;
         }
         let place = outside.administrators.enter(origin);
         drop((visit, gone));
         match place {
-            Some((visit, gone)) => visitor.converse(visit, gone).await,
-            None => refuse(&visitor.talk, visitor.capabilities, &full()).await,
+            Some((visit, gone)) => session.converse(visit, gone).await,
+            None => refuse(&session.talk, session.capabilities, &full()).await,
         }
     });
 }
@@ -149,18 +149,18 @@ async fn enter(
     talk: Talk,
     origin: VisitOrigin,
     rights: Rights,
-) -> Option<Visitor> {
+) -> Option<ConsoleSession> {
     let id = outside.next_visitor.get();
     outside.next_visitor.set(id.wrapping_add(1));
     let arrived = tokio::time::timeout(PATIENCE, arrive(outside, talk, id)).await;
     let Arrival { talk, nonce, login } = arrived.ok()??;
     let capabilities = CAPABILITIES & login.capabilities;
     let (outside, prepared) = (Rc::clone(outside), Prepared::default());
-    let mut visitor = Visitor { outside, talk, capabilities, origin, rights, id, prepared };
-    match tokio::time::timeout(PATIENCE, visitor.log_in(&nonce, &login)).await {
-        Ok(Ok(())) => Some(visitor),
+    let mut session = ConsoleSession { outside, talk, capabilities, origin, rights, id, prepared };
+    match tokio::time::timeout(PATIENCE, session.log_in(&nonce, &login)).await {
+        Ok(Ok(())) => Some(session),
         Ok(Err(NotIn::Refused(refusal))) => {
-            refuse(&visitor.talk, visitor.capabilities, &refusal).await;
+            refuse(&session.talk, session.capabilities, &refusal).await;
             None
         }
         Ok(Err(NotIn::Gone)) | Err(_) => None,
@@ -236,7 +236,7 @@ async fn greet_with(talk: &Talk, refusal: &Refusal) {
     let _ = tokio::time::timeout(PATIENCE, talk.stream().write_all(&bytes)).await;
 }
 
-impl Visitor {
+impl ConsoleSession {
     /// Lets a client in.
     async fn log_in(&mut self, nonce: &Nonce, login: &Login) -> Result<(), NotIn> {
         if !self.proves_password(nonce, login).await? {

@@ -269,7 +269,7 @@ impl Outside {
     /// Connects to the server while it is not known to be usable. Otherwise a server that was down once would get no
     /// clients for that reason, and would never be found up again.
     async fn look_again(&self) {
-        if self.shared.cluster.fleet.is_some() {
+        if self.shared.cluster.members.is_some() {
             // Several servers are looked at anyway.
             return;
         }
@@ -284,7 +284,7 @@ impl Outside {
             }
             let greet = async {
                 let stream = server.place.dial().await.map_err(|it| it.to_string())?;
-                link::login::greet(stream).await.map_err(|error| error.to_string())
+                backend::login::greet(stream).await.map_err(|error| error.to_string())
             };
             let greeted = match tokio::time::timeout(GREETING, greet).await {
                 Ok(greeted) => greeted.map(|_| ()),

@@ -19,7 +19,7 @@ impl Outside {
         let mut page = Page::default();
         self.process(&mut page, surveyed);
         self.servers(&mut page, surveyed);
-        self.fleet(&mut page);
+        self.members(&mut page);
         placement::metrics(self, &mut page);
         counters(&mut page, surveyed);
         labelled(&mut page, surveyed);
@@ -78,7 +78,11 @@ impl Outside {
         }
         page.family("flifo_clients_max", Family::Gauge, "Clients that may be connected.");
         page.sample(&[], self.shared.plan.clients_max);
-        page.family("flifo_clients_pinned", Family::Gauge, "Clients that must keep their links.");
+        page.family(
+            "flifo_clients_pinned",
+            Family::Gauge,
+            "Clients that must keep their backend connections.",
+        );
         page.sample(&[], whole.pinned);
         page.family("flifo_user_clients", Family::Gauge, "Clients of each user.");
         for (user, pool) in pools_of_all(surveyed).into_iter().take(USERS_MAX) {
@@ -90,8 +94,8 @@ impl Outside {
         let help = "Whether the server can be used, as far as is known.";
         page.family("flifo_server_up", Family::Gauge, help);
         for server in self.shared.cluster.servers.iter() {
-            let is_up = match &self.shared.cluster.fleet {
-                Some(fleet) => fleet.is_usable(server.id),
+            let is_up = match &self.shared.cluster.members {
+                Some(members) => members.is_usable(server.id),
                 None => server.facts.state().name == "up",
             };
             page.sample(&[("server", &server.name)], u8::from(is_up));
@@ -123,20 +127,20 @@ impl Outside {
 
 impl Outside {
     /// What checks have found of several servers.
-    fn fleet(&self, page: &mut Page) {
-        let Some(fleet) = &self.shared.cluster.fleet else { return };
+    fn members(&self, page: &mut Page) {
+        let Some(members) = &self.shared.cluster.members else { return };
         let servers: Vec<_> = self
             .shared
             .cluster
             .servers
             .iter()
-            .map(|server| (server, fleet.watched(server.id)))
+            .map(|server| (server, members.watched(server.id)))
             .collect();
         let help = "What a server is used for, by the checks: 1 for what it is.";
         page.family("flifo_server_role", Family::Gauge, help);
         for (server, _) in &servers {
-            let is_writer = fleet.writer() == Some(server.id);
-            let is_reader = fleet.is_reader(server.id);
+            let is_writer = members.writer() == Some(server.id);
+            let is_reader = members.is_reader(server.id);
             for (role, is) in
                 [("writer", is_writer), ("reader", is_reader), ("none", !is_writer && !is_reader)]
             {
@@ -192,7 +196,7 @@ fn turns(page: &mut Page, surveyed: &Surveyed) {
     let count = "Turns of a worker's loop.";
     family("flifo_worker_turns_total", total, count, |it| it.totals.turns as f64);
     let busy = "Length of all turns of a worker's loop.";
-    family("flifo_worker_turn_seconds_total", total, busy, |it| it.totals.busy.as_secs_f64());
+    family("flifo_worker_iteration_seconds_total", total, busy, |it| it.totals.busy.as_secs_f64());
     let stolen = "Of the turns, what the thread did not run because somebody else had its CPU.";
     family("flifo_worker_stolen_seconds_total", total, stolen, |it| it.totals.stolen.as_secs_f64());
     let interrupted = "Turns of which somebody else had half a millisecond or more.";
@@ -202,7 +206,7 @@ fn turns(page: &mut Page, surveyed: &Surveyed) {
     let ready = "Sockets that were ready, of all turns.";
     family("flifo_worker_ready_total", total, ready, |it| it.totals.ready as f64);
     let longest = "The longest turn of the last second or two.";
-    family("flifo_worker_turn_max_seconds", Family::Gauge, longest, |it| {
+    family("flifo_worker_iteration_max_seconds", Family::Gauge, longest, |it| {
         it.recent.longest.as_secs_f64()
     });
 }
@@ -219,10 +223,16 @@ const GAUGES: [Gauge; 7] = [
         "Statements that wait in the server for something, outside of the limit.",
         |server, _| server.slots.parked().into(),
     ),
-    ("flifo_statements_waiting", "Statements in line.", |_, gate| gate.waiting as u64),
-    ("flifo_links", "Links of pooled users.", |server, _| server.links.held().into()),
-    ("flifo_links_max", "Links that pooled users may have.", |it, _| it.links.limit().into()),
-    ("flifo_links_idle", "Links that nobody has.", |_, gate| gate.links_idle as u64),
+    ("flifo_statements_waiting", "Statements in the queue.", |_, gate| gate.waiting as u64),
+    ("flifo_backends", "Backend connections of pooled users.", |server, _| {
+        server.backends.held().into()
+    }),
+    ("flifo_backends_max", "Backend connections that pooled users may have.", |it, _| {
+        it.backends.limit().into()
+    }),
+    ("flifo_backends_idle", "Backend connections that nobody has.", |_, gate| {
+        gate.backends_idle as u64
+    }),
 ];
 
 /// More users than this are not told apart: the database that stores the metrics keeps a series for each.
@@ -239,22 +249,46 @@ const COUNTERS: [(&str, &str, &str); 17] = [
         "flifo_passed_in_pieces_total",
         "Commands that were sent before all of them was there.",
     ),
-    ("written_ahead", "flifo_written_ahead_total", "Statements written to a link behind others."),
-    ("clients_carried", "flifo_clients_carried_total", "Clients that got a link of their own."),
-    ("clients_pooled", "flifo_clients_pooled_total", "Clients that share links."),
-    ("logins_waited", "flifo_logins_waited_total", "Clients whose logins did not begin at once."),
-    ("links_opened", "flifo_links_opened_total", "Links opened for pooled users."),
-    ("links_failed", "flifo_links_failed_total", "Links that could not be opened."),
-    ("links_reset", "flifo_links_reset_total", "Links whose sessions were begun anew."),
     (
-        "links_given_up",
-        "flifo_links_given_up_total",
-        "Free links closed for clients that need others.",
+        "pipelined",
+        "flifo_pipelined_total",
+        "Statements written to a backend connection behind others.",
     ),
-    ("links_handed_over", "flifo_links_handed_over_total", "Links sent to another worker."),
+    (
+        "clients_pass_through",
+        "flifo_clients_pass_through_total",
+        "Clients that got a backend connection of their own.",
+    ),
+    ("clients_pooled", "flifo_clients_pooled_total", "Clients that share backend connections."),
+    ("logins_waited", "flifo_logins_waited_total", "Clients whose logins did not begin at once."),
+    (
+        "backends_opened",
+        "flifo_backends_opened_total",
+        "Backend connections opened for pooled users.",
+    ),
+    (
+        "backends_failed",
+        "flifo_backends_failed_total",
+        "Backend connections that could not be opened.",
+    ),
+    (
+        "backends_reset",
+        "flifo_backends_reset_total",
+        "Backend connections whose sessions were begun anew.",
+    ),
+    (
+        "backends_given_up",
+        "flifo_backends_given_up_total",
+        "Free backend connections closed for clients that need others.",
+    ),
+    (
+        "backends_handed_over",
+        "flifo_backends_handed_over_total",
+        "Backend connections sent to another worker.",
+    ),
     ("kills", "flifo_kills_total", "Statements killed."),
     ("bytes_in", "flifo_received_bytes_total", "Bytes read from clients."),
-    ("bytes_out", "flifo_sent_bytes_total", "Bytes read from links for clients."),
+    ("bytes_out", "flifo_sent_bytes_total", "Bytes read from backend connections for clients."),
 ];
 
 fn counters(page: &mut Page, surveyed: &Surveyed) {
@@ -292,7 +326,11 @@ fn labelled(page: &mut Page, surveyed: &Surveyed) {
     for (at, why) in Why::ALL.iter().enumerate() {
         page.sample(&[("why", why.name())], sum(at, |report| &report.sent_again));
     }
-    page.family("flifo_pins_total", Family::Counter, "Why sessions kept their links.");
+    page.family(
+        "flifo_pins_total",
+        Family::Counter,
+        "Why sessions kept their backend connections.",
+    );
     for (at, pin) in Pin::ALL.iter().enumerate() {
         page.sample(&[("pin", pin.name())], sum(at, |report| &report.pins));
     }

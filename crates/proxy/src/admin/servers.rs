@@ -23,9 +23,9 @@ pub(super) const SERVERS: &[Column] = &[
     count("running"),
     count("waiting"),
     count("parked"),
-    count("links"),
-    count("links_max"),
-    count("links_idle"),
+    count("backends"),
+    count("connections_max"),
+    count("backends_idle"),
     count("statements"),
     count("errors"),
     text("role"),
@@ -39,7 +39,7 @@ pub(super) fn fill(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
     let shared = &outside.shared;
     for server in shared.cluster.servers.iter() {
         let (state, gate) = (shared.cluster.state_of(server), surveyed.at(server.id));
-        let watched = shared.cluster.fleet.as_ref().map(|fleet| fleet.watched(server.id));
+        let watched = shared.cluster.members.as_ref().map(|members| members.watched(server.id));
         let lag = watched.as_ref().and_then(|it| it.lag).map(|lag| lag.as_secs_f64());
         let weight = watched.as_ref().map(|it| it.weight);
         let agent = watched.as_ref().filter(|_| server.agent.is_some());
@@ -65,9 +65,9 @@ pub(super) fn fill(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
             server.slots.held().into(),
             gate.waiting.into(),
             server.slots.parked().into(),
-            server.links.held().into(),
-            server.links.limit().into(),
-            gate.links_idle.into(),
+            server.backends.held().into(),
+            server.backends.limit().into(),
+            gate.backends_idle.into(),
             statements.into(),
             is_one.then(|| server_errors(surveyed)).into(),
             watched.map(|it| it.role).into(),
@@ -147,8 +147,8 @@ fn all_seen(outside: &Outside, server: &Server) -> Vec<Seen> {
             last: looked.last,
         });
     }
-    let Some(fleet) = &outside.shared.cluster.fleet else { return all };
-    let watched = fleet.watched(server.id);
+    let Some(members) = &outside.shared.cluster.members else { return all };
+    let watched = members.watched(server.id);
     let asked = [("checks", watched.results), ("agent", watched.heard)];
     for (kind, results) in asked {
         if kind == "agent" && server.agent.is_none() {

@@ -1,4 +1,4 @@
-//! /stats;csv: what reads HAProxy's page reads this one. Sessions are clients, queued are statements in line.
+//! /stats;csv: what reads HAProxy's page reads this one. Sessions are clients, queued are statements in the queue.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ impl Outside {
     pub(super) fn stats(&self, surveyed: &Surveyed) -> String {
         let shared = &self.shared;
         let whole = whole(surveyed);
-        let clients = total(surveyed, "clients_pooled") + total(surveyed, "clients_carried");
+        let clients = total(surveyed, "clients_pooled") + total(surveyed, "clients_pass_through");
         let fault = |kind| faults(surveyed, kind);
         let frontend = traffic(surveyed, Row::new(FRONTEND, About::Frontend, ""))
             .with("scur", whole.clients)
@@ -45,7 +45,7 @@ impl Outside {
                 .with("lastchg", state.since.elapsed().as_secs())
                 .with("chkfail", seen.failed)
                 .with("last_chk", seen.error)
-                .with("srv_icur", surveyed.at(server.id).links_idle)
+                .with("srv_icur", surveyed.at(server.id).backends_idle)
                 .with("addr", server.address.to_string())
                 .with("sid", server.id.0 as u64 + 1);
             rows.push(self.checked(row, server));
@@ -73,7 +73,7 @@ impl Outside {
 
     /// What servers, or all of them, have done and have to do.
     fn behind(&self, surveyed: &Surveyed, row: Row, servers: &[&Server]) -> Row {
-        let lost = faults(surveyed, Kind::LinkLost) + faults(surveyed, Kind::TransactionLost);
+        let lost = faults(surveyed, Kind::BackendLost) + faults(surveyed, Kind::TransactionLost);
         let again = surveyed.reports.iter().flat_map(|report| &report.sent_again);
         let sent_again: u64 = again.sum();
         let gates = servers.iter().map(|server| surveyed.at(server.id));
@@ -87,11 +87,11 @@ impl Outside {
             .with("scur", sum(|server| server.slots.held()))
             .with("slim", sum(|server| server.slots.limit()))
             .with("stot", statements)
-            .with("econ", total(surveyed, "links_failed"))
+            .with("econ", total(surveyed, "backends_failed"))
             .with("eresp", lost + faults(surveyed, Kind::NonsenseFromServer))
             .with("wredis", sent_again)
             .with("hrsp_other", server_errors(surveyed))
-            .with("connect", total(surveyed, "links_opened"))
+            .with("connect", total(surveyed, "backends_opened"))
             .with("qtime", mean(surveyed, |report| &report.waited))
             .with("rtime", mean(surveyed, |report| &report.run))
             .with("weight", 1_u32)
@@ -104,8 +104,8 @@ impl Outside {
     /// What checks say of one of several servers.
     fn checked(&self, row: Row, server: &Server) -> Row {
         let shared = &self.shared;
-        let Some(fleet) = &shared.cluster.fleet else { return row.with("bck", 0_u32) };
-        let seen = fleet.watched(server.id);
+        let Some(members) = &shared.cluster.members else { return row.with("bck", 0_u32) };
+        let seen = members.watched(server.id);
         let rules = &shared.plan.checks.rules;
         let is_backup = shared.plan.servers[server.id.0].backup;
         let row = row
@@ -131,7 +131,7 @@ fn status(shared: &Shared, server: &Server) -> String {
         Standing::Maintenance => return "MAINT".to_owned(),
         Standing::Up => {}
     }
-    let watched = shared.cluster.fleet.as_ref().map(|fleet| fleet.watched(server.id));
+    let watched = shared.cluster.members.as_ref().map(|members| members.watched(server.id));
     let (so_many, of) = watched.as_ref().map_or((0, 0), |seen| seen.against);
     match shared.cluster.state_of(server).name {
         "up" => "UP".to_owned(),

@@ -55,18 +55,18 @@ pub(super) static SHOWN: [Shown; 13] = [
     },
     Shown {
         name: "POOLS",
-        help: "clients and links of each user",
+        help: "clients and backend connections of each user",
         want: NUMBERS,
         columns: &[
             text("user"),
             count("clients"),
-            count("carried"),
+            count("pass_through"),
             count("clients_idle"),
             count("clients_waiting"),
             count("clients_running"),
             count("clients_pinned"),
-            count("links"),
-            count("links_busy"),
+            count("backends"),
+            count("backends_busy"),
         ],
         fill: pools,
     },
@@ -85,7 +85,7 @@ pub(super) static SHOWN: [Shown; 13] = [
             real("state_seconds"),
             text("in_transaction"),
             text("pin"),
-            count("link"),
+            count("backend"),
             count("worker"),
         ],
         fill: clients,
@@ -98,18 +98,18 @@ pub(super) static SHOWN: [Shown; 13] = [
             count("worker"),
             text("state"),
             count("clients"),
-            count("links"),
+            count("backends"),
             count("waiting"),
             count("statements"),
             count("waits"),
-            count("written_ahead"),
+            count("pipelined"),
             count("bytes_in"),
             count("bytes_out"),
             real("ran"),
             real("waited"),
             count("turns"),
-            real("turn_us"),
-            real("turn_max_us"),
+            real("iteration_us"),
+            real("iteration_max_us"),
             real("stolen_us"),
             real("ready"),
             count("ready_max"),
@@ -142,7 +142,7 @@ pub(super) static SHOWN: [Shown; 13] = [
             count("weight"),
             count("minimum"),
             count("maximum"),
-            count("line_max"),
+            count("queue_max"),
             real("wait_max_seconds"),
             text("when_overloaded"),
         ],
@@ -150,7 +150,7 @@ pub(super) static SHOWN: [Shown; 13] = [
     },
     Shown {
         name: "PINS",
-        help: "why sessions kept their links, and how often",
+        help: "why sessions kept their backend connections, and how often",
         want: Want { clients: true, digests: false },
         columns: &[text("pin"), count("count"), count("now")],
         fill: pins,
@@ -246,13 +246,13 @@ pub(super) fn whole(surveyed: &Surveyed) -> PoolReport {
 impl PoolReport {
     fn add(&mut self, other: &Self) {
         self.clients += other.clients;
-        self.carried += other.carried;
+        self.pass_through += other.pass_through;
         for (here, there) in self.turns.iter_mut().zip(other.turns) {
             *here += there;
         }
         self.pinned += other.pinned;
-        self.links += other.links;
-        self.links_busy += other.links_busy;
+        self.backends += other.backends;
+        self.backends_busy += other.backends_busy;
     }
 
     pub(super) const fn idle(&self) -> u64 {
@@ -279,13 +279,13 @@ fn pools(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
         table.add([
             user.to_owned().into(),
             pool.clients.into(),
-            pool.carried.into(),
+            pool.pass_through.into(),
             pool.idle().into(),
             pool.waiting().into(),
             pool.running().into(),
             pool.pinned.into(),
-            pool.links.into(),
-            pool.links_busy.into(),
+            pool.backends.into(),
+            pool.backends_busy.into(),
         ]);
     }
 }
@@ -305,13 +305,13 @@ fn clients(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
                 person.user.clone().into(),
                 person.address.map(|address| address.to_string()).into(),
                 yes(person.is_tls),
-                if person.is_pooled { "pooled" } else { "carried" }.into(),
+                if person.is_pooled { "pooled" } else { "pass-through" }.into(),
                 person.schema.clone().into(),
                 state.into(),
                 person.turned.as_secs_f64().into(),
                 yes(person.in_transaction),
                 person.pin.into(),
-                person.link.into(),
+                person.backend.into(),
                 report.worker.into(),
             ]);
         }
@@ -328,11 +328,11 @@ fn workers(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
             report.worker.into(),
             "up".into(),
             report.pools.values().map(|pool| pool.clients).sum::<u64>().into(),
-            report.pools.values().map(|pool| pool.links).sum::<u64>().into(),
+            report.pools.values().map(|pool| pool.backends).sum::<u64>().into(),
             report.waiting().into(),
             counter("statements").into(),
             counter("waits").into(),
-            counter("written_ahead").into(),
+            counter("pipelined").into(),
             counter("bytes_in").into(),
             counter("bytes_out").into(),
             turns.recent.ran.into(),
@@ -384,7 +384,7 @@ fn lanes(outside: &Outside, _: &Surveyed, table: &mut Table) {
             class.weight.into(),
             class.minimum.into(),
             class.maximum.into(),
-            class.line_max.into(),
+            class.queue_max.into(),
             class.wait_max.map(|wait| wait.as_secs_f64()).into(),
             when.into(),
         ]);

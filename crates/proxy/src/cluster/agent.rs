@@ -1,4 +1,4 @@
-//! Asks a server's agent how the server is: connects, reads one line, and tells the fleet.
+//! Asks a server's agent how the server is: connects, reads one line, and tells the cluster.
 //!
 //! Owns how much is read and for how long; what the line means is [`engine::checks::agent`]'s to say. An agent that
 //! cannot be reached has said nothing: that does not count against the server.
@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use engine::checks::agent::{self, LINE_MAX, Report};
 
-use crate::cluster::fleet::Fleet;
+use crate::cluster::members::Members;
 use crate::cluster::servers::Server;
 
 /// Asks, and does not wait for longer than `checks.timeout`.
-pub(crate) async fn ask(limit: Duration, fleet: &Fleet, server: &Server) {
+pub(crate) async fn ask(limit: Duration, members: &Members, server: &Server) {
     let said = match tokio::time::timeout(limit, listen(server)).await {
         Ok(said) => said,
         Err(_) => Err(format!("no line within {limit:?} (checks.timeout)")),
     };
-    fleet.hear(server.id, said);
+    members.hear(server.id, said);
 }
 
 async fn listen(server: &Server) -> Result<Report, String> {

@@ -5,8 +5,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use backend::Address;
 use engine::limit::{Auto, LimitBounds, LimitTotals, Rhythm};
-use link::Address;
 
 /// What the workers have in common for it.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Steer {
 /// A server does most with about so many statements for each of its CPUs. The limit begins there and finds its way, but
 /// it begins with no fewer than `START_MIN`: usually a few too many cost nothing, and one too few leaves a processor
 /// idle, so from a lower start the way would be long. Where the limit holds no statement back it sinks further: a few
-/// clients with short reads are served best by fewer links than there are clients.
+/// clients with short reads are served best by fewer backends than there are clients.
 pub(crate) const PER_CPU: u32 = 2;
 pub(crate) const START_MIN: u32 = 8;
 /// A server of which nothing is known is taken to have so many.
@@ -29,10 +29,19 @@ pub(crate) const CPUS: u32 = 8;
 pub(crate) const FLOOR: u32 = 2;
 
 impl Steer {
-    pub(crate) fn new(workers: usize, links_max: u32, rhythm: Rhythm, cpus: Option<u32>) -> Self {
+    pub(crate) fn new(
+        workers: usize,
+        connections_max: u32,
+        rhythm: Rhythm,
+        cpus: Option<u32>,
+    ) -> Self {
         let rest = PER_CPU.saturating_mul(cpus.unwrap_or(CPUS));
-        let bounds =
-            LimitBounds { floor: FLOOR, ceiling: links_max, start: rest.max(START_MIN), rest };
+        let bounds = LimitBounds {
+            floor: FLOOR,
+            ceiling: connections_max,
+            start: rest.max(START_MIN),
+            rest,
+        };
         let auto = Auto::new(bounds, rhythm, now());
         let seen = (0..workers).map(|_| Mutex::default()).collect();
         Self { seen, auto: Mutex::new(auto) }

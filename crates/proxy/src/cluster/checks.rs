@@ -1,7 +1,7 @@
-//! A worker's checks of servers: runs those that are due, and tells the fleet what they have found.
+//! A worker's checks of servers: runs those that are due, and tells the cluster what they have found.
 //!
-//! Owns the links that checks keep open. When a check is due, and whether another worker has more time for it, is
-//! decided by [`engine::checks::desk`]. Invariants: a check ends after `checks.timeout`, whatever the server does; a
+//! Owns the backends that checks keep open. When a check is due, and whether another worker has more time for it, is
+//! decided by [`engine::checks::scheduler`]. Invariants: a check ends after `checks.timeout`, whatever the server does; a
 //! refusal that says nothing of the server's health (a wrong password) does not count against it.
 
 use std::cell::RefCell;
@@ -10,16 +10,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use backend::login::{Credential, LoggedIn, LoginError};
 use engine::account::name::UserName;
-use engine::checks::desk::{Deed, Desk, Moving, Subject, first_due, next_due};
-use link::login::{Credential, LoggedIn, LoginError};
+use engine::checks::scheduler::{CheckScheduler, Deed, Moving, Subject, first_due, next_due};
 use tokio::sync::Notify;
 use wire::auth::Secret;
 
 use crate::cluster::Cluster;
 use crate::cluster::agent;
-use crate::cluster::dial::{self, NoLink};
-use crate::cluster::fleet::{Asked, Checked, Finding};
+use crate::cluster::dial::{self, NoBackend};
+use crate::cluster::members::{Asked, Checked, Finding};
 use crate::cluster::post::News;
 use crate::cluster::roles;
 use crate::cluster::servers::{Server, ServerId};
@@ -29,9 +29,9 @@ use crate::config::{CheckKind, Password, Plan};
 pub(crate) struct Checks {
     worker: usize,
     cluster: Arc<Cluster>,
-    desk: RefCell<Desk>,
+    scheduler: RefCell<CheckScheduler>,
     changed: Notify,
-    /// Links on which servers are asked, kept from one check to the next, and where the server was then.
+    /// Backends on which servers are asked, kept from one check to the next, and where the server was then.
     warm: RefCell<HashMap<u64, (u32, LoggedIn)>>,
 }
 
@@ -40,17 +40,17 @@ const JITTER: f64 = 0.05;
 
 /// Runs a worker's checks for as long as it lives. Does nothing where there is one server.
 pub(crate) async fn run(checks: Rc<Checks>) {
-    let Some(fleet) = &checks.cluster.fleet else { return };
+    let Some(members) = &checks.cluster.members else { return };
     if checks.worker == 0 {
         let (now, inter) = (Instant::now(), checks.cluster.plan.checks.rules.inter);
-        for (place, subject) in fleet.subjects.iter().enumerate() {
+        for (place, subject) in members.subjects.iter().enumerate() {
             // The first checks come early: until then it is not known which server is for what.
-            let due = first_due(now, inter.min(FIRST), place, fleet.subjects.len());
-            checks.desk.borrow_mut().add(Arc::clone(subject), due);
+            let due = first_due(now, inter.min(FIRST), place, members.subjects.len());
+            checks.scheduler.borrow_mut().add(Arc::clone(subject), due);
         }
     }
     loop {
-        let deed = checks.desk.borrow_mut().next(Instant::now(), draw);
+        let deed = checks.scheduler.borrow_mut().next(Instant::now(), draw);
         match deed {
             Some(Deed::Run(subject, due)) => {
                 tokio::task::spawn_local(check(Rc::clone(&checks), subject, due));
@@ -59,7 +59,7 @@ pub(crate) async fn run(checks: Rc<Checks>) {
                 checks.cluster.post.to(other, News::Check(moving));
             }
             None => {
-                let due = checks.desk.borrow().due();
+                let due = checks.scheduler.borrow().due();
                 let sleep =
                     due.map_or(FOR_EVER, |due| due.saturating_duration_since(Instant::now()));
                 tokio::select! {
@@ -84,10 +84,14 @@ fn draw(below: usize) -> usize {
 impl Checks {
     /// `None`: there is one server.
     pub(crate) fn new(worker: usize, cluster: &Arc<Cluster>) -> Option<Self> {
-        let loads = Arc::clone(&cluster.fleet.as_ref()?.loads);
+        let loads = Arc::clone(&cluster.members.as_ref()?.loads);
         Some(Self {
             worker,
-            desk: RefCell::new(Desk::new(worker, loads, cluster.plan.checks.at_once)),
+            scheduler: RefCell::new(CheckScheduler::new(
+                worker,
+                loads,
+                cluster.plan.checks.at_once,
+            )),
             cluster: Arc::clone(cluster),
             changed: Notify::new(),
             warm: RefCell::default(),
@@ -96,30 +100,30 @@ impl Checks {
 
     /// A check comes from another worker.
     pub(crate) fn arrive(&self, moving: Moving) {
-        self.desk.borrow_mut().arrive(moving, Instant::now());
+        self.scheduler.borrow_mut().arrive(moving, Instant::now());
         self.changed.notify_one();
     }
 
     /// A check is wanted before it is due.
     pub(crate) fn hasten(&self, server: ServerId) {
-        self.desk.borrow_mut().hasten(server.0 as u64, Instant::now());
+        self.scheduler.borrow_mut().hasten(server.0 as u64, Instant::now());
         self.changed.notify_one();
     }
 }
 
 async fn check(checks: Rc<Checks>, subject: Arc<Subject>, due: Instant) {
-    let Some(fleet) = &checks.cluster.fleet else { return };
-    let (id, asked) = fleet.checked(&subject);
+    let Some(members) = &checks.cluster.members else { return };
+    let (id, asked) = members.checked(&subject);
     let server = checks.cluster.server(id);
     let begun = Instant::now();
     let interval = match asked {
         Asked::Agent => {
-            agent::ask(checks.cluster.plan.checks.timeout, fleet, server).await;
+            agent::ask(checks.cluster.plan.checks.timeout, members, server).await;
             checks.cluster.plan.checks.agent_inter
         }
-        Asked::Server if fleet.is_checked(id) => {
+        Asked::Server if members.is_checked(id) => {
             let finding = within_time(&checks, server).await;
-            fleet.take(Checked { server: id, finding, begun })
+            members.take(Checked { server: id, finding, begun })
         }
         Asked::Server => FIRST * 4,
     };
@@ -130,7 +134,7 @@ async fn check(checks: Rc<Checks>, subject: Arc<Subject>, due: Instant) {
         true => now,
         false => next_due(due, now, interval, JITTER, chance),
     };
-    checks.desk.borrow_mut().done(subject.id, next);
+    checks.scheduler.borrow_mut().done(subject.id, next);
     checks.changed.notify_one();
 }
 
@@ -185,25 +189,25 @@ async fn ask(
     server: &Server,
     kind: CheckKind,
     (user, password): (&str, &Secret),
-) -> Result<Finding, NoLink> {
+) -> Result<Finding, NoBackend> {
     let id = server.id.0 as u64;
     let version = server.place.version();
     let warm = checks.warm.borrow_mut().remove(&id);
     // Where the server was, it is not asked any more.
-    let warm = warm.filter(|(then, _)| *then == version).map(|(_, link)| link);
+    let warm = warm.filter(|(then, _)| *then == version).map(|(_, backend)| backend);
     let is_warm = warm.is_some();
-    let mut link = match warm {
-        Some(link) => link,
+    let mut backend = match warm {
+        Some(backend) => backend,
         None => log_in(&checks.cluster, server, user, password).await?,
     };
-    let mut found = question(&checks.cluster.plan, kind, &mut link).await;
+    let mut found = question(&checks.cluster.plan, kind, &mut backend).await;
     if is_warm && matches!(found, Err(LoginError::Talk(_))) {
-        // The server may have closed a link that was idle for long.
-        link = log_in(&checks.cluster, server, user, password).await?;
-        found = question(&checks.cluster.plan, kind, &mut link).await;
+        // The server may have closed a backend that was idle for long.
+        backend = log_in(&checks.cluster, server, user, password).await?;
+        found = question(&checks.cluster.plan, kind, &mut backend).await;
     }
     let found = found?;
-    checks.warm.borrow_mut().insert(id, (version, link));
+    checks.warm.borrow_mut().insert(id, (version, backend));
     Ok(found)
 }
 
@@ -212,7 +216,7 @@ async fn log_in(
     server: &Server,
     user: &str,
     password: &Secret,
-) -> Result<LoggedIn, NoLink> {
+) -> Result<LoggedIn, NoBackend> {
     let credential = Credential::Password(password.clone());
     let user = UserName::of_account(user);
     cluster.dialer.log_in_as(server, &user, &credential, dial::POOLED, UTF8MB4).await
@@ -224,12 +228,12 @@ const UTF8MB4: u8 = 45;
 async fn question(
     plan: &Plan,
     kind: CheckKind,
-    link: &mut LoggedIn,
+    backend: &mut LoggedIn,
 ) -> Result<Finding, LoginError> {
     match kind {
         CheckKind::Statement => {
             let text = plan.checks.statement.as_deref().unwrap_or("SELECT 'alive', 1");
-            let rows = link.rows(text).await?;
+            let rows = backend.rows(text).await?;
             let first = rows.first().map(|(_, value)| String::from_utf8_lossy(value).into_owned());
             Ok(match (&plan.checks.expect, first) {
                 (Some(expected), Some(found)) if found == *expected => Finding::Passed,
@@ -240,17 +244,17 @@ async fn question(
                 )),
             })
         }
-        CheckKind::Ping => link.ping().await.map(|()| Finding::Passed),
-        _ => roles::ask(link).await.map(Finding::Said),
+        CheckKind::Ping => backend.ping().await.map(|()| Finding::Passed),
+        _ => roles::ask(backend).await.map(Finding::Said),
     }
 }
 
 /// What a check that could not be made says of the server.
-fn refused(error: &NoLink) -> Finding {
+fn refused(error: &NoBackend) -> Finding {
     match error {
-        NoLink::Login(LoginError::Refused { code: TOO_MANY_CONNECTIONS, .. }) => Finding::Busy,
+        NoBackend::Login(LoginError::Refused { code: TOO_MANY_CONNECTIONS, .. }) => Finding::Busy,
         // It is well enough to say so.
-        NoLink::Login(LoginError::Refused { code, .. }) if REFUSALS.contains(code) => {
+        NoBackend::Login(LoginError::Refused { code, .. }) if REFUSALS.contains(code) => {
             tracing::debug!(%error, "a check may not log in");
             Finding::Passed
         }

@@ -7,10 +7,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use backend::Stream;
+use backend::login::{Credential, Greeted, LoggedIn, LoginError, Request};
 use engine::account::name::{Brand, Unsure, UserName};
 use engine::descriptors::Descriptors;
-use link::Stream;
-use link::login::{Credential, Greeted, LoggedIn, LoginError, Request};
 use wire::Capabilities;
 use wire::handshake::Greeting;
 use wire::proxy_header::{encode_v2, encode_v2_local};
@@ -26,14 +26,14 @@ pub(crate) struct Dialer {
     pub(crate) descriptors: Descriptors,
 }
 
-/// Why there is no link.
+/// Why there is no backend.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NoLink {
+pub(crate) enum NoBackend {
     #[error("it cannot be reached: {0}")]
     Unreachable(io::Error),
     #[error(
         "Flifo may open no more files: raise LimitNOFILE= in its unit (ulimit -n), or lower clients_max and \
-         server.links_max"
+         server.connections_max"
     )]
     NoDescriptor,
     #[error("it did not answer within {0} ({1:?})")]
@@ -49,16 +49,16 @@ pub(crate) enum NoLink {
     NoProof,
     #[error(
         "it shows the user's account (SHOW CREATE USER) in a way that Flifo does not understand, so that it is not known \
-         what the account demands; set the user's mode to \"carried\""
+         what the account demands; set the user's mode to \"pass-through\""
     )]
     NoTerms,
     #[error("{0}")]
     Name(#[from] Unsure),
-    #[error("it does not report changes of session state; set the user's mode to \"carried\"")]
+    #[error("it does not report changes of session state; set the user's mode to \"pass-through\"")]
     NoTracking,
 }
 
-impl NoLink {
+impl NoBackend {
     /// Whether one more connection is what there is no room for, at the server or here.
     pub(crate) const fn lacks_room(&self) -> bool {
         match self {
@@ -87,7 +87,7 @@ impl NoLink {
         is_shutting_down || matches!(self, Self::Unreachable(_) | Self::Late(..))
     }
 
-    /// Whether the server says by it that links of this user cannot be opened by this password. Whatever else goes
+    /// Whether the server says by it that backends of this user cannot be opened by this password. Whatever else goes
     /// wrong may pass: it has too much to do, or is not there.
     pub(crate) fn is_refusal(&self) -> bool {
         match self {
@@ -105,7 +105,8 @@ impl NoLink {
         if let Self::Login(LoginError::Refused { code, sqlstate, message }) = self {
             return Fault::relayed(*code, sqlstate, message);
         }
-        let message = format!("Flifo has no link to the server at {}: {self}", server.address);
+        let message =
+            format!("Flifo has no backend connection to the server at {}: {self}", server.address);
         Fault::new(Kind::ServerUnreachable, message)
     }
 }
@@ -125,7 +126,7 @@ pub(crate) const TOO_MANY_CONNECTIONS: u16 = 1040;
 /// `ER_SERVER_SHUTDOWN`.
 const SHUTTING_DOWN: u16 = 1053;
 
-/// What a pooled link asks for beyond what its clients have.
+/// What a pooled backend asks for beyond what its clients have.
 pub(crate) const POOLED: Capabilities = Capabilities(
     Capabilities::LONG_PASSWORD.0
         | Capabilities::LONG_FLAG.0
@@ -146,19 +147,19 @@ impl Dialer {
         &self,
         server: &Server,
         client: Option<SocketAddr>,
-    ) -> Result<Greeted, NoLink> {
+    ) -> Result<Greeted, NoBackend> {
         let limit = self.plan.limits.connect;
         let connect = async {
             let stream = server.place.dial().await.map_err(not_dialled)?;
-            if !self.descriptors.admit_link(stream.descriptor()) {
-                return Err(NoLink::NoDescriptor);
+            if !self.descriptors.admit_backend(stream.descriptor()) {
+                return Err(NoBackend::NoDescriptor);
             }
-            self.send_header(&stream, client).await.map_err(NoLink::Unreachable)?;
-            link::login::greet(stream).await.map_err(NoLink::from)
+            self.send_header(&stream, client).await.map_err(NoBackend::Unreachable)?;
+            backend::login::greet(stream).await.map_err(NoBackend::from)
         };
         let greeted = match tokio::time::timeout(limit, connect).await {
             Ok(greeted) => greeted,
-            Err(_) => Err(NoLink::Late("limits.connect", limit)),
+            Err(_) => Err(NoBackend::Late("limits.connect", limit)),
         };
         server.facts.see(&greeted);
         let greeted = greeted?;
@@ -174,7 +175,7 @@ impl Dialer {
         credential: &Credential,
         capabilities: Capabilities,
         collation: u8,
-    ) -> Result<LoggedIn, NoLink> {
+    ) -> Result<LoggedIn, NoBackend> {
         let greeted = self.greeted_once(server, None).await?;
         self.log_in_on(server, greeted, user, credential, capabilities, collation).await
     }
@@ -188,7 +189,7 @@ impl Dialer {
         credential: &Credential,
         capabilities: Capabilities,
         collation: u8,
-    ) -> Result<LoggedIn, NoLink> {
+    ) -> Result<LoggedIn, NoBackend> {
         let sent = user.in_login(collation.into(), brand(&greeted.greeting))?;
         let request = Request {
             user: &sent,
@@ -201,10 +202,10 @@ impl Dialer {
         let limit = self.plan.limits.login;
         let login = greeted.login(&request, server.tls.as_ref());
         let login = tokio::time::timeout(limit, login).await;
-        Ok(login.map_err(|_| NoLink::Late("limits.login", limit))??)
+        Ok(login.map_err(|_| NoBackend::Late("limits.login", limit))??)
     }
 
-    /// Begins a link with a header, if the server expects one: the client's addresses, or none for a link that is
+    /// Begins a backend with a header, if the server expects one: the client's addresses, or none for a backend that is
     /// shared.
     async fn send_header(&self, stream: &Stream, client: Option<SocketAddr>) -> io::Result<()> {
         if !self.plan.server.send_proxy {
@@ -220,10 +221,10 @@ impl Dialer {
 }
 
 /// Why there is no connection. That Flifo has no descriptor left does not speak against the server.
-fn not_dialled(error: io::Error) -> NoLink {
+fn not_dialled(error: io::Error) -> NoBackend {
     match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
-        Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => NoLink::NoDescriptor,
-        _ => NoLink::Unreachable(error),
+        Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => NoBackend::NoDescriptor,
+        _ => NoBackend::Unreachable(error),
     }
 }
 
@@ -237,15 +238,15 @@ mod tests {
     fn refusals_lie_in_the_account() {
         let refused = |code: u16, sqlstate: &str| {
             let (sqlstate, message) = (sqlstate.to_owned(), String::new());
-            NoLink::Login(LoginError::Refused { code, sqlstate, message }).is_refusal()
+            NoBackend::Login(LoginError::Refused { code, sqlstate, message }).is_refusal()
         };
         assert!(refused(1045, "28000") && refused(1698, "28000") && refused(3118, "HY000"));
         assert!(refused(1862, "HY000") && refused(9999, "28000"));
         // Too many connections, of all or of the user; the server shuts down.
         assert!(!refused(1040, "08004") && !refused(1203, "42000") && !refused(1226, "42000"));
         assert!(!refused(1053, "08S01"));
-        assert!(NoLink::NoProof.is_refusal() && NoLink::NoTracking.is_refusal());
-        assert!(!NoLink::Late("limits.connect", Duration::ZERO).is_refusal());
-        assert!(!NoLink::NoCredential.is_refusal());
+        assert!(NoBackend::NoProof.is_refusal() && NoBackend::NoTracking.is_refusal());
+        assert!(!NoBackend::Late("limits.connect", Duration::ZERO).is_refusal());
+        assert!(!NoBackend::NoCredential.is_refusal());
     }
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
+use backend::Address;
 use engine::account::name::Brand;
-use link::Address;
 use wire::Capabilities;
 use wire::handshake::Greeting;
 
@@ -18,7 +18,7 @@ pub(crate) struct ServerFacts {
     brand: AtomicU8,
     /// How many prepared statements it allows all its connections together.
     statements_max: AtomicU32,
-    /// TLS has failed on its Unix socket, and that clients are carried in plain has been said.
+    /// TLS has failed on its Unix socket, and that clients are passed through in plain has been said.
     tls_fails: AtomicBool,
     told_plain: AtomicBool,
     standing: AtomicU8,
@@ -81,7 +81,7 @@ pub(crate) enum Standing {
     Up,
     /// Nothing new starts.
     Paused,
-    /// The same, and idle links are closed.
+    /// The same, and idle backends are closed.
     Drain,
     /// The same, and no statement waits: statements are refused.
     Maintenance,
@@ -103,8 +103,10 @@ impl Standing {
         match self {
             Self::Up => "statements start",
             Self::Paused => "new statements wait",
-            Self::Drain => "new statements wait, and idle links are closed",
-            Self::Maintenance => "new statements are refused, and idle links are closed",
+            Self::Drain => "new statements wait, and idle backend connections are closed",
+            Self::Maintenance => {
+                "new statements are refused, and idle backend connections are closed"
+            }
         }
     }
 }
@@ -139,7 +141,7 @@ impl ServerFacts {
         self.tls_fails.store(true, Ordering::Relaxed);
     }
 
-    /// Says, once, that clients are carried to a server in plain that might have them in TLS.
+    /// Says, once, that clients are passed through to a server in plain that might have them in TLS.
     pub(crate) fn tell_plain(&self, address: &Address) {
         let is_remote = matches!(address, Address::Tcp { .. });
         let offers = || self.greeting().is_some_and(|it| it.capabilities.has(Capabilities::SSL));
@@ -150,7 +152,7 @@ impl ServerFacts {
         {
             tracing::info!(
                 server = %address,
-                "carried clients that are not in TLS have no TLS to this server either, so that accounts with REQUIRE \
+                "pass-through clients that are not in TLS have no TLS to this server either, so that accounts with REQUIRE \
                  SSL are safe; server.pass_through_tls = \"always\" gives it to all"
             );
         }
@@ -221,7 +223,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// What Flifo does not carry: compression, and metadata that is left out.
-const NOT_CARRIED: Capabilities = Capabilities(
+const NOT_PASS_THROUGH: Capabilities = Capabilities(
     Capabilities::COMPRESS.0
         | Capabilities::ZSTD.0
         | Capabilities::OPTIONAL_METADATA.0
@@ -230,7 +232,7 @@ const NOT_CARRIED: Capabilities = Capabilities(
         | Capabilities::MULTI_FACTOR.0,
 );
 
-/// What a pooled client is not offered beyond that: what would tie it to one link, and query
+/// What a pooled client is not offered beyond that: what would tie it to one backend, and query
 /// attributes, which stand between a prepared statement's parameters; MySQL's clients leave them
 /// out where they are not offered.
 const NOT_POOLED: Capabilities =
@@ -238,7 +240,7 @@ const NOT_POOLED: Capabilities =
 
 /// The capabilities that a client is offered.
 pub(crate) const fn offered(server: Capabilities, pooled: bool, tls: bool) -> Capabilities {
-    let mut offered = server.without(NOT_CARRIED);
+    let mut offered = server.without(NOT_PASS_THROUGH);
     if pooled {
         offered = offered.without(NOT_POOLED);
     }

@@ -1,6 +1,6 @@
 //! Where a server is that is addressed by name: what its name means now, and what it meant when it was last known.
 //!
-//! Owns the asking, and what has been answered. Which links are left behind by a server that has moved is decided by
+//! Owns the asking, and what has been answered. Which backends are left behind by a server that has moved is decided by
 //! [`crate::dispatch::moves`]. Invariants: the system's resolver waits for as long as it likes, so it is asked on a
 //! thread of its own, one at a time for each name, and no attempt to connect waits for it longer than for a connection;
 //! a name that cannot be resolved keeps the addresses that it had, and says so.
@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use link::{Address, Stream};
+use backend::{Address, Stream};
 use tokio::sync::Notify;
 
 /// What answers what a name means.
@@ -82,10 +82,10 @@ impl Place {
 
     /// Connects. The caller bounds the time.
     pub(crate) async fn dial(&self) -> io::Result<Stream> {
-        let Some(name) = &self.name else { return link::dial::dial(&self.address).await };
+        let Some(name) = &self.name else { return backend::dial::dial(&self.address).await };
         let known = name.addresses().await?;
         let mut doubt = Doubt(Some(name));
-        match link::dial::dial_any(&known).await {
+        match backend::dial::dial_any(&known).await {
             Ok(stream) => {
                 doubt.0 = None;
                 Ok(stream)
@@ -97,7 +97,7 @@ impl Place {
                 if others.is_empty() {
                     return Err(error);
                 }
-                link::dial::dial_any(&others).await
+                backend::dial::dial_any(&others).await
             }
         }
     }

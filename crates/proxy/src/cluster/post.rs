@@ -1,6 +1,6 @@
 //! What workers are told of servers.
 
-use engine::checks::desk::Moving;
+use engine::checks::scheduler::Moving;
 
 use crate::cluster::servers::ServerId;
 

@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use engine::fleet::position::Position;
-use engine::fleet::{Flow, Node, Role};
-use link::login::{LoggedIn, LoginError};
+use backend::login::{LoggedIn, LoginError};
+use engine::cluster::position::Position;
+use engine::cluster::{Flow, Node, Role};
 
 /// What MariaDB says of itself without any rights.
 const MARIADB: &str = "SELECT 'read_only', @@global.read_only UNION ALL \
@@ -38,8 +38,8 @@ const GALERA: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_ready', 
 const NOT_PREPARED: u16 = 1047;
 
 /// Asks a server what it is.
-pub(crate) async fn ask(link: &mut LoggedIn) -> Result<Role, LoginError> {
-    let said = match link.rows(if link.is_mariadb { MARIADB } else { MYSQL }).await {
+pub(crate) async fn ask(backend: &mut LoggedIn) -> Result<Role, LoginError> {
+    let said = match backend.rows(if backend.is_mariadb { MARIADB } else { MYSQL }).await {
         Err(LoginError::Refused { code: NOT_PREPARED, message, .. }) => {
             let node = Node::NotReady(message);
             let (position, flow) = (Position::Unknown, Flow::default());
@@ -51,10 +51,10 @@ pub(crate) async fn ask(link: &mut LoggedIn) -> Result<Role, LoginError> {
     let read_only = said.is_on("read_only");
     if !said.is_on("wsrep_on") {
         let (position, flow) = (said.position(), Flow::default());
-        let node = group(link, &said).await?;
+        let node = group(backend, &said).await?;
         return Ok(Role { read_only, position, node, view: None, flow });
     }
-    let said = Said(link.rows(GALERA).await?);
+    let said = Said(backend.rows(GALERA).await?);
     let cluster = said.cluster();
     let commit = |number| Position::Commit { cluster, number };
     let position = said.number("wsrep_last_committed").map_or(Position::Unknown, commit);
@@ -68,7 +68,7 @@ pub(crate) async fn ask(link: &mut LoggedIn) -> Result<Role, LoginError> {
 
 /// What a member of a MySQL group says of its place in that. In a group with one primary, the others are `read_only`;
 /// so it is found as in asynchronous replication. Where all are primaries, they are as nodes of a cluster.
-async fn group(link: &mut LoggedIn, said: &Said) -> Result<Node, LoginError> {
+async fn group(backend: &mut LoggedIn, said: &Said) -> Result<Node, LoginError> {
     if said.get("group_replication_group_name").is_none_or(|name| name.is_empty()) {
         return Ok(Node::None);
     }
@@ -77,7 +77,7 @@ async fn group(link: &mut LoggedIn, said: &Said) -> Result<Node, LoginError> {
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Some((text(one), text(two)))
     };
-    let state = match link.rows(GROUP).await {
+    let state = match backend.rows(GROUP).await {
         // It may not ask.
         Err(LoginError::Refused { .. }) => return Ok(Node::None),
         rows => first(rows?).map_or_else(|| "OFFLINE".to_owned(), |(_, state)| state),
@@ -85,7 +85,7 @@ async fn group(link: &mut LoggedIn, said: &Said) -> Result<Node, LoginError> {
     if state != "ONLINE" {
         return Ok(Node::NotReady(format!("its state in the group is {state}")));
     }
-    let counts = first(link.rows(MAJORITY).await?);
+    let counts = first(backend.rows(MAJORITY).await?);
     let counts = counts
         .and_then(|(there, all)| Some((there.parse::<u64>().ok()?, all.parse::<u64>().ok()?)));
     Ok(match counts {

@@ -1,17 +1,17 @@
 //! The servers behind Flifo: what all workers have in common of each.
 //!
-//! Owns the numbers of a server that hold for the whole process: slots, links, what sets its limit. What one worker has
+//! Owns the numbers of a server that hold for the whole process: slots, backends, what sets its limit. What one worker has
 //! of a server, its gate among it, is [`crate::dispatch::local`]'s. Knows nothing of which server a statement goes to.
 //! Invariant: servers keep their places for as long as the process lives, so that a [`ServerId`] is always good.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use backend::Address;
+use backend::login::BackendTls;
 use engine::classes::Classes;
 use engine::places::ConnectionPlaces;
 use engine::slots::Slots;
-use link::Address;
-use link::login::LinkTls;
 
 use crate::cluster::auto_limit::Steer;
 use crate::cluster::facts::ServerFacts;
@@ -42,15 +42,15 @@ pub(crate) struct Server {
     growth: AtomicU32,
     /// Its agent, which tells how it is.
     pub(crate) agent: Option<Place>,
-    /// Pooled links to it.
-    pub(crate) links: Arc<ConnectionPlaces>,
+    /// Pooled backends to it.
+    pub(crate) backends: Arc<ConnectionPlaces>,
     /// How statements share the slots.
     pub(crate) classes: Arc<Classes>,
     pub(crate) facts: ServerFacts,
-    /// Of pooled links and Flifo's own.
-    pub(crate) tls: Option<LinkTls>,
-    /// Of carried clients': without a certificate. Whether it is used, [`crate::frontend::leg`] says.
-    pub(crate) pass_through_tls: Option<LinkTls>,
+    /// Of pooled backends and Flifo's own.
+    pub(crate) tls: Option<BackendTls>,
+    /// Of pass-through clients': without a certificate. Whether it is used, [`crate::frontend::leg`] says.
+    pub(crate) pass_through_tls: Option<BackendTls>,
 }
 
 /// What a server is made of.
@@ -58,17 +58,17 @@ pub(crate) struct Site {
     pub(crate) name: String,
     pub(crate) address: Address,
     pub(crate) limit: Option<u32>,
-    pub(crate) tls: Option<LinkTls>,
-    pub(crate) pass_through_tls: Option<LinkTls>,
+    pub(crate) tls: Option<BackendTls>,
+    pub(crate) pass_through_tls: Option<BackendTls>,
     pub(crate) agent: Option<Address>,
 }
 
 impl Server {
     pub(crate) fn new(id: ServerId, site: Site, plan: &Plan, workers: usize) -> Self {
         let Site { name, address, limit, tls, pass_through_tls, agent } = site;
-        let (links_max, rhythm) = (plan.server.links_max, plan.server.rhythm);
+        let (connections_max, rhythm) = (plan.server.connections_max, plan.server.rhythm);
         let cpus = Steer::cpus_of(&address);
-        let steer = limit.is_none().then(|| Steer::new(workers, links_max, rhythm, cpus));
+        let steer = limit.is_none().then(|| Steer::new(workers, connections_max, rhythm, cpus));
         let first = limit.or_else(|| steer.as_ref().map(Steer::limit)).unwrap_or(1);
         let slots = Slots::new(first, workers, crate::worker::clock::now());
         slots.let_borrow(plan.server.borrow.unwrap_or_default());
@@ -84,7 +84,11 @@ impl Server {
             limit_by_agent: AtomicU32::new(0),
             growth: AtomicU32::new(WHOLE),
             agent: agent.map(Place::new),
-            links: Arc::new(ConnectionPlaces::new(links_max, workers, crate::worker::clock::now())),
+            backends: Arc::new(ConnectionPlaces::new(
+                connections_max,
+                workers,
+                crate::worker::clock::now(),
+            )),
             classes: Arc::new(Classes::new(plan.all_classes(), workers)),
             facts: ServerFacts::default(),
             tls,

@@ -36,7 +36,7 @@ pub(super) fn listen(text: &str) -> Result<Listen, String> {
 pub(super) const SERVER: &str =
     "\"auto\" or an address: \"/path/of.sock\", \"host:port\", \"host\"";
 
-pub(super) fn server(text: &str) -> Result<Option<link::Address>, String> {
+pub(super) fn server(text: &str) -> Result<Option<backend::Address>, String> {
     if text == AUTO {
         return Ok(None);
     }
@@ -48,22 +48,22 @@ pub(super) fn server(text: &str) -> Result<Option<link::Address>, String> {
                 .to_owned(),
         );
     }
-    let address = text.parse::<link::Address>().map_err(|error| error.to_string())?;
-    if let link::Address::Unix(path) = &address {
+    let address = text.parse::<backend::Address>().map_err(|error| error.to_string())?;
+    if let backend::Address::Unix(path) = &address {
         check_socket_path(path)?;
     }
     Ok(Some(address))
 }
 
 /// Where an agent is: there is no port that all have.
-pub(super) fn agent(text: &str) -> Result<link::Address, String> {
+pub(super) fn agent(text: &str) -> Result<backend::Address, String> {
     let needs_port = "an agent needs its port: write \"host:port\", or \"/path/of.sock\"";
     let has_port = text.rsplit_once(':').is_some_and(|(host, port)| {
         let is_whole = !host.contains(':') || host.ends_with(']');
         is_whole && port.parse::<u16>().is_ok()
     });
     match server(text)? {
-        Some(address @ link::Address::Unix(_)) => Ok(address),
+        Some(address @ backend::Address::Unix(_)) => Ok(address),
         Some(address) if has_port => Ok(address),
         _ => Err(needs_port.to_owned()),
     }
@@ -168,8 +168,8 @@ mod tests {
     #[test]
     fn the_server_is_found_or_named() {
         assert_eq!(server("auto"), Ok(None));
-        assert!(matches!(server("/run/mysqld/mysqld.sock"), Ok(Some(link::Address::Unix(_)))));
-        assert!(matches!(server("db1"), Ok(Some(link::Address::Tcp { port: 3306, .. }))));
+        assert!(matches!(server("/run/mysqld/mysqld.sock"), Ok(Some(backend::Address::Unix(_)))));
+        assert!(matches!(server("db1"), Ok(Some(backend::Address::Tcp { port: 3306, .. }))));
         assert!(server("db1:x").is_err());
         let error = server("mysql://root:secret@db1:3306").expect_err("is a URL");
         assert!(error.contains("[[users]]") && !error.contains("secret"), "{error}");

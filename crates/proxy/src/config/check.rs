@@ -3,14 +3,14 @@
 //! Looks at no file. An option that is not written contradicts nothing: its default gives way in the message, never in
 //! the plan. What is wrong in itself is not compared with anything.
 
-mod fleet;
+mod members;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
+use backend::Address;
+use backend::tls::Mode;
 use engine::classes::CLASSES_MAX;
-use link::Address;
-use link::tls::Mode;
 
 use super::plan::{ClientTlsMode, Listen, Password, PlacementPolicy, UserOptions};
 use super::problem::{Origin, Report};
@@ -46,7 +46,7 @@ pub(super) fn contradictions(reading: &mut Reading<'_>) {
     classes(reading);
     accounts(reading);
     if is_right(reading, "") {
-        fleet::contradictions(reading);
+        members::contradictions(reading);
     }
 }
 
@@ -180,12 +180,12 @@ fn server(reading: &mut Reading<'_>) {
     let Reading { plan, written, report, .. } = reading;
     let server = &plan.server;
     if let Some(limit) = server.limit
-        && server.links_max < limit
+        && server.connections_max < limit
         && written.has("server.limit")
     {
         let message = format!(
-            "{} statements never run at once, because server.links_max allows only {} links",
-            limit, server.links_max
+            "{} statements never run at once, because server.connections_max allows only {} backend connections",
+            limit, server.connections_max
         );
         report.warn(&written.origin("server.limit"), "server.limit", message);
     }
@@ -241,20 +241,20 @@ fn no_effect(report: &mut Report<'_>, written: &Written, path: &str, why: &str) 
 fn limits(reading: &mut Reading<'_>) {
     let Reading { plan, written, report, .. } = reading;
     let limits = &plan.limits;
-    if let (Some(idle), Some(age)) = (limits.idle_link, limits.link_age)
+    if let (Some(idle), Some(age)) = (limits.idle_backend, limits.backend_age)
         && age < idle
-        && written.has("limits.idle_link")
+        && written.has("limits.idle_backend")
     {
         let message = format!(
-            "no link is idle for {}, because limits.link_age closes it after {}",
+            "no backend connection is idle for {}, because limits.backend_age closes it after {}",
             show_duration(idle),
             show_duration(age)
         );
-        report.warn(&written.origin("limits.idle_link"), "limits.idle_link", message);
+        report.warn(&written.origin("limits.idle_backend"), "limits.idle_backend", message);
     }
     if limits.login < limits.connect && written.has("limits.login") {
         let message = format!(
-            "a carried client's login includes the connection to the server, for which \
+            "a pass-through client's login includes the connection to the server, for which \
              limits.connect allows {}",
             show_duration(limits.connect)
         );
@@ -282,9 +282,9 @@ fn users(reading: &mut Reading<'_>) {
                 error(&written.origin(other), other, message);
             }
         } else if user.pooled {
-            let message = "clients that share links need a password: give users.password, \
-                           users.password_hash or users.password_file, or let clients be carried \
-                           with users.mode = \"carried\"";
+            let message = "clients that share backend connections need a password: give users.password, \
+                           users.password_hash or users.password_file, or let clients be passed through \
+                           with users.mode = \"pass-through\"";
             error(origin, "users.password", message.to_owned());
         }
         let own = user.password.as_ref().and_then(Password::plugin);
@@ -296,7 +296,12 @@ fn users(reading: &mut Reading<'_>) {
             error(&written.origin("users.plugin"), "users.plugin", message);
         }
         if let ([first, ..], false) = (&given[..], user.pooled) {
-            no_effect(report, written, first, "users.mode is \"carried\": the server checks it");
+            no_effect(
+                report,
+                written,
+                first,
+                "users.mode is \"pass-through\": the server checks it",
+            );
         }
         bounds(
             report,
@@ -306,8 +311,8 @@ fn users(reading: &mut Reading<'_>) {
             "clients_max",
             plan.clients_max,
         );
-        let (path, bound) = ("server.links_max", plan.server.links_max);
-        bounds(report, written, "users.links_max", user.links_max, path, bound);
+        let (path, bound) = ("server.connections_max", plan.server.connections_max);
+        bounds(report, written, "users.connections_max", user.connections_max, path, bound);
     }
 }
 

@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use link::tls::TlsError;
+use backend::tls::TlsError;
 use wire::auth::Secret;
 
 use super::check::PASSWORDS;

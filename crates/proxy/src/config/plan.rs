@@ -4,7 +4,7 @@
 //! text, no positions and no files; [`super::parse`] makes a [`Plan`] from a text. Secrets are
 //! never shown.
 
-mod fleet;
+mod members;
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -18,8 +18,8 @@ use engine::placement::{Policy, Remedy};
 use sys::cpus::Cpus;
 use wire::auth::{Plugin, Secret, native, sha_crypt};
 
-pub(crate) use self::fleet::Comer;
-pub use self::fleet::{CheckKind, CheckOptions, Freshness, Mode, RouteRule, Routing, ServerRule};
+pub(crate) use self::members::AcceptedClient;
+pub use self::members::{CheckKind, CheckOptions, Freshness, Mode, RouteRule, Routing, ServerRule};
 
 /// Everything that Flifo has been told.
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ pub enum Parking {
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     /// By default, the server of this machine is looked for.
-    pub address: Option<link::Address>,
+    pub address: Option<backend::Address>,
     /// What the server is called in logs and metrics.
     pub name: String,
     /// Statements that run at once; without a number, as many as prove best.
@@ -80,19 +80,19 @@ pub struct ServerOptions {
     pub parking: Parking,
     /// Whether newcomers start in the place of slots that are on their way, and for how long others may wait then.
     pub borrow: Option<Duration>,
-    pub links_max: u32,
-    /// Statements written to one shared link at once.
+    pub connections_max: u32,
+    /// Statements written to one shared backend at once.
     pub pipeline: u32,
-    pub tls: link::tls::ForLinks,
+    pub tls: backend::tls::ForBackends,
     /// By default, the host of the address.
     pub tls_server_name: Option<String>,
-    /// When a carried client's connection to the server is in TLS.
+    /// When a pass-through client's connection to the server is in TLS.
     pub pass_through_tls: PassThroughTls,
     /// Whose address and TLS must meet what an account demands.
     pub account_terms: AccountTerms,
     /// Where the server sees Flifo, if that is not its own end of its connections.
     pub own_address: Option<IpAddr>,
-    /// Whether a link begins with a PROXY header of version 2.
+    /// Whether a backend begins with a PROXY header of version 2.
     pub send_proxy: bool,
     /// The user that reads other users' hashes from the server's table of accounts.
     pub accounts_user: Option<String>,
@@ -100,7 +100,7 @@ pub struct ServerOptions {
     pub accounts_period: Duration,
     /// For how long rights are believed that are not watched.
     pub rights_bound: Duration,
-    /// Whether users are pooled whose clients have said their password in a login that was carried.
+    /// Whether users are pooled whose clients have said their password in a login that was passed through.
     pub learn_passwords: bool,
     /// Whether definitions of views, routines and triggers are read.
     pub read_definitions: bool,
@@ -108,7 +108,7 @@ pub struct ServerOptions {
     pub resolve: Duration,
 }
 
-/// Which carried clients have TLS between Flifo and the server, where it can be had.
+/// Which pass-through clients have TLS between Flifo and the server, where it can be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassThroughTls {
     /// Those that have it to Flifo.
@@ -130,7 +130,7 @@ pub enum AccountTerms {
 #[derive(Clone, Debug)]
 pub struct ClientTls {
     pub mode: ClientTlsMode,
-    pub files: link::tls::ForClients,
+    pub files: backend::tls::ForClients,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,8 +165,8 @@ pub struct Limits {
     pub statement: Option<Duration>,
     pub wait: Option<Duration>,
     pub idle_client: Option<Duration>,
-    pub idle_link: Option<Duration>,
-    pub link_age: Option<Duration>,
+    pub idle_backend: Option<Duration>,
+    pub backend_age: Option<Duration>,
     pub stop: Duration,
     pub write_stall: Option<Duration>,
     pub upload: Option<Duration>,
@@ -302,16 +302,16 @@ pub struct UserOptions {
     pub password_file: Option<PathBuf>,
     /// What clients are asked to prove the password with.
     pub plugin: Plugin,
-    /// Whether clients share links. Then the password is known; else each client is carried.
+    /// Whether clients share backends. Then the password is known; else each client is passed through.
     pub pooled: bool,
     pub clients_max: Option<u32>,
-    pub links_max: Option<u32>,
+    pub connections_max: Option<u32>,
     pub routines: Unseen,
     pub triggers: Unseen,
     pub pins: Pins,
 }
 
-/// What becomes of a link behind what is in no statement's text, and may have done anything to it: routines, triggers.
+/// What becomes of a backend behind what is in no statement's text, and may have done anything to it: routines, triggers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unseen {
     /// What definitions tell: it stays with its client where one does what no server reports, and is reset where they
@@ -400,9 +400,9 @@ impl Default for ServerOptions {
             rhythm: Rhythm::Own,
             parking: Parking::Locks,
             borrow: None,
-            links_max: 128,
+            connections_max: 128,
             pipeline: 8,
-            tls: link::tls::ForLinks::default(),
+            tls: backend::tls::ForBackends::default(),
             tls_server_name: None,
             pass_through_tls: PassThroughTls::AsClient,
             account_terms: AccountTerms::Client,
@@ -420,7 +420,7 @@ impl Default for ServerOptions {
 
 impl Default for ClientTls {
     fn default() -> Self {
-        Self { mode: ClientTlsMode::Preferred, files: link::tls::ForClients::default() }
+        Self { mode: ClientTlsMode::Preferred, files: backend::tls::ForClients::default() }
     }
 }
 
@@ -432,8 +432,8 @@ impl Default for Limits {
             statement: None,
             wait: Some(Duration::from_secs(10)),
             idle_client: Some(Duration::from_hours(8)),
-            idle_link: Some(Duration::from_mins(1)),
-            link_age: Some(Duration::from_hours(1)),
+            idle_backend: Some(Duration::from_mins(1)),
+            backend_age: Some(Duration::from_hours(1)),
             stop: Duration::from_secs(30),
             write_stall: Some(Duration::from_mins(1)),
             upload: Some(Duration::from_secs(30)),
@@ -480,7 +480,7 @@ impl Default for UserOptions {
             plugin: Plugin::NativePassword,
             pooled: true,
             clients_max: None,
-            links_max: None,
+            connections_max: None,
             routines: Unseen::Pin,
             triggers: Unseen::Read,
             pins: Pins::default(),

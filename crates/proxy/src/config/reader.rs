@@ -227,6 +227,14 @@ fn read_option<T>(
     written.note(path, Value { origin: Origin::Text(value.span()), items, is_wrong });
 }
 
+/// Names that options had before version 0.1, and those that they have.
+const FORMER: [(&str, &str); 4] = [
+    ("links_max", "connections_max"),
+    ("idle_link", "idle_backend"),
+    ("link_age", "backend_age"),
+    ("line_max", "queue_max"),
+];
+
 /// Tells that there is no such option, and what may have been meant.
 fn unknown<T>(section: &Section<T>, name: &str, value: &DeValue<'_>) -> String {
     if value.is_table() || value.as_array().is_some_and(|items| items.iter().any(is_table)) {
@@ -237,6 +245,10 @@ fn unknown<T>(section: &Section<T>, name: &str, value: &DeValue<'_>) -> String {
             None => String::new(),
         };
         return format!("there is no such section{hint}");
+    }
+    let has = |name: &str| section.rows.iter().any(|row| row.name == name);
+    if let Some((_, now)) = FORMER.iter().find(|(old, now)| *old == name && has(now)) {
+        return format!("there is no such option; did you mean {}?", section.path(now));
     }
     let siblings = section.rows.iter().map(|row| row.name);
     if let Some(near) = suggest::nearest(name, siblings) {

@@ -44,7 +44,7 @@ fn everything_can_be_set() {
         workers = 3
         clients_max = 1_000
         backlog = 100
-        server = { address = "db1:3307", name = "db1", limit = 16, links_max = 32 }
+        server = { address = "db1:3307", name = "db1", limit = 16, connections_max = 32 }
         limits.wait = "1m30s"
         limits.statement = "2s"
         limits.idle_client = "none"
@@ -57,7 +57,7 @@ fn everything_can_be_set() {
         plugin = "caching_sha2_password"
         [[users]]
         name = "report"
-        mode = "carried"
+        mode = "pass-through"
         clients_max = 5
     "#;
     let (plan, warnings) = parse(text, "f").expect("is right");
@@ -65,8 +65,8 @@ fn everything_can_be_set() {
     assert_eq!(plan.listen.len(), 2);
     assert_eq!((plan.worker_count(), plan.clients_max, plan.backlog), (3, 1000, 100));
     let server = &plan.server;
-    assert_eq!(server.address, Some(link::Address::Tcp { host: "db1".into(), port: 3307 }));
-    assert_eq!((server.limit, server.links_max), (Some(16), 32));
+    assert_eq!(server.address, Some(backend::Address::Tcp { host: "db1".into(), port: 3307 }));
+    assert_eq!((server.limit, server.connections_max), (Some(16), 32));
     assert_eq!(plan.limits.wait, Some(std::time::Duration::from_secs(90)));
     assert_eq!(plan.limits.idle_client, None);
     assert_eq!(plan.limits.packet_max, 64 << 20);
@@ -250,7 +250,7 @@ fn who_reads_the_servers_accounts_must_be_able_to_log_in() {
     };
     assert_eq!(read("password = \"x\"").expect("is right").as_deref(), Some("reader"));
     let hash = "*0123456789ABCDEF0123456789ABCDEF01234567";
-    for wrong in [format!("password_hash = \"{hash}\""), "mode = \"carried\"".to_owned()] {
+    for wrong in [format!("password_hash = \"{hash}\""), "mode = \"pass-through\"".to_owned()] {
         let problems = read(&wrong).expect_err(&wrong);
         let is_it = |it: &Problem| it.option.as_deref() == Some("server.accounts_user");
         assert!(problems.iter().any(is_it), "{wrong}: {problems:?}");

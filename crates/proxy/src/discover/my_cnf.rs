@@ -9,7 +9,7 @@ use std::io::Read;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use link::address::DEFAULT_PORT;
+use backend::address::DEFAULT_PORT;
 
 use super::{LOOPBACK, Reason, under};
 
@@ -64,20 +64,20 @@ impl Owner {
 }
 
 /// A setting's value, and where it was read.
-type Setting = (String, Reason);
+type SessionVariable = (String, Reason);
 
 /// What one server or its clients are told; a later value replaces an earlier one.
 #[derive(Debug, Default)]
-struct Settings {
-    socket: Option<Setting>,
-    port: Option<Setting>,
-    bind_address: Option<Setting>,
-    datadir: Option<Setting>,
+struct SessionVariables {
+    socket: Option<SessionVariable>,
+    port: Option<SessionVariable>,
+    bind_address: Option<SessionVariable>,
+    datadir: Option<SessionVariable>,
     no_networking: bool,
 }
 
-impl Settings {
-    fn set(&mut self, key: &str, setting: Setting) {
+impl SessionVariables {
+    fn set(&mut self, key: &str, setting: SessionVariable) {
         match key {
             "socket" => self.socket = Some(setting),
             "port" => self.port = Some(setting),
@@ -125,7 +125,7 @@ impl Settings {
 
 struct Reader<'a> {
     root: &'a Path,
-    settings: BTreeMap<Owner, Settings>,
+    settings: BTreeMap<Owner, SessionVariables>,
     files_left: usize,
 }
 

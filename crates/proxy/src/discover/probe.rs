@@ -5,7 +5,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use link::Address;
+use backend::Address;
 use wire::frame::{HEADER, Header};
 use wire::handshake::Greeting;
 use wire::response::{ERR, ErrPacket};

@@ -29,7 +29,7 @@ impl Machine {
         self
     }
 
-    fn link(self, path: &str, target: &str) -> Self {
+    fn symlink(self, path: &str, target: &str) -> Self {
         symlink(target, self.path(path)).expect("links");
         self
     }
@@ -42,7 +42,7 @@ impl Machine {
     /// A process that holds a socket.
     fn process(self, pid: &str, name: &str, inode: u64) -> Self {
         self.file(&format!("/proc/{pid}/comm"), &format!("{name}\n"))
-            .link(&format!("/proc/{pid}/fd/7"), &format!("socket:[{inode}]"))
+            .backend(&format!("/proc/{pid}/fd/7"), &format!("socket:[{inode}]"))
     }
 
     /// What is found while these addresses answer.
@@ -82,7 +82,7 @@ fn one_server_found_in_many_ways_is_one_candidate() {
     let net_unix = format!("{NET_UNIX}{}", listening(4711, "/run/mysqld/mysqld.sock"));
     let machine = Machine::new()
         .socket("/run/mysqld/mysqld.sock")
-        .link("/var/run", "../run")
+        .backend("/var/run", "../run")
         .file("/etc/mysql/my.cnf", debian)
         .file("/etc/mysql/mariadb.conf.d/50-server.cnf", "[mysqld]\nbind-address = 127.0.0.1\n")
         .file("/proc/net/unix", &net_unix)
@@ -163,7 +163,7 @@ fn sockets_of_servers_are_known_by_their_process_or_else_by_name() {
 
 #[test]
 fn flifos_own_listeners_are_no_servers() {
-    let machine = Machine::new().socket("/run/mysqld/mysqld.sock").link("/var/run", "../run");
+    let machine = Machine::new().socket("/run/mysqld/mysqld.sock").symlink("/var/run", "../run");
     let all = ["/run/mysqld/mysqld.sock", "127.0.0.1:3306"];
     let own = |listen: &[&str]| -> Vec<Listen> {
         let listen = listen.iter().map(|text| match text.parse() {

@@ -7,7 +7,7 @@ use engine::gate::{Ask, Full, Slot, Start, Waiting};
 use crate::cluster::servers::ServerId;
 use crate::dispatch::agenda::Due;
 use crate::dispatch::answer;
-use crate::dispatch::backend::{Link, SetDown};
+use crate::dispatch::backend::{Backend, SetDown};
 use crate::dispatch::client::{Client, Turn};
 use crate::dispatch::command::Command;
 use crate::dispatch::launch;
@@ -21,7 +21,7 @@ use crate::dispatch::worker::{Mail, Worker};
 use crate::pool::keys::KeyId;
 use crate::worker::counters::Why;
 
-/// Starts the command now, or puts its client in line.
+/// Starts the command now, or puts its client in the queue.
 ///
 /// `urgent`: it must not wait, because others may wait for what it holds.
 pub(crate) fn enter(
@@ -31,11 +31,11 @@ pub(crate) fn enter(
     packet: &mut [u8],
     urgent: bool,
 ) {
-    if let Some(fleet) = &worker.shared.cluster.fleet
+    if let Some(members) = &worker.shared.cluster.members
         && client.is_pooled()
-        && client.link.borrow().is_none()
+        && client.backend.borrow().is_none()
     {
-        match route::take(worker, fleet, client, &command) {
+        match route::take(worker, members, client, &command) {
             Some(server) => client.server.set(server),
             None => return route::strand(worker, client, command, packet),
         }
@@ -55,7 +55,7 @@ pub(crate) fn enter_held(
     worker.buffers.forget(packet);
 }
 
-/// The same, on the server that the client's link or an order names.
+/// The same, on the server that the client's backend or an order names.
 pub(crate) fn enter_here(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
@@ -64,19 +64,19 @@ pub(crate) fn enter_here(
     urgent: bool,
 ) {
     rights::look(worker);
-    let link = client.link();
+    let backend = client.backend();
     let (ask, now) = (client.ask(&command), crate::worker::clock::now());
     let local = worker.at(client.server.get());
     let mut gate = local.gate.borrow_mut();
-    match (link, client.key.get()) {
-        (Some(link), _) => {
+    match (backend, client.key.get()) {
+        (Some(backend), _) => {
             let slot = if urgent { Some(gate.force(ask, now)) } else { gate.enter_own(ask, now) };
             if slot.is_some() {
                 drop(gate);
-                link.slot.set(slot);
-                launch::launch(worker, client, &link, command, packet);
+                backend.slot.set(slot);
+                launch::launch(worker, client, &backend, command, packet);
                 if client.input.is_part() {
-                    await_rest(worker, client, &link);
+                    await_rest(worker, client, &backend);
                 }
                 return;
             }
@@ -87,13 +87,15 @@ pub(crate) fn enter_here(
             }
         }
         (None, Some(key)) => {
-            if let Some((link, slot)) = gate.enter(key, ask, now, |link| suits(client, link)) {
+            if let Some((backend, slot)) =
+                gate.enter(key, ask, now, |backend| suits(client, backend))
+            {
                 drop(gate);
-                link.slot.set(Some(slot));
-                link.hold_for(client);
-                launch::launch(worker, client, &link, command, packet);
+                backend.slot.set(Some(slot));
+                backend.hold_for(client);
+                launch::launch(worker, client, &backend, command, packet);
                 if client.input.is_part() {
-                    await_rest(worker, client, &link);
+                    await_rest(worker, client, &backend);
                 }
                 return;
             }
@@ -108,7 +110,7 @@ pub(crate) fn enter_here(
                 }
             }
         }
-        // A carried client whose link is gone is being closed.
+        // A pass-through client whose backend is gone is being closed.
         (None, None) => client.close(),
     }
 }
@@ -158,29 +160,30 @@ pub(crate) fn work_off(worker: &Rc<Worker>) {
 fn pass_on(worker: &Rc<Worker>, local: &Local, slot: Slot) {
     rights::look(worker);
     let now = crate::worker::clock::now();
-    let start = local.gate.borrow_mut().pass_on(slot, now, |client, link| suits(client, link));
+    let start =
+        local.gate.borrow_mut().pass_on(slot, now, |client, backend| suits(client, backend));
     if let Some(start) = start {
         begin(worker, local, start);
     }
     start_ready(worker, local);
 }
 
-/// The key of a link whose statement seems to wait for something in the server, if any statement waits for a slot.
+/// The key of a backend whose statement seems to wait for something in the server, if any statement waits for a slot.
 pub(crate) fn stuck(worker: &Worker, local: &Local) -> Option<KeyId> {
     let (gate, now) = (local.gate.borrow(), crate::worker::clock::now());
     if !gate.wants_slot(now) {
         return None;
     }
-    let is_stuck = |link: &&Rc<Link>| {
-        if link.server != local.server.id {
+    let is_stuck = |backend: &&Rc<Backend>| {
+        if backend.server != local.server.id {
             return false;
         }
-        let slot = link.slot.take();
+        let slot = backend.slot.take();
         let is_stuck = slot.as_ref().is_some_and(|slot| gate.seems_stuck(slot, now));
-        link.slot.set(slot);
-        is_stuck && link.key.get().is_some()
+        backend.slot.set(slot);
+        is_stuck && backend.key.get().is_some()
     };
-    worker.links.borrow().values().find(is_stuck)?.key.get()
+    worker.backends.borrow().values().find(is_stuck)?.key.get()
 }
 
 /// Statements that seem to wait for something in the server leave their slots to statements that wait for one.
@@ -193,24 +196,26 @@ pub(crate) fn park_stuck_at(worker: &Rc<Worker>, local: &Local) {
     if !local.gate.borrow().wants_slot(now) {
         return;
     }
-    let is_there = |link: &&Rc<Link>| link.server == local.server.id;
-    let mut links: Vec<_> = worker.links.borrow().values().filter(is_there).cloned().collect();
+    let is_there = |backend: &&Rc<Backend>| backend.server == local.server.id;
+    let mut backends: Vec<_> =
+        worker.backends.borrow().values().filter(is_there).cloned().collect();
     // If not all may be parked: a plain read rarely waits for a lock.
-    let is_read =
-        |link: &Rc<Link>| link.flights.borrow().front().is_some_and(|it| it.read.is_some());
-    links.sort_by_cached_key(is_read);
-    for link in links {
-        let Some(mut slot) = link.slot.take() else { continue };
+    let is_read = |backend: &Rc<Backend>| {
+        backend.flights.borrow().front().is_some_and(|it| it.read.is_some())
+    };
+    backends.sort_by_cached_key(is_read);
+    for backend in backends {
+        let Some(mut slot) = backend.slot.take() else { continue };
         let mut gate = local.gate.borrow_mut();
         if !gate.seems_stuck(&slot, now) {
-            link.slot.set(Some(slot));
+            backend.slot.set(Some(slot));
             continue;
         }
         let parked = gate.counts().parked;
-        let start = gate.park(&mut slot, now, |client, link| suits(client, link));
+        let start = gate.park(&mut slot, now, |client, backend| suits(client, backend));
         worker.counters.parked.add(gate.counts().parked - parked);
         drop(gate);
-        link.slot.set(Some(slot));
+        backend.slot.set(Some(slot));
         if let Some(start) = start {
             begin(worker, local, start);
         }
@@ -218,56 +223,56 @@ pub(crate) fn park_stuck_at(worker: &Rc<Worker>, local: &Local) {
     pump(worker, local.server.id);
 }
 
-/// The reply on this link waits for its own client to read: its slot goes to the next, until the client reads on.
-pub(crate) fn hold_up(worker: &Rc<Worker>, link: &Rc<Link>) {
-    let Some(slot) = link.slot.take() else { return };
+/// The reply on this backend waits for its own client to read: its slot goes to the next, until the client reads on.
+pub(crate) fn hold_up(worker: &Rc<Worker>, backend: &Rc<Backend>) {
+    let Some(slot) = backend.slot.take() else { return };
     worker.counters.held_up.add(1);
-    pipeline::take_back(worker, link, Why::Unread);
-    set_down(worker, link, slot, SetDown::Unread);
+    pipeline::cancel_pipelined(worker, backend, Why::Unread);
+    set_down(worker, backend, slot, SetDown::Unread);
 }
 
-/// More of the command that was sent on this link has still to come, and the server does not work before all is there:
+/// More of the command that was sent on this backend has still to come, and the server does not work before all is there:
 /// its slot goes to the next, until the client sends the end. What the server has asked for in the middle of its work
 /// (a file) does not count: it holds what others wait for.
-pub(crate) fn await_rest(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>) {
+pub(crate) fn await_rest(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Rc<Backend>) {
     let is_command = client.input.upload.get().is_some_and(|upload| upload.payload_len().is_some());
     if !is_command || client.turn.get() != Turn::Server {
         return;
     }
-    let Some(slot) = link.slot.take() else { return };
+    let Some(slot) = backend.slot.take() else { return };
     worker.counters.passed_in_pieces.add(1);
-    set_down(worker, link, slot, SetDown::Unsent);
+    set_down(worker, backend, slot, SetDown::Unsent);
 }
 
 /// The end of a command is there. False: its statement has no slot for it yet, and gets the next.
-pub(crate) fn go_on(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>) -> bool {
-    if link.set_down.get() != SetDown::Unsent {
+pub(crate) fn go_on(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Rc<Backend>) -> bool {
+    if backend.set_down.get() != SetDown::Unsent {
         return true;
     }
     if client.waiting.get().is_none() {
         let has_locks = client.session.borrow().may_hold_locks();
-        take_up(worker, client, link, has_locks);
+        take_up(worker, client, backend, has_locks);
     }
-    link.set_down.get() != SetDown::Unsent
+    backend.set_down.get() != SetDown::Unsent
 }
 
 /// The server has answered before the command was there: it needs no slot for the rest.
-pub(crate) fn forget_rest(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>) {
+pub(crate) fn forget_rest(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Rc<Backend>) {
     client.input.end_upload();
-    if link.set_down.get() != SetDown::Unsent {
+    if backend.set_down.get() != SetDown::Unsent {
         return;
     }
-    link.set_down.set(SetDown::No);
+    backend.set_down.set(SetDown::No);
     if let Some(waiting) = client.waiting.take() {
-        worker.at(link.server).gate.borrow_mut().leave(waiting);
+        worker.at(backend.server).gate.borrow_mut().leave(waiting);
     }
 }
 
-fn set_down(worker: &Rc<Worker>, link: &Rc<Link>, slot: Slot, why: SetDown) {
-    link.set_down.set(why);
+fn set_down(worker: &Rc<Worker>, backend: &Rc<Backend>, slot: Slot, why: SetDown) {
+    backend.set_down.set(why);
     let now = crate::worker::clock::now();
-    let suits = |client: &Rc<Client>, link: &Rc<Link>| suits(client, link);
-    let local = worker.at(link.server);
+    let suits = |client: &Rc<Client>, backend: &Rc<Backend>| suits(client, backend);
+    let local = worker.at(backend.server);
     let start = local.gate.borrow_mut().set_down(slot, now, suits);
     if let Some(start) = start {
         begin(worker, local, start);
@@ -276,32 +281,32 @@ fn set_down(worker: &Rc<Worker>, link: &Rc<Link>, slot: Slot, why: SetDown) {
 }
 
 /// The client has read: its statement goes on as soon as it has a slot again, before all others.
-pub(crate) fn come_back(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>) {
-    if link.set_down.get() != SetDown::Unread || client.waiting.get().is_some() {
+pub(crate) fn come_back(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Rc<Backend>) {
+    if backend.set_down.get() != SetDown::Unread || client.waiting.get().is_some() {
         return;
     }
     // Others may wait for locks that it has, unless it is known to have none.
-    let is_read = || link.flights.borrow().front().is_some_and(|it| it.read.is_some());
+    let is_read = || backend.flights.borrow().front().is_some_and(|it| it.read.is_some());
     let has_locks = client.session.borrow().may_hold_locks() || client.is_pooled() && !is_read();
-    take_up(worker, client, link, has_locks);
+    take_up(worker, client, backend, has_locks);
 }
 
 /// A statement whose slot was left gets one, at once or before all others.
-fn take_up(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>, has_locks: bool) {
-    let class = link.flights.borrow().front().and_then(|it| it.command.as_ref()?.class);
+fn take_up(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Rc<Backend>, has_locks: bool) {
+    let class = backend.flights.borrow().front().and_then(|it| it.command.as_ref()?.class);
     let class = class.unwrap_or_else(|| client.class.get());
     let (ask, now) = (Ask { class, digest: None }, crate::worker::clock::now());
-    let local = worker.at(link.server);
+    let local = worker.at(backend.server);
     if has_locks {
-        link.slot.set(Some(local.gate.borrow_mut().force(ask, now)));
-        return link.set_down.set(SetDown::No);
+        backend.slot.set(Some(local.gate.borrow_mut().force(ask, now)));
+        return backend.set_down.set(SetDown::No);
     }
     let waiting = local.gate.borrow_mut().come_back(Rc::clone(client), ask, now);
     client.waiting.set(Some(waiting));
     start_ready(worker, local);
 }
 
-/// Starts every statement that can start, and opens links for those that wait for one. Called after anything has
+/// Starts every statement that can start, and opens backends for those that wait for one. Called after anything has
 /// changed.
 pub(crate) fn pump(worker: &Rc<Worker>, server: ServerId) {
     let local = worker.at(server);
@@ -323,7 +328,7 @@ fn start_ready(worker: &Rc<Worker>, local: &Local) {
     rights::look(worker);
     loop {
         let now = crate::worker::clock::now();
-        let start = local.gate.borrow_mut().next(now, |client, link| suits(client, link));
+        let start = local.gate.borrow_mut().next(now, |client, backend| suits(client, backend));
         match start {
             Some(start) => begin(worker, local, start),
             None => break,
@@ -346,43 +351,43 @@ fn wake_others(worker: &Worker, local: &Local) {
     }
 }
 
-fn begin(worker: &Rc<Worker>, local: &Local, start: Start<Rc<Client>, Rc<Link>>) {
-    let (client, link) = match start {
-        Start::Own(client, slot) => match client.link() {
-            Some(link) => {
-                link.slot.set(Some(slot));
-                (client, link)
+fn begin(worker: &Rc<Worker>, local: &Local, start: Start<Rc<Client>, Rc<Backend>>) {
+    let (client, backend) = match start {
+        Start::Own(client, slot) => match client.backend() {
+            Some(backend) => {
+                backend.slot.set(Some(slot));
+                (client, backend)
             }
             // It is being closed; its slot goes on to the next.
             None => return worker.agenda.leave_slot(local.server.id, Some(slot)),
         },
-        Start::On(client, link, slot) => {
-            link.slot.set(Some(slot));
-            link.hold_for(&client);
-            (client, link)
+        Start::On(client, backend, slot) => {
+            backend.slot.set(Some(slot));
+            backend.hold_for(&client);
+            (client, backend)
         }
     };
     client.waiting.set(None);
-    if link.set_down.take() != SetDown::No {
+    if backend.set_down.take() != SetDown::No {
         // It goes on where its client kept it waiting.
         client.wake();
-        return link.wake();
+        return backend.wake();
     }
-    launch_held(worker, &client, &link);
+    launch_held(worker, &client, &backend);
 }
 
 /// Launches the command that a client has on hold. Its slot has been taken.
-pub(crate) fn launch_held(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>) {
+pub(crate) fn launch_held(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Rc<Backend>) {
     let Some(mut command) = client.take_command() else { return };
     let mut packet = std::mem::take(&mut command.packet);
-    launch::launch(worker, client, link, command, &mut packet);
+    launch::launch(worker, client, backend, command, &mut packet);
     worker.buffers.forget(packet);
     if client.input.is_part() {
         client.wake();
-        await_rest(worker, client, link);
+        await_rest(worker, client, backend);
     }
 }
 
-fn suits(client: &Client, link: &Link) -> bool {
-    link.state.borrow().suits(&client.session.borrow())
+fn suits(client: &Client, backend: &Backend) -> bool {
+    backend.state.borrow().suits(&client.session.borrow())
 }

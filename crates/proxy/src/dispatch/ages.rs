@@ -1,4 +1,4 @@
-//! What has an age: clients that are idle or do not read, statements that run too long, links that no client uses.
+//! What has an age: clients that are idle or do not read, statements that run too long, backends that no client uses.
 //!
 //! Looks at them when the worker's clock says so; what an end means for a client is said where it is ended.
 
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use engine::kill::Scope;
 use engine::session::setup::Purpose;
 
-use crate::dispatch::backend::Link;
+use crate::dispatch::backend::Backend;
 use crate::dispatch::client::{Client, Turn};
 use crate::dispatch::kill;
 use crate::dispatch::lost_backend;
@@ -95,15 +95,15 @@ pub(crate) fn end_of(worker: &Worker, client: &Client, now: Instant) -> Option<(
 /// A client without limits is looked at nevertheless, now and then.
 pub(crate) const LOOK_MAX: Duration = Duration::from_mins(1);
 
-/// A statement runs too long: it is killed where Flifo knows how to log in, else its link is closed. A server that
+/// A statement runs too long: it is killed where Flifo knows how to log in, else its backend is closed. A server that
 /// waits for the rest of a command, or of a file, cannot be told to kill it.
 pub(crate) fn expire_statement(worker: &Rc<Worker>, client: &Rc<Client>) {
-    let Some(link) = client.link() else { return };
+    let Some(backend) = client.backend() else { return };
     tracing::info!(client = client.id, "killed: the statement ran longer than limits.statement");
     client.turned.set(crate::worker::clock::now());
-    if link.key.get().is_some() && !client.input.is_sending() {
+    if backend.key.get().is_some() && !client.input.is_sending() {
         worker.count_fault(Kind::StatementTooLong);
-        kill::kill_on(worker, &link, Scope::Query);
+        kill::kill_on(worker, &backend, Scope::Query);
     } else {
         let fault = Fault::new(
             Kind::StatementTooLong,
@@ -125,15 +125,16 @@ pub(crate) fn expire_upload(worker: &Rc<Worker>, client: &Rc<Client>) {
     cut_off(worker, client, &Fault::new(Kind::UploadTooSlow, message));
 }
 
-/// Ends a client in the middle of what it sends, and the link that it sends it to.
+/// Ends a client in the middle of what it sends, and the backend that it sends it to.
 pub(crate) fn cut_off(worker: &Rc<Worker>, client: &Rc<Client>, fault: &Fault) {
     if client.is_closing() {
         return;
     }
     worker.count_fault(fault.kind);
-    let runs = |link: &Rc<Link>| link.flights.borrow().iter().any(|flight| flight.is_of(client));
-    match client.link().filter(runs) {
-        Some(link) => lost_backend::cut_off(&link, fault),
+    let runs =
+        |backend: &Rc<Backend>| backend.flights.borrow().iter().any(|flight| flight.is_of(client));
+    match client.backend().filter(runs) {
+        Some(backend) => lost_backend::cut_off(&backend, fault),
         None => {
             client.write(&fault.packet(client.input.packets_sent()));
         }
@@ -158,20 +159,20 @@ pub(crate) fn end_client(worker: &Worker, client: &Client, fault: &Fault) {
     client.close();
 }
 
-pub(crate) fn expire_links(worker: &Rc<Worker>) {
+pub(crate) fn expire_backends(worker: &Rc<Worker>) {
     let now = crate::worker::clock::now();
-    if let Some(age) = worker.plan.limits.idle_link {
+    if let Some(age) = worker.plan.limits.idle_backend {
         worker.servers.iter().for_each(|local| supply::close_idle_for(worker, local, age));
     }
     rights::close_stale(worker);
-    // A statement whose client is gone was killed; a server that does not even end it then loses the link.
-    for link in worker.links.borrow().values() {
-        let orphaned = link.flights.borrow().front().is_some_and(|flight| {
+    // A statement whose client is gone was killed; a server that does not even end it then loses the backend.
+    for backend in worker.backends.borrow().values() {
+        let orphaned = backend.flights.borrow().front().is_some_and(|flight| {
             let is_unheard = flight.client.is_none() || matches!(flight.purpose, Purpose::Reset(_));
             is_unheard && now - flight.since >= kill::PATIENCE
         });
         if orphaned {
-            link.close();
+            backend.close();
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Statements written ahead: while clients wait, a busy link is sent their statements behind the one that runs, so
+//! Statements written ahead: while clients wait, a busy backend is sent their statements behind the one that runs, so
 //! that the server's thread finds its next command in its socket and does not sleep in between.
 //!
 //! Only statements that merely read are written ahead, behind others of the same sort, all of a kind known to be
 //! short, of clients whose sessions are as new. Should the one in front turn out otherwise after all (it runs long,
-//! its link dies or must be kept for its client, it is to be killed), those behind it, whose replies have not begun,
-//! are taken back in line and sent again on another link, alone.
+//! its backend dies or must be kept for its client, it is to be killed), those behind it, whose replies have not begun,
+//! are taken back in the queue and sent again on another backend, alone.
 //!
-//! Invariants: the flights of a link are answered in order; only the first one has a slot, which passes to the next;
+//! Invariants: the flights of a backend are answered in order; only the first one has a slot, which passes to the next;
 //! a client whose statement was written ahead still holds its packet, until its reply is the next to come.
 
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use engine::kill::Scope;
 use smallvec::SmallVec;
 
 use crate::dispatch::admit;
-use crate::dispatch::backend::Link;
+use crate::dispatch::backend::Backend;
 use crate::dispatch::client::Client;
 use crate::dispatch::kill;
 use crate::dispatch::launch;
@@ -27,31 +27,32 @@ use crate::dispatch::worker::Worker;
 use crate::worker::counters::Why;
 
 /// Writes statements of waiting clients behind what is in flight.
-pub(crate) fn refill(worker: &Rc<Worker>, link: &Rc<Link>) {
+pub(crate) fn refill(worker: &Rc<Worker>, backend: &Rc<Backend>) {
     let depth = worker.plan.server.pipeline as usize;
-    let flying = link.flights.borrow().len();
-    if flying == 0 || flying > half_of(worker) || link.is_held_up() || !may_lead(worker, link) {
+    let flying = backend.flights.borrow().len();
+    if flying == 0 || flying > half_of(worker) || backend.is_held_up() || !may_lead(worker, backend)
+    {
         return;
     }
-    let Some(key) = link.key.get() else { return };
-    if key != key.with_schema(link.state.borrow().schema.is_some()) {
+    let Some(key) = backend.key.get() else { return };
+    if key != key.with_schema(backend.state.borrow().schema.is_some()) {
         return;
     }
-    let room = (depth - flying).min(worker.at(link.server).gate.borrow().share(key));
+    let room = (depth - flying).min(worker.at(backend.server).gate.borrow().share(key));
     for _ in 0..room {
-        let next = worker.at(link.server).gate.borrow_mut().take_ahead(
+        let next = worker.at(backend.server).gate.borrow_mut().take_ahead(
             key,
             crate::worker::clock::now(),
-            |client| may_follow(worker, client) && launch::is_ready(worker, client, link),
+            |client| may_follow(worker, client) && launch::is_ready(worker, client, backend),
         );
         match next {
-            Some((client, _)) => launch::launch_ahead(worker, &client, link),
+            Some((client, _)) => launch::launch_ahead(worker, &client, backend),
             None => break,
         }
     }
 }
 
-/// At the end of each turn of the loop, writes statements ahead that have joined the line in it: by the time of the
+/// At the end of each iteration of the loop, writes statements ahead that have joined the line in it: by the time of the
 /// next reply the server's thread would be asleep.
 pub(crate) async fn run(worker: Rc<Worker>) {
     loop {
@@ -62,18 +63,19 @@ pub(crate) async fn run(worker: Rc<Worker>) {
 }
 
 fn write_ahead(worker: &Rc<Worker>, local: &Local) {
-    let is_busy =
-        |link: &&Rc<Link>| link.server == local.server.id && !link.flights.borrow().is_empty();
-    let (waiting, links) = (local.gate.borrow().waiting(), worker.links.borrow());
+    let is_busy = |backend: &&Rc<Backend>| {
+        backend.server == local.server.id && !backend.flights.borrow().is_empty()
+    };
+    let (waiting, backends) = (local.gate.borrow().waiting(), worker.backends.borrow());
     // Where more wait than would be written now, each reply brings so many of them that no thread of the server rests.
-    if waiting == 0 || links.values().filter(is_busy).count() * half_of(worker) < waiting {
+    if waiting == 0 || backends.values().filter(is_busy).count() * half_of(worker) < waiting {
         return;
     }
-    let mut busy: SmallVec<[_; 16]> = links.values().filter(is_busy).cloned().collect();
-    drop(links);
-    busy.sort_by_key(|link: &Rc<Link>| link.flights.borrow().len());
-    for link in busy {
-        link.in_one_write(|| refill(worker, &link));
+    let mut busy: SmallVec<[_; 16]> = backends.values().filter(is_busy).cloned().collect();
+    drop(backends);
+    busy.sort_by_key(|backend: &Rc<Backend>| backend.flights.borrow().len());
+    for backend in busy {
+        backend.in_one_write(|| refill(worker, &backend));
     }
 }
 
@@ -82,14 +84,14 @@ fn half_of(worker: &Worker) -> usize {
     worker.plan.server.pipeline as usize / 2
 }
 
-/// Whether others may be written behind what is in flight on this link.
-fn may_lead(worker: &Worker, link: &Link) -> bool {
-    let flights = link.flights.borrow();
+/// Whether others may be written behind what is in flight on this backend.
+fn may_lead(worker: &Worker, backend: &Backend) -> bool {
+    let flights = backend.flights.borrow();
     let pace = worker.pace.borrow();
     let now = crate::worker::clock::now();
     let is_young = flights.front().is_some_and(|front| now - front.since < pace.long());
     // What is to be asked behind a statement must be asked before others': how many rows it has found, whether it has
-    // cleared the messages that the link was told.
+    // cleared the messages that the backend was told.
     let is_known = |client: &Rc<Client>| client.session.borrow().kept().is_none();
     let are_short = flights.iter().all(|flight| {
         flight.client.as_ref().is_some_and(is_known)
@@ -98,9 +100,9 @@ fn may_lead(worker: &Worker, link: &Link) -> bool {
     });
     is_young
         && are_short
-        && !link.is_being_killed()
-        && !link.is_closing()
-        && !rights::is_stale(worker, link, now)
+        && !backend.is_being_killed()
+        && !backend.is_closing()
+        && !rights::is_stale(worker, backend, now)
 }
 
 fn may_follow(worker: &Worker, client: &Client) -> bool {
@@ -109,23 +111,24 @@ fn may_follow(worker: &Worker, client: &Client) -> bool {
         && client.input.reserved.borrow().is_none()
 }
 
-/// Looks after links whose statement in front was believed to be short and is not.
+/// Looks after backends whose statement in front was believed to be short and is not.
 pub(crate) fn look_after(worker: &Rc<Worker>) {
     let (now, long) = (crate::worker::clock::now(), worker.pace.borrow().long());
-    let keeps_waiting = |link: &&Rc<Link>| {
-        let flights = link.flights.borrow();
+    let keeps_waiting = |backend: &&Rc<Backend>| {
+        let flights = backend.flights.borrow();
         let front = flights.front().filter(|front| front.slot && now - front.since >= long);
         front.is_some_and(|front| flights.len() > 1 || front.client.is_none())
     };
-    let links: Vec<_> = worker.links.borrow().values().filter(keeps_waiting).cloned().collect();
-    for link in links {
-        let mut flights = link.flights.borrow_mut();
+    let backends: Vec<_> =
+        worker.backends.borrow().values().filter(keeps_waiting).cloned().collect();
+    for backend in backends {
+        let mut flights = backend.flights.borrow_mut();
         let Some(front) = flights.front_mut() else { continue };
         let is_disowned = front.client.is_none() && front.read.take().is_some();
         drop(flights);
-        pipeline::take_back(worker, &link, Why::Long);
+        pipeline::cancel_pipelined(worker, &backend, Why::Long);
         if is_disowned {
-            kill::kill_on(worker, &link, Scope::Query);
+            kill::kill_on(worker, &backend, Scope::Query);
         }
     }
 }

@@ -30,19 +30,19 @@ pub(crate) fn refuse_held(worker: &Rc<Worker>, client: &Client, fault: &Fault) {
     refuse(worker, client, command, fault);
 }
 
-/// Gives the client's link back, if it has one that it need not keep.
+/// Gives the client's backend back, if it has one that it need not keep.
 pub(crate) fn let_go(worker: &Rc<Worker>, client: &Client) {
-    let Some(link) = client.link() else { return };
-    if !client.is_pooled() || client.session.borrow().holds_link() {
+    let Some(backend) = client.backend() else { return };
+    if !client.is_pooled() || client.session.borrow().holds_backend() {
         return;
     }
-    if link.flights.borrow().is_empty() {
-        link.release();
-        supply::give_back(worker, &link);
-    } else if link.flights.borrow().iter().all(|flight| flight.client.is_none()) {
+    if backend.flights.borrow().is_empty() {
+        backend.release();
+        supply::give_back(worker, &backend);
+    } else if backend.flights.borrow().iter().all(|flight| flight.client.is_none()) {
         // It has still to answer something that no client waits for: then it goes back by itself.
-        link.release();
-        link.give_back_later();
+        backend.release();
+        backend.give_back_later();
     }
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn refuse(worker: &Rc<Worker>, client: &Client, command: Box<Command>
     // The last message is this one, of which no server knows.
     diagnostics::keep_fault(worker, client, command.facts.messages, fault);
     worker.buffers.forget(command.end());
-    // A link that it was given to ask for the past is of no use now.
+    // A backend that it was given to ask for the past is of no use now.
     let_go(worker, client);
     worker.count_fault(fault.kind);
     client.session.borrow_mut().counts.answer(-1);
@@ -65,7 +65,7 @@ pub(crate) fn refuse(worker: &Rc<Worker>, client: &Client, command: Box<Command>
     }
 }
 
-/// Keeps the command until the client's link, or the one that it had, has answered.
+/// Keeps the command until the client's backend, or the one that it had, has answered.
 pub(crate) fn hold(
     worker: &Worker,
     client: &Client,
@@ -119,7 +119,7 @@ pub(crate) fn clear(worker: &Rc<Worker>, client: &Client) {
         session.see_messages(0, false, Messages::Go);
         session.tell(0);
         drop(session);
-        // They may have been all that its link was kept for.
+        // They may have been all that its backend was kept for.
         let_go(worker, client);
     }
 }

@@ -1,8 +1,8 @@
-//! One link as a worker uses it: its socket, the statements in flight on it, and what its server session is.
+//! One backend as a worker uses it: its socket, the statements in flight on it, and what its server session is.
 //!
 //! Its task ([`crate::dispatch::backend_task`]) reads replies; [`crate::dispatch::replies`] follows them and writes them
 //! straight to the clients they belong to. A statement is written by the task that has it at hand: its client's, or
-//! that of a link that has just become free.
+//! that of a backend that has just become free.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -11,41 +11,41 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
+use backend::Stream;
+use engine::backend_state::BackendState;
 use engine::gate::Slot;
-use engine::link_state::LinkState;
 use engine::rights::Era;
 use engine::statements::Known;
-use link::Stream;
 use wire::frame::{self, HEADER, PAYLOAD_MAX, put_packet_with};
 use wire::{Capabilities, statement};
 
 use crate::cluster::servers::ServerId;
 use crate::dispatch::client::{Client, Turn};
-use crate::dispatch::in_flight::{self, Flight};
+use crate::dispatch::in_flight::{self, InFlight};
 use crate::pool::keys::KeyId;
 use crate::worker::outbox::Outbox;
 
 /// A connection to the server.
-pub(crate) struct Link {
-    /// Tells the links of a worker apart.
+pub(crate) struct Backend {
+    /// Tells the backends of a worker apart.
     pub(crate) id: u64,
     pub(crate) server: ServerId,
     /// The server's id of this connection.
     pub(crate) thread_id: u32,
     pub(crate) stream: Stream,
     pub(crate) capabilities: Capabilities,
-    /// Which clients may share it; `None` for a carried client's own.
+    /// Which clients may share it; `None` for a pass-through client's own.
     pub(crate) key: Cell<Option<KeyId>>,
     pub(crate) opened: Instant,
     /// Before this moment its age is no matter.
     pub(crate) young_until: Instant,
     /// When its login began: rights that have changed since are not the ones that it has.
     pub(crate) era: Era,
-    pub(crate) flights: RefCell<VecDeque<Box<Flight>>>,
+    pub(crate) flights: RefCell<VecDeque<Box<InFlight>>>,
     /// The slot of what runs on it.
     pub(crate) slot: Cell<Option<Slot>>,
     /// What its session at the server is.
-    pub(crate) state: RefCell<LinkState>,
+    pub(crate) state: RefCell<BackendState>,
     pub(crate) known: RefCell<Known>,
     /// The client that has it now, whether a statement runs or not.
     pub(crate) holder: RefCell<Option<Rc<Client>>>,
@@ -67,7 +67,7 @@ pub(crate) struct Link {
     /// Commands without replies that go ahead of the next statement.
     pub(crate) ahead: RefCell<Vec<u8>>,
     /// The unfinished packet at the end of what was read.
-    pub(crate) carry: RefCell<Vec<u8>>,
+    pub(crate) unread: RefCell<Vec<u8>>,
     /// Bytes that the socket has not taken yet.
     outbox: Outbox,
     pub(crate) life: Cell<Life>,
@@ -85,17 +85,17 @@ pub(crate) enum Life {
     Farewell,
 }
 
-/// An order to kill what runs on a link.
+/// An order to kill what runs on a backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Kill {
     #[default]
     None,
     UnderWay,
-    /// The link was put back meanwhile, and is free once the order has been answered.
+    /// The backend was put back meanwhile, and is free once the order has been answered.
     PutBack,
 }
 
-/// What a link's clients may have left on it that is undone before it is put back.
+/// What a backend's clients may have left on it that is undone before it is put back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Taint {
     #[default]
@@ -106,7 +106,7 @@ pub(crate) enum Taint {
     Soiled,
 }
 
-/// What becomes of a link that has answered what Flifo has asked it.
+/// What becomes of a backend that has answered what Flifo has asked it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AfterAnswers {
     /// It stays with its client.
@@ -132,7 +132,7 @@ pub(crate) enum SetDown {
 /// While more than this is unsent, a client that streams has to wait.
 const OUTBOX_MAX: usize = 64 << 10;
 
-impl Link {
+impl Backend {
     pub(crate) fn new(
         id: u64,
         server: ServerId,
@@ -165,14 +165,14 @@ impl Link {
             leaves_for: Cell::new(None),
             parting: RefCell::default(),
             ahead: RefCell::default(),
-            carry: RefCell::default(),
+            unread: RefCell::default(),
             outbox: Outbox::default(),
             life: Cell::default(),
             waker: RefCell::default(),
         }
     }
 
-    /// Gives the link to a client.
+    /// Gives the backend to a client.
     pub(crate) fn hold_for(self: &Rc<Self>, client: &Rc<Client>) {
         let last = std::mem::replace(&mut self.state.borrow_mut().last_client, client.id);
         if last != client.id {
@@ -180,20 +180,20 @@ impl Link {
         }
         *self.holder.borrow_mut() = Some(Rc::clone(client));
         client.server.set(self.server);
-        *client.link.borrow_mut() = Some(Rc::clone(self));
+        *client.backend.borrow_mut() = Some(Rc::clone(self));
     }
 
-    /// Shows a client on which link its statement is, without giving it the link.
+    /// Shows a client on which backend its statement is, without giving it the backend.
     pub(crate) fn board(self: &Rc<Self>, client: &Client) {
         client.server.set(self.server);
-        *client.link.borrow_mut() = Some(Rc::clone(self));
+        *client.backend.borrow_mut() = Some(Rc::clone(self));
     }
 
-    /// Takes the link from its client.
+    /// Takes the backend from its client.
     pub(crate) fn release(&self) {
         self.is_wanted.set(false);
         if let Some(client) = self.holder.take() {
-            client.link.take();
+            client.backend.take();
         }
     }
 
@@ -210,7 +210,7 @@ impl Link {
         }
     }
 
-    /// Sends bytes. What the socket does not take at once is kept and sent by the link's task.
+    /// Sends bytes. What the socket does not take at once is kept and sent by the backend's task.
     pub(crate) fn send(&self, bytes: &[u8]) {
         self.after_sending(&self.outbox.send(&self.stream, bytes));
     }
@@ -249,7 +249,7 @@ impl Link {
     }
 
     fn after_sending(&self, taken: &io::Result<bool>) {
-        // On an error the link's task reads what the server may have said before it closed, then ends.
+        // On an error the backend's task reads what the server may have said before it closed, then ends.
         if matches!(taken, Ok(false)) {
             self.wake();
         }
@@ -275,7 +275,7 @@ impl Link {
         self.flights.borrow().front().is_some_and(|flight| flight.follower.owes_eof())
     }
 
-    /// Ends the link, whatever is in flight.
+    /// Ends the backend, whatever is in flight.
     pub(crate) fn close(&self) {
         self.life.set(Life::Closing);
         self.wake();
@@ -333,7 +333,7 @@ impl Link {
         }
     }
 
-    /// Waits until there is something to read. An error ends the link.
+    /// Waits until there is something to read. An error ends the backend.
     pub(crate) fn poll_event(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.register(context);
         if self.is_closing() {

@@ -1,16 +1,16 @@
-//! A link's task: waits for the server and does what comes. And how a link comes to a worker and leaves it: opened for
+//! A backend's task: waits for the server and does what comes. And how a backend comes to a worker and leaves it: opened for
 //! waiting clients, or taken apart and sent to another worker ([`crate::dispatch::transfers`]).
 
 use std::future::poll_fn;
 use std::rc::Rc;
 
-use engine::link_state::LinkState;
+use engine::backend_state::BackendState;
 
-use crate::cluster::dial::NoLink;
+use crate::cluster::dial::NoBackend;
 use crate::cluster::servers::ServerId;
 use crate::dispatch::admit;
 use crate::dispatch::answer;
-use crate::dispatch::backend::Link;
+use crate::dispatch::backend::Backend;
 use crate::dispatch::local::Local;
 use crate::dispatch::lost_backend;
 use crate::dispatch::moves;
@@ -24,49 +24,49 @@ use crate::pool::keys::{Key, KeyId};
 use crate::pool::opener::{self, Opened};
 use crate::pool::parcel::Parcel;
 
-/// Serves a link until it ends.
-pub(crate) async fn serve(worker: Rc<Worker>, link: Rc<Link>) {
+/// Serves a backend until it ends.
+pub(crate) async fn serve(worker: Rc<Worker>, backend: Rc<Backend>) {
     loop {
-        let event = poll_fn(|context| link.poll_event(context)).await;
+        let event = poll_fn(|context| backend.poll_event(context)).await;
         crate::worker::turns::see_ready();
         if event.is_err() {
             break;
         }
-        if let Some(to) = link.leaves_for.get()
-            && link.flights.borrow().is_empty()
+        if let Some(to) = backend.leaves_for.get()
+            && backend.flights.borrow().is_empty()
         {
-            depart(&worker, link, to);
+            depart(&worker, backend, to);
             return admit::work_off(&worker);
         }
-        if !replies::read(&worker, &link) {
+        if !replies::read(&worker, &backend) {
             break;
         }
         admit::work_off(&worker);
     }
-    if let Some(to) = link.leaves_for.take() {
-        worker.at(link.server).gate.borrow_mut().not_sent(to);
+    if let Some(to) = backend.leaves_for.take() {
+        worker.at(backend.server).gate.borrow_mut().not_sent(to);
     }
-    lost_backend::end(&worker, &link);
+    lost_backend::end(&worker, &backend);
     admit::work_off(&worker);
 }
 
 /// The connection's task has ended for it: it goes.
-pub(crate) fn depart(worker: &Rc<Worker>, link: Rc<Link>, to: usize) {
-    session_reset::forget(worker, &link);
-    worker.links.borrow_mut().remove(&link.id);
-    let (server, key) = (link.server, link.key.get());
-    match pack(worker, link) {
+pub(crate) fn depart(worker: &Rc<Worker>, backend: Rc<Backend>, to: usize) {
+    session_reset::forget(worker, &backend);
+    worker.backends.borrow_mut().remove(&backend.id);
+    let (server, key) = (backend.server, backend.key.get());
+    match pack(worker, backend) {
         Ok(parcel) => {
             if let Some(key) = key {
                 worker.at(server).gate.borrow_mut().sent(key);
             }
-            worker.counters.links_handed_over.add(1);
-            worker.shared.mail(to, Mail::Link(Box::new(parcel)));
+            worker.counters.backends_handed_over.add(1);
+            worker.shared.mail(to, Mail::Backend(Box::new(parcel)));
             worker.agenda.look_at(server);
         }
-        Err(Some(link)) => {
+        Err(Some(backend)) => {
             worker.at(server).gate.borrow_mut().not_sent(to);
-            lost_backend::end(worker, &link);
+            lost_backend::end(worker, &backend);
         }
         // The socket is gone.
         Err(None) => {
@@ -78,24 +78,24 @@ pub(crate) fn depart(worker: &Rc<Worker>, link: Rc<Link>, to: usize) {
 }
 
 /// Takes a connection apart. What cannot be taken apart, because something else still looks at it, is given back.
-pub(crate) fn pack(worker: &Worker, link: Rc<Link>) -> Result<Parcel, Option<Rc<Link>>> {
-    let Some(key) = link.key.get() else { return Err(Some(link)) };
-    let link = Rc::try_unwrap(link).map_err(Some)?;
+pub(crate) fn pack(worker: &Worker, backend: Rc<Backend>) -> Result<Parcel, Option<Rc<Backend>>> {
+    let Some(key) = backend.key.get() else { return Err(Some(backend)) };
+    let backend = Rc::try_unwrap(backend).map_err(Some)?;
     let packed = worker.pool.keys.borrow().get(key);
     let user = worker.pool.keys.borrow().user(key).cloned();
-    let mut known = link.known.into_inner();
+    let mut known = backend.known.into_inner();
     Ok(Parcel {
-        server: link.server,
-        thread_id: link.thread_id,
-        stream: link.stream.pack().map_err(|_| None)?,
-        capabilities: link.capabilities,
+        server: backend.server,
+        thread_id: backend.thread_id,
+        stream: backend.stream.pack().map_err(|_| None)?,
+        capabilities: backend.capabilities,
         key: Key::clone(&packed),
         user,
-        opened: link.opened,
-        era: link.era,
-        state: link.state.into_inner().pack(),
+        opened: backend.opened,
+        era: backend.era,
+        state: backend.state.into_inner().pack(),
         statements: known.shrink(0),
-        is_left_behind: link.is_left_behind.get(),
+        is_left_behind: backend.is_left_behind.get(),
     })
 }
 
@@ -110,29 +110,29 @@ pub(crate) fn arrive(worker: &Rc<Worker>, parcel: Parcel) {
     }
     drop(keys);
     let (Some(key), Ok(stream)) = (key, stream.unpack()) else {
-        user.iter().for_each(|user| user.links.give_back());
+        user.iter().for_each(|user| user.backends.give_back());
         let other = local.gate.borrow_mut().turned_away();
-        other.into_iter().for_each(|other| worker.shared.mail(other, Mail::LinkFree(server)));
+        other.into_iter().for_each(|other| worker.shared.mail(other, Mail::BackendFree(server)));
         return worker.agenda.look_at(server);
     };
-    let id = worker.new_link_id();
+    let id = worker.new_backend_id();
     let state = parcel.state.unpack(id, &mut worker.pool.interned.borrow_mut());
     let key = key.with_schema(state.schema.is_some());
-    let mut link = Link::new(id, server, thread_id, stream, capabilities, Some(key));
-    (link.opened, link.era) = (parcel.opened, parcel.era);
-    link.young_until = rights::young_until(worker, link.opened);
-    let link = Rc::new(link);
-    link.state.replace(state);
-    link.is_left_behind.set(parcel.is_left_behind);
-    parcel.statements.into_iter().for_each(|statement| link.close_statement(statement));
+    let mut backend = Backend::new(id, server, thread_id, stream, capabilities, Some(key));
+    (backend.opened, backend.era) = (parcel.opened, parcel.era);
+    backend.young_until = rights::young_until(worker, backend.opened);
+    let backend = Rc::new(backend);
+    backend.state.replace(state);
+    backend.is_left_behind.set(parcel.is_left_behind);
+    parcel.statements.into_iter().for_each(|statement| backend.close_statement(statement));
     local.gate.borrow_mut().arrived(key);
-    worker.add_link(&link);
-    supply::put(worker, key, &link);
-    tokio::task::spawn_local(serve(Rc::clone(worker), link));
+    worker.add_backend(&backend);
+    supply::put(worker, key, &backend);
+    tokio::task::spawn_local(serve(Rc::clone(worker), backend));
     worker.agenda.look_at(server);
 }
 
-/// Opens a link for the waiting clients of this key. Its places under the caps have been taken.
+/// Opens a backend for the waiting clients of this key. Its places under the caps have been taken.
 pub(crate) fn open(worker: &Rc<Worker>, server: ServerId, key: KeyId) {
     let worker = Rc::clone(worker);
     tokio::task::spawn_local(async move {
@@ -140,13 +140,13 @@ pub(crate) fn open(worker: &Rc<Worker>, server: ServerId, key: KeyId) {
         let opened = opener::pooled(&worker.pool, &local.server, key).await;
         match opened {
             Ok(opened) => {
-                let link = backend_of(&worker, opened);
-                link.is_left_behind.set(moves::is_left_behind(&local.server, &link));
+                let backend = backend_of(&worker, opened);
+                backend.is_left_behind.set(moves::is_left_behind(&local.server, &backend));
                 local.gate.borrow_mut().opened(key);
-                worker.counters.links_opened.add(1);
-                worker.add_link(&link);
-                supply::put(&worker, key, &link);
-                tokio::task::spawn_local(serve(Rc::clone(&worker), link));
+                worker.counters.backends_opened.add(1);
+                worker.add_backend(&backend);
+                supply::put(&worker, key, &backend);
+                tokio::task::spawn_local(serve(Rc::clone(&worker), backend));
             }
             Err(error) => not_opened(&worker, local, key, &error),
         }
@@ -156,35 +156,35 @@ pub(crate) fn open(worker: &Rc<Worker>, server: ServerId, key: KeyId) {
 }
 
 /// A connection that has been opened, as the worker's own.
-fn backend_of(worker: &Worker, opened: Opened) -> Rc<Link> {
+fn backend_of(worker: &Worker, opened: Opened) -> Rc<Backend> {
     let Opened { server, key, thread_id, stream, capabilities, .. } = opened;
-    let id = worker.new_link_id();
-    let mut link = Link::new(id, server, thread_id, stream, capabilities, Some(key));
-    (link.opened, link.era) = (opened.begun, opened.era);
-    link.young_until = rights::young_until(worker, link.opened);
-    link.state.replace(LinkState::new(id, opened.fresh).renewed_as(opened.renewed));
-    Rc::new(link)
+    let id = worker.new_backend_id();
+    let mut backend = Backend::new(id, server, thread_id, stream, capabilities, Some(key));
+    (backend.opened, backend.era) = (opened.begun, opened.era);
+    backend.young_until = rights::young_until(worker, backend.opened);
+    backend.state.replace(BackendState::new(id, opened.fresh).renewed_as(opened.renewed));
+    Rc::new(backend)
 }
 
-/// No link could be opened: if there is no other one either, the waiting clients are told why.
-pub(crate) fn not_opened(worker: &Rc<Worker>, local: &Local, key: KeyId, error: &NoLink) {
+/// No backend could be opened: if there is no other one either, the waiting clients are told why.
+pub(crate) fn not_opened(worker: &Rc<Worker>, local: &Local, key: KeyId, error: &NoBackend) {
     let server = &local.server;
-    worker.counters.links_failed.add(1);
+    worker.counters.backends_failed.add(1);
     supply::give_back_place(worker, key);
     let user = worker.pool.keys.borrow().get(key).user.clone();
-    tracing::warn!(server = %server.address, %user, %error, "no link");
+    tracing::warn!(server = %server.address, %user, %error, "no backend connection");
     forget_refused(worker, server.id, key, error);
     if error.is_distress() {
         local.gate.borrow_mut().alarm();
     }
     let other = local.gate.borrow_mut().failed(key, crate::worker::clock::now());
     if let Some(other) = other {
-        worker.shared.mail(other, Mail::LinkFree(server.id));
+        worker.shared.mail(other, Mail::BackendFree(server.id));
     }
     let fault = error.fault(server);
     let elsewhere = error.speaks_against_server();
-    if let Some(fleet) = worker.shared.cluster.fleet.as_ref().filter(|_| elsewhere) {
-        fleet.suspect(server.id, &error.to_string());
+    if let Some(members) = worker.shared.cluster.members.as_ref().filter(|_| elsewhere) {
+        members.suspect(server.id, &error.to_string());
     }
     loop {
         let waiter = local.gate.borrow_mut().give_up(key);
@@ -197,7 +197,7 @@ pub(crate) fn not_opened(worker: &Rc<Worker>, local: &Local, key: KeyId, error: 
 }
 
 /// A server has refused a connection of a user whose password only a client has said: it may be right no longer.
-fn forget_refused(worker: &Worker, server: ServerId, key: KeyId, error: &NoLink) {
+fn forget_refused(worker: &Worker, server: ServerId, key: KeyId, error: &NoBackend) {
     let user = worker.pool.keys.borrow().user(key).cloned();
     let Some(user) = user.filter(|user| user.trust().is_some()) else { return };
     // Another server may only be late to hear of a user.

@@ -1,7 +1,7 @@
 //! One client: its socket, its session, and whose turn it is.
 //!
 //! A client that rests owns no buffer. Its task ([`crate::frontend::client_task`]) is woken by its socket only: a reply
-//! is written by the link's task, and the client's task hears of it only if it has something left to do.
+//! is written by the backend's task, and the client's task hears of it only if it has something left to do.
 //!
 //! Here are also what a login hands over ([`Login`]), and a statement that is held back ([`Stranded`]).
 
@@ -11,21 +11,21 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
+use backend::Stream;
 use engine::account::name::UserName;
 use engine::classes::ClassId;
-use engine::fleet::writes::Writes;
+use engine::cluster::writes::Writes;
 use engine::gate::{Ask, Waiting};
 use engine::intent::Digest;
 use engine::pin::Pin;
 use engine::rights::PreparedChanges;
 use engine::session::Session;
 use engine::upload::Progress;
-use link::Stream;
 use wire::Capabilities;
 
 use crate::cluster::servers::ServerId;
 use crate::config::Mode;
-use crate::dispatch::backend::Link;
+use crate::dispatch::backend::Backend;
 use crate::dispatch::command::{Awaits, Command};
 use crate::dispatch::input::Input;
 use crate::dispatch::memory::{Claimant, ReservedMemory};
@@ -37,9 +37,9 @@ use crate::worker::outbox::Outbox;
 pub(crate) enum Turn {
     /// The client may send a command.
     Client,
-    /// Its command waits in line for a slot or a link.
+    /// Its command waits in the queue for a slot or a backend.
     Line,
-    /// Its link is being told what its command needs.
+    /// Its backend is being told what its command needs.
     Preparation,
     /// The server works, or answers.
     Server,
@@ -55,17 +55,17 @@ pub(crate) struct Client {
     /// Where it came from, as it or a proxy before Flifo has said; `None`: by a Unix socket.
     pub(crate) peer: Option<SocketAddr>,
     pub(crate) user: RefCell<UserName>,
-    /// Which links serve it, if it is pooled. A carried client has one of its own.
+    /// Which backends serve it, if it is pooled. A pass-through client has one of its own.
     pub(crate) key: Cell<Option<KeyId>>,
     pub(crate) session: RefCell<Session>,
     pub(crate) turn: Cell<Turn>,
     /// When the turn last changed.
     pub(crate) turned: Cell<Instant>,
-    /// Its command, while it waits in line or its link is prepared for it.
+    /// Its command, while it waits in the queue or its backend is prepared for it.
     pub(crate) current: RefCell<Option<Box<Command>>>,
     pub(crate) waiting: Cell<Option<Waiting<KeyId>>>,
-    pub(crate) link: RefCell<Option<Rc<Link>>>,
-    /// The server of its link; without one, that which its last statement went to.
+    pub(crate) backend: RefCell<Option<Rc<Backend>>>,
+    /// The server of its backend; without one, that which its last statement went to.
     pub(crate) server: Cell<ServerId>,
     /// Where its statements go, if there are several servers.
     pub(crate) mode: Cell<Mode>,
@@ -77,7 +77,7 @@ pub(crate) struct Client {
     pub(crate) prepared_changes: RefCell<PreparedChanges>,
     /// The GTID of its last write, as the server has reported it.
     pub(crate) gtid: RefCell<Box<[u8]>>,
-    /// Why it keeps its link, and since when.
+    /// Why it keeps its backend, and since when.
     pub(crate) pinned: Cell<Option<Pinned>>,
     /// Whether a text may hold several statements, if the client has said so since its login (`COM_SET_OPTION`).
     pub(crate) several: Cell<Option<bool>>,
@@ -131,7 +131,7 @@ impl Client {
             turned: Cell::new(crate::worker::clock::now()),
             current: RefCell::default(),
             waiting: Cell::new(None),
-            link: RefCell::new(login.link),
+            backend: RefCell::new(login.backend),
             server: Cell::new(login.server),
             mode: Cell::new(login.mode),
             class: Cell::new(login.class),
@@ -152,7 +152,7 @@ impl Client {
         self.key.get().is_some()
     }
 
-    /// Its session has a schema now, or has none any more: links that have one serve no client that has none.
+    /// Its session has a schema now, or has none any more: backends that have one serve no client that has none.
     pub(crate) fn rekey(&self) {
         let has_schema = self.session.borrow().schema.is_some();
         self.key.set(self.key.get().map(|key| key.with_schema(has_schema)));
@@ -173,8 +173,8 @@ impl Client {
         Ask { class, digest: command.facts.kind }
     }
 
-    pub(crate) fn link(&self) -> Option<Rc<Link>> {
-        self.link.borrow().clone()
+    pub(crate) fn backend(&self) -> Option<Rc<Backend>> {
+        self.backend.borrow().clone()
     }
 
     pub(crate) fn set_turn(&self, turn: Turn) {
@@ -208,7 +208,7 @@ impl Client {
         }
     }
 
-    /// Keeps part of a reply that goes with what is written next, in this turn of the loop.
+    /// Keeps part of a reply that goes with what is written next, in this iteration of the loop.
     pub(crate) fn write_with_next(&self, bytes: &[u8]) {
         self.outbox.cork();
         // A corked outbox only keeps.
@@ -246,7 +246,7 @@ impl Client {
     /// How the rest of a command comes that the client is expected to send.
     pub(crate) fn progress(&self) -> Option<Progress> {
         let progress = self.input.progress()?;
-        let is_full = self.link.borrow().as_ref().is_some_and(|link| link.is_full());
+        let is_full = self.backend.borrow().as_ref().is_some_and(|backend| backend.is_full());
         if self.waiting.get().is_some() || self.turn.get() == Turn::Server && is_full {
             // It is not asked for more: its time begins when it is.
             self.input.begin_upload();
@@ -307,7 +307,7 @@ impl Client {
         };
         // Back-pressure: the server takes its time. In a client's turn it may lag behind with
         // commands that it does not answer.
-        let may_read = may_send && self.link().is_none_or(|link| !link.is_full());
+        let may_read = may_send && self.backend().is_none_or(|backend| !backend.is_full());
         if may_read && self.input.unseen.get() {
             return Poll::Ready(Event::Resume);
         }
@@ -358,7 +358,7 @@ pub(crate) struct Login {
     pub(crate) class: ClassId,
     pub(crate) peer: Option<SocketAddr>,
     pub(crate) session: Session,
-    pub(crate) link: Option<Rc<Link>>,
+    pub(crate) backend: Option<Rc<Backend>>,
     pub(crate) server: ServerId,
     pub(crate) mode: Mode,
     /// Bytes that came behind the login.
@@ -368,7 +368,7 @@ pub(crate) struct Login {
 }
 
 impl Client {
-    /// Keeps a command that waits, or that its link is prepared for.
+    /// Keeps a command that waits, or that its backend is prepared for.
     pub(crate) fn keep_command(&self, command: Box<Command>) {
         *self.current.borrow_mut() = Some(command);
     }
@@ -415,7 +415,7 @@ impl Claimant for Client {
     }
 }
 
-/// Why a client keeps its link.
+/// Why a client keeps its backend.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pinned {
     pub(crate) pin: Pin,

@@ -74,7 +74,7 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8])
         if announced > max {
             return answer::refuse_and_close(worker, client, &too_large(announced, max));
         }
-        // A command starts when all of it is there, unless its client holds a link anyway, or it is too long for that.
+        // A command starts when all of it is there, unless its client holds a backend anyway, or it is too long for that.
         if there < length.min(PIECE) {
             return client.input.keep_unfinished(&bytes[at..]);
         }
@@ -120,7 +120,9 @@ pub(crate) fn pass_upload(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut 
         return 0;
     };
     let passed = passage.advance(bytes);
-    if passage.is_done() && client.link().is_some_and(|link| !admit::go_on(worker, client, &link)) {
+    if passage.is_done()
+        && client.backend().is_some_and(|backend| !admit::go_on(worker, client, &backend))
+    {
         return 0;
     }
     let max = worker.plan.limits.packet_max;
@@ -128,14 +130,14 @@ pub(crate) fn pass_upload(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut 
         // The server has the beginning; without the rest it runs nothing, and its connection is lost.
         let fault = too_large(len, max);
         worker.count_fault(fault.kind);
-        if let Some(link) = client.link() {
-            lost_backend::cut_off(&link, &fault);
+        if let Some(backend) = client.backend() {
+            lost_backend::cut_off(&backend, &fault);
         }
         client.close();
         return bytes.len();
     }
-    if let Some(link) = client.link() {
-        link.send(&bytes[..passed]);
+    if let Some(backend) = client.backend() {
+        backend.send(&bytes[..passed]);
     }
     client.input.upload.set((!passage.is_done()).then_some(passage));
     if passage.is_done() {
@@ -152,7 +154,7 @@ pub(crate) fn too_large(len: u64, max: u64) -> Fault {
     Fault::new(Kind::PacketTooLarge, message)
 }
 
-/// Cleans up behind a client that is gone: what runs for it is killed, its link is dropped.
+/// Cleans up behind a client that is gone: what runs for it is killed, its backend is dropped.
 pub(crate) fn end(worker: &Rc<Worker>, client: &Rc<Client>) {
     if let Some(waiting) = client.waiting.take() {
         worker.at(client.server.get()).gate.borrow_mut().leave(waiting);
@@ -161,31 +163,31 @@ pub(crate) fn end(worker: &Rc<Worker>, client: &Rc<Client>) {
         worker.memory.leave(&client.user.borrow(), client.id);
     }
     client.input.reserved.take();
-    let link = client.link().inspect(|link| {
-        if link.set_down.take() == SetDown::Unread {
+    let backend = client.backend().inspect(|backend| {
+        if backend.set_down.take() == SetDown::Unread {
             // No client has to read the reply any more, so nothing holds it up.
-            link.wake();
+            backend.wake();
         }
     });
-    if let Some(link) = link
-        && pipeline::disown(worker, client, &link).is_none()
+    if let Some(backend) = backend
+        && pipeline::disown(worker, client, &backend).is_none()
     {
-        client.link.take();
-        pipeline::take_back(worker, &link, Why::Left);
+        client.backend.take();
+        pipeline::cancel_pipelined(worker, &backend, Why::Left);
         // A server that waits for the rest of a command cannot be told to kill it.
         let waits_for_more = client.input.upload.take().is_some();
         let mut runs = false;
-        for flight in link.flights.borrow_mut().iter_mut() {
+        for flight in backend.flights.borrow_mut().iter_mut() {
             runs |= flight.client.take().is_some();
             flight.read = None;
         }
-        if runs && !waits_for_more && link.key.get().is_some() {
-            // The reply is read to its end and dropped, which gives the slot back; then the link is closed.
-            kill::abandon(worker, &link);
+        if runs && !waits_for_more && backend.key.get().is_some() {
+            // The reply is read to its end and dropped, which gives the slot back; then the backend is closed.
+            kill::abandon(worker, &backend);
         } else if waits_for_more {
-            link.close();
+            backend.close();
         } else {
-            leaving::clean(worker, client, &link);
+            leaving::clean(worker, client, &backend);
         }
     }
     worker.remove_client(client);

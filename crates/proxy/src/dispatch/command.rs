@@ -1,8 +1,8 @@
 //! One command of a client: what was read of it, what was decided for it, and how far it has come.
 //!
 //! It has one owner at a time: the function that reads it; then [`crate::dispatch::client::Client::current`] while it
-//! waits in line, or while its link is prepared; then the flight that carries it
-//! ([`crate::dispatch::in_flight::Flight`]). A client whose turn it is has none, so nothing of a command is left to be
+//! waits in the queue, or while its backend is prepared; then the flight that carries it
+//! ([`crate::dispatch::in_flight::InFlight`]). A client whose turn it is has none, so nothing of a command is left to be
 //! reset behind it.
 
 use std::cell::RefCell;
@@ -13,7 +13,7 @@ use engine::classes::ClassId;
 use engine::rights::Change;
 use engine::session::facts::Facts;
 use engine::session::plan::Found;
-use engine::variables::Assignment;
+use engine::user_variables::Assignment;
 use view::digests::Place;
 
 use crate::cluster::servers::ServerId;
@@ -44,7 +44,7 @@ pub(crate) struct Rare {
     pub(crate) change: Option<Rc<Change>>,
     /// The user variables that it sets, if that is all it does.
     pub(crate) assigns: Vec<Assignment>,
-    /// The messages that it asks for, if its link does not have them.
+    /// The messages that it asks for, if its backend does not have them.
     pub(crate) shown: Option<Shown>,
     /// The server that has just failed it.
     pub(crate) avoids: Option<ServerId>,
@@ -52,17 +52,17 @@ pub(crate) struct Rare {
     pub(crate) stranded: Option<Instant>,
 }
 
-/// What a command waits for that neither a slot nor a link is missing to.
+/// What a command waits for that neither a slot nor a backend is missing to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Awaits {
-    /// The answer to what its link was told for it, or to an order.
+    /// The answer to what its backend was told for it, or to an order.
     #[default]
     Answer,
-    /// Until a link that others use has said what its client's last insert id is.
+    /// Until a backend that others use has said what its client's last insert id is.
     InsertId,
-    /// Until the link of its client has answered; then it is read again. See [`crate::dispatch::handover`].
-    Link,
-    /// The same, and adds to the messages that the link is asked for.
+    /// Until the backend of its client has answered; then it is read again. See [`crate::dispatch::handover`].
+    Backend,
+    /// The same, and adds to the messages that the backend is asked for.
     Messages,
     /// The same, and the session has begun anew then.
     Reset,
@@ -71,7 +71,7 @@ pub(crate) enum Awaits {
 impl Awaits {
     /// Whether the command is read again when that has come.
     pub(crate) const fn reads_again(self) -> bool {
-        matches!(self, Self::Link | Self::Messages | Self::Reset)
+        matches!(self, Self::Backend | Self::Messages | Self::Reset)
     }
 }
 

@@ -1,6 +1,6 @@
-//! What each command of a client asks for: an answer of Flifo's own, a link, the end.
+//! What each command of a client asks for: an answer of Flifo's own, a backend, the end.
 //!
-//! A carried client's commands go to its own link as they are. A pooled client's are read first: its session learns
+//! A pass-through client's commands go to its own backend as they are. A pooled client's are read first: its session learns
 //! what they would leave behind, and what belongs to the client alone (its ids) is kept from the server.
 
 use std::rc::Rc;
@@ -14,10 +14,10 @@ use engine::pin::Pin;
 use engine::rights::Change;
 use engine::session::facts::{Facts, InHand, Leaves, Reads};
 use engine::session::{Diagnostics, Messages};
-use engine::settings::Settings;
+use engine::session_variables::SessionVariables;
 use engine::source::Source;
-use engine::statements::{BYTES_MAX, KeptByServer as KeptOnLink, STATEMENTS_MAX};
-use engine::variables::Assignment;
+use engine::statements::{BYTES_MAX, KeptByServer as KeptOnBackend, STATEMENTS_MAX};
+use engine::user_variables::Assignment;
 use wire::command::{Opcode, Shape, query_text_at};
 use wire::frame::HEADER;
 use wire::lex::Dialect;
@@ -53,7 +53,7 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, packet: &mut [u8]
     };
     let mut command = Command::new();
     if handover::is_asked(client) {
-        let awaits = if awaited == Awaits::Reset { awaited } else { Awaits::Link };
+        let awaits = if awaited == Awaits::Reset { awaited } else { Awaits::Backend };
         return answer::hold(worker, client, command, packet, awaits);
     }
     let opcode = Opcode::decode(byte);
@@ -67,7 +67,7 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, packet: &mut [u8]
             None => refuse_adding(worker, client, command, packet, &unknown()),
         }
     } else {
-        carried(worker, client, command, opcode, packet);
+        pass_through(worker, client, command, opcode, packet);
     }
 }
 
@@ -103,21 +103,21 @@ fn class_named(
     }
 }
 
-fn carried(
+fn pass_through(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
     mut command: Box<Command>,
     opcode: Option<Opcode>,
     packet: &mut [u8],
 ) {
-    let Some(link) = client.link() else { return client.close() };
+    let Some(backend) = client.backend() else { return client.close() };
     match opcode {
         Some(Opcode::Quit) => {
-            link.send(packet);
+            backend.send(packet);
             client.close();
         }
         Some(opcode) if opcode.shape() == Shape::None => {
-            link.send(packet);
+            backend.send(packet);
             client.upload_silently();
         }
         Some(Opcode::ChangeUser) if client.input.is_part() => {
@@ -126,7 +126,7 @@ fn carried(
             answer::refuse_and_close(worker, client, &fault);
         }
         Some(Opcode::ChangeUser)
-            if wanted::needs_login(worker, client, &link, &packet[HEADER..]) =>
+            if wanted::needs_login(worker, client, &backend, &packet[HEADER..]) =>
         {
             client.begin_change_of_user(&packet[HEADER..]);
         }
@@ -134,7 +134,7 @@ fn carried(
             let mut replaced = None;
             let lexed = Lexed::default();
             let text = text_of(client, opcode, packet, &lexed);
-            if client.id != link.thread_id && !client.input.is_part() {
+            if client.id != backend.thread_id && !client.input.is_part() {
                 // Its id is Flifo's, so what it says of ids must be translated.
                 let order = match (opcode, text) {
                     (Some(Opcode::Query), Some((_, text))) => {
@@ -151,7 +151,7 @@ fn carried(
                 }
             }
             let query = text.filter(|_| opcode == Some(Opcode::Query)).map(|(_, text)| text);
-            command.begun = worker.tally.ask_carried(opcode, query);
+            command.begun = worker.tally.ask_pass_through(opcode, query);
             command.changes(change_by_opcode(worker, client, opcode, packet, query));
             let packet = replaced.as_deref_mut().unwrap_or(packet);
             let urgent = client.session.borrow().may_hold_locks();
@@ -284,12 +284,12 @@ fn text(
     let text = lexed.text(&payload[text_at..], client.session.borrow().dialect());
     let mut intent = worker.readings.borrow_mut().read(text);
     if is_prepare && intent.has(Trait::AsksGtid) {
-        // It is asked of the link that executes it.
+        // It is asked of the backend that executes it.
         intent.pin.get_or_insert(Pin::SessionVariable);
     }
     if !is_prepare {
         if earlier::is_due(worker, client, intent) {
-            return answer::hold(worker, client, command, packet, Awaits::Link);
+            return answer::hold(worker, client, command, packet, Awaits::Backend);
         }
         command.begun = worker.tally.ask(intent.digest, text);
         command.changes(change(worker, client, intent, text));
@@ -431,7 +431,7 @@ fn change_by_opcode(
     }
 }
 
-/// The user variables that a text sets, if that is all it does and any link can be told them.
+/// The user variables that a text sets, if that is all it does and any backend can be told them.
 fn assigns(client: &Client, intent: Intent, text: Text<'_>) -> Vec<Assignment> {
     let session = client.session.borrow();
     if intent.pin != Some(Pin::UserVariable) || session.pin().is_some() {
@@ -447,15 +447,15 @@ fn assigns(client: &Client, intent: Intent, text: Text<'_>) -> Vec<Assignment> {
 /// Whether a transaction begins that the server need not know of before its first statement, or ends before that.
 fn begins_or_ends_here(client: &Client, intent: Intent) -> bool {
     let mut session = client.session.borrow_mut();
-    let has_link = client.link.borrow().is_some();
+    let has_backend = client.backend.borrow().is_some();
     // What begins is told by status flags then, or is a block of statements: the server knows best.
-    let is_odd = |it: &Rc<Settings>| {
+    let is_odd = |it: &Rc<SessionVariables>| {
         let modes = it.get("sql_mode").unwrap_or_default();
         it.get("transaction_read_only") == Some(b"ON")
             || modes.split(|byte| *byte == b',').any(|mode| mode == b"ORACLE")
     };
     let begins_oddly = || session.settings.as_ref().is_some_and(is_odd);
-    let may_begin = !has_link && (session.is_plain() || session.has_begun());
+    let may_begin = !has_backend && (session.is_plain() || session.has_begun());
     if intent.has(Trait::Begin) && may_begin && !begins_oddly() {
         session.begin();
     } else if intent.has(Trait::End) && session.has_begun() {
@@ -508,7 +508,7 @@ fn prepared(
     let source = Rc::clone(&statement.source);
     let intent = source.intent;
     let is_read = Execute::decode(&packet[HEADER..], statement.parameters).is_ok();
-    // A link that is kept for good may have been told messages, too.
+    // A backend that is kept for good may have been told messages, too.
     let may_yield = session.diagnostics() == Diagnostics::Marked || session.can_yield();
     drop(session);
     if intent.has(Trait::Kill) && opcode == Opcode::StmtExecute {
@@ -521,7 +521,7 @@ fn prepared(
         }
     }
     if opcode == Opcode::StmtExecute && may_yield && earlier::is_due(worker, client, intent) {
-        return answer::hold(worker, client, command, packet, Awaits::Link);
+        return answer::hold(worker, client, command, packet, Awaits::Backend);
     }
     command.facts.in_hand = Some(InHand::new(opcode, id));
     match opcode {
@@ -539,7 +539,7 @@ fn prepared(
             execute(worker, client, command, packet, &source, is_unread)
         }
         Opcode::StmtSendLongData => {
-            let kept = KeptOnLink { long_data: true, ..kept };
+            let kept = KeptOnBackend { long_data: true, ..kept };
             client.session.borrow_mut().statements.keep(id, kept);
             worker.hold(client, Pin::LongData, source.intent.digest);
             enter(worker, client, command, packet)
@@ -609,7 +609,7 @@ fn enter_with_counts(
         query_rewrite::with_counts(worker, client, &command, place.at, packet, text);
     command.facts.counts = left;
     let packet = counted.as_deref_mut().unwrap_or(packet);
-    find_past(worker, client, command, packet);
+    find_earlier(worker, client, command, packet);
 }
 
 pub(crate) fn enter(
@@ -619,7 +619,7 @@ pub(crate) fn enter(
     packet: &mut [u8],
 ) {
     settle(worker, client, &mut command);
-    find_past(worker, client, command, packet);
+    find_earlier(worker, client, command, packet);
 }
 
 /// Puts what a command's text tells together with what its client's session and its server are.
@@ -638,8 +638,8 @@ fn settle(worker: &Worker, client: &Client, command: &mut Command) {
     facts.messages = diagnostics::at_server(worker, client, facts.messages);
 }
 
-/// Finds the link that knows what the command asks of those before it, and enters with that.
-fn find_past(
+/// Finds the backend that knows what the command asks of those before it, and enters with that.
+fn find_earlier(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
     mut command: Box<Command>,
@@ -648,7 +648,9 @@ fn find_past(
     match earlier::find(worker, client, &mut command) {
         AnswerPlace::Here => {}
         AnswerPlace::Nowhere(fault) => return answer::refuse(worker, client, command, &fault),
-        AnswerPlace::Later => return answer::hold(worker, client, command, packet, Awaits::Link),
+        AnswerPlace::Later => {
+            return answer::hold(worker, client, command, packet, Awaits::Backend);
+        }
         AnswerPlace::Soon => {
             return answer::hold(worker, client, command, packet, Awaits::InsertId);
         }
@@ -658,7 +660,7 @@ fn find_past(
     admit::enter(worker, client, command, packet, urgent);
 }
 
-/// Enters with a command of which it is not known what it leaves behind, and keeps the link for it.
+/// Enters with a command of which it is not known what it leaves behind, and keeps the backend for it.
 fn enter_kept(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
@@ -705,8 +707,8 @@ pub(crate) fn ping(
     }
     let told = client.session.borrow().told();
     match told {
-        // It has failed, and its link knows the rest.
-        None if client.link.borrow().is_some() => {
+        // It has failed, and its backend knows the rest.
+        None if client.backend.borrow().is_some() => {
             let messages = Messages::Added;
             command.facts = Facts {
                 messages,

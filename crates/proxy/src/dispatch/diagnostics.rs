@@ -2,7 +2,7 @@
 //! those that are there, and their OK tells again how many the last statement has left.
 //!
 //! MariaDB's leave the messages alone as well, and tell nothing. Invariant: what a client is told of messages is its
-//! own statements', never what a link remembers of another client.
+//! own statements', never what a backend remembers of another client.
 
 use engine::kept::Message;
 use engine::session::facts::Facts;
@@ -14,7 +14,7 @@ use wire::response::ErrPacket;
 
 use crate::dispatch::client::Client;
 use crate::dispatch::handover;
-use crate::dispatch::in_flight::Flight;
+use crate::dispatch::in_flight::InFlight;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 
@@ -33,13 +33,13 @@ pub(crate) fn at_server(worker: &Worker, client: &Client, messages: Messages) ->
     }
 }
 
-/// What a command without a text asks of its link.
+/// What a command without a text asks of its backend.
 pub(crate) fn facts(worker: &Worker, client: &Client, opcode: Opcode) -> Facts {
     let session = client.session.borrow();
-    // Where its link is another's now, it has left one at least: it has failed.
+    // Where its backend is another's now, it has left one at least: it has failed.
     let is_lost = session.diagnostics() == Diagnostics::Lost;
     let told = session.told().or_else(|| is_lost.then_some(1));
-    let (messages, carried) = match opcode {
+    let (messages, ok_warnings) = match opcode {
         _ if !worker.is_mysql(client) => match opcode {
             Opcode::InitDb => (Messages::Stay, None),
             _ => (Messages::Unsure, None),
@@ -55,21 +55,21 @@ pub(crate) fn facts(worker: &Worker, client: &Client, opcode: Opcode) -> Facts {
         Opcode::StmtExecute | Opcode::StmtReset | Opcode::StmtFetch => (Messages::Added, None),
         _ => (Messages::Added, told),
     };
-    Facts { messages, carried, ..Facts::default() }
+    Facts { messages, ok_warnings, ..Facts::default() }
 }
 
-/// Whether the link must be asked first that has the messages behind which a kill puts its warning.
+/// Whether the backend must be asked first that has the messages behind which a kill puts its warning.
 pub(crate) fn must_ask_for_kill(worker: &Worker, client: &Client) -> bool {
     worker.is_mysql(client) && must_ask(worker, client)
 }
 
-/// Whether the link has messages that must be known here before more of them are added. It is asked.
+/// Whether the backend has messages that must be known here before more of them are added. It is asked.
 pub(crate) fn must_ask(worker: &Worker, client: &Client) -> bool {
-    let link = match client.session.borrow().diagnostics() {
-        Diagnostics::OnLink | Diagnostics::Marked => client.link(),
+    let backend = match client.session.borrow().diagnostics() {
+        Diagnostics::OnBackend | Diagnostics::Marked => client.backend(),
         _ => None,
     };
-    link.inspect(|link| handover::begin(worker, client, link)).is_some()
+    backend.inspect(|backend| handover::begin(worker, client, backend)).is_some()
 }
 
 /// The client's last message is this error, of which no server knows.
@@ -95,10 +95,10 @@ pub(crate) fn keep_fault(worker: &Worker, client: &Client, messages: Messages, f
 /// What a server says of a packet that it cannot read (`ER_MALFORMED_PACKET`).
 pub(crate) const MALFORMED: u16 = 1835;
 
-/// The server has counted messages in this packet of a reply: those of the client that used the link before. Puts the
+/// The server has counted messages in this packet of a reply: those of the client that used the backend before. Puts the
 /// number of this client's own there.
-pub(crate) fn put_told(flight: &Flight, kind: Packet, packet: &mut [u8]) {
-    let Some(told) = flight.carried() else { return };
+pub(crate) fn put_told(flight: &InFlight, kind: Packet, packet: &mut [u8]) {
+    let Some(told) = flight.ok_warnings() else { return };
     let payload = packet.get_mut(HEADER..).unwrap_or_default();
     let at = match kind {
         Packet::Eof => 1,
@@ -111,11 +111,11 @@ pub(crate) fn put_told(flight: &Flight, kind: Packet, packet: &mut [u8]) {
     }
 }
 
-/// A client's command has failed: its error, if it stands behind messages of which the link has none.
+/// A client's command has failed: its error, if it stands behind messages of which the backend has none.
 pub(crate) fn added(
     worker: &Worker,
     client: &Client,
-    flight: &Flight,
+    flight: &InFlight,
     packet: &[u8],
 ) -> Option<Message> {
     const WRONG_ARGUMENTS: u16 = 1210;
@@ -125,8 +125,10 @@ pub(crate) fn added(
         && packet.get(HEADER - 1) == Some(&1)
         && flight.command.as_ref().is_some_and(|it| it.facts.in_hand.is_some());
     let adds = flight.messages() == Messages::Added || is_early;
-    let is_elsewhere =
-        !matches!(client.session.borrow().diagnostics(), Diagnostics::OnLink | Diagnostics::Marked);
+    let is_elsewhere = !matches!(
+        client.session.borrow().diagnostics(),
+        Diagnostics::OnBackend | Diagnostics::Marked
+    );
     (adds && is_elsewhere && worker.is_mysql(client))
         .then(|| Message::error(error.code, error.sqlstate, error.message))
 }

@@ -1,8 +1,8 @@
-//! What a link is asked before it is taken from the client whose messages it has. The client's next command waits until
-//! the link has answered.
+//! What a backend is asked before it is taken from the client whose messages it has. The client's next command waits until
+//! the backend has answered.
 //!
-//! Invariant: a link goes to another client only if all that it alone knows of its client is known here, or known to be
-//! lost, where the server does not understand the questions; what is too long to be kept here keeps the link, with a
+//! Invariant: a backend goes to another client only if all that it alone knows of its client is known here, or known to be
+//! lost, where the server does not understand the questions; what is too long to be kept here keeps the backend, with a
 //! pin.
 
 use engine::kept::{MESSAGES, NUMBERS, STATES, SavedDiagnostics};
@@ -10,9 +10,9 @@ use engine::session::setup::{Purpose, Question, Setup, Step};
 use engine::session::{CHARSET, Diagnostics};
 use wire::rows;
 
-use crate::dispatch::backend::Link;
+use crate::dispatch::backend::Backend;
 use crate::dispatch::client::Client;
-use crate::dispatch::in_flight::{Answers, Flight, Said};
+use crate::dispatch::in_flight::{Answers, InFlight, Said};
 use crate::dispatch::session_setup;
 use crate::dispatch::worker::Worker;
 use crate::fault::Fault;
@@ -24,36 +24,36 @@ const MARIADB: &[(Question, &str)] =
 /// MySQL has no messages any more when it has been asked for the numbers, and `SHOW` finds no rows there.
 const MYSQL: &[(Question, &str)] = &[(Question::Messages, MESSAGES), (Question::Numbers, NUMBERS)];
 
-pub(crate) fn questions(worker: &Worker, link: &Link) -> &'static [(Question, &'static str)] {
-    let is_mysql = worker.at(link.server).server.facts.is_mysql();
+pub(crate) fn questions(worker: &Worker, backend: &Backend) -> &'static [(Question, &'static str)] {
+    let is_mysql = worker.at(backend.server).server.facts.is_mysql();
     if is_mysql { MYSQL } else { MARIADB }
 }
 
 /// More than this is not read of an answer.
 const ANSWER_MAX: usize = 64 << 10;
 
-/// Asks a link on which nothing runs, and whose client has nothing on it but messages.
-pub(crate) fn begin(worker: &Worker, client: &Client, link: &Link) {
+/// Asks a backend on which nothing runs, and whose client has nothing on it but messages.
+pub(crate) fn begin(worker: &Worker, client: &Client, backend: &Backend) {
     let counts = client.session.borrow().counts;
-    let tells_found = counts.are_found_on(link.id);
-    let tells_affected = counts.are_affected_on_link();
-    link.parting.replace(Some(Answers { tells_found, tells_affected, ..Answers::default() }));
-    link.in_one_write(|| {
-        for (question, text) in questions(worker, link) {
-            session_setup::send(link, Setup::query(Purpose::Parting(*question), text));
+    let tells_found = counts.are_found_on(backend.id);
+    let tells_affected = counts.are_affected_on_backend();
+    backend.parting.replace(Some(Answers { tells_found, tells_affected, ..Answers::default() }));
+    backend.in_one_write(|| {
+        for (question, text) in questions(worker, backend) {
+            session_setup::send(backend, Setup::query(Purpose::Parting(*question), text));
         }
     });
     // The questions count rows of their own.
-    client.session.borrow_mut().counts.lose(link.id);
+    client.session.borrow_mut().counts.lose(backend.id);
 }
 
-/// Whether this client's link is being asked: its command has to wait.
+/// Whether this client's backend is being asked: its command has to wait.
 pub(crate) fn is_asked(client: &Client) -> bool {
-    client.is_pooled() && client.link().is_some_and(|link| link.parting.borrow().is_some())
+    client.is_pooled() && client.backend().is_some_and(|backend| backend.parting.borrow().is_some())
 }
 
 /// Part of an answer, of which the follower needs no more.
-pub(crate) fn listen(flight: &mut Flight, bytes: &[u8]) {
+pub(crate) fn listen(flight: &mut InFlight, bytes: &[u8]) {
     let keep = |mut reply: Vec<u8>| {
         reply.extend_from_slice(bytes);
         // Cut off, it cannot be read.
@@ -86,7 +86,12 @@ pub(crate) enum Captured {
     TooMuch,
 }
 
-pub(crate) fn learn(worker: &Worker, client: &Client, link: &Link, answers: &Answers) -> Captured {
+pub(crate) fn learn(
+    worker: &Worker,
+    client: &Client,
+    backend: &Backend,
+    answers: &Answers,
+) -> Captured {
     let text = |at: usize| std::str::from_utf8(answers.numbers.first()?.get(at)?.as_deref()?).ok();
     let number = |at: usize| -> Option<u64> { text(at)?.parse().ok() };
     let mut session = client.session.borrow_mut();
@@ -104,8 +109,8 @@ pub(crate) fn learn(worker: &Worker, client: &Client, link: &Link, answers: &Ans
     let server = worker.kind_of_server(client);
     match session.diagnostics() {
         Diagnostics::Marked => session.resolve_messages(warnings),
-        Diagnostics::OnLink => {
-            let state = link.state.borrow();
+        Diagnostics::OnBackend => {
+            let state = backend.state.borrow();
             let charset = state.settings().get(CHARSET).unwrap_or_default();
             let numbers = (warnings, errors);
             match SavedDiagnostics::read(

@@ -1,4 +1,4 @@
-//! What a link carries: commands that were sent, whose replies have not ended, and what has come of them so far.
+//! What a backend carries: commands that were sent, whose replies have not ended, and what has come of them so far.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -21,18 +21,18 @@ use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
 
 /// One command that was sent, whose reply has not ended.
-pub(crate) struct Flight {
+pub(crate) struct InFlight {
     pub(crate) follower: Follower,
     /// The client that the reply is for. `None`: it is gone, the reply is read and dropped.
     pub(crate) client: Option<Rc<Client>>,
     pub(crate) purpose: Purpose,
     /// The command that it carries, if it is its client's own.
     pub(crate) command: Option<Box<Command>>,
-    /// It holds a slot of the gate. What was written ahead gets the slot of the one before it; fix-ups have none.
+    /// It holds a slot of the gate. What was written ahead gets the slot of the one before it; setups have none.
     pub(crate) slot: bool,
-    /// What kind of statement it is, if all it does is to read and its link's session is as new.
+    /// What kind of statement it is, if all it does is to read and its backend's session is as new.
     pub(crate) read: Option<Digest>,
-    /// What the link is asked when it has succeeded, if that does not go in the same write.
+    /// What the backend is asked when it has succeeded, if that does not go in the same write.
     pub(crate) probe: Option<Box<Setup>>,
     /// The collation that it is known to give the connection.
     pub(crate) collation: Option<Rc<[u8]>>,
@@ -42,7 +42,7 @@ pub(crate) struct Flight {
     pub(crate) warnings: u16,
     /// How many its last packet has counted.
     pub(crate) last: u16,
-    /// Its error, if that goes behind messages which the link does not have.
+    /// Its error, if that goes behind messages which the backend does not have.
     pub(crate) added: Option<Box<Message>>,
     /// The reply has an error in it.
     pub(crate) failed: bool,
@@ -61,10 +61,10 @@ pub(crate) struct Flight {
 thread_local! {
     /// Memory of flights that have landed.
     #[allow(clippy::vec_box, reason = "it is the boxes that are spared")]
-    static SPARE: RefCell<Vec<Box<Flight>>> = const { RefCell::new(Vec::new()) };
+    static SPARE: RefCell<Vec<Box<InFlight>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// As many as a worker's links have at once on a busy server.
+/// As many as a worker's backends have at once on a busy server.
 pub(crate) const SPARE_FLIGHTS: usize = 256;
 
 /// An answer to a question of Flifo's own.
@@ -87,7 +87,7 @@ impl Said {
     }
 }
 
-impl Flight {
+impl InFlight {
     /// One that is Flifo's own affair.
     pub(crate) fn new(follower: Follower, purpose: Purpose) -> Box<Self> {
         let mut flight = SPARE.with_borrow_mut(Vec::pop).unwrap_or_else(|| Box::new(Self::blank()));
@@ -148,9 +148,9 @@ impl Flight {
         self.command.as_ref().map_or(Messages::Stay, |command| command.facts.messages)
     }
 
-    /// How many messages it is to tell, if not those of the link.
-    pub(crate) fn carried(&self) -> Option<u16> {
-        self.statement()?.facts.carried
+    /// How many messages it is to tell, if not those of the backend.
+    pub(crate) fn ok_warnings(&self) -> Option<u16> {
+        self.statement()?.facts.ok_warnings
     }
 
     /// What it does to rights, which may be others behind it.
@@ -164,7 +164,7 @@ impl Flight {
         self.statement()?.facts.sets
     }
 
-    /// Whether it surely leaves its link's last insert id as it is.
+    /// Whether it surely leaves its backend's last insert id as it is.
     pub(crate) fn keeps_insert_id(&self) -> bool {
         self.purpose.keeps_insert_id()
             || self.read.is_some()
@@ -217,7 +217,7 @@ impl Settled {
     }
 }
 
-impl Flight {
+impl InFlight {
     /// The error that it has ended in.
     pub(crate) fn error(&self) -> Option<ErrPacket<'_>> {
         ErrPacket::decode(self.failure.as_deref()?.get(HEADER..)?).ok()
@@ -233,14 +233,14 @@ impl Flight {
     }
 }
 
-/// What a link has answered so far.
+/// What a backend has answered so far.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     pub(crate) numbers: Vec<rows::Row>,
     pub(crate) messages: Vec<rows::Row>,
     pub(crate) states: Vec<rows::Row>,
     pub(crate) failed: bool,
-    /// How many rows its client has found is known to the link alone.
+    /// How many rows its client has found is known to the backend alone.
     pub(crate) tells_found: bool,
     /// The same of those affected.
     pub(crate) tells_affected: bool,

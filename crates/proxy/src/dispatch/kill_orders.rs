@@ -1,7 +1,7 @@
 //! A client kills another one by its Flifo id (`KILL`): the order travels to the victim's worker, and the answer back.
 //!
-//! A pooled victim's statement is killed by a link of its own user ([`crate::dispatch::kill`]). A carried victim's
-//! password is not known here, so the order goes back and the killer's own link carries it out with the server's number
+//! A pooled victim's statement is killed by a backend of its own user ([`crate::dispatch::kill`]). A pass-through victim's
+//! password is not known here, so the order goes back and the killer's own backend carries it out with the server's number
 //! in it, and the server judges whether the killer may.
 
 use std::rc::Rc;
@@ -33,7 +33,7 @@ pub(crate) fn send_order(
     (scope, victim): (Scope, u32),
 ) {
     command.packet = worker.buffers.keep(packet);
-    // What the order asks of a link, should one carry it out, is nothing of what the text or the statement would have.
+    // What the order asks of a backend, should one unread it out, is nothing of what the text or the statement would have.
     command.facts = Facts { ends: Ends::Perhaps, ..Facts::default() };
     client.keep_command(command);
     client.set_turn(Turn::Preparation);
@@ -79,8 +79,8 @@ pub(crate) fn obey(worker: &Rc<Worker>, order: &KillOrder) {
 
 pub(crate) fn kill(worker: &Rc<Worker>, victim: &Rc<Client>, order: &KillOrder) -> Outcome {
     if !victim.is_pooled() {
-        return match victim.link() {
-            Some(link) => Outcome::AtServer(link.server, link.thread_id),
+        return match victim.backend() {
+            Some(backend) => Outcome::AtServer(backend.server, backend.thread_id),
             None => Outcome::Done,
         };
     }
@@ -110,9 +110,9 @@ pub(crate) fn interrupt(worker: &Rc<Worker>, victim: &Rc<Client>) {
             answer::refuse_held(worker, victim, &fault);
         }
         Turn::Server | Turn::Preparation => {
-            let Some(link) = victim.link() else { return };
-            let disowned = match pipeline::is_behind(victim, &link) {
-                true => pipeline::disown(worker, victim, &link),
+            let Some(backend) = victim.backend() else { return };
+            let disowned = match pipeline::is_behind(victim, &backend) {
+                true => pipeline::disown(worker, victim, &backend),
                 false => None,
             };
             match disowned {
@@ -120,7 +120,7 @@ pub(crate) fn interrupt(worker: &Rc<Worker>, victim: &Rc<Client>) {
                     let fault = Fault::new(Kind::Killed, "Query execution was interrupted");
                     answer::refuse(worker, victim, command, &fault);
                 }
-                None => kill::kill_on(worker, &link, Scope::Query),
+                None => kill::kill_on(worker, &backend, Scope::Query),
             }
         }
         Turn::Client | Turn::Memory => {}
@@ -153,7 +153,7 @@ pub(crate) fn answered(worker: &Rc<Worker>, answer: KillAnswer) {
         }
         Outcome::Itself(scope) => kill_itself(worker, &killer, command, scope),
         Outcome::AtServer(server, id) => {
-            if killer.link().is_some_and(|link| link.server != server) {
+            if killer.backend().is_some_and(|backend| backend.server != server) {
                 let name = &worker.at(server).server.name;
                 let message = format!("That thread is of another server, {name}: connect to that");
                 let fault = Fault::new(Kind::UnknownThread, message);

@@ -4,11 +4,11 @@
 //!
 //! A long command claims room for all of it first ([`engine::claims`]); without room it waits, the rest of it unread in
 //! its client's socket. Some go on to the server in pieces: what is longer than [`LONGEST`], and commands of clients
-//! that hold a link of their own anyway, if reading all would tell nothing or there is no room. Those have a slot for
+//! that hold a backend of their own anyway, if reading all would tell nothing or there is no room. Those have a slot for
 //! the first piece and the last; see [`crate::dispatch::admit::await_rest`].
 //!
 //! Invariants: what the clients of a worker have sent of long commands that are not on their way is bounded; a client
-//! that sends a part of one has neither a slot nor, up to [`LONGEST`], a link.
+//! that sends a part of one has neither a slot nor, up to [`LONGEST`], a backend.
 
 use std::io;
 use std::rc::Rc;
@@ -42,10 +42,10 @@ pub(crate) fn rest(worker: &Worker, client: &Rc<Client>, extent: Extent, there: 
         reserved.whole = extent.len;
         return if is_short { Rest::Awaited } else { Rest::Passed };
     }
-    let holds_link = client.session.borrow().holds_link();
+    let holds_backend = client.session.borrow().holds_backend();
     let is_read = match client.is_pooled() {
         false => false,
-        true if holds_link => {
+        true if holds_backend => {
             client.session.borrow().pin().is_none() && is_judged_whole(client, there)
         }
         // The others are answered, or refused for their length, by their beginning.
@@ -61,7 +61,7 @@ pub(crate) fn rest(worker: &Worker, client: &Rc<Client>, extent: Extent, there: 
         *client.input.reserved.borrow_mut() = Some(room);
         return Rest::Awaited;
     }
-    if holds_link {
+    if holds_backend {
         // Others may wait for what it holds.
         return Rest::Passed;
     }

@@ -1,6 +1,6 @@
-//! From the gate to the wire: tells the link what the command needs, then sends the command itself.
+//! From the gate to the wire: tells the backend what the command needs, then sends the command itself.
 //!
-//! Most of what a link lacks goes in the same write as the command ([`crate::dispatch::session_setup`]). What must be answered
+//! Most of what a backend lacks goes in the same write as the command ([`crate::dispatch::session_setup`]). What must be answered
 //! first is asked for one thing at a time; each answer brings the command back here. The slot stays with the command
 //! all the while.
 
@@ -18,119 +18,119 @@ use wire::reply::Follower;
 use wire::statement::{self, Execute};
 
 use crate::dispatch::answer;
-use crate::dispatch::backend::{Link, Taint};
+use crate::dispatch::backend::{Backend, Taint};
 use crate::dispatch::client::{Client, Turn};
 use crate::dispatch::command::Command;
 use crate::dispatch::earlier;
 use crate::dispatch::finish;
-use crate::dispatch::in_flight::Flight;
+use crate::dispatch::in_flight::InFlight;
 use crate::dispatch::prepared;
 use crate::dispatch::session_setup;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 
-/// Sends the command, or first what the link needs to run it. The client holds the link, a slot has been taken.
+/// Sends the command, or first what the backend needs to run it. The client holds the backend, a slot has been taken.
 pub(crate) fn launch(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
-    link: &Rc<Link>,
+    backend: &Rc<Backend>,
     mut command: Box<Command>,
     packet: &mut [u8],
 ) {
     let Some(opcode) = packet.get(HEADER).copied().and_then(Opcode::decode) else {
-        // Only a carried client's unknown command comes this far: the server answers it as it likes.
-        return send(client, link, command, packet, Shape::Simple, Purpose::Statement);
+        // Only a pass-through client's unknown command comes this far: the server answers it as it likes.
+        return send(client, backend, command, packet, Shape::Simple, Purpose::Statement);
     };
-    if link.key.get().is_none() {
+    if backend.key.get().is_none() {
         let purpose = Purpose::Statement;
-        send(client, link, command, packet, opcode.shape(), purpose);
+        send(client, backend, command, packet, opcode.shape(), purpose);
         if opcode.shape() == Shape::Stream {
             client.input.upload.set(Some(Passage::new(Until::Never)));
         }
         return;
     }
-    match session_setup::plan(worker, client, link, &command, opcode, packet) {
+    match session_setup::plan(worker, client, backend, &command, opcode, packet) {
         Plan::Ready if command.facts.sets.is_none() => {
-            send_pooled(worker, client, link, command, opcode, packet);
+            send_pooled(worker, client, backend, command, opcode, packet);
         }
         Plan::Ready => {
-            link.in_one_write(|| send_pooled(worker, client, link, command, opcode, packet));
+            backend.in_one_write(|| send_pooled(worker, client, backend, command, opcode, packet));
         }
-        Plan::Told(fix_ups) => link.in_one_write(|| {
-            for fix_up in fix_ups {
-                session_setup::send_for(client, link, fix_up);
+        Plan::Told(setups) => backend.in_one_write(|| {
+            for setup in setups {
+                session_setup::send_for(client, backend, setup);
             }
-            send_pooled(worker, client, link, command, opcode, packet);
+            send_pooled(worker, client, backend, command, opcode, packet);
         }),
         Plan::Lost => {
-            refuse_launched(worker, client, link, command, &earlier::insert_id_is_lost());
+            refuse_launched(worker, client, backend, command, &earlier::insert_id_is_lost());
         }
         Plan::Answered(Setup { purpose, opcode, body }) => {
             command.packet = worker.buffers.keep(packet);
             let affected = client.session.borrow().counts.affected();
             if command.found.asks_backend.affected && affected.is_some_and(|it| it <= 0) {
-                // The link counts this now.
+                // The backend counts this now.
                 command.found.affected = affected;
             }
             client.keep_command(command);
-            session_setup::see_ahead(client, link, &purpose);
+            session_setup::see_ahead(client, backend, &purpose);
             client.set_turn(Turn::Preparation);
-            fly(client, link, None, opcode.shape(), purpose, 0);
-            session_setup::send_bytes(link, opcode, &body);
+            fly(client, backend, None, opcode.shape(), purpose, 0);
+            session_setup::send_bytes(backend, opcode, &body);
         }
     }
 }
 
-/// Whether the command that a client has on hold could be sent on this link as it is.
-pub(crate) fn is_ready(worker: &Worker, client: &Client, link: &Link) -> bool {
+/// Whether the command that a client has on hold could be sent on this backend as it is.
+pub(crate) fn is_ready(worker: &Worker, client: &Client, backend: &Backend) -> bool {
     let current = client.current.borrow();
     let Some(command) = &*current else { return false };
     let packet = &command.packet;
     let opcode = packet.get(HEADER).copied().and_then(Opcode::decode);
     opcode.is_some_and(|opcode| {
-        matches!(session_setup::plan(worker, client, link, command, opcode, packet), Plan::Ready)
+        matches!(session_setup::plan(worker, client, backend, command, opcode, packet), Plan::Ready)
     })
 }
 
 /// Sends the command that a client has on hold behind others. Its packet is kept until its reply is the next to come.
-pub(crate) fn launch_ahead(worker: &Rc<Worker>, client: &Rc<Client>, link: &Rc<Link>) {
+pub(crate) fn launch_ahead(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Rc<Backend>) {
     client.waiting.set(None);
     let Some(mut command) = client.take_command() else { return };
-    link.board(client);
+    backend.board(client);
     let mut packet = std::mem::take(&mut command.packet);
     let id = statement::id(&packet[HEADER..]);
     let sent = if packet.get(HEADER) == Some(&(Opcode::StmtExecute as u8)) {
-        let sent = send_execute(client, link, command, &mut packet);
-        // On another link it would have another id.
+        let sent = send_execute(client, backend, command, &mut packet);
+        // On another backend it would have another id.
         id.inspect(|id| statement::set_id(&mut packet[HEADER..], *id));
         sent
     } else {
-        send(client, link, command, &packet, Shape::Results, Purpose::Statement);
+        send(client, backend, command, &packet, Shape::Results, Purpose::Statement);
         Ok(())
     };
     match sent {
         Ok(()) => {
-            if let Some(flight) = link.flights.borrow_mut().back_mut() {
+            if let Some(flight) = backend.flights.borrow_mut().back_mut() {
                 flight.slot = false;
                 if let Some(command) = &mut flight.command {
                     command.packet = packet;
                 }
             }
-            worker.counters.written_ahead.add(1);
+            worker.counters.pipelined.add(1);
         }
         Err((command, fault)) => {
-            client.link.take();
+            client.backend.take();
             worker.buffers.forget(packet);
             answer::refuse(worker, client, command, &fault);
         }
     }
 }
 
-/// Sends a pooled client's command, with its statement's id as the link knows it.
+/// Sends a pooled client's command, with its statement's id as the backend knows it.
 fn send_pooled(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
-    link: &Rc<Link>,
+    backend: &Rc<Backend>,
     mut command: Box<Command>,
     opcode: Opcode,
     packet: &mut [u8],
@@ -139,11 +139,11 @@ fn send_pooled(
     command.found.told_mode = false;
     let facts = &mut command.facts;
     if facts.leaves == Leaves::Anything {
-        link.taint.set(Taint::Soiled);
+        backend.taint.set(Taint::Soiled);
     }
     if facts.leaves != Leaves::Nothing && facts.has(Trait::AsksInsertId) {
-        // The link has been told it, so that what is there behind the routine is the client's.
-        let own = link.state.borrow_mut().may_insert_unseen(client.id);
+        // The backend has been told it, so that what is there behind the routine is the client's.
+        let own = backend.state.borrow_mut().may_insert_unseen(client.id);
         client.session.borrow_mut().insert_id = own;
     }
     facts.traits.remove(Trait::AsksInsertId);
@@ -152,7 +152,7 @@ fn send_pooled(
         Opcode::StmtPrepare => {
             let schema = client.session.borrow().schema.clone();
             let text = packet[HEADER + 1..].into();
-            let settings = Rc::clone(link.state.borrow().wanted(&client.session.borrow()));
+            let settings = Rc::clone(backend.state.borrow().wanted(&client.session.borrow()));
             let dialect = client.session.borrow().dialect();
             Purpose::Prepare(Rc::new(Source::new(schema, text, settings, dialect)))
         }
@@ -169,8 +169,8 @@ fn send_pooled(
                 // The server may want it once more; see `crate::dispatch::prepared`.
                 command.packet = worker.buffers.keep(packet);
             }
-            if let Err((command, fault)) = send_execute(client, link, command, packet) {
-                return refuse_launched(worker, client, link, command, &fault);
+            if let Err((command, fault)) = send_execute(client, backend, command, packet) {
+                return refuse_launched(worker, client, backend, command, &fault);
             }
         }
         Opcode::StmtSendLongData | Opcode::StmtFetch | Opcode::StmtReset => {
@@ -180,24 +180,24 @@ fn send_pooled(
             drop(session);
             statement::set_id(&mut packet[HEADER..], own.unwrap_or(0));
             if opcode.shape() == Shape::None {
-                return send_silently(worker, client, link, command, packet);
+                return send_silently(worker, client, backend, command, packet);
             }
-            send(client, link, command, packet, opcode.shape(), purpose);
+            send(client, backend, command, packet, opcode.shape(), purpose);
         }
         _ => {
-            if worker.shared.cluster.fleet.is_some() && is_read && is_short {
+            if worker.shared.cluster.members.is_some() && is_read && is_short {
                 // Should the server be lost, another one may be asked.
                 command.packet = worker.buffers.keep(packet);
             }
             if opcode.shape() == Shape::None {
-                return send_silently(worker, client, link, command, packet);
+                return send_silently(worker, client, backend, command, packet);
             }
-            send(client, link, command, packet, opcode.shape(), purpose);
+            send(client, backend, command, packet, opcode.shape(), purpose);
         }
     }
     if let Some(sets) = sets {
         let text = (opcode == Opcode::Query).then(|| &packet[HEADER + 1..]);
-        session_setup::send_probe(worker, client, link, sets, text);
+        session_setup::send_probe(worker, client, backend, sets, text);
     }
     if opcode.shape() == Shape::Stream {
         client.input.upload.set(Some(Passage::new(Until::Never)));
@@ -208,13 +208,13 @@ fn send_pooled(
 fn send_silently(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
-    link: &Rc<Link>,
+    backend: &Rc<Backend>,
     command: Box<Command>,
     packet: &[u8],
 ) {
     client.set_turn(Turn::Server);
-    send_bytes(client, link, packet);
-    finish::over(worker, client, link, &command, true);
+    send_bytes(client, backend, packet);
+    finish::over(worker, client, backend, &command, true);
     worker.buffers.forget(command.end());
     if client.input.is_part() {
         client.input.upload_ends_turn.set(true);
@@ -226,26 +226,26 @@ fn send_silently(
 /// Sends an execute, with parameter types if the server knows those of another client.
 fn send_execute(
     client: &Rc<Client>,
-    link: &Rc<Link>,
+    backend: &Rc<Backend>,
     mut command: Box<Command>,
     packet: &mut [u8],
 ) -> Result<(), (Box<Command>, Fault)> {
     let mut told = None;
-    match prepare_execute(client, link, &mut command, packet, &mut told) {
+    match prepare_execute(client, backend, &mut command, packet, &mut told) {
         Ok(()) => {
             let packet = told.as_deref().unwrap_or(packet);
-            send(client, link, command, packet, Shape::Results, Purpose::Statement);
+            send(client, backend, command, packet, Shape::Results, Purpose::Statement);
             Ok(())
         }
         Err(fault) => Err((command, fault)),
     }
 }
 
-/// Puts the statement's id into the packet as the link knows it. `told`: the packet otherwise, where it must be another
+/// Puts the statement's id into the packet as the backend knows it. `told`: the packet otherwise, where it must be another
 /// one.
 fn prepare_execute(
     client: &Client,
-    link: &Link,
+    backend: &Backend,
     command: &mut Command,
     packet: &mut [u8],
     told: &mut Option<Vec<u8>>,
@@ -264,10 +264,10 @@ fn prepare_execute(
         }
         (Err(error), None) => {
             let malformed = || Fault::new(Kind::Malformed, error.to_string());
-            let known = link.known.borrow_mut().get(&prepared.source).map(|it| it.id);
-            let on_link = known.ok_or_else(unknown)?;
+            let known = backend.known.borrow_mut().get(&prepared.source).map(|it| it.id);
+            let on_backend = known.ok_or_else(unknown)?;
             let mut out = without_parameters(payload).ok_or_else(malformed)?;
-            statement::set_id(&mut out[HEADER..], on_link);
+            statement::set_id(&mut out[HEADER..], on_backend);
             *told = Some(out);
             return Ok(());
         }
@@ -278,22 +278,22 @@ fn prepare_execute(
         prepared.types = Some(types.into());
     }
     let source = prepared::source(command, prepared);
-    let mut known = link.known.borrow_mut();
-    let on_link = match &mut prepared.own {
+    let mut known = backend.known.borrow_mut();
+    let on_backend = match &mut prepared.own {
         Some(own) => own,
         None => known.get(&source).ok_or_else(unknown)?,
     };
-    let is_told = execute.types.is_some() || on_link.types == prepared.types;
+    let is_told = execute.types.is_some() || on_backend.types == prepared.types;
     match &prepared.types {
         Some(types) if !is_told => {
             let is_whole = !client.input.is_part();
             let mut out = with_types(&execute, packet, is_whole, types)?;
-            statement::set_id(&mut out[HEADER..], on_link.id);
+            statement::set_id(&mut out[HEADER..], on_backend.id);
             *told = Some(out);
         }
-        _ => statement::set_id(&mut packet[HEADER..], on_link.id),
+        _ => statement::set_id(&mut packet[HEADER..], on_backend.id),
     }
-    on_link.types.clone_from(&prepared.types);
+    on_backend.types.clone_from(&prepared.types);
     if let Some(in_hand) = &mut command.facts.in_hand {
         in_hand.is_shared = prepared.own.is_none() && !prepared.kept().any();
     }
@@ -336,7 +336,7 @@ fn with_types(
 
 fn send(
     client: &Rc<Client>,
-    link: &Rc<Link>,
+    backend: &Rc<Backend>,
     command: Box<Command>,
     packet: &[u8],
     shape: Shape,
@@ -347,26 +347,26 @@ fn send(
     let is_whole = !client.input.is_part();
     let sent = if is_whole { frame::packet_count(packet.len() - HEADER) as u8 } else { 1 };
     let shift = client.input.packets.get().wrapping_sub(sent);
-    fly(client, link, Some(command), shape, purpose, shift);
-    send_bytes(client, link, packet);
+    fly(client, backend, Some(command), shape, purpose, shift);
+    send_bytes(client, backend, packet);
 }
 
 /// Sends the bytes of a command, or the first piece of them.
-fn send_bytes(client: &Client, link: &Link, packet: &[u8]) {
-    let (ahead, is_whole) = (link.ahead.take(), !client.input.is_part());
-    let send = || if is_whole { link.send_joined(packet) } else { link.send(packet) };
+fn send_bytes(client: &Client, backend: &Backend, packet: &[u8]) {
+    let (ahead, is_whole) = (backend.ahead.take(), !client.input.is_part());
+    let send = || if is_whole { backend.send_joined(packet) } else { backend.send(packet) };
     if ahead.is_empty() {
         send();
     } else {
-        link.in_one_write(|| {
-            link.send(&ahead);
+        backend.in_one_write(|| {
+            backend.send(&ahead);
             send();
         });
     }
     if !is_whole {
         client.input.begin_upload();
     }
-    if client.input.reserved.borrow().is_some() && !link.owes_bytes() {
+    if client.input.reserved.borrow().is_some() && !backend.owes_bytes() {
         client.end_claim();
     }
 }
@@ -374,13 +374,13 @@ fn send_bytes(client: &Client, link: &Link, packet: &[u8]) {
 /// `shift`: what the client's sequence ids are ahead of the server's.
 fn fly(
     client: &Rc<Client>,
-    link: &Link,
+    backend: &Backend,
     command: Option<Box<Command>>,
     shape: Shape,
     purpose: Purpose,
     shift: u8,
 ) {
-    let mut follower = Follower::new(shape, link.capabilities);
+    let mut follower = Follower::new(shape, backend.capabilities);
     if purpose.is_clients() {
         let shift = match (&purpose, client.input.login_sequence.get()) {
             (Purpose::LoginSchema(..), Some(sequence)) => sequence.wrapping_sub(1),
@@ -388,22 +388,22 @@ fn fly(
         };
         follower = follower.for_client(client.capabilities, shift);
     }
-    let mut flight = Flight::new(follower, purpose);
+    let mut flight = InFlight::new(follower, purpose);
     flight.client = Some(Rc::clone(client));
     flight.slot = true;
     flight.read = command.as_ref().and_then(|command| command.facts.read);
     flight.command = command;
-    link.flights.borrow_mut().push_back(flight);
+    backend.flights.borrow_mut().push_back(flight);
 }
 
-/// Answers with an error a command that had its slot and its link.
+/// Answers with an error a command that had its slot and its backend.
 pub(crate) fn refuse_launched(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
-    link: &Rc<Link>,
+    backend: &Rc<Backend>,
     command: Box<Command>,
     fault: &Fault,
 ) {
-    finish::over(worker, client, link, &command, true);
+    finish::over(worker, client, backend, &command, true);
     answer::refuse(worker, client, command, fault);
 }

@@ -7,19 +7,19 @@ use std::sync::Arc;
 use engine::gate::Gate;
 
 use crate::cluster::servers::Server;
-use crate::dispatch::backend::Link;
+use crate::dispatch::backend::Backend;
 use crate::dispatch::client::Client;
 use crate::pool::keys::KeyId;
 
 /// What one worker has of a server.
 pub(crate) struct Local {
     pub(crate) server: Arc<Server>,
-    pub(crate) gate: RefCell<Gate<KeyId, Rc<Client>, Rc<Link>>>,
-    /// A look at which links could be given to waiting clients is due in a moment.
+    pub(crate) gate: RefCell<Gate<KeyId, Rc<Client>, Rc<Backend>>>,
+    /// A look at which backends could be given to waiting clients is due in a moment.
     pub(crate) looks_later: Cell<bool>,
-    /// Links that clients keep for their messages only are about to be taken back.
+    /// Backends that clients keep for their messages only are about to be taken back.
     pub(crate) takes_back: Cell<bool>,
-    /// Where the server was when its links were looked at last; see [`crate::dispatch::moves`].
+    /// Where the server was when its backends were looked at last; see [`crate::dispatch::moves`].
     pub(crate) place_version: Cell<u32>,
     /// The server is being asked how many statements wait for locks.
     pub(crate) is_watched: Cell<bool>,
@@ -28,10 +28,10 @@ pub(crate) struct Local {
 impl Local {
     pub(crate) fn new(worker: usize, server: &Arc<Server>) -> Self {
         let slots = Arc::clone(&server.slots);
-        let (links, classes) = (Arc::clone(&server.links), Arc::clone(&server.classes));
+        let (backends, classes) = (Arc::clone(&server.backends), Arc::clone(&server.classes));
         Self {
             server: Arc::clone(server),
-            gate: RefCell::new(Gate::new(worker, slots, links, classes)),
+            gate: RefCell::new(Gate::new(worker, slots, backends, classes)),
             looks_later: Cell::new(false),
             takes_back: Cell::new(false),
             place_version: Cell::new(0),

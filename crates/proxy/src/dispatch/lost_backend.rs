@@ -1,4 +1,4 @@
-//! What clients are told when a reply cannot end as it should: their link was lost, or must not be used any more.
+//! What clients are told when a reply cannot end as it should: their backend was lost, or must not be used any more.
 
 use std::rc::Rc;
 
@@ -9,11 +9,11 @@ use wire::response::ErrPacket;
 
 use crate::cluster::servers::ServerId;
 use crate::dispatch::answer;
-use crate::dispatch::backend::{Life, Link, SetDown};
+use crate::dispatch::backend::{Backend, Life, SetDown};
 use crate::dispatch::client::{Client, Turn};
 use crate::dispatch::command::Awaits;
 use crate::dispatch::diagnostics;
-use crate::dispatch::in_flight::Flight;
+use crate::dispatch::in_flight::InFlight;
 use crate::dispatch::lost_transaction;
 use crate::dispatch::pipeline;
 use crate::dispatch::rights;
@@ -25,35 +25,35 @@ use crate::fault::{Fault, Kind};
 use crate::pool::keys::KeyId;
 use crate::worker::counters::Why;
 
-/// The link is gone: the clients whose statements it carried are told, and its place is free.
-pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
-    session_reset::forget(worker, link);
-    link.set_down.set(SetDown::No);
-    let (flights, local) = (link.flights.take(), worker.at(link.server));
-    let holder = link.holder.take();
+/// The backend is gone: the clients whose statements it pass-through are told, and its place is free.
+pub(crate) fn end(worker: &Rc<Worker>, backend: &Rc<Backend>) {
+    session_reset::forget(worker, backend);
+    backend.set_down.set(SetDown::No);
+    let (flights, local) = (backend.flights.take(), worker.at(backend.server));
+    let holder = backend.holder.take();
     if let Some(waiting) = holder.as_ref().and_then(|client| client.waiting.take()) {
         local.gate.borrow_mut().leave(waiting);
     }
-    give_back_place(worker, link.server, link.key.get(), link.id);
+    give_back_place(worker, backend.server, backend.key.get(), backend.id);
     let (mut unanswered, mut elsewhere, mut told) = (Vec::new(), Vec::new(), None);
-    if let Some(fleet) = &worker.shared.cluster.fleet
+    if let Some(members) = &worker.shared.cluster.members
         && !flights.is_empty()
     {
-        fleet.suspect(link.server, "a link was lost");
-        if !fleet.is_usable(link.server) {
-            // Else the next in line would be lost as well.
+        members.suspect(backend.server, "a backend connection was lost");
+        if !members.is_usable(backend.server) {
+            // Else the next in the queue would be lost as well.
             route::leave_line(worker, local);
         }
     }
     for mut flight in flights {
-        rights::see_lost(worker, link, &flight);
+        rights::see_lost(worker, backend, &flight);
         match flight.client.clone() {
-            // What was to be undone is gone with the link.
+            // What was to be undone is gone with the backend.
             Some(client) if matches!(flight.purpose, Purpose::Reset(_)) => {
                 worker.shared.mail(worker.index, Mail::Resume(client.id));
             }
             Some(_) if !flight.slot => unanswered.extend(flight.give_up()),
-            Some(client) if route::may_go_elsewhere(worker, link, &flight) => {
+            Some(client) if route::may_go_elsewhere(worker, backend, &flight) => {
                 if flight.command.is_some() {
                     flight.give_up();
                 }
@@ -63,54 +63,55 @@ pub(crate) fn end(worker: &Rc<Worker>, link: &Rc<Link>) {
             Some(client) if matches!(flight.purpose, Purpose::Probe(_)) => client.close(),
             Some(client) => {
                 told = Some(client.id);
-                tell_lost(worker, &client, link, &mut flight);
+                tell_lost(worker, &client, backend, &mut flight);
             }
             None => give_up_asking(worker, &flight),
         }
     }
-    worker.agenda.leave_slot(link.server, link.slot.take());
+    worker.agenda.leave_slot(backend.server, backend.slot.take());
     pipeline::send_again(worker, unanswered, Why::Lost);
     if let Some(client) = holder {
-        client.link.take();
+        client.backend.take();
         if told != Some(client.id) {
             let_go_on(worker, &client);
         }
     }
-    worker.links.borrow_mut().remove(&link.id);
+    worker.backends.borrow_mut().remove(&backend.id);
     for client in elsewhere {
-        route::go_elsewhere(worker, &client, link.server);
+        route::go_elsewhere(worker, &client, backend.server);
     }
-    worker.agenda.look_at(link.server);
+    worker.agenda.look_at(backend.server);
 }
 
-/// A link is gone, and its place is free: the server's, and its user's.
-pub(crate) fn give_back_place(worker: &Worker, server: ServerId, key: Option<KeyId>, link: u64) {
+/// A backend is gone, and its place is free: the server's, and its user's.
+pub(crate) fn give_back_place(worker: &Worker, server: ServerId, key: Option<KeyId>, backend: u64) {
     let Some(key) = key else { return };
     supply::give_back_place(worker, key);
-    let other = worker.at(server).gate.borrow_mut().closed(key, |other| other.id == link);
+    let other = worker.at(server).gate.borrow_mut().closed(key, |other| other.id == backend);
     if let Some(other) = other {
-        worker.shared.mail(other, Mail::LinkFree(server));
+        worker.shared.mail(other, Mail::BackendFree(server));
     }
 }
 
 /// Whether the server answers that it ends the connection: with its end (`ER_SERVER_SHUTDOWN`), by an order
 /// (`ER_CONNECTION_KILLED`), or since nothing came for long (`ER_CLIENT_INTERACTION_TIMEOUT`). What the answer was to
-/// has failed with the link; the client's own connection goes on, and must not be told that it ends.
-pub(crate) fn is_farewell(link: &Link, packet: &[u8]) -> bool {
+/// has failed with the backend; the client's own connection goes on, and must not be told that it ends.
+pub(crate) fn is_farewell(backend: &Backend, packet: &[u8]) -> bool {
     let error = packet.get(HEADER..).map(ErrPacket::decode);
-    link.key.get().is_some() && matches!(error, Some(Ok(error)) if FAREWELLS.contains(&error.code))
+    backend.key.get().is_some()
+        && matches!(error, Some(Ok(error)) if FAREWELLS.contains(&error.code))
 }
 
 const FAREWELLS: [u16; 3] = [1053, 1927, 4031];
 
-/// Tells a client that its statement's link was lost, if it can still be told, and what became of the statement. It
-/// goes on, unless the link had what cannot be had again.
-fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, link: &Link, flight: &mut Flight) {
+/// Tells a client that its statement's backend was lost, if it can still be told, and what became of the statement. It
+/// goes on, unless the backend had what cannot be had again.
+fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Backend, flight: &mut InFlight) {
     let command = flight.command.take().or_else(|| client.take_command()).unwrap_or_default();
     let was_sent = flight.purpose.is_clients() || client.turn.get() != Turn::Preparation;
     let reached = match was_sent {
         false => Reached::Nothing,
-        true if link.life.get() == Life::Farewell => Reached::Farewell,
+        true if backend.life.get() == Life::Farewell => Reached::Farewell,
         true => Reached::Server,
     };
     let session = client.session.borrow();
@@ -122,10 +123,10 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, link: &Link, flight: &mut
         false => LossVerdict::Unknown,
     };
     drop(session);
-    client.link.take();
+    client.backend.take();
     if can_go_on {
         let mut session = client.session.borrow_mut();
-        session.leave_lost_link();
+        session.leave_lost_backend();
         if matches!(flight.purpose, Purpose::Prepare(_)) {
             session.statements.forget_last();
         }
@@ -136,10 +137,12 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, link: &Link, flight: &mut
         LossVerdict::Done if !flight.is_answered() && client.input.upload.get().is_none() => {
             return answer::ok(client, command);
         }
-        LossVerdict::Done | LossVerdict::RolledBack => lost_transaction::fault(worker, link.server),
+        LossVerdict::Done | LossVerdict::RolledBack => {
+            lost_transaction::fault(worker, backend.server)
+        }
         LossVerdict::Unknown => {
-            route::note_write(worker, client, &command, link.server);
-            may_have_run(worker, link, was_open)
+            route::note_write(worker, client, &command, backend.server);
+            may_have_run(worker, backend, was_open)
         }
     };
     worker.count_fault(fault.kind);
@@ -148,13 +151,13 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, link: &Link, flight: &mut
         client.session.borrow_mut().counts.answer(-1);
     }
     worker.buffers.forget(command.end());
-    end_reply(client, link, flight, &fault);
+    end_reply(client, backend, flight, &fault);
     if !can_go_on {
         client.close();
     }
 }
 
-fn may_have_run(worker: &Worker, link: &Link, was_open: bool) -> Fault {
+fn may_have_run(worker: &Worker, backend: &Backend, was_open: bool) -> Fault {
     let transaction = match was_open {
         true => {
             ", and the transaction that was open is over: nobody knows whether it was committed"
@@ -162,23 +165,27 @@ fn may_have_run(worker: &Worker, link: &Link, was_open: bool) -> Fault {
         false => "",
     };
     let message = format!(
-        "Flifo lost its link to the server at {} before the answer ended. The statement may have \
+        "Flifo lost its backend connection to the server at {} before the answer ended. The statement may have \
          been executed{transaction}",
-        worker.at(link.server).server.address
+        worker.at(backend.server).server.address
     );
-    Fault::new(Kind::LinkLost, message)
+    Fault::new(Kind::BackendLost, message)
 }
 
-/// A client had the link, and nothing of its ran there. It goes on, unless the link had what cannot be had again.
+/// A client had the backend, and nothing of its ran there. It goes on, unless the backend had what cannot be had again.
 fn let_go_on(worker: &Rc<Worker>, client: &Rc<Client>) {
     let session = client.session.borrow();
     let (loss, pin) = (session.loss(), session.pin());
     drop(session);
     if !client.is_pooled() || loss == Loss::State {
-        tracing::debug!(client = client.id, ?pin, "a link was lost that its client held");
+        tracing::debug!(
+            client = client.id,
+            ?pin,
+            "a backend connection was lost that its client held"
+        );
         return client.close();
     }
-    client.session.borrow_mut().lose_link();
+    client.session.borrow_mut().lose_backend();
     client.rekey();
     let waits = match client.turn.get() {
         Turn::Line => true,
@@ -189,47 +196,47 @@ fn let_go_on(worker: &Rc<Worker>, client: &Rc<Client>) {
         // Its command is read again as if it came now.
         client.set_turn(Turn::Preparation);
         if let Some(command) = &mut *client.current.borrow_mut() {
-            command.awaits = Awaits::Link;
+            command.awaits = Awaits::Backend;
         }
         worker.shared.mail(worker.index, Mail::Resume(client.id));
     }
 }
 
 /// A client that waits for an answer that will not come goes on without it.
-fn give_up_asking(worker: &Worker, flight: &Flight) {
+fn give_up_asking(worker: &Worker, flight: &InFlight) {
     if let Purpose::Found { finder, .. } = flight.purpose {
         worker.shared.mail(worker.index, Mail::Resume(finder));
     }
 }
 
-/// Ends a link in the middle of what it does, for a reason that its client is told in the reply's place.
-pub(crate) fn cut_off(link: &Link, fault: &Fault) {
-    for flight in link.flights.borrow_mut().iter_mut() {
+/// Ends a backend in the middle of what it does, for a reason that its client is told in the reply's place.
+pub(crate) fn cut_off(backend: &Backend, fault: &Fault) {
+    for flight in backend.flights.borrow_mut().iter_mut() {
         if let Some(client) = flight.client.take() {
-            end_reply(&client, link, flight, fault);
+            end_reply(&client, backend, flight, fault);
             client.close();
         }
     }
-    link.close();
+    backend.close();
 }
 
-/// The statement behind a fix-up that has failed is not what its client meant: it gets this instead of the reply.
-pub(crate) fn spoil(worker: &Rc<Worker>, link: &Rc<Link>, fault: &Fault) {
-    let mut flights = link.flights.borrow_mut();
+/// The statement behind a setup that has failed is not what its client meant: it gets this instead of the reply.
+pub(crate) fn spoil(worker: &Rc<Worker>, backend: &Rc<Backend>, fault: &Fault) {
+    let mut flights = backend.flights.borrow_mut();
     let Some(flight) = flights.iter_mut().find(|flight| flight.client.is_some()) else { return };
     let Some(client) = flight.client.take() else { return };
-    link.holder.take();
-    client.link.take();
+    backend.holder.take();
+    client.backend.take();
     worker.count_fault(fault.kind);
-    end_reply(&client, link, flight, fault);
-    if client.session.borrow().holds_link() {
-        // What it had on the link, it has no more.
+    end_reply(&client, backend, flight, fault);
+    if client.session.borrow().holds_backend() {
+        // What it had on the backend, it has no more.
         client.close();
     }
 }
 
 /// Ends a reply with an error, unless its client is in the middle of a packet.
-fn end_reply(client: &Client, link: &Link, flight: &Flight, fault: &Fault) {
+fn end_reply(client: &Client, backend: &Backend, flight: &InFlight, fault: &Fault) {
     let started = flight.purpose.is_clients() && flight.follower.has_begun();
     if started && !flight.follower.is_between_packets() {
         // In the middle of a packet nothing can be said.
@@ -241,7 +248,7 @@ fn end_reply(client: &Client, link: &Link, flight: &Flight, fault: &Fault) {
         None if started => flight.follower.next_sequence(),
         None => first,
     };
-    let unsent = link.carry.take();
+    let unsent = backend.unread.take();
     drop(unsent);
     let was_uploading = client.input.upload.take().is_some();
     client.take_command();

@@ -1,4 +1,4 @@
-//! A transaction that was lost with its link: what its client is told.
+//! A transaction that was lost with its backend: what its client is told.
 //!
 //! The number is a deadlock's, SQLSTATE 40001, which drivers and frameworks answer by running the whole transaction
 //! again. Invariant: a client that believes in a transaction that is gone hears of it before any statement of its runs.
@@ -15,10 +15,10 @@ use crate::dispatch::prepared;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 
-/// What a client is told whose transaction was open on a link to this server.
+/// What a client is told whose transaction was open on a backend to this server.
 pub(crate) fn fault(worker: &Worker, server: ServerId) -> Fault {
     let message = format!(
-        "Flifo lost its link to the server at {}, which rolls back what was open on it: nothing of this transaction is \
+        "Flifo lost its backend connection to the server at {}, which rolls back what was open on it: nothing of this transaction is \
          kept. Run it again from its beginning",
         worker.at(server).server.address
     );

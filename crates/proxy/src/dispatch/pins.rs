@@ -1,4 +1,4 @@
-//! Clients that keep their links: whether they may, how many for each reason, and which ones, since when, for which
+//! Clients that keep their backends: whether they may, how many for each reason, and which ones, since when, for which
 //! statement.
 //!
 //! Invariant: a client is named here if and only if its session has a pin, or the server keeps something of one of its
@@ -17,7 +17,7 @@ use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 use crate::users::sight::OutOfSight;
 
-/// Judges what a text would leave behind, as its user's configuration says, and keeps the link if need be. An error
+/// Judges what a text would leave behind, as its user's configuration says, and keeps the backend if need be. An error
 /// is what the client is told instead.
 pub(crate) fn judge(
     worker: &Worker,
@@ -61,7 +61,7 @@ pub(crate) fn judge(
     if !is_kept || pin == Pin::Role {
         keep(worker, client, pin, Some(intent.digest))?;
     }
-    // Also where the link is kept already, for something that a reset would undo.
+    // Also where the backend is kept already, for something that a reset would undo.
     if intent.has(Trait::BeyondReset)
         || intent.has(Trait::Calls) && !are_harmless
         || triggers == Unseen::Pin
@@ -71,7 +71,7 @@ pub(crate) fn judge(
     Ok(Leaves::Nothing)
 }
 
-/// Keeps the link for this reason, unless the user's clients may not.
+/// Keeps the backend for this reason, unless the user's clients may not.
 pub(crate) fn keep(
     worker: &Worker,
     client: &Client,
@@ -81,7 +81,7 @@ pub(crate) fn keep(
     let pins = client.key.get().map(|key| worker.user_of(key, |user| user.pins));
     if pins == Some(Pins::Refuse) && client.session.borrow().pin().is_none() {
         let message = format!(
-            "Flifo did not run this statement: it would keep a link for this client alone (reason: {}), which \
+            "Flifo did not run this statement: it would keep a backend connection for this client alone (reason: {}), which \
              pins = \"refuse\" in Flifo's configuration forbids this user. Do without it, or let the user pin",
             pin.name()
         );
@@ -95,7 +95,7 @@ pub(crate) fn keep(
 }
 
 impl Worker {
-    /// Keeps a client's link for this reason, unless it is kept already.
+    /// Keeps a client's backend for this reason, unless it is kept already.
     pub(crate) fn pin(&self, client: &Client, pin: Pin) {
         if client.session.borrow_mut().keep(pin) {
             self.count_pin(client, pin, None);
@@ -109,7 +109,7 @@ impl Worker {
         }
     }
 
-    /// A client's link is kept for as long as the server keeps something of a prepared statement, whose text this is.
+    /// A client's backend is kept for as long as the server keeps something of a prepared statement, whose text this is.
     pub(crate) fn hold(&self, client: &Client, pin: Pin, digest: Digest) {
         if client.pinned.get().is_none() {
             self.count_pin(client, pin, Some(digest));
@@ -127,7 +127,7 @@ fn show(digest: Option<Digest>) -> String {
     digest.map_or_else(|| "-".to_owned(), |digest| format!("{:016x}", digest.hash()))
 }
 
-/// The client keeps its link no longer.
+/// The client keeps its backend no longer.
 pub(crate) fn ended(client: &Client) {
     if let Some(Pinned { pin, since, .. }) = client.pinned.take() {
         let seconds = (crate::worker::clock::now() - since).as_secs_f64();
@@ -135,7 +135,7 @@ pub(crate) fn ended(client: &Client) {
     }
 }
 
-/// A client that keeps its link, as logs and consoles show it.
+/// A client that keeps its backend, as logs and consoles show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Keeper {
     pub(crate) client: u32,
@@ -146,7 +146,7 @@ pub(crate) struct Keeper {
     pub(crate) held: Duration,
 }
 
-/// The clients of this worker that keep their links, the longest first.
+/// The clients of this worker that keep their backends, the longest first.
 pub(crate) fn keepers(worker: &Worker) -> Vec<Keeper> {
     let now = crate::worker::clock::now();
     let clients = worker.clients.borrow();
@@ -166,13 +166,20 @@ pub(crate) fn keepers(worker: &Worker) -> Vec<Keeper> {
 /// Each worker names at most so many clients in the log.
 const SHOWN: usize = 20;
 
-/// Logs which clients keep a link: it tells an administrator why so many are open.
+/// Logs which clients keep a backend: it tells an administrator why so many are open.
 pub(crate) fn log(worker: &Worker) {
     let keepers = keepers(worker);
     for Keeper { client, user, reason, digest, held } in keepers.iter().take(SHOWN) {
-        tracing::info!(client, user, reason, digest, seconds = held.as_secs_f64(), "keeps a link");
+        tracing::info!(
+            client,
+            user,
+            reason,
+            digest,
+            seconds = held.as_secs_f64(),
+            "keeps a backend connection"
+        );
     }
     if let Some(more) = keepers.len().checked_sub(SHOWN + 1) {
-        tracing::info!(clients = more + 1, "more clients keep links");
+        tracing::info!(clients = more + 1, "more clients keep backend connections");
     }
 }

@@ -1,41 +1,45 @@
-//! What was written ahead on a link: the next statement begins, or all of them go back in line.
+//! What was written ahead on a backend: the next statement begins, or all of them go back in the queue.
 
 use std::rc::Rc;
 
 use engine::gate::Ask;
 
-use crate::dispatch::backend::Link;
+use crate::dispatch::backend::Backend;
 use crate::dispatch::client::{Client, Turn};
 use crate::dispatch::command::Command;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::worker::counters::Why;
 
-/// The statement in front has ended: the next one on the link runs now, on the same slot. False: there is none.
-pub(crate) fn promote(worker: &Worker, link: &Rc<Link>) -> bool {
-    let mut flights = link.flights.borrow_mut();
+/// The statement in front has ended: the next one on the backend runs now, on the same slot. False: there is none.
+pub(crate) fn promote(worker: &Worker, backend: &Rc<Backend>) -> bool {
+    let mut flights = backend.flights.borrow_mut();
     let Some(next) = flights.front_mut() else { return false };
     next.slot = true;
     next.since = crate::worker::clock::now();
     let mut ask = Ask::default();
     if let (Some(client), Some(command)) = (next.client.clone(), &mut next.command) {
-        if command.facts.in_hand.is_none() && worker.shared.cluster.fleet.is_none() {
+        if command.facts.in_hand.is_none() && worker.shared.cluster.members.is_none() {
             worker.buffers.forget(std::mem::take(&mut command.packet));
         }
-        link.hold_for(&client);
+        backend.hold_for(&client);
         ask = client.ask(command);
     }
     ask.digest = next.read;
-    if let Some(mut slot) = link.slot.take() {
-        worker.at(link.server).gate.borrow_mut().renew(&mut slot, ask, crate::worker::clock::now());
-        link.slot.set(Some(slot));
+    if let Some(mut slot) = backend.slot.take() {
+        worker.at(backend.server).gate.borrow_mut().renew(
+            &mut slot,
+            ask,
+            crate::worker::clock::now(),
+        );
+        backend.slot.set(Some(slot));
     }
     true
 }
 
-/// Takes the clients that wait behind the statement in front back in line. What was sent for them runs, and its replies
+/// Takes the clients that wait behind the statement in front back in the queue. What was sent for them runs, and its replies
 /// are dropped.
-pub(crate) fn take_back(worker: &Rc<Worker>, link: &Link, why: Why) {
-    let mut flights = link.flights.borrow_mut();
+pub(crate) fn cancel_pipelined(worker: &Rc<Worker>, backend: &Backend, why: Why) {
+    let mut flights = backend.flights.borrow_mut();
     let behind = flights.iter_mut().filter(|flight| !flight.slot);
     let clients: Vec<_> = behind.filter_map(|flight| flight.give_up()).collect();
     drop(flights);
@@ -50,7 +54,7 @@ pub(crate) fn send_again(worker: &Rc<Worker>, clients: Vec<Rc<Client>>, why: Why
     }
     worker.counters.sent_again[why as usize].add(clients.len() as u64);
     for client in clients.into_iter().rev() {
-        client.link.take();
+        client.backend.take();
         client.set_turn(Turn::Line);
         let mut current = client.current.borrow_mut();
         let (Some(command), Some(key)) = (&mut *current, client.key.get()) else { continue };
@@ -66,15 +70,15 @@ pub(crate) fn send_again(worker: &Rc<Worker>, clients: Vec<Rc<Client>>, why: Why
     }
 }
 
-/// Whether the client's statement waits on the link behind another one.
-pub(crate) fn is_behind(client: &Client, link: &Link) -> bool {
-    link.flights.borrow().iter().any(|flight| !flight.slot && flight.is_of(client))
+/// Whether the client's statement waits on the backend behind another one.
+pub(crate) fn is_behind(client: &Client, backend: &Backend) -> bool {
+    backend.flights.borrow().iter().any(|flight| !flight.slot && flight.is_of(client))
 }
 
 /// The client goes away, or its statement is to be killed, and what runs for it need not be: the reply of a short
 /// read is dropped when it comes. `None`: it must be killed.
-pub(crate) fn disown(worker: &Worker, client: &Client, link: &Link) -> Option<Box<Command>> {
-    let mut flights = link.flights.borrow_mut();
+pub(crate) fn disown(worker: &Worker, client: &Client, backend: &Backend) -> Option<Box<Command>> {
+    let mut flights = backend.flights.borrow_mut();
     let flight = flights.iter_mut().find(|flight| flight.is_of(client))?;
     let is_short = flight.read.is_some_and(|digest| worker.pace.borrow().is_short(digest));
     if flight.slot && !is_short {
@@ -82,9 +86,9 @@ pub(crate) fn disown(worker: &Worker, client: &Client, link: &Link) -> Option<Bo
     }
     flight.client = None;
     if flight.slot {
-        link.holder.take();
+        backend.holder.take();
     }
-    client.link.take();
+    client.backend.take();
     let mut command = flight.command.take()?;
     worker.buffers.forget(std::mem::take(&mut command.packet));
     Some(command)

@@ -1,8 +1,8 @@
-//! Prepared statements between client and link: what a reply tells of them, when a link is done with one, and what
+//! Prepared statements between client and backend: what a reply tells of them, when a backend is done with one, and what
 //! helps when the server takes one no more.
 //!
 //! How a client names them is [`crate::dispatch::commands`]', what goes to the server [`crate::dispatch::launch`]'s.
-//! Invariants: a statement of one client's own lives on a link only while that client holds the link; a command is sent
+//! Invariants: a statement of one client's own lives on a backend only while that client holds the backend; a command is sent
 //! once more only if the server has refused it before it did anything.
 
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use engine::session::Messages;
 use engine::session::facts::InHand;
 use engine::session::setup::Purpose;
 use engine::source::Source;
-use engine::statements::{KNOWN_MAX, KeptByServer, Prepared, PreparedOnLink};
+use engine::statements::{KNOWN_MAX, KeptByServer, Prepared, PreparedOnBackend};
 use wire::capability::Capabilities;
 use wire::command::Opcode;
 use wire::frame::{HEADER, put_joined, put_packet_with};
@@ -23,11 +23,11 @@ use wire::statement::{self, Execute};
 use wire::text::Lexed;
 
 use crate::dispatch::answer;
-use crate::dispatch::backend::Link;
+use crate::dispatch::backend::Backend;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
 use crate::dispatch::diagnostics::MALFORMED;
-use crate::dispatch::in_flight::{Flight, Refused};
+use crate::dispatch::in_flight::{InFlight, Refused};
 use crate::dispatch::pins;
 use crate::dispatch::pipeline;
 use crate::dispatch::worker::Worker;
@@ -37,12 +37,12 @@ use crate::worker::counters::Why;
 /// A command is sent again so often.
 const AGAIN_MAX: u8 = 2;
 
-/// How many statements a link may keep prepared: all links together half of what the server allows, so that others
+/// How many statements a backend may keep prepared: all backends together half of what the server allows, so that others
 /// have the rest.
-fn known_max(worker: &Worker, link: &Link) -> usize {
-    let server = &worker.at(link.server).server;
-    let links = server.links.held().max(1) as usize;
-    (server.facts.statements_max() as usize / 2 / links).clamp(1, KNOWN_MAX)
+fn known_max(worker: &Worker, backend: &Backend) -> usize {
+    let server = &worker.at(backend.server).server;
+    let backends = server.backends.held().max(1) as usize;
+    (server.facts.statements_max() as usize / 2 / backends).clamp(1, KNOWN_MAX)
 }
 
 /// The statement that a client means: MariaDB's clients may mean the one that was prepared last.
@@ -76,7 +76,7 @@ pub(crate) fn put_counts(client: &Client, command: &mut Command) -> bool {
     let mut session = client.session.borrow_mut();
     let (counts, is_pinned) = (session.counts, session.pin().is_some());
     let Some(prepared) = session.statements.get(in_hand.id) else { return false };
-    // A statement of the client's own stays on a link that the client keeps, and so would the numbers.
+    // A statement of the client's own stays on a backend that the client keeps, and so would the numbers.
     if is_pinned || prepared.own.is_some() {
         return false;
     }
@@ -92,7 +92,7 @@ pub(crate) fn put_counts(client: &Client, command: &mut Command) -> bool {
 
 /// Whether one statement was executed for several rows of parameters, each of which counts for itself: inserts are
 /// done, and counted, as one.
-pub(crate) fn is_repeated(flight: &Flight) -> bool {
+pub(crate) fn is_repeated(flight: &InFlight) -> bool {
     let is_bulk = |it: InHand| it.command == Opcode::StmtBulkExecute;
     let facts = flight.command.as_ref().map(|command| &command.facts);
     facts.is_some_and(|it| it.inserts == Inserts::No && it.in_hand.is_some_and(is_bulk))
@@ -142,9 +142,9 @@ pub(crate) fn wrong_piece(is_mysql: bool, prepared: &Prepared, payload: &[u8]) -
 /// Learns from the answer to a preparation, and puts the client's id in the server's place.
 pub(crate) fn see(
     worker: &Worker,
-    link: &Link,
+    backend: &Backend,
     client: &Client,
-    flight: &mut Flight,
+    flight: &mut InFlight,
     packet: &mut [u8],
 ) {
     let payload = &mut packet[HEADER..];
@@ -160,35 +160,36 @@ pub(crate) fn see(
             let Some(own) = added else {
                 // Replaced by an error at the end of the reply would be too late: close it, and let the client's
                 // executes find nothing.
-                link.close_statement(id);
+                backend.close_statement(id);
                 return;
             };
             if session.pin().is_some() {
                 if let Some(prepared) = session.statements.get(own) {
-                    prepared.own = Some(PreparedOnLink::new(id));
+                    prepared.own = Some(PreparedOnBackend::new(id));
                 }
             } else {
-                add(worker, link, &source, id);
+                add(worker, backend, &source, id);
             }
             statement::set_id(payload, own);
         }
-        Purpose::Shared(source) => add(worker, link, source, id),
+        Purpose::Shared(source) => add(worker, backend, source, id),
         Purpose::Own(client_id) => match session.statements.get(*client_id) {
-            Some(prepared) => prepared.own = Some(PreparedOnLink::new(id)),
-            None => link.close_statement(id),
+            Some(prepared) => prepared.own = Some(PreparedOnBackend::new(id)),
+            None => backend.close_statement(id),
         },
         _ => {}
     }
 }
 
-fn add(worker: &Worker, link: &Link, source: &Rc<Source>, id: u32) {
-    for closed in link.known.borrow_mut().add(Rc::clone(source), id, known_max(worker, link)) {
-        link.close_statement(closed);
+fn add(worker: &Worker, backend: &Backend, source: &Rc<Source>, id: u32) {
+    for closed in backend.known.borrow_mut().add(Rc::clone(source), id, known_max(worker, backend))
+    {
+        backend.close_statement(closed);
     }
 }
 
 /// Learns whether rows are left in a cursor.
-pub(crate) fn see_status(flight: &mut Flight, status: Status) {
+pub(crate) fn see_status(flight: &mut InFlight, status: Status) {
     let command = flight.command.as_mut();
     if let Some(in_hand) = command.and_then(|command| command.facts.in_hand.as_mut()) {
         in_hand.has_cursor = match in_hand.command {
@@ -202,14 +203,14 @@ pub(crate) fn see_status(flight: &mut Flight, status: Status) {
 pub(crate) fn over(
     worker: &Worker,
     client: &Client,
-    link: &Link,
+    backend: &Backend,
     in_hand: Option<InHand>,
-    flight: &Flight,
+    flight: &InFlight,
 ) {
     let mut session = client.session.borrow_mut();
     if let Purpose::Prepare(_) = flight.purpose {
         // MySQL's clients cannot mean the last one.
-        if flight.failed || worker.at(link.server).server.facts.is_mysql() {
+        if flight.failed || worker.at(backend.server).server.facts.is_mysql() {
             session.statements.forget_last();
         }
     }
@@ -233,11 +234,11 @@ pub(crate) fn over(
     if kept.cursor {
         worker.hold(client, Pin::Cursor, source.intent.digest);
     }
-    release(client, link, in_hand.id);
+    release(client, backend, in_hand.id);
 }
 
-/// A link is done with a statement of one client's own of which it keeps nothing, if the client may leave the link.
-fn release(client: &Client, link: &Link, id: u32) {
+/// A backend is done with a statement of one client's own of which it keeps nothing, if the client may leave the backend.
+fn release(client: &Client, backend: &Backend, id: u32) {
     let mut session = client.session.borrow_mut();
     if session.pin().is_some() {
         return;
@@ -246,9 +247,9 @@ fn release(client: &Client, link: &Link, id: u32) {
         && !prepared.kept().any()
         && let Some(own) = prepared.own.take()
     {
-        link.close_statement(own.id);
+        backend.close_statement(own.id);
     }
-    if !session.statements.keep_link() {
+    if !session.statements.keep_backend() {
         drop(session);
         pins::ended(client);
     }
@@ -257,14 +258,14 @@ fn release(client: &Client, link: &Link, id: u32) {
 /// The client closes a statement.
 pub(crate) fn close(worker: &Rc<Worker>, client: &Rc<Client>, id: u32) {
     let closed = client.session.borrow_mut().statements.close(id);
-    let (Some(closed), Some(link)) = (closed, client.link()) else { return };
+    let (Some(closed), Some(backend)) = (closed, client.backend()) else { return };
     let Some(own) = &closed.own else { return };
-    link.close_statement(own.id);
+    backend.close_statement(own.id);
     if closed.kept().any() {
-        // Rows in a cursor are not to stay for as long as the link rests.
-        link.send_ahead();
+        // Rows in a cursor are not to stay for as long as the backend rests.
+        backend.send_ahead();
         if client.session.borrow().pin().is_none()
-            && !client.session.borrow().statements.keep_link()
+            && !client.session.borrow().statements.keep_backend()
         {
             pins::ended(client);
         }
@@ -273,7 +274,7 @@ pub(crate) fn close(worker: &Rc<Worker>, client: &Rc<Client>, id: u32) {
 }
 
 /// Whether an error packet says that a command was refused for what can be helped.
-pub(crate) fn refused(flight: &Flight, packet: &[u8]) -> Option<Refused> {
+pub(crate) fn refused(flight: &InFlight, packet: &[u8]) -> Option<Refused> {
     // Behind anything else in a reply, something has been done already.
     if packet.get(HEADER - 1) != Some(&1) {
         return None;
@@ -296,15 +297,15 @@ pub(crate) fn refused(flight: &Flight, packet: &[u8]) -> Option<Refused> {
 pub(crate) fn retry(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
-    link: &Rc<Link>,
-    flight: &mut Flight,
+    backend: &Rc<Backend>,
+    flight: &mut InFlight,
     refused: Refused,
 ) -> bool {
     // Of what was to be told before, it waits; else it is in flight.
     let Some(mut command) = flight.command.take().or_else(|| client.take_command()) else {
         return false;
     };
-    let helped = help(worker, client, link, flight, &mut command, refused);
+    let helped = help(worker, client, backend, flight, &mut command, refused);
     if !helped {
         match flight.purpose.is_clients() {
             true => flight.command = Some(command),
@@ -313,7 +314,7 @@ pub(crate) fn retry(
         return false;
     }
     client.keep_command(command);
-    pipeline::take_back(worker, link, Why::Again);
+    pipeline::cancel_pipelined(worker, backend, Why::Again);
     true
 }
 
@@ -321,19 +322,19 @@ pub(crate) fn retry(
 fn help(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
-    link: &Rc<Link>,
-    flight: &Flight,
+    backend: &Rc<Backend>,
+    flight: &InFlight,
     command: &mut Command,
     refused: Refused,
 ) -> bool {
     let is_probed = flight.probe.is_some()
-        || link.flights.borrow().front().is_some_and(|next| !next.purpose.is_clients());
-    if command.again >= AGAIN_MAX || is_probed || link.is_closing() {
+        || backend.flights.borrow().front().is_some_and(|next| !next.purpose.is_clients());
+    if command.again >= AGAIN_MAX || is_probed || backend.is_closing() {
         return false;
     }
     let helped = match refused {
-        Refused::Stale => forget(client, link, command),
-        Refused::TooMany => shed(worker, link),
+        Refused::Stale => forget(client, backend, command),
+        Refused::TooMany => shed(worker, backend),
     };
     if !helped {
         return false;
@@ -351,7 +352,7 @@ fn help(
 }
 
 /// Has the statement in hand prepared anew. False: then it would not be the same.
-fn forget(client: &Client, link: &Link, command: &Command) -> bool {
+fn forget(client: &Client, backend: &Backend, command: &Command) -> bool {
     let mut session = client.session.borrow_mut();
     let Some(id) = command.facts.in_hand.map(|it| it.id) else { return false };
     let Some(prepared) = session.statements.get(id) else { return false };
@@ -364,26 +365,26 @@ fn forget(client: &Client, link: &Link, command: &Command) -> bool {
     }
     let stale = match prepared.own.take() {
         Some(own) => Some(own.id),
-        None => link.known.borrow_mut().remove(&source(command, prepared)),
+        None => backend.known.borrow_mut().remove(&source(command, prepared)),
     };
-    stale.inspect(|id| link.close_statement(*id)).is_some()
+    stale.inspect(|id| backend.close_statement(*id)).is_some()
 }
 
-/// Closes the half of the link's statements that was not used for longest; if it has none, that of all others'.
-fn shed(worker: &Worker, link: &Link) -> bool {
-    let halve = |link: &Link| {
-        let mut known = link.known.borrow_mut();
+/// Closes the half of the backend's statements that was not used for longest; if it has none, that of all others'.
+fn shed(worker: &Worker, backend: &Backend) -> bool {
+    let halve = |backend: &Backend| {
+        let mut known = backend.known.borrow_mut();
         let left = known.len() / 2;
         let closed = known.shrink(left);
-        closed.iter().for_each(|id| link.close_statement(*id));
+        closed.iter().for_each(|id| backend.close_statement(*id));
         !closed.is_empty()
     };
-    if halve(link) {
-        link.send_ahead();
+    if halve(backend) {
+        backend.send_ahead();
         return true;
     }
     let mut helped = false;
-    for other in worker.links.borrow().values() {
+    for other in worker.backends.borrow().values() {
         // Between two commands, so that no client has to wait for it.
         if other.flights.borrow().is_empty() && other.holder.borrow().is_none() && halve(other) {
             other.send_ahead();

@@ -12,14 +12,14 @@ use wire::command::Opcode;
 use wire::frame::{HEADER, put_joined};
 use wire::text::Text;
 
-use crate::dispatch::backend::Link;
+use crate::dispatch::backend::Backend;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
 use crate::dispatch::route;
 use crate::dispatch::session_setup;
 use crate::dispatch::worker::Worker;
 
-/// The packet with the client's own id in the place of `CONNECTION_ID()`, if that occurs, and whether the link is asked
+/// The packet with the client's own id in the place of `CONNECTION_ID()`, if that occurs, and whether the backend is asked
 /// for it all the same.
 pub(crate) fn with_own_id(
     worker: &Worker,
@@ -38,7 +38,7 @@ pub(crate) fn with_own_id(
         put_joined(&mut out, 0, &[&packet[HEADER..HEADER + text_at], &text]);
         out
     });
-    (packet, own.asks_link)
+    (packet, own.asks_backend)
 }
 
 /// The packet with counts of rows in the place of the calls that ask for them, and what must still be asked.
@@ -51,10 +51,11 @@ pub(crate) fn with_counts(
     text: Text<'_>,
 ) -> (Option<Vec<u8>>, Asked) {
     let session = client.session.borrow();
-    // Where something goes ahead, the link counts that.
-    let knows =
-        |link: &Rc<Link>| session_setup::counts_anew(worker, client, command, link).is_none();
-    let on = client.link().filter(knows).map(|link| link.id);
+    // Where something goes ahead, the backend counts that.
+    let knows = |backend: &Rc<Backend>| {
+        session_setup::counts_anew(worker, client, command, backend).is_none()
+    };
+    let on = client.backend().filter(knows).map(|backend| backend.id);
     let (text, left) = session.counts.put(text, command.facts.counts, on);
     let packet = text.map(|text| {
         let mut out = Vec::new();
@@ -82,7 +83,7 @@ pub(crate) fn with_gtid(
     Some(out)
 }
 
-/// The packet with a `GET DIAGNOSTICS` that no link can answer replaced by what answers it.
+/// The packet with a `GET DIAGNOSTICS` that no backend can answer replaced by what answers it.
 pub(crate) fn with_diagnostics(
     worker: &Worker,
     client: &Client,
@@ -91,7 +92,7 @@ pub(crate) fn with_diagnostics(
     text: Text<'_>,
 ) -> Option<Vec<u8>> {
     let session = client.session.borrow();
-    if session.diagnostics() == Diagnostics::OnLink {
+    if session.diagnostics() == Diagnostics::OnBackend {
         return None;
     }
     let affected = session.counts.affected()?;

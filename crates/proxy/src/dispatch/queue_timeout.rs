@@ -47,7 +47,7 @@ fn expire_at(worker: &Rc<Worker>, local: &Local) {
 
 /// What a client is told that is not served.
 pub(crate) fn not_run(server: &Server, refusal: &Refusal) -> Fault {
-    let (slots, links) = (&server.slots, &server.links);
+    let (slots, backends) = (&server.slots, &server.backends);
     let standing = server.facts.standing();
     let why = match standing {
         Standing::Up => "",
@@ -55,12 +55,12 @@ pub(crate) fn not_run(server: &Server, refusal: &Refusal) -> Fault {
     };
     let message = format!(
         "Flifo did not run this statement: {refusal}; the server is {}{why}; \
-         {} of {} slots and {} of {} links in use. It is safe to try again",
+         {} of {} slots and {} of {} backend connections in use. It is safe to try again",
         standing.name(),
         slots.held(),
         slots.limit(),
-        links.held(),
-        links.limit(),
+        backends.held(),
+        backends.limit(),
     );
     Fault::new(Kind::WaitedTooLong, message)
 }

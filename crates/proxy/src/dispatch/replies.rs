@@ -1,6 +1,6 @@
 //! The road's second half: replies are followed, learnt from, and written to the clients they belong to.
 //!
-//! A link that has become free is refilled from the waiting line *before* the finished reply is written to its
+//! A backend that has become free is refilled from the waiting line *before* the finished reply is written to its
 //! client, so that the server has its next statement already while the last one's client is being served.
 
 use std::io;
@@ -19,14 +19,14 @@ use wire::response::{EOF, EofPacket, ErrPacket, OkPacket, Status};
 use crate::dispatch::admit;
 use crate::dispatch::ahead;
 use crate::dispatch::answer;
-use crate::dispatch::backend::{Life, Link, Taint};
+use crate::dispatch::backend::{Backend, Life, Taint};
 use crate::dispatch::capture;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
 use crate::dispatch::diagnostics;
 use crate::dispatch::finish;
 use crate::dispatch::handover;
-use crate::dispatch::in_flight::{AfterReply, Flight, Settled};
+use crate::dispatch::in_flight::{AfterReply, InFlight, Settled};
 use crate::dispatch::login_schema;
 use crate::dispatch::lost_backend;
 use crate::dispatch::ok_rewrite::{self, Listens};
@@ -43,22 +43,22 @@ use crate::dispatch::worker::{Mail, Worker};
 use crate::fault::{Fault, Kind};
 use crate::worker::buffers::BUFFER;
 
-/// Reads what the server has sent and follows it. False ends the link.
-pub(crate) fn read(worker: &Rc<Worker>, link: &Rc<Link>) -> bool {
-    let carry = link.carry.take();
-    let mut buffer = worker.buffers.take(carry.len() + BUFFER / 2);
-    buffer[..carry.len()].copy_from_slice(&carry);
+/// Reads what the server has sent and follows it. False ends the backend.
+pub(crate) fn read(worker: &Rc<Worker>, backend: &Rc<Backend>) -> bool {
+    let unread = backend.unread.take();
+    let mut buffer = worker.buffers.take(unread.len() + BUFFER / 2);
+    buffer[..unread.len()].copy_from_slice(&unread);
     crate::worker::clock::tick();
-    link.cork();
+    backend.cork();
     let mut settled = worker.settled.take();
-    let lives = match link.stream.try_read(&mut buffer[carry.len()..]) {
+    let lives = match backend.stream.try_read(&mut buffer[unread.len()..]) {
         Ok(0) => false,
         Ok(read) => {
             worker.counters.bytes_out.add(read as u64);
-            follow(worker, link, &mut buffer[..carry.len() + read], &mut settled)
+            follow(worker, backend, &mut buffer[..unread.len() + read], &mut settled)
         }
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            *link.carry.borrow_mut() = carry;
+            *backend.unread.borrow_mut() = unread;
             true
         }
         Err(_) => false,
@@ -66,9 +66,9 @@ pub(crate) fn read(worker: &Rc<Worker>, link: &Rc<Link>) -> bool {
     // The next statements go out before the clients of these are served.
     admit::work_off(worker);
     if lives {
-        ahead::refill(worker, link);
+        ahead::refill(worker, backend);
     }
-    link.uncork();
+    backend.uncork();
     for Settled { client, tail, then } in settled.drain(..) {
         if then == AfterReply::More {
             client.write(&buffer[tail]);
@@ -81,26 +81,26 @@ pub(crate) fn read(worker: &Rc<Worker>, link: &Rc<Link>) -> bool {
     }
     worker.settled.replace(settled);
     worker.buffers.give(buffer);
-    if lives && link.is_held_up() {
-        admit::hold_up(worker, link);
+    if lives && backend.is_held_up() {
+        admit::hold_up(worker, backend);
     }
     lives
 }
 
 fn follow(
     worker: &Rc<Worker>,
-    link: &Rc<Link>,
+    backend: &Rc<Backend>,
     bytes: &mut [u8],
     settled: &mut Vec<Settled>,
 ) -> bool {
     let mut len = bytes.len();
     // Bytes before `from` are done with; bytes before `at` have been followed.
     let (mut from, mut at) = (0, 0);
-    while at < len || link.owes_eof() {
-        let mut flights = link.flights.borrow_mut();
+    while at < len || backend.owes_eof() {
+        let mut flights = backend.flights.borrow_mut();
         let Some(flight) = flights.front_mut() else {
             drop(flights);
-            return out_of_turn(link, &bytes[at..len]);
+            return out_of_turn(backend, &bytes[at..len]);
         };
         match flight.follower.advance(&mut bytes[..len], at) {
             Ok(Step::More { from: to }) => {
@@ -110,22 +110,22 @@ fn follow(
                 if let Some(client) = client {
                     client.write(&bytes[from..to]);
                 }
-                *link.carry.borrow_mut() = bytes[to..len].to_vec();
+                *backend.unread.borrow_mut() = bytes[to..len].to_vec();
                 return true;
             }
             Ok(Step::Packet { kind: Packet::Err, start, end })
-                if lost_backend::is_farewell(link, &bytes[start..end]) =>
+                if lost_backend::is_farewell(backend, &bytes[start..end]) =>
             {
                 flight.farewell = bytes.get(start + HEADER - 1).copied();
                 let client = flight.listener();
                 drop(flights);
-                return part(link, client.as_deref(), &bytes[from..start]);
+                return part(backend, client.as_deref(), &bytes[from..start]);
             }
             Ok(Step::Packet { kind, start, end }) => {
                 if show(flight, kind, bytes, from, start) {
                     from = start;
                 }
-                let new_end = inspect(worker, link, flight, kind, bytes, start..end);
+                let new_end = inspect(worker, backend, flight, kind, bytes, start..end);
                 bytes.copy_within(end..len, new_end);
                 len -= end - new_end;
                 at = new_end;
@@ -148,43 +148,43 @@ fn follow(
             }
             Ok(Step::End { at: end }) => {
                 drop(flights);
-                settled.extend(end_reply(worker, link, &bytes[..len], from..end));
+                settled.extend(end_reply(worker, backend, &bytes[..len], from..end));
                 (from, at) = (end, end);
             }
             Err(error) => {
                 drop(flights);
-                tracing::warn!(link = link.id, %error, "the server's answer is not MySQL's protocol");
+                tracing::warn!(backend = backend.id, %error, "the server's answer is not MySQL's protocol");
                 worker.count_fault(Kind::NonsenseFromServer);
                 return false;
             }
         }
     }
     // A reply may end exactly where the bytes do.
-    if let Some(flight) = link.flights.borrow_mut().front_mut() {
+    if let Some(flight) = backend.flights.borrow_mut().front_mut() {
         handover::listen(flight, &bytes[from..len]);
     }
-    settled.extend(finish_ended(worker, link, from..len));
+    settled.extend(finish_ended(worker, backend, from..len));
     true
 }
 
 /// A reply has ended; `tail` is what its client has not got yet.
 fn end_reply(
     worker: &Rc<Worker>,
-    link: &Rc<Link>,
+    backend: &Rc<Backend>,
     bytes: &[u8],
     tail: Range<usize>,
 ) -> Option<Settled> {
-    let mut flights = link.flights.borrow_mut();
+    let mut flights = backend.flights.borrow_mut();
     let flight = flights.pop_front();
     let is_last = flights.is_empty();
     drop(flights);
-    if is_last && tail.end < bytes.len() && link.key.get().is_some() {
+    if is_last && tail.end < bytes.len() && backend.key.get().is_some() {
         // What comes behind the answer would be taken for that to the next client's statement.
-        link.close();
+        backend.close();
     }
     let mut flight = flight?;
     handover::listen(&mut flight, &bytes[tail.clone()]);
-    let settled = finish(worker, link, &mut flight, tail);
+    let settled = finish(worker, backend, &mut flight, tail);
     flight.land();
     settled
 }
@@ -197,29 +197,29 @@ fn add_eof(client: &Client, before: &[u8], sequence: u8) {
 }
 
 /// The server ends the connection. The client does not get its last words, only what came before them.
-fn part(link: &Link, client: Option<&Client>, before: &[u8]) -> bool {
+fn part(backend: &Backend, client: Option<&Client>, before: &[u8]) -> bool {
     if let Some(client) = client {
         client.write(before);
     }
-    link.life.set(Life::Farewell);
+    backend.life.set(Life::Farewell);
     false
 }
 
 /// Ends the reply in flight if its last byte has been followed; `tail` is what its client has not got yet.
-fn finish_ended(worker: &Rc<Worker>, link: &Rc<Link>, tail: Range<usize>) -> Option<Settled> {
-    let mut flights = link.flights.borrow_mut();
+fn finish_ended(worker: &Rc<Worker>, backend: &Rc<Backend>, tail: Range<usize>) -> Option<Settled> {
+    let mut flights = backend.flights.borrow_mut();
     let ended = flights.front().is_some_and(|flight| flight.follower.is_done());
     let flight = if ended { flights.pop_front() } else { None };
     drop(flights);
     let mut flight = flight?;
-    let settled = finish(worker, link, &mut flight, tail);
+    let settled = finish(worker, backend, &mut flight, tail);
     flight.land();
     settled
 }
 
 /// Puts the client's own rows, if it has any, into a reply whose last packet begins at `end`; it has been passed on up
 /// to `from`.
-fn show(flight: &mut Flight, kind: Packet, bytes: &mut [u8], from: usize, end: usize) -> bool {
+fn show(flight: &mut InFlight, kind: Packet, bytes: &mut [u8], from: usize, end: usize) -> bool {
     if !flight.has_own_rows() || !flight.follower.is_done() || kind == Packet::Err {
         return false;
     }
@@ -238,8 +238,8 @@ fn show(flight: &mut Flight, kind: Packet, bytes: &mut [u8], from: usize, end: u
 }
 
 /// The server speaks although no command was sent: it says why it ends the connection.
-fn out_of_turn(link: &Link, bytes: &[u8]) -> bool {
-    if let (None, Some(client)) = (link.key.get(), link.holder.borrow().as_ref()) {
+fn out_of_turn(backend: &Backend, bytes: &[u8]) -> bool {
+    if let (None, Some(client)) = (backend.key.get(), backend.holder.borrow().as_ref()) {
         client.write(bytes);
         return true;
     }
@@ -250,24 +250,24 @@ fn out_of_turn(link: &Link, bytes: &[u8]) -> bool {
 /// Returns where the packet ends now.
 fn inspect(
     worker: &Rc<Worker>,
-    link: &Link,
-    flight: &mut Flight,
+    backend: &Backend,
+    flight: &mut InFlight,
     kind: Packet,
     bytes: &mut [u8],
     at: Range<usize>,
 ) -> usize {
     let packet = &mut bytes[at.clone()];
-    rights::see_reply(worker, link, flight, kind, packet);
+    rights::see_reply(worker, backend, flight, kind, packet);
     let Some(client) = flight.client.clone() else {
-        see_unheard(worker, link, flight, kind, packet);
+        see_unheard(worker, backend, flight, kind, packet);
         return at.end;
     };
     diagnostics::put_told(flight, kind, packet);
     match kind {
         Packet::Ok => {
-            if let Ok(ok) = OkPacket::decode(&packet[HEADER..], link.capabilities) {
+            if let Ok(ok) = OkPacket::decode(&packet[HEADER..], backend.capabilities) {
                 flight.count(&ok);
-                let shorter = see_ok(worker, link, &client, flight, &ok, packet);
+                let shorter = see_ok(worker, backend, &client, flight, &ok, packet);
                 if flight.follower.adds_eofs() && packet[HEADER] == EOF {
                     let status = ok.status.without(Status::STATE_CHANGED);
                     let eof = EofPacket { warnings: ok.warnings, status };
@@ -294,15 +294,15 @@ fn inspect(
         }
         Packet::Eof => {
             if let Ok(eof) = EofPacket::decode(&packet[HEADER..]) {
-                see_eof(link, &client, flight, eof);
+                see_eof(backend, &client, flight, eof);
             }
         }
         Packet::Err => {
             flight.added = diagnostics::added(worker, &client, flight, packet).map(Box::new);
-            see_error(worker, link, flight, packet);
+            see_error(worker, backend, flight, packet);
         }
         Packet::Prepared if client.is_pooled() => {
-            prepared::see(worker, link, &client, flight, packet);
+            prepared::see(worker, backend, &client, flight, packet);
         }
         Packet::LocalInfile => {
             let passage = Passage::new(Until::EmptyPacket);
@@ -319,43 +319,49 @@ fn inspect(
 }
 
 /// Learns from the end of definitions or rows.
-fn see_eof(link: &Link, client: &Client, flight: &mut Flight, eof: EofPacket) {
+fn see_eof(backend: &Backend, client: &Client, flight: &mut InFlight, eof: EofPacket) {
     flight.warnings = flight.warnings.max(eof.warnings);
     flight.last = eof.warnings;
     let mut session = client.session.borrow_mut();
     session.see_status(eof.status);
     if matches!(flight.purpose, Purpose::Statement) {
-        session.counts.see_affected(-1, link.id);
+        session.counts.see_affected(-1, backend.id);
     }
     drop(session);
     prepared::see_status(flight, eof.status);
 }
 
 /// Learns from the error that a client's command has ended in.
-fn see_error(worker: &Worker, link: &Link, flight: &mut Flight, packet: &[u8]) {
+fn see_error(worker: &Worker, backend: &Backend, flight: &mut InFlight, packet: &[u8]) {
     flight.failed = true;
     flight.refused = prepared::refused(flight, packet);
     flight.failure = Some(packet.into());
     if flight.purpose.is_clients() {
         worker.tally.see_error(packet);
-        route::see_refusal(worker, link.server, packet);
+        route::see_refusal(worker, backend.server, packet);
         // What only reads may read a view, whose functions do as they like.
         if matches!(flight.purpose, Purpose::Statement) && may_have_fired(packet) {
-            link.doubt();
+            backend.doubt();
         }
     }
 }
 
-/// Learns from the reply to a fix-up that was sent ahead, or to a statement whose client is gone.
-fn see_unheard(worker: &Worker, link: &Link, flight: &mut Flight, kind: Packet, packet: &[u8]) {
+/// Learns from the reply to a setup that was sent ahead, or to a statement whose client is gone.
+fn see_unheard(
+    worker: &Worker,
+    backend: &Backend,
+    flight: &mut InFlight,
+    kind: Packet,
+    packet: &[u8],
+) {
     match kind {
         Packet::Ok => {
-            if let Ok(ok) = OkPacket::decode(&packet[HEADER..], link.capabilities) {
-                link.state.borrow_mut().see(&ok, &mut worker.pool.interned.borrow_mut());
+            if let Ok(ok) = OkPacket::decode(&packet[HEADER..], backend.capabilities) {
+                backend.state.borrow_mut().see(&ok, &mut worker.pool.interned.borrow_mut());
                 match flight.purpose {
-                    Purpose::Capture(client) => capture::capture(worker, link, client, &ok),
+                    Purpose::Capture(client) => capture::capture(worker, backend, client, &ok),
                     Purpose::Reset(engine::session::setup::Step::Ask) => {
-                        flight.failed = !session_reset::renew(worker, link, &ok);
+                        flight.failed = !session_reset::renew(worker, backend, &ok);
                     }
                     _ => {}
                 }
@@ -372,9 +378,9 @@ fn see_unheard(worker: &Worker, link: &Link, flight: &mut Flight, kind: Packet, 
 /// Learns from an OK packet. Returns it rewritten if the client must see it otherwise.
 fn see_ok(
     worker: &Rc<Worker>,
-    link: &Link,
+    backend: &Backend,
     client: &Rc<Client>,
-    flight: &mut Flight,
+    flight: &mut InFlight,
     ok: &OkPacket<'_>,
     packet: &[u8],
 ) -> Option<Vec<u8>> {
@@ -382,20 +388,20 @@ fn see_ok(
         client.session.borrow_mut().see_status(ok.status);
         return None;
     }
-    let mut state = link.state.borrow_mut();
+    let mut state = backend.state.borrow_mut();
     let mut interned = worker.pool.interned.borrow_mut();
     if !flight.purpose.is_clients() {
         let pin = state.see(ok, &mut interned);
         drop((state, interned));
         if let Purpose::Capture(client) = flight.purpose {
-            capture::capture(worker, link, client, ok);
+            capture::capture(worker, backend, client, ok);
         }
         if let (Some(pin), Purpose::Probe(_)) = (pin, &flight.purpose) {
             worker.pin(client, pin);
         }
         return None;
     }
-    // MySQL counts the warnings of whatever has run on the link before; a session that begins has none.
+    // MySQL counts the warnings of whatever has run on the backend before; a session that begins has none.
     let is_login = matches!(flight.purpose, Purpose::LoginSchema(..));
     let ok = &OkPacket { warnings: if is_login { 0 } else { ok.warnings }, ..*ok };
     // Of several results, a later one need not clear what an earlier one has left.
@@ -407,26 +413,26 @@ fn see_ok(
     }
     let mut session = client.session.borrow_mut();
     let pin = session.see_ok(client.id, ok, &mut state, &mut interned, flight.sets());
-    if pin.is_some() && link.taint.get() == Taint::Soiled {
+    if pin.is_some() && backend.taint.get() == Taint::Soiled {
         session.forgive();
     }
     drop(session);
-    if let Some(pin) = pin.filter(|_| link.taint.get() != Taint::Soiled) {
+    if let Some(pin) = pin.filter(|_| backend.taint.get() != Taint::Soiled) {
         worker.count_pin(client, pin, None);
     }
     let is_end_of_rows = packet[HEADER] == EOF;
     let affected = if is_end_of_rows { -1 } else { ok.affected_rows as i64 };
     let mut session = client.session.borrow_mut();
     match prepared::is_repeated(flight) {
-        true => session.counts.see_several(link.id),
-        false => session.counts.see_affected(affected, link.id),
+        true => session.counts.see_several(backend.id),
+        false => session.counts.see_affected(affected, backend.id),
     }
     let listens = if session.is_told_of_all() { Listens::ToAll } else { Listens::ToUsual };
     drop(session);
     let note = |gtid: &[u8]| {
         *client.gtid.borrow_mut() = gtid.into();
-        if let Some(fleet) = &worker.shared.cluster.fleet {
-            fleet.acknowledge(link.server, gtid);
+        if let Some(members) = &worker.shared.cluster.members {
+            members.acknowledge(backend.server, gtid);
         }
     };
     ok_rewrite::ok(ok, packet, client.capabilities, listens, &worker.scratch, note)
@@ -435,13 +441,13 @@ fn see_ok(
 /// A reply has ended: what follows is started. The answer is what is left to be written.
 fn finish(
     worker: &Rc<Worker>,
-    link: &Rc<Link>,
-    flight: &mut Flight,
+    backend: &Rc<Backend>,
+    flight: &mut InFlight,
     tail: Range<usize>,
 ) -> Option<Settled> {
     let took = crate::worker::clock::now() - flight.since;
     if let Some(digest) = flight.read {
-        // What leaves messages keeps those behind it waiting, or loses what the link knows of it.
+        // What leaves messages keeps those behind it waiting, or loses what the backend knows of it.
         let leaves = flight.failed || flight.warnings > 0;
         worker.pace.borrow_mut().learn(digest, if leaves { Duration::MAX } else { took });
     }
@@ -451,34 +457,34 @@ fn finish(
     let Some(client) = flight.client.clone() else {
         // A flight with a slot was a client's that has left.
         if flight.purpose.is_setup() && !flight.slot {
-            own_replies::finish_setup(worker, link, flight);
+            own_replies::finish_setup(worker, backend, flight);
         } else if let Purpose::Parting(question) = flight.purpose {
-            own_replies::finish_parting(worker, link, flight, question);
+            own_replies::finish_parting(worker, backend, flight, question);
         } else if let Purpose::Reset(step) = flight.purpose {
-            own_replies::finish_reset(worker, link, step, flight);
+            own_replies::finish_reset(worker, backend, step, flight);
         } else {
-            finish_unheard(worker, link, flight);
+            finish_unheard(worker, backend, flight);
         }
         return None;
     };
     if let Purpose::Reset(step) = flight.purpose {
-        own_replies::finish_reset(worker, link, step, flight);
+        own_replies::finish_reset(worker, backend, step, flight);
         worker.shared.mail(worker.index, Mail::Resume(client.id));
         return None;
     }
     if let Purpose::Probe(_) = flight.purpose {
-        return Some(own_replies::finish_probe(worker, link, client, flight));
+        return Some(own_replies::finish_probe(worker, backend, client, flight));
     }
     if let Some(refused) = flight.refused
-        && prepared::retry(worker, &client, link, flight, refused)
+        && prepared::retry(worker, &client, backend, flight, refused)
     {
-        admit::launch_held(worker, &client, link);
+        admit::launch_held(worker, &client, backend);
         return None;
     }
     match flight.purpose.is_clients() {
-        true => Some(finish_clients(worker, link, client, flight, tail, took)),
+        true => Some(finish_clients(worker, backend, client, flight, tail, took)),
         false => {
-            finish_preparation(worker, link, &client, flight);
+            finish_preparation(worker, backend, &client, flight);
             None
         }
     }
@@ -487,9 +493,9 @@ fn finish(
 /// The reply to a client's own command has ended.
 fn finish_clients(
     worker: &Rc<Worker>,
-    link: &Rc<Link>,
+    backend: &Rc<Backend>,
     client: Rc<Client>,
-    flight: &mut Flight,
+    flight: &mut InFlight,
     tail: Range<usize>,
     took: Duration,
 ) -> Settled {
@@ -504,15 +510,15 @@ fn finish_clients(
     }
     let was_uploading = client.input.upload.take().is_some_and(|upload| !upload.is_done());
     if was_uploading {
-        admit::forget_rest(worker, &client, link);
+        admit::forget_rest(worker, &client, backend);
     }
     if client.is_pooled() {
-        see_end(worker, link, &client, flight, &mut command);
+        see_end(worker, backend, &client, flight, &mut command);
     }
-    let Some(command) = own_replies::await_probe(worker, link, &client, flight, command) else {
+    let Some(command) = own_replies::await_probe(worker, backend, &client, flight, command) else {
         return Settled { client, tail, then: AfterReply::More };
     };
-    finish::over(worker, &client, link, &command, flight.slot);
+    finish::over(worker, &client, backend, &command, flight.slot);
     // No login, or an answer before the command had come: what follows cannot be understood. Or the server ends
     // the connection, and what came next would meet its end.
     let close =
@@ -521,15 +527,15 @@ fn finish_clients(
     Settled { client, tail, then: if close { AfterReply::Close } else { AfterReply::Turn } }
 }
 
-/// A pooled client's command has been answered: what its session and its link's are now.
+/// A pooled client's command has been answered: what its session and its backend's are now.
 fn see_end(
     worker: &Rc<Worker>,
-    link: &Rc<Link>,
+    backend: &Rc<Backend>,
     client: &Rc<Client>,
-    flight: &mut Flight,
+    flight: &mut InFlight,
     command: &mut Command,
 ) {
-    prepared::over(worker, client, link, command.facts.in_hand, flight);
+    prepared::over(worker, client, backend, command.facts.in_hand, flight);
     let added = flight.added.take().map(|message| *message);
     let end = End {
         client: client.id,
@@ -540,7 +546,7 @@ fn see_end(
         warnings: flight.warnings,
         last: flight.last,
         error: if flight.failed { flight.error() } else { None },
-        behind: behind(link),
+        behind: behind(backend),
     };
     let assigns = match &mut command.rare {
         Some(rare) => std::mem::take(&mut rare.assigns),
@@ -548,7 +554,7 @@ fn see_end(
     };
     let pin = observe::end(
         &mut client.session.borrow_mut(),
-        &mut link.state.borrow_mut(),
+        &mut backend.state.borrow_mut(),
         &mut command.facts,
         assigns,
         added,
@@ -559,31 +565,31 @@ fn see_end(
     }
 }
 
-/// What was sent on the link behind the command whose reply has ended.
-fn behind(link: &Link) -> Behind {
+/// What was sent on the backend behind the command whose reply has ended.
+fn behind(backend: &Backend) -> Behind {
     let mut behind = Behind::default();
-    for flight in &*link.flights.borrow() {
+    for flight in &*backend.flights.borrow() {
         behind.reads |= flight.read.is_some();
         behind.asks |= matches!(flight.purpose, Purpose::Capture(_));
     }
     behind
 }
 
-/// What a client's link was told, or asked, before its command, has been answered.
+/// What a client's backend was told, or asked, before its command, has been answered.
 fn finish_preparation(
     worker: &Rc<Worker>,
-    link: &Rc<Link>,
+    backend: &Rc<Backend>,
     client: &Rc<Client>,
-    flight: &mut Flight,
+    flight: &mut InFlight,
 ) {
-    let is_done = session_setup::is_done(worker, link, flight);
+    let is_done = session_setup::is_done(worker, backend, flight);
     if is_done {
         match flight.purpose {
-            Purpose::Variables => client.session.borrow_mut().variables.are_told(),
-            Purpose::Number(_) => own_id::go_on(client, link, flight),
+            Purpose::UserVariables => client.session.borrow_mut().variables.are_told(),
+            Purpose::Number(_) => own_id::go_on(client, backend, flight),
             Purpose::Mode => {
-                link.state.borrow_mut().see_mode(&mut worker.pool.interned.borrow_mut());
-                client.session.borrow_mut().see_settings(&link.state.borrow());
+                backend.state.borrow_mut().see_mode(&mut worker.pool.interned.borrow_mut());
+                client.session.borrow_mut().see_settings(&backend.state.borrow());
                 if let Some(command) = &mut *client.current.borrow_mut() {
                     command.found.told_mode = true;
                 }
@@ -591,18 +597,18 @@ fn finish_preparation(
             _ => {}
         }
         if flight.failure.is_none() {
-            return admit::launch_held(worker, client, link);
+            return admit::launch_held(worker, client, backend);
         }
     }
     let command = client.take_command().unwrap_or_default();
     if !is_done {
-        prepared::over(worker, client, link, command.facts.in_hand, flight);
+        prepared::over(worker, client, backend, command.facts.in_hand, flight);
     }
     match flight.failure.take() {
         Some(_) if command.facts.is_long_data() => {
             // No answer is awaited; the execute that follows gets one.
             let is_torn = client.input.upload.take().is_some();
-            finish::over(worker, client, link, &command, flight.slot);
+            finish::over(worker, client, backend, &command, flight.slot);
             worker.buffers.forget(command.end());
             client.give_turn();
             if is_torn {
@@ -612,18 +618,18 @@ fn finish_preparation(
         Some(mut packet) => {
             packet[HEADER - 1] = packet[HEADER - 1].wrapping_add(client.take_sequence() - 1);
             client.input.upload.set(None);
-            finish::over(worker, client, link, &command, flight.slot);
+            finish::over(worker, client, backend, &command, flight.slot);
             worker.buffers.forget(command.end());
             client.write_last(&packet);
         }
         None => {
             let fault = Fault::new(
                 Kind::NotAsMeant,
-                "Flifo did not run this statement: its link to the server does not take this \
+                "Flifo did not run this statement: its backend connection to the server does not take this \
                  session's settings",
             );
-            link.close();
-            finish::over(worker, client, link, &command, flight.slot);
+            backend.close();
+            finish::over(worker, client, backend, &command, flight.slot);
             answer::refuse(worker, client, command, &fault);
         }
     }
@@ -636,18 +642,18 @@ fn may_have_fired(packet: &[u8]) -> bool {
 }
 
 /// A reply has ended that no client waits for.
-fn finish_unheard(worker: &Rc<Worker>, link: &Rc<Link>, flight: &Flight) {
-    let Some(key) = link.key.get().filter(|_| flight.read.is_some()) else {
-        // Its client left while it ran. What the link's session is like is not known.
+fn finish_unheard(worker: &Rc<Worker>, backend: &Rc<Backend>, flight: &InFlight) {
+    let Some(key) = backend.key.get().filter(|_| flight.read.is_some()) else {
+        // Its client left while it ran. What the backend's session is like is not known.
         if flight.slot {
-            worker.agenda.leave_slot(link.server, link.slot.take());
+            worker.agenda.leave_slot(backend.server, backend.slot.take());
         }
-        return link.close();
+        return backend.close();
     };
-    // Its slot, unless it ran behind a client that keeps the link.
-    if flight.slot && !pipeline::promote(worker, link) {
-        let slot = link.slot.take();
-        supply::put(worker, key, link);
-        worker.agenda.leave_slot(link.server, slot);
+    // Its slot, unless it ran behind a client that keeps the backend.
+    if flight.slot && !pipeline::promote(worker, backend) {
+        let slot = backend.slot.take();
+        supply::put(worker, key, backend);
+        worker.agenda.leave_slot(backend.server, slot);
     }
 }

@@ -54,21 +54,21 @@ pub(crate) struct GateReport {
     pub(crate) counts: GateCounts,
     /// Statements that have ended.
     pub(crate) ended: u64,
-    /// In line, whether for a slot or for a link.
+    /// In line, whether for a slot or for a backend.
     pub(crate) waiting: usize,
-    pub(crate) links_idle: usize,
+    pub(crate) backends_idle: usize,
 }
 
-/// The clients and links of one user.
+/// The clients and backends of one user.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PoolReport {
     pub(crate) clients: u64,
-    pub(crate) carried: u64,
+    pub(crate) pass_through: u64,
     /// Clients by whose turn it is.
     pub(crate) turns: [u64; 5],
     pub(crate) pinned: u64,
-    pub(crate) links: u64,
-    pub(crate) links_busy: u64,
+    pub(crate) backends: u64,
+    pub(crate) backends_busy: u64,
 }
 
 /// One client.
@@ -85,8 +85,8 @@ pub(crate) struct Person {
     pub(crate) turned: Duration,
     pub(crate) in_transaction: bool,
     pub(crate) pin: Option<&'static str>,
-    /// The server's number of the link that it has.
-    pub(crate) link: Option<u32>,
+    /// The server's number of the backend that it has.
+    pub(crate) backend: Option<u32>,
 }
 
 /// Has a worker tell of itself.
@@ -121,7 +121,7 @@ fn gate(local: &Local) -> GateReport {
         counts: gate.counts(),
         ended: gate.totals().completed,
         waiting: gate.waiting(),
-        links_idle: gate.idle_links(),
+        backends_idle: gate.idle_backends(),
     }
 }
 
@@ -140,7 +140,7 @@ impl GateReport {
             },
             ended: self.ended + other.ended,
             waiting: self.waiting + other.waiting,
-            links_idle: self.links_idle + other.links_idle,
+            backends_idle: self.backends_idle + other.backends_idle,
         }
     }
 }
@@ -158,20 +158,20 @@ fn pools(worker: &Worker) -> BTreeMap<String, PoolReport> {
     for client in worker.clients.borrow().values() {
         let pool = pools.entry(client.user.borrow().clone()).or_default();
         pool.clients += 1;
-        pool.carried += u64::from(!client.is_pooled());
+        pool.pass_through += u64::from(!client.is_pooled());
         pool.turns[client.turn.get() as usize] += 1;
         pool.pinned += u64::from(client.session.borrow().pin().is_some());
     }
-    for link in worker.links.borrow().values() {
-        let holder = link.holder.borrow();
-        let user = match (link.key.get(), &*holder) {
+    for backend in worker.backends.borrow().values() {
+        let holder = backend.holder.borrow();
+        let user = match (backend.key.get(), &*holder) {
             (Some(key), _) => worker.pool.keys.borrow().get(key).user.clone(),
             (None, Some(client)) => client.user.borrow().clone(),
             (None, None) => continue,
         };
         let pool = pools.entry(user).or_default();
-        pool.links += 1;
-        pool.links_busy += u64::from(!link.flights.borrow().is_empty());
+        pool.backends += 1;
+        pool.backends_busy += u64::from(!backend.flights.borrow().is_empty());
     }
     let named = |(user, pool): (UserName, PoolReport)| (text(user.as_bytes()), pool);
     pools.into_iter().map(named).collect()
@@ -190,7 +190,7 @@ fn person(client: &Client, now: Instant) -> Person {
         turned: now.saturating_duration_since(client.turned.get()),
         in_transaction: session.in_transaction(),
         pin: session.pin().map(engine::pin::Pin::name),
-        link: client.link().map(|link| link.thread_id),
+        backend: client.backend().map(|backend| backend.thread_id),
     }
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn forgets(worker: &Worker, client: &Client) -> Reset {
     }
 }
 
-/// What a client has said of texts of several statements outlives its session: its next links are opened so.
+/// What a client has said of texts of several statements outlives its session: its next backends are opened so.
 fn keep_option(worker: &Worker, client: &Client) {
     let (Some(_), Some(old)) = (client.several.get(), client.key.get()) else { return };
     let mut keys = worker.pool.keys.borrow_mut();

@@ -36,7 +36,7 @@ pub(crate) fn resume(worker: &Rc<Worker>, client: &Rc<Client>) {
     admit::enter_held(worker, client, command, urgent);
 }
 
-/// A client's command goes on that has waited for its link's answers, as if it came now.
+/// A client's command goes on that has waited for its backend's answers, as if it came now.
 pub(crate) fn read_again(worker: &Rc<Worker>, client: &Rc<Client>, mut command: Box<Command>) {
     let mut held = std::mem::take(&mut command.packet);
     let awaited = command.awaits;

@@ -1,9 +1,9 @@
-//! Rights follow: when rights may have changed, links that logged in before serve no client that logs in after that.
+//! Rights follow: when rights may have changed, backends that logged in before serve no client that logs in after that.
 //!
-//! Owns when an era rises, and when a link is stale. What all workers know of rights is [`crate::users::rights`]';
+//! Owns when an era rises, and when a backend is stale. What all workers know of rights is [`crate::users::rights`]';
 //! which statements change rights, and how eras are counted, is `engine::rights`'. Changes made beside Flifo are seen
 //! by [`crate::frontend::watch`], or bounded by `server.rights_bound`; what logins of clients are asked for is
-//! [`crate::frontend::confirm`]'s. Invariants: a link that its client keeps is left to it, as the server leaves a
+//! [`crate::frontend::confirm`]'s. Invariants: a backend that its client keeps is left to it, as the server leaves a
 //! session its rights; an era rises before the client is told of what it did.
 
 use std::rc::Rc;
@@ -15,21 +15,21 @@ use wire::frame::HEADER;
 use wire::reply::Kind;
 use wire::response::ErrPacket;
 
-use crate::dispatch::backend::Link;
+use crate::dispatch::backend::Backend;
 use crate::dispatch::capture;
-use crate::dispatch::in_flight::Flight;
+use crate::dispatch::in_flight::InFlight;
 use crate::dispatch::worker::{Shared, Worker};
 use crate::pool::keys::KeyId;
 use crate::users::rights::{self, Rights, SHARES};
 
 /// A statement has ended that may have changed the rights of these users. Before its client is told.
-fn raise(worker: &Worker, link: &Link, flight: &Flight, whose: &Whose) {
+fn raise(worker: &Worker, backend: &Backend, flight: &InFlight, whose: &Whose) {
     let shared = &worker.shared;
     let eras = &shared.rights.eras;
     match whose {
         Whose::All => eras.raise(),
         Whose::Own(names) => {
-            let own = match (link.key.get(), &flight.client) {
+            let own = match (backend.key.get(), &flight.client) {
                 (Some(key), _) => Some(worker.pool.keys.borrow().get(key).user.clone()),
                 (None, Some(client)) => Some(client.user.borrow().clone()),
                 (None, None) => None,
@@ -46,16 +46,22 @@ fn raise(worker: &Worker, link: &Link, flight: &Flight, whose: &Whose) {
 
 /// A packet of a reply, on its way to the client.
 #[inline]
-pub(crate) fn see_reply(worker: &Worker, link: &Link, flight: &Flight, kind: Kind, packet: &[u8]) {
+pub(crate) fn see_reply(
+    worker: &Worker,
+    backend: &Backend,
+    flight: &InFlight,
+    kind: Kind,
+    packet: &[u8],
+) {
     if let Some(change) = flight.change() {
-        see_reply_to(worker, link, flight, change, kind, packet);
+        see_reply_to(worker, backend, flight, change, kind, packet);
     }
 }
 
 fn see_reply_to(
     worker: &Worker,
-    link: &Link,
-    flight: &Flight,
+    backend: &Backend,
+    flight: &InFlight,
     change: &Change,
     kind: Kind,
     packet: &[u8],
@@ -65,16 +71,16 @@ fn see_reply_to(
         change.is_sole && matches!(error, Some(Ok(error)) if is_refusal(error.code))
     };
     match kind {
-        Kind::Ok | Kind::Eof => raise(worker, link, flight, &change.whose),
-        Kind::Err if !is_refused() => raise(worker, link, flight, &change.whose),
+        Kind::Ok | Kind::Eof => raise(worker, backend, flight, &change.whose),
+        Kind::Err if !is_refused() => raise(worker, backend, flight, &change.whose),
         _ => {}
     }
 }
 
 /// The reply has not come, and never will: the statement may have run nevertheless.
-pub(crate) fn see_lost(worker: &Worker, link: &Link, flight: &Flight) {
+pub(crate) fn see_lost(worker: &Worker, backend: &Backend, flight: &InFlight) {
     if let Some(change) = flight.change() {
-        raise(worker, link, flight, &change.whose);
+        raise(worker, backend, flight, &change.whose);
     }
 }
 
@@ -84,24 +90,25 @@ pub(crate) fn see_elsewhere(shared: &Shared) {
     shared.alterations.add();
 }
 
-/// Whether a link must not be lent to another client: its login may have found other rights than one would now.
+/// Whether a backend must not be lent to another client: its login may have found other rights than one would now.
 #[inline]
-pub(crate) fn is_stale(worker: &Worker, link: &Link, now: Instant) -> bool {
+pub(crate) fn is_stale(worker: &Worker, backend: &Backend, now: Instant) -> bool {
     let rights = &worker.shared.rights;
-    let is_over = link.era != rights.eras.now() && is_over(worker, link.key.get(), link.era);
-    is_over || !link.is_young(now) && is_beyond(rights, link, now)
+    let is_over =
+        backend.era != rights.eras.now() && is_over(worker, backend.key.get(), backend.era);
+    is_over || !backend.is_young(now) && is_beyond(rights, backend, now)
 }
 
-/// Until when a link that was opened at this time is too old for nothing: neither for what is known of rights, nor for
-/// `limits.link_age`.
+/// Until when a backend that was opened at this time is too old for nothing: neither for what is known of rights, nor for
+/// `limits.backend_age`.
 pub(crate) fn young_until(worker: &Worker, opened: Instant) -> Instant {
     let soonest = worker.shared.rights.soonest;
-    opened + worker.plan.limits.link_age.map_or(soonest, |age| age.min(soonest))
+    opened + worker.plan.limits.backend_age.map_or(soonest, |age| age.min(soonest))
 }
 
-fn is_beyond(rights: &Rights, link: &Link, now: Instant) -> bool {
-    let share = (link.id % u64::from(SHARES)) as u32;
-    rights.is_beyond(link.server, link.opened, now, rights::of_link(rights.bound, share))
+fn is_beyond(rights: &Rights, backend: &Backend, now: Instant) -> bool {
+    let share = (backend.id % u64::from(SHARES)) as u32;
+    rights.is_beyond(backend.server, backend.opened, now, rights::of_backend(rights.bound, share))
 }
 
 fn is_over(worker: &Worker, key: Option<KeyId>, era: Era) -> bool {
@@ -109,7 +116,7 @@ fn is_over(worker: &Worker, key: Option<KeyId>, era: Era) -> bool {
     key.is_some_and(|key| worker.user_of(key, |user| eras.is_over(era, &user.rights.changed)))
 }
 
-/// Closes idle links of an era that is over: before one of them is lent. One comparison if there is no new era.
+/// Closes idle backends of an era that is over: before one of them is lent. One comparison if there is no new era.
 #[inline]
 pub(crate) fn look(worker: &Worker) {
     let era = worker.shared.rights.eras.now();
@@ -119,15 +126,15 @@ pub(crate) fn look(worker: &Worker) {
     }
 }
 
-/// Closes idle links that must not be lent any more.
+/// Closes idle backends that must not be lent any more.
 pub(crate) fn close_stale(worker: &Worker) {
     let now = crate::worker::clock::now();
     for local in &worker.servers {
         loop {
-            let is_stale = |link: &Rc<Link>| is_stale(worker, link, now);
-            let idle = local.gate.borrow_mut().take_idle_link(is_stale);
-            let Some(link) = idle else { break };
-            capture::retire(worker, &link);
+            let is_stale = |backend: &Rc<Backend>| is_stale(worker, backend, now);
+            let idle = local.gate.borrow_mut().take_idle_backend(is_stale);
+            let Some(backend) = idle else { break };
+            capture::retire(worker, &backend);
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Owns the choice, and which statements are held back because their server is being replaced;
 //! [`crate::dispatch::stranded`] sends them on, or refuses them. Where there is one server, nothing is held back here.
-//! Invariants: a client that must keep its link stays on its server; what is not known for certain to be a mere read
+//! Invariants: a client that must keep its backend stays on its server; what is not known for certain to be a mere read
 //! goes to the writer; a client that reads its own writes is sent nowhere where they are not known to be; no statement
 //! is held back longer than `routing.hold`.
 
@@ -12,15 +12,15 @@ use std::time::{Duration, Instant};
 use wire::frame::HEADER;
 use wire::response::ErrPacket;
 
-use crate::cluster::fleet::Fleet;
+use crate::cluster::members::Members;
 use crate::cluster::post::News;
 use crate::cluster::servers::ServerId;
 use crate::config::{Freshness, Mode};
-use crate::dispatch::backend::Link;
+use crate::dispatch::backend::Backend;
 use crate::dispatch::client::{Client, Stranded, Turn};
 use crate::dispatch::command::Command;
 use crate::dispatch::handover;
-use crate::dispatch::in_flight::Flight;
+use crate::dispatch::in_flight::InFlight;
 use crate::dispatch::local::Local;
 use crate::dispatch::supply;
 use crate::dispatch::worker::{Mail, Worker};
@@ -28,35 +28,35 @@ use crate::dispatch::worker::{Mail, Worker};
 /// Where a client's next statement goes, for which it is sent there now. `None`: nowhere, for now.
 pub(crate) fn take(
     worker: &Worker,
-    fleet: &Fleet,
+    members: &Members,
     client: &Client,
     command: &Command,
 ) -> Option<ServerId> {
-    choose(worker, fleet, client, command).inspect(|server| fleet.try_on(*server))
+    choose(worker, members, client, command).inspect(|server| members.try_on(*server))
 }
 
 /// Where it would go.
 pub(crate) fn choose(
     worker: &Worker,
-    fleet: &Fleet,
+    members: &Members,
     client: &Client,
     command: &Command,
 ) -> Option<ServerId> {
     let reads = wants_reader(client, command);
     let avoided = command.avoids();
-    let reader = reads.then(|| reader(worker, fleet, client, avoided)).flatten();
-    let holds = |server: &ServerId| holds_writes(worker, fleet, client, *server, reads);
-    let writer = || fleet.writer().filter(|it| reads || avoided != Some(*it)).filter(holds);
+    let reader = reads.then(|| reader(worker, members, client, avoided)).flatten();
+    let holds = |server: &ServerId| holds_writes(worker, members, client, *server, reads);
+    let writer = || members.writer().filter(|it| reads || avoided != Some(*it)).filter(holds);
     reader.or_else(writer).or_else(|| {
-        let taker = taker(fleet, client).filter(|_| reads)?;
+        let taker = taker(members, client).filter(|_| reads)?;
         Some(taker).filter(|it| avoided != Some(*it)).filter(holds)
     })
 }
 
 /// The server that took the client's last write, if it can be read from, whatever else it is used for.
-fn taker(fleet: &Fleet, client: &Client) -> Option<ServerId> {
+fn taker(members: &Members, client: &Client) -> Option<ServerId> {
     let taker = client.writes.borrow().taker().map(ServerId);
-    taker.filter(|taker| client.mode.get() == Mode::Split && fleet.answers(*taker))
+    taker.filter(|taker| client.mode.get() == Mode::Split && members.answers(*taker))
 }
 
 /// Whether a client's command may go to a reader.
@@ -68,16 +68,16 @@ pub(crate) fn wants_reader(client: &Client, command: &Command) -> bool {
     }
 }
 
-/// Where a carried client logs in, which stays there. It is waited for.
+/// Where a pass-through client logs in, which stays there. It is waited for.
 #[expect(clippy::disallowed_methods, reason = "a login waits between these")]
 pub(crate) async fn home(worker: &Worker, mode: Mode) -> ServerId {
-    let Some(fleet) = &worker.shared.cluster.fleet else { return ServerId::default() };
+    let Some(members) = &worker.shared.cluster.members else { return ServerId::default() };
     let deadline = Instant::now() + worker.plan.routing.hold;
     loop {
         let ids = || worker.shared.cluster.servers.iter().map(|server| server.id);
         let least = |id: &ServerId| worker.shared.cluster.server(*id).slots.held();
-        let readers = ids().filter(|id| mode == Mode::Readers && fleet.is_reader(*id));
-        if let Some(server) = readers.min_by_key(least).or_else(|| fleet.writer()) {
+        let readers = ids().filter(|id| mode == Mode::Readers && members.is_reader(*id));
+        if let Some(server) = readers.min_by_key(least).or_else(|| members.writer()) {
             return server;
         }
         if Instant::now() >= deadline {
@@ -93,16 +93,16 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// The server in whose words pooled clients are greeted: one that has been met, if there is one.
 pub(crate) fn greeter(worker: &Worker) -> ServerId {
-    let Some(fleet) = &worker.shared.cluster.fleet else { return ServerId::default() };
+    let Some(members) = &worker.shared.cluster.members else { return ServerId::default() };
     let is_known = |id: &ServerId| worker.shared.cluster.server(*id).facts.greeting().is_some();
     let mut ids = worker.shared.cluster.servers.iter().map(|server| server.id);
-    fleet.writer().filter(is_known).or_else(|| ids.find(is_known)).unwrap_or_default()
+    members.writer().filter(is_known).or_else(|| ids.find(is_known)).unwrap_or_default()
 }
 
 /// The reader that has least to do for its weight, of those that have what the client must see.
 fn reader(
     worker: &Worker,
-    fleet: &Fleet,
+    members: &Members,
     client: &Client,
     avoided: Option<ServerId>,
 ) -> Option<ServerId> {
@@ -111,58 +111,64 @@ fn reader(
     worker.next_reader.set((first + 1) % count);
     let order = (0..count).map(|step| ServerId((first + step) % count));
     let may = |server: &ServerId| {
-        fleet.is_reader(*server)
+        members.is_reader(*server)
             && avoided != Some(*server)
-            && holds_writes(worker, fleet, client, *server, true)
+            && holds_writes(worker, members, client, *server, true)
     };
     // One on trial gets the next statement, and no other one meanwhile.
-    order.filter(|server| may(server) && !fleet.is_tried(*server)).min_by_key(|server| {
-        if fleet.is_on_trial(*server) {
+    order.filter(|server| may(server) && !members.is_tried(*server)).min_by_key(|server| {
+        if members.is_on_trial(*server) {
             return 0;
         }
         let load = u64::from(worker.at(*server).server.slots.held()) + 1;
-        load * 1_000_000 / u64::from(fleet.share(*server))
+        load * 1_000_000 / u64::from(members.share(*server))
     })
 }
 
-/// A client that keeps its link for nothing but messages, or variables that another link can be told, gives it up if
-/// what it asks now is another server's affair. True: the link is asked for its messages first, and the command must
+/// A client that keeps its backend for nothing but messages, or variables that another backend can be told, gives it up if
+/// what it asks now is another server's affair. True: the backend is asked for its messages first, and the command must
 /// wait.
-pub(crate) fn leave_link(worker: &Rc<Worker>, client: &Rc<Client>, reads: bool) -> bool {
-    let (Some(fleet), Some(link)) = (&worker.shared.cluster.fleet, client.link()) else {
+pub(crate) fn leave_backend(worker: &Rc<Worker>, client: &Rc<Client>, reads: bool) -> bool {
+    let (Some(members), Some(backend)) = (&worker.shared.cluster.members, client.backend()) else {
         return false;
     };
-    if !client.session.borrow().can_yield() || may_stay(worker, fleet, client, &link, reads) {
+    if !client.session.borrow().can_yield() || may_stay(worker, members, client, &backend, reads) {
         return false;
     }
     if !client.session.borrow().can_yield_unseen() {
-        handover::begin(worker, client, &link);
+        handover::begin(worker, client, &backend);
         return true;
     }
-    supply::yield_link(client, &link);
-    link.release();
-    supply::give_back(worker, &link);
+    supply::yield_backend(client, &backend);
+    backend.release();
+    supply::give_back(worker, &backend);
     false
 }
 
-/// Whether a client's statement may run on the server of the link that it has.
-fn may_stay(worker: &Worker, fleet: &Fleet, client: &Client, link: &Link, reads: bool) -> bool {
-    let server = link.server;
+/// Whether a client's statement may run on the server of the backend that it has.
+fn may_stay(
+    worker: &Worker,
+    members: &Members,
+    client: &Client,
+    backend: &Backend,
+    reads: bool,
+) -> bool {
+    let server = backend.server;
     let reads = match client.mode.get() {
         Mode::Writer => false,
         Mode::Readers => true,
         Mode::Split => reads,
     };
-    let is_place = fleet.writer() == Some(server)
-        || reads && (fleet.is_reader(server) || taker(fleet, client) == Some(server));
-    is_place && holds_writes(worker, fleet, client, server, reads)
+    let is_place = members.writer() == Some(server)
+        || reads && (members.is_reader(server) || taker(members, client) == Some(server));
+    is_place && holds_writes(worker, members, client, server, reads)
 }
 
 /// Whether a server is known to have all that this client has written. Where servers do not tell, a write need not wait
 /// for that.
 pub(crate) fn holds_writes(
     worker: &Worker,
-    fleet: &Fleet,
+    members: &Members,
     client: &Client,
     server: ServerId,
     reads: bool,
@@ -172,19 +178,19 @@ pub(crate) fn holds_writes(
         return true;
     }
     let stay = if reads { routing.stay } else { Duration::ZERO };
-    let holds = |taker: usize| fleet.holds(server, ServerId(taker));
+    let holds = |taker: usize| members.holds(server, ServerId(taker));
     client.writes.borrow().are_held(holds, crate::worker::clock::now(), stay)
 }
 
 /// A statement is held back. If that is for what the client has written, servers are asked at once where they are.
-pub(crate) fn look_for_writes(worker: &Worker, fleet: &Fleet, client: &Client) {
+pub(crate) fn look_for_writes(worker: &Worker, members: &Members, client: &Client) {
     if worker.plan.routing.reads == Freshness::Any {
         return;
     }
     let writes = client.writes.borrow();
-    for server in writes.takers().map(ServerId).chain(fleet.writer()) {
-        if writes.taker().is_some() && fleet.is_usable(server) {
-            fleet.await_check(server);
+    for server in writes.takers().map(ServerId).chain(members.writer()) {
+        if writes.taker().is_some() && members.is_usable(server) {
+            members.await_check(server);
         }
     }
 }
@@ -192,10 +198,10 @@ pub(crate) fn look_for_writes(worker: &Worker, fleet: &Fleet, client: &Client) {
 /// A statement has been answered.
 pub(crate) fn note_end(worker: &Worker, client: &Client, command: &Command, server: ServerId) {
     note_write(worker, client, command, server);
-    if let Some(fleet) =
-        worker.shared.cluster.fleet.as_ref().filter(|fleet| fleet.is_on_trial(server))
+    if let Some(members) =
+        worker.shared.cluster.members.as_ref().filter(|members| members.is_on_trial(server))
     {
-        fleet.tried(server);
+        members.tried(server);
     }
 }
 
@@ -203,7 +209,7 @@ pub(crate) fn note_end(worker: &Worker, client: &Client, command: &Command, serv
 #[expect(clippy::disallowed_methods, reason = "the time of the loop may be from before the write")]
 pub(crate) fn note_write(worker: &Worker, client: &Client, command: &Command, server: ServerId) {
     let is_write = command.facts.may_write();
-    if worker.shared.cluster.fleet.is_some() && is_write && client.mode.get() == Mode::Split {
+    if worker.shared.cluster.members.is_some() && is_write && client.mode.get() == Mode::Split {
         // Not the loop's time, which may be from before the write.
         client.writes.borrow_mut().note(server.0, Instant::now());
     }
@@ -211,10 +217,10 @@ pub(crate) fn note_write(worker: &Worker, client: &Client, command: &Command, se
 
 /// A server has refused a statement. If it did since it is not written to any more, its role is asked for at once.
 pub(crate) fn see_refusal(worker: &Worker, server: ServerId, packet: &[u8]) {
-    let Some(fleet) = &worker.shared.cluster.fleet else { return };
+    let Some(members) = &worker.shared.cluster.members else { return };
     let error = packet.get(HEADER..).map(ErrPacket::decode);
     if matches!(error, Some(Ok(error)) if NOT_WRITTEN_TO.contains(&error.code)) {
-        fleet.doubt(server);
+        members.doubt(server);
     }
 }
 
@@ -242,8 +248,8 @@ fn strand_held(worker: &Rc<Worker>, client: &Rc<Client>) {
         None => now,
     };
     let (turned, until) = (client.turned.get(), since + worker.plan.routing.hold);
-    if let Some(fleet) = &worker.shared.cluster.fleet {
-        look_for_writes(worker, fleet, client);
+    if let Some(members) = &worker.shared.cluster.members {
+        look_for_writes(worker, members, client);
     }
     let client = Rc::clone(client);
     worker.stranded.borrow_mut().push(Stranded { client, turned, until });
@@ -266,15 +272,15 @@ pub(crate) fn leave_line(worker: &Rc<Worker>, local: &Local) {
 /// A server is down: no client waits for it any more, and what runs there has failed.
 pub(crate) fn abandon(worker: &Rc<Worker>, server: ServerId) {
     leave_line(worker, worker.at(server));
-    for link in worker.links.borrow().values().filter(|link| link.server == server) {
-        link.close();
+    for backend in worker.backends.borrow().values().filter(|backend| backend.server == server) {
+        backend.close();
     }
 }
 
-/// No link could be opened for this client; it is tried elsewhere. False: there is one server, or a reason that would
+/// No backend could be opened for this client; it is tried elsewhere. False: there is one server, or a reason that would
 /// be the same elsewhere.
 pub(crate) fn elsewhere(worker: &Rc<Worker>, client: &Rc<Client>, server: ServerId) -> bool {
-    if worker.shared.cluster.fleet.is_none() || worker.plan.routing.hold == Duration::ZERO {
+    if worker.shared.cluster.members.is_none() || worker.plan.routing.hold == Duration::ZERO {
         return false;
     }
     client.waiting.set(None);
@@ -283,10 +289,10 @@ pub(crate) fn elsewhere(worker: &Rc<Worker>, client: &Rc<Client>, server: Server
     true
 }
 
-/// What was in flight on a link that was lost can be sent elsewhere, once: it has not been sent, or merely reads, and
+/// What was in flight on a backend that was lost can be sent elsewhere, once: it has not been sent, or merely reads, and
 /// nothing of its answer has come.
-pub(crate) fn may_go_elsewhere(worker: &Worker, link: &Link, flight: &Flight) -> bool {
-    let Some(client) = flight.client.as_ref().filter(|_| worker.shared.cluster.fleet.is_some())
+pub(crate) fn may_go_elsewhere(worker: &Worker, backend: &Backend, flight: &InFlight) -> bool {
+    let Some(client) = flight.client.as_ref().filter(|_| worker.shared.cluster.members.is_some())
     else {
         return false;
     };
@@ -298,7 +304,7 @@ pub(crate) fn may_go_elsewhere(worker: &Worker, link: &Link, flight: &Flight) ->
         false => client.turn.get() == Turn::Preparation,
     };
     is_harmless
-        && link.key.get().is_some()
+        && backend.key.get().is_some()
         && command.avoids().is_none()
         && !client.input.is_part()
         && !command.packet.is_empty()
@@ -314,7 +320,7 @@ fn avoid(client: &Client, server: ServerId) {
 
 /// Sends such a statement elsewhere, not from within whatever is going on now.
 pub(crate) fn go_elsewhere(worker: &Rc<Worker>, client: &Rc<Client>, server: ServerId) {
-    client.link.take();
+    client.backend.take();
     avoid(client, server);
     strand_held(worker, client);
     worker.shared.mail(worker.index, Mail::News(News::Rerouted));

@@ -1,7 +1,7 @@
-//! Has the session of a link begin anew, and learns what it is then.
+//! Has the session of a backend begin anew, and learns what it is then.
 //!
 //! `COM_RESET_CONNECTION` also ends session tracking, silently: it is asked for again, and the variables' values with
-//! it. A link that does not answer as it should is closed ([`crate::dispatch::own_replies`]).
+//! it. A backend that does not answer as it should is closed ([`crate::dispatch::own_replies`]).
 
 use std::rc::Rc;
 
@@ -11,67 +11,67 @@ use wire::command::Opcode;
 use wire::response::OkPacket;
 use wire::rows;
 
-use crate::dispatch::backend::{Link, Taint};
+use crate::dispatch::backend::{Backend, Taint};
 use crate::dispatch::capture;
 use crate::dispatch::command::Awaits;
 use crate::dispatch::session_setup;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::pool::opener::TRACK;
 
-/// Has a link begin anew. A link that no client has is put back when it has done so.
-pub(crate) fn begin(worker: &Worker, link: &Rc<Link>) {
-    link.taint.set(Taint::Clean);
-    let fresh = Rc::clone(link.state.borrow().fresh());
+/// Has a backend begin anew. A backend that no client has is put back when it has done so.
+pub(crate) fn begin(worker: &Worker, backend: &Rc<Backend>) {
+    backend.taint.set(Taint::Clean);
+    let fresh = Rc::clone(backend.state.borrow().fresh());
     // MySQL does not let every user set all variables to what they are. MariaDB's reset leaves the character sets as
     // they were at the login.
-    let ask = match is_mysql(worker, link) {
+    let ask = match is_mysql(worker, backend) {
         true => Some(fresh.question_of_values()),
         false => fresh.probe(fresh.unchanged()),
     };
     let Some(ask) = ask.filter(|_| !fresh.unchanged().is_empty()) else {
-        // A link of which nothing is known cannot be checked.
-        return link.close();
+        // A backend of which nothing is known cannot be checked.
+        return backend.close();
     };
     // What the old session had prepared is closed with it.
-    link.known.borrow_mut().clear();
-    link.ahead.borrow_mut().clear();
+    backend.known.borrow_mut().clear();
+    backend.ahead.borrow_mut().clear();
     let inserters = worker.clients.borrow();
-    let inserters = inserters.values().filter(|it| it.session.borrow().insert_id.is_on(link.id));
-    link.in_one_write(|| {
-        inserters.for_each(|client| capture::ask_insert_id(client.id, link));
+    let inserters = inserters.values().filter(|it| it.session.borrow().insert_id.is_on(backend.id));
+    backend.in_one_write(|| {
+        inserters.for_each(|client| capture::ask_insert_id(client.id, backend));
         for (step, command, text) in [
             (Step::Reset, Opcode::ResetConnection, ""),
             (Step::Track, Opcode::Query, TRACK),
             (Step::Ask, Opcode::Query, &ask),
         ] {
             let (purpose, body) = (Purpose::Reset(step), text.as_bytes().to_vec().into());
-            session_setup::send(link, Setup { purpose, opcode: command, body });
+            session_setup::send(backend, Setup { purpose, opcode: command, body });
         }
     });
 }
 
-pub(crate) fn is_mysql(worker: &Worker, link: &Link) -> bool {
-    worker.at(link.server).server.facts.is_mysql()
+pub(crate) fn is_mysql(worker: &Worker, backend: &Backend) -> bool {
+    worker.at(backend.server).server.facts.is_mysql()
 }
 
 /// Learns what the variables are, as MariaDB reports them; MySQL's answer has them in a row. False: they are not all
 /// there.
-pub(crate) fn renew(worker: &Worker, link: &Link, ok: &OkPacket<'_>) -> bool {
-    is_mysql(worker, link)
-        || link.state.borrow_mut().renew(ok, &mut worker.pool.interned.borrow_mut())
+pub(crate) fn renew(worker: &Worker, backend: &Backend, ok: &OkPacket<'_>) -> bool {
+    is_mysql(worker, backend)
+        || backend.state.borrow_mut().renew(ok, &mut worker.pool.interned.borrow_mut())
 }
 
 /// The same from a row.
-pub(crate) fn renew_from_row(worker: &Worker, link: &Link, answer: &[u8]) -> bool {
+pub(crate) fn renew_from_row(worker: &Worker, backend: &Backend, answer: &[u8]) -> bool {
     let rows = rows::read(answer).unwrap_or_default();
     let mut interned = worker.pool.interned.borrow_mut();
-    rows.first().is_some_and(|row| link.state.borrow_mut().renew_from_row(row, &mut interned))
+    rows.first().is_some_and(|row| backend.state.borrow_mut().renew_from_row(row, &mut interned))
 }
 
-/// The link is gone, and with it what only it knew of its last client.
-pub(crate) fn forget(worker: &Worker, link: &Link) {
+/// The backend is gone, and with it what only it knew of its last client.
+pub(crate) fn forget(worker: &Worker, backend: &Backend) {
     for client in worker.clients.borrow().values() {
-        if client.session.borrow().insert_id.is_on(link.id) {
+        if client.session.borrow().insert_id.is_on(backend.id) {
             client.session.borrow_mut().insert_id = InsertId::Lost;
             if client.awaits() == Some(Awaits::InsertId) {
                 worker.shared.mail(worker.index, Mail::Resume(client.id));

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use crate::cluster::fleet::Fleet;
+use crate::cluster::members::Members;
 use crate::cluster::servers::ServerId;
 use crate::dispatch::admit;
 use crate::dispatch::answer;
@@ -18,7 +18,7 @@ pub(crate) fn release(worker: &Rc<Worker>) {
     if worker.stranded.borrow().is_empty() {
         return;
     }
-    let Some(fleet) = &worker.shared.cluster.fleet else { return };
+    let Some(members) = &worker.shared.cluster.members else { return };
     let now = crate::worker::clock::now();
     for stranded in worker.stranded.take() {
         if !stranded.is_good() {
@@ -26,15 +26,15 @@ pub(crate) fn release(worker: &Rc<Worker>) {
         }
         let client = &stranded.client;
         let Some(mut command) = client.take_command() else { continue };
-        if route::choose(worker, fleet, client, &command).is_some() {
+        if route::choose(worker, members, client, &command).is_some() {
             admit::enter_held(worker, client, command, false);
         } else if now >= stranded.until {
-            refuse(worker, fleet, client, command);
+            refuse(worker, members, client, command);
         } else {
             // The server that failed it may be the only one there is, and be well again.
             command.rare().avoids = None;
             client.keep_command(command);
-            route::look_for_writes(worker, fleet, client);
+            route::look_for_writes(worker, members, client);
             worker.stranded.borrow_mut().push(stranded);
         }
     }
@@ -42,7 +42,7 @@ pub(crate) fn release(worker: &Rc<Worker>) {
 
 pub(crate) fn refuse(
     worker: &Rc<Worker>,
-    fleet: &Fleet,
+    members: &Members,
     client: &Rc<Client>,
     command: Box<Command>,
 ) {
@@ -51,9 +51,9 @@ pub(crate) fn refuse(
         false => "writer",
     };
     let taker = client.writes.borrow().taker().map(ServerId);
-    let others = taker.zip(fleet.writer()).filter(|(taker, writer)| {
+    let others = taker.zip(members.writer()).filter(|(taker, writer)| {
         let reads = route::wants_reader(client, &command);
-        taker != writer && !route::holds_writes(worker, fleet, client, *writer, reads)
+        taker != writer && !route::holds_writes(worker, members, client, *writer, reads)
     });
     let why = match others {
         Some((taker, writer)) => format!(
@@ -61,7 +61,7 @@ pub(crate) fn refuse(
             worker.shared.cluster.server(writer).name,
             worker.shared.cluster.server(taker).name
         ),
-        None => fleet.why_not(),
+        None => members.why_not(),
     };
     let message = format!(
         "Flifo did not run this statement: no server of group {group:?} could take it within \

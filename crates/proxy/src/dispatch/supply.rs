@@ -1,6 +1,6 @@
-//! A worker's supply of links: waiting clients get one, and each link goes back to the next client, or is closed.
+//! A worker's supply of backends: waiting clients get one, and each backend goes back to the next client, or is closed.
 //!
-//! Decides nothing of which statement may start: that is the gate's ([`crate::dispatch::admit`]). Invariants: a link is
+//! Decides nothing of which statement may start: that is the gate's ([`crate::dispatch::admit`]). Invariants: a backend is
 //! put back only when nothing of its last client is left on it; what it alone knows of a client is asked before it is
 //! closed.
 
@@ -12,7 +12,7 @@ use engine::account::name::UserName;
 use engine::gate::{Due, Want};
 
 use crate::cluster::servers::ServerId;
-use crate::dispatch::backend::{Kill, Link, Taint};
+use crate::dispatch::backend::{Backend, Kill, Taint};
 use crate::dispatch::capture;
 use crate::dispatch::client::{Client, Turn};
 use crate::dispatch::handover;
@@ -23,11 +23,11 @@ use crate::dispatch::transfers;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::pool::keys::KeyId;
 
-/// Sees to it that waiting clients of this key get a link, as far as the places allow.
+/// Sees to it that waiting clients of this key get a backend, as far as the places allow.
 pub(crate) fn provide(worker: &Rc<Worker>, local: &Local, key: KeyId) {
     loop {
         let now = crate::worker::clock::now();
-        let is_full = worker.user_of(key, |user| user.links.is_full());
+        let is_full = worker.user_of(key, |user| user.backends.is_full());
         let want = if is_full {
             let keys = worker.pool.keys.borrow();
             let user = keys.get(key).user.clone();
@@ -39,14 +39,14 @@ pub(crate) fn provide(worker: &Rc<Worker>, local: &Local, key: KeyId) {
         match want {
             Want::Nothing => break,
             Want::Open if take_place(worker, key) => {
-                worker.shared.mail(worker.index, Mail::OpenLink(local.server.id, key));
+                worker.shared.mail(worker.index, Mail::OpenBackend(local.server.id, key));
             }
             // Another worker was quicker.
             Want::Open => do_without(worker, local, key),
-            Want::Close(link) => {
+            Want::Close(backend) => {
                 // Its place is free once its task has ended; that pumps again.
-                worker.counters.links_given_up.add(1);
-                capture::retire(worker, &link);
+                worker.counters.backends_given_up.add(1);
+                capture::retire(worker, &backend);
                 break;
             }
             Want::Later(wait) => break look_later(worker, local, wait),
@@ -56,7 +56,7 @@ pub(crate) fn provide(worker: &Rc<Worker>, local: &Local, key: KeyId) {
     }
 }
 
-/// A link of the key is likely to come back in this time: if not, another one has to go.
+/// A backend of the key is likely to come back in this time: if not, another one has to go.
 fn look_later(worker: &Rc<Worker>, local: &Local, wait: Duration) {
     if local.looks_later.replace(true) {
         return;
@@ -70,7 +70,7 @@ fn look_later(worker: &Rc<Worker>, local: &Local, wait: Duration) {
     });
 }
 
-/// No link here can go. Those that clients keep for their messages only, here and elsewhere, do; and idle ones of other
+/// No backend here can go. Those that clients keep for their messages only, here and elsewhere, do; and idle ones of other
 /// workers.
 fn ask_others(worker: &Worker, local: &Local) {
     let (server, others) = (local.server.id, local.gate.borrow().inattentive());
@@ -78,220 +78,224 @@ fn ask_others(worker: &Worker, local: &Local) {
         worker.shared.mail(worker.index, Mail::TakeBackIdle(server));
     }
     for other in others {
-        worker.shared.mail(other, Mail::LinkWanted(server));
+        worker.shared.mail(other, Mail::BackendWanted(server));
     }
 }
 
-/// A client of another worker lacks a link: what is idle here, and not missed more, goes there.
+/// A client of another worker lacks a backend: what is idle here, and not missed more, goes there.
 pub(crate) fn give_idle(worker: &Rc<Worker>, server: ServerId) {
     let local = worker.at(server);
     loop {
         let given = local.gate.borrow_mut().give_idle(crate::worker::clock::now());
         match given {
             None => break,
-            Some((_, link, Due::Worker(to))) => transfers::send(worker, &link, to),
-            Some((_, link, _)) => {
-                worker.counters.links_given_up.add(1);
-                capture::retire(worker, &link);
+            Some((_, backend, Due::Worker(to))) => transfers::send(worker, &backend, to),
+            Some((_, backend, _)) => {
+                worker.counters.backends_given_up.add(1);
+                capture::retire(worker, &backend);
             }
         }
     }
     take_back_idle(worker, server);
 }
 
-/// Counts one more link of this key's user, if there may be one.
+/// Counts one more backend of this key's user, if there may be one.
 fn take_place(worker: &Worker, key: KeyId) -> bool {
     worker.user_of(key, |user| {
-        user.link_wanted.store(false, Relaxed);
-        user.links.try_take()
+        user.backend_wanted.store(false, Relaxed);
+        user.backends.try_take()
     })
 }
 
-/// A link of this key's user is gone. Workers whose clients have waited for that are told.
+/// A backend of this key's user is gone. Workers whose clients have waited for that are told.
 pub(crate) fn give_back_place(worker: &Worker, key: KeyId) {
     let is_wanted = worker.user_of(key, |user| {
-        user.links.give_back();
-        user.link_wanted.load(Relaxed)
+        user.backends.give_back();
+        user.backend_wanted.load(Relaxed)
     });
     if is_wanted {
         for local in &worker.servers {
-            worker.shared.mail_others(worker.index, || Mail::LinkFree(local.server.id));
+            worker.shared.mail_others(worker.index, || Mail::BackendFree(local.server.id));
         }
     }
 }
 
-/// The place for a link that was to be opened is given back.
+/// The place for a backend that was to be opened is given back.
 fn do_without(worker: &Worker, local: &Local, key: KeyId) {
     let mut gate = local.gate.borrow_mut();
     gate.opened(key);
     let other = gate.closed(key, |_| false);
     drop(gate);
     if let Some(other) = other {
-        worker.shared.mail(other, Mail::LinkFree(local.server.id));
+        worker.shared.mail(other, Mail::BackendFree(local.server.id));
     }
 }
 
-/// The user has as many links as it may, and none of them is idle here: one of the others must go.
+/// The user has as many backends as it may, and none of them is idle here: one of the others must go.
 fn ask_for_place(worker: &Worker, key: KeyId) {
     // Told each time: what was busy when another worker was told before may be idle there by now.
-    worker.user_of(key, |user| user.link_wanted.store(true, Relaxed));
+    worker.user_of(key, |user| user.backend_wanted.store(true, Relaxed));
     let name = worker.pool.keys.borrow().get(key).user.clone();
-    worker.shared.mail_others(worker.index, || Mail::LinkOfUserWanted(name.clone()));
+    worker.shared.mail_others(worker.index, || Mail::BackendOfUserWanted(name.clone()));
 }
 
-/// Closes an idle link of this user, if there is one here.
+/// Closes an idle backend of this user, if there is one here.
 pub(crate) fn close_idle_of(worker: &Worker, name: &UserName) -> bool {
     let keys = worker.pool.keys.borrow();
     let is_one = |key| keys.get(key).user == *name;
     let now = crate::worker::clock::now();
     let mut locals = worker.servers.iter();
     let idle = locals.find_map(|local| local.gate.borrow_mut().take_idle(is_one, now));
-    if let Some(link) = &idle {
-        capture::retire(worker, link);
+    if let Some(backend) = &idle {
+        capture::retire(worker, backend);
     }
     idle.is_some()
 }
 
-/// Clients wait for links: links that are kept for nothing but messages, which their clients may never ask for, go
-/// back. Those of busy clients go back when their statements end. Looks at the links, not at the clients, of which
+/// Clients wait for backends: backends that are kept for nothing but messages, which their clients may never ask for, go
+/// back. Those of busy clients go back when their statements end. Looks at the backends, not at the clients, of which
 /// thousands may wait.
 pub(crate) fn take_back_idle(worker: &Rc<Worker>, server: ServerId) {
-    let lacks = lacks_links(worker, server);
-    let yields = |link: &&Rc<Link>| {
-        let holder = link.holder.borrow();
-        let is_asked = link.parting.borrow().is_some();
-        let is_one = link.server == server && link.key.get().is_some() && !is_asked;
+    let lacks = lacks_backends(worker, server);
+    let yields = |backend: &&Rc<Backend>| {
+        let holder = backend.holder.borrow();
+        let is_asked = backend.parting.borrow().is_some();
+        let is_one = backend.server == server && backend.key.get().is_some() && !is_asked;
         let client = holder.as_ref().filter(|it| is_one && it.session.borrow().can_yield());
         let is_idle = client.is_some_and(|client| client.turn.get() == Turn::Client);
-        link.is_wanted.set(lacks && client.is_some() && !is_idle);
+        backend.is_wanted.set(lacks && client.is_some() && !is_idle);
         is_idle
     };
-    let links: Vec<_> = worker.links.borrow().values().filter(yields).cloned().collect();
-    for link in links {
-        let Some(client) = link.holder.borrow().clone() else { continue };
+    let backends: Vec<_> = worker.backends.borrow().values().filter(yields).cloned().collect();
+    for backend in backends {
+        let Some(client) = backend.holder.borrow().clone() else { continue };
         // The one before it may have served this one's client.
         if client.turn.get() != Turn::Client || !client.session.borrow().can_yield() {
             continue;
         }
         if !client.session.borrow().can_yield_unseen() {
-            handover::begin(worker, &client, &link);
+            handover::begin(worker, &client, &backend);
         } else {
-            yield_link(&client, &link);
-            link.release();
-            give_back(worker, &link);
+            yield_backend(&client, &backend);
+            backend.release();
+            give_back(worker, &backend);
         }
     }
 }
 
-/// A statement has ended on a link that its client keeps. If others have waited for that, and all that it is kept for
+/// A statement has ended on a backend that its client keeps. If others have waited for that, and all that it is kept for
 /// is messages, it is asked for them, and goes back.
-pub(crate) fn take_wanted(worker: &Worker, client: &Client, link: &Link) {
-    if link.is_wanted.get()
-        && link.flights.borrow().is_empty()
+pub(crate) fn take_wanted(worker: &Worker, client: &Client, backend: &Backend) {
+    if backend.is_wanted.get()
+        && backend.flights.borrow().is_empty()
         && client.session.borrow().can_yield()
     {
-        link.is_wanted.set(false);
-        handover::begin(worker, client, link);
+        backend.is_wanted.set(false);
+        handover::begin(worker, client, backend);
     }
 }
 
-/// Whether a client waits, here or in another worker, and no more links may be opened.
-pub(crate) fn lacks_links(worker: &Worker, server: ServerId) -> bool {
+/// Whether a client waits, here or in another worker, and no more backends may be opened.
+pub(crate) fn lacks_backends(worker: &Worker, server: ServerId) -> bool {
     let local = worker.at(server);
-    let waits = || local.server.links.oldest_other(worker.index).is_some();
-    local.server.links.is_full() && (local.gate.borrow().waiting() > 0 || waits())
+    let waits = || local.server.backends.oldest_other(worker.index).is_some();
+    local.server.backends.is_full() && (local.gate.borrow().waiting() > 0 || waits())
 }
 
-/// The client can do without this link. Its user variables are told to the next one, and no other client may read them.
-pub(crate) fn yield_link(client: &Client, link: &Link) {
+/// The client can do without this backend. Its user variables are told to the next one, and no other client may read them.
+pub(crate) fn yield_backend(client: &Client, backend: &Backend) {
     let mut session = client.session.borrow_mut();
-    if session.variables.are_on_link() {
-        link.taint.set(Taint::Soiled);
+    if session.variables.are_on_backend() {
+        backend.taint.set(Taint::Soiled);
     }
-    session.yield_link();
+    session.yield_backend();
     drop(session);
     client.rekey();
 }
 
-/// Puts a link back that no client has any more, and on which nothing is left.
-pub(crate) fn give_back(worker: &Rc<Worker>, link: &Rc<Link>) {
-    let Some(key) = link.key.get() else { return link.close() };
-    let key = key.with_schema(link.state.borrow().schema.is_some());
-    rekey(worker, link, key);
-    put(worker, key, link);
-    worker.agenda.look_at(link.server);
+/// Puts a backend back that no client has any more, and on which nothing is left.
+pub(crate) fn give_back(worker: &Rc<Worker>, backend: &Rc<Backend>) {
+    let Some(key) = backend.key.get() else { return backend.close() };
+    let key = key.with_schema(backend.state.borrow().schema.is_some());
+    rekey(worker, backend, key);
+    put(worker, key, backend);
+    worker.agenda.look_at(backend.server);
 }
 
-/// A statement may have given the link a schema, or taken it away.
-pub(crate) fn rekey(worker: &Worker, link: &Link, key: KeyId) {
-    if let Some(old) = link.key.replace(Some(key)) {
-        worker.at(link.server).gate.borrow_mut().rekey(old, key);
+/// A statement may have given the backend a schema, or taken it away.
+pub(crate) fn rekey(worker: &Worker, backend: &Backend, key: KeyId) {
+    if let Some(old) = backend.key.replace(Some(key)) {
+        worker.at(backend.server).gate.borrow_mut().rekey(old, key);
     }
 }
 
-/// Before a link is given up for another one of its user's, it serves its own for so long.
+/// Before a backend is given up for another one of its user's, it serves its own for so long.
 const TENURE: Duration = Duration::from_millis(100);
 
-/// Whether another client waits for the place of a link of this user's, and this one may be closed for it.
+/// Whether another client waits for the place of a backend of this user's, and this one may be closed for it.
 fn is_owed(worker: &Worker, key: KeyId, may_go: impl FnOnce() -> bool) -> bool {
     worker.user_of(key, |user| {
-        user.link_wanted.load(Relaxed) && may_go() && user.link_wanted.swap(false, Relaxed)
+        user.backend_wanted.load(Relaxed) && may_go() && user.backend_wanted.swap(false, Relaxed)
     })
 }
 
-/// Puts a link back, or closes it if it is too old.
-pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, link: &Rc<Link>) {
-    if link.is_being_killed() {
-        return link.kill.set(Kill::PutBack);
+/// Puts a backend back, or closes it if it is too old.
+pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, backend: &Rc<Backend>) {
+    if backend.is_being_killed() {
+        return backend.kill.set(Kill::PutBack);
     }
-    if link.taint.get() != Taint::Clean {
-        return session_reset::begin(worker, link);
+    if backend.taint.get() != Taint::Clean {
+        return session_reset::begin(worker, backend);
     }
-    let (now, local) = (crate::worker::clock::now(), worker.at(link.server));
-    let age = || now - link.opened;
-    let is_aged = || worker.plan.limits.link_age.is_some_and(|most| age() >= most);
-    let is_old = rights::is_stale(worker, link, now)
-        || link.is_left_behind.get()
-        || !link.is_young(now) && is_aged();
-    // Clients that were in line when Flifo was told to stop are still served.
-    let is_left =
-        worker.shared.cluster.fleet.as_ref().is_some_and(|fleet| !fleet.is_usable(link.server));
+    let (now, local) = (crate::worker::clock::now(), worker.at(backend.server));
+    let age = || now - backend.opened;
+    let is_aged = || worker.plan.limits.backend_age.is_some_and(|most| age() >= most);
+    let is_old = rights::is_stale(worker, backend, now)
+        || backend.is_left_behind.get()
+        || !backend.is_young(now) && is_aged();
+    // Clients that were in the queue when Flifo was told to stop are still served.
+    let is_left = worker
+        .shared
+        .cluster
+        .members
+        .as_ref()
+        .is_some_and(|members| !members.is_usable(backend.server));
     let is_spare = is_left && local.gate.borrow().waiting() == 0
         || worker.is_stopping() && local.gate.borrow().waiting() == 0;
     let is_missed = || local.gate.borrow().has_waiters(key);
     let is_owed = is_owed(worker, key, || age() >= TENURE || !is_missed());
-    if is_old || is_spare || is_owed || link.is_closing() {
-        return capture::retire(worker, link);
+    if is_old || is_spare || is_owed || backend.is_closing() {
+        return capture::retire(worker, backend);
     }
     let due = local.gate.borrow_mut().due(key, age);
     match due {
-        Due::Here => local.gate.borrow_mut().put(key, Rc::clone(link), now),
-        Due::Worker(to) => transfers::send(worker, link, to),
+        Due::Here => local.gate.borrow_mut().put(key, Rc::clone(backend), now),
+        Due::Worker(to) => transfers::send(worker, backend, to),
         Due::Nowhere => {
-            worker.counters.links_given_up.add(1);
-            capture::retire(worker, link);
+            worker.counters.backends_given_up.add(1);
+            capture::retire(worker, backend);
         }
     }
 }
 
-/// Closes the links that have been idle for so long.
+/// Closes the backends that have been idle for so long.
 pub(crate) fn close_idle_for(worker: &Worker, local: &Local, age: Duration) {
     let now = crate::worker::clock::now();
     loop {
-        let idle = local.gate.borrow_mut().expire_link(now, age);
+        let idle = local.gate.borrow_mut().expire_backend(now, age);
         match idle {
-            Some(link) => capture::retire(worker, &link),
+            Some(backend) => capture::retire(worker, &backend),
             None => break,
         }
     }
 }
 
-/// Closes the link of this worker that is idle longest.
+/// Closes the backend of this worker that is idle longest.
 pub(crate) fn give_up_idle(worker: &Worker, server: ServerId) -> bool {
     let idle = worker.at(server).gate.borrow_mut().take_coldest(crate::worker::clock::now());
-    if let Some(link) = &idle {
-        worker.counters.links_given_up.add(1);
-        capture::retire(worker, link);
+    if let Some(backend) = &idle {
+        worker.counters.backends_given_up.add(1);
+        capture::retire(worker, backend);
     }
     idle.is_some()
 }

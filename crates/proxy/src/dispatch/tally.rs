@@ -17,7 +17,7 @@ use wire::response::ErrPacket;
 use wire::text::{Lexed, Text};
 
 use crate::dispatch::command::{Begun, Command};
-use crate::dispatch::in_flight::Flight;
+use crate::dispatch::in_flight::InFlight;
 
 /// The figures of one worker.
 #[derive(Debug)]
@@ -61,8 +61,8 @@ impl Tally {
         Some(Begun { place, since: crate::worker::clock::now() })
     }
 
-    /// A carried client's command begins: its text has not been read yet.
-    pub(crate) fn ask_carried(
+    /// A pass-through client's command begins: its text has not been read yet.
+    pub(crate) fn ask_pass_through(
         &self,
         opcode: Option<Opcode>,
         query: Option<Text<'_>>,
@@ -81,12 +81,12 @@ impl Tally {
     }
 
     /// A client's command has been answered, which has run for so long.
-    pub(crate) fn answer(&self, flight: &Flight, command: &Command, run: Duration) {
+    pub(crate) fn answer(&self, flight: &InFlight, command: &Command, run: Duration) {
         let rows = flight.follower.rows();
         self.run.borrow_mut().add(run);
         self.rows.set(self.rows.get() + rows);
         let Some(begun) = command.begun else { return };
-        // Mostly it began in the turn of the loop in which it came.
+        // Mostly it began in the iteration of the loop in which it came.
         let waited = match flight.since <= begun.since {
             true => Duration::ZERO,
             false => flight.since - begun.since,

@@ -11,7 +11,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::cluster::dial::NoLink;
+use crate::cluster::dial::NoBackend;
 use crate::dispatch::admit;
 use crate::dispatch::local::Local;
 use crate::dispatch::worker::Worker;
@@ -65,16 +65,16 @@ pub(crate) fn look(worker: &Rc<Worker>) {
     }
 }
 
-async fn watch(worker: &Rc<Worker>, local: &Local, key: KeyId) -> Result<(), NoLink> {
-    let mut link = opener::log_in(&worker.pool, &local.server, key).await?;
-    let text = if link.is_mariadb { MARIADB } else { MYSQL };
+async fn watch(worker: &Rc<Worker>, local: &Local, key: KeyId) -> Result<(), NoBackend> {
+    let mut backend = opener::log_in(&worker.pool, &local.server, key).await?;
+    let text = if backend.is_mariadb { MARIADB } else { MYSQL };
     let limit = worker.plan.limits.connect;
     let mut quiet = 0;
     while quiet < QUIET && !worker.is_stopping() {
         quiet += 1;
         if admit::stuck(worker, local).is_some() {
-            let rows = tokio::time::timeout(limit, link.rows(text)).await;
-            let rows = rows.map_err(|_| NoLink::Late("limits.connect", limit))??;
+            let rows = tokio::time::timeout(limit, backend.rows(text)).await;
+            let rows = rows.map_err(|_| NoBackend::Late("limits.connect", limit))??;
             local.server.slots.see_waits(waits(&rows));
             admit::park_stuck_at(worker, local);
             admit::work_off(worker);

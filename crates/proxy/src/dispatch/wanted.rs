@@ -1,11 +1,11 @@
-//! Reads `COM_CHANGE_USER`: what it names, and whether a carried client's must become a login of its own
+//! Reads `COM_CHANGE_USER`: what it names, and whether a pass-through client's must become a login of its own
 //! ([`crate::frontend::change_user`]).
 
 use engine::account::name::{Brand, Packet, UserName};
 use wire::auth::Plugin;
 use wire::bytes::Reader;
 
-use crate::dispatch::backend::Link;
+use crate::dispatch::backend::Backend;
 use crate::dispatch::client::Client;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, unsure};
@@ -45,16 +45,21 @@ pub(crate) fn brand(worker: &Worker, client: &Client) -> Brand {
     worker.at(client.server.get()).server.facts.brand()
 }
 
-/// Whether a carried client's command must become a login of its own: its password would go from one kind of leg to
+/// Whether a pass-through client's command must become a login of its own: its password would go from one kind of leg to
 /// another, or it is to be another user.
-pub(crate) fn needs_login(worker: &Worker, client: &Client, link: &Link, payload: &[u8]) -> bool {
+pub(crate) fn needs_login(
+    worker: &Worker,
+    client: &Client,
+    backend: &Backend,
+    payload: &[u8],
+) -> bool {
     let is_same_user = || {
         let wanted = read(payload).ok()?;
         // Without a collation, the server reads the name in a character set that is not known here.
         let name = wanted.name(brand(worker, client)).ok().filter(|_| wanted.collation != 0)?;
         Some(name == *client.user.borrow())
     };
-    client.stream.is_secure() != link.stream.is_secure() || is_same_user() != Some(true)
+    client.stream.is_secure() != backend.stream.is_secure() || is_same_user() != Some(true)
 }
 
 #[cfg(test)]

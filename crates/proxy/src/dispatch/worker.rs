@@ -27,9 +27,9 @@ use crate::cluster::Cluster;
 use crate::cluster::checks::Checks;
 use crate::cluster::post::{News, Post};
 use crate::cluster::servers::{Server, ServerId};
-use crate::config::{Comer, Mode, Plan};
+use crate::config::{AcceptedClient, Mode, Plan};
 use crate::dispatch::agenda::Agenda;
-use crate::dispatch::backend::Link;
+use crate::dispatch::backend::Backend;
 use crate::dispatch::client::{Client, Stranded};
 use crate::dispatch::in_flight::Settled;
 use crate::dispatch::local::Local;
@@ -61,7 +61,7 @@ pub(crate) struct Shared {
     /// Clients connected, logged in or not.
     pub(crate) clients: AtomicUsize,
     pub(crate) placement: Arc<Board>,
-    /// The numbers of the keys of links, the same in all workers.
+    /// The numbers of the keys of backends, the same in all workers.
     pub(crate) key_numbers: Arc<Numbers>,
     pub(crate) users: Users,
     pub(crate) accounts: Accounts,
@@ -84,23 +84,23 @@ pub(crate) struct Shared {
 pub(crate) enum Mail {
     /// A slot was given back that a statement here may wait for.
     SlotFree(ServerId),
-    /// A link was closed whose place a client here may wait for.
-    LinkFree(ServerId),
-    /// A client of another worker waits for a place under the cap on links: of this server, or of this user.
-    LinkWanted(ServerId),
-    LinkOfUserWanted(UserName),
-    /// A link is wanted for which there is no room: one that is idle here is closed. The answer is whether there was
+    /// A backend was closed whose place a client here may wait for.
+    BackendFree(ServerId),
+    /// A client of another worker waits for a place under the cap on backends: of this server, or of this user.
+    BackendWanted(ServerId),
+    BackendOfUserWanted(UserName),
+    /// A backend is wanted for which there is no room: one that is idle here is closed. The answer is whether there was
     /// one.
     GiveUpIdle(ServerId, oneshot::Sender<bool>),
-    /// Clients here lack links: those that others keep for their messages only go back.
+    /// Clients here lack backends: those that others keep for their messages only go back.
     TakeBackIdle(ServerId),
-    /// A link is to be opened here, whose places are taken.
-    OpenLink(ServerId, KeyId),
-    /// A link that comes from another worker.
-    Link(Box<parcel::Parcel>),
+    /// A backend is to be opened here, whose places are taken.
+    OpenBackend(ServerId, KeyId),
+    /// A backend that comes from another worker.
+    Backend(Box<parcel::Parcel>),
     /// A client asks to kill another one, which is here.
     Kill(orders::KillOrder),
-    /// A client of this worker need not wait any longer for what another link knows.
+    /// A client of this worker need not wait any longer for what another backend knows.
     Resume(u32),
     /// The answer to such an order.
     Killed(orders::KillAnswer),
@@ -251,10 +251,10 @@ pub(crate) struct Worker {
     pub(crate) servers: Box<[Local]>,
     /// Logins that Flifo decides itself, and those that the server does.
     pub(crate) logins: Rc<Logins>,
-    pub(crate) carried_logins: Rc<Logins>,
+    pub(crate) pass_through_logins: Rc<Logins>,
     pub(crate) pool: Pool,
     pub(crate) clients: RefCell<NumberMap<u32, Rc<Client>>>,
-    pub(crate) links: RefCell<NumberMap<u64, Rc<Link>>>,
+    pub(crate) backends: RefCell<NumberMap<u64, Rc<Backend>>>,
     pub(crate) buffers: Buffers,
     /// Room for long commands of clients.
     pub(crate) memory: Rc<Memory>,
@@ -271,7 +271,7 @@ pub(crate) struct Worker {
     pub(crate) agenda: Agenda,
     /// A statement that may be written ahead has joined a line.
     pub(crate) has_waiters: Notify,
-    /// The last era of rights that it has looked at its idle links for.
+    /// The last era of rights that it has looked at its idle backends for.
     pub(crate) era: Cell<Era>,
     /// Its checks of servers, if there are several.
     pub(crate) checks: Option<Rc<Checks>>,
@@ -282,7 +282,7 @@ pub(crate) struct Worker {
     /// When clients are looked at again for their age.
     pub(crate) clients_due: Cell<Instant>,
     next_client: Cell<u32>,
-    next_link: Cell<u64>,
+    next_backend: Cell<u64>,
 }
 
 /// Where the ids of a worker's clients begin: anywhere, so that those of several Flifos before one server are hardly
@@ -312,7 +312,7 @@ impl Worker {
                 .map(|server| Local::new(index, server))
                 .collect(),
             logins: Logins::own(&counters.statements),
-            carried_logins: Logins::new(shared.plan.logins_max, shared.mailboxes.len()),
+            pass_through_logins: Logins::new(shared.plan.logins_max, shared.mailboxes.len()),
             pool: Pool {
                 cluster: Arc::clone(&shared.cluster),
                 rights: Arc::clone(&shared.rights),
@@ -321,7 +321,7 @@ impl Worker {
                 others: Others { own: index, workers: shared.worker_count(), close_idle },
             },
             clients: RefCell::default(),
-            links: RefCell::default(),
+            backends: RefCell::default(),
             buffers: Buffers::default(),
             memory: Rc::default(),
             counters,
@@ -340,7 +340,7 @@ impl Worker {
             next_reader: Cell::new(0),
             clients_due: Cell::new(crate::worker::clock::now()),
             next_client: Cell::new(first_turn(shared.mailboxes.len())),
-            next_link: Cell::new(1),
+            next_backend: Cell::new(1),
             shared,
         }
     }
@@ -369,13 +369,13 @@ impl Worker {
         &self.servers[server.0]
     }
 
-    pub(crate) fn new_link_id(&self) -> u64 {
-        let id = self.next_link.get();
-        self.next_link.set(id + 1);
+    pub(crate) fn new_backend_id(&self) -> u64 {
+        let id = self.next_backend.get();
+        self.next_backend.set(id + 1);
         id
     }
 
-    /// Asks something of the user whose links have this key.
+    /// Asks something of the user whose backends have this key.
     pub(crate) fn user_of<R: Default>(&self, key: KeyId, ask: impl FnOnce(&User) -> R) -> R {
         self.pool.user_of(key, ask)
     }
@@ -399,7 +399,7 @@ impl Worker {
         schema: Option<&[u8]>,
         class: ClassId,
     ) -> Mode {
-        self.plan.mode_of(&Comer {
+        self.plan.mode_of(&AcceptedClient {
             listen: self.plan.listen.get(listen),
             user,
             schema,
@@ -436,12 +436,12 @@ impl Worker {
         if let Some(key) = client.key.get() {
             self.user_of(key, |user| user.clients.give_back());
         } else {
-            self.shared.users.give_back_carried(&client.user.borrow());
+            self.shared.users.give_back_pass_through(&client.user.borrow());
         }
     }
 
-    pub(crate) fn add_link(&self, link: &Rc<Link>) {
-        self.links.borrow_mut().insert(link.id, Rc::clone(link));
+    pub(crate) fn add_backend(&self, backend: &Rc<Backend>) {
+        self.backends.borrow_mut().insert(backend.id, Rc::clone(backend));
     }
 
     pub(crate) fn count_fault(&self, kind: Kind) {

@@ -14,12 +14,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use backend::login::Many;
 use engine::account::held::{AccountRefusal, AccountRules};
 use engine::account::name::UserName;
 use engine::account::row::Row;
-use link::login::Many;
 
-use crate::cluster::dial::{self, NoLink};
+use crate::cluster::dial::{self, NoBackend};
 use crate::dispatch::route;
 use crate::dispatch::worker::Worker;
 use crate::frontend::held;
@@ -32,7 +32,7 @@ use crate::users::table::{self, Sorted, Table};
 /// The table is not read again sooner.
 const SOON: Duration = Duration::from_secs(1);
 
-/// So many carried users are named in the log.
+/// So many pass-through users are named in the log.
 const TOLD_MAX: usize = 1000;
 
 /// The user of this name whose clients are pooled, if there is one. A name that is not known may be new.
@@ -46,7 +46,7 @@ pub(crate) async fn find(worker: &Worker, name: &UserName) -> Option<Arc<User>> 
         read(worker, worker.plan.server.accounts_period * 2).await;
         return users.get(name);
     }
-    if users.is_carried(name) {
+    if users.is_pass_through(name) {
         return None;
     }
     read(worker, SOON).await;
@@ -102,9 +102,9 @@ pub(crate) fn look_after(worker: &Rc<Worker>) {
     }
 }
 
-/// Says, once for each user, that its clients are carried, and what would pool them.
-pub(crate) fn tell_carried(worker: &Worker, name: &UserName) {
-    if worker.shared.users.is_carried(name) {
+/// Says, once for each user, that its clients are passed through, and what would pool them.
+pub(crate) fn tell_pass_through(worker: &Worker, name: &UserName) {
+    if worker.shared.users.is_pass_through(name) {
         return;
     }
     let mut state = worker.shared.accounts.lock();
@@ -126,7 +126,7 @@ pub(crate) fn tell_carried(worker: &Worker, name: &UserName) {
     tracing::info!(
         user = %name,
         why,
-        "clients of this user are carried, each on a link of its own; to have them share links, name the user \
+        "clients of this user are passed through, each on a backend connection of its own; to have them share backend connections, name the user \
          with its password in [[users]], or let server.accounts_user read its hash"
     );
 }
@@ -205,17 +205,17 @@ fn tell_cut(state: &mut TableState, table: &Table) {
         tracing::warn!(
             from = %name,
             bytes_max = table::BYTES_MAX,
-            "the server's table of accounts is too large to be held: clients of users from this name on are carried, as \
+            "the server's table of accounts is too large to be held: clients of users from this name on are passed through, as \
              if the table did not name them"
         );
     }
 }
 
-async fn sorted(worker: &Worker) -> Result<Sorted, NoLink> {
+async fn sorted(worker: &Worker) -> Result<Sorted, NoBackend> {
     let name = worker.plan.server.accounts_user.as_deref().unwrap_or_default();
     let name = &UserName::of_account(name);
     let user = worker.shared.users.get(name);
-    let credential = user.and_then(|user| user.credential()).ok_or(NoLink::NoCredential)?;
+    let credential = user.and_then(|user| user.credential()).ok_or(NoBackend::NoCredential)?;
     let server = worker.shared.cluster.server(route::greeter(worker));
     let mut logged_in = worker
         .shared
@@ -228,19 +228,19 @@ async fn sorted(worker: &Worker) -> Result<Sorted, NoLink> {
     let read = async {
         let rules = held::rules(server, &mut logged_in).await?;
         let text = if logged_in.is_mariadb { table::MARIADB } else { table::MYSQL };
-        Ok::<_, NoLink>((rules, logged_in.rows_within(text, table::BYTES_MAX).await?))
+        Ok::<_, NoBackend>((rules, logged_in.rows_within(text, table::BYTES_MAX).await?))
     };
     let read = tokio::time::timeout(limit, read).await;
-    let (rules, many) = read.map_err(|_| NoLink::Late("limits.connect", limit))??;
+    let (rules, many) = read.map_err(|_| NoBackend::Late("limits.connect", limit))??;
     sort(many, rules, own).await
 }
 
-/// Sorts what was read in another thread: it may be longer than a turn of the loop.
-async fn sort(many: Many, rules: AccountRules, own: Own) -> Result<Sorted, NoLink> {
+/// Sorts what was read in another thread: it may be longer than a iteration of the loop.
+async fn sort(many: Many, rules: AccountRules, own: Own) -> Result<Sorted, NoBackend> {
     let Many { rows, is_whole } = many;
     let sort = move || table::sort(rows, is_whole, rules, own.0);
     let sorted = tokio::task::spawn_blocking(sort).await;
-    sorted.map_err(|error| NoLink::Unreachable(std::io::Error::other(error)))
+    sorted.map_err(|error| NoBackend::Unreachable(std::io::Error::other(error)))
 }
 
 /// The collation that names are read in: utf8mb4_general_ci.

@@ -1,19 +1,19 @@
 //! `COM_CHANGE_USER`: a pooled client proves the password to Flifo again, and its session begins
 //! anew.
 //!
-//! A carried client's is relayed to its server like any other command where it stays the same user and both its legs
-//! are secure or plain. Else it logs in anew on another link: only a login knows what to do with a password between
+//! A pass-through client's is relayed to its server like any other command where it stays the same user and both its legs
+//! are secure or plain. Else it logs in anew on another backend: only a login knows what to do with a password between
 //! different legs, and what another user may have and be. So does a pooled client that changes to a user whose clients
-//! are carried: it is a carried one from then on. What the command names is read by [`crate::dispatch::wanted`].
+//! are passed through: it is a pass-through one from then on. What the command names is read by [`crate::dispatch::wanted`].
 
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use backend::{Stream, Talk};
 use engine::account::name::{Brand, UserName};
 use engine::account::terms::Terms;
 use engine::pin::Pin;
-use link::{Stream, Talk};
 use wire::Capabilities;
 use wire::command::Opcode;
 use wire::frame::put_packet;
@@ -31,27 +31,29 @@ use crate::dispatch::wanted::{self, Wanted};
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 use crate::frontend::accounts;
-use crate::frontend::carry;
 use crate::frontend::confirm;
 use crate::frontend::guesses::{self, Answered, Attempt};
 use crate::frontend::held;
 use crate::frontend::hidden;
-use crate::frontend::newcomer::{Claim, NoLogin, has_hidden_quotes};
+use crate::frontend::pass_through;
+use crate::frontend::pending_login::{Claim, NoLogin, has_hidden_quotes};
 use crate::frontend::prove::{self, PasswordProof};
 use crate::pool::keys::Key;
 use crate::users::User;
 
 /// Serves the command. A client that fails is ended, as MySQL does.
 pub(crate) async fn run(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
-    if client.is_pooled() && !is_of_carried(worker, payload, wanted::brand(worker, client)).await {
+    if client.is_pooled()
+        && !is_of_pass_through(worker, payload, wanted::brand(worker, client)).await
+    {
         pooled(worker, client, payload).await
     } else {
-        carried(worker, client, payload).await
+        pass_through(worker, client, payload).await
     }
 }
 
-/// Whether the command names a user whose clients are carried.
-async fn is_of_carried(worker: &Rc<Worker>, payload: &[u8], brand: Brand) -> bool {
+/// Whether the command names a user whose clients are passed through.
+async fn is_of_pass_through(worker: &Rc<Worker>, payload: &[u8], brand: Brand) -> bool {
     // What is wrong with it is told by what follows.
     let Ok(wanted) = wanted::read(payload) else { return false };
     let Ok(name) = wanted.name(brand) else { return false };
@@ -60,7 +62,7 @@ async fn is_of_carried(worker: &Rc<Worker>, payload: &[u8], brand: Brand) -> boo
     matches!(found, Ok(None))
 }
 
-async fn carried(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
+async fn pass_through(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
     let wanted =
         wanted::read(payload).map_err(|error| Fault::new(Kind::BadHandshake, error.to_string()));
     let named = wanted.and_then(|wanted| Ok((wanted.name(wanted::brand(worker, client))?, wanted)));
@@ -79,7 +81,7 @@ async fn carried(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
             client.write(&fault.packet(1));
             return Err(NoLogin::Fault(fault));
         }
-        carry::change_user(worker, client, &claim).await
+        pass_through::change_user(worker, client, &claim).await
     };
     match tokio::time::timeout(worker.plan.limits.login, change).await {
         Ok(Ok(())) => return,
@@ -208,7 +210,7 @@ async fn prove(
     }
 }
 
-/// What the old session had left behind goes with its link.
+/// What the old session had left behind goes with its backend.
 fn begin_anew(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
@@ -266,7 +268,7 @@ fn begin_anew(
         },
     );
     match waits {
-        true => answer::hold(worker, client, Command::new(), &packet, Awaits::Link),
+        true => answer::hold(worker, client, Command::new(), &packet, Awaits::Backend),
         false if wanted.schema.is_empty() => {
             commands::handle(worker, client, &mut packet, Awaits::default());
         }

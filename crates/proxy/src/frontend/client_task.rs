@@ -27,9 +27,9 @@ pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
                     client.after_outbox.set(After::More);
                     client.give_turn();
                 }
-                if let Some(link) = client.link() {
-                    admit::come_back(&worker, &client, &link);
-                    link.wake();
+                if let Some(backend) = client.backend() {
+                    admit::come_back(&worker, &client, &backend);
+                    backend.wake();
                 }
             }
             Event::ChangeUser(payload) => {

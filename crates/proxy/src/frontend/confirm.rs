@@ -2,16 +2,16 @@
 //! user in.
 //!
 //! The server is asked by a login as the user when rights may have changed since it was asked last, or that was as long
-//! ago as `server.rights_bound`; each link that is opened asks the same. Invariants: one login of a user asks at a
+//! ago as `server.rights_bound`; each backend that is opened asks the same. Invariants: one login of a user asks at a
 //! time, and those that waited take its answer; what the server refuses is told in its own words; a server that does
-//! not answer keeps no client out, since without a link none gets further.
+//! not answer keeps no client out, since without a backend none gets further.
 
 use std::time::Instant;
 
 use engine::account::name::UserName;
 use engine::account::terms::Terms;
 
-use crate::cluster::dial::{self, NoLink};
+use crate::cluster::dial::{self, NoBackend};
 use crate::dispatch::route;
 use crate::dispatch::worker::Worker;
 use crate::fault::Fault;
@@ -62,9 +62,9 @@ fn is_confirmed(worker: &Worker, user: &User) -> bool {
 }
 
 /// Logs in as the user and leaves.
-async fn ask(worker: &Worker, name: &UserName, user: &User) -> Result<(), NoLink> {
-    let credential = user.credential().ok_or(NoLink::NoCredential)?;
-    let _place = worker.carried_logins.enter_again().await;
+async fn ask(worker: &Worker, name: &UserName, user: &User) -> Result<(), NoBackend> {
+    let credential = user.credential().ok_or(NoBackend::NoCredential)?;
+    let _place = worker.pass_through_logins.enter_again().await;
     let server = worker.shared.cluster.server(route::greeter(worker));
     let login = worker
         .shared
@@ -73,7 +73,7 @@ async fn ask(worker: &Worker, name: &UserName, user: &User) -> Result<(), NoLink
         .log_in_as(server, name, &credential, dial::POOLED, UTF8MB4)
         .await?;
     if user.trust().is_some() && !login.has_proved_sha2 {
-        return Err(NoLink::NoProof);
+        return Err(NoBackend::NoProof);
     }
     login.quit().await;
     Ok(())

@@ -9,19 +9,19 @@ use std::borrow::Borrow;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use backend::login::{Credential, LoginError};
+use backend::{Stream, Talk};
 use engine::account::guessing::Guesses;
 use engine::account::name::UserName;
-use link::login::{Credential, LoginError};
-use link::{Stream, Talk};
 use wire::auth::{Nonce, Plugin, Secret};
 use wire::handshake::{AuthPacket, Greeting, Login};
 use wire::response::ErrPacket;
 
-use crate::cluster::dial::{self, NoLink};
+use crate::cluster::dial::{self, NoBackend};
 use crate::cluster::servers::ServerId;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
-use crate::frontend::newcomer::NoLogin;
+use crate::frontend::pending_login::NoLogin;
 use crate::frontend::prove;
 use crate::pool::opener;
 use crate::users::User;
@@ -141,14 +141,14 @@ pub(crate) async fn confirm(
         Err(error) if is_blocked(&error) || error.is_refusal() => {
             return Err(error.fault(at).of_kind(Kind::AccessDenied));
         }
-        // It cannot be asked; links will tell.
+        // It cannot be asked; backends will tell.
         Err(_) => {}
     }
     Ok(())
 }
 
-const fn is_blocked(error: &NoLink) -> bool {
-    matches!(error, NoLink::Login(LoginError::Refused { code: BLOCKED, .. }))
+const fn is_blocked(error: &NoBackend) -> bool {
+    matches!(error, NoBackend::Login(LoginError::Refused { code: BLOCKED, .. }))
 }
 
 /// Has the server refuse an attempt that was found wrong. The answer is what the client is told; a fault that ends the

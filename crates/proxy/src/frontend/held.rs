@@ -4,7 +4,7 @@
 //! proved its password, and before it hears that it is in, Flifo looks at the account that this is: in the table of
 //! accounts ([`crate::frontend::accounts`]), or by asking the server as that user. `server.account_terms` turns it off.
 //! What servers have said is remembered in [`crate::users::standing`] for pooled users, in [`crate::users::given`] for
-//! carried clients.
+//! pass-through clients.
 //!
 //! Invariants: nothing is told of an account to a client that has not proved its password; a server is asked only where
 //! its choice could be another one for the client itself, or where the client is pooled, and seldom; nothing that is
@@ -15,19 +15,19 @@ use std::net::IpAddr;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use backend::login::{LoggedIn, LoginError, each_row};
+use backend::{Stream, Talk};
 use engine::account::held::{self, AccountRefusal, AccountRules, PeerPlaces};
 use engine::account::host::{HostBrand, Resolving};
 use engine::account::name::UserName;
 use engine::account::row::Row;
 use engine::account::shown;
 use engine::account::terms::{Breach, Leg, Terms};
-use link::login::{LoggedIn, LoginError, each_row};
-use link::{Stream, Talk};
 use wire::Capabilities;
 use wire::auth::Secret;
 use wire::command::Opcode;
 
-use crate::cluster::dial::{self, NoLink};
+use crate::cluster::dial::{self, NoBackend};
 use crate::cluster::servers::Server;
 use crate::config::AccountTerms;
 use crate::dispatch::route;
@@ -124,8 +124,8 @@ pub(crate) fn enter(name: &UserName, user: &User, terms: &Terms) -> Result<(), F
     terms.enter(others, hour, now).map_err(|why| breach(name, why))
 }
 
-/// Holds a carried client to its account. The server has let it in on this connection; it has not been told yet.
-pub(crate) async fn carried<S: Borrow<Stream>>(
+/// Holds a pass-through client to its account. The server has let it in on this connection; it has not been told yet.
+pub(crate) async fn pass_through<S: Borrow<Stream>>(
     worker: &Worker,
     at: &Server,
     claim: (&UserName, Option<IpAddr>),
@@ -151,7 +151,7 @@ pub(crate) async fn carried<S: Borrow<Stream>>(
         None => {
             let limit = worker.plan.limits.connect;
             let ask = tokio::time::timeout(limit, given(at, server, capabilities)).await;
-            let asked = ask.unwrap_or_else(|_| Err(NoLink::Late("limits.connect", limit)));
+            let asked = ask.unwrap_or_else(|_| Err(NoBackend::Late("limits.connect", limit)));
             match asked {
                 // A server that answers a question with nothing has no accounts.
                 Ok(None) => return Ok(()),
@@ -179,7 +179,7 @@ async fn given<S: Borrow<Stream>>(
     at: &Server,
     server: &mut Talk<S>,
     capabilities: Capabilities,
-) -> Result<Option<GivenAccount>, NoLink> {
+) -> Result<Option<GivenAccount>, NoBackend> {
     let text = "SELECT HEX(COALESCE(@@proxy_user,CURRENT_USER())),@@skip_name_resolve";
     let question = query(text, capabilities);
     let mut answer = None;
@@ -262,7 +262,7 @@ async fn know(worker: &Worker, name: &UserName, user: &User) -> Result<Known, Fa
     }
     let limit = if old.is_some() { PATIENCE } else { worker.plan.limits.login };
     let asked = tokio::time::timeout(limit, ask(worker, name, user)).await;
-    match (asked.unwrap_or(Err(NoLink::Late("limits.login", limit))), old) {
+    match (asked.unwrap_or(Err(NoBackend::Late("limits.login", limit))), old) {
         (Ok(new), old) => {
             if new.account.is_none() && old.is_none() {
                 tracing::warn!(
@@ -288,19 +288,19 @@ async fn know(worker: &Worker, name: &UserName, user: &User) -> Result<Known, Fa
 }
 
 /// Whether the server says by it what the account is.
-fn is_of_account(error: &NoLink) -> bool {
-    error.is_refusal() || matches!(error, NoLink::NoTerms | NoLink::NoCredential)
+fn is_of_account(error: &NoBackend) -> bool {
+    error.is_refusal() || matches!(error, NoBackend::NoTerms | NoBackend::NoCredential)
 }
 
 fn asked_of(worker: &Worker) -> &Server {
     worker.shared.cluster.server(route::greeter(worker))
 }
 
-/// Logs in as the user, as its links do, and asks what its account is.
-async fn ask(worker: &Worker, name: &UserName, user: &User) -> Result<Known, NoLink> {
-    let _place = worker.carried_logins.enter_again().await;
+/// Logs in as the user, as its backends do, and asks what its account is.
+async fn ask(worker: &Worker, name: &UserName, user: &User) -> Result<Known, NoBackend> {
+    let _place = worker.pass_through_logins.enter_again().await;
     let server = asked_of(worker);
-    let credential = user.credential().ok_or(NoLink::NoCredential)?;
+    let credential = user.credential().ok_or(NoBackend::NoCredential)?;
     let mut logged_in = with_room(&worker.pool, server, async || {
         worker
             .shared
@@ -317,7 +317,7 @@ async fn ask(worker: &Worker, name: &UserName, user: &User) -> Result<Known, NoL
         Err(error) => return Err(error.into()),
     };
     let account = match &shown {
-        Some(text) => Some(shown::read(text.as_bytes()).ok_or(NoLink::NoTerms)?),
+        Some(text) => Some(shown::read(text.as_bytes()).ok_or(NoBackend::NoTerms)?),
         None => None,
     };
     let rules = rules(server, &mut logged_in).await?;
@@ -355,7 +355,7 @@ fn refused(name: &UserName, peer: Option<IpAddr>, why: &AccountRefusal) -> Fault
     Fault::new(Kind::AccessDenied, message)
 }
 
-fn unknown(name: &UserName, peer: Option<IpAddr>, why: &NoLink) -> Fault {
+fn unknown(name: &UserName, peer: Option<IpAddr>, why: &NoBackend) -> Fault {
     let message = format!(
         "Access denied for user '{name}'@'{}' by Flifo: the server does not say which account it has given Flifo ({why}), \
          so that it is not known whether it is for that host. Connect past Flifo, or set server.account_terms = \"flifo\"",

@@ -12,11 +12,11 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use backend::login::LoggedIn;
 use engine::account::name::UserName;
 use engine::hidden::{Catalog, Grants, Table, tables};
-use link::login::LoggedIn;
 
-use crate::cluster::dial::{self, NoLink};
+use crate::cluster::dial::{self, NoBackend};
 use crate::dispatch::route;
 use crate::dispatch::worker::Worker;
 use crate::users::User;
@@ -156,9 +156,9 @@ async fn read_if_due(worker: &Worker, name: &UserName, sight: &Sight, period: Du
     worker.shared.hidden.count(knew, knows);
 }
 
-async fn read(worker: &Worker, name: &UserName) -> Result<FoundDefinitions, NoLink> {
+async fn read(worker: &Worker, name: &UserName) -> Result<FoundDefinitions, NoBackend> {
     let user = worker.shared.users.get(name);
-    let credential = user.and_then(|user| user.credential()).ok_or(NoLink::NoCredential)?;
+    let credential = user.and_then(|user| user.credential()).ok_or(NoBackend::NoCredential)?;
     let server = worker.shared.cluster.server(route::greeter(worker));
     let mut reader = worker
         .shared
@@ -173,7 +173,7 @@ async fn read(worker: &Worker, name: &UserName) -> Result<FoundDefinitions, NoLi
 }
 
 /// What this reader sees.
-async fn look(worker: &Worker, reader: &mut LoggedIn) -> Result<FoundDefinitions, NoLink> {
+async fn look(worker: &Worker, reader: &mut LoggedIn) -> Result<FoundDefinitions, NoBackend> {
     let mut definitions = Vec::new();
     for page in 0..PAGES_MAX {
         let text = format!("{QUESTION} LIMIT {PAGE} OFFSET {}", page * PAGE);
@@ -191,7 +191,7 @@ async fn look(worker: &Worker, reader: &mut LoggedIn) -> Result<FoundDefinitions
     // MariaDB shows the names of triggers to all users of their tables.
     let hides_triggers = !reader.is_mariadb && grants.hide_triggers();
     let is_whole = grants.see_all();
-    // There may be megabytes of them: more than a turn of the loop may take.
+    // There may be megabytes of them: more than a iteration of the loop may take.
     let catalogs = tokio::task::spawn_blocking(move || {
         [Catalog::new(&definitions, &seen), Catalog::asking_number(&definitions)]
     });
@@ -204,7 +204,7 @@ async fn seen(
     worker: &Worker,
     reader: &mut LoggedIn,
     tables: &BTreeSet<Table>,
-) -> Result<BTreeSet<Table>, NoLink> {
+) -> Result<BTreeSet<Table>, NoBackend> {
     let mut seen = BTreeSet::new();
     let tables: Vec<_> = tables.iter().collect();
     for some in tables.chunks(TABLES) {
@@ -229,8 +229,8 @@ async fn rows(
     worker: &Worker,
     reader: &mut LoggedIn,
     text: &str,
-) -> Result<Vec<(Vec<u8>, Vec<u8>)>, NoLink> {
+) -> Result<Vec<(Vec<u8>, Vec<u8>)>, NoBackend> {
     let limit = worker.plan.limits.connect;
     let rows = tokio::time::timeout(limit, reader.rows(text)).await;
-    Ok(rows.map_err(|_| NoLink::Late("limits.connect", limit))??)
+    Ok(rows.map_err(|_| NoBackend::Late("limits.connect", limit))??)
 }

@@ -1,10 +1,10 @@
-//! Passwords that clients have said in logins that Flifo carried (`caching_sha2_password`, where the server asks for
+//! Passwords that clients have said in logins that Flifo pass-through (`caching_sha2_password`, where the server asks for
 //! the password itself), and that the server has taken: their users are pooled from then on, with nothing configured.
 //!
 //! Owns which users are learnt and forgotten, and when the server is asked again: before the first client is pooled,
 //! once a period (`server.accounts_period`), and when a client proves another password. It is asked by a login as the
-//! user, as its links make it. What a client is asked is [`crate::frontend::prove`]'s, where passwords are heard
-//! [`crate::frontend::carry`]'s, the list of users [`crate::users::learnt`]'s.
+//! user, as its backends make it. What a client is asked is [`crate::frontend::prove`]'s, where passwords are heard
+//! [`crate::frontend::pass_through`]'s, the list of users [`crate::users::learnt`]'s.
 //!
 //! Invariants: what is learnt is in memory only, bounded in number, and wiped when it is forgotten; no client is pooled
 //! by a password that the server has not taken from Flifo itself, by a proof of it; a user that is learnt again shares
@@ -14,13 +14,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use backend::Address;
+use backend::login::{Credential, LoginError};
 use engine::account::name::UserName;
-use link::Address;
-use link::login::{Credential, LoginError};
 use wire::Capabilities;
 use wire::auth::Secret;
 
-use crate::cluster::dial::{self, NoLink};
+use crate::cluster::dial::{self, NoBackend};
 use crate::config::Plan;
 use crate::dispatch::route;
 use crate::dispatch::worker::Worker;
@@ -55,7 +55,7 @@ const UTF8MB4: u8 = 45;
 /// Whether a password may be learnt of this user.
 ///
 /// Not where the server's table of accounts tells all passwords; nor where the server is shown the client's address,
-/// and so may choose an account by it that is not the one that Flifo's own links get; nor of a name that says
+/// and so may choose an account by it that is not the one that Flifo's own backends get; nor of a name that says
 /// something else in another character set; nor of the name as which the server might let Flifo in without a password.
 pub(crate) fn may_learn(worker: &Worker, name: &UserName) -> bool {
     let is_plain = !name.is_empty() && name.is_ascii();
@@ -91,7 +91,7 @@ pub(crate) async fn is_right(worker: &Worker, name: &UserName, user: &Arc<User>)
     match confirm(worker, name, user, When::Due).await {
         Word::Right => true,
         Word::Wrong => false,
-        // The server cannot be asked: a pooled client would get no further than a carried one.
+        // The server cannot be asked: a pooled client would get no further than a pass-through one.
         Word::None => trust.belief().is_confirmed,
     }
 }
@@ -112,9 +112,9 @@ pub(crate) async fn prove(
     }
     if let Err(error) = ask(worker, name, password).await {
         // It may be right, of an account that is not what it was: whose plugin is another one, or that may only change
-        // its password. Then its clients are to be carried.
+        // its password. Then its clients are to be passed through.
         let is_wrong =
-            matches!(error, NoLink::Login(LoginError::Refused { code: ACCESS_DENIED, .. }));
+            matches!(error, NoBackend::Login(LoginError::Refused { code: ACCESS_DENIED, .. }));
         if error.is_refusal() && !is_wrong {
             confirm(worker, name, user, When::Soon).await;
         }
@@ -134,7 +134,7 @@ pub(crate) async fn prove(
 
 /// A client of a learnt user has proved another password than the one that is known, and cannot be asked for it: it has
 /// encrypted it for the server alone, or says nothing where others could read along. If the server does not take the
-/// known one any more, such clients are carried from the next one on.
+/// known one any more, such clients are passed through from the next one on.
 pub(crate) async fn doubt(worker: &Worker, name: &UserName, user: &Arc<User>) {
     confirm(worker, name, user, When::Soon).await;
 }
@@ -187,9 +187,9 @@ fn asked(worker: &Worker) -> &crate::cluster::servers::Server {
     worker.shared.cluster.server(route::greeter(worker))
 }
 
-/// Logs in as the user and leaves, as one of its links would.
-async fn ask(worker: &Worker, name: &UserName, password: &Secret) -> Result<(), NoLink> {
-    let _place = worker.carried_logins.enter_again().await;
+/// Logs in as the user and leaves, as one of its backends would.
+async fn ask(worker: &Worker, name: &UserName, password: &Secret) -> Result<(), NoBackend> {
+    let _place = worker.pass_through_logins.enter_again().await;
     let credential = Credential::Password(password.clone());
     let logged_in = worker
         .shared
@@ -199,15 +199,15 @@ async fn ask(worker: &Worker, name: &UserName, password: &Secret) -> Result<(), 
         .await;
     let mut logged_in = logged_in?;
     if !logged_in.has_proved_sha2 {
-        return Err(NoLink::NoProof);
+        return Err(NoBackend::NoProof);
     }
     if !logged_in.capabilities.has(Capabilities::SESSION_TRACK) {
-        return Err(NoLink::NoTracking);
+        return Err(NoBackend::NoTracking);
     }
     let limit = worker.plan.limits.connect;
     let tracks = tokio::time::timeout(limit, logged_in.run(TRACK)).await;
-    match tracks.map_err(|_| NoLink::Late("limits.connect", limit))? {
-        Err(LoginError::Refused { .. }) => return Err(NoLink::NoTracking),
+    match tracks.map_err(|_| NoBackend::Late("limits.connect", limit))? {
+        Err(LoginError::Refused { .. }) => return Err(NoBackend::NoTracking),
         tracks => tracks?,
     }
     logged_in.quit().await;

@@ -1,12 +1,12 @@
-//! What a carried login's connection to the server has of TLS: never more than the client's own connection.
+//! What a pass-through login's connection to the server has of TLS: never more than the client's own connection.
 //!
 //! A server holds an account to `REQUIRE SSL`, `X509`, `SUBJECT` or `ISSUER` by the connection that it sees, which is
 //! Flifo's. So Flifo shows no certificate of its own there, and speaks TLS there only for a client that speaks TLS; a
-//! setting that names the risk allows it for all (`server.pass_through_tls`). Pooled links are another matter.
+//! setting that names the risk allows it for all (`server.pass_through_tls`). Pooled backends are another matter.
 
-use link::Stream;
-use link::login::{Greeted, LinkTls, LoginError};
-use link::tls::Mode;
+use backend::Stream;
+use backend::login::{BackendTls, Greeted, LoginError};
+use backend::tls::Mode;
 use wire::Capabilities;
 use wire::handshake::Login;
 
@@ -20,9 +20,9 @@ use crate::fault::{Fault, Kind};
 pub(crate) enum Leg {
     Plain,
     /// As [`Greeted::secure`] has it.
-    Tls(LinkTls),
+    Tls(BackendTls),
     /// On a Unix socket, where TLS is not needed for secrecy: in plain if it fails.
-    TlsOnSocket(LinkTls),
+    TlsOnSocket(BackendTls),
 }
 
 /// Why it did not come about.
@@ -37,7 +37,7 @@ impl Leg {
     /// Decides it for this client; the fault is still to be told.
     pub(crate) fn of(worker: &Worker, client: &Stream, at: &Server) -> Result<Self, Fault> {
         let Some(tls) = at.pass_through_tls.clone() else { return Ok(Self::Plain) };
-        let is_on_socket = matches!(at.address, link::Address::Unix(_));
+        let is_on_socket = matches!(at.address, backend::Address::Unix(_));
         match decide(worker.plan.server.pass_through_tls, client.is_tls(), tls.mode, is_on_socket) {
             Decision::Plain => {
                 at.facts.tell_plain(&at.address);
@@ -45,7 +45,9 @@ impl Leg {
             }
             Decision::Tls => Ok(Self::Tls(tls)),
             Decision::TlsOnSocket if at.facts.does_tls_fail() => Ok(Self::Plain),
-            Decision::TlsOnSocket => Ok(Self::TlsOnSocket(LinkTls { mode: Mode::Required, ..tls })),
+            Decision::TlsOnSocket => {
+                Ok(Self::TlsOnSocket(BackendTls { mode: Mode::Required, ..tls }))
+            }
             Decision::Refused => Err(refused(tls.mode)),
         }
     }
@@ -110,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_carried_leg_has_no_more_than_the_client_has() {
+    fn a_pass_through_leg_has_no_more_than_the_client_has() {
         use Decision::{Plain, Refused, Tls, TlsOnSocket};
         for (mode, is_on_socket, [plain, tls, always]) in [
             (Mode::Off, false, [Plain, Plain, Plain]),

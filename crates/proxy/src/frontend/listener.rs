@@ -143,7 +143,7 @@ async fn take(worker: &Rc<Worker>, accepted: io::Result<Accepted>) {
     }
 }
 
-/// Why a client may not stay, if its descriptor is one of those that are kept for links and administration.
+/// Why a client may not stay, if its descriptor is one of those that are kept for backends and administration.
 fn lacks_descriptors(worker: &Worker, socket: &ClientSocket) -> Option<String> {
     let descriptor = match socket {
         ClientSocket::Tcp(stream) => stream.as_raw_fd(),
@@ -155,7 +155,7 @@ fn lacks_descriptors(worker: &Worker, socket: &ClientSocket) -> Option<String> {
     }
     let limit = descriptors.limit().unwrap_or_default();
     let why = format!(
-        "Flifo may open {limit} files, and keeps the rest for links and administration; raise LimitNOFILE= in its unit \
+        "Flifo may open {limit} files, and keeps the rest for backend connections and administration; raise LimitNOFILE= in its unit \
          (ulimit -n)"
     );
     tracing::warn!(

@@ -1,19 +1,19 @@
 //! From an accepted socket to a client that is logged in: PROXY header, greeting, TLS, and the user that it is.
 //!
-//! Where Flifo knows no user at all, every client is carried, and it is shown the server's own greeting, number and
-//! all. Else Flifo greets it itself and decides by the user's name: known users are pooled, others carried. A client
-//! that has been shown the server's greeting is carried, whatever Flifo has learnt meanwhile.
+//! Where Flifo knows no user at all, every client is passed through, and it is shown the server's own greeting, number and
+//! all. Else Flifo greets it itself and decides by the user's name: known users are pooled, others pass-through. A client
+//! that has been shown the server's greeting is passed through, whatever Flifo has learnt meanwhile.
 
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use backend::login::Greeted;
+use backend::talk::TalkError;
+use backend::{Stream, Talk};
 use engine::account::name::{Brand, Packet};
 use engine::pin::Pin;
 use engine::session::Session;
-use link::login::Greeted;
-use link::talk::TalkError;
-use link::{Stream, Talk};
 use tokio::time::Instant;
 use wire::auth::{Nonce, Plugin};
 use wire::capability::Capabilities;
@@ -31,13 +31,13 @@ use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 use crate::frontend::accepted::{Accepted, Socket};
 use crate::frontend::accounts;
-use crate::frontend::carry;
 use crate::frontend::client_task;
 use crate::frontend::confirm;
 use crate::frontend::guesses::{self, Answered, Attempt};
 use crate::frontend::held;
 use crate::frontend::hidden;
-use crate::frontend::newcomer::{self, Claim, Newcomer, NoLogin};
+use crate::frontend::pass_through;
+use crate::frontend::pending_login::{self, Claim, NoLogin, PendingLogin};
 use crate::frontend::prove::{self, PasswordProof};
 use crate::pool::keys::{Key, KeyId};
 use crate::pool::opener;
@@ -83,9 +83,9 @@ async fn admit(worker: &Rc<Worker>, accepted: Accepted) -> Option<Rc<Client>> {
         Socket::Unix(stream) => tokio::net::UnixStream::from_std(stream).ok()?.try_into().ok()?,
     };
     let limit = worker.plan.limits.login;
-    // Where no user is known, every client is carried, and the server is asked before the client.
+    // Where no user is known, every client is passed through, and the server is asked before the client.
     let (greeter, logins) = match worker.shared.users.is_empty() {
-        true => (Greeter::Server, &worker.carried_logins),
+        true => (Greeter::Server, &worker.pass_through_logins),
         false => (Greeter::Flifo, &worker.logins),
     };
     if logins.is_full() {
@@ -97,14 +97,14 @@ async fn admit(worker: &Rc<Worker>, accepted: Accepted) -> Option<Rc<Client>> {
         Err(NoPass::Late { others }) => {
             let fault = too_late(worker, others);
             worker.count_fault(fault.kind);
-            greet_with(Newcomer::new(stream, listen), fault).await;
+            greet_with(PendingLogin::new(stream, listen), fault).await;
             return None;
         }
     };
-    let newcomer = Newcomer::new(stream, listen);
+    let pending_login = PendingLogin::new(stream, listen);
     let deadline = Instant::now() + limit;
     // Boxed: it is 12 KiB, and moves into the timeout and into what waits for that.
-    let login = Box::pin(log_in(worker, newcomer, greeter, pass, deadline));
+    let login = Box::pin(log_in(worker, pending_login, greeter, pass, deadline));
     match tokio::time::timeout_at(deadline + FAREWELL, login).await {
         Ok(Ok((login, schema))) => Some(enter(worker, login, schema)),
         Ok(Err(NoLogin::Fault(fault))) => {
@@ -129,13 +129,13 @@ async fn admit(worker: &Rc<Worker>, accepted: Accepted) -> Option<Rc<Client>> {
 /// Makes the client known, and lets the server check the schema it asked for.
 fn enter(worker: &Rc<Worker>, login: client::Login, schema: Option<Vec<u8>>) -> Rc<Client> {
     let client = Rc::new(Client::new(login));
-    if let Some(link) = client.link() {
-        link.hold_for(&client);
+    if let Some(backend) = client.backend() {
+        backend.hold_for(&client);
     }
     worker.add_client(&client);
     let counter = match client.is_pooled() {
         true => &worker.counters.clients_pooled,
-        false => &worker.counters.clients_carried,
+        false => &worker.counters.clients_pass_through,
     };
     counter.add(1);
     if let Some(schema) = schema {
@@ -159,20 +159,23 @@ fn too_late(worker: &Worker, others: usize) -> Fault {
 /// Logs in. Answers with the client, and with the schema that is still to be checked.
 async fn log_in(
     worker: &Rc<Worker>,
-    mut newcomer: Newcomer,
+    mut pending_login: PendingLogin,
     greeter: Greeter,
     mut pass: Pass,
     deadline: Instant,
 ) -> Result<(client::Login, Option<Vec<u8>>), NoLogin> {
     if worker.is_stopping() {
-        return Err(greet_with(newcomer, Fault::new(Kind::Stopping, "Flifo is stopping")).await);
+        return Err(
+            greet_with(pending_login, Fault::new(Kind::Stopping, "Flifo is stopping")).await
+        );
     }
-    newcomer = pass.lend(crate::frontend::proxy_protocol::receive(worker, newcomer)).await?;
-    newcomer.server = match greeter {
+    pending_login =
+        pass.lend(crate::frontend::proxy_protocol::receive(worker, pending_login)).await?;
+    pending_login.server = match greeter {
         Greeter::Server => route::home(worker, Mode::Writer).await,
         Greeter::Flifo => route::greeter(worker),
     };
-    let greeting = greeting(worker, &newcomer, greeter);
+    let greeting = greeting(worker, &pending_login, greeter);
     let greeting = match greeter {
         Greeter::Server => greeting.await,
         // Only where the server has never been met is it waited for here.
@@ -180,37 +183,41 @@ async fn log_in(
     };
     let (greeting, server, brand) = match greeting {
         Ok(greeting) => greeting,
-        Err(fault) => return Err(greet_with(newcomer, fault).await),
+        Err(fault) => return Err(greet_with(pending_login, fault).await),
     };
-    newcomer.offered = greeting.capabilities;
+    pending_login.offered = greeting.capabilities;
     let mut payload = Vec::new();
     greeting.encode(&mut payload);
-    newcomer.talk.write(&payload).await?;
-    let (newcomer, login) = read_login(worker, newcomer, &pass, deadline).await?;
+    pending_login.talk.write(&payload).await?;
+    let (pending_login, login) = read_login(worker, pending_login, &pass, deadline).await?;
     let claim = match Claim::read(login, Packet::Login, brand) {
         Ok(claim) => claim,
-        Err(fault) => return Err(newcomer::tell(newcomer, fault).await),
+        Err(fault) => return Err(pending_login::tell(pending_login, fault).await),
     };
-    if let Err(fault) = pass.lend(guesses::wait(worker, &claim.user, newcomer.peer)).await {
-        return Err(newcomer::tell(newcomer, fault).await);
+    if let Err(fault) = pass.lend(guesses::wait(worker, &claim.user, pending_login.peer)).await {
+        return Err(pending_login::tell(pending_login, fault).await);
     }
     let user = match greeter {
         Greeter::Server => None,
         Greeter::Flifo => pass.lend(accounts::find(worker, &claim.user)).await,
     };
     match user.filter(|user| has_room(worker, &claim, user)) {
-        Some(user) => pool(worker, newcomer, &greeting, claim, &user, &pass).await,
+        Some(user) => pool(worker, pending_login, &greeting, claim, &user, &pass).await,
         None => {
-            accounts::tell_carried(worker, &claim.user);
+            accounts::tell_pass_through(worker, &claim.user);
             let greeted_by = match greeter {
-                Greeter::Server => carry::GreetedBy::Server,
+                Greeter::Server => pass_through::GreetedBy::Server,
                 Greeter::Flifo => {
                     drop(pass);
-                    pass = worker.carried_logins.enter_again().await;
-                    carry::GreetedBy::Flifo { id: greeting.connection_id }
+                    pass = worker.pass_through_logins.enter_again().await;
+                    pass_through::GreetedBy::Flifo { id: greeting.connection_id }
                 }
             };
-            Ok((carry::log_in(worker, newcomer, claim, server, greeted_by, &pass).await?, None))
+            Ok((
+                pass_through::log_in(worker, pending_login, claim, server, greeted_by, &pass)
+                    .await?,
+                None,
+            ))
         }
     }
 }
@@ -218,16 +225,16 @@ async fn log_in(
 /// What the client is greeted with: the server's words, or Flifo's where it may have to check a password itself.
 async fn greeting(
     worker: &Rc<Worker>,
-    newcomer: &Newcomer,
+    pending_login: &PendingLogin,
     greeter: Greeter,
 ) -> Result<(Greeting, Option<Greeted>, Brand), Fault> {
-    let tls = worker.shared.tls.clients.is_some() && !newcomer.talk.stream().is_tls();
+    let tls = worker.shared.tls.clients.is_some() && !pending_login.talk.stream().is_tls();
     let pooled = greeter == Greeter::Flifo;
-    let home = worker.shared.cluster.server(newcomer.server);
+    let home = worker.shared.cluster.server(pending_login.server);
     let (mut greeting, server) = match home.facts.greeting().filter(|_| pooled) {
         Some(greeting) => (greeting, None),
         None => {
-            let greeted = opener::greeted(&worker.pool, home, newcomer.peer)
+            let greeted = opener::greeted(&worker.pool, home, pending_login.peer)
                 .await
                 .map_err(|error| error.fault(home))?;
             (greeted.greeting.clone(), Some(greeted))
@@ -249,13 +256,13 @@ const FAREWELL: Duration = Duration::from_millis(250);
 /// Reads the client's next packet. A client that sends none in time, or one that no login has, is told so.
 async fn hear(
     worker: &Worker,
-    mut newcomer: Newcomer,
+    mut pending_login: PendingLogin,
     pass: &Pass,
     deadline: Instant,
-) -> Result<(Newcomer, Vec<u8>), NoLogin> {
-    let read = tokio::time::timeout_at(deadline, newcomer.talk.read());
+) -> Result<(PendingLogin, Vec<u8>), NoLogin> {
+    let read = tokio::time::timeout_at(deadline, pending_login.talk.read());
     let why = match pass.lend(read).await {
-        Ok(Ok(payload)) => return Ok((newcomer, payload)),
+        Ok(Ok(payload)) => return Ok((pending_login, payload)),
         Ok(Err(error @ (TalkError::TooLong { .. } | TalkError::OutOfOrder { .. }))) => {
             error.to_string()
         }
@@ -266,31 +273,35 @@ async fn hear(
         }
     };
     let fault = Fault::new(Kind::BadHandshake, format!("Bad handshake: {why}"));
-    Err(newcomer::tell(newcomer, fault).await)
+    Err(pending_login::tell(pending_login, fault).await)
 }
 
 /// Reads the client's answer, after going on in TLS if it asks for that.
 async fn read_login(
     worker: &Worker,
-    newcomer: Newcomer,
+    pending_login: PendingLogin,
     pass: &Pass,
     deadline: Instant,
-) -> Result<(Newcomer, Login), NoLogin> {
-    let (mut newcomer, packet) = hear(worker, newcomer, pass, deadline).await?;
+) -> Result<(PendingLogin, Login), NoLogin> {
+    let (mut pending_login, packet) = hear(worker, pending_login, pass, deadline).await?;
     let mut first = FirstPacket::decode(&packet);
     if let Ok(FirstPacket::TlsRequest { .. }) = first {
         let Some(config) = worker.shared.tls.clients.clone() else {
             let message = "Bad handshake: TLS was asked for, which Flifo did not offer";
-            return Err(newcomer::tell(newcomer, Fault::new(Kind::BadHandshake, message)).await);
+            return Err(pending_login::tell(
+                pending_login,
+                Fault::new(Kind::BadHandshake, message),
+            )
+            .await);
         };
-        let secure = newcomer.go_on_in_tls(config, pass).await?;
+        let secure = pending_login.go_on_in_tls(config, pass).await?;
         let packet;
-        (newcomer, packet) = hear(worker, secure, pass, deadline).await?;
+        (pending_login, packet) = hear(worker, secure, pass, deadline).await?;
         first = FirstPacket::decode(&packet);
     }
     let fault = match first {
         Ok(FirstPacket::Login(_))
-            if worker.shared.tls.clients_required && !newcomer.talk.stream().is_secure() =>
+            if worker.shared.tls.clients_required && !pending_login.talk.stream().is_secure() =>
         {
             let message = "Connections using insecure transport are prohibited: Flifo's tls.mode \
                 is \"required\"";
@@ -303,69 +314,70 @@ async fn read_login(
             Fault::new(Kind::BadHandshake, message)
         }
         Ok(FirstPacket::Login(mut login)) => {
-            login.capabilities = login.capabilities & newcomer.offered;
-            return Ok((newcomer, login));
+            login.capabilities = login.capabilities & pending_login.offered;
+            return Ok((pending_login, login));
         }
         Ok(FirstPacket::TlsRequest { .. }) => {
             Fault::new(Kind::BadHandshake, "Bad handshake: TLS inside TLS")
         }
         Err(error) => Fault::new(Kind::BadHandshake, format!("Bad handshake: {error}")),
     };
-    Err(newcomer::tell(newcomer, fault).await)
+    Err(pending_login::tell(pending_login, fault).await)
 }
 
 /// Checks the password of a user that Flifo knows.
 async fn pool(
     worker: &Rc<Worker>,
-    mut newcomer: Newcomer,
+    mut pending_login: PendingLogin,
     greeting: &Greeting,
     claim: Claim,
     user: &Arc<User>,
     pass: &Pass,
 ) -> Result<(client::Login, Option<Vec<u8>>), NoLogin> {
-    let proved = match prove(worker, &mut newcomer, greeting, &claim, user, pass).await {
-        Err(NoLogin::Fault(fault)) => return Err(newcomer::tell(newcomer, fault).await),
+    let proved = match prove(worker, &mut pending_login, greeting, &claim, user, pass).await {
+        Err(NoLogin::Fault(fault)) => return Err(pending_login::tell(pending_login, fault).await),
         proved => proved?,
     };
     let attempt = Attempt {
         user: &claim.user,
-        peer: newcomer.peer,
+        peer: pending_login.peer,
         login: &claim.login,
-        server: newcomer.server,
+        server: pending_login.server,
     };
     let user = match &proved {
         Proved::Right(user) => user,
         Proved::Wrong(answered) => {
-            let (talk, answered) = (&mut newcomer.talk, answered.clone());
+            let (talk, answered) = (&mut pending_login.talk, answered.clone());
             return match guesses::refuse(worker, talk, attempt, user, answered, pass).await {
                 Ok(fault) | Err(NoLogin::Fault(fault)) => {
-                    Err(newcomer::tell(newcomer, fault).await)
+                    Err(pending_login::tell(pending_login, fault).await)
                 }
                 Err(error) => Err(error),
             };
         }
     };
-    let (reserved, key) = match may_enter(worker, &newcomer, &claim, attempt, user, pass).await {
+    let (reserved, key) = match may_enter(worker, &pending_login, &claim, attempt, user, pass).await
+    {
         Ok(place) => place,
-        Err(fault) => return Err(newcomer::tell(newcomer, fault).await),
+        Err(fault) => return Err(pending_login::tell(pending_login, fault).await),
     };
     let Claim { user: name, login } = claim;
-    let sequence = newcomer.talk.sequence();
+    let sequence = pending_login.talk.sequence();
     if login.schema.is_none() {
         let mut ok = Vec::new();
         let packet = OkPacket { status: greeting.status, ..OkPacket::EMPTY };
         packet.encode(OK, login.capabilities, &mut ok);
-        newcomer.talk.write(&ok).await?;
+        pending_login.talk.write(&ok).await?;
     }
     let mut session = Session::new(None, greeting.status);
-    if newcomer::has_hidden_quotes(login.collation) {
+    if pending_login::has_hidden_quotes(login.collation) {
         session.keep(Pin::Charset);
     }
     reserved.keep();
-    let class = worker.class_of(&name, login.schema.as_deref(), newcomer.peer);
-    let mode = worker.mode_of(newcomer.listen, &name, login.schema.as_deref(), class);
-    let peer = newcomer.peer;
-    let (stream, more) = newcomer.talk.into_parts();
+    let class = worker.class_of(&name, login.schema.as_deref(), pending_login.peer);
+    let mode = worker.mode_of(pending_login.listen, &name, login.schema.as_deref(), class);
+    let peer = pending_login.peer;
+    let (stream, more) = pending_login.talk.into_parts();
     let client = client::Login {
         id: greeting.connection_id,
         stream,
@@ -375,8 +387,8 @@ async fn pool(
         class,
         peer,
         session,
-        link: None,
-        server: newcomer.server,
+        backend: None,
+        server: pending_login.server,
         mode,
         more,
         sequence: login.schema.is_some().then_some(sequence),
@@ -389,7 +401,7 @@ async fn pool(
 /// it.
 async fn may_enter<'a>(
     worker: &Worker,
-    newcomer: &Newcomer,
+    pending_login: &PendingLogin,
     claim: &Claim,
     attempt: Attempt<'_>,
     user: &'a Arc<User>,
@@ -397,12 +409,13 @@ async fn may_enter<'a>(
 ) -> Result<(ReservedPlace<'a>, KeyId), Fault> {
     let name = &claim.user;
     pass.lend(guesses::confirm(worker, attempt, user)).await?;
-    let peer = newcomer.peer.map(|peer| peer.ip());
-    let terms = pass.lend(held::pooled(worker, name, user, newcomer.talk.stream(), peer)).await?;
+    let peer = pending_login.peer.map(|peer| peer.ip());
+    let terms =
+        pass.lend(held::pooled(worker, name, user, pending_login.talk.stream(), peer)).await?;
     let reserved = user
         .clients
         .reserve()
-        .ok_or_else(|| newcomer::too_many_of_user(name, "clients_max", &user.clients))?;
+        .ok_or_else(|| pending_login::too_many_of_user(name, "clients_max", &user.clients))?;
     pass.lend(confirm::confirm(worker, name, user, &terms)).await?;
     pass.lend(hidden::begin(worker, name, user)).await;
     held::enter(name, user, &terms)?;
@@ -416,13 +429,13 @@ async fn may_enter<'a>(
     Ok((reserved, key))
 }
 
-/// What links of this user must have in common with its client.
+/// What backends of this user must have in common with its client.
 fn key_of(claim: &Claim, user: &User) -> Key {
     let Claim { user: name, login } = claim;
     Key::new(name.clone(), login.capabilities, login.collation).of_era(user.era())
 }
 
-/// Whether the client can be pooled, as far as Flifo's own bounds go. A client that need not be pooled is carried
+/// Whether the client can be pooled, as far as Flifo's own bounds go. A client that need not be pooled is passed through
 /// instead.
 fn has_room(worker: &Worker, claim: &Claim, user: &User) -> bool {
     user.trust().is_none() || worker.pool.keys.borrow().has_room_for(&key_of(claim, user))
@@ -437,7 +450,7 @@ enum Proved {
 /// Whether the client proves the user's password.
 async fn prove(
     worker: &Worker,
-    newcomer: &mut Newcomer,
+    pending_login: &mut PendingLogin,
     greeting: &Greeting,
     claim: &Claim,
     user: &Arc<User>,
@@ -462,8 +475,8 @@ async fn prove(
         }
         let mut switch = Vec::new();
         AuthPacket::encode_switch(plugin.name(), nonce.as_bytes(), &mut switch);
-        newcomer.talk.write(&switch).await?;
-        response = pass.lend(newcomer.talk.read()).await?;
+        pending_login.talk.write(&switch).await?;
+        response = pass.lend(pending_login.talk.read()).await?;
         asked_by = Some((plugin.clone(), nonce));
     }
     // Clients of caching_sha2 answer an empty password with one zero byte after a switch.
@@ -472,7 +485,7 @@ async fn prove(
     }
     let has_password = !response.is_empty();
     let answer = PasswordProof { plugin, nonce, response };
-    let talk = &mut newcomer.talk;
+    let talk = &mut pending_login.talk;
     Ok(match prove::prove(worker, talk, name, user, &answer, pass).await? {
         prove::Proved::Right(user) => Proved::Right(user),
         prove::Proved::Wrong { was_asked_itself } => {
@@ -482,15 +495,15 @@ async fn prove(
 }
 
 /// Sends an error in the greeting's place.
-async fn greet_with(mut newcomer: Newcomer, fault: Fault) -> NoLogin {
-    newcomer.talk.set_sequence(0);
+async fn greet_with(mut pending_login: PendingLogin, fault: Fault) -> NoLogin {
+    pending_login.talk.set_sequence(0);
     let payload = fault.greeting();
     // A client that is gone already need not hear it.
-    let _ = newcomer.talk.stream().write_all(&payload).await;
+    let _ = pending_login.talk.stream().write_all(&payload).await;
     NoLogin::Fault(fault)
 }
 
-impl Newcomer {
+impl PendingLogin {
     fn new(stream: Stream, listen: usize) -> Self {
         let peer = stream.peer_address();
         let (talk, offered) = (Talk::new(stream), Capabilities::NONE);

@@ -2,7 +2,7 @@
 //!
 //! On a Unix socket a server may ask the kernel which user is at the other end, and want no password of that user
 //! (`unix_socket`, `auth_socket`). That user is Flifo's, whichever client it serves. So the account of this name would
-//! be open to every client of Flifo. Before a client is carried under this name, Flifo therefore tries the name with a
+//! be open to every client of Flifo. Before a client is passed through under this name, Flifo therefore tries the name with a
 //! password that cannot be right. Accounts that are told to accept another name (`VIA unix_socket AS`) are found by
 //! what the server shows of them ([`crate::frontend::held`]).
 //!
@@ -11,14 +11,14 @@
 
 use std::sync::LazyLock;
 
+use backend::Stream;
+use backend::login::LoginError;
+use backend::stream::Peer;
 use engine::account::name::UserName;
-use link::Stream;
-use link::login::LoginError;
-use link::stream::Peer;
 use wire::handshake::{AuthPacket, Login};
 use wire::{Capabilities, Malformed};
 
-use crate::cluster::dial::{self, NoLink};
+use crate::cluster::dial::{self, NoBackend};
 use crate::cluster::servers::Server;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
@@ -58,7 +58,7 @@ pub(crate) async fn is_open(worker: &Worker, server: &Server, user: &UserName) -
 }
 
 /// Logs in with proofs that are wrong, whatever plugin they are asked for by.
-async fn is_let_in(worker: &Worker, server: &Server, user: &UserName) -> Result<bool, NoLink> {
+async fn is_let_in(worker: &Worker, server: &Server, user: &UserName) -> Result<bool, NoBackend> {
     let greeted = opener::greeted(&worker.pool, server, None).await?;
     let mut login = Login {
         capabilities: CAPABILITIES & greeted.greeting.capabilities,
@@ -89,7 +89,7 @@ async fn is_let_in(worker: &Worker, server: &Server, user: &UserName) -> Result<
 }
 
 /// A proof that is wrong, and as long as the plugin wants it: the next one of an account is tried only then.
-fn wrong(plugin: &[u8]) -> Result<Vec<u8>, NoLink> {
+fn wrong(plugin: &[u8]) -> Result<Vec<u8>, NoBackend> {
     let len = match plugin {
         NATIVE => 20,
         b"client_ed25519" => 64,
@@ -97,7 +97,7 @@ fn wrong(plugin: &[u8]) -> Result<Vec<u8>, NoLink> {
     };
     let mut proof = vec![0; len];
     getrandom::fill(&mut proof)
-        .map_err(|error| NoLink::Unreachable(std::io::Error::other(error)))?;
+        .map_err(|error| NoBackend::Unreachable(std::io::Error::other(error)))?;
     // Some want a text, up to a zero byte.
     proof.iter_mut().for_each(|byte| *byte |= 1);
     if len == 32 {

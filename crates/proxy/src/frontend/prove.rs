@@ -1,14 +1,14 @@
 //! How a client proves its password to Flifo itself, from its first answer on.
 //!
-//! Speaks with the client; what is right is [`crate::users`]' to say, or the server's. Links and
-//! [`crate::frontend::carry`] prove passwords to the server. Invariant: a client is asked for the password itself only
+//! Speaks with the client; what is right is [`crate::users`]' to say, or the server's. Backends and
+//! [`crate::frontend::pass_through`] prove passwords to the server. Invariant: a client is asked for the password itself only
 //! under Flifo's RSA key, or where no third party can read along.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
 
+use backend::{Stream, Talk};
 use engine::account::name::UserName;
-use link::{Stream, Talk};
 use wire::auth::{Nonce, Plugin, Secret, caching_sha2};
 use wire::handshake::AuthPacket;
 
@@ -16,7 +16,7 @@ use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 use crate::frontend::accounts;
 use crate::frontend::learnt;
-use crate::frontend::newcomer::NoLogin;
+use crate::frontend::pending_login::NoLogin;
 use crate::users::logins::Pass;
 use crate::users::{User, Verdict};
 

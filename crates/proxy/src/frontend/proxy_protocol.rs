@@ -6,33 +6,40 @@
 
 use std::rc::Rc;
 
-use link::Talk;
+use backend::Talk;
 use wire::proxy_header::{HEADER_MAX, Parsed, ProxyHeader, parse};
 
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
-use crate::frontend::newcomer::{Newcomer, NoLogin};
+use crate::frontend::pending_login::{NoLogin, PendingLogin};
 
 /// Reads the header that a trusted peer sends first, and takes the client's address from it.
-pub(crate) async fn receive(worker: &Rc<Worker>, newcomer: Newcomer) -> Result<Newcomer, NoLogin> {
+pub(crate) async fn receive(
+    worker: &Rc<Worker>,
+    pending_login: PendingLogin,
+) -> Result<PendingLogin, NoLogin> {
     let networks = &worker.plan.proxy_protocol.from;
-    let is_trusted = newcomer
+    let is_trusted = pending_login
         .peer
         .is_some_and(|peer| networks.iter().any(|network| network.contains(peer.ip())));
     if !is_trusted {
-        return Ok(newcomer);
+        return Ok(pending_login);
     }
-    let (stream, mut bytes) = newcomer.talk.into_parts();
+    let (stream, mut bytes) = pending_login.talk.into_parts();
     let mut chunk = [0; 512];
     loop {
         match parse(&bytes) {
             Ok(Parsed::Complete { header, consumed }) => {
                 let peer = match header {
                     ProxyHeader::Tcp { source, .. } => Some(source),
-                    _ => newcomer.peer,
+                    _ => pending_login.peer,
                 };
                 bytes.drain(..consumed);
-                return Ok(Newcomer { talk: Talk::resume(stream, bytes, 0), peer, ..newcomer });
+                return Ok(PendingLogin {
+                    talk: Talk::resume(stream, bytes, 0),
+                    peer,
+                    ..pending_login
+                });
             }
             Ok(Parsed::Incomplete) if bytes.len() <= HEADER_MAX => {}
             Ok(Parsed::Incomplete) => return Err(refuse("it is too long")),

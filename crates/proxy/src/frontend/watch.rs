@@ -8,11 +8,11 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use backend::login::{LoggedIn, LoginError};
 use engine::account::name::UserName;
 use engine::rights::LedgerLook;
-use link::login::{LoggedIn, LoginError};
 
-use crate::cluster::dial::{self, NoLink};
+use crate::cluster::dial::{self, NoBackend};
 use crate::cluster::servers::ServerId;
 use crate::dispatch::rights::see_elsewhere;
 use crate::dispatch::worker::Worker;
@@ -65,7 +65,7 @@ const MYSQL_VARIABLES: &str = "SELECT COUNT(*), \
     FROM performance_schema.global_variables WHERE VARIABLE_NAME NOT LIKE 'gtid%'";
 
 /// How often accounts and rights were changed, whatever became of it: something that was changed and changed back
-/// within a second looks as it was, and a link that logged in between has other rights.
+/// within a second looks as it was, and a backend that logged in between has other rights.
 const CHANGES: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Com_grant','Com_grant_role','Com_grant_roles',\
     'Com_revoke','Com_revoke_all','Com_revoke_role','Com_revoke_roles','Com_create_user','Com_alter_user',\
     'Com_drop_user','Com_rename_user','Com_create_role','Com_drop_role','Com_set_password',\
@@ -168,9 +168,9 @@ impl State {
     }
 }
 
-async fn open(worker: &Worker, server: ServerId, user: &UserName) -> Result<Eye, NoLink> {
+async fn open(worker: &Worker, server: ServerId, user: &UserName) -> Result<Eye, NoBackend> {
     let credential = worker.shared.users.get(user).and_then(|user| user.credential());
-    let credential = credential.ok_or(NoLink::NoCredential)?;
+    let credential = credential.ok_or(NoBackend::NoCredential)?;
     let server = worker.shared.cluster.server(server);
     let mut login = worker
         .shared
@@ -192,7 +192,7 @@ async fn open(worker: &Worker, server: ServerId, user: &UserName) -> Result<Eye,
     Ok(Eye { login, tables, hidden })
 }
 
-async fn can_read(login: &mut LoggedIn, table: &str, limit: Duration) -> Result<bool, NoLink> {
+async fn can_read(login: &mut LoggedIn, table: &str, limit: Duration) -> Result<bool, NoBackend> {
     let question = checksum(&[table]);
     match tokio::time::timeout(limit, login.rows(&question)).await.map_err(|_| late(limit))? {
         Ok(_) => Ok(true),
@@ -206,8 +206,8 @@ fn checksum(tables: &[&str]) -> String {
     format!("CHECKSUM TABLE {}", tables.join(","))
 }
 
-const fn late(limit: Duration) -> NoLink {
-    NoLink::Late("limits.connect", limit)
+const fn late(limit: Duration) -> NoBackend {
+    NoBackend::Late("limits.connect", limit)
 }
 
 /// Looks once. An era rises before what was seen is believed.
@@ -217,7 +217,7 @@ async fn see(
     user: &UserName,
     eye: &mut Option<Eye>,
     look: &mut LedgerLook,
-) -> Result<State, NoLink> {
+) -> Result<State, NoBackend> {
     let opened = match eye.take() {
         Some(eye) => eye,
         None => open(worker, server, user).await?,

@@ -1,4 +1,4 @@
-//! Which links can serve which clients: those of the same user, with the same meaning of the protocol.
+//! Which backends can serve which clients: those of the same user, with the same meaning of the protocol.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use wire::Capabilities;
 
 use crate::users::User;
 
-/// Stands for a [`Key`], by the same number in each worker, and for whether a session or link has a schema: a link
+/// Stands for a [`Key`], by the same number in each worker, and for whether a session or backend has a schema: a backend
 /// cannot be told to have none, so those with and those without are pools of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct KeyId(u32);
@@ -27,7 +27,7 @@ impl KeyId {
     }
 }
 
-/// What a link must have in common with a client.
+/// What a backend must have in common with a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) user: UserName,
@@ -39,7 +39,7 @@ pub(crate) struct Key {
     pub(crate) era: u32,
 }
 
-/// Capabilities that a link has whether its client has them or not: Flifo makes up the difference, or they concern
+/// Capabilities that a backend has whether its client has them or not: Flifo makes up the difference, or they concern
 /// the login only.
 const INDIFFERENT: Capabilities = Capabilities(
     Capabilities::LONG_PASSWORD.0

@@ -1,16 +1,16 @@
-//! Opens links: for waiting clients, for a client's login, for a single order.
+//! Opens backends: for waiting clients, for a client's login, for a single order.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Instant;
 
+use backend::Stream;
+use backend::login::{Greeted, LoggedIn, LoginError};
 use engine::rights::Era;
-use engine::settings::Settings;
-use link::Stream;
-use link::login::{Greeted, LoggedIn, LoginError};
+use engine::session_variables::SessionVariables;
 use wire::Capabilities;
 
-use crate::cluster::dial::{NoLink, POOLED};
+use crate::cluster::dial::{NoBackend, POOLED};
 use crate::cluster::servers::{Server, ServerId};
 use crate::pool::Pool;
 use crate::pool::keys::{Key, KeyId};
@@ -38,37 +38,38 @@ pub(crate) struct Opened {
     pub(crate) begun: Instant,
     pub(crate) era: Era,
     /// What its session is, and what that is after a reset.
-    pub(crate) fresh: Rc<Settings>,
-    pub(crate) renewed: Rc<Settings>,
+    pub(crate) fresh: Rc<SessionVariables>,
+    pub(crate) renewed: Rc<SessionVariables>,
 }
 
-/// Connects and reads the greeting. Where there is no room for a connection, idle links give way.
+/// Connects and reads the greeting. Where there is no room for a connection, idle backends give way.
 pub(crate) async fn greeted(
     pool: &Pool,
     server: &Server,
     client: Option<SocketAddr>,
-) -> Result<Greeted, NoLink> {
+) -> Result<Greeted, NoBackend> {
     with_room(pool, server, async || pool.cluster.dialer.greeted_once(server, client).await).await
 }
 
 /// Opens a connection for clients of this key. Its places under the caps have been taken.
-pub(crate) async fn pooled(pool: &Pool, server: &Server, key: KeyId) -> Result<Opened, NoLink> {
+pub(crate) async fn pooled(pool: &Pool, server: &Server, key: KeyId) -> Result<Opened, NoBackend> {
     let (era, begun) = (pool.rights.eras.now(), Instant::now());
     let mut logged_in = with_room(pool, server, async || log_in(pool, server, key).await).await?;
     if !logged_in.capabilities.has(Capabilities::SESSION_TRACK) {
-        return Err(NoLink::NoTracking);
+        return Err(NoBackend::NoTracking);
     }
     let limit = pool.cluster.plan.limits.connect;
     let ask = async {
         logged_in.run(TRACK).await?;
-        let question = format!("{} OR Variable_name='{STATEMENTS_MAX}'", Settings::question());
+        let question =
+            format!("{} OR Variable_name='{STATEMENTS_MAX}'", SessionVariables::question());
         let rows = logged_in.rows(&question).await?;
         let renewed =
             if logged_in.is_mariadb { Vec::new() } else { logged_in.rows(RENEWED).await? };
-        Ok::<_, NoLink>((rows, renewed))
+        Ok::<_, NoBackend>((rows, renewed))
     };
     let answers = tokio::time::timeout(limit, ask).await;
-    let (rows, renewed) = answers.map_err(|_| NoLink::Late("limits.connect", limit))??;
+    let (rows, renewed) = answers.map_err(|_| NoBackend::Late("limits.connect", limit))??;
     let rows = || rows.iter().map(|(name, value)| (&name[..], &value[..]));
     let renewed = || renewed.iter().map(|(name, value)| (&name[..], &value[..]));
     if let Some((_, max)) = rows().find(|(name, _)| *name == STATEMENTS_MAX.as_bytes())
@@ -77,9 +78,9 @@ pub(crate) async fn pooled(pool: &Pool, server: &Server, key: KeyId) -> Result<O
         server.facts.learn_statements_max(max);
     }
     let intern = |settings| pool.interned.borrow_mut().intern(settings);
-    let fresh = intern(Settings::from_rows(rows()));
+    let fresh = intern(SessionVariables::from_rows(rows()));
     // Of two values for a name, the first counts.
-    let renewed = intern(Settings::from_rows(renewed().chain(rows())));
+    let renewed = intern(SessionVariables::from_rows(renewed().chain(rows())));
     let LoggedIn { talk, thread_id, capabilities, .. } = logged_in;
     let (stream, _) = talk.into_parts();
     pool.user_of(key, |user| user.rights.confirmed.confirm(era, begun));
@@ -97,8 +98,12 @@ pub(crate) async fn pooled(pool: &Pool, server: &Server, key: KeyId) -> Result<O
 }
 
 /// Logs in as the user of this key.
-pub(crate) async fn log_in(pool: &Pool, server: &Server, key: KeyId) -> Result<LoggedIn, NoLink> {
-    let credential = pool.user_of(key, |user| user.credential()).ok_or(NoLink::NoCredential)?;
+pub(crate) async fn log_in(
+    pool: &Pool,
+    server: &Server,
+    key: KeyId,
+) -> Result<LoggedIn, NoBackend> {
+    let credential = pool.user_of(key, |user| user.credential()).ok_or(NoBackend::NoCredential)?;
     let must_prove = pool.user_of(key, |user| user.trust().is_some());
     let key: Rc<Key> = pool.keys.borrow().get(key);
     let capabilities = key.capabilities | POOLED;
@@ -108,23 +113,23 @@ pub(crate) async fn log_in(pool: &Pool, server: &Server, key: KeyId) -> Result<L
         .log_in_as(server, &key.user, &credential, capabilities, key.collation)
         .await?;
     if must_prove && !logged_in.has_proved_sha2 {
-        return Err(NoLink::NoProof);
+        return Err(NoBackend::NoProof);
     }
     Ok(logged_in)
 }
 
-/// Runs one statement on a link of its own, as the user of this key.
+/// Runs one statement on a backend of its own, as the user of this key.
 pub(crate) async fn run_once(
     pool: &Pool,
     server: ServerId,
     key: KeyId,
     text: &str,
-) -> Result<(), NoLink> {
+) -> Result<(), NoBackend> {
     let server = pool.cluster.server(server);
     let mut logged_in = with_room(pool, server, async || log_in(pool, server, key).await).await?;
     let limit = pool.cluster.plan.limits.connect;
     let run = tokio::time::timeout(limit, logged_in.run(text));
-    match run.await.map_err(|_| NoLink::Late("limits.connect", limit))? {
+    match run.await.map_err(|_| NoBackend::Late("limits.connect", limit))? {
         // The thread to be killed may be gone already.
         Err(LoginError::Refused { code: 1094, .. }) => Ok(()),
         other => Ok(other?),

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::link_state;
+use backend::stream;
+use engine::backend_state;
 use engine::rights::Era;
-use link::stream;
 use wire::Capabilities;
 
 use crate::cluster::servers::ServerId;
@@ -23,7 +23,7 @@ pub(crate) struct Parcel {
     pub(crate) user: Option<Arc<User>>,
     pub(crate) opened: Instant,
     pub(crate) era: Era,
-    pub(crate) state: link_state::Packed,
+    pub(crate) state: backend_state::Packed,
     /// Ids of statements that are still prepared.
     pub(crate) statements: Vec<u32>,
     pub(crate) is_left_behind: bool,

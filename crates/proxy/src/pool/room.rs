@@ -1,32 +1,32 @@
-//! Room for one more link where the server has no connection left, or Flifo no descriptor: an idle link gives way, of
+//! Room for one more backend where the server has no connection left, or Flifo no descriptor: an idle backend gives way, of
 //! any user, in this worker or in another.
 //!
-//! Invariants: only links that no client waits for are closed; each attempt closes one at most, and waits until the
+//! Invariants: only backends that no client waits for are closed; each attempt closes one at most, and waits until the
 //! server may have noticed; no client waits longer than `limits.connect` for it.
 
 use std::time::{Duration, Instant};
 
-use crate::cluster::dial::NoLink;
+use crate::cluster::dial::NoBackend;
 use crate::cluster::servers::{Server, ServerId};
 use crate::pool::Pool;
 
-/// How long the server may take to notice that a link has been closed: asked again after the first, and from then on
+/// How long the server may take to notice that a backend has been closed: asked again after the first, and from then on
 /// after twice the time, until the last.
 const PAUSE_MIN: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_millis(64);
 
-/// Where no link can be closed, a client that has just left may still count at the server for so long.
+/// Where no backend can be closed, a client that has just left may still count at the server for so long.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// A worker's turn takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Tries to get what needs a new connection. Where there is no room for one, idle links are closed until there is.
+/// Tries to get what needs a new connection. Where there is no room for one, idle backends are closed until there is.
 pub(crate) async fn with_room<T>(
     pool: &Pool,
     server: &Server,
-    attempt: impl AsyncFn() -> Result<T, NoLink>,
-) -> Result<T, NoLink> {
+    attempt: impl AsyncFn() -> Result<T, NoBackend>,
+) -> Result<T, NoBackend> {
     let begun = Instant::now();
     let mut pause = PAUSE_MAX;
     loop {
@@ -49,7 +49,7 @@ pub(crate) async fn with_room<T>(
     }
 }
 
-/// Has an idle link to this server closed: here, or else in another worker. False: there is none.
+/// Has an idle backend to this server closed: here, or else in another worker. False: there is none.
 pub(crate) async fn make(pool: &Pool, server: ServerId) -> bool {
     for worker in pool.nearest_first() {
         let closed = pool.close_idle(worker, server);

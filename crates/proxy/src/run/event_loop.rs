@@ -106,12 +106,12 @@ pub(crate) fn class_report(worker: &Worker) -> Vec<(String, u64)> {
 
 pub(crate) fn open_mail(worker: &Rc<Worker>, mail: Mail) {
     match mail {
-        Mail::SlotFree(server) | Mail::LinkFree(server) => admit::pump(worker, server),
-        Mail::OpenLink(server, key) => backend_task::open(worker, server, key),
-        Mail::LinkOfUserWanted(user) => {
+        Mail::SlotFree(server) | Mail::BackendFree(server) => admit::pump(worker, server),
+        Mail::OpenBackend(server, key) => backend_task::open(worker, server, key),
+        Mail::BackendOfUserWanted(user) => {
             supply::close_idle_of(worker, &user);
         }
-        Mail::LinkWanted(server) => supply::give_idle(worker, server),
+        Mail::BackendWanted(server) => supply::give_idle(worker, server),
         Mail::GiveUpIdle(server, tell) => {
             // The worker that has asked may not wait any longer.
             let _ = tell.send(supply::give_up_idle(worker, server));
@@ -120,7 +120,7 @@ pub(crate) fn open_mail(worker: &Rc<Worker>, mail: Mail) {
             worker.at(server).takes_back.set(false);
             supply::take_back_idle(worker, server);
         }
-        Mail::Link(parcel) => backend_task::arrive(worker, *parcel),
+        Mail::Backend(parcel) => backend_task::arrive(worker, *parcel),
         Mail::Kill(order) => kill_orders::obey(worker, &order),
         Mail::Resume(client) => {
             let client = worker.clients.borrow().get(&client).cloned();
@@ -175,7 +175,7 @@ pub(crate) fn tick(worker: &Rc<Worker>, all: bool) {
     }
     if all || worker.is_stopping() {
         ages::expire_clients(worker);
-        ages::expire_links(worker);
+        ages::expire_backends(worker);
         accounts::look_after(worker);
         hidden::look_after(worker);
     }

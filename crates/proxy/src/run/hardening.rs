@@ -6,8 +6,8 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use backend::Address;
 use engine::placement::Policy;
-use link::Address;
 use sys::process::{self, BecomeError, Keep};
 use sys::sandbox::{self, Extent, Files, SandboxError};
 

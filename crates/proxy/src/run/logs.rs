@@ -261,17 +261,22 @@ mod tests {
         let layer = layer(&logs, Sink::File(file), false, repeats.clone());
         with_default(registry().with(layer), || {
             for number in 0..1000 {
-                tracing::warn!(user = "ann", error = %format!("refused {number}"), "no link");
+                tracing::warn!(user = "ann", error = %format!("refused {number}"), "no backend connection");
                 tracing::debug!("each is wanted");
             }
-            tracing::warn!(user = "bob", error = "\u{e9}".repeat(300), "no link");
+            tracing::warn!(user = "bob", error = "\u{e9}".repeat(300), "no backend connection");
             repeats.sum_up(Which::All);
         });
         let text = fs::read_to_string(path).expect("reads");
         let count = |part: &str| text.lines().filter(|line| line.contains(part)).count();
         assert_eq!((count("DEBUG"), count("bob")), (1000, 1));
-        assert_eq!(count("WARN no link user=\"ann\""), engine::repeats::BURST as usize, "{text}");
-        let summary = "WARN more lines like: no link user=\"ann\" error=refused 10 more=990";
+        assert_eq!(
+            count("WARN no backend connection user=\"ann\""),
+            engine::repeats::BURST as usize,
+            "{text}"
+        );
+        let summary =
+            "WARN more lines like: no backend connection user=\"ann\" error=refused 10 more=990";
         assert_eq!(count(summary), 1, "{text}");
     }
 

@@ -26,9 +26,9 @@ pub(crate) struct TableState {
     pub(crate) table: Option<Arc<Table>>,
     /// Rights that have changed since then may have changed it.
     pub(crate) era: Era,
-    /// Why clients of these are carried.
+    /// Why clients of these are passed through.
     pub(crate) unusable: HashMap<UserName, Unusable>,
-    /// Of these it has been said that they are carried.
+    /// Of these it has been said that they are passed through.
     pub(crate) told: HashSet<UserName>,
     /// The last attempt has failed, and that has been said.
     pub(crate) failed: bool,

@@ -10,7 +10,7 @@ use engine::account::row::Row;
 
 use crate::cluster::servers::ServerId;
 
-/// The accounts that servers have given Flifo for carried clients.
+/// The accounts that servers have given Flifo for pass-through clients.
 #[derive(Debug, Default)]
 pub(crate) struct Given {
     known: Mutex<HashMap<(ServerId, UserName), (Instant, GivenAccount)>>,
@@ -28,7 +28,7 @@ pub(crate) struct GivenAccount {
 /// So many are remembered.
 pub(crate) const GIVEN_MAX: usize = 1000;
 
-/// A server that did not answer is not asked again sooner; what it said of a carried client is not believed for longer.
+/// A server that did not answer is not asked again sooner; what it said of a pass-through client is not believed for longer.
 pub(crate) const SOON: Duration = Duration::from_secs(1);
 
 impl Given {

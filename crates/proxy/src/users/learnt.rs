@@ -185,8 +185,8 @@ mod tests {
     fn who_is_configured_is_not_learnt() {
         let mut users = Users::default();
         users.add(name("known"), User::with_password(secret("x"), Plugin::CachingSha2));
-        users.add_carried(name("carried"), None, None);
-        for name in [&name("known"), &name("carried")] {
+        users.add_pass_through(name("pass_through"), None, None);
+        for name in [&name("known"), &name("pass_through")] {
             assert!(users.is_configured(name) && users.learn(name, &secret("y")).is_none());
         }
         assert!(

@@ -1,4 +1,4 @@
-//! Logins take turns: a worker begins so many at once, and has so many at the server; the others wait in line, first
+//! Logins take turns: a worker begins so many at once, and has so many at the server; the others wait in the queue, first
 //! in, first out.
 //!
 //! Owns which logins may work; what a login is belongs to [`crate::frontend::login`]. A login that waits for its client
@@ -18,8 +18,8 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use backend::Stream;
 use engine::arrivals::Arrivals;
-use link::Stream;
 use tokio::sync::oneshot;
 
 use crate::worker::counters::Counter;
@@ -71,7 +71,7 @@ pub(crate) enum NoPass {
 const OWN_PLACES: u32 = 2;
 
 impl Logins {
-    /// Those that Flifo decides itself. A place is taken for about a turn of the loop, so this is how many begin in
+    /// Those that Flifo decides itself. A place is taken for about a iteration of the loop, so this is how many begin in
     /// each, beside the statements of clients that are logged in, as long as [`engine::arrivals`] lets them.
     pub(crate) fn own(statements: &Rc<Counter>) -> Rc<Self> {
         let arrivals = RefCell::new(Arrivals::new(Instant::now()));

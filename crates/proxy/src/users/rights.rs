@@ -17,14 +17,14 @@ pub(crate) struct Rights {
     pub(crate) epoch: Instant,
     /// For how long rights are believed that are not watched.
     pub(crate) bound: Duration,
-    /// No idle link is looked at sooner.
+    /// No idle backend is looked at sooner.
     pub(crate) soonest: Duration,
 }
 
 impl Rights {
     pub(crate) fn new(servers: usize, bound: Duration) -> Self {
         let ledgers = std::iter::repeat_with(Ledger::default).take(servers).collect();
-        let soonest = of_link(bound, SHARES - 1);
+        let soonest = of_backend(bound, SHARES - 1);
         Self { eras: Eras::default(), ledgers, epoch: Instant::now(), bound, soonest }
     }
 
@@ -52,15 +52,15 @@ impl Rights {
     }
 }
 
-/// Idle links are looked at once a second, so they go a little before their time; and not all at once, though they may
+/// Idle backends are looked at once a second, so they go a little before their time; and not all at once, though they may
 /// have been opened so.
-pub(crate) fn of_link(bound: Duration, share: u32) -> Duration {
+pub(crate) fn of_backend(bound: Duration, share: u32) -> Duration {
     (bound - bound / 4 * share / SHARES).saturating_sub(LOOK)
 }
 
 pub(crate) const SHARES: u32 = 8;
 
-/// How often idle links are looked at for their age.
+/// How often idle backends are looked at for their age.
 pub(crate) const LOOK: Duration = Duration::from_millis(1500);
 
 /// What is known of the rights of one user.

@@ -1,4 +1,4 @@
-//! Flifo's own RSA key, made when the first client needs it: generation takes longer than a turn of the loop may.
+//! Flifo's own RSA key, made when the first client needs it: generation takes longer than a iteration of the loop may.
 
 use std::sync::Arc;
 

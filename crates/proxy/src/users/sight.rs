@@ -14,7 +14,7 @@ use engine::hidden::{Catalog, Definition, Kind, When};
 use engine::schemas::Since;
 use tokio::sync::OnceCell;
 
-use crate::cluster::dial::NoLink;
+use crate::cluster::dial::NoBackend;
 
 /// What is known of the server's definitions, over all workers.
 #[derive(Debug, Default)]
@@ -151,7 +151,7 @@ impl Sight {
     pub(crate) fn learn(
         &self,
         reading: Reading,
-        read: Result<FoundDefinitions, NoLink>,
+        read: Result<FoundDefinitions, NoBackend>,
         user: &UserName,
     ) -> (bool, bool) {
         let mut state = self.lock();
@@ -193,7 +193,7 @@ impl Reading {
     }
 }
 
-pub(crate) fn tell_failure(user: &UserName, error: &NoLink) {
+pub(crate) fn tell_failure(user: &UserName, error: &NoBackend) {
     tracing::warn!(
         %user,
         %error,
@@ -284,7 +284,7 @@ mod tests {
         assert!(sight.begins(now, since) && !sight.begins(now, since));
         let reading = Reading { at: now, took: Duration::ZERO, since, period: PERIOD };
         let learn = |read| sight.learn(reading, read, &user);
-        assert_eq!(learn(Err(NoLink::NoCredential)), (false, true));
+        assert_eq!(learn(Err(NoBackend::NoCredential)), (false, true));
         assert!(sight.found().hides_triggers, "nothing is known of them");
         assert!(!sight.begins(now, since) && sight.begins(now + PERIOD, since));
         drop(ReadingGuard { sight: &sight });
@@ -297,7 +297,7 @@ mod tests {
             ..FoundDefinitions::default()
         };
         assert_eq!(learn(Ok(found())), (true, true));
-        assert_eq!(learn(Err(NoLink::NoCredential)), (true, true));
+        assert_eq!(learn(Err(NoBackend::NoCredential)), (true, true));
         assert_eq!(*sight.found(), found(), "what cannot be read any more changes nothing");
         let nothing = FoundDefinitions { is_whole: true, ..FoundDefinitions::default() };
         assert_eq!(learn(Ok(nothing)), (true, false));

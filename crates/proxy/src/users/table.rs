@@ -7,11 +7,11 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use backend::login::Pair;
 use engine::account::held::{self, AccountRefusal, AccountRules, PeerPlaces};
 use engine::account::name::UserName;
 use engine::account::row::{Choice, Row, choose};
 use engine::account::terms::{Terms, Transport};
-use link::login::Pair;
 use wire::auth::{Plugin, Secret, native, sha_crypt};
 
 use crate::config::Password;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use link::Address;
-use link::login::LinkTls;
-use link::tls::{ForLinks, TlsError, server_name};
+use backend::Address;
+use backend::login::BackendTls;
+use backend::tls::{ForBackends, TlsError, server_name};
 
 use crate::config::{ClientTlsMode, Plan};
 
@@ -27,17 +27,20 @@ impl Tls {
     }
 }
 
-/// What links to the server at this address use.
-pub(crate) fn of_links(plan: &Plan, address: &Address) -> Result<Option<LinkTls>, TlsError> {
+/// What backends to the server at this address use.
+pub(crate) fn of_backends(plan: &Plan, address: &Address) -> Result<Option<BackendTls>, TlsError> {
     of(plan, address, &plan.server.tls)
 }
 
-/// What carried clients' links may use: the same, but for the certificate, which is Flifo's and not the client's.
-pub(crate) fn of_carried(plan: &Plan, address: &Address) -> Result<Option<LinkTls>, TlsError> {
-    of(plan, address, &ForLinks { identity: None, ..plan.server.tls.clone() })
+/// What pass-through clients' backends may use: the same, but for the certificate, which is Flifo's and not the client's.
+pub(crate) fn of_pass_through(
+    plan: &Plan,
+    address: &Address,
+) -> Result<Option<BackendTls>, TlsError> {
+    of(plan, address, &ForBackends { identity: None, ..plan.server.tls.clone() })
 }
 
-fn of(plan: &Plan, address: &Address, tls: &ForLinks) -> Result<Option<LinkTls>, TlsError> {
+fn of(plan: &Plan, address: &Address, tls: &ForBackends) -> Result<Option<BackendTls>, TlsError> {
     let Some(config) = tls.config()? else { return Ok(None) };
     let host = match (&plan.server.tls_server_name, address) {
         (Some(name), _) => name,
@@ -45,5 +48,5 @@ fn of(plan: &Plan, address: &Address, tls: &ForLinks) -> Result<Option<LinkTls>,
         (None, Address::Unix(_)) => "localhost",
     };
     let name = server_name(host)?;
-    Ok(Some(LinkTls { mode: tls.mode, config, name }))
+    Ok(Some(BackendTls { mode: tls.mode, config, name }))
 }

@@ -19,7 +19,7 @@ pub(crate) struct Buffers {
     small: RefCell<Vec<Vec<u8>>>,
 }
 
-/// Capacity of a small buffer, which holds a statement that waits in line.
+/// Capacity of a small buffer, which holds a statement that waits in the queue.
 const SMALL: usize = 1 << 10;
 
 /// Small buffers kept for reuse: the usual length of a waiting line.

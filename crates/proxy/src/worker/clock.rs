@@ -7,7 +7,7 @@ thread_local! {
     static NOW: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// The time at which this turn of the loop began. Good for deadlines and ages, not for measuring work.
+/// The time at which this iteration of the loop began. Good for deadlines and ages, not for measuring work.
 pub(crate) fn now() -> Instant {
     NOW.get().unwrap_or_else(tick)
 }

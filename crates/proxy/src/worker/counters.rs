@@ -34,27 +34,27 @@ pub(crate) struct Counters {
     pub(crate) held_up: Counter,
     /// Commands that were sent before all of them was there.
     pub(crate) passed_in_pieces: Counter,
-    /// Statements written to a link behind others.
-    pub(crate) written_ahead: Counter,
-    /// Statements written ahead in vain, and sent again on another link.
+    /// Statements written to a backend behind others.
+    pub(crate) pipelined: Counter,
+    /// Statements written ahead in vain, and sent again on another backend.
     pub(crate) sent_again: [Counter; Why::ALL.len()],
-    pub(crate) clients_carried: Counter,
+    pub(crate) clients_pass_through: Counter,
     pub(crate) clients_pooled: Counter,
     /// Clients whose logins did not begin at once.
     pub(crate) logins_waited: Counter,
-    pub(crate) links_opened: Counter,
-    pub(crate) links_failed: Counter,
-    /// Links whose sessions were begun anew behind a client that had left something on them.
-    pub(crate) links_reset: Counter,
-    /// Links that were given up, while they were free, for clients that need others; and those that were sent to
+    pub(crate) backends_opened: Counter,
+    pub(crate) backends_failed: Counter,
+    /// Backends whose sessions were begun anew behind a client that had left something on them.
+    pub(crate) backends_reset: Counter,
+    /// Backends that were given up, while they were free, for clients that need others; and those that were sent to
     /// another worker.
-    pub(crate) links_given_up: Counter,
-    pub(crate) links_handed_over: Counter,
+    pub(crate) backends_given_up: Counter,
+    pub(crate) backends_handed_over: Counter,
     pub(crate) kills: Counter,
-    /// Read from clients that have logged in, and from links for them.
+    /// Read from clients that have logged in, and from backends for them.
     pub(crate) bytes_in: Counter,
     pub(crate) bytes_out: Counter,
-    /// Links that are open just to kill; not a counter, but a gauge.
+    /// Backends that are open just to kill; not a counter, but a gauge.
     pub(crate) killing: Cell<u64>,
     pub(crate) faults: [Counter; Kind::ALL.len()],
     pub(crate) pins: [Counter; Pin::ALL.len()],
@@ -69,15 +69,15 @@ impl Counters {
             ("parked", &self.parked),
             ("held_up", &self.held_up),
             ("passed_in_pieces", &self.passed_in_pieces),
-            ("written_ahead", &self.written_ahead),
-            ("clients_carried", &self.clients_carried),
+            ("pipelined", &self.pipelined),
+            ("clients_pass_through", &self.clients_pass_through),
             ("clients_pooled", &self.clients_pooled),
             ("logins_waited", &self.logins_waited),
-            ("links_opened", &self.links_opened),
-            ("links_failed", &self.links_failed),
-            ("links_reset", &self.links_reset),
-            ("links_given_up", &self.links_given_up),
-            ("links_handed_over", &self.links_handed_over),
+            ("backends_opened", &self.backends_opened),
+            ("backends_failed", &self.backends_failed),
+            ("backends_reset", &self.backends_reset),
+            ("backends_given_up", &self.backends_given_up),
+            ("backends_handed_over", &self.backends_handed_over),
             ("kills", &self.kills),
             ("bytes_in", &self.bytes_in),
             ("bytes_out", &self.bytes_out),
@@ -111,7 +111,7 @@ impl Counters {
 pub(crate) enum Why {
     /// The one in front runs long.
     Long,
-    /// The client of the one in front keeps the link.
+    /// The client of the one in front keeps the backend.
     Kept,
     /// The client of the one in front does not read its reply.
     Unread,
@@ -119,7 +119,7 @@ pub(crate) enum Why {
     Left,
     /// The one in front is killed.
     Killed,
-    /// The link was lost.
+    /// The backend was lost.
     Lost,
     /// The one in front is prepared anew, and runs again.
     Again,

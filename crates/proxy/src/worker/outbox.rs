@@ -8,7 +8,7 @@ use std::io;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use link::Stream;
+use backend::Stream;
 
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
@@ -24,7 +24,7 @@ thread_local! {
     static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// How much is spared: corks nest, a link's and those of the clients whose replies come in one read from it.
+/// How much is spared: corks nest, a backend's and those of the clients whose replies come in one read from it.
 const SPARE_BUFFERS: usize = 72;
 const SPARE_CAPACITY: usize = 16 << 10;
 
@@ -72,7 +72,7 @@ impl Outbox {
         Ok(kept.is_empty() && !stream.wants_flush())
     }
 
-    /// Keeps what is sent from now on, so that several messages go in one write. Only within a turn of the loop.
+    /// Keeps what is sent from now on, so that several messages go in one write. Only within a iteration of the loop.
     pub(crate) fn cork(&self) {
         self.corked.set(true);
         let mut bytes = self.bytes.borrow_mut();

@@ -39,7 +39,7 @@ pub(crate) fn rest() {
     EYE.with_borrow_mut(|eye| eye.turns.rest(now, sys::threads::own_cpu_time));
 }
 
-/// A socket of a client or of a link was ready.
+/// A socket of a client or of a backend was ready.
 pub(crate) fn see_ready() {
     EYE.with_borrow_mut(|eye| eye.turns.see_ready());
 }

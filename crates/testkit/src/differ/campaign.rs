@@ -23,10 +23,10 @@ use crate::flifo::{self, Flifo};
 pub struct Campaign {
     /// Of the first program; each one after it has the next seed.
     pub seed: u64,
-    /// Statements that are answered through Flifo and compared, at least; each number of links counts.
+    /// Statements that are answered through Flifo and compared, at least; each number of backends counts.
     pub statements: usize,
-    /// How many links Flifo has: one number after the other.
-    pub links: Vec<u32>,
+    /// How many backends Flifo has: one number after the other.
+    pub backends: Vec<u32>,
     pub shape: Shape,
     /// How long a difference is shrunk, if it is: what is shortest so far will do then.
     pub shrinks: Option<Duration>,
@@ -37,7 +37,7 @@ pub struct Campaign {
 pub struct Finding {
     pub program: Program,
     /// Between Flifo and the second server; `None`: two direct runs differ as well, so the program is not fit to judge.
-    pub links: Option<u32>,
+    pub backends: Option<u32>,
     pub difference: Difference,
     /// Whether it showed again.
     pub is_steady: bool,
@@ -47,7 +47,7 @@ pub struct Finding {
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     pub seed: u64,
-    /// Answered through Flifo and compared so far: once for each number of links. What ran directly is not counted.
+    /// Answered through Flifo and compared so far: once for each number of backends. What ran directly is not counted.
     pub statements: usize,
     pub differences: usize,
 }
@@ -55,7 +55,7 @@ pub struct Progress {
 /// What stands between clients and the second server.
 pub trait Between {
     /// Starts anew, and says where clients log in.
-    fn door(&mut self, server: &Server, links: u32) -> Door;
+    fn door(&mut self, server: &Server, backends: u32) -> Door;
 
     /// How clients wait for replies there.
     fn waits(&self) -> Waits {
@@ -81,10 +81,10 @@ impl ThroughFlifo {
 }
 
 impl Between for ThroughFlifo {
-    fn door(&mut self, server: &Server, links: u32) -> Door {
+    fn door(&mut self, server: &Server, backends: u32) -> Door {
         // The one before is gone before the next one logs in.
         self.running = None;
-        let flifo = self.running.insert(server.flifo(&self.program, links));
+        let flifo = self.running.insert(server.flifo(&self.program, backends));
         server.door_of(flifo)
     }
 }
@@ -93,7 +93,7 @@ impl Between for ThroughFlifo {
 pub struct Nothing;
 
 impl Between for Nothing {
-    fn door(&mut self, server: &Server, _links: u32) -> Door {
+    fn door(&mut self, server: &Server, _backends: u32) -> Door {
         server.door()
     }
 }
@@ -151,7 +151,7 @@ impl Campaign {
 
     fn report<B: Between>(&self, seed: u64, lane: &mut Lane<'_, B>) -> Report {
         let program = generate(seed, self.shape);
-        let (statements, found) = check(&program, lane, &self.links);
+        let (statements, found) = check(&program, lane, &self.backends);
         let finding = found.map(|found| match self.shrinks {
             Some(patience) => shorten(found, lane, patience),
             None => found,
@@ -160,21 +160,22 @@ impl Campaign {
     }
 }
 
-/// Runs a program directly and with each number of links. Returns how many statements were compared, and the first
+/// Runs a program directly and with each number of backends. Returns how many statements were compared, and the first
 /// difference.
 pub fn check<B: Between>(
     program: &Program,
     lane: &mut Lane<'_, B>,
-    links: &[u32],
+    backends: &[u32],
 ) -> (usize, Option<Finding>) {
     let direct = run_directly(program, lane.site);
     let mut statements = 0;
-    for &links in links {
-        let through = run_through(program, lane, links);
+    for &backends in backends {
+        let through = run_through(program, lane, backends);
         statements += answered(program, &through);
         if let Some(difference) = compare(program, &direct, &through) {
-            let links = Some(links);
-            let found = Finding { program: program.clone(), links, difference, is_steady: false };
+            let backends = Some(backends);
+            let found =
+                Finding { program: program.clone(), backends, difference, is_steady: false };
             return (statements, Some(found.confirmed(lane)));
         }
     }
@@ -198,11 +199,11 @@ impl Finding {
         for _ in 0..2 {
             let again = run_directly(&self.program, lane.site);
             if let Some(difference) = compare(&self.program, &direct, &again) {
-                return Self { links: None, difference, is_steady: true, ..self };
+                return Self { backends: None, difference, is_steady: true, ..self };
             }
         }
-        let links = self.links.unwrap_or(1);
-        let again = run_through(&self.program, lane, links);
+        let backends = self.backends.unwrap_or(1);
+        let again = run_through(&self.program, lane, backends);
         self.is_steady = compare(&self.program, &direct, &again).is_some();
         self
     }
@@ -210,7 +211,7 @@ impl Finding {
 
 /// The shortest program with a difference.
 fn shorten<B: Between>(found: Finding, lane: &mut Lane<'_, B>, patience: Duration) -> Finding {
-    let (Some(links), true) = (found.links, found.is_steady) else { return found };
+    let (Some(backends), true) = (found.backends, found.is_steady) else { return found };
     let mut last = found.difference.clone();
     let begun = Instant::now();
     let program = shrink(&found.program, |program| {
@@ -218,7 +219,7 @@ fn shorten<B: Between>(found: Finding, lane: &mut Lane<'_, B>, patience: Duratio
             return false;
         }
         let direct = run_directly(program, lane.site);
-        let difference = compare(program, &direct, &run_through(program, lane, links));
+        let difference = compare(program, &direct, &run_through(program, lane, backends));
         let is_other = difference.as_ref().is_some_and(|it| !it.is_like(&found.difference));
         if let Some(difference) = difference
             && !is_other
@@ -236,16 +237,16 @@ fn run_directly(program: &Program, site: &mut Site) -> Trace {
     run(program, &site.direct.door(), Waits::ByPace)
 }
 
-fn run_through<B: Between>(program: &Program, lane: &mut Lane<'_, B>, links: u32) -> Trace {
+fn run_through<B: Between>(program: &Program, lane: &mut Lane<'_, B>, backends: u32) -> Trace {
     lane.site.behind.prepare(program.clients.len());
-    let door = lane.between.door(&lane.site.behind, links);
+    let door = lane.between.door(&lane.site.behind, backends);
     run(program, &door, lane.between.waits())
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.links {
-            Some(links) => writeln!(f, "# With {links} links:")?,
+        match self.backends {
+            Some(backends) => writeln!(f, "# With {backends} backends:")?,
             None => writeln!(f, "# Two direct runs differ: this program cannot judge.")?,
         }
         if !self.is_steady {

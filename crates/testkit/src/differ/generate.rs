@@ -80,7 +80,7 @@ pub fn generate(seed: u64, shape: Shape) -> Program {
             if let Some(victim) = writers[turn].victim.take() {
                 let victim_rests = writers[victim].pending.is_empty() && victim != turn;
                 if victim_rests && writers[victim].connected {
-                    // It holds no link: else its killer could wait for it for ever.
+                    // It holds no backend: else its killer could wait for it for ever.
                     for action in [Action::Quit, Action::Connect] {
                         steps.push(Step { client: victim, action });
                     }
@@ -107,7 +107,7 @@ fn plan(random: &mut Random, number: usize) -> Plan {
         track: false,
         multi: random.once_in(2),
         found: random.once_in(6),
-        // Flifo does not offer it to clients that share links.
+        // Flifo does not offer it to clients that share backends.
         cache: false,
     };
     Plan { user: number % USERS, in_schema: !random.once_in(6), abilities }

@@ -58,14 +58,14 @@ pub(super) const TOPICS: &[&[Topic]] = &[
 /// Words of kinds that Flifo is known to answer differently, and why. A change that ends a difference removes its
 /// entry.
 pub(super) const UNSETTLED: &[(&str, &str)] = &[
-    ("FOUND_ROWS", "refused where neither the reply nor a link tells it"),
+    ("FOUND_ROWS", "refused where neither the reply nor a backend connection tells it"),
     (
         "k (a) VALUES (NULL)",
         "what a trigger of a failed statement sets is undone, also for its client",
     ),
     (
         "collation_database",
-        "that of the schema is lost when a link is reset and told its schema again",
+        "that of the schema is lost when a backend connection is reset and told its schema again",
     ),
     ("character_set_database", "see above"),
     ("collation%", "see above"),
@@ -76,11 +76,11 @@ pub(super) const UNSETTLED: &[(&str, &str)] = &[
     ),
     (
         "CALL p_out(?, ?) ;; :execute",
-        "what a CALL that affects nothing tells on MySQL of the statement before it, whose link is another client's",
+        "what a CALL that affects nothing tells on MySQL of the statement before it, whose backend connection is another client's",
     ),
     (
         "DELETE FROM k",
-        "its trigger takes a lock, of which nobody hears: `users.triggers` is \"trust\", so another client that has the link \
+        "its trigger takes a lock, of which nobody hears: `users.triggers` is \"trust\", so another client that has the backend connection \
          next may release it",
     ),
     ("h_fail", "what a routine of a failed read sets is undone, also for its client"),

@@ -9,12 +9,12 @@
 //! 3. Connection ids in errors 1094 and 1095, which repeat what a `KILL` has named, and in error 1064 where it repeats
 //!    a `KILL`.
 //! 4. Status flags and the count of warnings of the EOF packet behind definitions of columns or parameters, unless the
-//!    flags say that rows are in a cursor. Flifo's links do without that packet, so Flifo writes it before the effect
+//!    flags say that rows are in a cursor. Flifo's backends do without that packet, so Flifo writes it before the effect
 //!    of the statement is known. Clients read them behind the rows.
 //! 5. The flag 0x4000 (state has changed) for a client that has not asked to be told of changes: it says nothing
 //!    without them, and MariaDB sets it now and then, a statement late.
 //! 6. The flag 0x0400 (other columns than when the statement was prepared): Flifo prepares statements anew, on other
-//!    links and after changes, and a server that has just prepared one finds nothing changed. The columns are there.
+//!    backends and after changes, and a server that has just prepared one finds nothing changed. The columns are there.
 //! 7. The flags 0x1000 and 0x0008 (a routine's parameters, and more behind them) of the EOF packet behind the row of
 //!    parameters: MySQL has them in the one behind the definitions only, which is masked already, and Flifo, which cannot
 //!    know them there, in this one. See the manual's list of what differs.

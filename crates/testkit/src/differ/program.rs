@@ -24,7 +24,7 @@ pub enum Brand {
 /// How the steps of different clients follow one another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pace {
-    /// In the order of the program, one after the other, as far as links allow.
+    /// In the order of the program, one after the other, as far as backends allow.
     #[default]
     Turns,
     /// Each client as fast as it can.

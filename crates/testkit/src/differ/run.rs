@@ -1,6 +1,6 @@
 //! Has the clients of a program take their steps, and keeps what each was answered.
 //!
-//! Does not judge. A client's link may be another's for now, so a step's reply is waited for only so long before the
+//! Does not judge. A client's backend may be another's for now, so a step's reply is waited for only so long before the
 //! next client has its turn. Invariants: a client's steps happen in their order; a step that names another client
 //! happens after all earlier steps of that client, and before all later ones; a client leaves after its last step; once
 //! a step has got no answer at all, no client takes another step: the outcome is known, and took long enough.

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use backend::Address;
 use bench::private_server::PrivateServer;
-use link::Address;
 use wire::auth::Plugin;
 
 use super::peer::{self, Door};
@@ -126,8 +126,8 @@ impl Server {
         Door { port, password: PASSWORD.to_owned(), plugin }
     }
 
-    /// Flifo before this server, with so many links.
-    pub fn flifo(&self, program: &Path, links: u32) -> Flifo {
+    /// Flifo before this server, with so many backends.
+    pub fn flifo(&self, program: &Path, backends: u32) -> Flifo {
         let users: String = (0..USERS)
             .map(|number| {
                 let name = peer::user(number);
@@ -136,7 +136,7 @@ impl Server {
             .collect();
         let rest = format!(
             "workers = 1\n[server]\naddress = \"127.0.0.1:{}\"\ntls = \"off\"\n\
-             links_max = {links}\n[limits]\nwait = \"120s\"\n{users}",
+             connections_max = {backends}\n[limits]\nwait = \"120s\"\n{users}",
             self.door().port
         );
         Flifo::start_program(program, &rest)

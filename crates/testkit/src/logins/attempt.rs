@@ -4,9 +4,9 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
+use backend::Address;
+use backend::login::BackendTls;
 use engine::account::host::{Origin, Resolving};
-use link::Address;
-use link::login::LinkTls;
 use wire::auth::Plugin;
 
 use crate::client::{Builder, Client, Problem};
@@ -18,7 +18,7 @@ pub struct Attempt {
     pub password: String,
     pub door: Door,
     pub tls: Tls,
-    /// 0: by a change of user of a session that is pooled where users are configured. 1: of one that is carried.
+    /// 0: by a change of user of a session that is pooled where users are configured. 1: of one that is passed through.
     pub changes: usize,
 }
 
@@ -67,12 +67,12 @@ pub struct Target {
 /// How clients speak TLS, without a certificate and with one.
 #[derive(Clone, Debug)]
 pub struct Keys {
-    pub plain: LinkTls,
-    pub certificate: LinkTls,
+    pub plain: BackendTls,
+    pub certificate: BackendTls,
 }
 
-/// The users whose sessions become others': one is configured as pooled, one as carried.
-pub const BASES: [&str; 2] = ["base_pooled", "base_carried"];
+/// The users whose sessions become others': one is configured as pooled, one as pass-through.
+pub const BASES: [&str; 2] = ["base_pooled", "base_pass_through"];
 pub const BASE_PASSWORD: &str = "base";
 
 impl Door {

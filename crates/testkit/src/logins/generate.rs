@@ -17,7 +17,7 @@ pub struct Batch {
     pub attempts: Vec<Attempt>,
     /// How Flifo reaches the server.
     pub leg: Leg,
-    /// What each name is configured with, where it is: none for clients that are carried.
+    /// What each name is configured with, where it is: none for clients that are passed through.
     pub configured: Vec<(String, Option<String>)>,
 }
 

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use backend::Address;
+use backend::login::BackendTls;
+use backend::tls::{ForBackends, Identity, Mode};
 use bench::private_server::PrivateServer;
-use link::Address;
-use link::login::LinkTls;
-use link::tls::{ForLinks, Identity, Mode};
 use wire::auth::Plugin;
 
 use super::account::{Account, quote};
@@ -21,7 +21,7 @@ use crate::mysql::Mysql;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Way {
     /// Not at all.
-    Carried,
+    PassThrough,
     /// From its configuration.
     Configured,
     /// From the server's table of accounts.
@@ -33,8 +33,8 @@ pub enum Way {
 impl Way {
     pub const fn all(brand: Brand) -> &'static [Self] {
         match brand {
-            Brand::MariaDb => &[Self::Carried, Self::Configured, Self::Accounts],
-            Brand::MySql => &[Self::Carried, Self::Configured, Self::Accounts, Self::Learnt],
+            Brand::MariaDb => &[Self::PassThrough, Self::Configured, Self::Accounts],
+            Brand::MySql => &[Self::PassThrough, Self::Configured, Self::Accounts, Self::Learnt],
         }
     }
 }
@@ -122,8 +122,8 @@ impl Site {
         };
         // A ticket of the server's is nothing to show to Flifo.
         let [direct_keys, keys] = [(), ()].map(|()| Keys {
-            plain: link_tls(None),
-            certificate: link_tls(Some(Identity {
+            plain: backend_tls(None),
+            certificate: backend_tls(Some(Identity {
                 certificate: file("client.pem"),
                 key: file("client-key.pem"),
             })),
@@ -283,13 +283,13 @@ impl Site {
         }
         let mut user = |name: &str, password: Option<&str>| {
             let password = password.map_or_else(
-                || "mode = \"carried\"".to_owned(),
+                || "mode = \"pass-through\"".to_owned(),
                 |password| format!("password = {password:?}"),
             );
             text.push_str(&format!("[[users]]\nname = {name:?}\n{password}\n"));
         };
         match way {
-            Way::Carried | Way::Learnt => {}
+            Way::PassThrough | Way::Learnt => {}
             Way::Configured => {
                 user(BASES[0], Some(BASE_PASSWORD));
                 user(BASES[1], None);
@@ -311,8 +311,12 @@ fn plugins() -> Option<PathBuf> {
     folders.into_iter().find(|folder| folder.join("auth_ed25519.so").exists())
 }
 
-fn link_tls(identity: Option<Identity>) -> LinkTls {
-    let tls = ForLinks { mode: Mode::Required, identity, ..ForLinks::default() };
+fn backend_tls(identity: Option<Identity>) -> BackendTls {
+    let tls = ForBackends { mode: Mode::Required, identity, ..ForBackends::default() };
     let config = tls.config().expect("files").expect("a mode other than off");
-    LinkTls { mode: tls.mode, config, name: link::tls::server_name("localhost").expect("a name") }
+    BackendTls {
+        mode: tls.mode,
+        config,
+        name: backend::tls::server_name("localhost").expect("a name"),
+    }
 }

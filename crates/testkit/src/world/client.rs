@@ -30,7 +30,7 @@ pub(super) struct Client {
     pub(super) unit: u64,
     /// What Flifo gave it.
     pub(super) slot: Option<Slot>,
-    pub(super) link: Option<u32>,
+    pub(super) backend: Option<u32>,
     /// Borrowed, by the note's gate.
     pub(super) is_lifo: bool,
     /// In the server, or on the way to it or back.

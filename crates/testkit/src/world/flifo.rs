@@ -61,11 +61,11 @@ pub struct Process {
     origin: Instant,
 }
 
-/// What has come to run: a client, in a slot, and on this link if it had none.
+/// What has come to run: a client, in a slot, and on this backend if it had none.
 pub(super) type Begun = (usize, Option<u32>, Slot);
 
-/// Links that each worker has, more than it can use.
-const LINKS: u32 = 1024;
+/// Backends that each worker has, more than it can use.
+const BACKENDS: u32 = 1024;
 
 const KEY: u8 = 0;
 
@@ -81,12 +81,12 @@ impl Process {
     pub fn new(limit: u32, workers: usize, classes: Vec<Class>) -> Self {
         let origin = Instant::now();
         let slots = Arc::new(Slots::new(limit, workers, origin));
-        let links = Arc::new(ConnectionPlaces::new(LINKS * workers as u32, workers, origin));
+        let backends = Arc::new(ConnectionPlaces::new(BACKENDS * workers as u32, workers, origin));
         let classes = Arc::new(Classes::new(classes, workers));
         let gate = |worker| {
-            let shared = (Arc::clone(&slots), Arc::clone(&links), Arc::clone(&classes));
+            let shared = (Arc::clone(&slots), Arc::clone(&backends), Arc::clone(&classes));
             let mut gate = Gate::new(worker, shared.0, shared.1, shared.2);
-            (0..LINKS).for_each(|link| gate.put(KEY, link, origin));
+            (0..BACKENDS).for_each(|backend| gate.put(KEY, backend, origin));
             gate
         };
         Self {
@@ -171,14 +171,14 @@ impl Process {
         let (now, client) = (self.at(now), asks.client);
         let ask = Ask { class: ClassId::default(), digest: Some(Digest::new(asks.kind)) };
         let gate = &mut self.gates[asks.worker];
-        let is_pinned = asks.has_link;
+        let is_pinned = asks.has_backend;
         if is_pinned && asks.may_hold_locks && self.locks == Locks::Known {
             return Ok(Some((client, None, gate.force(ask, now))));
         }
         let begun = if is_pinned {
             gate.enter_own(ask, now).map(|slot| (client, None, slot))
         } else {
-            gate.enter(KEY, ask, now, |_| true).map(|(link, slot)| (client, Some(link), slot))
+            gate.enter(KEY, ask, now, |_| true).map(|(backend, slot)| (client, Some(backend), slot))
         };
         if begun.is_some() {
             return Ok(begun);
@@ -190,18 +190,18 @@ impl Process {
         waits.map(|_| None).map_err(|_| ())
     }
 
-    /// A statement has ended; its link is free if it is told.
+    /// A statement has ended; its backend is free if it is told.
     pub(super) fn leave(
         &mut self,
         worker: usize,
         slot: Slot,
-        link: Option<u32>,
+        backend: Option<u32>,
         now: f64,
     ) -> Option<Begun> {
         let now = self.at(now);
         let gate = &mut self.gates[worker];
-        if let Some(link) = link {
-            gate.put(KEY, link, now);
+        if let Some(backend) = backend {
+            gate.put(KEY, backend, now);
         }
         gate.pass_on(slot, now, |_, _| true).map(begun)
     }
@@ -294,13 +294,13 @@ pub(super) struct Asks {
     pub(super) client: usize,
     pub(super) worker: usize,
     pub(super) kind: u64,
-    pub(super) has_link: bool,
+    pub(super) has_backend: bool,
     pub(super) may_hold_locks: bool,
 }
 
 fn begun(start: Start<usize, u32>) -> Begun {
     match start {
         Start::Own(client, slot) => (client, None, slot),
-        Start::On(client, link, slot) => (client, Some(link), slot),
+        Start::On(client, backend, slot) => (client, Some(backend), slot),
     }
 }

@@ -299,7 +299,7 @@ impl World {
             client: index,
             worker: client.worker,
             kind: client.kind(),
-            has_link: client.link.is_some(),
+            has_backend: client.backend.is_some(),
             may_hold_locks: client.is_in_transaction(),
         };
         let process = client.process;
@@ -325,13 +325,13 @@ impl World {
     }
 
     /// Flifo starts a statement: it is on its way to the server.
-    fn let_in(&mut self, (index, link, slot): Begun) {
+    fn let_in(&mut self, (index, backend, slot): Begun) {
         let process = self.clients[index].process;
         let Door::Flifo(processes) = &self.door else { return };
         let way = processes[process].round_trip / 2.0;
         let client = &mut self.clients[index];
         assert!(client.slot.replace(slot).is_none(), "a client has one statement at a time");
-        client.link = client.link.or(link);
+        client.backend = client.backend.or(backend);
         client.let_in = self.now;
         self.slotted[process] += 1;
         if way > 0.0 {
@@ -456,7 +456,7 @@ impl World {
         let (process, worker) = (client.process, client.worker);
         let ends = client.ends_unit();
         let slot = client.slot.take();
-        let link = if ends { client.link.take() } else { None };
+        let backend = if ends { client.backend.take() } else { None };
         self.count(index, ends);
         match &mut self.door {
             Door::Open => {}
@@ -477,7 +477,7 @@ impl World {
             Door::Flifo(processes) => {
                 self.slotted[process] -= 1;
                 let slot = slot.expect("it was let in");
-                let begun = processes[process].leave(worker, slot, link, self.now);
+                let begun = processes[process].leave(worker, slot, backend, self.now);
                 if let Some(begun) = begun {
                     self.let_in(begun);
                 }

@@ -80,7 +80,7 @@ impl Server {
         self.busy_area += time * (running as f64).min(f64::from(self.plan.cores));
     }
 
-    /// Whether the disk takes a request now; else it stands in line.
+    /// Whether the disk takes a request now; else it stands in the queue.
     pub(super) fn read(&mut self, client: usize) -> bool {
         if self.disk_busy < self.plan.disk {
             self.disk_busy += 1;
@@ -99,7 +99,7 @@ impl Server {
         next
     }
 
-    /// Whether the row is the client's now; else it stands in line for it.
+    /// Whether the row is the client's now; else it stands in the queue for it.
     pub(crate) fn lock(&mut self, row: usize, client: usize) -> bool {
         let (owner, line) = &mut self.rows[row];
         if *owner == Owner::Nobody {

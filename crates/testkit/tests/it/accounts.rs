@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use backend::Address;
+use backend::tls::{ForBackends, Identity, Mode};
 use bench::folder::Folder;
 use bench::private_server::PrivateServer;
-use link::Address;
-use link::tls::{ForLinks, Identity, Mode};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use testkit::client::{Asked, Builder, Client, Problem};
 use testkit::flifo::Flifo;
@@ -113,7 +113,7 @@ fn client(flifo: &Flifo, user: &str, password: &str) -> Builder {
     Client::builder(tcp, user, password).plugin(Plugin::NativePassword)
 }
 
-/// Logs in and asks for the user's name; on a shared link, the server's answer to the login comes with this statement.
+/// Logs in and asks for the user's name; on a shared backend, the server's answer to the login comes with this statement.
 fn ask(client: Builder) -> Result<String, Problem> {
     let mut rows = client.connect()?.query("SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)")?;
     Ok(rows.remove(0).remove(0))
@@ -127,7 +127,7 @@ fn refusal(asked: Result<String, Problem>) -> (u16, String) {
 }
 
 #[test]
-fn ed25519_is_proved_carried_and_pooled() {
+fn ed25519_is_proved_pass_through_and_pooled() {
     for rest in [String::new(), pooled("nobody"), pooled("ed")] {
         for flifo in [by_socket(&rest), by_tcp("127.0.0.1", "", &rest)] {
             assert_eq!(ask(client(&flifo, "ed", PASSWORD)).unwrap(), "ed", "{rest}");
@@ -241,7 +241,7 @@ fn each_mode_of_tls_asks_for_what_it_says() {
             let case = format!("{host} {server} {rest}");
             let flifo = by_tcp(host, &server, &rest);
             let client = client(&flifo, "plain", PASSWORD);
-            // A carried client has no more than it brings.
+            // A pass-through client has no more than it brings.
             let client = if rest.is_empty() { client.tls() } else { client }.connect();
             let asked = client.and_then(|mut client| client.query(is_in_tls));
             match want {
@@ -273,7 +273,7 @@ fn certificates_are_shown_on_both_legs() {
     }
     let clients_ca = format!("[tls]\nclient_ca = {:?}\n", site().path("ca.pem"));
     let flifo = by_tcp("127.0.0.1", "", &clients_ca);
-    let mut tls = ForLinks { mode: Mode::Required, ..ForLinks::default() };
+    let mut tls = ForBackends { mode: Mode::Required, ..ForBackends::default() };
     let refused = ask(client(&flifo, "plain", PASSWORD).tls_with(&tls));
     assert!(refused.is_err(), "no certificate was shown");
     tls.identity =
@@ -282,7 +282,7 @@ fn certificates_are_shown_on_both_legs() {
 }
 
 #[test]
-fn a_carried_client_meets_its_accounts_demands_by_what_it_brings_itself() {
+fn a_pass_through_client_meets_its_accounts_demands_by_what_it_brings_itself() {
     let identity = format!(
         "tls_cert = {:?}\ntls_key = {:?}",
         site().path("flifo.pem"),
@@ -419,7 +419,7 @@ fn pooled_clients_are_no_more_than_their_account_allows() {
         std::thread::yield_now();
     }
     drop(two);
-    // They do nothing, so that one link's login is counted by the server at most.
+    // They do nothing, so that one backend's login is counted by the server at most.
     let inside: Vec<_> = (0..3).map(|_| come("hourly").expect("a login")).collect();
     assert_eq!(refused(come("hourly")), 1226);
     drop(inside);

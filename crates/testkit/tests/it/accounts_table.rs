@@ -1,11 +1,11 @@
-//! Users that are not configured share links: their passwords' hashes come from the server's table of accounts, and
+//! Users that are not configured share backends: their passwords' hashes come from the server's table of accounts, and
 //! what changes there takes effect.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
+use backend::Address;
 use bench::private_server::PrivateServer;
-use link::Address;
 use testkit::client::{Client, Problem};
 use testkit::flifo::Flifo;
 use wire::auth::Plugin;
@@ -69,7 +69,7 @@ impl Table {
 }
 
 #[test]
-fn clients_share_links_with_nothing_configured_for_them() {
+fn clients_share_backends_with_nothing_configured_for_them() {
     let table = Table::start("1h");
     for _ in 0..10 {
         assert!(table.is_served("app", "one"));
@@ -80,8 +80,8 @@ fn clients_share_links_with_nothing_configured_for_them() {
     thread::sleep(Duration::from_secs(1));
     assert!(table.is_served("late", "later"));
     let (_, counted) = table.end();
-    assert_eq!((counted("clients_pooled"), counted("clients_carried")), (11, 0));
-    assert_eq!(counted("links_opened"), 2, "one for each user");
+    assert_eq!((counted("clients_pooled"), counted("clients_pass_through")), (11, 0));
+    assert_eq!(counted("backends_opened"), 2, "one for each user");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_password_that_is_changed_on_the_server_is_changed() {
     assert_eq!(before.query("SELECT 1").expect("who is in stays in"), [["1"]]);
     drop(before);
     let (_, counted) = table.end();
-    assert_eq!(counted("clients_carried"), 0);
+    assert_eq!(counted("clients_pass_through"), 0);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_user_that_is_dropped_is_let_in_for_no_longer_than_the_period() {
 }
 
 #[test]
-fn who_cannot_be_pooled_is_carried_and_the_log_says_why() {
+fn who_cannot_be_pooled_is_passed_through_and_the_log_says_why() {
     let table = Table::start("1h");
     table.sql(
         "CREATE USER two@'%' IDENTIFIED BY 'far'; CREATE USER two@localhost IDENTIFIED BY 'near'; \
@@ -127,11 +127,11 @@ fn who_cannot_be_pooled_is_carried_and_the_log_says_why() {
     assert!(matches!(table.client("locked", "x"), Err(Problem::Refused { code: 4151, .. })));
     assert!(table.is_denied("nobody", "x"));
     let (log, counted) = table.end();
-    assert_eq!((counted("clients_carried"), counted("clients_pooled")), (0, 0));
+    assert_eq!((counted("clients_pass_through"), counted("clients_pooled")), (0, 0));
     for (user, why) in
         [("socketed", "unix_socket"), ("locked", "locked"), ("nobody", "does not name it")]
     {
-        let says = |line: &&str| line.contains("are carried") && line.contains(user);
+        let says = |line: &&str| line.contains("are passed through") && line.contains(user);
         let lines: Vec<_> = log.lines().filter(says).collect();
         assert!(matches!(lines[..], [line] if line.contains(why)), "{user}: {lines:?}");
     }
@@ -148,7 +148,7 @@ fn a_table_that_cannot_be_read_keeps_nobody_out() {
     thread::sleep(Duration::from_secs(3));
     assert!(table.is_served("app", "one"));
     let (log, counted) = table.end();
-    assert_eq!((counted("clients_carried"), counted("clients_pooled")), (2, 1));
+    assert_eq!((counted("clients_pass_through"), counted("clients_pooled")), (2, 1));
     assert_eq!(log.matches("cannot be read; grant").count(), 1, "said once: {log}");
     assert!(log.contains("can be read again"));
 }
@@ -169,5 +169,5 @@ fn there_may_be_many_accounts() {
         );
     }
     let (log, counted) = table.end();
-    assert_eq!((counted("clients_carried"), counted("clients_pooled")), (0, 3), "{log}");
+    assert_eq!((counted("clients_pass_through"), counted("clients_pooled")), (0, 3), "{log}");
 }

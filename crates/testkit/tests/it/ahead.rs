@@ -1,7 +1,7 @@
 //! Statements written ahead: everybody gets the answer to his own, whatever becomes of the one in front.
 //!
-//! In each scene, clients wait in line until a statement of another kind is let go; then the second one is in front on
-//! the link, and those after it have been written behind it.
+//! In each scene, clients wait in the queue until a statement of another kind is let go; then the second one is in front on
+//! the backend, and those after it have been written behind it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -16,7 +16,7 @@ use wire::frame::put_packet;
 use wire::response::{OK, OkPacket, Status};
 use wire::tracker::{Change, put_change};
 
-/// So long it takes until a client that has sent its statement surely stands in line.
+/// So long it takes until a client that has sent its statement surely stands in the queue.
 const STEP: Duration = Duration::from_millis(20);
 
 /// What only happens in time, as being written ahead does, is tried so often: a busy machine is seldom in time.
@@ -37,9 +37,9 @@ struct Row {
 }
 
 impl Row {
-    /// `front` answers the statement in front. Another link is there, and busy until the row stands.
+    /// `front` answers the statement in front. Another backend is there, and busy until the row stands.
     fn stand(front: impl Fn(&[u8]) -> Reply + Send + Sync + 'static) -> Self {
-        let scene = Scene::pooled("limit = 2\nlinks_max = 2\n");
+        let scene = Scene::pooled("limit = 2\nconnections_max = 2\n");
         let (first, other) = (Flag::default(), Flag::default());
         let gates = (Arc::clone(&first), Arc::clone(&other));
         scene.server.answer(move |command| match command {
@@ -52,7 +52,9 @@ impl Row {
         let mut held: Vec<_> = (0..2).map(|_| scene.client()).collect();
         held[0].send_packet(0, b"\x03SELECT 0 AS first");
         held[1].send_packet(0, b"\x03SELECT 0 AS another");
-        wait_for("both links to be busy", || scene.server.received(b"SELECT 0 AS") == 2);
+        wait_for("both backend connections to be busy", || {
+            scene.server.received(b"SELECT 0 AS") == 2
+        });
         let mut clients = Vec::new();
         for number in 1..=4 {
             let mut client = scene.client();
@@ -123,7 +125,7 @@ fn everybody_asks() -> (u64, u64) {
         }
     });
     let count = stand.end();
-    let (ahead, again) = (count("written_ahead"), count("sent_again"));
+    let (ahead, again) = (count("pipelined"), count("sent_again"));
     assert!(ahead > 100, "{ahead}");
     assert_eq!(again, count("sent_again.long"), "for no other reason");
     (ahead, again)
@@ -132,7 +134,7 @@ fn everybody_asks() -> (u64, u64) {
 /// Not only when the next reply comes: by then the server's thread would be asleep.
 #[test]
 fn who_comes_while_another_runs_is_written_at_once() {
-    let scene = Scene::pooled("limit = 1\nlinks_max = 1\n");
+    let scene = Scene::pooled("limit = 1\nconnections_max = 1\n");
     scene.server.answer(|command| match command {
         b"\x03SELECT 1" => honest(command).after(STEP),
         _ => honest(command),
@@ -146,21 +148,21 @@ fn who_comes_while_another_runs_is_written_at_once() {
     }
     drop((one, other));
     // On a busy machine one in front may not be young any more when the other one comes.
-    assert!(counts(scene)("written_ahead") > 0);
+    assert!(counts(scene)("pipelined") > 0);
 }
 
 #[test]
-fn a_link_that_dies_costs_only_the_one_in_front() {
+fn a_backend_that_dies_costs_only_the_one_in_front() {
     let mut counts = (0..TURNS).map(|_| {
         let mut stand = Row::stand(|_| Reply::Close.after(STEP));
         assert_eq!(stand.clients[0].read_answer().unwrap_err().code(), 1430);
         assert_eq!(stand.rest(), own());
         let count = stand.end();
-        let (ahead, again) = (count("written_ahead"), count("sent_again"));
+        let (ahead, again) = (count("pipelined"), count("sent_again"));
         assert!(again <= ahead, "{again} of {ahead}: once is enough");
         (ahead, again)
     });
-    // On a busy machine some may have waited in line until the other link was free.
+    // On a busy machine some may have waited in the queue until the other backend was free.
     assert!(counts.any(|(ahead, again)| 0 < ahead && again == ahead));
 }
 
@@ -175,7 +177,7 @@ fn nobody_waits_behind_one_that_runs_long() {
         assert_eq!(stand.clients[0].read_answer(), row("1"));
         stand.end()("sent_again")
     });
-    // On a busy machine some may have waited in line until the other link was free.
+    // On a busy machine some may have waited in the queue until the other backend was free.
     assert!(again.any(|again| again > 0));
 }
 
@@ -195,7 +197,7 @@ fn nobody_gets_a_session_that_the_one_in_front_has_changed() {
         let mut stand = Row::stand(changed);
         assert_eq!(stand.clients[0].read_answer(), Ok(vec![]));
         assert_eq!(stand.rest(), own());
-        // The link is the first one's from now on; replies to what was written to it for others went to no client.
+        // The backend is the first one's from now on; replies to what was written to it for others went to no client.
         assert_eq!(stand.clients[0].query("SELECT 8"), row("8"));
         let count = stand.end();
         assert_eq!(count("pins.session_variable"), 1);
@@ -221,11 +223,11 @@ fn whoever_leaves_disturbs_nobody() {
     }
 }
 
-/// Four clients on one link, of whom the first one's statement is in front and runs until `front`
+/// Four clients on one backend, of whom the first one's statement is in front and runs until `front`
 /// is raised or it is killed. One of them has its statement killed. The answer is how many were
 /// written ahead, and whether the killed one was behind the first one then.
 fn kill_one_of_four(victim: usize) -> (u64, bool) {
-    let scene = Scene::pooled("limit = 1\nlinks_max = 1\n");
+    let scene = Scene::pooled("limit = 1\nconnections_max = 1\n");
     let (first, front, killed) = (Flag::default(), Flag::default(), Flag::default());
     let gates = [&first, &front, &killed].map(Arc::clone);
     scene.server.answer(move |command| match command {
@@ -249,7 +251,7 @@ fn kill_one_of_four(victim: usize) -> (u64, bool) {
     let mut clients: Vec<_> = (0..4).map(|_| scene.client()).collect();
     let id = clients[victim].id();
     held.send_packet(0, b"\x03SELECT 0 AS first");
-    wait_for("the link to be busy", || scene.server.received(b"SELECT 0 AS") == 1);
+    wait_for("the backend connection to be busy", || scene.server.received(b"SELECT 0 AS") == 1);
     for (client, number) in clients.iter_mut().zip(1..) {
         client.send_packet(0, format!("\x03SELECT {number}").as_bytes());
         thread::sleep(STEP);
@@ -271,7 +273,7 @@ fn kill_one_of_four(victim: usize) -> (u64, bool) {
     drop((held, killer));
     let was_written = scene.server.received(format!("\x03SELECT {}", victim + 1).as_bytes()) == 1;
     let count = Row { scene, clients }.end();
-    (count("written_ahead"), was_written && count("sent_again") == 0)
+    (count("pipelined"), was_written && count("sent_again") == 0)
 }
 
 #[test]
@@ -291,7 +293,7 @@ fn who_is_killed_in_front_is_the_only_one() {
 
 #[test]
 fn it_can_be_turned_off() {
-    let scene = Scene::pooled("limit = 1\nlinks_max = 1\npipeline = 1\n");
+    let scene = Scene::pooled("limit = 1\nconnections_max = 1\npipeline = 1\n");
     thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
@@ -302,5 +304,5 @@ fn it_can_be_turned_off() {
             });
         }
     });
-    assert!(!scene.end_with_log().contains("written_ahead"));
+    assert!(!scene.end_with_log().contains("pipelined"));
 }

@@ -1,13 +1,13 @@
-//! Logins against a real MySQL: each plugin over each pair of secure and plain legs, carried and
+//! Logins against a real MySQL: each plugin over each pair of secure and plain legs, pass-through and
 //! pooled, remembered by the server or not; and the accounts that MySQL refuses. Flifo learns
-//! nothing here of clients that are carried: see `learnt.rs`.
+//! nothing here of clients that are passed through: see `learnt.rs`.
 //!
 //! Where no MySQL is available these tests print so and test nothing. They all share one server; a
 //! test that needs the server to forget passwords holds it alone.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use link::Address;
+use backend::Address;
 use testkit::client::{Asked, Builder, Client, Problem};
 use testkit::flifo::Flifo;
 use testkit::mysql::Mysql;
@@ -75,7 +75,7 @@ fn outs(server: &Mysql) -> Vec<Out> {
     if server.has_modern_tls() {
         return vec![Out::Plain, Out::Tls, Out::Socket];
     }
-    eprintln!("this MySQL's TLS is too old: links in TLS to it are not tested");
+    eprintln!("this MySQL's TLS is too old: backend connections in TLS to it are not tested");
     vec![Out::Plain, Out::Socket]
 }
 
@@ -132,7 +132,7 @@ fn refusal(client: Result<Client, Problem>) -> (u16, String) {
 }
 
 #[test]
-fn carried_logins_pass_over_all_legs_remembered_or_not() {
+fn pass_through_logins_pass_over_all_legs_remembered_or_not() {
     let Some(server) = server() else { return };
     let _alone = memory();
     for out in outs(server) {
@@ -189,7 +189,7 @@ fn pooled_logins_pass_over_all_legs_remembered_or_not() {
 }
 
 #[test]
-fn shared_links_log_in_by_the_older_sha256_password() {
+fn shared_backends_log_in_by_the_older_sha256_password() {
     let Some(server) = server() else { return };
     for out in outs(server) {
         let flifo = out.flifo(server, &pooled("sha256"));
@@ -201,7 +201,7 @@ fn shared_links_log_in_by_the_older_sha256_password() {
 /// A client sends its password as it is in TLS only, and asks for a key elsewhere; so do servers expect it, but for some
 /// behind a Unix socket.
 #[test]
-fn clients_that_are_carried_prove_the_older_sha256_password() {
+fn clients_that_are_passed_through_prove_the_older_sha256_password() {
     const NOT_SECURE: u16 = 3159;
     let Some(server) = server() else { return };
     let plugin = Plugin::CachingSha2;
@@ -335,13 +335,13 @@ fn a_hash_is_enough_to_change_the_user() {
 #[test]
 fn accounts_are_refused_in_the_servers_words() {
     let Some(server) = server() else { return };
-    let carried = Out::Socket.flifo(server, "");
+    let pass_through = Out::Socket.flifo(server, "");
     let users = ["locked", "expired", "nobody"].map(pooled).concat();
     let shared = Out::Socket.flifo(server, &users);
-    for flifo in [&carried, &shared] {
+    for flifo in [&pass_through, &shared] {
         let try_in = |name: &str| {
             let client = In::Tls.client(flifo, name, PASSWORD).connect();
-            // Flifo lets in a client that shares links; the first statement brings the refusal.
+            // Flifo lets in a client that shares backends; the first statement brings the refusal.
             client.and_then(|mut client| client.query("SELECT 1").map(|_| client))
         };
         let (code, message) = refusal(try_in("locked"));
@@ -356,7 +356,7 @@ fn accounts_are_refused_in_the_servers_words() {
         let client = In::Tls.client(flifo, "expired", PASSWORD);
         client.with(Capabilities::EXPIRED_PASSWORDS).connect()
     };
-    let (code, message) = refusal(renew(&carried));
+    let (code, message) = refusal(renew(&pass_through));
     assert!(code == 1045 && message.contains("1820") && message.contains("account_terms"));
     let trusting = Out::Socket.flifo(server, "account_terms = \"flifo\"");
     let told = renew(&trusting).unwrap().query("SELECT 1").unwrap_err();
@@ -368,7 +368,7 @@ fn an_empty_password_is_let_in_and_a_missing_one_is_not() {
     let Some(server) = server() else { return };
     for out in outs(server) {
         for (kind, rest) in [
-            ("carried", String::new()),
+            ("pass_through", String::new()),
             ("greeted by Flifo", pooled("nobody")),
             ("pooled", user("blank", "password = \"\"") + &pooled("sha")),
         ] {
@@ -386,14 +386,16 @@ fn an_empty_password_is_let_in_and_a_missing_one_is_not() {
 }
 
 #[test]
-fn users_change_on_carried_and_shared_links() {
+fn users_change_on_pass_through_and_shared_backends() {
     let Some(server) = server() else { return };
     let _alone = memory();
     let shared = pooled("sha") + &pooled("other");
     for out in outs(server) {
-        for (kind, rest) in
-            [("carried", String::new()), ("greeted", pooled("nobody")), ("pooled", shared.clone())]
-        {
+        for (kind, rest) in [
+            ("pass_through", String::new()),
+            ("greeted", pooled("nobody")),
+            ("pooled", shared.clone()),
+        ] {
             let flifo = out.flifo(server, &rest);
             for leg in INS {
                 let case = format!("{kind}, {leg:?} to {out:?}");

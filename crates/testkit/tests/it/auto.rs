@@ -12,7 +12,7 @@ use testkit::scene::{Scene, row};
 #[test]
 fn the_limit_finds_its_way_and_says_why() {
     let scene = Scene::pooled(
-        "limit = \"auto\"\nlinks_max = 64\npipeline = 1\n[limits]\nidle_link = \"1s\"\n[logs]\nlevel = \"debug\"\n",
+        "limit = \"auto\"\nconnections_max = 64\npipeline = 1\n[limits]\nidle_backend = \"1s\"\n[logs]\nlevel = \"debug\"\n",
     );
     scene.server.answer(|command| {
         // Each statement takes as long, however many run: more slots bring more.
@@ -40,5 +40,5 @@ fn the_limit_finds_its_way_and_says_why() {
     let most = scene.server.opened();
     let log = scene.end_with_log();
     assert!(log.contains("Gathering") && log.contains("Up("), "{log}");
-    assert!(most > 18, "no more than {most} links, as many as at the start");
+    assert!(most > 18, "no more than {most} backend connections, as many as at the start");
 }

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 fn a_long_value_passes_to_a_server_that_takes_its_time() {
     let (flifo, server) = flifo_and_server();
     let mut client = log_in(&flifo);
-    let mut served = server.recv_timeout(PATIENCE).expect("a link");
+    let mut served = server.recv_timeout(PATIENCE).expect("a backend");
     // A command of packets of the longest kind, each of which another one follows.
     let full = packet(0, 0x18, (1 << 24) - 1);
     let len = 4 * full.len() + 4;
@@ -28,7 +28,7 @@ fn a_long_value_passes_to_a_server_that_takes_its_time() {
             client.write_all(&[&full[..3], &[sequence]].concat())?;
             client.write_all(&full[4..])?;
         }
-        // The client stays: Flifo drops the link of one that goes in the middle.
+        // The client stays: Flifo drops the backend of one that goes in the middle.
         client.write_all(&[0, 0, 0, 4]).map(|()| client)
     });
     // Meanwhile the buffers on the way fill.
@@ -41,7 +41,7 @@ fn a_long_value_passes_to_a_server_that_takes_its_time() {
 fn values_do_not_pile_up_before_a_server_that_does_not_read() {
     let (flifo, server) = flifo_and_server();
     let mut client = log_in(&flifo);
-    let _unread = server.recv_timeout(PATIENCE).expect("a link");
+    let _unread = server.recv_timeout(PATIENCE).expect("a backend");
     client.set_write_timeout(Some(Duration::from_secs(1))).expect("is set");
     let piece = packet(0, 0x18, 50_000);
     let mut sent = 0;

@@ -27,11 +27,11 @@ fn figure(log: &str, name: &str) -> u64 {
     digits.parse().expect("a number")
 }
 
-const BATCH: &str = "[[classes]]\nname = \"batch\"\nmaximum = 1\nline_max = 1\nwait = \"300ms\"\n";
+const BATCH: &str = "[[classes]]\nname = \"batch\"\nmaximum = 1\nqueue_max = 1\nwait = \"300ms\"\n";
 
 #[test]
 fn a_class_that_a_comment_names_has_its_bounds() {
-    let scene = Scene::pooled(&format!("limit = 8\nlinks_max = 4\n{BATCH}"));
+    let scene = Scene::pooled(&format!("limit = 8\nconnections_max = 4\n{BATCH}"));
     let flag = long(&scene);
     let mut clients: Vec<_> = (0..3).map(|_| scene.client()).collect();
     let batch = b"\x03/* class=batch */ SELECT long";
@@ -43,7 +43,7 @@ fn a_class_that_a_comment_names_has_its_bounds() {
     let full = clients[2].query("/* class=batch */ SELECT 3").unwrap_err();
     assert!(
         matches!(&full, Refusal::Error { code: 1637, message }
-            if message.contains("class batch") && message.contains("line_max 1")),
+            if message.contains("class batch") && message.contains("queue_max 1")),
         "{full:?}"
     );
     // A class that is not there is the client's own, which has no such bounds.
@@ -68,7 +68,7 @@ fn a_class_that_a_comment_names_has_its_bounds() {
 
 #[test]
 fn a_prepared_statement_is_of_the_class_that_its_text_names() {
-    let scene = Scene::pooled(&format!("limit = 8\nlinks_max = 4\n{BATCH}"));
+    let scene = Scene::pooled(&format!("limit = 8\nconnections_max = 4\n{BATCH}"));
     let mut client = scene.client();
     let id = client.prepare("/* class=batch */ SELECT 1").expect("it is prepared");
     let execute = [&[0x17][..], &id.to_le_bytes(), &[0, 1, 0, 0, 0]].concat();
@@ -84,7 +84,7 @@ fn a_prepared_statement_is_of_the_class_that_its_text_names() {
 
 #[test]
 fn who_a_client_is_and_where_it_comes_from_tells_its_class() {
-    let classes = "limit = 8\nlinks_max = 4\n\
+    let classes = "limit = 8\nconnections_max = 4\n\
         [[classes]]\nname = \"others\"\nusers = [\"somebody\"]\n\
         [[classes]]\nname = \"near\"\nfrom = [\"127.0.0.5\"]\nusers = [\"app\"]\n\
         [[classes]]\nname = \"apps\"\nusers = [\"app\", \"more\"]\nschemas = []\n\
@@ -109,11 +109,11 @@ fn who_a_client_is_and_where_it_comes_from_tells_its_class() {
 }
 
 #[test]
-fn carried_clients_are_of_classes_as_well_and_share_by_weight() {
-    let scene = Scene::carried(
+fn pass_through_clients_are_of_classes_as_well_and_share_by_weight() {
+    let scene = Scene::pass_through(
         "limit = 1\n[[classes]]\nname = \"heavy\"\nweight = 400\n[[classes]]\nname = \"light\"\n",
     );
-    // Long enough that a client is back in line, also on a busy machine, before it is its class's turn again.
+    // Long enough that a client is back in the queue, also on a busy machine, before it is its class's turn again.
     scene.server.answer(|command| honest(command).after(Duration::from_millis(30)));
     let until = Instant::now() + Duration::from_secs(6);
     let count = |class: &'static str| {
@@ -135,5 +135,5 @@ fn carried_clients_are_of_classes_as_well_and_share_by_weight() {
     });
     let [heavy, light] = counts.map(f64::from);
     assert!((2.5..6.5).contains(&(heavy / light)), "{heavy} to {light}, at weights of 4 to 1");
-    scene.end_with_links(0);
+    scene.end_with_backends(0);
 }

@@ -1,4 +1,4 @@
-//! The differential test: programs of eight clients, through few links and directly; and the test of the test.
+//! The differential test: programs of eight clients, through few backends and directly; and the test of the test.
 //!
 //! One pair of servers of each kind is started for all of it. Programs that showed a difference once are kept in
 //! `programs`. Where no MySQL is to be had, its tests print so and test nothing.
@@ -31,9 +31,9 @@ fn mysql() -> Option<MutexGuard<'static, Site>> {
     Some(site.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-fn campaign(brand: Brand, seed: u64, statements: usize, links: &[u32], all: bool) -> Campaign {
+fn campaign(brand: Brand, seed: u64, statements: usize, backends: &[u32], all: bool) -> Campaign {
     let shape = Shape { brand, clients: 8, steps: 400, all };
-    Campaign { seed, statements, links: links.to_vec(), shape, shrinks: Some(SHRINK_MAX) }
+    Campaign { seed, statements, backends: backends.to_vec(), shape, shrinks: Some(SHRINK_MAX) }
 }
 
 /// On a busy machine each attempt takes long; that must not leave a program longer than it need be.
@@ -42,7 +42,7 @@ const SHRINK_MAX: Duration = Duration::from_secs(600);
 /// What leaks at every turn shows in small programs.
 fn small(seed: u64) -> Campaign {
     let shape = Shape { brand: Brand::MariaDb, clients: 4, steps: 60, all: true };
-    Campaign { seed, statements: 5000, links: vec![0], shape, shrinks: Some(SHRINK_MAX) }
+    Campaign { seed, statements: 5000, backends: vec![0], shape, shrinks: Some(SHRINK_MAX) }
 }
 
 /// Finds a leak that shows each time, in a program as short as this. What leaks goes by the order of the steps alone.

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use backend::Address;
 use bench::private_server::{Builder, PrivateServer};
-use link::Address;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use sys::cpus::Cpus;
@@ -217,7 +217,7 @@ impl Front {
         let flifo = Flifo::start(&rest);
         let address = Address::Unix(flifo.socket());
         let load = Load::start(&address, server.password(), 2, Manner::Stay);
-        // Until the load has its links.
+        // Until the load has its backends.
         thread::sleep(Duration::from_millis(300));
         Self { server, flifo, load: Some(load) }
     }
@@ -262,7 +262,7 @@ fn state(pids: [u32; 2]) -> String {
 fn planted_placements_are_found_cured_and_set_back() {
     let mut front = Front::start();
     let [server, flifo] = front.pids();
-    // One client that rests keeps a link. Without load, what else the machine does decides nothing.
+    // One client that rests keeps a backend. Without load, what else the machine does decides nothing.
     let address = Address::Unix(front.flifo.socket());
     let client = Client::builder(address, PrivateServer::USER, front.server.password());
     let resting = client.plugin(Plugin::NativePassword).connect().expect("logs in");

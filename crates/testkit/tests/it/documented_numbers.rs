@@ -46,7 +46,7 @@ const ENTRIES: &[Entry] = &[
     entry(
         "SECURITY.md",
         "a login: at most [64 KiB] a packet",
-        Code("crates/link/src/talk.rs", "pub const HANDSHAKE_MAX: usize = "),
+        Code("crates/backend/src/talk.rs", "pub const HANDSHAKE_MAX: usize = "),
     ),
     entry("SECURITY.md", "for `limits.login` ([10 s])", Default("limits.login")),
     entry("SECURITY.md", "`clients_max` ([10 000])", Default("clients_max")),

@@ -8,7 +8,7 @@ use testkit::client::Client;
 use testkit::flifo::{Flifo, free_port};
 use testkit::mysql::Mysql;
 
-use crate::fleet::CHECKS;
+use crate::cluster::CHECKS;
 
 const USER: &str = "app";
 const PASSWORD: &str = "correct-horse";

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use backend::Address;
 use bench::private_server::PrivateServer;
-use link::Address;
 use testkit::client::{Asked, Client, Problem};
 use testkit::fake_client::{FakeClient, Refusal, prove};
 use testkit::flifo::Flifo;
@@ -30,7 +30,7 @@ fn refusal(port: u16, name: &str, password: &str) -> Option<(u16, String)> {
 fn a_server_blocks_a_user_for_wrong_passwords_as_it_does_directly() {
     let server = PrivateServer::builder().argument("--max-password-errors=4");
     let server = server.start().expect("a private server");
-    for name in ["direct", "known", "carried"] {
+    for name in ["direct", "known", "relayed"] {
         let sql = format!("CREATE USER {name}@'%' IDENTIFIED BY 'right'");
         server.sql(&sql).unwrap();
     }
@@ -43,12 +43,12 @@ fn a_server_blocks_a_user_for_wrong_passwords_as_it_does_directly() {
             ["right", "wrong", "", "right", "wrong", "wrong", "", "wrong", "wrong", "right"];
         passwords.map(|password| refusal(port, name, password))
     };
-    let [direct, known, carried] = [(0, "direct"), (1, "known"), (2, "carried")]
+    let [direct, known, relayed] = [(0, "direct"), (1, "known"), (2, "relayed")]
         .map(|(at, name): (usize, _)| tries(ports[at], name));
     assert_eq!(direct[0], None);
     assert_eq!(direct[9].as_ref().map(|it| it.0), Some(4150), "{direct:?}");
     assert_eq!(known, direct);
-    assert_eq!(carried, direct);
+    assert_eq!(relayed, direct);
     // The server's owner unblocks it.
     server.sql("FLUSH PRIVILEGES").unwrap();
     assert_eq!(refusal(flifo.port(), "known", "right"), None);
@@ -80,14 +80,14 @@ fn trace(port: u16, name: &str) -> (Vec<(u8, u8)>, u16, String) {
 fn a_name_that_flifo_knows_is_refused_like_one_that_nobody_has() {
     let server = PrivateServer::builder().start().expect("a private server");
     server.sql("CREATE USER known@'%' IDENTIFIED BY 'right'").unwrap();
-    server.sql("CREATE USER carried@'%' IDENTIFIED BY 'right'").unwrap();
+    server.sql("CREATE USER relayed@'%' IDENTIFIED BY 'right'").unwrap();
     let known = "[[users]]\nname = \"known\"\npassword = \"right\"\n";
     for address in [format!("127.0.0.1:{}", server.port()), server.socket().display().to_string()] {
         let flifo = Flifo::start(&format!("[server]\naddress = {address:?}\n{known}"));
         let unknown = trace(flifo.port(), "unknown");
         assert_eq!(unknown.1, 1045, "{unknown:?}");
         assert_eq!(trace(flifo.port(), "known"), unknown);
-        assert_eq!(trace(flifo.port(), "carried"), unknown);
+        assert_eq!(trace(flifo.port(), "relayed"), unknown);
         assert!(flifo.stop().0.success());
     }
 }
@@ -107,7 +107,7 @@ fn questions(address: Address, name: &str, plugin: &Plugin) -> (Vec<Asked>, u16,
 #[test]
 fn a_name_that_flifo_knows_is_asked_like_one_that_only_mysql_knows() {
     let Some(server) = Mysql::start(&[]) else { return };
-    let names = ["configured", "told", "learnt", "carried"];
+    let names = ["configured", "told", "learnt", "relayed"];
     for name in names {
         let with = "IDENTIFIED WITH caching_sha2_password BY 'right'";
         server.sql(&[&format!("CREATE USER {name}@'%' {with}")]);
@@ -121,11 +121,11 @@ fn a_name_that_flifo_knows_is_asked_like_one_that_only_mysql_knows() {
     // By which plugin it asks where there is no such user depends on the name.
     let directly = |name: &str| questions(tcp(server.port()), name, &plugins[0]);
     let mut strangers = (0..100).map(|number| format!("stranger{number}"));
-    let stranger = strangers.find(|it| directly(it) == directly("carried"));
+    let stranger = strangers.find(|it| directly(it) == directly("relayed"));
     let stranger = stranger.expect("one that is asked like a user that there is");
     for (rest, names) in [
-        ("[[users]]\nname = \"configured\"\npassword = \"right\"\n", &["configured", "carried"]),
-        ("", &["learnt", "carried"]),
+        ("[[users]]\nname = \"configured\"\npassword = \"right\"\n", &["configured", "relayed"]),
+        ("", &["learnt", "relayed"]),
         (
             "accounts_user = \"reader\"\n[[users]]\nname = \"reader\"\npassword = \"look\"\n",
             &["told", "reader"],

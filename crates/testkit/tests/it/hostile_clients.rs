@@ -13,7 +13,7 @@ use wire::frame::{Header, PAYLOAD_MAX, put_packet};
 const SHORT: &str = "[limits]\nlogin = \"1s\"\n";
 
 fn scenes() -> [Scene; 2] {
-    [Scene::pooled(SHORT).witnessed(), Scene::carried(SHORT).witnessed()]
+    [Scene::pooled(SHORT).witnessed(), Scene::pass_through(SHORT).witnessed()]
 }
 
 /// Closed, with or without a word about the handshake, the password, or the order of packets.
@@ -193,7 +193,7 @@ fn a_login_byte_by_byte_is_ended_in_time() {
 #[test]
 fn a_huge_result_that_nobody_reads_is_held_back_and_ended() {
     let limits = "[limits]\nwrite_stall = \"1s\"\n";
-    for scene in [Scene::pooled(limits).witnessed(), Scene::carried(limits).witnessed()] {
+    for scene in [Scene::pooled(limits).witnessed(), Scene::pass_through(limits).witnessed()] {
         scene.server.answer(|command| match command.ends_with(b"everything") {
             true => Reply::Many { rows: 32 << 10, width: 64 << 10 },
             false => honest(command),
@@ -208,7 +208,7 @@ fn a_huge_result_that_nobody_reads_is_held_back_and_ended() {
             scene.server.received(b"everything") == 1
                 && scene.flifo.log().contains("does not read its reply")
         });
-        wait_for("the end of the link", || scene.server.open() < open + 1);
+        wait_for("the end of the backend connection", || scene.server.open() < open + 1);
         while client.read_payload().is_ok() {}
         scene.end();
     }
@@ -258,7 +258,7 @@ fn a_client_that_only_listens_is_answered_or_ended() {
 #[test]
 fn five_hundred_that_say_nothing_are_ended_together() {
     let limits = "[limits]\nlogin = \"3s\"\n";
-    for scene in [Scene::pooled(limits).witnessed(), Scene::carried(limits).witnessed()] {
+    for scene in [Scene::pooled(limits).witnessed(), Scene::pass_through(limits).witnessed()] {
         let silent: Vec<_> = (0..500).map(|_| FakeClient::connect(scene.flifo.port())).collect();
         scene.works();
         let begun = Instant::now();

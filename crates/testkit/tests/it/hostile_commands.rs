@@ -136,8 +136,8 @@ fn a_client_cannot_keep_texts_without_end() {
 }
 
 #[test]
-fn an_upload_that_stops_in_the_middle_costs_its_own_link_only() {
-    for scene in [Scene::pooled("").witnessed(), Scene::carried("").witnessed()] {
+fn an_upload_that_stops_in_the_middle_costs_its_own_backend_only() {
+    for scene in [Scene::pooled("").witnessed(), Scene::pass_through("").witnessed()] {
         scene.server.answer(|command| match command.starts_with(b"\x03LOAD") {
             true => Reply::All(vec![Reply::File { packets: None }, Reply::Ok]),
             false => honest(command),
@@ -161,14 +161,16 @@ fn an_upload_that_stops_in_the_middle_costs_its_own_link_only() {
         assert_eq!(client.read_answer(), Ok(vec![]));
         assert_eq!(client.query("SELECT on"), row("on"));
         drop(client);
-        wait_for("links of broken uploads to be closed", || scene.server.open() <= open + 1);
+        wait_for("backend connections of broken uploads to be closed", || {
+            scene.server.open() <= open + 1
+        });
         scene.end();
     }
 }
 
 #[test]
 fn a_statement_that_breaks_off_is_not_run() {
-    for scene in [Scene::pooled("").witnessed(), Scene::carried("").witnessed()] {
+    for scene in [Scene::pooled("").witnessed(), Scene::pass_through("").witnessed()] {
         let mut statement = Vec::new();
         put_packet(&mut statement, 0, &[&b"\x03DELETE "[..], &[b'x'; 200_000]].concat());
         for cut in [3, 4, 5, 100, 65_535, 65_536, 65_537, 199_000, statement.len() - 1] {
@@ -184,13 +186,13 @@ fn a_statement_that_breaks_off_is_not_run() {
 
 #[test]
 fn a_statement_that_breaks_off_gives_its_slot_back_at_once() {
-    let scene = Scene::pooled("limit = 1\nlinks_max = 1\n");
+    let scene = Scene::pooled("limit = 1\nconnections_max = 1\n");
     let mut statement = Vec::new();
     put_packet(&mut statement, 0, &[&b"\x03DELETE "[..], &[b'x'; 200_000]].concat());
     for _ in 0..5 {
         let mut client = scene.client();
         client.send(&statement[..150_000]);
-        wait_for("its link", || scene.server.open() == 1);
+        wait_for("its backend connection", || scene.server.open() == 1);
         drop(client);
         let begun = std::time::Instant::now();
         scene.works();
@@ -242,13 +244,13 @@ fn a_change_of_user_proves_the_password_or_ends_the_connection() {
     let mut client = scene.client();
     client.send_packet(0, &wanted);
     drop(client);
-    // The witness, a client, and a link that is made fit for the next one may need one each at once.
-    scene.end_with_links(3);
+    // The witness, a client, and a backend that is made fit for the next one may need one each at once.
+    scene.end_with_backends(3);
 }
 
 #[test]
 fn a_reset_forgets_everything_whatever_comes_behind_it() {
-    for scene in [Scene::pooled("").witnessed(), Scene::carried("").witnessed()] {
+    for scene in [Scene::pooled("").witnessed(), Scene::pass_through("").witnessed()] {
         let mut client = scene.client();
         for payload in [&b"\x1f"[..], b"\x1f\0\0\0", &[0x1f; 300]] {
             assert_eq!(client.command(payload), Ok(vec![]));

@@ -1,5 +1,5 @@
 //! Servers that greet with nonsense, die in the middle, lie about lengths, or fall silent. A client is told what
-//! happened or loses its connection; it never gets what is not its own, and Flifo goes on with the next link.
+//! happened or loses its connection; it never gets what is not its own, and Flifo goes on with the next backend.
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +11,11 @@ use wire::Capabilities;
 use wire::frame::{Header, PAYLOAD_MAX, put_packet};
 use wire::response::ErrPacket;
 
-/// One link, and little time to open another.
-const ONE_LINK: &str =
-    "limit = 1\nlinks_max = 1\n[limits]\nconnect = \"300ms\"\nlogin = \"300ms\"\n";
+/// One backend, and little time to open another.
+const ONE_BACKEND: &str =
+    "limit = 1\nconnections_max = 1\n[limits]\nconnect = \"300ms\"\nlogin = \"300ms\"\n";
 
-/// Little time to open a link, and none to waste for a client.
+/// Little time to open a backend, and none to waste for a client.
 const SHORT: &str = "[limits]\nconnect = \"300ms\"\nlogin = \"1s\"\n";
 
 fn packet(sequence: u8, payload: &[u8]) -> Vec<u8> {
@@ -43,8 +43,8 @@ fn bad_greetings() -> Vec<(Vec<u8>, u16)> {
     ]
 }
 
-/// Has the pooled client's link die, so that its next statement needs a new one.
-fn lose_link(scene: &Scene, client: &mut FakeClient) {
+/// Has the pooled client's backend die, so that its next statement needs a new one.
+fn lose_backend(scene: &Scene, client: &mut FakeClient) {
     scene.server.answer(|command| match command.ends_with(b"bye") {
         true => Reply::Close,
         false => honest(command),
@@ -53,11 +53,11 @@ fn lose_link(scene: &Scene, client: &mut FakeClient) {
 }
 
 #[test]
-fn a_bad_greeting_is_told_and_the_next_link_works() {
-    let scene = Scene::pooled(ONE_LINK);
+fn a_bad_greeting_is_told_and_the_next_backend_works() {
+    let scene = Scene::pooled(ONE_BACKEND);
     let mut client = scene.client();
     for (bytes, code) in bad_greetings() {
-        lose_link(&scene, &mut client);
+        lose_backend(&scene, &mut client);
         scene.server.enter(Entry::Bytes(bytes.clone()));
         let refused = client.query("SELECT no").unwrap_err();
         assert_eq!(refused.code(), code, "{refused:?} for {bytes:?}");
@@ -66,7 +66,7 @@ fn a_bad_greeting_is_told_and_the_next_link_works() {
     }
     drop(client);
     scene.end();
-    let scene = Scene::carried(SHORT).witnessed();
+    let scene = Scene::pass_through(SHORT).witnessed();
     for (bytes, code) in bad_greetings() {
         scene.server.enter(Entry::Bytes(bytes.clone()));
         let refused = scene.try_client().unwrap_err();
@@ -79,10 +79,10 @@ fn a_bad_greeting_is_told_and_the_next_link_works() {
 
 #[test]
 fn a_server_may_die_at_every_byte_of_a_login() {
-    let scene = Scene::pooled(ONE_LINK);
+    let scene = Scene::pooled(ONE_BACKEND);
     let mut client = scene.client();
     for cut in 0..scene.server.login_len() {
-        lose_link(&scene, &mut client);
+        lose_backend(&scene, &mut client);
         scene.server.enter(Entry::Cut(cut));
         let refused = client.query("SELECT no").unwrap_err();
         assert_eq!(refused.code(), 1429, "{refused:?} at {cut}");
@@ -91,7 +91,7 @@ fn a_server_may_die_at_every_byte_of_a_login() {
     }
     drop(client);
     scene.end();
-    let scene = Scene::carried(SHORT).witnessed();
+    let scene = Scene::pass_through(SHORT).witnessed();
     for cut in 0..scene.server.login_len() {
         scene.server.enter(Entry::Cut(cut));
         let refused = scene.try_client().unwrap_err();
@@ -113,10 +113,10 @@ fn a_login_that_is_answered_badly_or_never_ends_in_time() {
         (packet(2, b"\xff"), "error"),
         (Header { len: PAYLOAD_MAX, sequence: 2 }.encode().to_vec(), "packet of"),
     ];
-    let scene = Scene::pooled(ONE_LINK);
+    let scene = Scene::pooled(ONE_BACKEND);
     let mut client = scene.client();
     for (bytes, word) in &answers {
-        lose_link(&scene, &mut client);
+        lose_backend(&scene, &mut client);
         scene.server.enter(Entry::Answer(bytes.clone()));
         let refused = client.query("SELECT no").unwrap_err();
         assert!(
@@ -128,7 +128,7 @@ fn a_login_that_is_answered_badly_or_never_ends_in_time() {
     }
     drop(client);
     scene.end();
-    let scene = Scene::carried(SHORT).witnessed();
+    let scene = Scene::pass_through(SHORT).witnessed();
     for (bytes, _) in &answers {
         scene.server.enter(Entry::Answer(bytes.clone()));
         let begun = Instant::now();
@@ -157,7 +157,7 @@ fn replies() -> Vec<(&'static [u8], Reply)> {
 
 #[test]
 fn a_server_may_die_at_every_byte_of_a_reply() {
-    for scene in [Scene::pooled(SHORT), Scene::pooled_mysql(SHORT), Scene::carried(SHORT)] {
+    for scene in [Scene::pooled(SHORT), Scene::pooled_mysql(SHORT), Scene::pass_through(SHORT)] {
         for (command, reply) in replies() {
             let whole = reply.encode(Capabilities::DEPRECATE_EOF, &mut 1);
             for cut in 0..whole.len() {
@@ -191,7 +191,7 @@ fn a_server_may_die_at_every_byte_of_a_reply() {
 }
 
 #[test]
-fn what_is_not_the_protocol_ends_the_link_and_is_told() {
+fn what_is_not_the_protocol_ends_the_backend_and_is_told() {
     let long = Header { len: 2 << 20, sequence: 1 }.encode();
     let changed = b"\0\0\0\x02\x40\0\0\0\x09\x01\x05\x04te";
     let nonsense: Vec<Vec<u8>> = vec![
@@ -237,7 +237,7 @@ fn what_is_not_the_protocol_ends_the_link_and_is_told() {
 
 #[test]
 fn more_than_was_asked_for_reaches_nobody_else() {
-    let scene = Scene::pooled(ONE_LINK);
+    let scene = Scene::pooled(ONE_BACKEND);
     scene.server.answer(|command| match command.ends_with(b"double") {
         // In one piece: what comes later cannot be told from the next answer.
         true => Reply::Raw([result("double"), result("stale")].concat())
@@ -248,7 +248,7 @@ fn more_than_was_asked_for_reaches_nobody_else() {
         let (mut one, mut other) = (scene.client(), scene.client());
         one.send_packet(0, b"\x03SELECT double");
         wait_for("the first statement", || scene.server.received(b"double") > 0);
-        // It waits in line for the only link, on which more comes than its turn allows.
+        // It waits in the queue for the only backend, on which more comes than its turn allows.
         other.send_packet(0, b"\x03SELECT other");
         assert_eq!(one.read_answer(), row("double"));
         assert_eq!(other.read_answer(), row("other"));
@@ -263,14 +263,14 @@ fn result(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_server_that_speaks_out_of_turn_loses_the_link() {
+fn a_server_that_speaks_out_of_turn_loses_the_backend() {
     let scene = Scene::pooled(SHORT);
     let shutdown = packet(0, b"\xff\x1d\x04#08S01Server shutdown in progress");
     for bytes in [result("stale"), shutdown, packet(0, b"\0\0\0\x02\0\0\0"), vec![0xee; 100_000]] {
-        let links = scene.server.open();
-        assert!(links > 0);
+        let backends = scene.server.open();
+        assert!(backends > 0);
         scene.server.blurt(&bytes);
-        wait_for("the link to be dropped", || scene.server.open() < links);
+        wait_for("the backend connection to be dropped", || scene.server.open() < backends);
         scene.works();
     }
     scene.end();
@@ -278,7 +278,7 @@ fn a_server_that_speaks_out_of_turn_loses_the_link() {
 
 #[test]
 fn a_flood_that_nobody_asked_for_is_held_back() {
-    let scene = Scene::carried(SHORT);
+    let scene = Scene::pass_through(SHORT);
     let client = scene.client();
     let before = scene.flifo.memory();
     std::thread::scope(|scope| {
@@ -298,7 +298,7 @@ fn a_flood_that_nobody_asked_for_is_held_back() {
 
 #[test]
 fn a_server_that_leaves_during_an_upload_does_not_turn_the_rest_into_statements() {
-    for scene in [Scene::pooled(SHORT).witnessed(), Scene::carried(SHORT).witnessed()] {
+    for scene in [Scene::pooled(SHORT).witnessed(), Scene::pass_through(SHORT).witnessed()] {
         scene.server.answer(|command| match command.starts_with(b"\x03LOAD") {
             true => Reply::All(vec![Reply::File { packets: Some(2) }, Reply::Close]),
             false => honest(command),

@@ -1,4 +1,4 @@
-//! Users that are not configured share links once a client has sent its password in a login that was carried and that
+//! Users that are not configured share backends once a client has sent its password in a login that was passed through and that
 //! the server has accepted; what changes on the server takes effect.
 //!
 //! Where no MySQL is available the tests against a real one print so and test nothing.
@@ -7,9 +7,9 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use backend::Address;
+use backend::login::{Credential, Request};
 use bench::private_server::PrivateServer;
-use link::Address;
-use link::login::{Credential, Request};
 use testkit::asking::{Asking, Heard};
 use testkit::client::{Asked, Builder, Client, Problem};
 use testkit::flifo::Flifo;
@@ -85,7 +85,7 @@ impl Proxy {
         }
     }
 
-    /// Ends it. The answer is how many clients were carried and how many pooled, and its log.
+    /// Ends it. The answer is how many clients were passed through and how many pooled, and its log.
     fn end(self) -> (u64, u64, String) {
         let (status, log) = self.flifo.stop();
         assert!(status.success() && !log.contains("panicked"), "{log}");
@@ -95,7 +95,7 @@ impl Proxy {
             let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
             digits.parse().expect("a number")
         };
-        (counted("clients_carried"), counted("clients_pooled"), log)
+        (counted("clients_pass_through"), counted("clients_pooled"), log)
     }
 }
 
@@ -131,7 +131,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Clients in plain are carried in TLS where `server.tls` wants it.
+/// Clients in plain are passed through in TLS where `server.tls` wants it.
 const ANY_LEG: &str = "pass_through_tls = \"always\"";
 
 #[test]
@@ -154,8 +154,8 @@ fn a_password_that_is_said_is_learnt_on_all_legs() {
             assert_eq!(second.asked.last(), Some(&Asked::Fast), "{case}");
             second.query("DO 1").unwrap_or_else(|error| panic!("{case}: {error}"));
             drop((first, second));
-            let (carried, pooled, log) = proxy.end();
-            assert_eq!((carried, pooled), (1, 1), "{case}");
+            let (pass_through, pooled, log) = proxy.end();
+            assert_eq!((pass_through, pooled), (1, 1), "{case}");
             assert_eq!(log.matches("are pooled from now on").count(), 1, "{case}: {log}");
         }
     }
@@ -171,8 +171,8 @@ fn nothing_is_learnt_of_what_is_meant_for_the_server_alone() {
         assert_eq!(client.connect().expect("a login").asked.last(), Some(&Asked::Full));
     }
     assert_eq!(server.heard().iter().filter(|it| **it == Heard::Encrypted(None)).count(), 3);
-    let (carried, pooled, _) = proxy.end();
-    assert_eq!((carried, pooled), (3, 0));
+    let (pass_through, pooled, _) = proxy.end();
+    assert_eq!((pass_through, pooled), (3, 0));
 }
 
 #[test]
@@ -180,20 +180,20 @@ fn nothing_is_learnt_where_that_is_not_wanted() {
     let server = Asking::start(&Plugin::CachingSha2);
     let address = format!("address = \"{}\"\ntls = \"off\"", server.address);
     let off = format!("{address}\nlearn_passwords = \"off\"");
-    let named = format!("{address}\n[[users]]\nname = \"sha\"\nmode = \"carried\"");
-    for (case, config) in [("off", off), ("carried by name", named)] {
+    let named = format!("{address}\n[[users]]\nname = \"sha\"\nmode = \"pass-through\"");
+    for (case, config) in [("off", off), ("pass-through by name", named)] {
         let proxy = Proxy::start(&config);
         for _ in 0..3 {
             let client = proxy.client(Leg::Tls, "sha", PASSWORD).connect().expect("a login");
             assert_eq!(client.asked.last(), Some(&Asked::Full), "{case}");
         }
-        let (carried, pooled, _) = proxy.end();
-        assert_eq!((carried, pooled), (3, 0), "{case}");
+        let (pass_through, pooled, _) = proxy.end();
+        assert_eq!((pass_through, pooled), (3, 0), "{case}");
     }
 }
 
 #[test]
-fn the_second_client_of_a_user_shares_links() {
+fn the_second_client_of_a_user_shares_backends() {
     let Some(server) = mysql() else { return };
     let tcp = format!("address = \"127.0.0.1:{}\"\ntls = ", server.port());
     let socket = format!("address = {:?}\ntls = ", server.socket());
@@ -212,8 +212,8 @@ fn the_second_client_of_a_user_shares_links() {
                 assert_eq!(client.asked.last(), Some(&want), "{case}");
                 assert!(is_who_it_says(&mut client, &user), "{case}");
             }
-            let (carried, pooled, log) = proxy.end();
-            assert_eq!((carried, pooled), (1, 2), "{case}: {log}");
+            let (pass_through, pooled, log) = proxy.end();
+            assert_eq!((pass_through, pooled), (1, 2), "{case}: {log}");
         }
     }
 }
@@ -229,8 +229,8 @@ fn what_the_server_remembers_teaches_nothing() {
         let client = proxy.log_in("remembered", PASSWORD).expect("a login");
         assert_eq!(client.asked.last(), Some(&Asked::Fast));
     }
-    let (carried, pooled, _) = proxy.end();
-    assert_eq!((carried, pooled), (3, 0));
+    let (pass_through, pooled, _) = proxy.end();
+    assert_eq!((pass_through, pooled), (3, 0));
 }
 
 #[test]
@@ -249,8 +249,8 @@ fn a_password_that_was_changed_works_at_once_and_the_old_one_no_longer() {
     assert!(proxy.serves("changed", "battery staple"), "the new one is learnt");
     assert!(is_who_it_says(&mut before, "changed"), "who is in stays in");
     drop(before);
-    let (carried, pooled, _) = proxy.end();
-    assert_eq!((carried, pooled), (1, 3));
+    let (pass_through, pooled, _) = proxy.end();
+    assert_eq!((pass_through, pooled), (1, 3));
 }
 
 #[test]
@@ -263,13 +263,13 @@ fn an_old_password_is_let_in_for_no_longer_than_the_period() {
     }
     alter(server, "old", "battery staple");
     wait_until("still let in", || proxy.denies("old", PASSWORD).is_some());
-    assert!(proxy.flifo.log().contains("are carried again"));
+    assert!(proxy.flifo.log().contains("are passed through again"));
     // It is learnt like any other.
     for _ in 0..2 {
         assert!(proxy.serves("old", "battery staple"));
     }
-    let (carried, ..) = proxy.end();
-    assert_eq!(carried, 2, "the first of each");
+    let (pass_through, ..) = proxy.end();
+    assert_eq!(pass_through, 2, "the first of each");
 }
 
 #[test]
@@ -292,8 +292,8 @@ fn a_user_that_was_dropped_is_denied_and_one_that_is_made_anew_has_his_own_right
     }
     assert_eq!(before.query("SELECT 1").expect("who is in stays in"), [["1"]]);
     drop(before);
-    let (carried, ..) = proxy.end();
-    assert_eq!(carried, 2, "the first of each");
+    let (pass_through, ..) = proxy.end();
+    assert_eq!(pass_through, 2, "the first of each");
 }
 
 #[test]
@@ -309,8 +309,8 @@ fn users_are_told_apart_by_their_passwords() {
             assert!(proxy.denies(own, "").is_some());
         }
     }
-    let (carried, pooled, _) = proxy.end();
-    assert_eq!((carried, pooled), (2, 4));
+    let (pass_through, pooled, _) = proxy.end();
+    assert_eq!((pass_through, pooled), (2, 4));
 }
 
 #[test]
@@ -330,13 +330,13 @@ fn a_wrong_password_is_denied_in_the_servers_words_and_nothing_is_forgotten() {
         let client = proxy.client(leg, "guessed", PASSWORD).connect().expect("a login");
         assert_eq!(client.asked.last(), Some(&Asked::Fast), "{leg:?}");
     }
-    let (carried, pooled, log) = proxy.end();
-    assert_eq!((carried, pooled), (1, 3));
-    assert!(!log.contains("carried again"), "{log}");
+    let (pass_through, pooled, log) = proxy.end();
+    assert_eq!((pass_through, pooled), (1, 3));
+    assert!(!log.contains("pass-through again"), "{log}");
 }
 
 #[test]
-fn who_proves_his_password_in_another_way_by_now_is_carried() {
+fn who_proves_his_password_in_another_way_by_now_is_passed_through() {
     let Some(server) = mysql() else { return };
     if !server.has_native() {
         return eprintln!("MySQL 9 has no mysql_native_password");
@@ -351,13 +351,13 @@ fn who_proves_his_password_in_another_way_by_now_is_carried() {
     for _ in 0..2 {
         assert!(proxy.serves("otherwise", PASSWORD));
     }
-    let (carried, pooled, log) = proxy.end();
-    assert_eq!((carried, pooled), (3, 0), "{log}");
-    assert!(log.contains("are carried again"), "{log}");
+    let (pass_through, pooled, log) = proxy.end();
+    assert_eq!((pass_through, pooled), (3, 0), "{log}");
+    assert!(log.contains("are passed through again"), "{log}");
 }
 
 #[test]
-fn who_proves_a_new_password_in_another_way_is_carried_as_well() {
+fn who_proves_a_new_password_in_another_way_is_passed_through_as_well() {
     let Some(server) = mysql() else { return };
     if !server.has_native() {
         return eprintln!("MySQL 9 has no mysql_native_password");
@@ -372,8 +372,8 @@ fn who_proves_a_new_password_in_another_way_is_carried_as_well() {
     let refused = proxy.log_in("both_ways", "battery staple").unwrap_err();
     assert!(refused.to_string().contains("without a proof"), "{refused}");
     assert!(proxy.serves("both_ways", "battery staple"));
-    let (carried, pooled, log) = proxy.end();
-    assert_eq!((carried, pooled), (2, 0), "{log}");
+    let (pass_through, pooled, log) = proxy.end();
+    assert_eq!((pass_through, pooled), (2, 0), "{log}");
 }
 
 #[test]
@@ -395,12 +395,12 @@ fn who_can_only_change_his_password_is_not_pooled() {
     for _ in 0..2 {
         assert_eq!(log_in("battery staple").query("SELECT 1").expect("an answer"), [["1"]]);
     }
-    let (carried, pooled, _) = proxy.end();
-    assert_eq!((carried, pooled), (5, 1));
+    let (pass_through, pooled, _) = proxy.end();
+    assert_eq!((pass_through, pooled), (5, 1));
 }
 
 #[test]
-fn a_client_with_the_servers_key_is_carried() {
+fn a_client_with_the_servers_key_is_passed_through() {
     let Some(server) = mysql() else { return };
     create(server, "pinned", PASSWORD);
     let key = std::fs::read_to_string(server.folder().join("data/public_key.pem"));
@@ -413,8 +413,8 @@ fn a_client_with_the_servers_key_is_carried() {
         assert_eq!(client.asked.last(), Some(&want));
         assert!(is_who_it_says(&mut client, "pinned"));
     }
-    let (carried, pooled, _) = proxy.end();
-    assert_eq!((carried, pooled), (3, 0));
+    let (pass_through, pooled, _) = proxy.end();
+    assert_eq!((pass_through, pooled), (3, 0));
 }
 
 #[test]
@@ -436,8 +436,8 @@ fn a_client_with_the_servers_key_is_not_kept_out_by_an_old_password() {
     let refused = log_in().unwrap_err();
     assert!(matches!(refused, Problem::Refused { code: 1045, .. }), "{refused}");
     assert!(is_who_it_says(&mut log_in().expect("a login"), "pinned_new"));
-    let (carried, pooled, log) = proxy.end();
-    assert_eq!((carried, pooled), (2, 0), "{log}");
+    let (pass_through, pooled, log) = proxy.end();
+    assert_eq!((pass_through, pooled), (2, 0), "{log}");
 }
 
 #[test]
@@ -471,8 +471,8 @@ fn a_login_that_began_before_somebody_was_learnt_goes_on() {
     let proxy = Proxy::to(server, "");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let greet = async {
-        let stream = link::dial::dial(&Address::Unix(proxy.flifo.socket())).await.unwrap();
-        link::login::greet(stream).await.unwrap()
+        let stream = backend::dial::dial(&Address::Unix(proxy.flifo.socket())).await.unwrap();
+        backend::login::greet(stream).await.unwrap()
     };
     let greeted = runtime.block_on(greet);
     assert!(greeted.greeting.connection_id < 1 << 30, "the server's own greeting");
@@ -490,11 +490,11 @@ fn a_login_that_began_before_somebody_was_learnt_goes_on() {
         schema: None,
     };
     let log_in = async { greeted.login(&request, None).await?.ping().await };
-    runtime.block_on(log_in).expect("it is carried");
+    runtime.block_on(log_in).expect("it is passed through");
     // And Flifo greets a client that connects now.
     assert!(proxy.serves("early", PASSWORD));
-    let (carried, pooled, _) = proxy.end();
-    assert_eq!((carried, pooled), (2, 1));
+    let (pass_through, pooled, _) = proxy.end();
+    assert_eq!((pass_through, pooled), (2, 1));
 }
 
 #[test]
@@ -505,7 +505,7 @@ fn mariadb_teaches_nothing() {
     for _ in 0..3 {
         assert!(proxy.serves("app", PASSWORD));
     }
-    let (carried, pooled, log) = proxy.end();
-    assert_eq!((carried, pooled), (3, 0));
+    let (pass_through, pooled, log) = proxy.end();
+    assert_eq!((pass_through, pooled), (3, 0));
     assert!(!log.contains("are pooled from now on"), "{log}");
 }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use link::Address;
+use backend::Address;
 use testkit::asking::{Asking, Heard};
 use testkit::client::{Builder, Client, Problem};
 use testkit::flifo::Flifo;
@@ -14,7 +14,7 @@ const PASSWORD: &str = "correct horse";
 
 fn flifo(server: &Asking, tls: &str, rest: &str) -> Flifo {
     // What is learnt of a password is another matter.
-    // Clients in plain are carried in TLS: that is what is looked at here.
+    // Clients in plain are passed through in TLS: that is what is looked at here.
     let learn = "learn_passwords = \"off\"\npass_through_tls = \"always\"";
     let address = &server.address;
     Flifo::start(&format!("[server]\naddress = \"{address}\"\ntls = {tls:?}\n{learn}\n{rest}"))
@@ -48,7 +48,7 @@ fn a_full_login_reaches_the_server_over_all_legs() {
                 let mut client = client.connect().unwrap_or_else(|it| panic!("{case}: {it}"));
                 client.query("DO 1").unwrap_or_else(|error| panic!("{case}: {error}"));
                 let heard = server.heard();
-                // A shared link has been opened for the first client.
+                // A shared backend has been opened for the first client.
                 if rest != POOLED || leg == "plain" {
                     assert_eq!(heard.last(), Some(&want), "{case}");
                 }
@@ -58,7 +58,7 @@ fn a_full_login_reaches_the_server_over_all_legs() {
 }
 
 #[test]
-fn query_attributes_are_for_those_who_share_no_links() {
+fn query_attributes_are_for_those_who_share_no_backends() {
     let server = Asking::start(&Plugin::CachingSha2);
     for (rest, is_offered) in [("", true), (POOLED, false)] {
         let flifo = flifo(&server, "off", rest);
@@ -93,9 +93,9 @@ fn a_full_change_of_user_reaches_the_server_over_unequal_legs() {
 }
 
 #[test]
-fn who_becomes_a_carried_user_counts_as_one_of_its_clients() {
+fn who_becomes_a_pass_through_user_counts_as_one_of_its_clients() {
     let server = Asking::start(&Plugin::CachingSha2);
-    let bounded = "[[users]]\nname = \"other\"\nmode = \"carried\"\nclients_max = 1\n";
+    let bounded = "[[users]]\nname = \"other\"\nmode = \"pass-through\"\nclients_max = 1\n";
     for rest in ["", POOLED] {
         let flifo = flifo(&server, "off", &[bounded, rest].concat());
         let log_in = || {

@@ -20,7 +20,7 @@ const LATE: Duration = Duration::from_secs(6);
 
 #[test]
 fn asked_to_stop_it_lets_statements_and_transactions_finish() {
-    for mut scene in [Scene::pooled(""), Scene::carried("")] {
+    for mut scene in [Scene::pooled(""), Scene::pass_through("")] {
         let done = Flag::default();
         let flag = Flag::clone(&done);
         scene.server.answer(move |command| match command {
@@ -61,7 +61,7 @@ fn asked_to_stop_it_lets_statements_and_transactions_finish() {
 
 #[test]
 fn asked_to_stop_it_serves_those_who_are_in_line() {
-    let mut scene = Scene::pooled("limit = 1\nlinks_max = 1\n");
+    let mut scene = Scene::pooled("limit = 1\nconnections_max = 1\n");
     let done = Flag::default();
     let flag = Flag::clone(&done);
     scene.server.answer(move |command| match command {
@@ -80,13 +80,13 @@ fn asked_to_stop_it_serves_those_who_are_in_line() {
     assert_eq!(one.read_answer(), row("long"));
     assert_eq!(other.read_answer(), row("other"));
     wait_for("the end", || scene.flifo.has_ended());
-    assert!(scene.server.opened() <= opened + 1, "links were opened to be closed");
+    assert!(scene.server.opened() <= opened + 1, "backend connections were opened to be closed");
 }
 
 #[test]
 fn asked_to_stop_it_waits_so_long_and_no_longer() {
     for mut scene in
-        [Scene::pooled, Scene::carried].map(|start| start("[limits]\nstop = \"500ms\"\n"))
+        [Scene::pooled, Scene::pass_through].map(|start| start("[limits]\nstop = \"500ms\"\n"))
     {
         scene.server.answer(|command| match command {
             b"\x03SELECT never" => Reply::Silence,
@@ -114,7 +114,7 @@ fn asked_to_stop_it_waits_so_long_and_no_longer() {
 /// Flifo before a real server, and its clients' password.
 fn before(server: &PrivateServer, limits: &str) -> (Flifo, String) {
     let flifo = Flifo::start(&format!(
-        "[server]\naddress = \"{}\"\nlimit = 4\nlinks_max = 4\n{limits}\n\
+        "[server]\naddress = \"{}\"\nlimit = 4\nconnections_max = 4\n{limits}\n\
          [[users]]\nname = \"{}\"\npassword = \"{}\"\n",
         server.socket().display(),
         PrivateServer::USER,
@@ -138,7 +138,7 @@ fn a_server_that_pauses_is_waited_for() {
     let (flifo, password) = before(&server, "[limits]\nwait = \"500ms\"\nconnect = \"500ms\"\n");
     let login = || FakeClient::login(flifo.port(), PrivateServer::USER, &password);
     let mut running: Vec<_> = (0..4).map(|_| login().unwrap()).collect();
-    // At the same time, so that each has a link.
+    // At the same time, so that each has a backend.
     for client in &mut running {
         client.send_packet(0, b"\x03SELECT SLEEP(0.3)");
     }
@@ -214,7 +214,7 @@ fn a_server_that_is_killed_and_started_again_is_used_again_by_all() {
 
 #[test]
 fn out_of_descriptors_it_serves_those_it_has() {
-    let scene = Scene::pooled("links_max = 2\nlimit = 2\n").witnessed();
+    let scene = Scene::pooled("connections_max = 2\nlimit = 2\n").witnessed();
     let mut clients: Vec<_> = (0..5).map(|_| scene.client()).collect();
     scene.flifo.limit_descriptors(scene.flifo.descriptors() as u64 + 10);
     // More than there are places: the last ones are connected by the kernel, and wait.
@@ -233,7 +233,7 @@ fn out_of_descriptors_it_serves_those_it_has() {
 }
 
 #[test]
-fn clients_leave_descriptors_to_links_and_administration() {
+fn clients_leave_descriptors_to_backends_and_administration() {
     let server = FakeServer::start();
     let (console, http) = (testkit::flifo::free_port(), testkit::flifo::free_port());
     let rest = format!(
@@ -256,14 +256,14 @@ fn clients_leave_descriptors_to_links_and_administration() {
     };
     let Refusal::Error { code: 1040, message } = refusal else { panic!("{refusal:?}") };
     assert!(message.contains("may open 64 files") && clients.len() >= 4, "{message}");
-    // Each client that is in gets a link, at the same time.
+    // Each client that is in gets a backend, at the same time.
     for client in &mut clients {
         assert_eq!(client.query("BEGIN"), Ok(vec![]));
     }
     for client in &mut clients {
         assert_eq!(client.query("SELECT in"), row("in"));
     }
-    let address = link::Address::Tcp { host: "127.0.0.1".to_owned(), port: console };
+    let address = backend::Address::Tcp { host: "127.0.0.1".to_owned(), port: console };
     let console = testkit::client::Client::builder(address, "anybody", "").connect();
     assert!(console.unwrap().query("SHOW WORKERS").is_ok());
     let mut health = TcpStream::connect(("127.0.0.1", http)).unwrap();
@@ -306,7 +306,7 @@ fn a_log_that_cannot_be_written_does_no_harm() {
         if number == 20 {
             break;
         }
-        // The link is lost each time, at once or while it is being used.
+        // The backend is lost each time, at once or while it is being used.
         let again = client.query("SELECT again");
         assert!(again == row("again") || again.as_ref().unwrap_err().code() == 1430, "{again:?}");
     }
@@ -386,13 +386,13 @@ fn equal_lines_of_the_log_are_bounded_and_counted() {
     let mut clients: Vec<_> =
         (0..8).map(|_| FakeClient::login(flifo.port(), USER, PASSWORD).unwrap()).collect();
     drop(server);
-    // Each of these statements wants a link, and there is none.
+    // Each of these statements wants a backend, and there is none.
     for _ in 0..100 {
         for client in &mut clients {
             assert!(client.query("SELECT 1").is_err());
         }
     }
-    wait_for("the summary", || flifo.log().contains("more lines like: no link"));
+    wait_for("the summary", || flifo.log().contains("more lines like: no backend connection"));
     let (status, log) = flifo.stop();
     assert!(status.success(), "{log}");
     let lines: Vec<serde_json::Value> =
@@ -404,8 +404,8 @@ fn equal_lines_of_the_log_are_bounded_and_counted() {
         };
         lines.iter().filter(is_one).collect::<Vec<_>>()
     };
-    let counts = said("more lines like: no link");
+    let counts = said("more lines like: no backend connection");
     let counted: u64 = counts.iter().map(|line| line["more"].as_u64().unwrap()).sum();
-    let single = said("no link").len() as u64;
+    let single = said("no backend connection").len() as u64;
     assert!(single <= 100 && single + counted >= 400, "{single} lines, {counted} counted: {log}");
 }

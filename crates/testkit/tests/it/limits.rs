@@ -57,8 +57,8 @@ fn a_statement_may_run_so_long_and_is_killed_then() {
 }
 
 #[test]
-fn a_carried_statement_that_runs_too_long_costs_the_connection() {
-    let scene = Scene::carried("[limits]\nstatement = \"200ms\"\n").witnessed();
+fn a_pass_through_statement_that_runs_too_long_costs_the_connection() {
+    let scene = Scene::pass_through("[limits]\nstatement = \"200ms\"\n").witnessed();
     let flag = answer_long(&scene);
     let mut client = scene.client();
     assert_eq!(client.query("SELECT long").unwrap_err().code(), 3024);
@@ -125,13 +125,13 @@ fn who_waits_is_let_in_where_nothing_ends() {
         assert_eq!(client.read_answer(), row("long"));
     }
     drop((busy, other));
-    scene.end_with_links(long + 2);
+    scene.end_with_backends(long + 2);
 }
 
 #[test]
 fn a_client_may_be_idle_so_long() {
     for scene in
-        [Scene::pooled, Scene::carried].map(|start| start("[limits]\nidle_client = \"1s\"\n"))
+        [Scene::pooled, Scene::pass_through].map(|start| start("[limits]\nidle_client = \"1s\"\n"))
     {
         let flag = answer_long(&scene);
         let (mut idle, mut busy) = (scene.client(), scene.client());
@@ -149,12 +149,12 @@ fn a_client_may_be_idle_so_long() {
 }
 
 #[test]
-fn a_link_may_be_idle_so_long() {
-    let scene = Scene::pooled("[limits]\nidle_link = \"1s\"\n");
+fn a_backend_may_be_idle_so_long() {
+    let scene = Scene::pooled("[limits]\nidle_backend = \"1s\"\n");
     let mut client = scene.client();
     assert_eq!(client.query("SELECT 1"), row("1"));
     let begun = Instant::now();
-    wait_for("the link to be closed", || scene.server.open() == 0);
+    wait_for("the backend connection to be closed", || scene.server.open() == 0);
     assert!(begun.elapsed() >= Duration::from_millis(900) && begun.elapsed() < LATE);
     assert_eq!(client.query("SELECT 2"), row("2"));
     drop(client);
@@ -162,8 +162,8 @@ fn a_link_may_be_idle_so_long() {
 }
 
 #[test]
-fn a_link_may_be_so_old_but_not_too_old_for_a_transaction() {
-    let scene = Scene::pooled("links_max = 1\nlimit = 1\n[limits]\nlink_age = \"1s\"\n");
+fn a_backend_may_be_so_old_but_not_too_old_for_a_transaction() {
+    let scene = Scene::pooled("connections_max = 1\nlimit = 1\n[limits]\nbackend_age = \"1s\"\n");
     scene.server.answer(|command| match command {
         b"\x03BEGIN" => Reply::Status(Status(0x0003)),
         b"\x03COMMIT" => Reply::Ok,
@@ -179,7 +179,11 @@ fn a_link_may_be_so_old_but_not_too_old_for_a_transaction() {
         assert_eq!(client.query("SELECT within"), Ok(vec![]));
         thread::sleep(Duration::from_millis(20));
     }
-    assert_eq!(scene.server.opened(), opened, "its link went away under the transaction");
+    assert_eq!(
+        scene.server.opened(),
+        opened,
+        "its backend connection went away under the transaction"
+    );
     assert_eq!(client.query("COMMIT"), Ok(vec![]));
     assert_eq!(client.query("SELECT next"), row("next"));
     assert_eq!(scene.server.opened(), opened + 1);
@@ -191,7 +195,7 @@ fn a_link_may_be_so_old_but_not_too_old_for_a_transaction() {
 fn a_packet_may_be_so_long() {
     let text = |len: usize| [&b"\x03SELECT "[..], &vec![b'x'; len - 8]].concat();
     for scene in
-        [Scene::pooled, Scene::carried].map(|start| start("[limits]\npacket_max = \"1KiB\"\n"))
+        [Scene::pooled, Scene::pass_through].map(|start| start("[limits]\npacket_max = \"1KiB\"\n"))
     {
         let mut client = scene.client();
         assert!(client.command(&text(1024)).is_ok());
@@ -199,9 +203,9 @@ fn a_packet_may_be_so_long() {
         assert!(client.is_closed());
         scene.end();
     }
-    // A longer one comes in several packets, and is cut off with its link where it has become too long.
-    for scene in
-        [Scene::pooled, Scene::carried].map(|start| start("[limits]\npacket_max = \"20MiB\"\n"))
+    // A longer one comes in several packets, and is cut off with its backend where it has become too long.
+    for scene in [Scene::pooled, Scene::pass_through]
+        .map(|start| start("[limits]\npacket_max = \"20MiB\"\n"))
     {
         let mut client = scene.client();
         assert!(client.command(&text(17 << 20)).is_ok());
@@ -238,7 +242,7 @@ fn so_many_clients_may_be_connected() {
             drop(clients.pop());
             wait_for("a place", || scene.try_client().is_ok());
             drop(clients);
-            // Links that they have shared stay.
+            // Backends that they have shared stay.
             wait_for("all to be gone", || scene.flifo.descriptors() <= at_rest + 3);
             wait_for("three places", || {
                 let three: Vec<_> = (0..3).map(|_| scene.try_client()).collect();
@@ -257,8 +261,8 @@ fn so_many_clients_may_be_connected() {
 fn a_user_may_have_so_many_clients() {
     for (mode, bound) in [
         ("pooled", "clients_max = 2"),
-        ("carried", "clients_max = 2"),
-        ("carried", "links_max = 2"),
+        ("pass_through", "clients_max = 2"),
+        ("pass_through", "connections_max = 2"),
     ] {
         let password =
             if mode == "pooled" { format!("password = \"{PASSWORD}\"") } else { "".into() };
@@ -317,46 +321,46 @@ fn crowd(scene: &Scene) {
 
 #[test]
 fn two_workers_share_one_limit_of_statements() {
-    let rest = format!("limit = 3\nlinks_max = 16\n{}", user(""));
+    let rest = format!("limit = 3\nconnections_max = 16\n{}", user(""));
     let scene = Scene::start(Brand::MariaDb, "workers = 2", &rest);
     let most = count_at_once(&scene);
     crowd(&scene);
     assert_eq!(most.load(SeqCst), 3);
     scene.server.answer(honest);
-    scene.end_with_links(16);
+    scene.end_with_backends(16);
 }
 
 #[test]
-fn two_workers_share_one_limit_of_links() {
-    let rest = format!("limit = 8\nlinks_max = 2\n{}", user(""));
+fn two_workers_share_one_limit_of_backends() {
+    let rest = format!("limit = 8\nconnections_max = 2\n{}", user(""));
     let scene = Scene::start(Brand::MariaDb, "workers = 2", &rest);
     let most = count_at_once(&scene);
     crowd(&scene);
     assert_eq!(most.load(SeqCst), 2);
-    wait_for("the server to see closed links", || scene.server.open() <= 2);
+    wait_for("the server to see closed backend connections", || scene.server.open() <= 2);
     scene.server.answer(honest);
-    scene.end_with_links(2);
+    scene.end_with_backends(2);
 }
 
 #[test]
-fn a_user_may_have_so_many_links() {
-    let rest = format!("limit = 8\nlinks_max = 8\n{}", user("links_max = 2"));
+fn a_user_may_have_so_many_backends() {
+    let rest = format!("limit = 8\nconnections_max = 8\n{}", user("connections_max = 2"));
     let scene = Scene::start(Brand::MariaDb, "workers = 2", &rest);
     let most = count_at_once(&scene);
     crowd(&scene);
     assert_eq!(most.load(SeqCst), 2);
-    wait_for("the server to see closed links", || scene.server.open() <= 2);
+    wait_for("the server to see closed backend connections", || scene.server.open() <= 2);
     scene.server.answer(honest);
-    scene.end_with_links(2);
+    scene.end_with_backends(2);
 }
 
 #[test]
-fn more_users_and_schemas_than_links_all_come_forward() {
-    // Twelve kinds of links, of which two can be there at once.
+fn more_users_and_schemas_than_backends_all_come_forward() {
+    // Twelve kinds of backends, of which two can be there at once.
     let names: Vec<_> = (0..6).map(|number| format!("user{number}")).collect();
     let user = |name| format!("[[users]]\nname = \"{name}\"\npassword = \"{PASSWORD}\"\n");
     let users: String = names.iter().map(user).collect();
-    let rest = format!("limit = 2\nlinks_max = 2\n{users}{}", self::user(""));
+    let rest = format!("limit = 2\nconnections_max = 2\n{users}{}", self::user(""));
     let scene = Scene::start(Brand::MariaDb, "workers = 1", &rest);
     thread::scope(|scope| {
         for (name, has_schema) in names.iter().flat_map(|it| [(it, false), (it, true)]) {
@@ -377,7 +381,7 @@ fn more_users_and_schemas_than_links_all_come_forward() {
             }
         }
     });
-    wait_for("the server to see closed links", || scene.server.open() <= 2);
+    wait_for("the server to see closed backend connections", || scene.server.open() <= 2);
     scene.end();
 }
 
@@ -424,8 +428,8 @@ fn who_has_a_lock_without_a_transaction_does_not_wait_for_those_who_want_it() {
 }
 
 #[test]
-fn links_that_one_worker_does_not_miss_serve_another_s_need() {
-    let rest = format!("limit = 4\nlinks_max = 4\n{}", user(""));
+fn backends_that_one_worker_does_not_miss_serve_another_s_need() {
+    let rest = format!("limit = 4\nconnections_max = 4\n{}", user(""));
     let scene = Scene::start(Brand::MariaDb, "workers = 2", &rest);
     // Whose client one is shows in its number.
     let mut workers = [Vec::new(), Vec::new()];
@@ -443,9 +447,9 @@ fn links_that_one_worker_does_not_miss_serve_another_s_need() {
         for client in &mut clients[..4] {
             client.send_packet(0, b"\x03SELECT long");
         }
-        // The other worker's links are of use to it until they have been idle for a second.
+        // The other worker's backends are of use to it until they have been idle for a second.
         let all = || scene.server.received(b"SELECT long") == before + 4;
-        wait_for("four at once on links of one worker", all);
+        wait_for("four at once on backend connections of one worker", all);
         assert!(scene.server.open() <= 4, "{}", scene.server.open());
         flag.store(true, SeqCst);
         for client in &mut clients[..4] {
@@ -453,5 +457,5 @@ fn links_that_one_worker_does_not_miss_serve_another_s_need() {
         }
     }
     drop(workers);
-    scene.end_with_links(4);
+    scene.end_with_backends(4);
 }

@@ -46,7 +46,7 @@ fn a_schema_that_is_dropped_out_of_sight_is_unknown_at_once() {
     let mut client = shared.client();
     drop(shared.client_in("login_other").expect("a login"));
     ok(&mut client, "EXECUTE IMMEDIATE CONCAT('DROP DATABASE ', 'login_other')");
-    // It keeps the only link.
+    // It keeps the only backend.
     drop(client);
     let error = shared.client_in("login_other").expect_err("no such schema");
     assert!(matches!(error, Problem::Refused { code: 1049, .. }), "{error:?}");

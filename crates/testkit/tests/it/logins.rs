@@ -4,8 +4,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::OnceLock;
 
+use backend::Address;
 use bench::private_server::PrivateServer;
-use link::Address;
 use testkit::client::{Client, Problem};
 use testkit::differ::program::Brand;
 use testkit::flifo::{Flifo, program};
@@ -34,7 +34,7 @@ fn server() -> &'static PrivateServer {
 }
 
 /// How Flifo knows users.
-const WAYS: [&str; 3] = ["carried", "configured", "table"];
+const WAYS: [&str; 3] = ["pass_through", "configured", "table"];
 
 /// Before the server's Unix socket, where all clients are `localhost` to the server.
 fn flifo(way: &str, more: &str) -> Flifo {
@@ -188,7 +188,7 @@ fn nobody_gets_more_than_directly() {
     assert!(10 < admitted && 10 < refused, "{admitted} {refused}");
     // What it is held against is found.
     site.settings = "account_terms = \"flifo\"\n".to_owned();
-    let ways = [Way::Carried, Way::Configured];
+    let ways = [Way::PassThrough, Way::Configured];
     let is_found = |seed| !campaign::run(&mut site, program(), seed, 60, &ways).findings.is_empty();
     assert!((0..10).any(is_found));
 }

@@ -1,4 +1,4 @@
-//! Statements against a real MySQL, carried and pooled: a load of transactions, prepared and not,
+//! Statements against a real MySQL, pass-through and pooled: a load of transactions, prepared and not,
 //! and what MySQL does otherwise than MariaDB.
 //!
 //! Where no MySQL is to be had these tests print so and test nothing.
@@ -6,7 +6,7 @@
 use std::process::Command;
 use std::sync::OnceLock;
 
-use link::Address;
+use backend::Address;
 use testkit::client::Client;
 use testkit::flifo::Flifo;
 use testkit::mysql::Mysql;
@@ -28,13 +28,14 @@ fn server() -> Option<&'static Mysql> {
     server.as_ref()
 }
 
-/// A proxy whose clients are carried, and one whose clients share four links.
+/// A proxy whose clients are passed through, and one whose clients share four backends.
 fn proxies(server: &Mysql) -> [(&'static str, Flifo); 2] {
-    let carried = format!("[server]\naddress = {:?}\nlearn_passwords = \"off\"\n", server.socket());
+    let pass_through =
+        format!("[server]\naddress = {:?}\nlearn_passwords = \"off\"\n", server.socket());
     let pooled = format!(
-        "{carried}limit = 4\nlinks_max = 8\n[[users]]\nname = {USER:?}\npassword = {PASSWORD:?}\n"
+        "{pass_through}limit = 4\nconnections_max = 8\n[[users]]\nname = {USER:?}\npassword = {PASSWORD:?}\n"
     );
-    [("carried", Flifo::start(&carried)), ("pooled", Flifo::start(&pooled))]
+    [("pass_through", Flifo::start(&pass_through)), ("pooled", Flifo::start(&pooled))]
 }
 
 fn client(flifo: &Flifo) -> Client {
@@ -112,14 +113,14 @@ fn several_results_and_their_errors_come_in_order() {
 
 /// Some variables cannot be set without a privilege, not even to what they are.
 #[test]
-fn links_of_ordinary_users_are_reset_and_stay() {
+fn backends_of_ordinary_users_are_reset_and_stay() {
     let Some(server) = server() else { return };
     server.sql(&[
         &format!("CREATE USER ordinary@'%' IDENTIFIED BY '{PASSWORD}'"),
         "GRANT ALL ON sbtest.* TO ordinary@'%'",
     ]);
     let flifo = Flifo::start(&format!(
-        "[server]\naddress = {:?}\nlinks_max = 1\n[[users]]\nname = \"ordinary\"\npassword = {PASSWORD:?}\n",
+        "[server]\naddress = {:?}\nconnections_max = 1\n[[users]]\nname = \"ordinary\"\npassword = {PASSWORD:?}\n",
         server.socket()
     ));
     for turn in 0..3 {
@@ -136,7 +137,7 @@ fn links_of_ordinary_users_are_reset_and_stay() {
     }
     let (status, log) = flifo.stop();
     assert!(status.success(), "{log}");
-    for counted in ["links_opened=1 ", "links_reset=3 "] {
+    for counted in ["backends_opened=1 ", "backends_reset=3 "] {
         assert!(format!("{log} ").contains(counted), "{counted} in {log}");
     }
 }

@@ -74,11 +74,11 @@ fn one(address: &str) -> String {
 }
 
 #[test]
-fn new_links_follow_the_name_and_old_ones_end_as_they_become_free() {
+fn new_backends_follow_the_name_and_old_ones_end_as_they_become_free() {
     let Some(town) = Town::start("", one) else { return };
     let (mut busy, mut client) = (town.client(), town.client());
     assert_eq!(client.query("SELECT who"), row("old"));
-    // A client that must keep its link is not moved.
+    // A client that must keep its backend is not moved.
     busy.query("SELECT GET_LOCK('a', 1)").unwrap();
     assert_eq!(busy.query("SELECT who"), row("old"));
     means(&town.hosts, NEW);
@@ -86,7 +86,7 @@ fn new_links_follow_the_name_and_old_ones_end_as_they_become_free() {
     assert_eq!(busy.query("SELECT who"), row("old"));
     assert!(town.old.open() > 0);
     drop(busy);
-    wait_for("the old links to end", || town.old.open() == 0);
+    wait_for("the old backend connections to end", || town.old.open() == 0);
     let rows = town.console().query("SHOW SERVERS").unwrap();
     assert!(rows[0][1].starts_with(NAME) && rows[0][20].starts_with("127.0.0.3:"), "{rows:?}");
 }
@@ -101,7 +101,7 @@ fn who_cannot_connect_finds_the_server_where_it_is_now() {
     // Later than a second after it was resolved, so that it may be again.
     std::thread::sleep(Duration::from_millis(1100));
     drop(town.relays.remove(0));
-    wait_for("the links to break", || town.old.open() == 0);
+    wait_for("the backend connections to break", || town.old.open() == 0);
     let begun = Instant::now();
     wait_for("the server", || {
         let mut client = town.client();
@@ -120,10 +120,10 @@ fn a_name_that_cannot_be_resolved_keeps_its_last_address_and_says_so() {
     wait_for("it to fail", || console.query(told).unwrap()[0][2] == "failed");
     let reason = console.query(told).unwrap()[0][3].clone();
     assert!(reason.contains(NAME) && reason.contains("last known address is used"), "{reason}");
-    // New links as well.
+    // New backends as well.
     town.old.hang_up();
-    wait_for("the links to break", || town.old.open() == 0);
-    wait_for("a new link", || town.client().query("SELECT who") == row("old"));
+    wait_for("the backend connections to break", || town.old.open() == 0);
+    wait_for("a new backend connection", || town.client().query("SELECT who") == row("old"));
     means(&town.hosts, NEW);
     wait_for("the move", || client.query("SELECT who") == row("new"));
     wait_for("it to be well", || console.query(told).unwrap()[0][2] == "passed");
@@ -149,6 +149,6 @@ fn checks_go_to_where_the_server_is_now() {
     assert_eq!(client.query("SELECT who"), row("old"));
     means(&town.hosts, NEW);
     wait_for("checks of the new one", || town.new.received(b"\x0e") > 3);
-    wait_for("the old links to end", || town.old.open() == 0);
+    wait_for("the old backend connections to end", || town.old.open() == 0);
     assert_eq!(client.query("SELECT who"), row("new"));
 }

@@ -8,9 +8,9 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use backend::Address;
+use backend::tls::{ForBackends, Mode};
 use bench::programs::MARIADB;
-use link::Address;
-use link::tls::{ForLinks, Mode};
 use testkit::client::{Client, Problem};
 use testkit::fake_server::{Brand, FakeServer};
 use testkit::flifo::free_port;
@@ -106,7 +106,7 @@ fn the_console_shows_what_was_done() {
     }
     assert!(console.query("HELP").unwrap().len() > 20);
     drop((client, console));
-    watched.scene.end_with_links(6);
+    watched.scene.end_with_backends(6);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn errors_say_what_there_is_instead() {
         assert!(message.contains(says), "{text}: {message}");
     }
     drop(console);
-    watched.scene.end_with_links(6);
+    watched.scene.end_with_backends(6);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn who_has_proved_nothing_only_looks() {
         assert!(matches!(error, Problem::Refused { code: 1227, .. }), "{text}: {error:?}");
     }
     drop(console);
-    watched.scene.end_with_links(6);
+    watched.scene.end_with_backends(6);
 
     let watched = Watched::start_with("", "password = \"open sesame\"", "");
     for wrong in ["guess", ""] {
@@ -152,7 +152,7 @@ fn who_has_proved_nothing_only_looks() {
     let mut console = watched.console_by_port("open sesame").unwrap();
     assert!(one(&mut console, "SET server.limit = 3").contains("is 3"));
     drop(console);
-    watched.scene.end_with_links(6);
+    watched.scene.end_with_backends(6);
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn a_paused_server_gets_nothing_new_and_then_everything() {
             thread::spawn(move || client.query("SELECT late"))
         })
         .collect();
-    wait_for("statements in line", || {
+    wait_for("statements in the queue", || {
         one(&mut console, "SELECT 1");
         console.query("SHOW SERVERS").unwrap()[0][9] == "4"
     });
@@ -178,7 +178,7 @@ fn a_paused_server_gets_nothing_new_and_then_everything() {
         assert_eq!(waiter.join().unwrap(), row("late"));
     }
     drop(console);
-    watched.scene.end_with_links(8);
+    watched.scene.end_with_backends(8);
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_disabled_server_refuses_and_an_enabled_one_serves() {
     assert_eq!(client.query("SELECT yes"), row("yes"));
     assert!(watched.get("/ready").0.starts_with("HTTP/1.1 200"));
     drop((console, client));
-    watched.scene.end_with_links(6);
+    watched.scene.end_with_backends(6);
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn a_client_is_killed_wherever_it_is() {
     assert!(client.is_closed());
     assert!(console.query("SHOW CLIENTS").unwrap().is_empty());
     drop(console);
-    watched.scene.end_with_links(6);
+    watched.scene.end_with_backends(6);
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn pages_are_what_their_readers_expect() {
     assert_eq!(watched.get("/health").1, "ok\n");
     assert!(watched.get("/api/servers?where=size=1").0.starts_with("HTTP/1.1 400"));
     assert!(watched.get("/nothing").0.starts_with("HTTP/1.1 404"));
-    watched.scene.end_with_links(6);
+    watched.scene.end_with_backends(6);
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn a_token_opens_and_nothing_else() {
     assert!(get("Authorization: Bearer s3cret\r\n").starts_with("HTTP/1.1 200"));
     // A request that only checks whether Flifo is alive needs no secret.
     assert!(watched.get("/health").0.starts_with("HTTP/1.1 200"));
-    watched.scene.end_with_links(6);
+    watched.scene.end_with_backends(6);
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn hostile_http_costs_nothing() {
         let is_refused = answer.is_empty() || answer.starts_with("HTTP/1.1 4");
         assert!(is_refused, "{:?}: {answer}", &request[..20]);
     }
-    watched.scene.end_with_links(6);
+    watched.scene.end_with_backends(6);
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn a_request_that_does_not_say_for_whom_it_is_is_refused() {
         let (head, _) = watched.ask(request);
         assert_eq!(head.split(' ').nth(1), Some(&*status.to_string()), "{request}: {head}");
     }
-    watched.scene.end_with_links(6);
+    watched.scene.end_with_backends(6);
 }
 
 /// A client of the HTTP port that reads nothing of many long answers.
@@ -358,7 +358,7 @@ fn connections_that_ask_nothing_keep_nobody_from_http() {
     }
     drop((idle, crowd));
     wait_for("places", || watched.get("/metrics").0.starts_with("HTTP/1.1 200"));
-    watched.scene.end_with_links(6);
+    watched.scene.end_with_backends(6);
 }
 
 #[test]
@@ -379,7 +379,7 @@ fn idle_clients_of_the_console_give_up_their_places() {
     assert!(by_port.query("SHOW WORKERS").is_ok());
     assert!(administrator.query("RESUME").is_ok());
     drop((crowd, strangers, by_port, administrator));
-    watched.scene.end_with_links(6);
+    watched.scene.end_with_backends(6);
 }
 
 #[test]
@@ -403,7 +403,7 @@ fn hostile_visitors_of_the_console_are_sent_away() {
     let mut console = watched.console();
     let long = format!("SHOW CLIENTS WHERE user = '{}'", "x".repeat(70_000));
     assert!(console.query(&long).is_err());
-    watched.scene.end_with_links(6);
+    watched.scene.end_with_backends(6);
 }
 
 /// Makes a certificate that is its own authority, for this machine.
@@ -444,11 +444,11 @@ fn the_console_speaks_tls_with_clients_who_look_at_certificates() {
     assert!(!is_well && error.contains("1045"), "{error}");
     for (ca, is_trusted) in [(&cert, true), (&other, false)] {
         let address = format!("127.0.0.1:{}", watched.console).parse().unwrap();
-        let tls = ForLinks { mode: Mode::VerifyFull, ca: Some(ca.clone()), identity: None };
+        let tls = ForBackends { mode: Mode::VerifyFull, ca: Some(ca.clone()), identity: None };
         let client = Client::builder(address, "admin", "s3cret").tls_with(&tls).connect();
         assert_eq!(client.is_ok_and(|mut it| it.query("SHOW WORKERS").is_ok()), is_trusted);
     }
-    watched.scene.end_with_links(6);
+    watched.scene.end_with_backends(6);
 }
 
 #[test]
@@ -464,12 +464,12 @@ fn where_clients_must_use_tls_so_must_those_of_the_console() {
     );
     let flifo = testkit::flifo::Flifo::start(&rest);
     let address: Address = format!("127.0.0.1:{console}").parse().unwrap();
-    let visitor = |address: &Address| Client::builder(address.clone(), "anybody", "");
-    let error = visitor(&address).connect().unwrap_err();
+    let session = |address: &Address| Client::builder(address.clone(), "anybody", "");
+    let error = session(&address).connect().unwrap_err();
     assert!(matches!(error, Problem::Refused { code: 3159, .. }), "{error:?}");
-    let tls = ForLinks { mode: Mode::VerifyFull, ca: Some(cert), identity: None };
-    for visitor in [visitor(&address).tls_with(&tls), visitor(&Address::Unix(socket))] {
-        assert!(visitor.connect().unwrap().query("SHOW WORKERS").is_ok());
+    let tls = ForBackends { mode: Mode::VerifyFull, ca: Some(cert), identity: None };
+    for session in [session(&address).tls_with(&tls), session(&Address::Unix(socket))] {
+        assert!(session.connect().unwrap().query("SHOW WORKERS").is_ok());
     }
     let (ended, log) = flifo.stop();
     assert!(ended.success(), "{log}");

@@ -5,22 +5,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use testkit::fleet::{Fleet, wait};
+use testkit::cluster::{Cluster, wait};
 use testkit::overdue::Over;
 
-use crate::fleet::{Watched, client, one, roles_of, server_id};
+use crate::cluster::{Watched, client, one, roles_of, server_id};
 
 #[test]
 fn a_writer_that_becomes_read_only_reads_for_those_who_have_written_there() {
-    let fleet = Fleet::replicated(1);
-    let mut scene = Watched::start(fleet, "stay = \"200ms\"\nhold = \"1s\"\n");
+    let cluster = Cluster::replicated(1);
+    let mut scene = Watched::start(cluster, "stay = \"200ms\"\nhold = \"1s\"\n");
     scene.wait_for_roles(&["writer", "reader"]);
     let mut client = client(&scene.flifo).unwrap();
     client.query("CREATE TABLE t (id INT PRIMARY KEY)").unwrap();
-    scene.fleet.wait_for(1, 0);
-    scene.fleet.servers[1].sql("STOP SLAVE SQL_THREAD").unwrap();
+    scene.cluster.wait_for(1, 0);
+    scene.cluster.servers[1].sql("STOP SLAVE SQL_THREAD").unwrap();
     client.query("INSERT INTO t VALUES (1)").unwrap();
-    scene.fleet.servers[0].sql("SET GLOBAL read_only = 1").unwrap();
+    scene.cluster.servers[0].sql("SET GLOBAL read_only = 1").unwrap();
     scene.wait_for_roles(&["reader", "reader"]);
     for _ in 0..50 {
         let rows = client.query("SELECT id, @@server_id FROM t").unwrap();
@@ -34,7 +34,7 @@ fn a_writer_that_becomes_read_only_reads_for_those_who_have_written_there() {
         assert_eq!(rows, [["1", "1"]], "a stale read");
     }
     // The reader catches up, and may read.
-    scene.fleet.servers[1].sql("START SLAVE SQL_THREAD").unwrap();
+    scene.cluster.servers[1].sql("START SLAVE SQL_THREAD").unwrap();
     wait("a read on the reader", || {
         let rows = client.query("SELECT id, @@server_id FROM t").unwrap();
         assert_eq!(rows[0][0], "1");
@@ -44,17 +44,17 @@ fn a_writer_that_becomes_read_only_reads_for_those_who_have_written_there() {
 
 #[test]
 fn a_server_that_lacks_what_was_acknowledged_is_the_writer_once_it_is_confirmed() {
-    let fleet = Fleet::replicated(1);
-    let mut scene = Watched::start(fleet, "hold = \"1s\"\n");
+    let cluster = Cluster::replicated(1);
+    let mut scene = Watched::start(cluster, "hold = \"1s\"\n");
     scene.wait_for_roles(&["writer", "reader"]);
     let mut client = client(&scene.flifo).unwrap();
     client.query("CREATE TABLE t (id INT PRIMARY KEY)").unwrap();
-    scene.fleet.wait_for(1, 0);
+    scene.cluster.wait_for(1, 0);
     assert!(scene.console.query("CONFIRM WRITER db2").is_err(), "it is read_only");
-    scene.fleet.servers[1].sql("STOP SLAVE").unwrap();
+    scene.cluster.servers[1].sql("STOP SLAVE").unwrap();
     client.query("INSERT INTO t VALUES (1)").unwrap();
-    scene.fleet.servers[0].kill().unwrap();
-    scene.fleet.servers[1].sql("SET GLOBAL read_only = 0").unwrap();
+    scene.cluster.servers[0].kill().unwrap();
+    scene.cluster.servers[1].sql("SET GLOBAL read_only = 0").unwrap();
     scene.wait_for_roles(&[
         "not used: down",
         "not used: it lacks what was acknowledged: it has 0-1-",
@@ -73,16 +73,16 @@ fn a_server_that_lacks_what_was_acknowledged_is_the_writer_once_it_is_confirmed(
 
 #[test]
 fn a_gap_can_be_accepted_beforehand_and_is_named() {
-    let fleet = Fleet::replicated(1);
-    let mut scene = Watched::start(fleet, "gaps = \"accept\"\n");
+    let cluster = Cluster::replicated(1);
+    let mut scene = Watched::start(cluster, "gaps = \"accept\"\n");
     scene.wait_for_roles(&["writer", "reader"]);
     let mut client = client(&scene.flifo).unwrap();
     client.query("CREATE TABLE t (id INT PRIMARY KEY)").unwrap();
-    scene.fleet.wait_for(1, 0);
-    scene.fleet.servers[1].sql("STOP SLAVE").unwrap();
+    scene.cluster.wait_for(1, 0);
+    scene.cluster.servers[1].sql("STOP SLAVE").unwrap();
     client.query("INSERT INTO t VALUES (1)").unwrap();
-    scene.fleet.servers[0].kill().unwrap();
-    scene.fleet.servers[1].sql("SET GLOBAL read_only = 0").unwrap();
+    scene.cluster.servers[0].kill().unwrap();
+    scene.cluster.servers[1].sql("SET GLOBAL read_only = 0").unwrap();
     client.query("INSERT INTO t VALUES (2)").unwrap();
     assert_eq!(one(&mut client, "SELECT id FROM t").unwrap(), "2");
     assert_eq!(server_id(&mut client), "2");
@@ -93,13 +93,13 @@ fn a_gap_can_be_accepted_beforehand_and_is_named() {
 #[test]
 fn in_a_cluster_own_writes_are_found_while_nodes_keep_apart_and_stop_to_apply() {
     const CLIENTS: usize = 8;
-    let Some(fleet) = Fleet::clustered(3) else { return };
-    let mut scene = Watched::start(fleet, "");
+    let Some(cluster) = Cluster::clustered(3) else { return };
+    let mut scene = Watched::start(cluster, "");
     scene.wait_for_roles(&["writer", "reader", "reader"]);
     let mut setup = client(&scene.flifo).unwrap();
     setup.query("CREATE TABLE t (id BIGINT AUTO_INCREMENT PRIMARY KEY, c INT, n INT)").unwrap();
     let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
-    let Watched { console, flifo, fleet, .. } = &mut scene;
+    let Watched { console, flifo, cluster, .. } = &mut scene;
     let flifo = &*flifo;
     thread::scope(|scope| {
         let _over = Over(&stop);
@@ -130,7 +130,7 @@ fn in_a_cluster_own_writes_are_found_while_nodes_keep_apart_and_stop_to_apply() 
         for turn in 0..4 {
             let writer = roles_of(console).iter().position(|role| role == "writer").unwrap();
             let before = pairs();
-            let server = &fleet.servers[writer];
+            let server = &cluster.servers[writer];
             match turn % 2 {
                 0 => {
                     server.sql("SET GLOBAL wsrep_desync = ON").unwrap();

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use backend::Address;
 use bench::private_server::PrivateServer;
-use link::Address;
 use testkit::client::Client;
 use testkit::flifo::Flifo;
 use testkit::reply::{Flag, honest};
@@ -17,7 +17,7 @@ use crate::shared;
 /// Two slots. Statements that end with "lock" wait until the flag is raised.
 fn scene(parking: &str) -> (Scene, Flag) {
     let scene = Scene::pooled(&format!(
-        "limit = 2\nlinks_max = 8\n{parking}[limits]\nwait = \"10s\"\nidle_link = \"1s\"\n"
+        "limit = 2\nconnections_max = 8\n{parking}[limits]\nwait = \"10s\"\nidle_backend = \"1s\"\n"
     ));
     let flag = Flag::default();
     let done = Arc::clone(&flag);
@@ -77,7 +77,7 @@ fn before(server: &PrivateServer, schema: &str) -> (Flifo, impl Fn() -> Client +
     sql(&format!("INSERT INTO {schema}.t VALUES (1, 0), (2, 0)"));
     sql(&format!("GRANT ALL ON {schema}.* TO '{schema}'@'%' IDENTIFIED BY 'pw'"));
     let flifo = Flifo::start(&format!(
-        "workers = 1\n[server]\naddress = \"{}\"\nlimit = 2\nlinks_max = 16\n[limits]\nwait = \"10s\"\n\
+        "workers = 1\n[server]\naddress = \"{}\"\nlimit = 2\nconnections_max = 16\n[limits]\nwait = \"10s\"\n\
          [[users]]\nname = \"{schema}\"\npassword = \"pw\"\n",
         server.socket().display(),
     ));

@@ -69,7 +69,7 @@ impl Stand {
 
     /// A client of the server, which has a thread there.
     fn client(&self) -> Client {
-        let address = link::Address::Unix(self.server.socket());
+        let address = backend::Address::Unix(self.server.socket());
         let client = Client::builder(address, PrivateServer::USER, self.server.password());
         client.plugin(Plugin::NativePassword).connect().expect("logs in")
     }

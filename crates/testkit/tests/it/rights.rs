@@ -1,6 +1,6 @@
 //! Rights follow: what a new client may do, and begins with, is what the server would let it, wherever that was changed.
 //!
-//! Each change is made on a server of its own while a link of its user is idle, which a session would have gone on with.
+//! Each change is made on a server of its own while a backend of its user is idle, which a session would have gone on with.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::shared::{fails, ok};
 /// Makes a change beside Flifo, and undoes it.
 #[track_caller]
 fn try_beside(scene: &Scene, Change { make, expected, undo }: Change) {
-    scene.use_links(4);
+    scene.use_backends(4);
     scene.sql(make);
     scene.await_seen(make, expected);
     scene.sql(undo);
@@ -36,7 +36,7 @@ fn what_is_changed_through_flifo_takes_effect_at_once() {
     let scene = Scene::start("rights_bound = \"1h\"", 2);
     for user in ["maker", "boss"] {
         for Change { make, expected, undo } in CHANGES {
-            scene.use_links(4);
+            scene.use_backends(4);
             let mut maker = scene.client(user, "can").expect("a login");
             ok(&mut maker, make);
             for _ in 0..4 {
@@ -63,7 +63,7 @@ fn a_change_that_hides_in_another_text_is_seen() {
         "SET STATEMENT max_statement_time = 9 FOR REVOKE SELECT ON d.* FROM app@'%'",
         "DELETE FROM mysql.db WHERE User = 'app'; FLUSH PRIVILEGES",
     ] {
-        scene.use_links(4);
+        scene.use_backends(4);
         ok(&mut maker, text);
         assert_eq!(scene.sees(), Err(1142), "{text}");
         ok(&mut maker, "GRANT SELECT ON d.* TO app@'%'");
@@ -94,14 +94,14 @@ fn what_is_changed_elsewhere_is_watched() {
 fn what_nobody_watches_takes_effect_within_the_bound() {
     let scene = Scene::start("rights_bound = \"5s\"", 1);
     for change in [REVOKE, LOCK] {
-        // Links are used all the while, so that none is closed because it rests.
+        // Backends are used all the while, so that none is closed because it rests.
         try_beside(&scene, change);
     }
     drop(end(scene));
 }
 
 #[test]
-fn a_client_that_keeps_its_link_keeps_it() {
+fn a_client_that_keeps_its_backend_keeps_it() {
     let scene = Scene::start("accounts_user = \"reader\"\nrights_bound = \"5s\"", 1);
     let mut maker = scene.client("maker", "can").expect("a login");
     ok(&mut maker, "GRANT CREATE TEMPORARY TABLES, INSERT ON d.* TO app@'%'");
@@ -124,13 +124,13 @@ fn a_client_that_keeps_its_link_keeps_it() {
     drop(end(scene));
 }
 
-/// A client without rights costs no other user its links; one with some, only those that it names.
+/// A client without rights costs no other user its backends; one with some, only those that it names.
 #[test]
-fn a_change_costs_no_other_user_its_links() {
+fn a_change_costs_no_other_user_its_backends() {
     let scene = Scene::start("rights_bound = \"1h\"", 1);
     let mut maker = scene.client("maker", "can").expect("a login");
     ok(&mut maker, "DO 1");
-    scene.use_links(1);
+    scene.use_backends(1);
     let mut app = scene.client("app", "one").expect("a login");
     for (text, code) in [
         ("GRANT ALL ON *.* TO app@'%'", 1045),
@@ -152,5 +152,5 @@ fn a_change_costs_no_other_user_its_links() {
     }
     drop((app, maker));
     // One of `app`, and of `maker` the one that each of its changes has closed.
-    assert!(end(scene)("links_opened") <= 1 + 5);
+    assert!(end(scene)("backends_opened") <= 1 + 5);
 }

@@ -1,4 +1,4 @@
-//! The running program between the real client and a real server: carried and pooled, alone and among others.
+//! The running program between the real client and a real server: pass-through and pooled, alone and among others.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
@@ -29,14 +29,14 @@ fn schema(name: &str) -> &str {
     name
 }
 
-fn carried() -> Flifo {
+fn pass_through() -> Flifo {
     Flifo::start(&format!("[server]\naddress = \"{}\"\n", server().socket().display()))
 }
 
-/// Few links, so that clients must share them.
+/// Few backends, so that clients must share them.
 fn pooled() -> Flifo {
     Flifo::start(&format!(
-        "[server]\naddress = \"{}\"\nlimit = 2\nlinks_max = 2\n\n[[users]]\nname = \"{USER}\"\npassword = \"{}\"\n",
+        "[server]\naddress = \"{}\"\nlimit = 2\nconnections_max = 2\n\n[[users]]\nname = \"{USER}\"\npassword = \"{}\"\n",
         server().socket().display(),
         server().password()
     ))
@@ -64,9 +64,9 @@ fn finish(output: &Output) -> Result<String, String> {
 }
 
 #[test]
-fn statements_come_back_carried_and_pooled() {
+fn statements_come_back_pass_through_and_pooled() {
     let schema = schema("statements");
-    for flifo in [carried(), pooled()] {
+    for flifo in [pass_through(), pooled()] {
         let run = |sql: &str| run(&flifo, schema, sql);
         run("CREATE OR REPLACE TABLE t (a INT PRIMARY KEY, b LONGTEXT)").unwrap();
         assert_eq!(
@@ -86,14 +86,14 @@ fn statements_come_back_carried_and_pooled() {
 fn a_value_sent_ahead_of_its_statement_arrives_however_long_it_is() {
     let schema = schema("long_data");
     let script = "mysqli_report(MYSQLI_REPORT_ERROR | MYSQLI_REPORT_STRICT); \
-        $link = new mysqli('127.0.0.1', getenv('NAME'), getenv('PASSWORD'), null, getenv('PORT')); \
-        $statement = $link->prepare('SELECT LENGTH(?)'); \
+        $backend connection = new mysqli('127.0.0.1', getenv('NAME'), getenv('PASSWORD'), null, getenv('PORT')); \
+        $statement = $backend connection->prepare('SELECT LENGTH(?)'); \
         $none = null; $statement->bind_param('b', $none); \
         foreach ([1, 20 << 20, 4 << 20] as $size) { \
             $statement->send_long_data(0, str_repeat('x', $size)); \
         } \
         $statement->execute(); echo $statement->get_result()->fetch_row()[0];";
-    for flifo in [carried(), pooled()] {
+    for flifo in [pass_through(), pooled()] {
         run(&flifo, schema, "SELECT 1").unwrap();
         let mut php = Command::new("timeout");
         php.args(["30", "php", "-r", script]).stdin(Stdio::null());
@@ -107,7 +107,7 @@ fn a_value_sent_ahead_of_its_statement_arrives_however_long_it_is() {
 #[test]
 fn logins_fail_as_users_expect() {
     let schema = schema("logins");
-    for flifo in [carried(), pooled()] {
+    for flifo in [pass_through(), pooled()] {
         let wrong = client(&flifo, schema, "wrong", "SELECT 1").output().unwrap();
         assert!(finish(&wrong).unwrap_err().contains("ERROR 1045 (28000)"));
         let lost = run(&flifo, "no_such_schema", "SELECT 1").unwrap_err();
@@ -131,7 +131,7 @@ fn nobody_becomes_the_user_that_flifo_runs_as() {
         let mut client = client(flifo, schema, password, "SELECT SUBSTRING_INDEX(USER(), '@', 1)");
         finish(&client.arg(format!("-u{me}")).output().unwrap())
     };
-    for flifo in [carried(), pooled()] {
+    for flifo in [pass_through(), pooled()] {
         for how in ["unix_socket", "mysql_native_password USING 'invalid' OR unix_socket"] {
             account(how);
             let refused = try_as_me(&flifo, "x").unwrap_err();
@@ -147,8 +147,8 @@ fn nobody_becomes_the_user_that_flifo_runs_as() {
         assert!(refused.contains("using password: YES"), "{refused}");
         account("unix_socket");
         let script = "mysqli_report(MYSQLI_REPORT_OFF); \
-            $link = new mysqli('127.0.0.1', getenv('NAME'), getenv('PASSWORD'), '', getenv('PORT')); \
-            echo $link->change_user(getenv('ME'), '', '') ? 'let in' : $link->error;";
+            $backend connection = new mysqli('127.0.0.1', getenv('NAME'), getenv('PASSWORD'), '', getenv('PORT')); \
+            echo $backend connection->change_user(getenv('ME'), '', '') ? 'let in' : $backend connection->error;";
         let mut php = Command::new("php");
         php.args(["-r", script]).env("NAME", USER).env("PASSWORD", server().password());
         php.env("PORT", flifo.port().to_string()).env("ME", &me);
@@ -168,7 +168,7 @@ fn nothing_of_one_client_is_left_for_the_next() {
         (SELECT COUNT(*) FROM t)";
     for turn in 1..=6 {
         run(&flifo, schema, leave).unwrap();
-        // A link that was pinned is closed, which the server may notice a moment later.
+        // A backend that was pinned is closed, which the server may notice a moment later.
         let begun = Instant::now();
         let want = format!("1\t0\t1\t0\t{turn}");
         loop {
@@ -184,7 +184,7 @@ fn nothing_of_one_client_is_left_for_the_next() {
 }
 
 #[test]
-fn many_clients_share_two_links() {
+fn many_clients_share_two_backends() {
     let schema = schema("sharing");
     let flifo = pooled();
     let clients: Vec<_> = (0..30)
@@ -198,11 +198,11 @@ fn many_clients_share_two_links() {
         let seen = finish(&child.wait_with_output().unwrap()).unwrap();
         assert_eq!(seen, format!("{number}\n0\n{}", number + 1));
     }
-    // Links that were shared: no more than two were ever opened.
+    // Backends that were shared: no more than two were ever opened.
     let (status, log) = flifo.stop();
     assert!(status.success(), "{log}");
     assert!(log.contains("clients_pooled=30"), "{log}");
-    assert!(log.contains("links_opened=1") || log.contains("links_opened=2"), "{log}");
+    assert!(log.contains("backends_opened=1") || log.contains("backends_opened=2"), "{log}");
 }
 
 #[test]
@@ -279,7 +279,8 @@ fn a_server_that_dies_and_comes_back_is_used_again() {
     );
     let refused = ask("SELECT 2").unwrap_err();
     assert!(
-        refused.contains("ERROR 1429 (HY000)") && refused.contains("Flifo has no link"),
+        refused.contains("ERROR 1429 (HY000)")
+            && refused.contains("Flifo has no backend connection"),
         "{refused}"
     );
     server.start().unwrap();

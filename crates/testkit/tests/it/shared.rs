@@ -1,18 +1,18 @@
-//! What the tests of shared links have in common: one real server, a proxy with a single link, and clients on it.
+//! What the tests of shared backends have in common: one real server, a proxy with a single backend, and clients on it.
 //!
-//! With one link, whatever a client leaves behind meets the next one, and a client that keeps the link makes all others
+//! With one backend, whatever a client leaves behind meets the next one, and a client that keeps the backend makes all others
 //! wait: both are seen at once.
 
 use std::sync::OnceLock;
 
+use backend::Address;
 use bench::private_server::PrivateServer;
-use link::Address;
 use testkit::client::{Client, Problem};
 use testkit::flifo::Flifo;
 
 pub(crate) const USER: &str = PrivateServer::USER;
 
-/// One server for all tests of shared links; each test has a schema of its own.
+/// One server for all tests of shared backends; each test has a schema of its own.
 pub(crate) fn server() -> &'static PrivateServer {
     static SERVER: OnceLock<PrivateServer> = OnceLock::new();
     SERVER.get_or_init(|| {
@@ -32,7 +32,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Starts a proxy with one link, and makes this schema.
+    /// Starts a proxy with one backend, and makes this schema.
     pub(crate) fn start(schema: &str) -> Self {
         Self::start_with(schema, "")
     }
@@ -57,7 +57,7 @@ impl Shared {
     pub(crate) fn told(server: &PrivateServer, schema: &str, more: &str, user: &str) -> Self {
         let (socket, password) = (server.socket(), server.password().to_owned());
         let flifo = Flifo::start(&format!(
-            "workers = 1\n[server]\naddress = \"{}\"\nlinks_max = 1\n{more}\n[limits]\nwait = \"5s\"\n\
+            "workers = 1\n[server]\naddress = \"{}\"\nconnections_max = 1\n{more}\n[limits]\nwait = \"5s\"\n\
              [[users]]\nname = \"{USER}\"\npassword = \"{password}\"\n{user}\n",
             socket.display(),
         ));
@@ -84,9 +84,9 @@ impl Shared {
         Client::builder(address, USER, &self.password).schema(schema).connect()
     }
 
-    /// Whether another client gets a statement through: then no client keeps the only link.
+    /// Whether another client gets a statement through: then no client keeps the only backend.
     pub(crate) fn is_free(&self) -> bool {
-        // The schema is checked on the link already.
+        // The schema is checked on the backend already.
         self.client_in(&self.schema).is_ok_and(|mut it| it.query("SELECT 1").is_ok())
     }
 

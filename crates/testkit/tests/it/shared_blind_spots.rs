@@ -1,13 +1,13 @@
 //! What MariaDB does not report of a session, one test for each, and what it reports in a way that misleads.
 //!
-//! In each, the client either keeps the only link, or another client on it sees nothing of what was done. Whatever a
+//! In each, the client either keeps the only backend, or another client on it sees nothing of what was done. Whatever a
 //! client leaves is gone with it.
 
 use bench::private_server::PrivateServer;
 
 use crate::shared::{Shared, USER, fails, ok};
 
-/// The client that runs this keeps the link until it leaves; then no other client sees what it was.
+/// The client that runs this keeps the backend until it leaves; then no other client sees what it was.
 fn keeps(schema: &str, prepare: &[&str], text: &str, look: &str, unseen: &str) {
     let shared = Shared::start(schema);
     let mut direct = shared.direct();

@@ -1,5 +1,5 @@
-//! Clients that go, or begin anew, while their link still has something of theirs: nothing of it is lost for others,
-//! nothing is left, and the link with it neither.
+//! Clients that go, or begin anew, while their backend still has something of theirs: nothing of it is lost for others,
+//! nothing is left, and the backend with it neither.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,8 +13,8 @@ use testkit::scene::{Scene, row, wait_for};
 
 use crate::shared::{Shared, USER, ok, server};
 
-/// One link; a client that waits for it is not refused within a test.
-const ONE_LINK: &str = "limit = 1\nlinks_max = 1\n[limits]\nwait = \"10s\"\n";
+/// One backend; a client that waits for it is not refused within a test.
+const ONE_BACKEND: &str = "limit = 1\nconnections_max = 1\n[limits]\nwait = \"10s\"\n";
 
 /// A server that does not say what messages it has before the flag is raised.
 fn keep_silent(scene: &Scene) -> Flag {
@@ -28,8 +28,8 @@ fn keep_silent(scene: &Scene) -> Flag {
     flag
 }
 
-/// Waits for the only link, which is then asked what it knows of its client.
-fn wait_for_link(scene: &Scene) -> JoinHandle<Answer> {
+/// Waits for the only backend, which is then asked what it knows of its client.
+fn wait_for_backend(scene: &Scene) -> JoinHandle<Answer> {
     let mut other = scene.client();
     let waits = thread::spawn(move || other.query("SELECT other"));
     wait_for("the question", || scene.server.received(b"FOUND_ROWS()") > 0);
@@ -37,12 +37,12 @@ fn wait_for_link(scene: &Scene) -> JoinHandle<Answer> {
 }
 
 #[test]
-fn a_client_that_leaves_while_its_link_is_asked_for_messages_leaves_it_to_others() {
-    let scene = Scene::pooled(ONE_LINK);
+fn a_client_that_leaves_while_its_backend_is_asked_for_messages_leaves_it_to_others() {
+    let scene = Scene::pooled(ONE_BACKEND);
     let flag = keep_silent(&scene);
     let mut one = scene.client();
     assert_eq!(one.query("SELECT absent").unwrap_err().code(), 1054);
-    let waits = wait_for_link(&scene);
+    let waits = wait_for_backend(&scene);
     let open = scene.flifo.descriptors();
     drop(one);
     wait_for("its end", || scene.flifo.descriptors() < open);
@@ -53,15 +53,15 @@ fn a_client_that_leaves_while_its_link_is_asked_for_messages_leaves_it_to_others
     scene.end();
 }
 
-/// Such a command waits for the link as well, and gets no answer.
+/// Such a command waits for the backend as well, and gets no answer.
 #[test]
-fn a_command_without_a_reply_does_not_end_its_clients_turn_while_its_link_is_asked() {
-    let scene = Scene::pooled(ONE_LINK);
+fn a_command_without_a_reply_does_not_end_its_clients_turn_while_its_backend_is_asked() {
+    let scene = Scene::pooled(ONE_BACKEND);
     let flag = keep_silent(&scene);
     let mut one = scene.client();
     let id = one.prepare("SELECT closed").unwrap();
     assert_eq!(one.query("SELECT absent").unwrap_err().code(), 1054);
-    let waits = wait_for_link(&scene);
+    let waits = wait_for_backend(&scene);
     one.send_packet(0, &[&[0x19], &id.to_le_bytes()[..]].concat());
     thread::sleep(Duration::from_millis(50));
     flag.store(true, Relaxed);
@@ -84,7 +84,7 @@ fn who_begins_anew_is_told_when_all_is_undone() {
             open,
             "0",
         ),
-        // A link that cannot be used again is reset all the same.
+        // A backend that cannot be used again is reset all the same.
         (&["DO GET_LOCK('ends', 1)", "SET ROLE NONE"], "SELECT IS_FREE_LOCK('ends')", "1"),
     ] {
         for turn in 0..3 {
@@ -101,7 +101,7 @@ fn who_begins_anew_is_told_when_all_is_undone() {
 /// The server does not wait for the client's next word, so neither may Flifo.
 #[test]
 fn a_client_that_ends_its_connection_with_its_transaction_is_closed() {
-    let scene = Scene::pooled(ONE_LINK);
+    let scene = Scene::pooled(ONE_BACKEND);
     for text in ["COMMIT RELEASE", "rollback /* a */ and no chain release"] {
         let mut client = scene.client();
         client.query("SELECT 1").unwrap();

@@ -1,9 +1,9 @@
-//! Where other proxies that share links are known to have been wrong, one test for each such place.
+//! Where other proxies that share backends are known to have been wrong, one test for each such place.
 //!
-//! The list is that of the table in docs/measurements/2026-11-21.md, which names these tests. In each, clients share one link. The test
-//! checks that a client that must keep the link keeps it, and for which reason, and that other clients do not keep it.
+//! The list is that of the table in docs/measurements/2026-11-21.md, which names these tests. In each, clients share one backend. The test
+//! checks that a client that must keep the backend keeps it, and for which reason, and that other clients do not keep it.
 
-use link::Address;
+use backend::Address;
 use testkit::client::Client;
 use testkit::fake_client::{Answer, CAPABILITIES, FakeClient};
 use wire::Capabilities;
@@ -53,7 +53,7 @@ fn what_is_prepared_is_judged_as_text_is() {
     let shared = Shared::start(schema);
     let mut other = shared.client();
     ok(&mut other, "CREATE TABLE t (a INT)");
-    // What can be told to other links costs no pin.
+    // What can be told to other backends costs no pin.
     let mut client = binary(&shared, schema);
     execute(&mut client, "SET sql_mode='ANSI_QUOTES', time_zone='+03:00'");
     execute(&mut client, "SET @@group_concat_max_len=2000");
@@ -318,7 +318,7 @@ fn each_client_gets_replies_in_its_own_form() {
     let mut new = binary(&shared, schema);
     let address = Address::Tcp { host: "127.0.0.1".to_owned(), port: shared.flifo.port() };
     let old = Client::builder(address, USER, server().password()).schema(schema);
-    // In all else they are alike, or links could not be shared.
+    // In all else they are alike, or backends could not be shared.
     let mut old = old.with(Capabilities::LOCAL_FILES).connect().expect("a login");
     assert!(!old.capabilities().has(Capabilities::DEPRECATE_EOF));
     assert!(CAPABILITIES.has(Capabilities::DEPRECATE_EOF));
@@ -334,7 +334,7 @@ fn each_client_gets_replies_in_its_own_form() {
         let rows: Vec<_> = rows.iter().map(|it| it.as_bytes().to_vec()).collect();
         assert_eq!(new.query(text), Ok(rows), "{text}");
     }
-    assert_eq!(shared.end()("links_opened"), 1);
+    assert_eq!(shared.end()("backends_opened"), 1);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Statements that are made to be misread: none is guessed at. A client that sends one keeps the link, or is refused;
-//! the next client finds the link as a new one, and Flifo's memory stays as it was.
+//! Statements that are made to be misread: none is guessed at. A client that sends one keeps the backend, or is refused;
+//! the next client finds the backend as a new one, and Flifo's memory stays as it was.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ fn login(port: u16, password: &str, schema: &str) -> FakeClient {
     client
 }
 
-/// Clients send these, one each; all must keep the link. Their effect on the server is the same as directly, and no
+/// Clients send these, one each; all must keep the backend. Their effect on the server is the same as directly, and no
 /// other client ever sees it.
 fn is_never_guessed(schema: &str, texts: &[&[u8]]) {
     let shared = Shared::start_with(schema, "[logs]\nlevel = \"debug\"");
@@ -263,7 +263,7 @@ fn parentheses_in_millions_take_no_memory_and_no_time() {
         drop(client);
         let begun = Instant::now();
         while !shared.is_free() {
-            assert!(begun.elapsed() < Duration::from_secs(20), "the link comes back");
+            assert!(begun.elapsed() < Duration::from_secs(20), "the backend connection comes back");
         }
     }
     // Within a buffer they are read, and still nothing grows with their depth.

@@ -1,6 +1,6 @@
 //! The number of its connection is one for each client, wherever it reads it; and what is stored asks for it anew.
 
-use link::Address;
+use backend::Address;
 use testkit::client::Client;
 use testkit::flifo::Flifo;
 
@@ -149,7 +149,7 @@ fn a_session_has_one_number_everywhere() {
         ok(&mut direct, text);
     }
     for text in READS {
-        // Each begins anew, as most keep the link; one that has it already, and one that gets it from another.
+        // Each begins anew, as most keep the backend; one that has it already, and one that gets it from another.
         let mut client = shared.client();
         let id = number(&mut client, "SELECT CONNECTION_ID()");
         assert!(id >= FIRST, "{id}");
@@ -176,7 +176,7 @@ fn a_session_has_one_number_everywhere() {
         assert_eq!(ok(&mut direct, "SELECT a FROM fires"), ids[at].to_string());
         ok(&mut direct, "TRUNCATE fires");
     }
-    // One that has never asked sees its own by a view, whose definition is read; and its link is free again.
+    // One that has never asked sees its own by a view, whose definition is read; and its backend is free again.
     let mut third = shared.client();
     let seen = number(&mut third, "SELECT id FROM v");
     assert!(shared.is_free());
@@ -257,7 +257,7 @@ fn without_a_right_texts_have_one_number() {
     let made = format!("CREATE USER {NAME} IDENTIFIED BY 'plain'; GRANT ALL ON {NAME}.* TO {NAME}");
     server().sql(&made).expect("an account");
     let flifo = Flifo::start(&format!(
-        "workers = 1\n[server]\naddress = \"{}\"\nlinks_max = 1\n[limits]\nwait = \"2s\"\n\
+        "workers = 1\n[server]\naddress = \"{}\"\nconnections_max = 1\n[limits]\nwait = \"2s\"\n\
          [[users]]\nname = \"{NAME}\"\npassword = \"plain\"\n",
         server().socket().display(),
     ));
@@ -274,7 +274,7 @@ fn without_a_right_texts_have_one_number() {
         let id = number(&mut client, "SELECT CONNECTION_ID()");
         assert_eq!(read(&mut client, NAME, text), id, "{text}");
     }
-    // The others are answered by the link, and fail no more than directly.
+    // The others are answered by the backend, and fail no more than directly.
     for text in READS.iter().skip(10) {
         let mut client = connect();
         number(&mut client, "SELECT CONNECTION_ID()");

@@ -1,4 +1,4 @@
-//! Links under load: sysbench shares them in both of its modes, with prepared statements and in texts; and clients that
+//! Backends under load: sysbench shares them in both of its modes, with prepared statements and in texts; and clients that
 //! keep theirs take none from the clients behind them.
 //!
 //! Judges by what Flifo counts. Speed is not looked at.
@@ -7,8 +7,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
+use backend::Address;
 use bench::programs::SYSBENCH;
-use link::Address;
 use testkit::client::Client;
 use testkit::flifo::Flifo;
 use testkit::overdue::Over;
@@ -52,8 +52,12 @@ fn pins_nothing(schema: &str, mode: &str) {
     let counted = shared.end();
     assert_eq!(counted("pins."), 0);
     assert!(counted("statements") > 60 * 7);
-    // With four clients on it, so a link is given back after each transaction.
-    assert_eq!(counted("links_opened"), 2, "sysbench's link, and that of the last look");
+    // With four clients on it, so a backend is given back after each transaction.
+    assert_eq!(
+        counted("backends_opened"),
+        2,
+        "sysbench's backend connection, and that of the last look"
+    );
 }
 
 #[test]
@@ -66,15 +70,15 @@ fn sysbench_in_texts_pins_nothing() {
     pins_nothing("load_texts", "--db-ps-mode=disable");
 }
 
-/// Two links; one of them is kept by a transaction at rest, and serves only clients that may send files. The other one is
+/// Two backends; one of them is kept by a transaction at rest, and serves only clients that may send files. The other one is
 /// busy with a client that may not.
 #[test]
-fn who_needs_a_link_like_one_that_is_kept_gets_the_place_of_another() {
+fn who_needs_a_backend_like_one_that_is_kept_gets_the_place_of_another() {
     let (port, password) = (server().port(), server().password());
     server().sql("CREATE DATABASE load_kept").expect("a schema");
     server().sql("CREATE TABLE load_kept.t (a INT)").expect("a table");
     let flifo = Flifo::start(&format!(
-        "workers = 1\n[server]\naddress = \"127.0.0.1:{port}\"\nlinks_max = 2\n[limits]\nwait = \"10s\"\n\
+        "workers = 1\n[server]\naddress = \"127.0.0.1:{port}\"\nconnections_max = 2\n[limits]\nwait = \"10s\"\n\
          [[users]]\nname = \"{USER}\"\npassword = \"{password}\"\n"
     ));
     let client = |capabilities| {
@@ -95,7 +99,7 @@ fn who_needs_a_link_like_one_that_is_kept_gets_the_place_of_another() {
             }
         });
         for _ in 0..2 {
-            // It is refused with 1637 if no other link gives way.
+            // It is refused with 1637 if no other backend gives way.
             let mut next = client(Capabilities::LOCAL_FILES);
             assert_eq!(ok(&mut next, "SELECT COUNT(*) FROM t"), "0");
         }
@@ -109,7 +113,7 @@ fn who_needs_a_link_like_one_that_is_kept_gets_the_place_of_another() {
     assert!(status.success() && !log.contains("panicked"), "{log}");
 }
 
-/// Messages keep the link of a client that hardly ever rests; a client that waits for the link gets it at a statement's
+/// Messages keep the backend of a client that hardly ever rests; a client that waits for the backend gets it at a statement's
 /// end.
 #[test]
 fn messages_of_who_is_always_busy_keep_nobody_out() {
@@ -134,5 +138,9 @@ fn messages_of_who_is_always_busy_keep_nobody_out() {
         is_over.store(true, Relaxed);
         busy.join().expect("it was served, too");
     });
-    assert_eq!(shared.end()("pins."), 0, "messages are no reason to keep a link for good");
+    assert_eq!(
+        shared.end()("pins."),
+        0,
+        "messages are no reason to keep a backend connection for good"
+    );
 }

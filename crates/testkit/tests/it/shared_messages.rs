@@ -1,4 +1,4 @@
-//! Messages of clients whose link has gone to another client: they get the messages that they would get on a connection
+//! Messages of clients whose backend has gone to another client: they get the messages that they would get on a connection
 //! of their own, in the text protocol and in that of prepared statements.
 
 use std::thread;
@@ -9,7 +9,7 @@ use testkit::fake_client::FakeClient;
 
 use crate::shared::{Shared, USER, fails, ok, server};
 
-/// Runs these on a connection to the server, and through Flifo, where another client takes the link before each and
+/// Runs these on a connection to the server, and through Flifo, where another client takes the backend before each and
 /// leaves messages of its own. The answers must be the same.
 #[track_caller]
 fn same(shared: &Shared, texts: &[&str]) {
@@ -37,7 +37,7 @@ fn shared(schema: &str) -> Shared {
 }
 
 #[test]
-fn messages_outlive_their_link() {
+fn messages_outlive_their_backend() {
     let shared = shared("messages_kept");
     same(&shared, &["SELECT 'x' + 0", "SHOW WARNINGS", "SHOW ERRORS", "SELECT 1", "SHOW WARNINGS"]);
     same(&shared, &["SELECT nothing", "SHOW WARNINGS", "SHOW ERRORS", "BEGIN", "SHOW WARNINGS"]);
@@ -45,11 +45,11 @@ fn messages_outlive_their_link() {
     same(&shared, &[three, "SHOW WARNINGS LIMIT 1", "SHOW WARNINGS LIMIT 1, 5", "SHOW ERRORS"]);
     same(&shared, &["DROP TABLE IF EXISTS absent", "SHOW WARNINGS", "SELECT @@warning_count"]);
     same(&shared, &["SELECT nothing", "SELECT COUNT(*) FROM t", "SHOW WARNINGS"]);
-    assert_eq!(shared.end()("links_opened"), 1, "nobody has kept it");
+    assert_eq!(shared.end()("backends_opened"), 1, "nobody has kept it");
 }
 
 #[test]
-fn messages_are_counted_when_their_link_is_gone() {
+fn messages_are_counted_when_their_backend_is_gone() {
     let shared = shared("messages_counted");
     let counts = "SELECT @@warning_count, @@session.error_count + 1";
     same(&shared, &["SELECT 'x' + 0, 'y' + 0", "SHOW COUNT(*) WARNINGS", counts, "SHOW WARNINGS"]);
@@ -70,7 +70,7 @@ fn what_may_clear_messages_is_asked_whether_it_has() {
     ] {
         same(&shared, &["SELECT 'x' + 0", text, "SHOW WARNINGS", "SELECT @@warning_count"]);
     }
-    // In a transaction the link stays, with what it was told.
+    // In a transaction the backend stays, with what it was told.
     let mut one = shared.client();
     ok(&mut one, "SELECT 'x' + 0");
     disturb(&shared);
@@ -81,7 +81,7 @@ fn what_may_clear_messages_is_asked_whether_it_has() {
 }
 
 #[test]
-fn diagnostics_are_told_when_their_link_is_gone() {
+fn diagnostics_are_told_when_their_backend_is_gone() {
     let shared = shared("messages_diagnosed");
     let get = "GET DIAGNOSTICS CONDITION 1 @a = RETURNED_SQLSTATE, @b = MESSAGE_TEXT, \
                @c = MYSQL_ERRNO";
@@ -101,7 +101,7 @@ fn diagnostics_are_told_when_their_link_is_gone() {
                     assert_eq!(answer(&mut one, text), answer(&mut direct, text), "{text}");
                     disturb(&shared);
                 }
-                // From here on it keeps the link.
+                // From here on it keeps the backend.
                 for text in [get, look, "SHOW WARNINGS", "SELECT @@warning_count"] {
                     assert_eq!(answer(&mut one, text), answer(&mut direct, text), "{before:?}");
                 }
@@ -154,7 +154,7 @@ fn prepared_statements_show_messages_as_well() {
 }
 
 #[test]
-fn more_messages_than_can_be_kept_keep_the_link() {
+fn more_messages_than_can_be_kept_keep_the_backend() {
     let shared = shared("messages_many");
     let mut one = shared.client();
     // A note says what becomes of the statement.
@@ -182,14 +182,14 @@ fn what_any_of_several_results_warned_of_is_kept() {
 
 const WAITED: u16 = 1637;
 
-/// Lets clients ask at once, one behind the other on the only link; the first one asks more as soon as it has an answer.
+/// Lets clients ask at once, one behind the other on the only backend; the first one asks more as soon as it has an answer.
 fn in_a_row(
     shared: &Shared,
     first: &[&str],
     others: &str,
 ) -> Vec<Result<Vec<Vec<String>>, String>> {
     let (mut holder, mut one) = (shared.client(), shared.client());
-    // They log in before: on a busy machine a login may have to ask for its schema, on the link that is held then.
+    // They log in before: on a busy machine a login may have to ask for its schema, on the backend that is held then.
     let clients: Vec<_> = (0..3).map(|_| shared.client()).collect();
     ok(&mut holder, "BEGIN");
     ok(&mut holder, "UPDATE t SET b = 1 WHERE a = 0");
@@ -251,7 +251,7 @@ fn those_who_run_behind_a_statement_do_not_take_its_messages() {
     (0..4).for_each(|_| told = in_a_row(&shared, &texts, others));
     assert_eq!(told[1], Ok(vec![vec!["1".to_owned()]]));
     let count = shared.end();
-    assert!(count("written_ahead") >= 6 && count("sent_again.kept") == 0);
+    assert!(count("pipelined") >= 6 && count("sent_again.kept") == 0);
 }
 
 #[test]

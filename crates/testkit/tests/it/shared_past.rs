@@ -1,5 +1,5 @@
-//! What clients of one shared link are told of their own past: messages, counts, insert ids, transactions that have only
-//! been begun; and what a link is when its client has left something on it.
+//! What clients of one shared backend are told of their own past: messages, counts, insert ids, transactions that have only
+//! been begun; and what a backend is when its client has left something on it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -17,11 +17,11 @@ use wire::tracker::{Change, put_change};
 
 use crate::shared::{Shared, USER, fails, ok, server};
 
-/// Another client uses the link, and leaves traces of its own on it.
+/// Another client uses the backend, and leaves traces of its own on it.
 fn disturb(other: &mut Client) {
     ok(other, "INSERT INTO t (b) VALUES (1), (2), (3)");
     fails(other, "SELECT nothing");
-    // Until this, the link is kept for the error.
+    // Until this, the backend is kept for the error.
     ok(other, "SELECT COUNT(*) FROM t");
 }
 
@@ -88,11 +88,11 @@ fn insert_ids_are_those_of_the_client() {
     assert_eq!(ok(&mut shared.client(), "SELECT LAST_INSERT_ID()"), "0");
     ok(&mut one, "INSERT INTO t (b) SELECT LAST_INSERT_ID()");
     assert_eq!(ok(&mut other, "SELECT b FROM t ORDER BY a DESC LIMIT 1"), "1");
-    assert_eq!(shared.end()("links_opened"), 1);
+    assert_eq!(shared.end()("backends_opened"), 1);
 }
 
 #[test]
-fn an_insert_id_outlives_what_is_done_on_another_link() {
+fn an_insert_id_outlives_what_is_done_on_another_backend() {
     let (shared, mut one, mut other) = pair("past_ids_held");
     ok(&mut one, "INSERT INTO t (b) VALUES (1)");
     ok(&mut one, "BEGIN");
@@ -125,7 +125,7 @@ fn messages_are_those_of_the_client() {
     let warned = "Warning 1292 Truncated incorrect INTEGER value: 'abc'";
     fails(&mut other, "SELECT nothing");
     drop(other);
-    // The link still has the other's error: a statement without a table does not clear it.
+    // The backend still has the other's error: a statement without a table does not clear it.
     ok(&mut one, "SELECT 1");
     assert_eq!(ok(&mut one, "SHOW WARNINGS"), "");
     assert_eq!(ok(&mut one, "SELECT @@warning_count, @@error_count"), "0 0");
@@ -167,7 +167,7 @@ fn counts_are_those_of_the_client_or_unknown() {
     ok(&mut one, "SELECT 1 UNION SELECT 2 UNION SELECT 3 LIMIT 1");
     ok(&mut other, "SELECT b FROM t LIMIT 1");
     assert_eq!(ok(&mut one, "SELECT FOUND_ROWS() + 1"), "4");
-    assert_eq!(shared.end()("links_opened"), 1);
+    assert_eq!(shared.end()("backends_opened"), 1);
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn rows_found_outlive_what_is_inserted() {
 }
 
 #[test]
-fn counts_outlive_what_a_link_is_asked_for_others() {
+fn counts_outlive_what_a_backend_is_asked_for_others() {
     let (shared, mut gone, _other) = pair("past_counts_asked");
     for text in ["SELECT ROW_COUNT()", "SELECT ROW_COUNT() AS `n` FROM DUAL"] {
         // No client will ever ask for this insert id; but a client that may insert next has to know it.
@@ -211,8 +211,8 @@ fn counts_outlive_what_a_link_is_asked_for_others() {
 }
 
 #[test]
-fn an_insert_id_is_known_while_its_link_is_to_be_killed() {
-    let scene = Scene::pooled("links_max = 2\n");
+fn an_insert_id_is_known_while_its_backend_is_to_be_killed() {
+    let scene = Scene::pooled("connections_max = 2\n");
     let (made, killed) = (Flag::default(), Flag::default());
     let gates = [&made, &killed].map(Arc::clone);
     scene.server.answer(move |command| match command {
@@ -231,9 +231,13 @@ fn an_insert_id_is_known_while_its_link_is_to_be_killed() {
     wait_for("the order", || scene.server.received(b"\x03KILL QUERY") == 1);
     made.store(true, SeqCst);
     assert_eq!(one.read_answer(), Ok(vec![]), "it came too late");
-    // No client has the link now, and the link still knows the id.
+    // No client has the backend now, and the backend still knows the id.
     assert_eq!(one.query("SELECT LAST_INSERT_ID()"), row("LAST_INSERT_ID()"));
-    assert_eq!(scene.server.received(b"\x03SET last_insert_id=7"), 1, "told to another link");
+    assert_eq!(
+        scene.server.received(b"\x03SET last_insert_id=7"),
+        1,
+        "told to another backend connection"
+    );
     killed.store(true, SeqCst);
     drop((one, killer));
     scene.end();
@@ -253,7 +257,7 @@ pub(crate) fn inserted(list: &[Change<'_>]) -> Reply {
 }
 
 #[test]
-fn a_transaction_that_has_only_begun_takes_no_link() {
+fn a_transaction_that_has_only_begun_takes_no_backend() {
     let (shared, mut one, mut other) = pair("past_begin");
     for (begin, end) in [("BEGIN", "COMMIT"), ("START TRANSACTION", "ROLLBACK")] {
         ok(&mut one, begin);
@@ -276,7 +280,7 @@ fn a_transaction_that_has_only_begun_takes_no_link() {
 }
 
 #[test]
-fn nothing_is_left_on_a_link_that_was_reset() {
+fn nothing_is_left_on_a_backend_that_was_reset() {
     let (shared, mut one, mut other) = pair("past_reset");
     for leave in [
         "SET @x = 1",
@@ -310,12 +314,12 @@ fn nothing_is_left_on_a_link_that_was_reset() {
     }
     drop((one, other));
     let counted = shared.end();
-    assert_eq!(counted("links_opened"), 1, "it is still the first one");
-    assert!(counted("links_reset") >= 9);
+    assert_eq!(counted("backends_opened"), 1, "it is still the first one");
+    assert!(counted("backends_reset") >= 9);
 }
 
 #[test]
-fn what_a_reset_does_not_undo_costs_the_link() {
+fn what_a_reset_does_not_undo_costs_the_backend() {
     let (shared, one, _other) = pair("past_drop");
     drop(one);
     for leave in [
@@ -331,7 +335,7 @@ fn what_a_reset_does_not_undo_costs_the_link() {
         }
     }
     let counted = shared.end();
-    assert_eq!((counted("links_opened"), counted("links_reset")), (5, 0));
+    assert_eq!((counted("backends_opened"), counted("backends_reset")), (5, 0));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! What a user's configuration says of pins: what becomes of a link behind a routine, and whether a statement may keep
-//! a link at all; and that a client that keeps one is named.
+//! What a user's configuration says of pins: what becomes of a backend behind a routine, and whether a statement may keep
+//! a backend at all; and that a client that keeps one is named.
 
 use crate::shared::{Shared, fails, ok};
 
@@ -20,7 +20,7 @@ fn start(schema: &str, user: &str) -> Shared {
 }
 
 #[test]
-fn a_routine_keeps_the_link_unless_told_otherwise() {
+fn a_routine_keeps_the_backend_unless_told_otherwise() {
     for (number, text) in ["CALL litter()", "SELECT five()"].iter().enumerate() {
         let shared = start(&format!("pins_call_{number}"), "");
         let mut client = shared.client();
@@ -30,7 +30,7 @@ fn a_routine_keeps_the_link_unless_told_otherwise() {
 }
 
 #[test]
-fn a_trusted_routine_keeps_no_link_but_what_the_text_does_keeps_it() {
+fn a_trusted_routine_keeps_no_backend_but_what_the_text_does_keeps_it() {
     let shared = start("pins_trust", "routines = \"trust\"");
     let mut client = shared.client();
     assert_eq!(ok(&mut client, "SELECT five()"), "5");
@@ -41,7 +41,7 @@ fn a_trusted_routine_keeps_no_link_but_what_the_text_does_keeps_it() {
 }
 
 #[test]
-fn what_the_server_reports_of_a_trusted_routine_keeps_the_link() {
+fn what_the_server_reports_of_a_trusted_routine_keeps_the_backend() {
     let shared = start("pins_trust_reported", "routines = \"trust\"");
     let mut client = shared.client();
     ok(&mut client, "CALL litter()");
@@ -50,7 +50,7 @@ fn what_the_server_reports_of_a_trusted_routine_keeps_the_link() {
 }
 
 #[test]
-fn a_link_is_reset_behind_a_routine() {
+fn a_backend_is_reset_behind_a_routine() {
     let shared = start("pins_reset", "routines = \"reset\"");
     let mut client = shared.client();
     assert_eq!(ok(&mut client, "CALL litter()"), "1");
@@ -71,7 +71,7 @@ fn a_link_is_reset_behind_a_routine() {
     drop((client, other));
     let counted = shared.end();
     assert_eq!(counted("pins.call") + counted("pins.state"), 0);
-    assert!(counted("links_reset") >= 2);
+    assert!(counted("backends_reset") >= 2);
 }
 
 /// What triggers do that no server reports.
@@ -92,7 +92,7 @@ fn with_trigger(schema: &str, body: &str, user: &str) -> Shared {
 }
 
 #[test]
-fn a_link_is_reset_behind_what_may_fire_a_trigger() {
+fn a_backend_is_reset_behind_what_may_fire_a_trigger() {
     for (number, (body, is_clean)) in LITTERING.iter().enumerate() {
         let shared = with_trigger(&format!("pins_fired_{number}"), body, "triggers = \"reset\"");
         let (mut client, mut other) = (shared.client(), shared.client());
@@ -109,12 +109,12 @@ fn a_link_is_reset_behind_what_may_fire_a_trigger() {
         assert!(shared.is_free());
         assert_eq!(ok(&mut shared.client(), is_clean), "1", "{body}");
         drop(client);
-        assert!(shared.end()("links_reset") >= 2);
+        assert!(shared.end()("backends_reset") >= 2);
     }
 }
 
 #[test]
-fn what_may_fire_a_trigger_keeps_the_link_where_it_shall() {
+fn what_may_fire_a_trigger_keeps_the_backend_where_it_shall() {
     for (number, (body, is_clean)) in LITTERING.iter().enumerate() {
         let shared = with_trigger(&format!("pins_kept_{number}"), body, "triggers = \"pin\"");
         let mut client = shared.client();
@@ -156,12 +156,13 @@ fn a_user_that_may_not_pin_is_told_why() {
 }
 
 #[test]
-fn whoever_keeps_a_link_is_named_when_flifo_stops() {
+fn whoever_keeps_a_backend_is_named_when_flifo_stops() {
     let shared = Shared::start("pins_named");
     let mut client = shared.client();
     ok(&mut client, "SELECT GET_LOCK('pins_named', 0)");
     let (_, log) = shared.flifo.stop();
-    let line = log.lines().find(|line| line.contains("keeps a link")).expect("a line");
+    let line =
+        log.lines().find(|line| line.contains("keeps a backend connection")).expect("a line");
     for part in ["user_lock", crate::shared::USER, "digest", "seconds"] {
         assert!(line.contains(part), "{part}: {line}");
     }

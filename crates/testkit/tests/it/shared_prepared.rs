@@ -1,5 +1,5 @@
-//! Prepared statements of clients that share one link: each client's mean what they meant when it prepared them, and
-//! none keeps the link for longer than the server keeps something for it.
+//! Prepared statements of clients that share one backend: each client's mean what they meant when it prepared them, and
+//! none keeps the backend for longer than the server keeps something for it.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -55,7 +55,7 @@ fn a_text_means_what_it_meant_when_it_was_prepared() {
             assert_eq!(client.query("SELECT @@sql_mode"), value("ANSI_QUOTES"));
             assert_eq!(client.query("SELECT DATABASE()"), value("prepared_meaning_other"));
         }
-        // Another client's link is as new.
+        // Another client's backend is as new.
         drop(client);
         ok(&mut noise, "SELECT \"a\"");
     }
@@ -126,7 +126,7 @@ fn piece(id: u32, text: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_cursor_keeps_the_link_until_its_rows_are_fetched() {
+fn a_cursor_keeps_the_backend_until_its_rows_are_fetched() {
     let shared = Shared::start("prepared_cursor");
     for port in [server().port(), shared.flifo.port()] {
         let mut client = client(port, "prepared_cursor");
@@ -151,7 +151,7 @@ fn a_cursor_keeps_the_link_until_its_rows_are_fetched() {
     }
     let counted = shared.end();
     assert_eq!(counted("pins.cursor"), 3);
-    assert_eq!(counted("links_reset"), 0);
+    assert_eq!(counted("backends_reset"), 0);
 }
 
 /// Executes with a cursor. The answer is how many columns it has.
@@ -176,7 +176,7 @@ fn fetch(client: &mut FakeClient, id: u32, rows: u8) -> usize {
 }
 
 #[test]
-fn a_parameter_in_pieces_keeps_the_link_until_it_is_used() {
+fn a_parameter_in_pieces_keeps_the_backend_until_it_is_used() {
     let shared = Shared::start("prepared_pieces");
     for port in [server().port(), shared.flifo.port()] {
         let is_proxy = port == shared.flifo.port();
@@ -217,7 +217,7 @@ fn what_is_set_while_a_cursor_is_open_is_learnt() {
         } else {
             client.send_packet(0, &piece(text, b"long"));
         }
-        // The link is kept; what Flifo does not ask it now will be unknown when the link is given back.
+        // The backend is kept; what Flifo does not ask it now will be unknown when the backend is given back.
         client.query("SET @@sql_mode = 'ANSI_QUOTES'").expect("set");
         client.query("SET NAMES latin1 COLLATE latin1_bin").expect("set");
         assert!(!shared.is_free(), "for as long as the server keeps something");
@@ -244,7 +244,7 @@ fn a_piece_of_no_parameter_spoils_a_statement_until_it_is_reset() {
                 assert_eq!(refusal, Refusal::Error { code: 1210, message }, "port {port}");
             }
             assert_eq!(client.query("SELECT @@warning_count"), value("1"));
-            assert!(!is_proxy || shared.is_free(), "no link has to remember it");
+            assert!(!is_proxy || shared.is_free(), "no backend connection has to remember it");
             assert_eq!(client.command(&about(0x1a, id, b"")), Ok(vec![]));
             assert_eq!(client.command(&execute_text(id, b"y", true)), value("<y>"));
         }
@@ -273,7 +273,7 @@ fn what_was_prepared_in_no_schema_is_in_none() {
     });
     assert_eq!(answers[0], answers[1]);
     assert!(answers[0][4].ends_with(b"none1"));
-    assert!(shared.end()("links_reset") > 0);
+    assert!(shared.end()("backends_reset") > 0);
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn long_executes_share_and_find_their_parameter_types() {
 
 #[test]
 fn a_statement_that_the_server_calls_stale_is_prepared_again() {
-    let scene = Scene::pooled("links_max = 1").witnessed();
+    let scene = Scene::pooled("connections_max = 1").witnessed();
     let mut client = scene.client();
     let id = client.prepare("SELECT stale").expect("prepared");
     let refuse = |times: usize| {
@@ -350,7 +350,7 @@ fn the_servers_bound_on_statements_is_kept() {
     let mut client = FakeClient::login(flifo.port(), USER, server.password()).expect("a login");
     let texts: Vec<_> = (0..12).map(|number| format!("SELECT 'bound {number}'")).collect();
     let first = client.prepare("SELECT 'before'").expect("prepared");
-    // Lower than what the link was told: the server refuses the fourth.
+    // Lower than what the backend was told: the server refuses the fourth.
     bound(3);
     let ids: Vec<_> = texts.iter().map(|text| client.prepare(text).expect("prepared")).collect();
     for round in 0..2 {
@@ -362,7 +362,7 @@ fn the_servers_bound_on_statements_is_kept() {
     }
     bound(0);
     assert_eq!(client.prepare("SELECT 'none'").unwrap_err().code(), 1461, "not even one");
-    // A link that is told of the bound keeps half of it to itself, however many there are.
+    // A backend that is told of the bound keeps half of it to itself, however many there are.
     bound(8);
     let counted = || server.sql("SHOW GLOBAL STATUS LIKE 'Prepared_stmt_count'").expect("a row");
     drop(client);
@@ -382,7 +382,7 @@ fn the_servers_bound_on_statements_is_kept() {
 
 fn start(server: &PrivateServer) -> Flifo {
     Flifo::start(&format!(
-        "workers = 1\n[server]\naddress = \"{}\"\nlinks_max = 1\n\
+        "workers = 1\n[server]\naddress = \"{}\"\nconnections_max = 1\n\
          [[users]]\nname = \"{USER}\"\npassword = \"{}\"\n",
         server.socket().display(),
         server.password(),

@@ -1,4 +1,4 @@
-//! Session variables of clients that share one link: each has its own, none keeps the link for them.
+//! Session variables of clients that share one backend: each has its own, none keeps the backend for them.
 
 use testkit::fake_client::FakeClient;
 
@@ -28,10 +28,10 @@ const SET_UPS: &[&[&str]] = &[
 ];
 
 #[test]
-fn each_client_keeps_its_settings_and_nobody_the_link() {
+fn each_client_keeps_its_settings_and_nobody_the_backend() {
     let shared = Shared::start("settings");
     let mut clients: Vec<_> = SET_UPS.iter().map(|_| shared.client()).collect();
-    // In turn, so that each statement finds the link as another client has left it.
+    // In turn, so that each statement finds the backend as another client has left it.
     for step in 0..2 {
         for (set_up, client) in SET_UPS.iter().zip(&mut clients) {
             set_up.get(step).map(|text| ok(client, text));
@@ -47,7 +47,7 @@ fn each_client_keeps_its_settings_and_nobody_the_link() {
     drop(clients);
     let counted = shared.end();
     assert_eq!(counted("pins."), 0);
-    assert_eq!(counted("links_opened"), 1);
+    assert_eq!(counted("backends_opened"), 1);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn what_the_next_transaction_will_be_stays_with_its_client() {
     let mut client = shared.client();
     ok(&mut client, "CREATE TABLE t (a INT) ENGINE=InnoDB");
     ok(&mut client, "SET TRANSACTION READ ONLY");
-    assert!(!shared.is_free(), "the link is prepared for this client's transaction");
+    assert!(!shared.is_free(), "the backend connection is prepared for this client's transaction");
     ok(&mut client, "BEGIN");
     assert_eq!(fails(&mut client, "INSERT INTO t VALUES (1)"), 1792);
     ok(&mut client, "COMMIT");
@@ -125,7 +125,7 @@ fn what_the_next_transaction_will_be_stays_with_its_client() {
 }
 
 #[test]
-fn settings_that_cannot_be_told_keep_the_link() {
+fn settings_that_cannot_be_told_keep_the_backend() {
     for (number, text) in [
         "SET @@timestamp=5",
         "SET timestamp=5",
@@ -155,7 +155,7 @@ fn a_new_global_value_is_for_new_sessions() {
     let before = ok(&mut old, "SELECT @@div_precision_increment");
     ok(&mut old, "SET GLOBAL div_precision_increment=9");
     assert_eq!(ok(&mut old, "SELECT @@div_precision_increment"), before);
-    // Another proxy's links are new.
+    // Another proxy's backends are new.
     let later = Shared::start("settings_global_later");
     assert_eq!(ok(&mut later.client(), "SELECT @@div_precision_increment"), "9");
     server().sql("SET GLOBAL div_precision_increment=4").expect("as it was");
@@ -198,7 +198,7 @@ fn what_comes_with_a_schema_is_as_on_a_connection_of_its_own() {
     assert_ne!(reset, own, "a reset leaves the schema, and not what came with it");
     let (mut one, mut other) = (client(shared.flifo.port()), client(shared.flifo.port()));
     for _ in 0..2 {
-        // Its link is reset for the next one.
+        // Its backend is reset for the next one.
         let mut leaver = client(shared.flifo.port());
         leaver.query("SELECT GET_LOCK('settings_collation', 0)").expect("a lock");
         drop(leaver);
@@ -214,5 +214,5 @@ fn what_comes_with_a_schema_is_as_on_a_connection_of_its_own() {
         other.query("USE settings_collation").expect("the schema, anew");
         assert_eq!(other.query(LOOK), own);
     }
-    assert!(shared.end()("links_reset") >= 2);
+    assert!(shared.end()("backends_reset") >= 2);
 }

@@ -1,10 +1,10 @@
-//! What views, routines and triggers leave on a link although no text tells: the server reports some of it, with the
+//! What views, routines and triggers leave on a backend although no text tells: the server reports some of it, with the
 //! coming and going of another schema or without, and nothing at all of the rest.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-use link::Address;
+use backend::Address;
 use testkit::client::Client;
 use testkit::flifo::Flifo;
 use testkit::mysql::Mysql;
@@ -76,7 +76,7 @@ fn what_another_schemas_objects_leave_stays_with_their_client() {
             }
         }
     }
-    // The `SET` keeps its link by what its text says. (`COUNT(*)` of the table is asked by the next client as well.)
+    // The `SET` keeps its backend by what its text says. (`COUNT(*)` of the table is asked by the next client as well.)
     assert_eq!(shared.end()("pins.state") + 3, 21);
 }
 
@@ -93,7 +93,7 @@ fn what_a_view_leaves_before_it_fails_is_undone() {
     }
 }
 
-/// Drivers that enter a schema at each borrowing share links all the same.
+/// Drivers that enter a schema at each borrowing share backends all the same.
 #[test]
 fn entering_a_schema_keeps_nothing() {
     const NAME: &str = "unseen_entered";
@@ -147,7 +147,7 @@ fn make_hidden(shared: &Shared, other: &str) {
     ok(&mut direct, &locks.replace("{o}", other));
 }
 
-/// Waits until a statement that names this view keeps its link.
+/// Waits until a statement that names this view keeps its backend.
 fn await_reading(shared: &Shared, view: &str) {
     let begun = Instant::now();
     loop {
@@ -234,7 +234,7 @@ fn users_read_definitions_themselves_and_trust_nothing_that_they_do_not_see() {
             let (text, question) = (text.replace("{o}", &other), question.replace("{o}", &other));
             // Right behind the start of Flifo.
             let flifo = Flifo::start(&format!(
-                "workers = 1\n[server]\naddress = {server:?}\nlinks_max = 1\n{server_more}[limits]\nwait = \"5s\"\n\
+                "workers = 1\n[server]\naddress = {server:?}\nconnections_max = 1\n{server_more}[limits]\nwait = \"5s\"\n\
                  [[users]]\nname = \"{user}\"\npassword = \"own\"\n{more}"
             ));
             let client = || {
@@ -293,7 +293,7 @@ fn a_trigger_that_names_what_its_user_does_not_see_keeps_its_client() {
         server().sql(&sql.replace("{}", NAME)).expect(sql);
     }
     let flifo = Flifo::start(&format!(
-        "workers = 1\n[server]\naddress = {:?}\nlinks_max = 1\n[limits]\nwait = \"5s\"\n\
+        "workers = 1\n[server]\naddress = {:?}\nconnections_max = 1\n[limits]\nwait = \"5s\"\n\
          [[users]]\nname = \"unseen_half\"\npassword = \"own\"\n",
         server().socket()
     ));
@@ -325,7 +325,7 @@ fn what_a_trigger_leaves_that_a_user_does_not_see_is_undone() {
             &format!("GRANT {rights} ON d.* TO {user}@'%'"),
         ]);
         let flifo = Flifo::start(&format!(
-            "workers = 1\n[server]\naddress = {:?}\nlinks_max = 1\n[limits]\nwait = \"5s\"\n[[users]]\n\
+            "workers = 1\n[server]\naddress = {:?}\nconnections_max = 1\n[limits]\nwait = \"5s\"\n[[users]]\n\
              name = \"{user}\"\npassword = \"own\"\n",
             server.socket()
         ));

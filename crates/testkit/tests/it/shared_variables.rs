@@ -1,4 +1,4 @@
-//! User variables with plain values: every link that runs a client's statements has them, and has no other client's.
+//! User variables with plain values: every backend that runs a client's statements has them, and has no other client's.
 
 use crate::shared::{Shared, ok};
 
@@ -10,7 +10,7 @@ const READERS: [&str; 3] = [
 ];
 
 #[test]
-fn plain_variables_follow_their_client_from_link_to_link() {
+fn plain_variables_follow_their_client_from_backend_to_backend() {
     let shared = Shared::start("variables_follow");
     let mut direct = shared.direct();
     READERS.iter().for_each(|text| drop(ok(&mut direct, text)));
@@ -18,7 +18,7 @@ fn plain_variables_follow_their_client_from_link_to_link() {
     let mut third = shared.client();
     ok(&mut one, "SET @who='one', @n = -1.50");
     for round in 1..=3 {
-        // Each of them needs the only link.
+        // Each of them needs the only backend.
         ok(&mut other, &format!("SET @who='other', @round={round}"));
         ok(&mut third, &format!("INSERT INTO t (a) VALUES ({round})"));
         ok(&mut one, &format!("INSERT INTO t (a) VALUES ({round})"));
@@ -27,14 +27,14 @@ fn plain_variables_follow_their_client_from_link_to_link() {
     let signed = ok(&mut third, "SELECT who, COUNT(*) FROM t GROUP BY who ORDER BY who");
     assert_eq!(signed, "NULL 4|one 3|other 3");
     drop((other, third));
-    // What names one keeps the link, which has been told them.
+    // What names one keeps the backend, which has been told them.
     assert_eq!(ok(&mut one, "SELECT @who, @n, @round"), "one -1.50 NULL");
     assert!(!shared.is_free());
     drop(one);
     assert!(shared.is_free());
     let counted = shared.end();
     assert_eq!(counted("pins.user_variable"), 1);
-    assert!(counted("links_reset") >= 5, "nobody sees another's");
+    assert!(counted("backends_reset") >= 5, "nobody sees another's");
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_string_is_read_as_it_was_when_it_was_set() {
     steps.iter().for_each(|text| drop(ok(&mut direct, text)));
     let mut client = shared.client();
     steps.iter().for_each(|text| drop(ok(&mut client, text)));
-    // Another client takes the link.
+    // Another client takes the backend.
     assert!(shared.is_free());
     assert_eq!(ok(&mut client, "SELECT @@character_set_client"), "utf8mb4");
     assert!(shared.is_free());
@@ -75,14 +75,14 @@ fn a_client_without_a_schema_is_in_nobodys() {
     ok(&mut client, "USE variables_no_schema_more");
     ok(&mut client, "SET @a=1");
     ok(&mut client, "DROP DATABASE variables_no_schema_more");
-    // Another client takes the link, and enters another schema.
+    // Another client takes the backend, and enters another schema.
     let mut other = shared.client();
     assert_eq!(ok(&mut other, "SELECT DATABASE()"), "variables_no_schema");
     assert_eq!(ok(&mut client, "SELECT DATABASE()"), "NULL");
 }
 
 #[test]
-fn what_is_not_plain_or_too_much_keeps_the_link() {
+fn what_is_not_plain_or_too_much_keeps_the_backend() {
     for (number, text) in [
         "SET @a=NOW()".to_owned(),
         "SET @a=1, sql_mode=''".to_owned(),

@@ -17,8 +17,8 @@ const WIDTH: usize = 32 << 10;
 
 /// One slot for all. A query for "much" gets a large result; a query for "long" is answered when the flag is raised.
 fn scenes() -> [(Scene, Flag); 2] {
-    let rest = "limit = 1\nlinks_max = 4\n[limits]\nwait = \"20s\"\n";
-    [Scene::pooled(rest), Scene::carried(rest)].map(|scene| {
+    let rest = "limit = 1\nconnections_max = 4\n[limits]\nwait = \"20s\"\n";
+    [Scene::pooled(rest), Scene::pass_through(rest)].map(|scene| {
         let flag = Flag::default();
         let done = Arc::clone(&flag);
         scene.server.answer(move |command| match command {

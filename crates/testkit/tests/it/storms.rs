@@ -17,7 +17,7 @@ fn all_of_a_storm_get_in_one_at_a_time_and_who_is_in_goes_on() {
         let scene = Scene::start(
             Brand::MariaDb,
             &format!("workers = {workers}\nlogins_max = 1"),
-            &format!("links_max = 2\n{}", user("")),
+            &format!("connections_max = 2\n{}", user("")),
         );
         let scene = scene.witnessed();
         thread::scope(|scope| {

@@ -35,7 +35,7 @@ const SHIPPED: &[&str] = &[
     "doctor",
     "engine",
     "view",
-    "link",
+    "backend",
     "wire",
     "sys",
 ];

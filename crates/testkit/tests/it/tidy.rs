@@ -11,12 +11,12 @@ const EDGES: &[(&str, &[&str])] = &[
     ("flifo-bench", &["bench", "shell"]),
     ("shell", &[]),
     // The demo speaks to servers itself; the generator encodes what it sends.
-    ("bench", &["engine", "link", "sys", "wire"]),
+    ("bench", &["engine", "backend", "sys", "wire"]),
     // `wire` for what a login is made of.
-    ("doctor", &["link", "sys", "wire"]),
-    ("proxy", &["engine", "link", "sys", "view", "wire"]),
+    ("doctor", &["backend", "sys", "wire"]),
+    ("proxy", &["engine", "backend", "sys", "view", "wire"]),
     ("engine", &["wire"]),
-    ("link", &["wire"]),
+    ("backend", &["wire"]),
     ("view", &["wire"]),
     // Memory for secrets.
     ("wire", &["sys"]),

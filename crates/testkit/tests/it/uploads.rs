@@ -1,4 +1,4 @@
-//! Clients that send a part of a command and stop: they have no slot, take no link from others, and are ended in time.
+//! Clients that send a part of a command and stop: they have no slot, take no backend from others, and are ended in time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -35,19 +35,22 @@ fn stall(mut client: FakeClient, len: usize, sent: usize) -> FakeClient {
 /// Users of which Flifo knows two, or none.
 fn scenes(rest: &str) -> [(&'static str, Scene); 2] {
     let other = format!("[[users]]\nname = \"{OTHER}\"\npassword = \"{PASSWORD}\"\n");
-    [("pooled", Scene::pooled(&format!("{rest}\n{other}"))), ("carried", Scene::carried(rest))]
+    [
+        ("pooled", Scene::pooled(&format!("{rest}\n{other}"))),
+        ("pass_through", Scene::pass_through(rest)),
+    ]
 }
 
 /// Sixteen clients send a part of a command, as large a part as they can, and others work as if they were not there.
 #[test]
 fn a_part_of_a_command_keeps_nothing_from_others() {
-    for limit in ["limit = 4\nlinks_max = 4", ""] {
+    for limit in ["limit = 4\nconnections_max = 4", ""] {
         for (mode, scene) in scenes(&format!("{limit}\n[limits]\nwait = \"2s\"\n")) {
             let (mut same, mut other) = (
                 scene.client(),
                 FakeClient::login(scene.flifo.port(), OTHER, PASSWORD).expect("a login"),
             );
-            let links = scene.server.open();
+            let backends = scene.server.open();
             for sent in [10, 100 << 10, 10 << 20] {
                 let stalled: Vec<_> =
                     (0..16).map(|_| stall(scene.client(), PAYLOAD_MAX - 1, sent)).collect();
@@ -61,21 +64,27 @@ fn a_part_of_a_command_keeps_nothing_from_others() {
                 for len in [300 << 10, 3 << 20, 20 << 20] {
                     assert_eq!(other.command(&text(len)), Ok(vec![]), "{mode}, {len} bytes");
                 }
-                // Carried clients have links of their own.
-                let own = if mode == "carried" { 16 } else { 0 };
-                assert!(scene.server.open() <= links + own + 2, "{mode}: {}", scene.server.open());
+                // Pass-through clients have backends of their own.
+                let own = if mode == "pass_through" { 16 } else { 0 };
+                assert!(
+                    scene.server.open() <= backends + own + 2,
+                    "{mode}: {}",
+                    scene.server.open()
+                );
                 drop(stalled);
-                wait_for("links of broken commands", || scene.server.open() <= links + 2);
+                wait_for("backend connections of broken commands", || {
+                    scene.server.open() <= backends + 2
+                });
             }
             drop((same, other));
-            scene.end_with_links(5);
+            scene.end_with_backends(5);
         }
     }
 }
 
 #[test]
 fn a_command_that_is_sent_in_pieces_has_a_slot_for_its_end_only() {
-    let scene = Scene::carried("limit = 1\n[limits]\nwait = \"20s\"\n");
+    let scene = Scene::pass_through("limit = 1\n[limits]\nwait = \"20s\"\n");
     let flag = Flag::default();
     let done = Arc::clone(&flag);
     scene.server.answer(move |command| match command.ends_with(b"long") {
@@ -107,7 +116,7 @@ fn a_command_that_is_sent_in_pieces_has_a_slot_for_its_end_only() {
 
 #[test]
 fn a_server_may_answer_a_command_that_is_not_all_there() {
-    let scene = Scene::carried("limit = 1\n");
+    let scene = Scene::pass_through("limit = 1\n");
     let mut client = scene.client();
     assert!(client.send(&statement(300 << 10)[..100 << 10]));
     scene.works();
@@ -239,7 +248,7 @@ fn what_is_sent_too_slowly_ends_the_connection() {
         let mut idle = scene.client();
         assert_eq!(idle.query("SELECT on"), row("on"));
         drop((clients, idle));
-        wait_for("their links to be closed", || scene.server.open() <= 2);
+        wait_for("their backend connections to be closed", || scene.server.open() <= 2);
         let log = scene.end_with_log();
         assert!(log.contains("faults.upload_too_slow=8"), "{mode}: {log}");
     }
@@ -313,6 +322,6 @@ fn commands_of_every_length_arrive() {
             [&b"\x17"[..], &id.to_le_bytes(), b"\0\x01\0\0\0\0\x01\xfc\0", &value].concat();
         assert_eq!(client.command(&execute), row("executed"), "{mode}");
         drop(client);
-        scene.end_with_links(3);
+        scene.end_with_backends(3);
     }
 }

@@ -2,9 +2,9 @@
 
 use std::sync::OnceLock;
 
+use backend::Address;
 use bench::private_server::PrivateServer;
 use engine::account::name::{Brand, Packet, UserName};
-use link::Address;
 use testkit::client::{Client, Problem};
 use testkit::flifo::Flifo;
 use testkit::mysql::Mysql;
@@ -170,7 +170,7 @@ fn a_name_in_quotes_counts_for_its_user() {
     server().sql("CREATE OR REPLACE USER capped@'%' IDENTIFIED BY 'c'").unwrap();
     server().sql("CREATE OR REPLACE USER other@'%' IDENTIFIED BY 'c'").unwrap();
     let capped = |rest: &str| format!("[[users]]\nname = \"capped\"\nclients_max = 2\n{rest}\n");
-    for rest in [capped("mode = \"carried\""), capped("password = \"c\"")] {
+    for rest in [capped("mode = \"pass-through\""), capped("password = \"c\"")] {
         let flifo = flifo(&rest);
         let client = |name: &str| {
             Client::builder(tcp(&flifo), name, "c").plugin(Plugin::NativePassword).connect()

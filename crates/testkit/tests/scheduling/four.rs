@@ -21,7 +21,8 @@ fn four_flifos_share_a_server() {
 fn four_share() -> Result<(), String> {
     let server = VirtualServer::start(SERVER, 4.0);
     let best = [8, 10, 12].map(|limit| {
-        let flifo = flifo(&server, "workers = 1", &format!("limit = {limit}\nlinks_max = 20"));
+        let flifo =
+            flifo(&server, "workers = 1", &format!("limit = {limit}\nconnections_max = 20"));
         rate(flifo.port(), 128, READ)
     });
     let best = best.into_iter().fold(0.0, f64::max);

@@ -13,13 +13,13 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use backend::Address;
+use backend::login::Credential;
 use bench::interrupt::Interrupt;
 use bench::load::{self, Account, Order, TurnMoment};
 use bench::results::{Pacing, Protocol};
 use bench::workloads::random::Distribution;
 use bench::workloads::{Shape, Workload};
-use link::Address;
-use link::login::Credential;
 use testkit::flifo::Flifo;
 use testkit::scene::{PASSWORD, USER, configuration, user};
 use testkit::virtual_server::VirtualServer;
@@ -86,7 +86,7 @@ fn flifo(server: &VirtualServer, top: &str, rest: &str) -> Flifo {
 fn throughput_is_flat_up_to_4096_clients() {
     let _alone = alone();
     let server = VirtualServer::start(SERVER, CPU_MS);
-    let flifo = flifo(&server, "workers = 1", "limit = 10\nlinks_max = 20");
+    let flifo = flifo(&server, "workers = 1", "limit = 10\nconnections_max = 20");
     let mut rates = [0.0; 3];
     shown(|| {
         rates = [64, 1024, 4096].map(|clients| rate(flifo.port(), clients, READ));
@@ -111,9 +111,9 @@ fn hot_rows_do_not_stop_the_line() {
     let server = VirtualServer::start(SERVER, 4.0);
     shown(|| {
         let direct = rate(server.port(), 64, WRITE);
-        let few = flifo(&server, "workers = 1", "limit = 4\nlinks_max = 128");
+        let few = flifo(&server, "workers = 1", "limit = 4\nconnections_max = 128");
         let few = rate(few.port(), 64, WRITE);
-        let auto = flifo(&server, "workers = 1", "limit = \"auto\"\nlinks_max = 128");
+        let auto = flifo(&server, "workers = 1", "limit = \"auto\"\nconnections_max = 128");
         let course = Course::run(auto.port(), 64, WRITE, Duration::from_secs(14));
         let auto = course.rate(course.begun + BACK, course.begun + Duration::from_secs(13));
         println!("hot rows: {direct:.0} directly, {few:.0} with a limit of 4, {auto:.0} with auto");

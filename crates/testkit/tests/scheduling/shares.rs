@@ -20,7 +20,7 @@ use crate::{SERVER, alone, flifo};
 fn a_crowded_worker_s_clients_get_their_shares() {
     let _alone = alone();
     let server = VirtualServer::start(SERVER, 4.0);
-    let flifo = flifo(&server, "workers = 4", "limit = 10\nlinks_max = 400\npipeline = 1");
+    let flifo = flifo(&server, "workers = 4", "limit = 10\nconnections_max = 400\npipeline = 1");
     let mut rooms = by_worker(&flifo, 420);
     assert_eq!(rooms.len(), 4, "{:?}", rooms.iter().map(Vec::len).collect::<Vec<_>>());
     // Connections that are not chosen stay, and ask nothing.

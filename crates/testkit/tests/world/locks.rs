@@ -35,7 +35,7 @@ fn print(name: &str, outcome: &Outcome) {
     );
 }
 
-/// A gate that knows of no locks stands still: the slots are full of statements that wait for a client in line.
+/// A gate that knows of no locks stands still: the slots are full of statements that wait for a client in the queue.
 #[test]
 fn lock_holders_enter_at_once() {
     for hot_rows in [64, 8] {

@@ -53,10 +53,10 @@ fn the_newest_first_keeps_an_overload_useful_and_recovers_at_once() {
 /// An exact line bound: as many as it says, and never more.
 #[test]
 fn a_bounded_line_refuses_at_once() {
-    let bounded = with(Class { line_max: Some(100), ..Class::default() });
-    print("at most 100 in line", &bounded);
+    let bounded = with(Class { queue_max: Some(100), ..Class::default() });
+    print("at most 100 in the queue", &bounded);
     let [_, during, _, after] = useful(&bounded);
-    // 100 in line are served in an eighth of a second.
+    // 100 in the queue are served in an eighth of a second.
     assert!(during > 0.7 && after > 0.99);
     assert!(bounded.p99 < 300.0, "{}", bounded.p99);
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::frame::put_packet;
 
-/// Follows `bytes` in pieces of `piece` bytes as a link would, and tells the packets seen and the end.
+/// Follows `bytes` in pieces of `piece` bytes as a backend would, and tells the packets seen and the end.
 fn follow(
     shape: Shape,
     capabilities: Capabilities,

@@ -74,7 +74,7 @@ pub(super) fn state(target: &Target<'_>, end: Instant) -> Result<String> {
     Ok(format!("{} looks, nothing found", 2 * looks))
 }
 
-/// Commands of 16 MiB that are begun, by pooled and carried clients.
+/// Commands of 16 MiB that are begun, by pooled and pass-through clients.
 pub(super) fn unfinished(target: &Target<'_>, end: Instant) -> Result<String> {
     let mut stalled = Vec::new();
     for (user, sent) in [(APP, 10), (ALONE, 10), (APP, 100 << 10), (APP, 4 << 20), (ALONE, 4 << 20)]
@@ -120,13 +120,13 @@ pub(super) fn full_server(target: &Target<'_>, end: Instant) -> Result<String> {
     });
     sql("SET GLOBAL max_connections = 600")?;
     Ok(format!(
-        "{} carried logins, all let in, {} after they were refused once",
+        "{} pass-through logins, all let in, {} after they were refused once",
         tried?,
         again.into_inner()
     ))
 }
 
-/// Forty clients of one user want to keep a link each, of sixteen.
+/// Forty clients of one user want to keep a backend each, of sixteen.
 pub(super) fn pins(target: &Target<'_>, end: Instant) -> Result<String> {
     let mut pinned = Vec::new();
     for number in 0..40 {
@@ -136,8 +136,12 @@ pub(super) fn pins(target: &Target<'_>, end: Instant) -> Result<String> {
     }
     wait(end);
     let page = target.get("/metrics")?;
-    let links = page.lines().find(|line| line.starts_with("flifo_links{")).unwrap_or_default();
-    Ok(format!("of 16 links, {} are taken", links.rsplit(' ').next().unwrap_or_default()))
+    let backends =
+        page.lines().find(|line| line.starts_with("flifo_backends{")).unwrap_or_default();
+    Ok(format!(
+        "of 16 backend connections, {} are taken",
+        backends.rsplit(' ').next().unwrap_or_default()
+    ))
 }
 
 /// What is defined through Flifo is stored as it was written.
@@ -157,7 +161,7 @@ pub(super) fn stored_numbers(target: &Target<'_>, end: Instant) -> Result<String
     Ok(format!("{tries} looks"))
 }
 
-/// Two links: one of a kind is idle, and a client of another kind comes.
+/// Two backends: one of a kind is idle, and a client of another kind comes.
 pub(super) fn other_kind(target: &Target<'_>, end: Instant) -> Result<String> {
     let mut longest = Duration::ZERO;
     let client = |capabilities| {

@@ -67,7 +67,7 @@ fn crowd(target: &Target<'_>, clients: usize) -> Result<Vec<FakeClient>> {
 /// What cannot be logged is lost, and nothing else.
 pub(super) fn full_disk(target: &Target<'_>, end: Instant) -> Result<String> {
     let lines = repeat(2, end, |_| {
-        // Each says why it is carried.
+        // Each says why it is passed through.
         drop(target.builder("nobody at all", "x").connect());
         Ok(())
     })?;

@@ -1,6 +1,6 @@
 //! Workers that check servers and serve pages: threads with an event loop each, as Flifo has them.
 //!
-//! Owns the three ways in which checks are given to workers; [`engine::checks::desk`] decides where they are bound or
+//! Owns the three ways in which checks are given to workers; [`engine::checks::scheduler`] decides where they are bound or
 //! spread. Invariants: a check has one timer; every thread ends when the crew is dropped.
 
 use std::cmp::Reverse;
@@ -13,7 +13,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use engine::checks::desk::{Deed, Desk, Loads, Moving, Subject, first_due, next_due};
+use engine::checks::scheduler::{
+    CheckScheduler, Deed, Loads, Moving, Subject, first_due, next_due,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
@@ -230,14 +232,14 @@ async fn keep(
     mut mailbox: mpsc::UnboundedReceiver<Moving>,
     own: Vec<(u64, Instant)>,
 ) {
-    let mut desk = Desk::new(index, Arc::clone(&shared.loads), RUNNING_MAX);
+    let mut scheduler = CheckScheduler::new(index, Arc::clone(&shared.loads), RUNNING_MAX);
     for (id, due) in own {
-        desk.add(Subject::new(id), due);
+        scheduler.add(Subject::new(id), due);
     }
     let (ended, mut ends) = mpsc::unbounded_channel();
     while !shared.is_stopping() {
         let now = Instant::now();
-        while let Some(deed) = next(&mut desk, shared.hold, now) {
+        while let Some(deed) = next(&mut scheduler, shared.hold, now) {
             match deed {
                 Deed::Run(subject, due) => {
                     let (shared, ended) = (Arc::clone(shared), ended.clone());
@@ -253,19 +255,19 @@ async fn keep(
                 }
             }
         }
-        let wake = desk.due().unwrap_or(now + LOOK).min(now + LOOK);
+        let wake = scheduler.due().unwrap_or(now + LOOK).min(now + LOOK);
         tokio::select! {
-            Some(moving) = mailbox.recv() => desk.arrive(moving, Instant::now()),
-            Some((id, next)) = ends.recv() => desk.done(id, next),
+            Some(moving) = mailbox.recv() => scheduler.arrive(moving, Instant::now()),
+            Some((id, next)) = ends.recv() => scheduler.done(id, next),
             () = tokio::time::sleep_until(wake.into()) => {}
         }
     }
 }
 
-fn next(desk: &mut Desk, hold: Hold, now: Instant) -> Option<Deed> {
+fn next(scheduler: &mut CheckScheduler, hold: Hold, now: Instant) -> Option<Deed> {
     match hold {
-        Hold::Spread => desk.next(now, |below| getrandom::u32().unwrap_or(0) as usize % below),
-        Hold::Bound | Hold::SharedQueue => desk.next_here(now),
+        Hold::Spread => scheduler.next(now, |below| getrandom::u32().unwrap_or(0) as usize % below),
+        Hold::Bound | Hold::SharedQueue => scheduler.next_here(now),
     }
 }
 

@@ -70,7 +70,7 @@ impl Line {
 
     pub(super) fn flifo(limit: u32) -> Self {
         let line = Self::fifo(limit);
-        // The note sets no bound to how long those in line may be overtaken.
+        // The note sets no bound to how long those in the queue may be overtaken.
         line.slots.let_borrow(Duration::MAX);
         line
     }

@@ -140,7 +140,7 @@ impl Found<'_> {
                 let Some(rate) = of(|it| it.rate) else { continue };
                 let cell =
                     |figure| of(figure).map_or_else(String::new, |it: Spread| number(it.median));
-                // Many clients in line may be longer at one transaction than the turn lasts.
+                // Many clients in the queue may be longer at one transaction than the turn lasts.
                 let has_ended = of(|it| it.p50_ms).is_some_and(|it| it.median > 0.0);
                 let of_ended = |it| if has_ended { cell(it) } else { "none".to_owned() };
                 rows.push(vec![
@@ -336,8 +336,8 @@ impl Found<'_> {
         parts.into_iter().find(|part| !self.routes(*part).is_empty())?;
         Some(
             "Clients, proxies and servers share this machine's CPUs, so what a proxy uses its \
-             server cannot have. A link for each client is the note's FIFO over again: whoever is \
-             next in line has a thread of his own in the server, and it is cold. Shared links are \
+             server cannot have. A backend connection for each client is the note's FIFO over again: whoever is \
+             next in the queue has a thread of his own in the server, and it is cold. Shared backend connections are \
              few, and the one that was used last is used next. HAProxy's maxconn counts \
              connections and not statements: clients that stay connected would keep the others \
              out, so there each of them connects for fourteen statements and leaves, which costs a \
@@ -581,7 +581,7 @@ mod tests {
 
     #[test]
     fn of_transactions_that_did_not_end_nothing_is_said() {
-        let mut samples = [server(Part::Ranges, Route::FifoLinks, 1024, 100.0)];
+        let mut samples = [server(Part::Ranges, Route::FifoBackends, 1024, 100.0)];
         let [Sample::Server { turn, .. }] = &mut samples else { unreachable!() };
         turn.p50_ms = 0.0;
         let row = of(&samples).table.rows.pop().expect("one was measured");

@@ -185,20 +185,20 @@ mod tests {
     fn steps_are_compared_with_the_one_before_of_the_same_round() {
         let samples = [
             sample(Step::Start, 100.0),
-            sample(Step::Links, 200.0),
+            sample(Step::Backends, 200.0),
             sample(Step::Limit, 190.0),
             sample(Step::Start, 110.0),
-            sample(Step::Links, 242.0),
+            sample(Step::Backends, 242.0),
             sample(Step::Limit, 250.0),
         ];
         let finding = of(&samples);
         let row = &finding.table.rows[4];
-        assert_eq!(row[..2], ["here", "links 1 → 8"]);
+        assert_eq!(row[..2], ["here", "backends 1 → 8"]);
         assert_eq!(row[4..7], ["2.10", "2.00 – 2.20", "2.10"]);
         let text = finding.reading.join("\n");
         for part in [
             "All steps together: 2.09 times",
-            "that help here: links 1 → 8 (2.10).",
+            "that help here: backend connections 1 → 8 (2.10).",
             "do not help here: limit 4 for each CPU (0.99).",
         ] {
             assert!(text.contains(part), "{part} is missing in {text}");

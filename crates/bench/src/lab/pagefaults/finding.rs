@@ -210,7 +210,7 @@ impl Figures<'_> {
         let worst = of(TargetKind::Direct, Pace::Staying, PageFaultsTreatment::LargeFixed)?;
         Some(format!(
             "Staying connected saves the server {} of {} µs a round. Through Flifo, which keeps \
-             its links while the application goes on connecting, the server saves {} µs, and \
+             its backend connections while the application goes on connecting, the server saves {} µs, and \
              Flifo itself uses {} µs for the logins that it does instead. What staying connected \
              does not save are these page faults: the buffer belongs to the statement, not to the \
              connection, and where the allocator does its worst {} of them remain.",

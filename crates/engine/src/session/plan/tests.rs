@@ -8,7 +8,7 @@ use wire::lex::Dialect;
 use wire::response::Status;
 
 use super::*;
-use crate::insert_id::OnLink;
+use crate::insert_id::OnBackend;
 use crate::intent::Inserts;
 use crate::marks::Marks;
 
@@ -25,15 +25,15 @@ impl OtherClients for All {
     }
 }
 
-fn modes(interned: &mut Interned, mode: &str) -> Rc<Settings> {
+fn modes(interned: &mut Interned, mode: &str) -> Rc<SessionVariables> {
     let rows = [(&b"sql_mode"[..], mode.as_bytes())];
-    interned.intern(Settings::from_rows(rows.into_iter()))
+    interned.intern(SessionVariables::from_rows(rows.into_iter()))
 }
 
 /// A client, a backend and what is between them.
 struct Scene {
     session: Session,
-    backend: LinkState,
+    backend: BackendState,
     known: Known,
     interned: Interned,
     facts: Facts,
@@ -48,7 +48,7 @@ impl Scene {
         let fresh = modes(&mut interned, "ANSI");
         Self {
             session: Session::new(None, Status::AUTOCOMMIT),
-            backend: LinkState::new(3, fresh),
+            backend: BackendState::new(3, fresh),
             known: Known::default(),
             interned,
             facts: Facts::default(),
@@ -260,7 +260,7 @@ struct Person {
 
 struct World {
     clients: Vec<Person>,
-    backends: Vec<(LinkState, Real)>,
+    backends: Vec<(BackendState, Real)>,
     interned: Interned,
 }
 
@@ -287,7 +287,7 @@ impl World {
         };
         let backend = |id| {
             let real = Real { mode: b"0".to_vec(), ..Real::default() };
-            (LinkState::new(id, Rc::clone(&fresh)), real)
+            (BackendState::new(id, Rc::clone(&fresh)), real)
         };
         Self {
             clients: (0..clients).map(|_| person()).collect(),
@@ -311,12 +311,12 @@ impl World {
             Act::Insert(_) => Facts { inserts: Inserts::Reported, ..Facts::default() },
             _ => Facts { is_still: true, ..Facts::default() },
         };
-        if let (Act::AskInsertId, InsertId::OnLink { link, .. }) =
+        if let (Act::AskInsertId, InsertId::OnBackend { backend: knows, .. }) =
             (act, self.clients[client].session.insert_id)
-            && link != self.backends[backend].0.id
+            && knows != self.backends[backend].0.id
         {
             // The backend that knows is asked before: its answer is heard.
-            self.ask(link);
+            self.ask(knows);
         }
         for _ in 0..8 {
             match self.plan(client, backend, &facts) {
@@ -388,7 +388,7 @@ impl World {
                 real.schema = Some(name.to_vec());
                 state.enter_schema(Some(Rc::clone(name)));
             }
-            Purpose::Settings(wanted, text) => {
+            Purpose::SessionVariables(wanted, text) => {
                 real.mode = wanted.get("sql_mode").expect("it is told").to_vec();
                 state.set(b"sql_mode", &real.mode, &mut self.interned);
                 self.interned.accept(text);
@@ -396,7 +396,7 @@ impl World {
             Purpose::InsertId(of, id) => {
                 assert_eq!(*of as usize, client);
                 real.insert_id = *id;
-                (state.insert_id, state.inserter) = (OnLink::known(*id), Some(*of));
+                (state.insert_id, state.inserter) = (OnBackend::known(*id), Some(*of));
             }
             Purpose::Capture(_) => {
                 let id = state.id;
@@ -413,7 +413,7 @@ impl World {
             let own = &mut self.clients[inserter as usize].session.insert_id;
             *own = own.resolve(id, Some(real.insert_id));
         }
-        state.insert_id = OnLink::known(real.insert_id);
+        state.insert_id = OnBackend::known(real.insert_id);
     }
 }
 

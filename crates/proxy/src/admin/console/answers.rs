@@ -3,14 +3,14 @@
 use view::command::{self, Asks, Command, Item, Show, Verb};
 use view::table::{Kind, Table, Value, text};
 
-use super::{Refusal, Rights, Visitor};
+use super::{ConsoleSession, Refusal, Rights};
 use crate::admin::resultset::{Packets, texts};
 use crate::admin::tables::{SHOWN, Shown};
 
 /// What the console says that it is. Clients look at the number to know what they may ask.
 pub(super) const VERSION: &str = concat!("8.0.0-Flifo-", env!("CARGO_PKG_VERSION"));
 
-impl Visitor {
+impl ConsoleSession {
     /// Answers a statement.
     pub(super) async fn answer(&self, text: &[u8], packets: &mut Packets) -> Result<(), Refusal> {
         let command = command::read(text).map_err(|error| Refusal(1064, b"42000", error))?;
@@ -235,7 +235,7 @@ const STATEMENTS: [(&str, &str); 15] = [
 const fn means(verb: Verb) -> &'static str {
     match verb {
         Verb::Pause => "new statements wait; transactions that have begun go on",
-        Verb::Drain => "the same, and idle links are closed",
+        Verb::Drain => "the same, and idle backend connections are closed",
         Verb::Disable => "the same, but nobody waits: new statements are refused",
         Verb::Resume | Verb::Enable => "statements start again",
     }

@@ -117,11 +117,11 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
             since: FIRST,
         },
         Row {
-            name: "line_max",
+            name: "queue_max",
             form: Form::CountOr {
                 word: "none",
                 range: 1..=1_000_000,
-                place: |rule| &mut rule.class.line_max,
+                place: |rule| &mut rule.class.queue_max,
             },
             example: None,
             doc: "So many of its statements may wait in a worker. One more is refused at once, \
@@ -136,7 +136,7 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
                 place: |rule| &mut rule.class.wait_max,
             },
             example: None,
-            doc: "Time that its statements may wait in line, if that is less than limits.wait.",
+            doc: "Time that its statements may wait in the queue, if that is less than limits.wait.",
             elsewhere: &[("HAProxy", "timeout queue")],
             since: FIRST,
         },

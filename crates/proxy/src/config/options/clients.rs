@@ -48,8 +48,8 @@ pub(in crate::config) static TOP: Section<Plan> = Section {
             example: None,
             doc: "Clients that may be connected at once. One more is refused with error 1040. It \
                   may be far more than the server's own max_connections, since clients share \
-                  links. Each takes an open file: where the hard limit (LimitNOFILE=, ulimit -n) \
-                  allows fewer, clients are refused before links and administration lack any, \
+                  backend connections. Each takes an open file: where the hard limit (LimitNOFILE=, ulimit -n) \
+                  allows fewer, clients are refused before backend connections and administration lack any, \
                   and a warning at the start says so.",
             elsewhere: &[
                 ("HAProxy", "maxconn"),
@@ -62,7 +62,7 @@ pub(in crate::config) static TOP: Section<Plan> = Section {
             name: "logins_max",
             form: Form::Count { range: 1..=65_535, place: |plan| &mut plan.logins_max },
             example: None,
-            doc: "Logins of carried clients that are under way at the server at once, from all \
+            doc: "Logins of pass-through clients that are under way at the server at once, from all \
                   workers together. When more clients come, they are accepted and wait, first \
                   come, first served, for limits.login at most; then they are refused with error \
                   1040. While a login waits for its client, another one has its place. So a storm \

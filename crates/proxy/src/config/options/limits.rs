@@ -32,7 +32,7 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                 place: |plan| &mut plan.limits.login,
             },
             example: None,
-            doc: "Time for a login, of a client at Flifo as of a link at the server. A login needs \
+            doc: "Time for a login, of a client at Flifo as of a backend connection at the server. A login needs \
                   only a few packets; who takes longer holds a place without a password.",
             elsewhere: &[
                 ("MySQL", "connect_timeout"),
@@ -48,7 +48,7 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                 place: |plan| &mut plan.limits.statement,
             },
             example: Some("\"30s\""),
-            doc: "Time that a statement may run on the server; then it is killed there. A carried \
+            doc: "Time that a statement may run on the server; then it is killed there. A pass-through \
                   client, whose statements Flifo cannot kill, loses its connection instead, and so \
                   does one that has not sent all of its command or file. There is none by default, \
                   because only the application knows how long its statements may take.",
@@ -66,7 +66,7 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                 place: |plan| &mut plan.limits.wait,
             },
             example: None,
-            doc: "Time that a statement may wait in line before it starts. Then it is refused with \
+            doc: "Time that a statement may wait in the queue before it starts. Then it is refused with \
                   error 1637, and has not reached the server. Short enough that a user who waits \
                   is told before he leaves, long enough for a burst to pass.",
             elsewhere: &[
@@ -85,7 +85,7 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
             example: None,
             doc: "Time that a client may stay connected without a statement. The default is that \
                   of the server's wait_timeout. An idle client costs Flifo little, and the server \
-                  nothing unless it keeps a link.",
+                  nothing unless it keeps a backend connection.",
             elsewhere: &[
                 ("MySQL", "wait_timeout"),
                 ("HAProxy", "timeout client"),
@@ -95,26 +95,26 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
             since: FIRST,
         },
         Row {
-            name: "idle_link",
+            name: "idle_backend",
             form: Form::DurationOrNone {
                 range: SECOND..=YEAR,
-                place: |plan| &mut plan.limits.idle_link,
+                place: |plan| &mut plan.limits.idle_backend,
             },
             example: None,
-            doc: "Time that a link stays open with nothing to do. Links are cheap to open again, \
+            doc: "Time that a backend connection stays open with nothing to do. Backend connections are cheap to open again, \
                   while each costs the server a thread and memory. Stay below the server's \
                   wait_timeout.",
             elsewhere: &[("PgBouncer", "server_idle_timeout"), ("HAProxy", "timeout server")],
             since: FIRST,
         },
         Row {
-            name: "link_age",
+            name: "backend_age",
             form: Form::DurationOrNone {
                 range: SECOND..=YEAR,
-                place: |plan| &mut plan.limits.link_age,
+                place: |plan| &mut plan.limits.backend_age,
             },
             example: None,
-            doc: "Age at which a link is closed once nobody uses it, so that what a server's \
+            doc: "Age at which a backend connection is closed once nobody uses it, so that what a server's \
                   connection gathers with time is given back, and a moved server is found. Never \
                   in mid-transaction.",
             elsewhere: &[
@@ -144,7 +144,7 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
             },
             example: None,
             doc: "Time that a client may leave its result unread while more is to be sent; it \
-                  holds a link so long. Then it is disconnected. The default is that of the \
+                  holds a backend connection so long. Then it is disconnected. The default is that of the \
                   server's net_write_timeout.",
             elsewhere: &[("MySQL", "net_write_timeout")],
             since: FIRST,
@@ -158,7 +158,7 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
             example: None,
             doc: "Time for each MiB of a command that does not come at once, or of a file that LOAD \
                   DATA LOCAL reads, and for what is left at its end. A client that is slower is \
-                  disconnected with error 1159, because it holds memory, and behind 32 MiB a link. \
+                  disconnected with error 1159, because it holds memory, and behind 32 MiB a backend connection. \
                   Time in which Flifo or the server takes nothing does not count. The default is \
                   that of the server's net_read_timeout.",
             elsewhere: &[("MySQL", "net_read_timeout")],

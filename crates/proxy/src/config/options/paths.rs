@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use link::tls::Identity;
+use backend::tls::Identity;
 
 use crate::config::form::Taken;
 

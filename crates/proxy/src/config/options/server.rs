@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use backend::tls::Mode;
 use engine::limit::Rhythm;
-use link::tls::Mode;
 
 use super::{FIRST, Row, Section, paths};
 use crate::config::address;
@@ -71,7 +71,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 place: |plan| &mut plan.server.limit,
             },
             example: Some("16"),
-            doc: "Statements that the server runs at once; others wait in line. A server does most \
+            doc: "Statements that the server runs at once; others wait in the queue. A server does most \
                   work with a few statements per CPU, and loses much when hundreds compete. \
                   \"auto\" finds the number while statements wait, by trying a few more and a few \
                   fewer, and lets one more in whenever statements wait and none ends; while none \
@@ -133,11 +133,14 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             since: FIRST,
         },
         Row {
-            name: "links_max",
-            form: Form::Count { range: 1..=100_000, place: |plan| &mut plan.server.links_max },
+            name: "connections_max",
+            form: Form::Count {
+                range: 1..=100_000,
+                place: |plan| &mut plan.server.connections_max,
+            },
             example: None,
-            doc: "Links, which are connections from Flifo to the server. More of them than \
-                  `server.limit` leave room for sessions that keep a link without running \
+            doc: "Backend connections, which Flifo opens to the server. More of them than \
+                  `server.limit` leave room for sessions that keep a backend connection without running \
                   anything, such as those in a transaction. Stay below the server's \
                   max_connections.",
             elsewhere: &[
@@ -151,7 +154,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             name: "pipeline",
             form: Form::Count { range: 1..=64, place: |plan| &mut plan.server.pipeline },
             example: None,
-            doc: "Statements written to one shared link at once while clients wait, so that the \
+            doc: "Statements written to one shared backend connection at once while clients wait, so that the \
                   server's thread finds its next one without sleeping. Only short statements that \
                   merely read are written ahead, and they run one after another. 1 turns it off.",
             elsewhere: &[],
@@ -170,7 +173,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 place: |plan: &mut Plan| &mut plan.server.tls.mode,
             }),
             example: None,
-            doc: "TLS on links. \"preferred\" uses it if the server offers it, and never on a Unix \
+            doc: "TLS on backend connections. \"preferred\" uses it if the server offers it, and never on a Unix \
                   socket, where nobody can read along; \"required\" insists on it; \"verify-ca\" \
                   wants a certificate from a trusted authority, and \"verify-full\" one that also \
                   bears the server's name. The modes and the default are those of MySQL's own \
@@ -221,7 +224,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 allowed: "a host name or an IP address",
                 show: |plan| plan.server.tls_server_name.clone(),
                 set: |plan, text| {
-                    link::tls::server_name(text).map_err(|error| error.to_string())?;
+                    backend::tls::server_name(text).map_err(|error| error.to_string())?;
                     plan.server.tls_server_name = Some(text.to_owned());
                     Ok(())
                 },
@@ -242,12 +245,12 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 place: |plan: &mut Plan| &mut plan.server.pass_through_tls,
             }),
             example: None,
-            doc: "Which carried clients have TLS between Flifo and the server, as `server.tls` has \
+            doc: "Which pass-through clients have TLS between Flifo and the server, as `server.tls` has \
                   it. \"as-client\": those that are in TLS themselves, on the server's Unix socket \
                   too if it offers that; the others have none, and are refused where `server.tls` \
                   insists on it. \"always\": all; the server then takes clients for such that are \
                   in TLS which are not, so that accounts with REQUIRE SSL are open to clients in \
-                  plain. Never shown on these links: `server.tls_cert`.",
+                  plain. Never shown on these backend connections: `server.tls_cert`.",
             elsewhere: &[],
             since: FIRST,
         },
@@ -260,7 +263,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             example: None,
             doc: "Whose address and TLS must meet what an account demands: its host, REQUIRE, its bounds of \
                   connections. The server sees Flifo's. \"client\": Flifo holds clients to it that are in another place \
-                  than itself, or share links: a client is refused whose account from its own address would be another \
+                  than itself, or share backend connections: a client is refused whose account from its own address would be another \
                   one, or none. What the account is, the table of accounts tells (`server.accounts_user`), or the \
                   server is asked once in `server.accounts_period`. \"flifo\": all clients have the account that the \
                   server gives Flifo; choose it if accounts are made for Flifo's address, and their hosts and REQUIRE \
@@ -293,9 +296,9 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 place: |plan: &mut Plan| &mut plan.server.send_proxy,
             }),
             example: None,
-            doc: "Whether links begin with a PROXY header, so that the server sees a client's own \
+            doc: "Whether backend connections begin with a PROXY header, so that the server sees a client's own \
                   address. The server must expect it; MariaDB does with proxy_protocol_networks. \
-                  It tells the truth of carried clients; a shared link is shown with Flifo's own \
+                  It tells the truth of pass-through clients; a shared backend connection is shown with Flifo's own \
                   address.",
             elsewhere: &[("HAProxy", "send-proxy-v2")],
             since: FIRST,
@@ -313,11 +316,11 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             example: Some("\"app\""),
             doc: "A user named in `[[users]]` with its password, which may read the server's table \
                   of accounts: `GRANT SELECT ON mysql.global_priv` on MariaDB, `GRANT SELECT ON \
-                  mysql.user` on MySQL. With it, clients of all users share links whose hash is \
+                  mysql.user` on MySQL. With it, clients of all users share backend connections whose hash is \
                   enough for that: those of mysql_native_password and caching_sha2_password. A client \
                   has the account that the server would choose for its own address, or is refused \
-                  (`server.account_terms`). The log names users that are carried all the same, and \
-                  why. Of a table of more than 32 MiB, users at its end are carried. Hashes are \
+                  (`server.account_terms`). The log names users that are passed through all the same, and \
+                  why. Of a table of more than 32 MiB, users at its end are passed through. Hashes are \
                   kept in memory only.",
             elsewhere: &[("PgBouncer", "auth_user")],
             since: FIRST,
@@ -344,7 +347,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             },
             example: None,
             doc: "How long it may take until rights that are changed beside Flifo are changed for its \
-                  clients: REVOKE, a locked or dropped account, roles, SET GLOBAL. A link whose \
+                  clients: REVOKE, a locked or dropped account, roles, SET GLOBAL. A backend connection whose \
                   login is older goes to no other client, and a login that Flifo decides itself \
                   is confirmed by the server. Of no matter where `server.accounts_user` may read all \
                   tables of rights (`GRANT SELECT ON mysql.*`): they are compared each second. \
@@ -383,7 +386,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   started or the password was changed. What they have accepted is confirmed by a \
                   login of Flifo's own, then once in `server.accounts_period`, and when a client \
                   proves another password; what they refuse is forgotten, and the user's clients \
-                  are carried again. Passwords are kept in memory only. Without effect where \
+                  are passed through again. Passwords are kept in memory only. Without effect where \
                   `server.accounts_user` reads all accounts, and with `server.send_proxy`, by \
                   which the server may tell accounts apart.",
             elsewhere: &[],
@@ -398,7 +401,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             example: None,
             doc: "How often the name of a server is resolved again, if it is addressed by one. It \
                   is also resolved when no connection can be opened, at most once a second. New \
-                  links go to the new address; those to the old one are closed as they become \
+                  backend connections go to the new address; those to the old one are closed as they become \
                   free. A name that cannot be resolved keeps its last known address.",
             elsewhere: &[("HAProxy", "resolvers, hold valid")],
             since: FIRST,

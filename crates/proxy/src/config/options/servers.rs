@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::fleet::{Gaps, Group};
+use engine::cluster::{Gaps, Group};
 
 use super::{FIRST, Row, Section};
 use crate::config::address;
@@ -12,7 +12,7 @@ use crate::config::plan::{CheckKind, Freshness, Mode, Plan, RouteRule, ServerRul
 pub(in crate::config) static SERVERS: Section<ServerRule> = Section {
     name: "servers",
     doc: "Several servers instead of the one of `[server]`, whose other options hold for each of \
-          these: each has its own limit, links and state. Which one is written to and which ones \
+          these: each has its own limit, backend connections and state. Which one is written to and which ones \
           are read from is found out by `[checks]`; which statements go where is said by \
           `[routing]`.",
     rows: &[
@@ -142,9 +142,9 @@ pub(in crate::config) static CHECKS: Section<Plan> = Section {
             }),
             example: None,
             doc: "What a check does. \"connect\" opens a connection; \"handshake\" waits for the \
-                  server's greeting as well; \"ping\" asks for a sign of life on a link that \
+                  server's greeting as well; \"ping\" asks for a sign of life on a backend connection that \
                   stays open; \"statement\" runs `checks.statement` there. \"auto\" asks on such a \
-                  link for the server's role and for how far it has come in replication, which is \
+                  backend connection for the server's role and for how far it has come in replication, which is \
                   what servers of group \"auto\" need; without a user who could ask, it is a \
                   handshake.",
             elsewhere: &[("HAProxy", "option mysql-check")],
@@ -298,7 +298,7 @@ const MODES: &[(&str, Mode)] =
 
 pub(in crate::config) static ROUTING: Section<Plan> = Section {
     name: "routing",
-    doc: "Which of several servers a statement goes to. A client that keeps its link (it is in a \
+    doc: "Which of several servers a statement goes to. A client that keeps its backend connection (it is in a \
           transaction, or pinned) stays where it is.",
     rows: &[
         Row {

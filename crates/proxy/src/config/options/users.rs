@@ -8,8 +8,8 @@ use crate::config::plan::{Password, Pins, Unseen, UserOptions};
 
 pub(in crate::config) static USERS: Section<UserOptions> = Section {
     name: "users",
-    doc: "Users whose clients share links. A user that is not named here works as well: its \
-          clients are carried, which means that Flifo relays their logins and each keeps a link of \
+    doc: "Users whose clients share backend connections. A user that is not named here works as well: its \
+          clients are passed through, which means that Flifo relays their logins and each keeps a backend connection of \
           its own.",
     rows: &[
         Row {
@@ -101,12 +101,12 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
         Row {
             name: "mode",
             form: Form::Choice(&Named {
-                values: &[("pooled", true), ("carried", false)],
+                values: &[("pooled", true), ("pass-through", false)],
                 place: |user: &mut UserOptions| &mut user.pooled,
             }),
             example: None,
-            doc: "\"pooled\" clients share links, which needs the password. \"carried\" clients \
-                  have a link each, as if the user were not named at all, but its bounds below \
+            doc: "\"pooled\" clients share backend connections, which needs the password. \"pass-through\" clients \
+                  have a backend connection each, as if the user were not named at all, but its bounds below \
                   hold.",
             elsewhere: &[("PgBouncer", "pool_mode")],
             since: FIRST,
@@ -128,16 +128,16 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
             since: FIRST,
         },
         Row {
-            name: "links_max",
+            name: "connections_max",
             form: Form::CountOr {
                 word: "share",
                 range: 1..=100_000,
-                place: |user| &mut user.links_max,
+                place: |user| &mut user.connections_max,
             },
             example: None,
-            doc: "Links that this user's clients may hold at once. \"share\": seven eighths of `server.links_max`, for \
+            doc: "Backend connections that this user's clients may hold at once. \"share\": seven eighths of `server.connections_max`, for \
                   each server, and all of them where that is less than 16; so that clients of one user which keep \
-                  their links, in transactions or otherwise, leave some to others.",
+                  their backend connections, in transactions or otherwise, leave some to others.",
             elsewhere: &[("PgBouncer", "max_user_connections")],
             since: FIRST,
         },
@@ -148,12 +148,12 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
                 place: |user: &mut UserOptions| &mut user.routines,
             }),
             example: None,
-            doc: "What becomes of a link behind CALL, and behind functions that are not built in: \
+            doc: "What becomes of a backend connection behind CALL, and behind functions that are not built in: \
                   what they do is not in the statement, and the server does not report all of it. \
-                  \"pin\" keeps the link with its client. \"trust\" believes what the server \
+                  \"pin\" keeps the backend connection with its client. \"trust\" believes what the server \
                   reports, and is right where routines set no user variables in expressions, and \
                   leave no locks and no temporary tables made from a SELECT. \"reset\" undoes \
-                  whatever was left before anybody has the link again, also for the client itself.",
+                  whatever was left before anybody has the backend connection again, also for the client itself.",
             elsewhere: &[],
             since: FIRST,
         },
@@ -169,15 +169,15 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
                 place: |user: &mut UserOptions| &mut user.triggers,
             }),
             example: None,
-            doc: "What becomes of a link behind a statement that may fire triggers (INSERT, \
+            doc: "What becomes of a backend connection behind a statement that may fire triggers (INSERT, \
                   REPLACE, UPDATE, DELETE, LOAD). \"read\" looks at the triggers' definitions \
                   (`server.read_definitions`): where one does what no server reports (GET_LOCK, \
-                  SELECT INTO @x), or cannot be read, the link stays with its client; where not \
+                  SELECT INTO @x), or cannot be read, the backend connection stays with its client; where not \
                   even the names of triggers are seen (on MySQL, without the right TRIGGER), it is \
                   as \"reset\". \"trust\" believes what the server reports. \"reset\" undoes \
-                  whatever was left before another client has the link, also for the client \
+                  whatever was left before another client has the backend connection, also for the client \
                   itself, at the cost of one more round trip between the server and Flifo. \
-                  \"pin\" keeps the link with its client.",
+                  \"pin\" keeps the backend connection with its client.",
             elsewhere: &[],
             since: FIRST,
         },
@@ -188,9 +188,9 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
                 place: |user: &mut UserOptions| &mut user.pins,
             }),
             example: None,
-            doc: "\"refuse\" answers a statement with error 1290 that would keep the link for its \
+            doc: "\"refuse\" answers a statement with error 1290 that would keep the backend connection for its \
                   client alone, so that an application's authors hear of it. Transactions, cursors \
-                  and parameters in pieces keep a link only while they last, and are not refused; \
+                  and parameters in pieces keep a backend connection only while they last, and are not refused; \
                   nor is what only the server reports, behind the statement.",
             elsewhere: &[],
             since: FIRST,

@@ -1,10 +1,10 @@
-//! A pool as it must not be: it hands links on without a thought for what is on them.
+//! A pool as it must not be: it hands backends on without a thought for what is on them.
 //!
-//! Stands in for Flifo where the test shall show that it finds leaks. One thread moves all bytes. A client's link is
+//! Stands in for Flifo where the test shall show that it finds leaks. One thread moves all bytes. A client's backend is
 //! exchanged for another client's of the same user before a command of its own, if that other one is at rest and has not
 //! left.
 //!
-//! Invariant: which links are exchanged goes by the order of commands alone, as long as each is answered before the next
+//! Invariant: which backends are exchanged goes by the order of commands alone, as long as each is answered before the next
 //! one is sent; it does not go by how fast this thread or the server is.
 
 use std::io::{ErrorKind, Read, Write};
@@ -48,7 +48,7 @@ impl Leaky {
 }
 
 impl Between for Leaky {
-    fn door(&mut self, server: &Server, _links: u32) -> Door {
+    fn door(&mut self, server: &Server, _backends: u32) -> Door {
         self.running = None;
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("an address").port();
@@ -68,7 +68,7 @@ impl Between for Leaky {
         Door { port, ..server.door() }
     }
 
-    /// Links are exchanged between clients at rest.
+    /// Backends are exchanged between clients at rest.
     fn waits(&self) -> Waits {
         Waits::Patiently
     }
@@ -91,12 +91,12 @@ struct Pool {
     clients: u64,
 }
 
-/// A client, and the link that it has now.
+/// A client, and the backend that it has now.
 struct Pair {
     client: TcpStream,
     /// How many came before this one.
     number: u64,
-    link: TcpStream,
+    backend: TcpStream,
     /// What it logged in with: its user and its schema.
     login: Option<(Vec<u8>, Vec<u8>)>,
     at_rest: bool,
@@ -107,14 +107,14 @@ impl Pool {
     fn turn(&mut self) -> bool {
         let mut moved = false;
         if let Ok((client, _)) = self.listener.accept() {
-            let link = TcpStream::connect(("127.0.0.1", self.server)).expect("a server");
-            for socket in [&client, &link] {
+            let backend = TcpStream::connect(("127.0.0.1", self.server)).expect("a server");
+            for socket in [&client, &backend] {
                 socket.set_nonblocking(true).expect("a socket");
                 socket.set_nodelay(true).expect("a socket");
             }
             let number = self.clients;
             self.clients += 1;
-            self.pairs.push(Pair { client, number, link, login: None, at_rest: false });
+            self.pairs.push(Pair { client, number, backend, login: None, at_rest: false });
             moved = true;
         }
         let mut at = 0;
@@ -141,7 +141,7 @@ impl Pool {
             self.pass_on(at, &buffer[..said])?;
         }
         let pair = &mut self.pairs[at];
-        let answered = read(&mut pair.link, &mut buffer)?;
+        let answered = read(&mut pair.backend, &mut buffer)?;
         if answered > 0 {
             write(&mut pair.client, &buffer[..answered])?;
             pair.at_rest = pair.login.is_some();
@@ -158,7 +158,7 @@ impl Pool {
                 self.exchange(at);
                 self.pairs[at].at_rest = false;
             }
-            write(&mut self.pairs[at].link, packet)?;
+            write(&mut self.pairs[at].backend, packet)?;
             said = rest;
         }
         Some(())
@@ -171,7 +171,7 @@ impl Pool {
             match read(&mut pair.client, &mut buffer) {
                 Some(0) => return true,
                 // What awaits a reply awaits it before anything else is said.
-                Some(said) if write(&mut pair.link, &buffer[..said]).is_some() => {}
+                Some(said) if write(&mut pair.backend, &buffer[..said]).is_some() => {}
                 _ => return false,
             }
         };
@@ -191,7 +191,7 @@ impl Pool {
         let Some((other, _)) = mates.min_by_key(|(_, pair)| pair.number) else { return };
         let (low, high) = (at.min(other), at.max(other));
         let (left, right) = self.pairs.split_at_mut(high);
-        std::mem::swap(&mut left[low].link, &mut right[0].link);
+        std::mem::swap(&mut left[low].backend, &mut right[0].backend);
         if self.forgets == Forgets::AllButSchema {
             self.pairs[at].use_schema();
             self.pairs[other].use_schema();
@@ -200,16 +200,16 @@ impl Pool {
 }
 
 impl Pair {
-    /// Tells the link which schema its client named.
+    /// Tells the backend which schema its client named.
     fn use_schema(&mut self) {
         let Some((_, schema)) = self.login.as_ref().filter(|login| !login.1.is_empty()) else {
             return;
         };
         let mut packet = Vec::new();
         put_packet(&mut packet, 0, &[&[Opcode::InitDb as u8], &schema[..]].concat());
-        let _ = write(&mut self.link, &packet);
+        let _ = write(&mut self.backend, &packet);
         let mut answer = [0; 512];
-        while read(&mut self.link, &mut answer) == Some(0) {
+        while read(&mut self.backend, &mut answer) == Some(0) {
             thread::yield_now();
         }
     }

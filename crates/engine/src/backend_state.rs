@@ -1,0 +1,268 @@
+//! What a backend's session at the server is known to be: what must be compared before a client's statement is sent, and
+//! what the server's reports change.
+//!
+//! It belongs to the backend, whichever client uses it: reports on clients' statements and on Flifo's own setups alike
+//! come here.
+
+use std::rc::Rc;
+
+use wire::response::OkPacket;
+use wire::tracker::{Change, Changes};
+
+use crate::insert_id::OnBackend;
+use crate::own_id::Number;
+use crate::pin::Pin;
+use crate::session::state::Session;
+use crate::session_variables::{Collates, Interned, SessionVariables, forbids};
+
+/// The variable that `CONNECTION_ID()` answers with.
+pub(crate) const NUMBER: &[u8] = b"pseudo_thread_id";
+
+#[derive(Debug, Default)]
+pub struct BackendState {
+    /// Tells backends apart.
+    pub id: u64,
+    pub schema: Option<Rc<[u8]>>,
+    /// The session was reset since it has chosen its schema: `collation_database` is the server's, not the schema's.
+    pub was_reset: bool,
+    settings: Rc<SessionVariables>,
+    /// What the settings were when the session began.
+    fresh: Rc<SessionVariables>,
+    /// What they are when a session was reset. MariaDB leaves the character set as it was at the login; MySQL takes
+    /// the server's own.
+    renewed: Rc<SessionVariables>,
+    /// What the client that keeps it has done to collations since the connection's was asked for.
+    unasked: Collates,
+    /// The client that used it last, for what only the last backend of a client can answer.
+    pub last_client: u32,
+    /// The client that has inserted something last, or was given its last insert id here.
+    pub inserter: Option<u32>,
+    /// The client whose last count of rows found only this backend knows.
+    pub finder: Option<u32>,
+    /// What `LAST_INSERT_ID()` is here.
+    pub insert_id: OnBackend,
+    /// What `CONNECTION_ID()` is here.
+    pub number: Number,
+}
+
+/// A session's state on its way to another worker, of which nothing belongs to a client.
+#[derive(Debug)]
+pub struct Packed {
+    schema: Option<Box<[u8]>>,
+    was_reset: bool,
+    settings: SessionVariables,
+    fresh: SessionVariables,
+    renewed: SessionVariables,
+    unasked: Collates,
+    insert_id: OnBackend,
+    number: Number,
+}
+
+impl Packed {
+    /// What it is for the worker that has these settings, as a backend of this number.
+    pub fn unpack(self, id: u64, interned: &mut Interned) -> BackendState {
+        let Self { schema, was_reset, settings, fresh, renewed, unasked, insert_id, number } = self;
+        BackendState {
+            id,
+            schema: schema.map(Rc::from),
+            was_reset,
+            settings: interned.intern(settings),
+            fresh: interned.intern(fresh),
+            renewed: interned.intern(renewed),
+            unasked,
+            last_client: 0,
+            inserter: None,
+            finder: None,
+            insert_id,
+            number,
+        }
+    }
+}
+
+impl BackendState {
+    /// What another worker must know of the session. What it alone knows of clients is lost: ask it for that before.
+    pub fn pack(self) -> Packed {
+        let Self {
+            schema, was_reset, settings, fresh, renewed, unasked, insert_id, number, ..
+        } = self;
+        let [settings, fresh, renewed] = [settings, fresh, renewed].map(|it| (*it).clone());
+        let schema = schema.map(|name| Box::from(&name[..]));
+        Packed { schema, was_reset, settings, fresh, renewed, unasked, insert_id, number }
+    }
+
+    /// A session that has just begun, with these settings.
+    pub fn new(id: u64, fresh: Rc<SessionVariables>) -> Self {
+        let (settings, renewed) = (Rc::clone(&fresh), Rc::clone(&fresh));
+        Self { id, settings, fresh, renewed, ..Self::default() }
+    }
+
+    /// The same on a server where a session that was reset has others.
+    #[must_use]
+    pub fn renewed_as(self, renewed: Rc<SessionVariables>) -> Self {
+        Self { renewed, ..self }
+    }
+
+    /// The session was reset, and has reported all variables but its character sets: these are as they were at first.
+    /// False: some are missing.
+    pub fn renew(&mut self, ok: &OkPacket<'_>, interned: &mut Interned) -> bool {
+        let changes = || Changes::new(ok.changes).flatten();
+        let variables = changes().filter_map(|change| match change {
+            Change::Variable { name, value } => Some((name, value)),
+            _ => None,
+        });
+        let settings = SessionVariables::from_rows(variables);
+        settings.unchanged() == self.fresh.unchanged()
+            && self.begin_anew(settings.or(&self.renewed), interned)
+    }
+
+    /// The session was reset, and has answered [`SessionVariables::question_of_values`] with this row. False: some variables are
+    /// missing.
+    pub fn renew_from_row(&mut self, row: &[Option<Vec<u8>>], interned: &mut Interned) -> bool {
+        self.begin_anew(self.fresh.from_row(row), interned)
+    }
+
+    fn begin_anew(&mut self, settings: SessionVariables, interned: &mut Interned) -> bool {
+        if settings.all() != self.fresh.all() {
+            return false;
+        }
+        self.settings = interned.intern(settings);
+        self.unasked = Collates::default();
+        self.was_reset = true;
+        self.last_client = 0;
+        self.inserter = None;
+        self.finder = None;
+        self.insert_id = OnBackend::default();
+        self.number.renew();
+        true
+    }
+
+    pub const fn settings(&self) -> &Rc<SessionVariables> {
+        &self.settings
+    }
+
+    pub const fn fresh(&self) -> &Rc<SessionVariables> {
+        &self.fresh
+    }
+
+    /// Whether this client's statement can be sent as it is.
+    pub fn suits(&self, session: &Session) -> bool {
+        self.has_schema_of(session)
+            && Rc::ptr_eq(&self.settings, self.wanted(session))
+            && !session.has_begun()
+    }
+
+    /// Whether the schema is the client's, and what comes with it as well.
+    pub fn has_schema_of(&self, session: &Session) -> bool {
+        let is_alike = self.schema.is_none() || self.was_reset == session.was_reset;
+        self.schema == session.schema && is_alike
+    }
+
+    /// The session is in this schema from now on.
+    pub fn enter_schema(&mut self, schema: Option<Rc<[u8]>>) {
+        (self.schema, self.was_reset) = (schema, false);
+    }
+
+    /// The settings that a client's statement must run under. A client that has run nothing yet takes a new session's.
+    pub fn wanted<'a>(&'a self, session: &'a Session) -> &'a Rc<SessionVariables> {
+        let new = if session.was_reset { &self.renewed } else { &self.fresh };
+        session.settings.as_ref().unwrap_or(new)
+    }
+
+    /// Learns what an OK packet reports. The answer is why a change cannot be told to another backend, if there is one
+    /// that cannot.
+    pub fn see(&mut self, ok: &OkPacket<'_>, interned: &mut Interned) -> Option<Pin> {
+        let mut reason = None;
+        for change in Changes::new(ok.changes).flatten() {
+            match change {
+                Change::Schema(name) => {
+                    self.enter_schema((!name.is_empty()).then(|| name.into()));
+                }
+                Change::Variable { name, value } => {
+                    // All of them are learnt, whatever the first one was.
+                    let pin = self.set(name, value, interned);
+                    reason = reason.or(pin);
+                }
+                _ => {}
+            }
+        }
+        reason
+    }
+
+    /// Learns what a statement has done to the collations of character sets.
+    pub fn see_collates(&mut self, collates: Collates, interned: &mut Interned) {
+        if let Some(settings) = self.settings.after_collates(collates) {
+            self.settings = interned.intern(settings);
+        }
+    }
+
+    /// The same, where the connection's collation was not asked for behind the statement.
+    pub fn see_collates_unasked(&mut self, collates: Collates) {
+        self.unasked = self.unasked.then(collates);
+    }
+
+    /// The connection's collation has become another one, without the character sets'.
+    pub fn see_connection_apart(&mut self) {
+        self.unasked = self.unasked.apart();
+    }
+
+    /// The server has said what the connection's collation is.
+    pub fn see_mode(&mut self, interned: &mut Interned) {
+        let unasked = std::mem::take(&mut self.unasked);
+        self.see_collates(unasked, interned);
+    }
+
+    /// The server has accepted a setup that tells it these settings, and has reported what it reports.
+    pub fn see_setup(&mut self, told: &SessionVariables, interned: &mut Interned) {
+        if let Some(settings) = self.settings.after_setup(told) {
+            self.settings = interned.intern(settings);
+        }
+    }
+
+    /// Learns the value of a variable.
+    pub fn set(&mut self, name: &[u8], value: &[u8], interned: &mut Interned) -> Option<Pin> {
+        // MySQL counts each session's statements in a variable, and reports it after each.
+        if name == b"statement_id" {
+            return None;
+        }
+        // What Flifo asks for on each backend.
+        if name == b"session_track_system_variables" && value == b"*" {
+            return None;
+        }
+        if name == NUMBER {
+            self.number.see_set();
+        }
+        match self.settings.after(name, value) {
+            Ok(changed) => {
+                if let Some(settings) = changed {
+                    self.settings = interned.intern(settings);
+                }
+                // Also if it was known before. What a session begins with is no reason.
+                forbids(name, value).filter(|_| !self.fresh.has(name, value))
+            }
+            Err(pin) => Some(pin),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_keeps_the_backend_does_so_each_time_it_is_reported() {
+        let mut interned = Interned::default();
+        let rows = [("completion_type", "NO_CHAIN"), ("wait_timeout", "60")];
+        let rows = rows.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        let fresh = interned.intern(SessionVariables::from_rows(rows));
+        let mut backend = BackendState::new(1, fresh);
+        for _ in 0..2 {
+            assert_eq!(backend.set(b"completion_type", b"CHAIN", &mut interned), Some(Pin::State));
+        }
+        assert_eq!(backend.settings().get("completion_type"), Some(&b"CHAIN"[..]));
+        assert_eq!(
+            backend.set(b"wait_timeout", b"60", &mut interned),
+            None,
+            "all sessions have it"
+        );
+    }
+}

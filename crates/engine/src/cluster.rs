@@ -1,0 +1,594 @@
+//! Several servers that belong together: which one is written to, which ones are read from, and why not the others.
+//!
+//! Owns the health of each, what each has said of its role, and the choice of the writer. Knows no addresses and no
+//! clients; what it decides is a [`Layout`]. Invariants:
+//!
+//! * At most one writer at a time. Where servers are found by role, two servers that both take writes are a mistake in
+//!   their set-up: the one that is the writer already stays the writer, and without one, none is taken.
+//! * A server is not the writer unless it was asked for its role since it came up.
+//! * A server that has been replaced as the writer is not one again before it was seen `read_only`, or an operator says
+//!   so: it may lack what was written in the meantime, and have what no other server has.
+//! * A server that is known to lack what the writer before it had (a *gap*) is not the writer before an operator has
+//!   confirmed it, or the configuration says so.
+
+pub mod knowledge;
+pub mod position;
+pub mod writes;
+
+use std::time::{Duration, Instant};
+
+use crate::checks::agent::Report;
+use crate::checks::health::{CheckRules, Health, HealthOrder, Others, Sign, State};
+use crate::cluster::knowledge::{Holds, Knowledge, Said};
+use crate::cluster::position::{Lag, Position};
+
+/// What a server is used for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Group {
+    /// What it says itself.
+    #[default]
+    Auto,
+    Writer,
+    Readers,
+}
+
+/// A server, as an operator has named it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    pub group: Group,
+    /// It is used while no other server can be.
+    pub backup: bool,
+}
+
+/// What a server has said of its role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Role {
+    pub read_only: bool,
+    pub position: Position,
+    /// Whether it is a node of a cluster, and able to work in it.
+    pub node: Node,
+    /// The number of the view of its cluster: another one when a node has gone or come.
+    pub view: Option<u64>,
+    pub flow: Flow,
+}
+
+/// What a node has counted of flow control since it was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flow {
+    /// So often it has asked the cluster to wait for it.
+    pub asked: u64,
+    /// For so long the cluster has waited, for whomever.
+    pub paused: Duration,
+}
+
+/// A server in a cluster, all nodes of which can be written to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Node {
+    /// It is in none.
+    None,
+    Ready,
+    /// It works, but gives to another one or keeps apart for another reason: it is used while no other node can be.
+    Desynced(String),
+    /// Why it is not ready.
+    NotReady(String),
+}
+
+/// The bounds of what counts as fresh.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClusterBounds {
+    /// A reader further behind than this is not read from.
+    pub lag_max: Option<Duration>,
+    pub gaps: Gaps,
+}
+
+/// What becomes of a server that can be written to and lacks what the writer before it had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Gaps {
+    /// It is not used before an operator confirms it.
+    #[default]
+    Confirm,
+    /// It is used.
+    Accept,
+}
+
+/// What is to be done with each server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layout {
+    /// The one that is written to, or why there is none.
+    pub writer: Result<usize, String>,
+    /// What the writer lacked of what the one before it had, when it took its place.
+    pub lost: Option<String>,
+    pub places: Vec<ServerPlace>,
+}
+
+/// What is to be done with one server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerPlace {
+    pub is_reader: bool,
+    /// What it is, or why it is nothing.
+    pub role: String,
+    /// It can be asked, and is able to work in its cluster if it is in one, whatever it is used for.
+    pub answers: bool,
+    /// What it holds of what each server took.
+    pub holds: Vec<Holds>,
+    /// It could be the writer, but for what it lacks.
+    pub gap: Option<String>,
+    pub lag: Option<Duration>,
+    /// How much of its weight counts: less than 1 while its load grows, as much as its agent says.
+    pub share: f64,
+    /// How much of its limit it may use, from 0 (one statement) to 1.
+    pub growth: f64,
+    /// It has come up, and must show first that it can bear load.
+    pub is_on_trial: bool,
+    /// Statements at once, if its agent says that.
+    pub limit: Option<u32>,
+    /// The share of time, from 0 to 1, in which its cluster was held up by flow control, between two checks.
+    pub paused: Option<f64>,
+}
+
+/// All servers.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    servers: Vec<Server>,
+    writer: Option<usize>,
+    knowledge: Knowledge,
+    lost: Option<String>,
+    bounds: ClusterBounds,
+}
+
+#[derive(Clone, Debug)]
+struct Server {
+    member: Member,
+    health: Health,
+    /// What it has said since it came up.
+    role: Option<Role>,
+    /// Another one has become the writer in its place.
+    replaced: bool,
+    /// An operator wants it as the writer, whatever it lacks.
+    confirmed: bool,
+    /// It was asked once, or is down.
+    is_known: bool,
+    flow: FlowSeen,
+}
+
+/// What two checks have shown of a node's flow control.
+#[derive(Clone, Copy, Debug, Default)]
+struct FlowSeen {
+    last: Option<(Flow, Instant)>,
+    paused: Option<f64>,
+    /// When it was seen last to have the cluster wait for it.
+    slowed: Option<Instant>,
+}
+
+/// A node that has had its cluster wait for it is spared for so long.
+const SPARED: Duration = Duration::from_secs(5);
+
+/// Its share of the load meanwhile.
+const SPARED_SHARE: f64 = 0.1;
+
+impl Cluster {
+    pub fn new(
+        members: &[Member],
+        rules: &CheckRules,
+        bounds: ClusterBounds,
+        now: Instant,
+    ) -> Self {
+        let server = |member: &Member| Server {
+            member: *member,
+            health: Health::new(rules.clone(), now),
+            role: None,
+            replaced: false,
+            confirmed: false,
+            is_known: false,
+            flow: FlowSeen::default(),
+        };
+        let servers = members.iter().map(server).collect();
+        let knowledge = Knowledge::new(members.len());
+        Self { servers, writer: None, knowledge, lost: None, bounds }
+    }
+
+    pub fn health(&self, at: usize) -> &Health {
+        &self.servers[at].health
+    }
+
+    /// Whether a check of this server is wanted at once. Asking takes the wish back.
+    pub fn takes_check(&mut self, at: usize) -> bool {
+        self.servers[at].health.takes_check()
+    }
+
+    /// Takes in what something has shown of a server. True: what it is used for may have changed.
+    pub fn see(&mut self, at: usize, sign: Sign, now: Instant) -> bool {
+        let is_alive = matches!(sign, Sign::Passed | Sign::Busy);
+        let changed = self.count(at, sign, now);
+        let server = &mut self.servers[at];
+        // A server that does not answer at all is waited for until it is down.
+        server.is_known |= is_alive || server.health.state() == State::Down;
+        self.elect(now);
+        changed
+    }
+
+    /// Takes in what a server has said, when asked at `begun`; then the check has passed as well.
+    pub fn hear(&mut self, at: usize, role: Role, begun: Instant, now: Instant) -> bool {
+        let changed = self.count(at, Sign::Passed, now);
+        match role.node {
+            Node::NotReady(_) => self.knowledge.lose(at, now),
+            _ => {
+                let takes_writes = !role.read_only || self.writer == Some(at);
+                let said = Said { position: &role.position, view: role.view, takes_writes };
+                self.knowledge.hear(at, said, begun);
+            }
+        }
+        let server = &mut self.servers[at];
+        // A node of a cluster gets what it lacks before it is ready.
+        server.replaced &= !role.read_only && role.node == Node::None;
+        server.confirmed &= !role.read_only;
+        server.is_known = true;
+        match role.node {
+            Node::None => {}
+            _ => server.flow.see(role.flow, now),
+        }
+        let before = server.role.replace(role);
+        if !server.health.is_usable() {
+            // It is asked again once it is up.
+            server.role = None;
+        }
+        let changed = changed || before != server.role;
+        self.elect(now);
+        changed
+    }
+
+    fn count(&mut self, at: usize, sign: Sign, now: Instant) -> bool {
+        let mut others = self.servers.iter().enumerate().filter(|(other, _)| *other != at);
+        let others = match others.any(|(_, other)| other.health.is_usable()) {
+            true => Others::AreUp,
+            false => Others::AreDown,
+        };
+        let server = &mut self.servers[at];
+        let changed = server.health.see(sign, others, now);
+        if matches!(server.health.state(), State::Down | State::GoingUp) {
+            (server.role, server.flow) = (None, FlowSeen::default());
+            self.knowledge.lose(at, now);
+        }
+        changed
+    }
+
+    /// An operator's order. To put a server back into service is also to vouch for it.
+    pub fn order(&mut self, at: usize, order: HealthOrder, reason: &str, now: Instant) {
+        let server = &mut self.servers[at];
+        server.health.set_order(order, reason, now);
+        match order {
+            HealthOrder::None => server.replaced = false,
+            HealthOrder::Maintenance => self.knowledge.leave(at),
+            HealthOrder::Drain => {}
+        }
+        self.elect(now);
+    }
+
+    /// An operator wants a server as the writer although it lacks what the one before it had, or was replaced. An
+    /// error: why there is nothing to confirm.
+    pub fn confirm(&mut self, at: usize, now: Instant) -> Result<(), String> {
+        let server = &self.servers[at];
+        if !server.health.is_usable() {
+            return Err(server.why_unusable());
+        }
+        if self.writer == Some(at) {
+            return Err("it is the writer".to_owned());
+        }
+        match &server.role {
+            Some(Role { read_only: true, .. }) => return Err("it is read_only".to_owned()),
+            _ if self.gap(at).is_none() && !server.replaced => {
+                return Err("it lacks nothing that is known".to_owned());
+            }
+            _ => {}
+        }
+        let server = &mut self.servers[at];
+        (server.confirmed, server.replaced) = (true, false);
+        self.elect(now);
+        Ok(())
+    }
+
+    /// Takes in what a server's agent says of it. True: something is not as it was.
+    pub fn hear_agent(&mut self, at: usize, report: &Report, now: Instant) -> bool {
+        let changed = self.servers[at].health.hear_agent(report, now);
+        self.elect(now);
+        changed
+    }
+
+    /// A statement has ended well on a server that is on trial.
+    pub fn tried(&mut self, at: usize, now: Instant) {
+        self.servers[at].health.tried(now);
+    }
+
+    /// A client was told that its write is on this server, at this position.
+    pub fn acknowledge(&mut self, at: usize, position: Position) {
+        self.knowledge.acknowledge(at, position);
+    }
+
+    fn elect(&mut self, now: Instant) {
+        let is_synced = |at: usize| self.may_write(at).is_ok() && !self.servers[at].is_desynced();
+        let stays = self.writer.is_some_and(|at| {
+            is_synced(at) || self.may_write(at).is_ok() && !(0..self.servers.len()).any(is_synced)
+        });
+        let before = self.writer;
+        // Until another takes its place, the last one is the one that may come back.
+        if !stays && let Some(next) = self.candidate().ok().filter(|next| before != Some(*next)) {
+            self.lost = self.lack(next);
+            if let Some(before) = before {
+                self.servers[before].replaced = self.servers[before].is_asynchronous();
+                if self.lost.is_some() {
+                    // Clients that have written there get what there is.
+                    self.knowledge.settle(before, next, now);
+                }
+            }
+            self.servers.iter_mut().for_each(|server| server.confirmed = false);
+            self.writer = Some(next);
+        }
+        self.settle(now);
+    }
+
+    /// What servers took that are down is what the writer has; a cluster knows more (see [`Knowledge`]).
+    fn settle(&mut self, now: Instant) {
+        let Some(writer) = self.writer.filter(|at| self.may_write(*at).is_ok()) else { return };
+        let role = self.servers[writer].role.as_ref();
+        if role.is_some_and(|role| role.view.is_some()) {
+            return;
+        }
+        for at in (0..self.servers.len()).filter(|at| *at != writer) {
+            let is_down = self.servers[at].health.state() == State::Down;
+            if is_down && self.knowledge.is_unsettled(at) && self.lacks(writer, at).is_none() {
+                self.knowledge.settle(at, writer, now);
+            }
+            self.knowledge.keep_settled(at, now);
+        }
+    }
+
+    /// What a server lacks of what another one is known to have had. `None`: nothing that is known. Nodes of a cluster
+    /// have the same or are not ready.
+    fn lacks(&self, at: usize, other: usize) -> Option<String> {
+        let has = self.knowledge.position(at);
+        if self.servers[at].is_node() || *has == Position::Unknown {
+            return None;
+        }
+        let had = self.knowledge.had(other).into_iter().find(|had| !has.covers(had))?;
+        Some(format!("it has {has}, and the writer before it had {had}"))
+    }
+
+    /// What a server lacks of what the writer, or the last one, had.
+    fn lack(&self, at: usize) -> Option<String> {
+        self.writer.filter(|before| *before != at).and_then(|before| self.lacks(at, before))
+    }
+
+    /// What keeps a server from being the writer.
+    fn gap(&self, at: usize) -> Option<String> {
+        let is_accepted = self.bounds.gaps == Gaps::Accept || self.servers[at].confirmed;
+        self.lack(at).filter(|_| !is_accepted)
+    }
+
+    /// Whether a server can be written to, as far as itself is concerned; or why not.
+    fn may_write(&self, at: usize) -> Result<(), String> {
+        let server = &self.servers[at];
+        if !server.health.is_usable() {
+            return Err(server.why_unusable());
+        }
+        match (server.member.group, &server.role) {
+            (Group::Readers, _) => return Err("it is a reader".to_owned()),
+            (Group::Auto, None) => return Err("its role is not known".to_owned()),
+            (Group::Writer, None) => {}
+            (_, Some(Role { node: Node::NotReady(why), .. })) => return Err(why.clone()),
+            (_, Some(Role { read_only: true, .. })) => return Err("it is read_only".to_owned()),
+            (_, Some(_)) => {}
+        }
+        if server.replaced {
+            return Err(
+                "another server was the writer in its place, and it was not seen read_only \
+                        since"
+                    .to_owned(),
+            );
+        }
+        match self.gap(at) {
+            Some(gap) => Err(format!("it lacks what was acknowledged: {gap}")),
+            None => Ok(()),
+        }
+    }
+
+    /// The server that can be the writer, or why there is none.
+    fn candidate(&self) -> Result<usize, String> {
+        let is_waited_for =
+            |it: &&Server| !it.is_known && it.health.is_usable() && it.member.group == Group::Auto;
+        if self.writer.is_none() && self.servers.iter().any(|server| is_waited_for(&server)) {
+            // The first answer is not the whole picture.
+            return Err("not all servers have been asked for their roles".to_owned());
+        }
+        let can: Vec<usize> =
+            (0..self.servers.len()).filter(|at| self.may_write(*at).is_ok()).collect();
+        let best = can.iter().map(|at| self.servers[*at].rank()).min();
+        let mut can: Vec<_> =
+            can.into_iter().filter(|at| Some(self.servers[*at].rank()) == best).collect();
+        // What an operator says comes before what a server says.
+        if can.iter().any(|at| self.servers[*at].member.group == Group::Writer) {
+            can.retain(|at| self.servers[*at].member.group == Group::Writer);
+            return Ok(can[0]);
+        }
+        match &*can {
+            [] if (0..self.servers.len()).any(|at| self.is_kept_back(at)) => {
+                Err("the server that can be written to lacks what the writer before it had: \
+                     SHOW SERVERS says what; CONFIRM WRITER takes it all the same"
+                    .to_owned())
+            }
+            [] => Err("no server can be written to".to_owned()),
+            [only] => Ok(*only),
+            [first, ..] if can.iter().all(|at| !self.servers[*at].is_asynchronous()) => Ok(*first),
+            _ => {
+                Err("several servers can be written to, and none of them was the writer: set all \
+                      but one of them read_only, or name it by group = \"writer\""
+                    .to_owned())
+            }
+        }
+    }
+
+    /// Whether a server could be the writer, but for what it lacks.
+    fn is_kept_back(&self, at: usize) -> bool {
+        let server = &self.servers[at];
+        let can = server.health.is_usable() && !server.replaced;
+        let writes = server.role.as_ref().is_some_and(|role| !role.read_only);
+        can && writes && server.member.group != Group::Readers && self.gap(at).is_some()
+    }
+
+    /// What is to be done with each server now.
+    pub fn layout(&self, now: Instant) -> Layout {
+        let writer = match self.writer.filter(|at| self.may_write(*at).is_ok()) {
+            Some(at) => Ok(at),
+            None => Err(match (self.candidate(), self.writer) {
+                (Err(why), _) => why,
+                (Ok(_), _) => "the next one is being chosen".to_owned(),
+            }),
+        };
+        let mut places: Vec<_> =
+            (0..self.servers.len()).map(|at| self.place(at, writer.as_ref().ok(), now)).collect();
+        let readers = places.iter().zip(&self.servers).filter(|(place, _)| place.is_reader);
+        let best = readers.map(|(_, server)| server.rank()).min();
+        for (place, server) in places.iter_mut().zip(&self.servers) {
+            if place.is_reader && Some(server.rank()) != best {
+                place.is_reader = false;
+                place.role = match &server.role {
+                    Some(Role { node: Node::Desynced(why), .. }) => format!("not used: {why}"),
+                    _ => "backup".to_owned(),
+                };
+            }
+        }
+        Layout { writer, lost: self.lost.clone(), places }
+    }
+
+    fn place(&self, at: usize, writer: Option<&usize>, now: Instant) -> ServerPlace {
+        let server = &self.servers[at];
+        let position = server.role.as_ref().map(|role| &role.position);
+        let lag = match position.zip(self.writer) {
+            Some((position, writer)) => self.knowledge.took(writer).lag(position, now),
+            None => Lag::Unknown,
+        };
+        let lag = match lag {
+            Lag::Unknown => None,
+            Lag::Behind { by, .. } => Some(by),
+        };
+        let kept_back = writer.is_none() && self.is_kept_back(at);
+        let holds: Vec<_> =
+            (0..self.servers.len()).map(|taker| self.knowledge.holds(at, taker)).collect();
+        let is_able =
+            server.role.as_ref().is_some_and(|role| !matches!(role.node, Node::NotReady(_)));
+        let answers = server.health.is_usable() && is_able;
+        let gap = if kept_back { self.gap(at) } else { None };
+        let is_spared = server.flow.is_slow(now);
+        let share = server.health.share(now) * if is_spared { SPARED_SHARE } else { 1.0 };
+        let paused = server.flow.paused;
+        let health = &server.health;
+        let (growth, is_on_trial) = (health.growth(now), health.is_on_trial());
+        let limit = health.agent().limit;
+        let place = |is_reader, role: String| ServerPlace {
+            is_reader,
+            role,
+            answers,
+            holds: holds.clone(),
+            gap: gap.clone(),
+            lag,
+            share,
+            growth,
+            is_on_trial,
+            limit,
+            paused,
+        };
+        if writer == Some(&at) {
+            return place(false, "writer".to_owned());
+        }
+        if let Some(gap) = &gap {
+            return place(false, format!("not used: it lacks what was acknowledged: {gap}"));
+        }
+        match self.may_read(at, lag) {
+            Ok(()) if is_spared => place(true, "reader, slows its cluster".to_owned()),
+            Ok(()) => place(true, "reader".to_owned()),
+            Err(why) => place(false, format!("not used: {why}")),
+        }
+    }
+
+    /// Whether a server can be read from; or why not.
+    fn may_read(&self, at: usize, lag: Option<Duration>) -> Result<(), String> {
+        let server = &self.servers[at];
+        if !server.health.is_usable() {
+            return Err(server.why_unusable());
+        }
+        match (&server.role, server.member.group) {
+            (_, Group::Writer) => return Err("it is for writing, and not the writer".to_owned()),
+            (None, Group::Auto) => return Err("its role is not known".to_owned()),
+            (None, Group::Readers) => return Ok(()),
+            (Some(Role { node: Node::NotReady(why), .. }), _) => return Err(why.clone()),
+            (Some(Role { node: Node::None, read_only: false, .. }), Group::Auto) => {
+                return Err("it can be written to, and is not the writer".to_owned());
+            }
+            _ => {}
+        }
+        if let Some(max) = self.bounds.lag_max {
+            match lag {
+                Some(lag) if lag <= max => {}
+                Some(lag) => return Err(format!("it is {:.1} s behind", lag.as_secs_f64())),
+                // Without a writer no server gets further behind.
+                None if self.writer.is_none_or(|at| self.knowledge.took(at).is_empty()) => {}
+                None => return Err("it is behind, nobody knows how far".to_owned()),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Server {
+    /// Whether it is found by a role that is its own, and not a node's like all others.
+    fn is_asynchronous(&self) -> bool {
+        self.member.group == Group::Auto && !self.is_node()
+    }
+
+    /// Whether it is a node of a cluster, as far as it has said.
+    fn is_node(&self) -> bool {
+        self.role.as_ref().is_some_and(|role| role.node != Node::None)
+    }
+
+    fn is_desynced(&self) -> bool {
+        matches!(&self.role, Some(Role { node: Node::Desynced(_), .. }))
+    }
+
+    /// Servers of a higher rank are used while there are none of a lower one.
+    fn rank(&self) -> u8 {
+        match (self.is_desynced(), self.member.backup) {
+            (false, false) => 0,
+            (false, true) => 1,
+            (true, _) => 2,
+        }
+    }
+
+    fn why_unusable(&self) -> String {
+        let (reason, _) = self.health.reason();
+        let state = match self.health.name() {
+            "up" | "going down" => "down",
+            name => name,
+        };
+        format!("{state}: {reason}")
+    }
+}
+
+impl FlowSeen {
+    fn see(&mut self, flow: Flow, now: Instant) {
+        if let Some((before, at)) = self.last.replace((flow, now)) {
+            let (time, paused) =
+                (now.saturating_duration_since(at), flow.paused.saturating_sub(before.paused));
+            self.paused =
+                Some((paused.as_secs_f64() / time.as_secs_f64().max(1e-9)).clamp(0.0, 1.0));
+            if flow.asked > before.asked {
+                self.slowed = Some(now);
+            }
+        }
+    }
+
+    fn is_slow(&self, now: Instant) -> bool {
+        self.slowed.is_some_and(|at| now.saturating_duration_since(at) < SPARED)
+    }
+}
+
+#[cfg(test)]
+mod tests;

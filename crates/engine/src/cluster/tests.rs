@@ -1,0 +1,412 @@
+//! What a cluster makes of what its servers say, scene by scene; then whatever chance says.
+
+use super::*;
+
+const AUTO: Member = Member { group: Group::Auto, backup: false };
+const SECOND: Duration = Duration::from_secs(1);
+
+struct Scene {
+    cluster: Cluster,
+    now: Instant,
+}
+
+fn role(read_only: bool, at: u64) -> Role {
+    Role {
+        read_only,
+        position: Position::from_gtids(&format!("0-1-{at}")),
+        node: Node::None,
+        view: None,
+        flow: Flow::default(),
+    }
+}
+
+fn node(at: u64) -> Role {
+    Role {
+        read_only: false,
+        position: Position::Commit { cluster: 1, number: at },
+        node: Node::Ready,
+        view: Some(1),
+        flow: Flow::default(),
+    }
+}
+
+impl Scene {
+    fn of(members: &[Member]) -> Self {
+        let now = Instant::now();
+        let bounds = ClusterBounds { lag_max: Some(10 * SECOND), gaps: Gaps::Confirm };
+        Self { cluster: Cluster::new(members, &CheckRules::default(), bounds, now), now }
+    }
+
+    /// One writer and two readers.
+    fn usual() -> Self {
+        let mut scene = Self::of(&[AUTO; 3]);
+        scene.hear(0, role(false, 10)).hear(1, role(true, 10)).hear(2, role(true, 10));
+        // A reader is compared with what the writer had said before.
+        scene.hear(0, role(false, 10));
+        assert_eq!(scene.roles(), ["writer", "reader", "reader"]);
+        scene
+    }
+
+    fn hear(&mut self, at: usize, role: Role) -> &mut Self {
+        self.now += SECOND / 10;
+        self.cluster.hear(at, role, self.now, self.now);
+        self
+    }
+
+    fn fail(&mut self, at: usize) -> &mut Self {
+        for _ in 0..3 {
+            self.now += SECOND / 10;
+            self.cluster.see(at, Sign::Failed("no answer".to_owned()), self.now);
+        }
+        self
+    }
+
+    fn roles(&self) -> Vec<String> {
+        self.cluster.layout(self.now).places.into_iter().map(|place| place.role).collect()
+    }
+
+    fn writer(&self) -> Result<usize, String> {
+        self.cluster.layout(self.now).writer
+    }
+
+    fn readers(&self) -> Vec<usize> {
+        let places = self.cluster.layout(self.now).places;
+        (0..places.len()).filter(|at| places[*at].is_reader).collect()
+    }
+}
+
+#[test]
+fn nobody_writes_before_all_have_been_asked() {
+    let mut scene = Scene::of(&[AUTO; 3]);
+    scene.hear(0, role(false, 10)).hear(1, role(true, 10));
+    assert!(scene.writer().is_err_and(|why| why.contains("not all")));
+    scene.fail(2);
+    assert_eq!(scene.writer(), Ok(0), "the third does not answer");
+}
+
+#[test]
+fn two_that_want_to_be_the_writer_at_first_are_none() {
+    let mut scene = Scene::of(&[AUTO; 2]);
+    scene.hear(0, role(false, 10)).hear(1, role(false, 10));
+    assert!(scene.writer().is_err_and(|why| why.contains("several")));
+    scene.hear(0, role(true, 10));
+    assert_eq!(scene.writer(), Ok(1));
+}
+
+#[test]
+fn a_promoted_reader_is_the_writer_once_the_old_one_is_down() {
+    let mut scene = Scene::usual();
+    scene.hear(1, role(false, 11));
+    assert_eq!(scene.writer(), Ok(0), "while the old one answers, it stays");
+    assert_eq!(scene.readers(), [2]);
+    scene.fail(0);
+    assert_eq!(scene.writer(), Ok(1));
+    assert!(scene.roles()[0].starts_with("not used: down: no answer"), "{:?}", scene.roles());
+    // It comes back, and thinks that it is the writer still.
+    scene.hear(0, role(false, 10)).hear(0, role(false, 10)).hear(0, role(false, 10));
+    assert_eq!(scene.writer(), Ok(1));
+    assert!(scene.roles()[0].contains("can be written to, and is not the writer"));
+    // Even if the new one fails: what was written there would be missing.
+    scene.fail(1);
+    assert!(scene.writer().is_err());
+    scene.hear(0, role(true, 11)).hear(0, role(false, 11));
+    assert_eq!(scene.writer(), Ok(0), "somebody has made it read_only, and promoted it");
+}
+
+#[test]
+fn an_operator_vouches_for_a_server_that_was_replaced() {
+    let mut scene = Scene::usual();
+    scene.fail(0).hear(1, role(false, 11)).fail(1);
+    scene.hear(0, role(false, 11)).hear(0, role(false, 11)).hear(0, role(false, 11));
+    assert!(scene.writer().is_err());
+    scene.cluster.order(0, HealthOrder::None, "by an order", scene.now);
+    assert_eq!(scene.writer(), Ok(0));
+}
+
+#[test]
+fn a_server_that_lacks_what_was_acknowledged_waits_for_an_operator() {
+    let promoted = |gaps: Gaps| {
+        let mut scene = Scene::usual();
+        scene.cluster.bounds.gaps = gaps;
+        scene.cluster.acknowledge(0, Position::from_gtids("0-1-12"));
+        scene.fail(0).hear(1, role(false, 11));
+        scene
+    };
+    let mut scene = promoted(Gaps::Confirm);
+    let gap = "it has 0-1-11, and the writer before it had 0-1-12";
+    assert!(scene.writer().is_err_and(|why| why.contains("CONFIRM WRITER")));
+    assert_eq!(scene.roles()[1], format!("not used: it lacks what was acknowledged: {gap}"));
+    assert_eq!(scene.cluster.layout(scene.now).places[1].gap.as_deref(), Some(gap));
+    assert!(scene.cluster.confirm(2, scene.now).is_err_and(|why| why == "it is read_only"));
+    assert!(scene.cluster.confirm(0, scene.now).is_err_and(|why| why.contains("down")));
+    scene.cluster.confirm(1, scene.now).unwrap();
+    assert_eq!(scene.writer(), Ok(1));
+    assert_eq!(scene.cluster.layout(scene.now).lost.as_deref(), Some(gap));
+    assert!(matches!(scene.cluster.layout(scene.now).places[1].holds[0], Holds::Until(_)));
+    assert!(scene.cluster.confirm(1, scene.now).is_err_and(|why| why == "it is the writer"));
+
+    // It gets what it lacks.
+    let mut scene = promoted(Gaps::Confirm);
+    scene.hear(1, role(false, 12));
+    assert_eq!(scene.writer(), Ok(1));
+    assert_eq!(scene.cluster.layout(scene.now).lost, None);
+    // The old writer is back.
+    let mut scene = promoted(Gaps::Confirm);
+    scene.hear(0, role(false, 12)).hear(0, role(false, 12));
+    assert_eq!(scene.writer(), Ok(0));
+
+    let scene = promoted(Gaps::Accept);
+    assert_eq!(
+        (scene.writer(), scene.cluster.layout(scene.now).lost.as_deref()),
+        (Ok(1), Some(gap))
+    );
+}
+
+#[test]
+fn a_confirmation_ends_when_the_server_is_read_only_again() {
+    let mut scene = Scene::usual();
+    scene.cluster.acknowledge(0, Position::from_gtids("0-1-12"));
+    // While the writer is well, it stays the writer.
+    scene.hear(1, role(false, 10));
+    scene.cluster.confirm(1, scene.now).unwrap();
+    assert_eq!(scene.writer(), Ok(0));
+    scene.hear(1, role(true, 10)).fail(0).hear(1, role(false, 11));
+    assert!(scene.writer().is_err(), "{:?}", scene.roles());
+}
+
+#[test]
+fn what_a_server_took_that_is_down_is_what_the_next_writer_has() {
+    let holds = |scene: &Scene, at: usize, taker: usize| {
+        scene.cluster.layout(scene.now).places[at].holds[taker]
+    };
+    let mut scene = Scene::usual();
+    scene.fail(0);
+    let down = scene.now;
+    assert!(!matches!(holds(&scene, 2, 0), Holds::Until(moment) if moment >= down));
+    scene.hear(1, role(false, 11));
+    assert_eq!(holds(&scene, 1, 0), Holds::Until(scene.now));
+    assert_ne!(holds(&scene, 2, 0), Holds::Until(scene.now), "it has not followed yet");
+    // A replaced writer that is well is asked, and nothing is decided of what it took.
+    let mut scene = Scene::usual();
+    scene.hear(0, role(true, 10)).hear(1, role(false, 10));
+    assert_eq!(scene.writer(), Ok(1));
+    assert_ne!(holds(&scene, 1, 0), Holds::Until(scene.now));
+
+    // A cluster knows more: a view without the node.
+    let mut scene = Scene::of(&[AUTO; 3]);
+    scene.hear(0, node(5)).hear(1, node(5)).hear(2, node(5)).fail(0);
+    assert_eq!(scene.writer(), Ok(1));
+    let down = scene.now;
+    scene.hear(1, node(6));
+    assert!(matches!(holds(&scene, 1, 0), Holds::Until(moment) if moment < down));
+    scene.hear(1, Role { view: Some(2), ..node(6) });
+    assert!(matches!(holds(&scene, 1, 0), Holds::Until(moment) if moment > down));
+}
+
+#[test]
+fn what_a_writer_has_had_for_a_second_counts_as_acknowledged() {
+    for (age, is_used) in [(5, true), (15, false)] {
+        let mut scene = Scene::usual();
+        scene.hear(0, role(false, 12));
+        for _ in 0..age {
+            scene.hear(0, role(false, 13));
+        }
+        scene.hear(0, role(false, 14)).fail(0).hear(1, role(false, 12));
+        assert_eq!(scene.writer().is_ok(), is_used, "{age}");
+    }
+}
+
+#[test]
+fn a_script_that_writes_beside_does_not_stand_for_what_was_acknowledged() {
+    let mut scene = Scene::usual();
+    scene.cluster.acknowledge(0, Position::from_gtids("0-1-12"));
+    let beside = |last: u64| Role {
+        position: Position::from_gtids(&format!("0-1-11,0-2-{last}")),
+        ..role(false, 0)
+    };
+    scene.fail(0).hear(1, beside(12)).hear(1, beside(40));
+    assert!(scene.writer().is_err(), "{:?}", scene.roles());
+}
+
+#[test]
+fn a_writer_that_comes_back_is_asked_for_its_role_first() {
+    let mut scene = Scene::usual();
+    scene.fail(0);
+    assert!(scene.writer().is_err_and(|why| why.contains("no server")));
+    scene.cluster.see(0, Sign::Passed, scene.now);
+    scene.cluster.see(0, Sign::Passed, scene.now);
+    assert!(scene.cluster.health(0).is_usable() && scene.writer().is_err(), "{:?}", scene.roles());
+    scene.hear(0, role(false, 10));
+    assert_eq!(scene.writer(), Ok(0));
+}
+
+#[test]
+fn a_writer_that_becomes_read_only_is_none_at_once() {
+    let mut scene = Scene::usual();
+    scene.hear(0, role(true, 10));
+    assert!(scene.writer().is_err());
+    scene.hear(1, role(false, 10));
+    assert_eq!(scene.writer(), Ok(1));
+    scene.hear(0, role(true, 10)).hear(1, role(false, 10));
+    assert_eq!(scene.readers(), [0, 2]);
+}
+
+#[test]
+fn who_lags_is_not_read_from() {
+    let mut scene = Scene::usual();
+    for at in 11..40 {
+        scene.now += SECOND;
+        scene.hear(0, role(false, at)).hear(1, role(true, at));
+    }
+    assert_eq!(scene.readers(), [1]);
+    assert!(scene.roles()[2].contains("s behind"), "{:?}", scene.roles());
+    let places = scene.cluster.layout(scene.now).places;
+    let until = |at: usize| match places[at].holds[0] {
+        Holds::Until(moment) => moment,
+        other => panic!("{other:?}"),
+    };
+    assert!(until(1) > until(2) && places[1].lag == Some(Duration::ZERO));
+    scene.hear(2, role(true, 39));
+    assert_eq!(scene.readers(), [1, 2]);
+}
+
+#[test]
+fn in_a_cluster_one_node_writes_and_the_others_are_read_from() {
+    let mut scene = Scene::of(&[AUTO; 3]);
+    for at in 0..3 {
+        scene.hear(at, node(5));
+    }
+    scene.hear(0, node(5));
+    assert_eq!((scene.writer(), scene.readers()), (Ok(0), vec![1, 2]));
+    let donor = Role { node: Node::NotReady("it is a donor".to_owned()), ..node(5) };
+    scene.hear(0, donor);
+    assert_eq!(scene.writer(), Ok(1));
+    scene.hear(1, node(6)).hear(0, node(6)).hear(2, node(6));
+    assert_eq!((scene.writer(), scene.readers()), (Ok(1), vec![0, 2]), "it stays where it is");
+}
+
+#[test]
+fn a_desynced_node_is_used_while_no_other_can_be() {
+    let donor = |at| Role { node: Node::Desynced("it is a donor".to_owned()), ..node(at) };
+    let mut scene = Scene::of(&[AUTO; 3]);
+    scene.hear(0, node(5)).hear(1, node(5)).hear(2, donor(5)).hear(0, node(5));
+    assert_eq!((scene.writer(), scene.readers()), (Ok(0), vec![1]));
+    assert_eq!(scene.roles()[2], "not used: it is a donor");
+    scene.fail(1);
+    assert_eq!((scene.writer(), scene.readers()), (Ok(0), vec![2]), "better than none");
+    scene.fail(0);
+    assert_eq!(scene.writer(), Ok(2), "better than none");
+    // A synced one is better; then it stays there.
+    scene.hear(1, node(6)).hear(1, node(6)).hear(1, node(6));
+    assert_eq!(scene.writer(), Ok(1));
+    scene.hear(2, node(6)).hear(1, donor(6));
+    assert_eq!(scene.writer(), Ok(2));
+    scene.hear(1, node(6)).hear(2, node(6));
+    assert_eq!(scene.writer(), Ok(2));
+    // All that are left are donors: no reason to change.
+    scene.hear(1, donor(7)).hear(2, donor(7));
+    assert_eq!((scene.writer(), scene.readers()), (Ok(2), vec![1]));
+}
+
+#[test]
+fn a_node_that_holds_up_its_cluster_is_spared_for_a_while() {
+    let slow = |at, asked, paused| Role {
+        flow: Flow { asked, paused: Duration::from_millis(paused) },
+        ..node(at)
+    };
+    let mut scene = Scene::of(&[AUTO; 3]);
+    for at in 0..3 {
+        scene.hear(at, slow(5, 7, 1000));
+    }
+    scene.hear(0, node(5));
+    let shares = |scene: &Scene| {
+        let places = scene.cluster.layout(scene.now).places;
+        places.iter().map(|place| place.share).collect::<Vec<_>>()
+    };
+    assert_eq!(shares(&scene), [1.0; 3], "what was counted before says nothing");
+    scene.hear(1, slow(5, 8, 1150));
+    assert_eq!(shares(&scene), [1.0, 0.1, 1.0]);
+    assert_eq!(scene.roles()[1], "reader, slows its cluster");
+    let paused = scene.cluster.layout(scene.now).places[1].paused.unwrap();
+    // 150 ms of the 300 since it was asked before.
+    assert!((paused - 0.5).abs() < 0.01, "{paused}");
+    scene.now += SPARED;
+    assert_eq!((shares(&scene), scene.roles()[1].as_str()), (vec![1.0; 3], "reader"));
+}
+
+#[test]
+fn groups_by_hand_need_no_answers() {
+    let of = |group| Member { group, backup: false };
+    let mut scene = Scene::of(&[
+        of(Group::Readers),
+        of(Group::Writer),
+        Member { backup: true, ..of(Group::Readers) },
+    ]);
+    for at in 0..3 {
+        scene.cluster.see(at, Sign::Passed, scene.now);
+    }
+    assert_eq!((scene.writer(), scene.readers()), (Ok(1), vec![0]));
+    assert_eq!(scene.roles()[2], "backup");
+    scene.fail(0);
+    assert_eq!(scene.readers(), [2]);
+    scene.fail(1);
+    assert!(scene.writer().is_err(), "a reader is no writer");
+}
+
+#[test]
+fn drained_servers_are_for_nothing() {
+    let mut scene = Scene::usual();
+    scene.cluster.order(1, HealthOrder::Drain, "by an order", scene.now);
+    assert_eq!(scene.readers(), [2]);
+    assert_eq!(scene.roles()[1], "not used: drain: by an order");
+    scene.cluster.order(1, HealthOrder::None, "by an order", scene.now);
+    assert_eq!(scene.readers(), [1, 2]);
+}
+
+/// Servers come, go and say what they like. At most one is the writer; it has said since it came up that it takes
+/// writes; and a server that was replaced is not the writer again before it was seen `read_only`.
+#[test]
+fn whatever_happens_there_is_one_writer_at_most() {
+    let mut seed = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut draw = |below: u64| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed % below
+    };
+    let mut scene = Scene::of(&[AUTO; 4]);
+    let (mut said, mut replaced) = ([None; 4], [false; 4]);
+    let mut last = None;
+    let mut changes = 0;
+    for step in 0..200_000_u64 {
+        let at = draw(4) as usize;
+        match draw(10) {
+            0..=2 => {
+                scene.cluster.see(at, Sign::Failed("no answer".to_owned()), scene.now);
+            }
+            3 => {
+                scene.cluster.see(at, Sign::Passed, scene.now);
+            }
+            _ => {
+                let read_only = draw(3) > 0;
+                scene.hear(at, role(read_only, step));
+                if scene.cluster.health(at).is_usable() {
+                    said[at] = Some(read_only);
+                }
+                replaced[at] &= !read_only;
+            }
+        }
+        if !scene.cluster.health(at).is_usable() {
+            said[at] = None;
+        }
+        let Ok(writer) = scene.writer() else { continue };
+        assert_eq!(said[writer], Some(false), "step {step}");
+        assert!(!replaced[writer], "step {step}: {writer} was replaced");
+        if let Some(before) = last.replace(writer).filter(|before| *before != writer) {
+            replaced[before] = said[before] != Some(true);
+            changes += 1;
+        }
+        assert!(!scene.readers().contains(&writer), "step {step}");
+    }
+    assert!(changes > 1000, "{changes}");
+}

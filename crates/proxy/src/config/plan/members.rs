@@ -1,0 +1,169 @@
+//! What a configuration says of several servers: where they are, how they are checked, what goes where.
+
+use std::time::Duration;
+
+use engine::account::name::UserName;
+use engine::checks::health::CheckRules;
+use engine::cluster::{Gaps, Group};
+
+use super::Listen;
+
+/// One of several servers.
+#[derive(Clone, Debug)]
+pub struct ServerRule {
+    pub name: String,
+    pub address: Option<backend::Address>,
+    pub group: Group,
+    pub weight: u32,
+    pub backup: bool,
+    /// By default, that of all servers.
+    pub limit: Option<u32>,
+    /// The address of its agent, which tells how it is.
+    pub agent: Option<backend::Address>,
+}
+
+impl Default for ServerRule {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            address: None,
+            group: Group::Auto,
+            weight: 100,
+            backup: false,
+            limit: None,
+            agent: None,
+        }
+    }
+}
+
+/// How servers are checked.
+#[derive(Clone, Debug)]
+pub struct CheckOptions {
+    pub kind: CheckKind,
+    /// By default, the first user whose password is known.
+    pub user: Option<String>,
+    pub statement: Option<String>,
+    pub expect: Option<String>,
+    pub rules: CheckRules,
+    pub timeout: Duration,
+    /// How often agents are asked.
+    pub agent_inter: Duration,
+    /// CheckOptions that run in a worker at once.
+    pub at_once: u32,
+}
+
+impl Default for CheckOptions {
+    fn default() -> Self {
+        let second = Duration::from_secs(1);
+        Self {
+            kind: CheckKind::Auto,
+            user: None,
+            statement: None,
+            expect: None,
+            rules: CheckRules { inter: second, downinter: second, ..CheckRules::default() },
+            timeout: second,
+            agent_inter: second * 2,
+            at_once: 32,
+        }
+    }
+}
+
+/// What a check does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckKind {
+    /// Asks for the server's role, if there is a user to log in as.
+    Auto,
+    Connect,
+    Handshake,
+    Ping,
+    Statement,
+}
+
+impl CheckKind {
+    /// Whether it needs a login.
+    pub(crate) const fn needs_login(self) -> bool {
+        matches!(self, Self::Ping | Self::Statement)
+    }
+}
+
+/// Which statements go where.
+#[derive(Clone, Debug)]
+pub struct Routing {
+    pub mode: Mode,
+    pub reads: Freshness,
+    pub stay: Duration,
+    pub lag_max: Option<Duration>,
+    pub gaps: Gaps,
+    /// How long a statement is held back that no server can take.
+    pub hold: Duration,
+}
+
+impl Default for Routing {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Writer,
+            reads: Freshness::OwnWrites,
+            stay: Duration::from_secs(5),
+            lag_max: Some(Duration::from_secs(10)),
+            gaps: Gaps::Confirm,
+            hold: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Where a client's statements go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    #[default]
+    Writer,
+    Readers,
+    /// What only reads goes to readers, all else to the writer.
+    Split,
+}
+
+/// What a client sees of what was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freshness {
+    OwnWrites,
+    Any,
+}
+
+/// Where the statements of some clients go.
+#[derive(Clone, Debug, Default)]
+pub struct RouteRule {
+    pub mode: Mode,
+    /// Of these; of all, where none is named.
+    pub listen: Vec<Listen>,
+    pub users: Vec<String>,
+    pub schemas: Vec<String>,
+    pub classes: Vec<String>,
+}
+
+/// A client, as far as routes ask.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AcceptedClient<'a> {
+    pub(crate) listen: Option<&'a Listen>,
+    pub(crate) user: &'a UserName,
+    pub(crate) schema: Option<&'a [u8]>,
+    pub(crate) class: &'a [u8],
+}
+
+impl RouteRule {
+    fn fits(&self, accepted: &AcceptedClient<'_>) -> bool {
+        let is_of =
+            |names: &[String], name: &[u8]| names.iter().any(|known| known.as_bytes() == name);
+        (self.listen.is_empty() || accepted.listen.is_some_and(|it| self.listen.contains(it)))
+            && (self.users.is_empty() || self.users.iter().any(|name| *accepted.user == **name))
+            && (self.schemas.is_empty()
+                || accepted.schema.is_some_and(|it| is_of(&self.schemas, it)))
+            && (self.classes.is_empty() || is_of(&self.classes, accepted.class))
+    }
+}
+
+impl super::Plan {
+    /// Where such a client's statements go.
+    pub(crate) fn mode_of(&self, accepted: &AcceptedClient<'_>) -> Mode {
+        let route = self.routes.iter().find(|rule| rule.fits(accepted));
+        route.map_or(self.routing.mode, |rule| rule.mode)
+    }
+}

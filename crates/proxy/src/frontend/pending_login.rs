@@ -1,0 +1,86 @@
+//! A client whose login is under way: what it asks for, and why it does not get in.
+
+use std::net::SocketAddr;
+
+use backend::Talk;
+use backend::talk::TalkError;
+use engine::account::name::{Brand, Packet, UserName};
+use wire::capability::Capabilities;
+use wire::handshake::Login;
+
+use crate::cluster::servers::ServerId;
+use crate::fault::{self, Fault, Kind};
+use crate::users::Cap;
+
+/// Why a client did not get in.
+#[derive(Debug)]
+pub(crate) enum NoLogin {
+    /// It has been told, or can be told with this.
+    Fault(Fault),
+    /// The server refused it, and it has been told so.
+    Told,
+    /// Its connection broke.
+    Talk(TalkError),
+}
+
+impl From<TalkError> for NoLogin {
+    fn from(error: TalkError) -> Self {
+        Self::Talk(error)
+    }
+}
+
+/// A client whose login is under way.
+pub(crate) struct PendingLogin {
+    pub(crate) talk: Talk,
+    /// Where it came from, as the server is told.
+    pub(crate) peer: Option<SocketAddr>,
+    /// The capabilities that it was offered.
+    pub(crate) offered: Capabilities,
+    /// By which of the plan's listeners it came.
+    pub(crate) listen: usize,
+    /// The server whose words it is greeted with, and where a pass-through client logs in.
+    pub(crate) server: ServerId,
+}
+
+/// What a client asks for, and as whom.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    /// The user, as the server will read its name.
+    pub(crate) user: UserName,
+    /// All else that it says; the name as it came is gone.
+    pub(crate) login: Login,
+}
+
+impl Claim {
+    /// Reads the name by the rules of this brand of server.
+    pub(crate) fn read(mut login: Login, packet: Packet, brand: Brand) -> Result<Self, Fault> {
+        let sent = std::mem::take(&mut login.user);
+        let user = UserName::read(&sent, login.collation.into(), packet, brand);
+        match user {
+            Ok(user) => Ok(Self { user, login }),
+            Err(why) => Err(fault::unsure(&String::from_utf8_lossy(&sent), why)),
+        }
+    }
+}
+
+/// A user has as many clients, or backends, as it may.
+pub(crate) fn too_many_of_user(name: &UserName, bound: &str, cap: &Cap) -> Fault {
+    let message = format!(
+        "User '{}' has exceeded its {bound} in Flifo's configuration (current value: {})",
+        name,
+        cap.max().unwrap_or_default()
+    );
+    Fault::new(Kind::UserLimit, message)
+}
+
+/// Whether letters of this collation's character set may contain a quote or a backslash as their second byte, so that
+/// a lexer that does not know them would be misled: big5, sjis, gbk, cp932, gb18030.
+pub(crate) const fn has_hidden_quotes(collation: u8) -> bool {
+    matches!(collation, 1 | 84 | 13 | 88 | 28 | 87 | 95 | 96 | 248..=250)
+}
+
+/// Sends an error as the login's answer.
+pub(crate) async fn tell(mut pending_login: PendingLogin, fault: Fault) -> NoLogin {
+    let _ = pending_login.talk.write(&fault.payload()).await;
+    NoLogin::Fault(fault)
+}
