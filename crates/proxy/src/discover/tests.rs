@@ -42,7 +42,7 @@ impl Machine {
     /// A process that holds a socket.
     fn process(self, pid: &str, name: &str, inode: u64) -> Self {
         self.file(&format!("/proc/{pid}/comm"), &format!("{name}\n"))
-            .backend(&format!("/proc/{pid}/fd/7"), &format!("socket:[{inode}]"))
+            .symlink(&format!("/proc/{pid}/fd/7"), &format!("socket:[{inode}]"))
     }
 
     /// What is found while these addresses answer.
@@ -82,7 +82,7 @@ fn one_server_found_in_many_ways_is_one_candidate() {
     let net_unix = format!("{NET_UNIX}{}", listening(4711, "/run/mysqld/mysqld.sock"));
     let machine = Machine::new()
         .socket("/run/mysqld/mysqld.sock")
-        .backend("/var/run", "../run")
+        .symlink("/var/run", "../run")
         .file("/etc/mysql/my.cnf", debian)
         .file("/etc/mysql/mariadb.conf.d/50-server.cnf", "[mysqld]\nbind-address = 127.0.0.1\n")
         .file("/proc/net/unix", &net_unix)
