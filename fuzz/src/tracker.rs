@@ -1,6 +1,6 @@
 //! Reported changes are read once each, and a session never takes what it cannot read for harmless.
 
-use engine::backend_state::BackendState;
+use engine::backend_session::BackendSession;
 use engine::session::Session;
 use engine::session_variables::Interned;
 use wire::response::{OkPacket, Status};
@@ -26,7 +26,7 @@ pub fn run(data: &[u8]) {
     let ok = OkPacket { status, changes: data, ..OkPacket::EMPTY };
     let mut session = Session::default();
     // Of a backend that is known to have no variables, each one that is reported is a surprise.
-    let (mut backend, mut interned) = (BackendState::default(), Interned::default());
+    let (mut backend, mut interned) = (BackendSession::default(), Interned::default());
     let reason = session.see_ok(1, &ok, &mut backend, &mut interned, None);
     assert!(backend.suits(&session), "a client's own backend connection is what it needs");
     assert_eq!(reason, session.pin());

@@ -41,7 +41,7 @@ pub enum WhenOverloaded {
     #[default]
     Wait,
     /// The newest first; a statement that has waited far too long is refused.
-    Turn,
+    NewestFirst,
 }
 
 impl Default for Class {
@@ -299,7 +299,7 @@ impl Shares {
 
     /// A statement of this class is about to be served; `oldest` is since when its oldest waits.
     pub(crate) fn see(&mut self, id: ClassId, oldest: Option<Instant>, now: Instant) {
-        let is_told = self.plan(id).when_overloaded == WhenOverloaded::Turn;
+        let is_told = self.plan(id).when_overloaded == WhenOverloaded::NewestFirst;
         let account = &mut self.accounts[self.index(id)];
         if is_told {
             account.overload.see(oldest, now, mean(account));

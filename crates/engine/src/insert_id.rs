@@ -5,7 +5,7 @@
 //! is asked before another client uses it. The value that a backend has from another client is remembered, to tell it from
 //! a new number.
 
-use crate::backend_state::BackendState;
+use crate::backend_session::BackendSession;
 
 /// What the function must answer in one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl InsertId {
     }
 }
 
-impl BackendState {
+impl BackendSession {
     /// A client whose last insert id the backend has runs what may insert without the server's reporting it. What its
     /// session's is now.
     pub fn may_insert_unseen(&mut self, client: u32) -> InsertId {
@@ -139,7 +139,7 @@ mod tests {
     /// A backend that has this value from client 1, and what client 2 knows after it has reported `reported`.
     fn insert(value: u64, own: InsertId, reported: u64) -> InsertId {
         let (insert_id, inserter) = (OnBackend::known(value), Some(1));
-        let mut backend = BackendState::default();
+        let mut backend = BackendSession::default();
         (backend.id, backend.insert_id, backend.inserter) = (7, insert_id, inserter);
         let own = backend.see_insert(2, Some(reported), own);
         assert!(!backend.insert_id.is_known() && backend.inserter == Some(2));
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn later_inserts_on_the_same_backend_are_told_apart_as_well() {
-        let mut backend = BackendState::default();
+        let mut backend = BackendSession::default();
         backend.insert_id = OnBackend::known(4);
         let first = backend.see_insert(2, Some(9), InsertId::Known(3));
         let second = backend.see_insert(2, Some(10), first);
@@ -180,8 +180,8 @@ mod tests {
 
     #[test]
     fn what_another_backend_has_is_not_taken_for_this_ones() {
-        let mut first = BackendState::new(1, Rc::default());
-        let mut second = BackendState::new(2, Rc::default());
+        let mut first = BackendSession::new(1, Rc::default());
+        let mut second = BackendSession::new(2, Rc::default());
         let own = first.see_insert(5, Some(7), InsertId::Known(0));
         let own = second.see_insert(5, Some(8), own.resolve(1, Some(7)));
         assert!(own.is_on(2) && own.resolve(1, Some(7)) == own);
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_number_that_is_not_reported_may_have_been_made() {
-        let mut backend = BackendState::new(7, Rc::default());
+        let mut backend = BackendSession::new(7, Rc::default());
         (backend.insert_id, backend.inserter) = (OnBackend::known(4), Some(1));
         let after = backend.see_insert(2, None, InsertId::Known(3));
         assert_eq!(after.resolve(7, Some(4)), InsertId::Known(3));

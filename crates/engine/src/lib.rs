@@ -7,7 +7,7 @@
 
 pub mod account;
 pub mod arrivals;
-pub mod backend_state;
+pub mod backend_session;
 pub mod calls;
 pub mod cap;
 pub mod checks;

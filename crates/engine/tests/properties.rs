@@ -90,7 +90,7 @@ impl Model {
             Class {
                 queue_max: Some(4),
                 wait_max: Some(Duration::from_millis(500)),
-                when_overloaded: WhenOverloaded::Turn,
+                when_overloaded: WhenOverloaded::NewestFirst,
                 ..class("web")
             },
         ];

@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use engine::backend_state::BackendState;
+use engine::backend_session::BackendSession;
 use engine::insert_id::{InsertId, OnBackend};
 use engine::intent::{Intent, Moves};
 use engine::session::{Reset, Session};
@@ -69,7 +69,7 @@ impl Connection {
 }
 
 struct Backend {
-    state: BackendState,
+    state: BackendSession,
     real: Connection,
 }
 
@@ -99,7 +99,7 @@ impl World {
         let rows = VARIABLES.map(|(name, values)| (name.as_bytes(), values[0].as_bytes()));
         let fresh = interned.intern(SessionVariables::from_rows(rows.into_iter()));
         let backend = |id: usize| {
-            let mut state = BackendState::new(id as u64, Rc::clone(&fresh));
+            let mut state = BackendSession::new(id as u64, Rc::clone(&fresh));
             state.schema = Some(b"a"[..].into());
             Backend { state, real: Connection::new() }
         };

@@ -54,6 +54,7 @@ pub(crate) mod rights;
 pub(crate) mod route;
 pub(crate) mod session_reset;
 pub(crate) mod session_setup;
+pub(crate) mod states;
 pub(crate) mod stranded;
 pub(crate) mod supply;
 pub(crate) mod tally;

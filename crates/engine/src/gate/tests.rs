@@ -589,7 +589,7 @@ fn the_deadline_of_a_class_is_its_own() {
 #[test]
 fn in_an_overload_the_newest_are_served_and_the_oldest_refused() {
     let mut now = Instant::now();
-    let turns = Class { when_overloaded: WhenOverloaded::Turn, ..class("web") };
+    let turns = Class { when_overloaded: WhenOverloaded::NewestFirst, ..class("web") };
     let mut gate = classed(1, 1, vec![turns]);
     assert!(gate.enter_own(ASK, now));
     let mut waiter = 0;

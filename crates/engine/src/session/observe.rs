@@ -11,7 +11,7 @@ use super::diagnostics::Diagnostics;
 use super::facts::Facts;
 use super::setup::Purpose;
 use super::state::Session;
-use crate::backend_state::BackendState;
+use crate::backend_session::BackendSession;
 use crate::insert_id::OnBackend;
 use crate::intent::Messages;
 use crate::intent::{LooksUp, Trait};
@@ -50,7 +50,7 @@ pub struct Behind {
 /// goes behind messages which the backend does not have. The answer is a reason to keep the backend, if there is a new one.
 pub fn end(
     session: &mut Session,
-    backend: &mut BackendState,
+    backend: &mut BackendSession,
     facts: &mut Facts,
     assigns: Vec<Assignment>,
     added: Option<Message>,
@@ -79,7 +79,7 @@ pub fn end(
 
 fn fail(
     session: &mut Session,
-    backend: &BackendState,
+    backend: &BackendSession,
     facts: &mut Facts,
     end: &End<'_>,
 ) -> Option<Pin> {
@@ -93,7 +93,12 @@ fn fail(
     sets.is_some_and(|sets| sets.count > 1).then_some(Pin::Set)
 }
 
-fn end_statement(session: &mut Session, backend: &mut BackendState, facts: &Facts, end: &End<'_>) {
+fn end_statement(
+    session: &mut Session,
+    backend: &mut BackendSession,
+    facts: &Facts,
+    end: &End<'_>,
+) {
     if !end.failed {
         session.see_end(facts.ends);
         if facts.has(Trait::SetsNumber) {
@@ -112,7 +117,7 @@ fn end_statement(session: &mut Session, backend: &mut BackendState, facts: &Fact
 
 /// Others are on the backend behind the command already. What the backend alone knew of it is known no more, except for an
 /// error: that has come in a packet.
-fn see_behind(session: &mut Session, backend: &BackendState, end: &End<'_>) {
+fn see_behind(session: &mut Session, backend: &BackendSession, end: &End<'_>) {
     match end.behind.reads {
         true => session.counts.lose(backend.id),
         false => session.counts.see_none_affected(backend.id),
@@ -149,7 +154,7 @@ pub struct Answer<'a> {
 /// Whether a backend is now what it was told to be, as far as its client's command may go on. It remembers what the server
 /// has accepted.
 pub fn is_done(
-    backend: &mut BackendState,
+    backend: &mut BackendSession,
     purpose: &Purpose,
     answer: Answer<'_>,
     interned: &mut Interned,
@@ -182,7 +187,7 @@ pub fn is_done(
 }
 
 /// The account of a backend may not have the right to change its number: its client's command goes on without that.
-fn see_number(backend: &mut BackendState, shown: Option<u32>, answer: Answer<'_>) -> bool {
+fn see_number(backend: &mut BackendSession, shown: Option<u32>, answer: Answer<'_>) -> bool {
     const ACCESS_DENIED: u16 = 1227;
     if !answer.failed {
         backend.number.show(shown);
@@ -221,12 +226,12 @@ mod tests {
 
     struct Pair {
         session: Session,
-        backend: BackendState,
+        backend: BackendSession,
     }
 
     impl Pair {
         fn new() -> Self {
-            let backend = BackendState::new(3, Rc::default());
+            let backend = BackendSession::new(3, Rc::default());
             Self { session: Session::new(None, Status::AUTOCOMMIT), backend }
         }
 
@@ -291,7 +296,7 @@ mod tests {
             (denied(false, 1227), false),
             (denied(true, 1064), false),
         ] {
-            let (mut backend, mut interned) = (BackendState::default(), Interned::default());
+            let (mut backend, mut interned) = (BackendSession::default(), Interned::default());
             let purpose = Purpose::Number(Some(9));
             assert_eq!(is_done(&mut backend, &purpose, answer, &mut interned), done);
         }

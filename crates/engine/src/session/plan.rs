@@ -15,7 +15,7 @@ use super::diagnostics::Diagnostics;
 use super::facts::{Facts, Reads};
 use super::setup::{Purpose, Setup, Setups};
 use super::state::Session;
-use crate::backend_state::BackendState;
+use crate::backend_session::BackendSession;
 use crate::calls::{self, CallPlace};
 use crate::counts::Asked;
 use crate::insert_id::InsertId;
@@ -70,7 +70,7 @@ pub struct Request<'a> {
 #[derive(Clone, Copy)]
 pub struct Pair<'a> {
     pub session: &'a Session,
-    pub backend: &'a BackendState,
+    pub backend: &'a BackendSession,
     pub client: u32,
     /// The server's number of the backend's connection.
     pub thread_id: u32,
@@ -365,7 +365,7 @@ impl<'a> Pair<'a> {
 }
 
 /// Whether the backend must be asked for this last insert id, or told it, before the client that has it may ask for it.
-pub fn lacks_insert_id(own: InsertId, backend: &BackendState) -> bool {
+pub fn lacks_insert_id(own: InsertId, backend: &BackendSession) -> bool {
     match own.is_on(backend.id) {
         true => !own.is_plainly_on(backend.id),
         false => !backend.insert_id.is(own),
@@ -415,7 +415,7 @@ const fn one_more_error() -> Setup {
 
 /// What tells the backend a client's user variables, under the settings that they were set in.
 #[inline]
-fn variables(backend: &BackendState, variables: &UserVariables) -> Option<Setup> {
+fn variables(backend: &BackendSession, variables: &UserVariables) -> Option<Setup> {
     if variables.are_on_backend() {
         return None;
     }
@@ -432,7 +432,7 @@ fn variables(backend: &BackendState, variables: &UserVariables) -> Option<Setup>
 
 /// What makes the backend's schema this one. It cannot be told to have none: one that has any is never given to a client
 /// that has none.
-fn schema(backend: &BackendState, wanted: Option<&Rc<[u8]>>) -> Option<Setup> {
+fn schema(backend: &BackendSession, wanted: Option<&Rc<[u8]>>) -> Option<Setup> {
     wanted.filter(|wanted| backend.schema.as_ref() != Some(*wanted)).map(enter)
 }
 
@@ -442,14 +442,14 @@ fn enter(wanted: &Rc<[u8]>) -> Setup {
 }
 
 /// What takes the backend out of a schema that is another client's, before it prepares a text that was prepared in none.
-fn no_schema(backend: &BackendState) -> Option<Setup> {
+fn no_schema(backend: &BackendSession) -> Option<Setup> {
     backend.schema.as_deref().filter(|own| *own != HARMLESS)?;
     let purpose = Purpose::Schema(HARMLESS.into());
     Some(Setup { purpose, opcode: Opcode::InitDb, body: HARMLESS.into() })
 }
 
 /// What makes the backend's settings these.
-fn settings(backend: &BackendState, wanted: &Rc<SessionVariables>) -> Option<Setup> {
+fn settings(backend: &BackendSession, wanted: &Rc<SessionVariables>) -> Option<Setup> {
     if Rc::ptr_eq(backend.settings(), wanted) {
         return None;
     }

@@ -8,7 +8,7 @@ use wire::response::{OkPacket, Status};
 use wire::tracker::{Change, Changes};
 
 use super::diagnostics::{Diagnostics, Told};
-use crate::backend_state::{BackendState, NUMBER};
+use crate::backend_session::{BackendSession, NUMBER};
 use crate::counts::RowCounts;
 use crate::insert_id::InsertId;
 use crate::intent::{Moves, SetMark, Sets};
@@ -32,7 +32,7 @@ pub enum Reset {
 #[derive(Debug, Default)]
 pub struct Session {
     pub schema: Option<Rc<[u8]>>,
-    /// It was reset since it has chosen its schema: see [`BackendState::was_reset`].
+    /// It was reset since it has chosen its schema: see [`BackendSession::was_reset`].
     pub was_reset: bool,
     pub insert_id: InsertId,
     pub counts: RowCounts,
@@ -268,7 +268,7 @@ impl Session {
     }
 
     /// A statement of this session, which is that of `client`, may have made a last insert id and not reported it.
-    pub fn see_unreported_insert(&mut self, client: u32, backend: &mut BackendState) {
+    pub fn see_unreported_insert(&mut self, client: u32, backend: &mut BackendSession) {
         self.insert_id = backend.see_insert(client, None, self.insert_id);
     }
 
@@ -278,7 +278,7 @@ impl Session {
         &mut self,
         client: u32,
         ok: &OkPacket<'_>,
-        backend: &mut BackendState,
+        backend: &mut BackendSession,
         interned: &mut Interned,
         sets: Option<Sets>,
     ) -> Option<Pin> {
@@ -350,7 +350,7 @@ impl Session {
     }
 
     /// What the backend is set to is what this client has set.
-    pub fn see_settings(&mut self, backend: &BackendState) {
+    pub fn see_settings(&mut self, backend: &BackendSession) {
         if self.settings.as_ref().is_none_or(|own| !Rc::ptr_eq(own, backend.settings())) {
             self.settings = Some(Rc::clone(backend.settings()));
         }
@@ -393,7 +393,7 @@ mod tests {
     #[derive(Default)]
     struct Pair {
         session: Session,
-        backend: BackendState,
+        backend: BackendSession,
         interned: Interned,
     }
 
@@ -402,7 +402,7 @@ mod tests {
             let rows = [(&b"sql_mode"[..], &b"ANSI"[..]), (b"collation_connection", b"a_bin")];
             let mut interned = Interned::default();
             let fresh = interned.intern(SessionVariables::from_rows(rows.into_iter()));
-            Self { backend: BackendState::new(3, fresh), interned, ..Self::default() }
+            Self { backend: BackendSession::new(3, fresh), interned, ..Self::default() }
         }
 
         fn see(&mut self, status: u16, list: &[Change<'_>]) -> Option<Pin> {
@@ -519,7 +519,7 @@ mod tests {
         assert_eq!(pair.see_ok(&ok(2, &list), Some(Sets::default())), None);
         assert!(!pair.session.holds_backend());
         assert_eq!(pair.session.settings.as_ref().unwrap().get("sql_mode"), Some(&b""[..]));
-        let other = BackendState::new(4, Rc::clone(pair.backend.fresh()));
+        let other = BackendSession::new(4, Rc::clone(pair.backend.fresh()));
         assert!(pair.backend.suits(&pair.session) && !other.suits(&pair.session));
         assert_eq!(other.wanted(&pair.session).setup(other.settings()), "SET sql_mode=''");
     }
@@ -531,7 +531,7 @@ mod tests {
         pair.see(2, &[]);
         let rows = [(&b"sql_mode"[..], &b"NEW_GLOBAL"[..])];
         let other = pair.interned.intern(SessionVariables::from_rows(rows.into_iter()));
-        assert!(!BackendState::new(4, other).suits(&pair.session));
+        assert!(!BackendSession::new(4, other).suits(&pair.session));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::tables::{pools_of_all, server_errors, total, whole};
 use super::{Outside, placement};
 use crate::cluster::servers::Server;
 use crate::dispatch::report::{GateReport, Report};
+use crate::dispatch::states::{BackendState, ClientState, StateCounts};
 use crate::fault::Kind;
 use crate::worker::counters::Why;
 use crate::worker::turns::Told;
@@ -71,10 +72,17 @@ impl Outside {
             Family::Gauge,
             "Clients that have logged in, by what they do.",
         );
-        for (state, clients) in
-            [("idle", whole.idle()), ("waiting", whole.waiting()), ("running", whole.running())]
-        {
+        let states = StateCounts::sum(surveyed.reports.iter().map(|report| report.states));
+        for ((_, state), clients) in ClientState::ALL.iter().zip(states.clients) {
             page.sample(&[("state", state)], clients);
+        }
+        page.family(
+            "flifo_backends_by_state",
+            Family::Gauge,
+            "Backend connections, of pooled users and of pass-through clients, by what they do.",
+        );
+        for ((_, state), backends) in BackendState::ALL.iter().zip(states.backends) {
+            page.sample(&[("state", state)], backends);
         }
         page.family("flifo_clients_max", Family::Gauge, "Clients that may be connected.");
         page.sample(&[], self.shared.plan.clients_max);

@@ -14,8 +14,8 @@ use view::table::{Column, Table, Value, count, real, text};
 use super::survey::Surveyed;
 use super::{Outside, placement, servers};
 use crate::config;
-use crate::dispatch::client::Turn;
 use crate::dispatch::report::{PoolReport, Want};
+use crate::dispatch::states::ClientState;
 use crate::fault::Kind;
 use crate::worker::counters::Why;
 
@@ -247,7 +247,7 @@ impl PoolReport {
     fn add(&mut self, other: &Self) {
         self.clients += other.clients;
         self.pass_through += other.pass_through;
-        for (here, there) in self.turns.iter_mut().zip(other.turns) {
+        for (here, there) in self.states.iter_mut().zip(other.states) {
             *here += there;
         }
         self.pinned += other.pinned;
@@ -256,15 +256,18 @@ impl PoolReport {
     }
 
     pub(super) const fn idle(&self) -> u64 {
-        self.turns[Turn::Client as usize]
+        self.states[ClientState::Reading as usize]
     }
 
     pub(super) const fn waiting(&self) -> u64 {
-        self.turns[Turn::Line as usize] + self.turns[Turn::Memory as usize]
+        self.states[ClientState::Queued as usize]
+            + self.states[ClientState::AwaitingMemory as usize]
     }
 
     pub(super) const fn running(&self) -> u64 {
-        self.turns[Turn::Preparation as usize] + self.turns[Turn::Server as usize]
+        self.states[ClientState::Preparing as usize]
+            + self.states[ClientState::Running as usize]
+            + self.states[ClientState::Writing as usize]
     }
 }
 
@@ -294,12 +297,6 @@ fn clients(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
     let yes = |is: bool| Value::from(if is { "yes" } else { "no" });
     for report in &surveyed.reports {
         for person in &report.clients {
-            let state = match person.turn {
-                Turn::Client => "idle",
-                Turn::Line | Turn::Memory => "waiting",
-                Turn::Preparation => "preparing",
-                Turn::Server => "running",
-            };
             table.add([
                 person.id.into(),
                 person.user.clone().into(),
@@ -307,8 +304,8 @@ fn clients(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
                 yes(person.is_tls),
                 if person.is_pooled { "pooled" } else { "pass-through" }.into(),
                 person.schema.clone().into(),
-                state.into(),
-                person.turned.as_secs_f64().into(),
+                person.state.name().into(),
+                person.changed.as_secs_f64().into(),
                 yes(person.in_transaction),
                 person.pin.into(),
                 person.backend.into(),
@@ -377,7 +374,7 @@ fn lanes(outside: &Outside, _: &Surveyed, table: &mut Table) {
         let class = classes.get(ClassId(u8::try_from(at).unwrap_or(u8::MAX)));
         let when = match class.when_overloaded {
             WhenOverloaded::Wait => "wait",
-            WhenOverloaded::Turn => "turn",
+            WhenOverloaded::NewestFirst => "turn",
         };
         table.add([
             class.name.clone().into(),

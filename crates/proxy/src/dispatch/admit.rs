@@ -8,7 +8,7 @@ use crate::cluster::servers::ServerId;
 use crate::dispatch::agenda::Due;
 use crate::dispatch::answer;
 use crate::dispatch::backend::{Backend, SetDown};
-use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
 use crate::dispatch::launch;
 use crate::dispatch::local::Local;
@@ -16,6 +16,7 @@ use crate::dispatch::pipeline;
 use crate::dispatch::queue_timeout;
 use crate::dispatch::rights;
 use crate::dispatch::route;
+use crate::dispatch::states::ClientState;
 use crate::dispatch::supply;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::pool::keys::KeyId;
@@ -105,7 +106,7 @@ pub(crate) fn enter_here(
             if wait(worker, client, command, packet, waiting) {
                 start_ready(worker, local);
                 supply::provide(worker, local, key);
-                if is_read && client.turn.get() == Turn::Line {
+                if is_read && client.state() == ClientState::Queued {
                     worker.has_waiters.notify_one();
                 }
             }
@@ -127,7 +128,7 @@ fn wait(
         Ok(waiting) => {
             command.packet = worker.buffers.keep(packet);
             client.keep_command(command);
-            client.set_turn(Turn::Line);
+            client.change_state(ClientState::Queued);
             client.waiting.set(Some(waiting));
             worker.counters.waits.add(1);
             true
@@ -236,7 +237,7 @@ pub(crate) fn hold_up(worker: &Rc<Worker>, backend: &Rc<Backend>) {
 /// (a file) does not count: it holds what others wait for.
 pub(crate) fn await_rest(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Rc<Backend>) {
     let is_command = client.input.upload.get().is_some_and(|upload| upload.payload_len().is_some());
-    if !is_command || client.turn.get() != Turn::Server {
+    if !is_command || client.state() != ClientState::Running {
         return;
     }
     let Some(slot) = backend.slot.take() else { return };

@@ -9,10 +9,11 @@ use engine::kill::Scope;
 use engine::session::setup::Purpose;
 
 use crate::dispatch::backend::Backend;
-use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::client::Client;
 use crate::dispatch::kill;
 use crate::dispatch::lost_backend;
 use crate::dispatch::rights;
+use crate::dispatch::states::ClientState;
 use crate::dispatch::supply;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
@@ -77,16 +78,22 @@ pub(crate) fn end_of(worker: &Worker, client: &Client, now: Instant) -> Option<(
         return left(client.stalled_for(now), limits.write_stall, End::Unread);
     }
     let progress = client.progress();
-    let age = now.saturating_duration_since(client.turned.get());
-    let usual = match client.turn.get() {
-        Turn::Client | Turn::Memory if worker.is_stopping() => Some((Duration::ZERO, End::Stop)),
-        Turn::Client => {
+    let age = now.saturating_duration_since(client.changed.get());
+    let usual = match client.state() {
+        ClientState::Reading | ClientState::AwaitingMemory if worker.is_stopping() => {
+            Some((Duration::ZERO, End::Stop))
+        }
+        ClientState::Reading => {
             // One that sends is not idle.
             let age = progress.map_or(age, |progress| age.min(progress.age(now)));
             left(age, limits.idle_client, End::Idle)
         }
-        Turn::Server => left(age, limits.statement, End::Statement),
-        Turn::Line | Turn::Preparation | Turn::Memory => None,
+        ClientState::Running => left(age, limits.statement, End::Statement),
+        ClientState::Queued
+        | ClientState::Preparing
+        | ClientState::AwaitingMemory
+        | ClientState::Writing
+        | ClientState::Leaving => None,
     };
     let upload = progress.and_then(|it| left(it.age(now), limits.upload, End::Upload));
     usual.into_iter().chain(upload).min_by_key(|(left, _)| *left)
@@ -100,7 +107,7 @@ pub(crate) const LOOK_MAX: Duration = Duration::from_mins(1);
 pub(crate) fn expire_statement(worker: &Rc<Worker>, client: &Rc<Client>) {
     let Some(backend) = client.backend() else { return };
     tracing::info!(client = client.id, "killed: the statement ran longer than limits.statement");
-    client.turned.set(crate::worker::clock::now());
+    client.changed.set(crate::worker::clock::now());
     if backend.key.get().is_some() && !client.input.is_sending() {
         worker.count_fault(Kind::StatementTooLong);
         kill::kill_on(worker, &backend, Scope::Query);
@@ -143,7 +150,7 @@ pub(crate) fn cut_off(worker: &Rc<Worker>, client: &Rc<Client>, fault: &Fault) {
 }
 
 pub(crate) fn stop_client(worker: &Worker, client: &Client) {
-    let asks_nothing = matches!(client.turn.get(), Turn::Client | Turn::Memory);
+    let asks_nothing = matches!(client.state(), ClientState::Reading | ClientState::AwaitingMemory);
     if asks_nothing && !client.session.borrow().in_transaction() {
         end_client(worker, client, &Fault::new(Kind::Stopping, "Flifo is stopping"));
     }

@@ -8,9 +8,10 @@ use wire::command::Opcode;
 use wire::frame::{HEADER, put_packet_with};
 use wire::response::{OK, OkPacket};
 
-use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::client::Client;
 use crate::dispatch::command::{Awaits, Command};
 use crate::dispatch::diagnostics::{self, KILL_IS_OLD};
+use crate::dispatch::states::ClientState;
 use crate::dispatch::supply;
 use crate::dispatch::worker::Worker;
 use crate::fault::Fault;
@@ -75,7 +76,7 @@ pub(crate) fn hold(
 ) {
     command.packet = worker.buffers.keep(packet);
     command.awaits = awaits;
-    client.set_turn(Turn::Preparation);
+    client.change_state(ClientState::Preparing);
     client.keep_command(command);
 }
 

@@ -12,16 +12,18 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use backend::Stream;
-use engine::backend_state::BackendState;
+use engine::backend_session::BackendSession;
 use engine::gate::Slot;
 use engine::rights::Era;
+use engine::session::setup::Purpose;
 use engine::statements::Known;
 use wire::frame::{self, HEADER, PAYLOAD_MAX, put_packet_with};
 use wire::{Capabilities, statement};
 
 use crate::cluster::servers::ServerId;
-use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::client::Client;
 use crate::dispatch::in_flight::{self, InFlight};
+use crate::dispatch::states::{BackendState, ClientState, Counted};
 use crate::pool::keys::KeyId;
 use crate::worker::outbox::Outbox;
 
@@ -45,7 +47,7 @@ pub(crate) struct Backend {
     /// The slot of what runs on it.
     pub(crate) slot: Cell<Option<Slot>>,
     /// What its session at the server is.
-    pub(crate) state: RefCell<BackendState>,
+    pub(crate) state: RefCell<BackendSession>,
     pub(crate) known: RefCell<Known>,
     /// The client that has it now, whether a statement runs or not.
     pub(crate) holder: RefCell<Option<Rc<Client>>>,
@@ -71,6 +73,7 @@ pub(crate) struct Backend {
     /// Bytes that the socket has not taken yet.
     outbox: Outbox,
     pub(crate) life: Cell<Life>,
+    state_now: Counted<BackendState>,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -168,8 +171,40 @@ impl Backend {
             unread: RefCell::default(),
             outbox: Outbox::default(),
             life: Cell::default(),
+            state_now: Counted::new(BackendState::Idle),
             waker: RefCell::default(),
         }
+    }
+
+    /// What it is doing, as was found last. See [`Self::settle`].
+    pub(crate) fn state_now(&self) -> BackendState {
+        self.state_now.get()
+    }
+
+    /// What it is doing, as its parts tell.
+    pub(crate) fn find_state(&self) -> BackendState {
+        if self.is_closing() {
+            return BackendState::Closing;
+        }
+        let has_holder = self.holder.borrow().is_some();
+        match self.flights.borrow().front() {
+            None if has_holder => BackendState::Held,
+            None => BackendState::Idle,
+            Some(flight) => match flight.purpose {
+                Purpose::Reset(_) => BackendState::Resetting,
+                _ if flight.purpose.is_clients() => match flight.client {
+                    Some(_) => BackendState::Busy,
+                    None => BackendState::Draining,
+                },
+                _ if has_holder || self.then.get() == AfterAnswers::Stay => BackendState::Preparing,
+                _ => BackendState::Draining,
+            },
+        }
+    }
+
+    /// Something has been sent, answered, given or taken: its state is what that makes it.
+    pub(crate) fn settle(&self) {
+        self.state_now.change(self.find_state());
     }
 
     /// Gives the backend to a client.
@@ -195,6 +230,7 @@ impl Backend {
         if let Some(client) = self.holder.take() {
             client.backend.take();
         }
+        self.settle();
     }
 
     /// Closes a prepared statement with the next command that is sent.
@@ -278,6 +314,7 @@ impl Backend {
     /// Ends the backend, whatever is in flight.
     pub(crate) fn close(&self) {
         self.life.set(Life::Closing);
+        self.settle();
         self.wake();
     }
 
@@ -359,7 +396,7 @@ impl Backend {
             && !self.is_full()
             && let Some(client) = &*self.holder.borrow()
         {
-            if client.turn.get() == Turn::Server {
+            if client.state() == ClientState::Running {
                 client.end_claim();
             }
             // Its time for the next step begins: it was not asked for more.

@@ -4,7 +4,7 @@
 use std::future::poll_fn;
 use std::rc::Rc;
 
-use engine::backend_state::BackendState;
+use engine::backend_session::BackendSession;
 
 use crate::cluster::dial::NoBackend;
 use crate::cluster::servers::ServerId;
@@ -41,6 +41,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, backend: Rc<Backend>) {
         if !replies::read(&worker, &backend) {
             break;
         }
+        backend.settle();
         admit::work_off(&worker);
     }
     if let Some(to) = backend.leaves_for.take() {
@@ -162,7 +163,7 @@ fn backend_of(worker: &Worker, opened: Opened) -> Rc<Backend> {
     let mut backend = Backend::new(id, server, thread_id, stream, capabilities, Some(key));
     (backend.opened, backend.era) = (opened.begun, opened.era);
     backend.young_until = rights::young_until(worker, backend.opened);
-    backend.state.replace(BackendState::new(id, opened.fresh).renewed_as(opened.renewed));
+    backend.state.replace(BackendSession::new(id, opened.fresh).renewed_as(opened.renewed));
     Rc::new(backend)
 }
 

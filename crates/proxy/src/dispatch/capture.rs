@@ -11,10 +11,11 @@ use wire::rows;
 use wire::tracker::{Change, Changes};
 
 use crate::dispatch::backend::{AfterAnswers, Backend};
-use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::client::Client;
 use crate::dispatch::command::Awaits;
 use crate::dispatch::in_flight::{InFlight, Said};
 use crate::dispatch::session_setup;
+use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::{Mail, Worker};
 
 /// A question has been answered. False: it was something else.
@@ -54,7 +55,8 @@ fn learn_found(worker: &Worker, backend: &Backend, client: u32, rows: Option<u64
     }
     session.counts.lose(backend.id);
     drop(session);
-    if client.awaits().is_some_and(Awaits::reads_again) && client.turn.get() == Turn::Preparation {
+    if client.awaits().is_some_and(Awaits::reads_again) && client.state() == ClientState::Preparing
+    {
         worker.shared.mail(worker.index, Mail::Resume(client.id));
     }
 }

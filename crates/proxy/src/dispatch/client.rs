@@ -1,4 +1,4 @@
-//! One client: its socket, its session, and whose turn it is.
+//! One client: its socket, its session, and what it is doing.
 //!
 //! A client that rests owns no buffer. Its task ([`crate::frontend::client_task`]) is woken by its socket only: a reply
 //! is written by the backend's task, and the client's task hears of it only if it has something left to do.
@@ -29,23 +29,9 @@ use crate::dispatch::backend::Backend;
 use crate::dispatch::command::{Awaits, Command};
 use crate::dispatch::input::Input;
 use crate::dispatch::memory::{Claimant, ReservedMemory};
+use crate::dispatch::states::{ClientState, Counted};
 use crate::pool::keys::KeyId;
 use crate::worker::outbox::Outbox;
-
-/// Whose turn it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
-    /// The client may send a command.
-    Client,
-    /// Its command waits in the queue for a slot or a backend.
-    Line,
-    /// Its backend is being told what its command needs.
-    Preparation,
-    /// The server works, or answers.
-    Server,
-    /// A long command waits until there is room for it; see [`crate::dispatch::large_commands`].
-    Memory,
-}
 
 /// A client that has logged in.
 pub(crate) struct Client {
@@ -58,9 +44,9 @@ pub(crate) struct Client {
     /// Which backends serve it, if it is pooled. A pass-through client has one of its own.
     pub(crate) key: Cell<Option<KeyId>>,
     pub(crate) session: RefCell<Session>,
-    pub(crate) turn: Cell<Turn>,
-    /// When the turn last changed.
-    pub(crate) turned: Cell<Instant>,
+    state: Counted<ClientState>,
+    /// When its state last changed.
+    pub(crate) changed: Cell<Instant>,
     /// Its command, while it waits in the queue or its backend is prepared for it.
     pub(crate) current: RefCell<Option<Box<Command>>>,
     pub(crate) waiting: Cell<Option<Waiting<KeyId>>>,
@@ -86,20 +72,9 @@ pub(crate) struct Client {
     pub(crate) input: Input,
     /// The end of a reply that the client has not taken yet.
     outbox: Outbox,
-    pub(crate) after_outbox: Cell<After>,
+    /// It ends as soon as it has taken what was written so far.
+    is_closing: Cell<bool>,
     waker: RefCell<Option<Waker>>,
-}
-
-/// What comes when a client has taken all of its reply.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum After {
-    /// Nothing that is known yet.
-    #[default]
-    More,
-    /// The turn passes to the client.
-    Turn,
-    /// The client ends.
-    End,
 }
 
 /// What a client's task must do.
@@ -127,8 +102,8 @@ impl Client {
             user: RefCell::new(login.user),
             key: Cell::new(login.key),
             session: RefCell::new(login.session),
-            turn: Cell::new(Turn::Client),
-            turned: Cell::new(crate::worker::clock::now()),
+            state: Counted::new(ClientState::Reading),
+            changed: Cell::new(crate::worker::clock::now()),
             current: RefCell::default(),
             waiting: Cell::new(None),
             backend: RefCell::new(login.backend),
@@ -143,7 +118,7 @@ impl Client {
             change_of_user: RefCell::default(),
             input: Input::new(login.more, login.sequence),
             outbox: Outbox::default(),
-            after_outbox: Cell::default(),
+            is_closing: Cell::new(false),
             waker: RefCell::default(),
         }
     }
@@ -177,9 +152,13 @@ impl Client {
         self.backend.borrow().clone()
     }
 
-    pub(crate) fn set_turn(&self, turn: Turn) {
-        self.turn.set(turn);
-        self.turned.set(crate::worker::clock::now());
+    pub(crate) fn state(&self) -> ClientState {
+        self.state.get()
+    }
+
+    pub(crate) fn change_state(&self, state: ClientState) {
+        self.state.change(state);
+        self.changed.set(crate::worker::clock::now());
     }
 
     /// The sequence id of the first packet of the reply to the command in hand. A login is over with that.
@@ -215,23 +194,23 @@ impl Client {
         let _: std::io::Result<bool> = self.outbox.send(&self.stream, bytes);
     }
 
-    /// Writes the end of a reply; the turn passes to the client when it has taken all.
+    /// Writes the end of a reply; when the client has taken all, it may send its next command.
     pub(crate) fn write_last(&self, bytes: &[u8]) {
         if self.write(bytes) {
-            self.give_turn();
+            self.await_command();
         } else if !self.is_closing() {
-            self.after_outbox.set(After::Turn);
+            self.change_state(ClientState::Writing);
         }
     }
 
     /// Ends the client as soon as it has taken what was written so far.
     pub(crate) fn close(&self) {
-        self.after_outbox.set(After::End);
+        self.is_closing.set(true);
         self.wake();
     }
 
     pub(crate) fn is_closing(&self) -> bool {
-        self.after_outbox.get() == After::End
+        self.is_closing.get()
     }
 
     pub(crate) fn is_draining(&self) -> bool {
@@ -247,7 +226,7 @@ impl Client {
     pub(crate) fn progress(&self) -> Option<Progress> {
         let progress = self.input.progress()?;
         let is_full = self.backend.borrow().as_ref().is_some_and(|backend| backend.is_full());
-        if self.waiting.get().is_some() || self.turn.get() == Turn::Server && is_full {
+        if self.waiting.get().is_some() || self.state() == ClientState::Running && is_full {
             // It is not asked for more: its time begins when it is.
             self.input.begin_upload();
             return None;
@@ -270,7 +249,7 @@ impl Client {
     /// Has the client's task check the password for another user.
     pub(crate) fn begin_change_of_user(&self, payload: &[u8]) {
         *self.change_of_user.borrow_mut() = Some(payload.to_vec());
-        self.set_turn(Turn::Preparation);
+        self.change_state(ClientState::Preparing);
         self.wake();
     }
 
@@ -280,8 +259,9 @@ impl Client {
         }
     }
 
-    pub(crate) fn give_turn(&self) {
-        self.set_turn(Turn::Client);
+    /// Its command has been answered: it may send the next one.
+    pub(crate) fn await_command(&self) {
+        self.change_state(ClientState::Reading);
         self.input.give_room_back();
         if self.input.unread.get() || self.input.unseen.get() {
             self.wake();
@@ -300,9 +280,11 @@ impl Client {
         if self.is_closing() {
             return Poll::Ready(Event::End);
         }
-        let may_send = match self.turn.get() {
-            Turn::Client => true,
-            Turn::Server => self.input.upload.get().is_some() && self.waiting.get().is_none(),
+        let may_send = match self.state() {
+            ClientState::Reading => true,
+            ClientState::Running => {
+                self.input.upload.get().is_some() && self.waiting.get().is_none()
+            }
             _ => false,
         };
         // Back-pressure: the server takes its time. In a client's turn it may lag behind with
@@ -388,16 +370,16 @@ impl Client {
 pub(crate) struct Stranded {
     pub(crate) client: Rc<Client>,
     /// When its turn became to wait: it may be another statement's by now.
-    pub(crate) turned: Instant,
+    pub(crate) changed: Instant,
     pub(crate) until: Instant,
 }
 
 impl Stranded {
     pub(crate) fn is_good(&self) -> bool {
         let client = &self.client;
-        client.turn.get() == Turn::Line
+        client.state() == ClientState::Queued
             && client.waiting.get().is_none()
-            && client.turned.get() == self.turned
+            && client.changed.get() == self.changed
             && !client.is_closing()
     }
 }
@@ -409,7 +391,7 @@ impl Claimant for Client {
 
     fn admit(&self, room: ReservedMemory) {
         *self.input.reserved.borrow_mut() = Some(room);
-        self.set_turn(Turn::Client);
+        self.change_state(ClientState::Reading);
         self.input.begin_upload();
         self.wake();
     }

@@ -10,7 +10,7 @@ use wire::passage::Passage;
 use crate::dispatch::admit;
 use crate::dispatch::answer;
 use crate::dispatch::backend::SetDown;
-use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::client::Client;
 use crate::dispatch::command::Awaits;
 use crate::dispatch::commands;
 use crate::dispatch::kill;
@@ -18,6 +18,7 @@ use crate::dispatch::large_commands::{self, Collected, Rest};
 use crate::dispatch::leaving;
 use crate::dispatch::lost_backend;
 use crate::dispatch::pipeline;
+use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 use crate::worker::buffers::PIECE;
@@ -52,7 +53,7 @@ pub(crate) fn read(worker: &Rc<Worker>, client: &Rc<Client>) {
 /// Handles bytes of a client: the rest of what it uploads, then commands while it is its turn.
 pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8]) {
     let mut at = pass_upload(worker, client, bytes);
-    while at < bytes.len() && client.turn.get() == Turn::Client && !client.is_closing() {
+    while at < bytes.len() && client.state() == ClientState::Reading && !client.is_closing() {
         let Some(header) = Header::peek(&bytes[at..]) else {
             return client.input.keep_unfinished(&bytes[at..]);
         };
@@ -83,7 +84,7 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8])
                 Rest::Awaited => return client.input.keep_unfinished(&bytes[at..]),
                 Rest::Unread => {
                     client.input.keep_more(&bytes[at..], true);
-                    return client.set_turn(Turn::Memory);
+                    return client.change_state(ClientState::AwaitingMemory);
                 }
                 Rest::Passed => {}
             }
@@ -105,7 +106,7 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8])
         };
         // A command that needs no reply has left its slot, which the next one may need.
         admit::work_off(worker);
-        if client.turn.get() == Turn::Client {
+        if client.state() == ClientState::Reading {
             client.input.give_room_back();
         }
         at = end;
@@ -116,7 +117,8 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8])
 
 /// Sends on what belongs to a command that is being uploaded.
 pub(crate) fn pass_upload(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8]) -> usize {
-    let (Some(mut passage), Turn::Server) = (client.input.upload.get(), client.turn.get()) else {
+    let (Some(mut passage), ClientState::Running) = (client.input.upload.get(), client.state())
+    else {
         return 0;
     };
     let passed = passage.advance(bytes);
@@ -144,7 +146,7 @@ pub(crate) fn pass_upload(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut 
         client.input.end_upload();
     }
     if passage.is_done() && client.input.upload_ends_turn.take() {
-        client.give_turn();
+        client.await_command();
     }
     passed
 }
@@ -159,7 +161,9 @@ pub(crate) fn end(worker: &Rc<Worker>, client: &Rc<Client>) {
     if let Some(waiting) = client.waiting.take() {
         worker.at(client.server.get()).gate.borrow_mut().leave(waiting);
     }
-    if client.turn.replace(Turn::Client) == Turn::Memory {
+    let state = client.state();
+    client.change_state(ClientState::Leaving);
+    if state == ClientState::AwaitingMemory {
         worker.memory.leave(&client.user.borrow(), client.id);
     }
     client.input.reserved.take();

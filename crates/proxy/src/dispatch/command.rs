@@ -30,7 +30,7 @@ pub(crate) struct Command {
     pub(crate) packet: Vec<u8>,
     /// For the statistics of statements.
     pub(crate) begun: Option<Begun>,
-    /// What it waits for while its client is in [`crate::dispatch::client::Turn::Preparation`].
+    /// What it waits for while its client is in [`crate::dispatch::states::ClientState::Preparing`].
     pub(crate) awaits: Awaits,
     /// How often it was sent once more; see [`crate::dispatch::prepared`].
     pub(crate) again: u8,

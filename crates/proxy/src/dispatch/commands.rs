@@ -26,7 +26,7 @@ use wire::text::{Lexed, Text};
 
 use crate::dispatch::admit;
 use crate::dispatch::answer;
-use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::client::Client;
 use crate::dispatch::command::{Awaits, Command};
 use crate::dispatch::diagnostics;
 use crate::dispatch::earlier::{self, AnswerPlace};
@@ -40,6 +40,7 @@ use crate::dispatch::pins;
 use crate::dispatch::prepared;
 use crate::dispatch::query_rewrite;
 use crate::dispatch::reset_connection;
+use crate::dispatch::states::ClientState;
 use crate::dispatch::wanted;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
@@ -690,7 +691,7 @@ impl Client {
         if self.input.is_part() {
             self.input.upload_ends_turn.set(true);
             self.input.begin_upload();
-            self.set_turn(Turn::Server);
+            self.change_state(ClientState::Running);
         }
     }
 }

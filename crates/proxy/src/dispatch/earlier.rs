@@ -239,6 +239,7 @@ fn claim(
     drop(gate);
     if let Some(backend) = &backend {
         backend.hold_for(client);
+        backend.settle();
     }
     backend.is_some()
 }

@@ -203,7 +203,7 @@ pub(crate) struct Settled {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AfterReply {
     /// The client's turn.
-    Turn,
+    AwaitCommand,
     /// Flifo is not done with it.
     More,
     /// The client cannot go on.
@@ -213,7 +213,7 @@ pub(crate) enum AfterReply {
 impl Settled {
     /// All of the reply has been written; now it is the client's turn.
     pub(crate) fn nothing_more(client: Rc<Client>) -> Self {
-        Self { client, tail: 0..0, then: AfterReply::Turn }
+        Self { client, tail: 0..0, then: AfterReply::AwaitCommand }
     }
 }
 

@@ -25,6 +25,7 @@ const KILLERS_MAX: u64 = 32;
 /// The client of a running statement is gone: the statement is killed, and its backend ends with it.
 pub(crate) fn abandon(worker: &Rc<Worker>, backend: &Rc<Backend>) {
     backend.holder.take();
+    backend.settle();
     if let Some(flight) = backend.flights.borrow_mut().front_mut() {
         flight.since = crate::worker::clock::now();
     }

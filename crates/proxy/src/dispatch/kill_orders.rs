@@ -16,11 +16,12 @@ use wire::text::{Lexed, Text};
 
 use crate::dispatch::admit;
 use crate::dispatch::answer;
-use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
 use crate::dispatch::kill;
 use crate::dispatch::orders::{KillAnswer, KillOrder, Outcome};
 use crate::dispatch::pipeline;
+use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::fault::{Fault, Kind};
 
@@ -36,7 +37,7 @@ pub(crate) fn send_order(
     // What the order asks of a backend, should one unread it out, is nothing of what the text or the statement would have.
     command.facts = Facts { ends: Ends::Perhaps, ..Facts::default() };
     client.keep_command(command);
-    client.set_turn(Turn::Preparation);
+    client.change_state(ClientState::Preparing);
     let order = KillOrder {
         victim,
         scope,
@@ -101,15 +102,15 @@ pub(crate) fn kill(worker: &Rc<Worker>, victim: &Rc<Client>, order: &KillOrder) 
 
 /// Kills what a pooled client has waiting or running.
 pub(crate) fn interrupt(worker: &Rc<Worker>, victim: &Rc<Client>) {
-    match victim.turn.get() {
-        Turn::Line => {
+    match victim.state() {
+        ClientState::Queued => {
             if let Some(waiting) = victim.waiting.take() {
                 worker.at(victim.server.get()).gate.borrow_mut().leave(waiting);
             }
             let fault = Fault::new(Kind::Killed, "Query execution was interrupted");
             answer::refuse_held(worker, victim, &fault);
         }
-        Turn::Server | Turn::Preparation => {
+        ClientState::Running | ClientState::Preparing => {
             let Some(backend) = victim.backend() else { return };
             let disowned = match pipeline::is_behind(victim, &backend) {
                 true => pipeline::disown(worker, victim, &backend),
@@ -123,14 +124,17 @@ pub(crate) fn interrupt(worker: &Rc<Worker>, victim: &Rc<Client>) {
                 None => kill::kill_on(worker, &backend, Scope::Query),
             }
         }
-        Turn::Client | Turn::Memory => {}
+        ClientState::Reading
+        | ClientState::AwaitingMemory
+        | ClientState::Writing
+        | ClientState::Leaving => {}
     }
 }
 
 /// The killer hears what became of its order.
 pub(crate) fn answered(worker: &Rc<Worker>, answer: KillAnswer) {
     let Some(killer) = worker.clients.borrow().get(&answer.killer).cloned() else { return };
-    if killer.turn.get() != Turn::Preparation {
+    if killer.state() != ClientState::Preparing {
         return;
     }
     let Some(mut command) = killer.take_command() else { return };

@@ -17,9 +17,10 @@ use wire::command::Opcode;
 use wire::frame::{Extent, HEADER};
 use wire::statement::{self, Execute};
 
-use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::client::Client;
 use crate::dispatch::memory::LONGEST;
 use crate::dispatch::prepared;
+use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
 use crate::worker::buffers::PIECE;
 
@@ -98,7 +99,7 @@ pub(crate) enum Collected {
 /// Reads on where such a command is being collected.
 pub(crate) fn read(worker: &Worker, client: &Client) -> Collected {
     let whole = client.input.reserved.borrow().as_ref().map_or(0, |reserved| reserved.whole);
-    if client.turn.get() != Turn::Client || whole == 0 {
+    if client.state() != ClientState::Reading || whole == 0 {
         return Collected::No;
     }
     // Straight to where it stays: to copy it for each piece would take longer than to read it. Memory is not asked for

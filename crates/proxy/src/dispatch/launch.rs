@@ -19,13 +19,14 @@ use wire::statement::{self, Execute};
 
 use crate::dispatch::answer;
 use crate::dispatch::backend::{Backend, Taint};
-use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
 use crate::dispatch::earlier;
 use crate::dispatch::finish;
 use crate::dispatch::in_flight::InFlight;
 use crate::dispatch::prepared;
 use crate::dispatch::session_setup;
+use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 
@@ -74,7 +75,7 @@ pub(crate) fn launch(
             }
             client.keep_command(command);
             session_setup::see_ahead(client, backend, &purpose);
-            client.set_turn(Turn::Preparation);
+            client.change_state(ClientState::Preparing);
             fly(client, backend, None, opcode.shape(), purpose, 0);
             session_setup::send_bytes(backend, opcode, &body);
         }
@@ -212,14 +213,14 @@ fn send_silently(
     command: Box<Command>,
     packet: &[u8],
 ) {
-    client.set_turn(Turn::Server);
+    client.change_state(ClientState::Running);
     send_bytes(client, backend, packet);
     finish::over(worker, client, backend, &command, true);
     worker.buffers.forget(command.end());
     if client.input.is_part() {
         client.input.upload_ends_turn.set(true);
     } else {
-        client.give_turn();
+        client.await_command();
     }
 }
 
@@ -342,7 +343,7 @@ fn send(
     shape: Shape,
     purpose: Purpose,
 ) {
-    client.set_turn(Turn::Server);
+    client.change_state(ClientState::Running);
     // What was put into a text may take it into one more packet, or into one less.
     let is_whole = !client.input.is_part();
     let sent = if is_whole { frame::packet_count(packet.len() - HEADER) as u8 } else { 1 };
@@ -394,6 +395,7 @@ fn fly(
     flight.read = command.as_ref().and_then(|command| command.facts.read);
     flight.command = command;
     backend.flights.borrow_mut().push_back(flight);
+    backend.settle();
 }
 
 /// Answers with an error a command that had its slot and its backend.

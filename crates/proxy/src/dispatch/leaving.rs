@@ -19,7 +19,7 @@ use crate::dispatch::supply;
 use crate::dispatch::worker::Worker;
 
 /// The client's session begins anew: its backend, if it has one, is free of it. True: what it has left there will be gone
-/// when the backend has answered; then the client's turn of [`crate::dispatch::client::Turn::Preparation`] ends.
+/// when the backend has answered; then the client's turn of [`crate::dispatch::states::ClientState::Preparing`] ends.
 pub(crate) fn give_up(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
     let Some(backend) = client.backend.take() else { return false };
     let session = client.session.borrow();
@@ -68,7 +68,10 @@ pub(crate) fn clean(worker: &Rc<Worker>, client: &Client, backend: &Rc<Backend>)
     if is_in_doubt(&session, backend) {
         // Others may wait for what it is asked, or may yet want to know.
         return match is_asked {
-            true if backend.key.get().is_some() => backend.then.set(AfterAnswers::Close),
+            true if backend.key.get().is_some() => {
+                backend.then.set(AfterAnswers::Close);
+                backend.settle();
+            }
             false if !backend.is_being_killed() => capture::retire(worker, backend),
             _ => backend.close(),
         };
@@ -82,7 +85,10 @@ pub(crate) fn clean(worker: &Rc<Worker>, client: &Client, backend: &Rc<Backend>)
     }
     drop(session);
     match is_asked {
-        true => backend.give_back_later(),
+        true => {
+            backend.give_back_later();
+            backend.settle();
+        }
         false => {
             backend.stay();
             supply::give_back(worker, backend);

@@ -10,7 +10,7 @@ use wire::response::ErrPacket;
 use crate::cluster::servers::ServerId;
 use crate::dispatch::answer;
 use crate::dispatch::backend::{Backend, Life, SetDown};
-use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::client::Client;
 use crate::dispatch::command::Awaits;
 use crate::dispatch::diagnostics;
 use crate::dispatch::in_flight::InFlight;
@@ -19,13 +19,14 @@ use crate::dispatch::pipeline;
 use crate::dispatch::rights;
 use crate::dispatch::route;
 use crate::dispatch::session_reset;
+use crate::dispatch::states::ClientState;
 use crate::dispatch::supply;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::fault::{Fault, Kind};
 use crate::pool::keys::KeyId;
 use crate::worker::counters::Why;
 
-/// The backend is gone: the clients whose statements it pass-through are told, and its place is free.
+/// The backend is gone: the clients whose statements ran on it are told, and its place is free.
 pub(crate) fn end(worker: &Rc<Worker>, backend: &Rc<Backend>) {
     session_reset::forget(worker, backend);
     backend.set_down.set(SetDown::No);
@@ -108,7 +109,7 @@ const FAREWELLS: [u16; 3] = [1053, 1927, 4031];
 /// goes on, unless the backend had what cannot be had again.
 fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Backend, flight: &mut InFlight) {
     let command = flight.command.take().or_else(|| client.take_command()).unwrap_or_default();
-    let was_sent = flight.purpose.is_clients() || client.turn.get() != Turn::Preparation;
+    let was_sent = flight.purpose.is_clients() || client.state() != ClientState::Preparing;
     let reached = match was_sent {
         false => Reached::Nothing,
         true if backend.life.get() == Life::Farewell => Reached::Farewell,
@@ -187,14 +188,18 @@ fn let_go_on(worker: &Rc<Worker>, client: &Rc<Client>) {
     }
     client.session.borrow_mut().lose_backend();
     client.rekey();
-    let waits = match client.turn.get() {
-        Turn::Line => true,
-        Turn::Preparation => client.awaits().is_some_and(Awaits::reads_again),
-        Turn::Client | Turn::Server | Turn::Memory => false,
+    let waits = match client.state() {
+        ClientState::Queued => true,
+        ClientState::Preparing => client.awaits().is_some_and(Awaits::reads_again),
+        ClientState::Reading
+        | ClientState::AwaitingMemory
+        | ClientState::Running
+        | ClientState::Writing
+        | ClientState::Leaving => false,
     };
     if waits {
         // Its command is read again as if it came now.
-        client.set_turn(Turn::Preparation);
+        client.change_state(ClientState::Preparing);
         if let Some(command) = &mut *client.current.borrow_mut() {
             command.awaits = Awaits::Backend;
         }
@@ -229,6 +234,8 @@ pub(crate) fn spoil(worker: &Rc<Worker>, backend: &Rc<Backend>, fault: &Fault) {
     client.backend.take();
     worker.count_fault(fault.kind);
     end_reply(&client, backend, flight, fault);
+    drop(flights);
+    backend.settle();
     if client.session.borrow().holds_backend() {
         // What it had on the backend, it has no more.
         client.close();

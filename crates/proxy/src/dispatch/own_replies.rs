@@ -9,7 +9,7 @@ use wire::rows;
 
 use crate::dispatch::backend::{AfterAnswers, Backend};
 use crate::dispatch::capture;
-use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::client::Client;
 use crate::dispatch::command::{Awaits, Command};
 use crate::dispatch::finish;
 use crate::dispatch::handover::{self, Captured};
@@ -18,6 +18,7 @@ use crate::dispatch::kill;
 use crate::dispatch::lost_backend;
 use crate::dispatch::session_reset;
 use crate::dispatch::session_setup;
+use crate::dispatch::states::ClientState;
 use crate::dispatch::supply;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::fault::{Fault, Kind};
@@ -188,7 +189,7 @@ pub(crate) fn hear(worker: &Rc<Worker>, client: &Client, backend: &Rc<Backend>, 
         backend.release();
         backend.give_back_later();
     }
-    if client.turn.get() == Turn::Preparation {
+    if client.state() == ClientState::Preparing {
         worker.shared.mail(worker.index, Mail::Resume(client.id));
     }
 }

@@ -5,8 +5,9 @@ use std::rc::Rc;
 use engine::gate::Ask;
 
 use crate::dispatch::backend::Backend;
-use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
+use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::worker::counters::Why;
 
@@ -55,7 +56,7 @@ pub(crate) fn send_again(worker: &Rc<Worker>, clients: Vec<Rc<Client>>, why: Why
     worker.counters.sent_again[why as usize].add(clients.len() as u64);
     for client in clients.into_iter().rev() {
         client.backend.take();
-        client.set_turn(Turn::Line);
+        client.change_state(ClientState::Queued);
         let mut current = client.current.borrow_mut();
         let (Some(command), Some(key)) = (&mut *current, client.key.get()) else { continue };
         // Once is enough: next time it runs alone.
@@ -89,7 +90,10 @@ pub(crate) fn disown(worker: &Worker, client: &Client, backend: &Backend) -> Opt
         backend.holder.take();
     }
     client.backend.take();
-    let mut command = flight.command.take()?;
+    let command = flight.command.take();
+    drop(flights);
+    backend.settle();
+    let mut command = command?;
     worker.buffers.forget(std::mem::take(&mut command.packet));
     Some(command)
 }

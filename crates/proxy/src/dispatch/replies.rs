@@ -524,7 +524,7 @@ fn finish_clients(
     let close =
         if flight.failed { is_login || was_uploading } else { command.facts.has(Trait::Releases) };
     worker.buffers.forget(command.end());
-    Settled { client, tail, then: if close { AfterReply::Close } else { AfterReply::Turn } }
+    Settled { client, tail, then: if close { AfterReply::Close } else { AfterReply::AwaitCommand } }
 }
 
 /// A pooled client's command has been answered: what its session and its backend's are now.
@@ -610,7 +610,7 @@ fn finish_preparation(
             let is_torn = client.input.upload.take().is_some();
             finish::over(worker, client, backend, &command, flight.slot);
             worker.buffers.forget(command.end());
-            client.give_turn();
+            client.await_command();
             if is_torn {
                 client.close();
             }

@@ -12,8 +12,9 @@ use engine::gate::GateCounts;
 use view::digests::Told;
 use view::histogram::Histogram;
 
-use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::client::Client;
 use crate::dispatch::local::Local;
+use crate::dispatch::states::{ClientState, StateCounts};
 use crate::dispatch::tally::ServerError;
 use crate::dispatch::worker::Worker;
 
@@ -42,6 +43,8 @@ pub(crate) struct Report {
     pub(crate) turns: crate::worker::turns::Told,
     /// Of each server, in the order of the servers.
     pub(crate) gates: Vec<GateReport>,
+    /// How many clients and backends are in which state.
+    pub(crate) states: StateCounts,
     pub(crate) pools: BTreeMap<String, PoolReport>,
     pub(crate) clients: Vec<Person>,
     pub(crate) digests: Vec<Told>,
@@ -64,8 +67,8 @@ pub(crate) struct GateReport {
 pub(crate) struct PoolReport {
     pub(crate) clients: u64,
     pub(crate) pass_through: u64,
-    /// Clients by whose turn it is.
-    pub(crate) turns: [u64; 5],
+    /// Clients by their states.
+    pub(crate) states: [u64; ClientState::ALL.len()],
     pub(crate) pinned: u64,
     pub(crate) backends: u64,
     pub(crate) backends_busy: u64,
@@ -80,9 +83,9 @@ pub(crate) struct Person {
     pub(crate) is_tls: bool,
     pub(crate) is_pooled: bool,
     pub(crate) schema: Option<String>,
-    pub(crate) turn: Turn,
+    pub(crate) state: ClientState,
     /// How long it has been so.
-    pub(crate) turned: Duration,
+    pub(crate) changed: Duration,
     pub(crate) in_transaction: bool,
     pub(crate) pin: Option<&'static str>,
     /// The server's number of the backend that it has.
@@ -105,6 +108,7 @@ pub(crate) fn make(worker: &Worker, want: Want) -> Report {
         waited: worker.tally.waited(),
         turns: crate::worker::turns::told(),
         gates: worker.servers.iter().map(gate).collect(),
+        states: states(worker),
         pools: pools(worker),
         clients: match want.clients {
             true => clients.values().map(|client| person(client, now)).collect(),
@@ -152,6 +156,27 @@ impl Report {
     }
 }
 
+/// The counts of states. In debug builds they are compared with the states that all clients and backends have.
+fn states(worker: &Worker) -> StateCounts {
+    let counts = StateCounts::now();
+    if cfg!(debug_assertions) {
+        let mut found = StateCounts::default();
+        for client in worker.clients.borrow().values() {
+            found.clients[client.state() as usize] += 1;
+        }
+        for backend in worker.backends.borrow().values() {
+            assert_eq!(backend.state_now(), backend.find_state(), "backend {}", backend.id);
+            found.backends[backend.state_now() as usize] += 1;
+        }
+        let are_counted =
+            |counts: &[u32], found: &[u32]| counts.iter().zip(found).all(|(one, two)| one >= two);
+        // Some are on their way in or out.
+        assert!(are_counted(&counts.clients, &found.clients), "{counts:?} {found:?}");
+        assert!(are_counted(&counts.backends, &found.backends), "{counts:?} {found:?}");
+    }
+    counts
+}
+
 fn pools(worker: &Worker) -> BTreeMap<String, PoolReport> {
     // Users are few, clients are many: a name is copied once for each user.
     let mut pools: BTreeMap<UserName, PoolReport> = BTreeMap::new();
@@ -159,7 +184,7 @@ fn pools(worker: &Worker) -> BTreeMap<String, PoolReport> {
         let pool = pools.entry(client.user.borrow().clone()).or_default();
         pool.clients += 1;
         pool.pass_through += u64::from(!client.is_pooled());
-        pool.turns[client.turn.get() as usize] += 1;
+        pool.states[client.state() as usize] += 1;
         pool.pinned += u64::from(client.session.borrow().pin().is_some());
     }
     for backend in worker.backends.borrow().values() {
@@ -186,8 +211,8 @@ fn person(client: &Client, now: Instant) -> Person {
         is_tls: client.stream.is_tls(),
         is_pooled: client.is_pooled(),
         schema: session.schema.as_ref().map(|schema| text(schema)),
-        turn: client.turn.get(),
-        turned: now.saturating_duration_since(client.turned.get()),
+        state: client.state(),
+        changed: now.saturating_duration_since(client.changed.get()),
         in_transaction: session.in_transaction(),
         pin: session.pin().map(engine::pin::Pin::name),
         backend: client.backend().map(|backend| backend.thread_id),

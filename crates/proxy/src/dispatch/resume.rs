@@ -7,15 +7,16 @@ use engine::intent::Trait;
 
 use crate::dispatch::admit;
 use crate::dispatch::answer;
-use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::client::Client;
 use crate::dispatch::command::{Awaits, Command};
 use crate::dispatch::commands;
 use crate::dispatch::earlier;
+use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
 
 /// A client whose command was held until its last insert id is known goes on.
 pub(crate) fn resume(worker: &Rc<Worker>, client: &Rc<Client>) {
-    if client.turn.get() != Turn::Preparation {
+    if client.state() != ClientState::Preparing {
         return;
     }
     let Some(mut command) = client.take_command() else { return };
@@ -41,11 +42,11 @@ pub(crate) fn read_again(worker: &Rc<Worker>, client: &Rc<Client>, mut command: 
     let mut held = std::mem::take(&mut command.packet);
     let awaited = command.awaits;
     command.end();
-    client.set_turn(Turn::Client);
+    client.change_state(ClientState::Reading);
     commands::handle(worker, client, &mut held, awaited);
     worker.buffers.forget(held);
-    if client.turn.get() == Turn::Client {
+    if client.state() == ClientState::Reading {
         // It has no reply, and what came behind it is still to be read.
-        client.give_turn();
+        client.await_command();
     }
 }

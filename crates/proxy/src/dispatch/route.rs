@@ -17,11 +17,12 @@ use crate::cluster::post::News;
 use crate::cluster::servers::ServerId;
 use crate::config::{Freshness, Mode};
 use crate::dispatch::backend::Backend;
-use crate::dispatch::client::{Client, Stranded, Turn};
+use crate::dispatch::client::{Client, Stranded};
 use crate::dispatch::command::Command;
 use crate::dispatch::handover;
 use crate::dispatch::in_flight::InFlight;
 use crate::dispatch::local::Local;
+use crate::dispatch::states::ClientState;
 use crate::dispatch::supply;
 use crate::dispatch::worker::{Mail, Worker};
 
@@ -241,18 +242,18 @@ pub(crate) fn strand(
 
 /// The same for a command that is on hold already.
 fn strand_held(worker: &Rc<Worker>, client: &Rc<Client>) {
-    client.set_turn(Turn::Line);
+    client.change_state(ClientState::Queued);
     let now = crate::worker::clock::now();
     let since = match &mut *client.current.borrow_mut() {
         Some(command) => *command.rare().stranded.get_or_insert(now),
         None => now,
     };
-    let (turned, until) = (client.turned.get(), since + worker.plan.routing.hold);
+    let (changed, until) = (client.changed.get(), since + worker.plan.routing.hold);
     if let Some(members) = &worker.shared.cluster.members {
         look_for_writes(worker, members, client);
     }
     let client = Rc::clone(client);
-    worker.stranded.borrow_mut().push(Stranded { client, turned, until });
+    worker.stranded.borrow_mut().push(Stranded { client, changed, until });
 }
 
 /// A server takes no more statements: clients that wait for it and are not bound to it go elsewhere.
@@ -301,7 +302,7 @@ pub(crate) fn may_go_elsewhere(worker: &Worker, backend: &Backend, flight: &InFl
     let Some(command) = flight.command.as_ref().or(current.as_ref()) else { return false };
     let is_harmless = match was_sent {
         true => flight.read.is_some() && !flight.is_answered(),
-        false => client.turn.get() == Turn::Preparation,
+        false => client.state() == ClientState::Preparing,
     };
     is_harmless
         && backend.key.get().is_some()

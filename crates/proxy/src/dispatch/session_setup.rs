@@ -8,7 +8,7 @@
 //! Behind a `SET` whose effect the server does not report goes a probe that has it report; the client's turn comes when
 //! that has been answered ([`crate::dispatch::own_replies`]).
 
-use engine::backend_state::BackendState;
+use engine::backend_session::BackendSession;
 use engine::intent::{SetMark, Sets};
 use engine::pin::Pin;
 use engine::session::Session;
@@ -67,7 +67,7 @@ pub(crate) fn pair<'a>(
     client: &Client,
     backend: &Backend,
     session: &'a Session,
-    state: &'a BackendState,
+    state: &'a BackendSession,
 ) -> Pair<'a> {
     let facts = &worker.at(backend.server).server.facts;
     Pair {
@@ -121,6 +121,7 @@ pub(crate) fn send(backend: &Backend, setup: Setup) {
     let Setup { purpose, opcode, body } = setup;
     let follower = Follower::new(opcode.shape(), backend.capabilities);
     backend.flights.borrow_mut().push_back(InFlight::new(follower, purpose));
+    backend.settle();
     send_bytes(backend, opcode, &body);
 }
 

@@ -14,11 +14,12 @@ use engine::gate::{Due, Want};
 use crate::cluster::servers::ServerId;
 use crate::dispatch::backend::{Backend, Kill, Taint};
 use crate::dispatch::capture;
-use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::client::Client;
 use crate::dispatch::handover;
 use crate::dispatch::local::Local;
 use crate::dispatch::rights;
 use crate::dispatch::session_reset;
+use crate::dispatch::states::ClientState;
 use crate::dispatch::transfers;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::pool::keys::KeyId;
@@ -162,7 +163,7 @@ pub(crate) fn take_back_idle(worker: &Rc<Worker>, server: ServerId) {
         let is_asked = backend.parting.borrow().is_some();
         let is_one = backend.server == server && backend.key.get().is_some() && !is_asked;
         let client = holder.as_ref().filter(|it| is_one && it.session.borrow().can_yield());
-        let is_idle = client.is_some_and(|client| client.turn.get() == Turn::Client);
+        let is_idle = client.is_some_and(|client| client.state() == ClientState::Reading);
         backend.is_wanted.set(lacks && client.is_some() && !is_idle);
         is_idle
     };
@@ -170,7 +171,7 @@ pub(crate) fn take_back_idle(worker: &Rc<Worker>, server: ServerId) {
     for backend in backends {
         let Some(client) = backend.holder.borrow().clone() else { continue };
         // The one before it may have served this one's client.
-        if client.turn.get() != Turn::Client || !client.session.borrow().can_yield() {
+        if client.state() != ClientState::Reading || !client.session.borrow().can_yield() {
             continue;
         }
         if !client.session.borrow().can_yield_unseen() {
@@ -268,6 +269,7 @@ pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, backend: &Rc<Backend>) {
         return capture::retire(worker, backend);
     }
     let due = local.gate.borrow_mut().due(key, age);
+    backend.settle();
     match due {
         Due::Here => local.gate.borrow_mut().put(key, Rc::clone(backend), now),
         Due::Worker(to) => transfers::send(worker, backend, to),

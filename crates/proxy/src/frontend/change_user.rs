@@ -21,12 +21,13 @@ use wire::handshake::{AuthPacket, Login};
 
 use crate::cluster::servers::ServerId;
 use crate::dispatch::answer;
-use crate::dispatch::client::{Client, Turn};
+use crate::dispatch::client::Client;
 use crate::dispatch::command::{Awaits, Command};
 use crate::dispatch::commands;
 use crate::dispatch::leaving;
 use crate::dispatch::login_schema;
 use crate::dispatch::reset_connection;
+use crate::dispatch::states::ClientState;
 use crate::dispatch::wanted::{self, Wanted};
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
@@ -256,7 +257,7 @@ fn begin_anew(
     client.key.set(Some(key.with_schema(!wanted.schema.is_empty())));
     let schema = Some(&wanted.schema[..]).filter(|schema| !schema.is_empty());
     client.class.set(worker.class_of(&client.user.borrow(), schema, client.peer));
-    client.set_turn(Turn::Client);
+    client.change_state(ClientState::Reading);
     client.input.login_sequence.set(Some(sequence));
     let mut packet = Vec::new();
     put_packet(

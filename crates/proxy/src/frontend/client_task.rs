@@ -5,8 +5,9 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 use crate::dispatch::admit;
-use crate::dispatch::client::{After, Client, Event};
+use crate::dispatch::client::{Client, Event};
 use crate::dispatch::client_input;
+use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
 use crate::frontend::change_user;
 
@@ -23,9 +24,8 @@ pub(crate) async fn serve(worker: Rc<Worker>, client: Rc<Client>) {
                 client_input::handle(&worker, &client, &mut bytes);
             }
             Event::Drained => {
-                if client.after_outbox.get() == After::Turn {
-                    client.after_outbox.set(After::More);
-                    client.give_turn();
+                if client.state() == ClientState::Writing && !client.is_closing() {
+                    client.await_command();
                 }
                 if let Some(backend) = client.backend() {
                     admit::come_back(&worker, &client, &backend);

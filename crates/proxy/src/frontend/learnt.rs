@@ -1,4 +1,4 @@
-//! Passwords that clients have said in logins that Flifo pass-through (`caching_sha2_password`, where the server asks for
+//! Passwords that clients have said in logins that Flifo passed through (`caching_sha2_password`, where the server asks for
 //! the password itself), and that the server has taken: their users are pooled from then on, with nothing configured.
 //!
 //! Owns which users are learnt and forgotten, and when the server is asked again: before the first client is pooled,

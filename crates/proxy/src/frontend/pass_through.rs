@@ -159,10 +159,11 @@ pub(crate) async fn change_user(
     client.gtid.take();
     client.mode.set(Mode::Writer);
     pass_through.backend.hold_for(client);
+    pass_through.backend.settle();
     *client.session.borrow_mut() = Session::new(None, pass_through.status);
     *client.user.borrow_mut() = user.clone();
     client.class.set(worker.class_of(user, login.schema.as_deref(), peer));
-    client.give_turn();
+    client.await_command();
     Ok(())
 }
 

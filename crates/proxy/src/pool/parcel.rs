@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use backend::stream;
-use engine::backend_state;
+use engine::backend_session;
 use engine::rights::Era;
 use wire::Capabilities;
 
@@ -23,7 +23,7 @@ pub(crate) struct Parcel {
     pub(crate) user: Option<Arc<User>>,
     pub(crate) opened: Instant,
     pub(crate) era: Era,
-    pub(crate) state: backend_state::Packed,
+    pub(crate) state: backend_session::Packed,
     /// Ids of statements that are still prepared.
     pub(crate) statements: Vec<u32>,
     pub(crate) is_left_behind: bool,

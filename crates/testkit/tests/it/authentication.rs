@@ -1,4 +1,4 @@
-//! Logins against a real MySQL: each plugin over each pair of secure and plain legs, pass-through and
+//! Logins against a real MySQL: each plugin over each pair of secure and plain legs, by pass-through and
 //! pooled, remembered by the server or not; and the accounts that MySQL refuses. Flifo learns
 //! nothing here of clients that are passed through: see `learnt.rs`.
 //!

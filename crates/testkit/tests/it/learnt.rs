@@ -332,7 +332,7 @@ fn a_wrong_password_is_denied_in_the_servers_words_and_nothing_is_forgotten() {
     }
     let (pass_through, pooled, log) = proxy.end();
     assert_eq!((pass_through, pooled), (1, 3));
-    assert!(!log.contains("pass-through again"), "{log}");
+    assert!(!log.contains("passed through again"), "{log}");
 }
 
 #[test]

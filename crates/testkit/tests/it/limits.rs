@@ -261,8 +261,8 @@ fn so_many_clients_may_be_connected() {
 fn a_user_may_have_so_many_clients() {
     for (mode, bound) in [
         ("pooled", "clients_max = 2"),
-        ("pass_through", "clients_max = 2"),
-        ("pass_through", "connections_max = 2"),
+        ("pass-through", "clients_max = 2"),
+        ("pass-through", "connections_max = 2"),
     ] {
         let password =
             if mode == "pooled" { format!("password = \"{PASSWORD}\"") } else { "".into() };

@@ -1,4 +1,4 @@
-//! Statements against a real MySQL, pass-through and pooled: a load of transactions, prepared and not,
+//! Statements against a real MySQL, by pass-through and by pooled clients: a load of transactions, prepared and not,
 //! and what MySQL does otherwise than MariaDB.
 //!
 //! Where no MySQL is to be had these tests print so and test nothing.

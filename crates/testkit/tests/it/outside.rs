@@ -173,6 +173,11 @@ fn a_paused_server_gets_nothing_new_and_then_everything() {
     thread::sleep(Duration::from_millis(300));
     assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
     assert_eq!(console.query("SHOW SERVERS").unwrap()[0][2], "paused");
+    let states = console.query("SHOW CLIENTS WHERE state = 'queued'").unwrap();
+    assert_eq!(states.len(), 4);
+    let (_, metrics) = watched.get("/metrics");
+    assert!(metrics.contains("flifo_clients{state=\"queued\"} 4\n"), "{metrics}");
+    assert!(metrics.contains("flifo_backends_by_state{state=\"busy\"} 0\n"), "{metrics}");
     console.query("RESUME main").unwrap();
     for waiter in waiters {
         assert_eq!(waiter.join().unwrap(), row("late"));

@@ -1,4 +1,4 @@
-//! The running program between the real client and a real server: pass-through and pooled, alone and among others.
+//! The running program between the real client and a real server: by pass-through and by pooled clients, alone and among others.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
@@ -86,8 +86,8 @@ fn statements_come_back_pass_through_and_pooled() {
 fn a_value_sent_ahead_of_its_statement_arrives_however_long_it_is() {
     let schema = schema("long_data");
     let script = "mysqli_report(MYSQLI_REPORT_ERROR | MYSQLI_REPORT_STRICT); \
-        $backend connection = new mysqli('127.0.0.1', getenv('NAME'), getenv('PASSWORD'), null, getenv('PORT')); \
-        $statement = $backend connection->prepare('SELECT LENGTH(?)'); \
+        $link = new mysqli('127.0.0.1', getenv('NAME'), getenv('PASSWORD'), null, getenv('PORT')); \
+        $statement = $link->prepare('SELECT LENGTH(?)'); \
         $none = null; $statement->bind_param('b', $none); \
         foreach ([1, 20 << 20, 4 << 20] as $size) { \
             $statement->send_long_data(0, str_repeat('x', $size)); \
@@ -147,8 +147,8 @@ fn nobody_becomes_the_user_that_flifo_runs_as() {
         assert!(refused.contains("using password: YES"), "{refused}");
         account("unix_socket");
         let script = "mysqli_report(MYSQLI_REPORT_OFF); \
-            $backend connection = new mysqli('127.0.0.1', getenv('NAME'), getenv('PASSWORD'), '', getenv('PORT')); \
-            echo $backend connection->change_user(getenv('ME'), '', '') ? 'let in' : $backend connection->error;";
+            $link = new mysqli('127.0.0.1', getenv('NAME'), getenv('PASSWORD'), '', getenv('PORT')); \
+            echo $link->change_user(getenv('ME'), '', '') ? 'let in' : $link->error;";
         let mut php = Command::new("php");
         php.args(["-r", script]).env("NAME", USER).env("PASSWORD", server().password());
         php.env("PORT", flifo.port().to_string()).env("ME", &me);

@@ -39,7 +39,7 @@ fn the_newest_first_keeps_an_overload_useful_and_recovers_at_once() {
     print("first in, first out", &fifo);
     let deadline = with(Class { wait_max: Some(Duration::from_secs(1)), ..Class::default() });
     print("with a deadline of 1 s", &deadline);
-    let turned = with(Class { when_overloaded: WhenOverloaded::Turn, ..Class::default() });
+    let turned = with(Class { when_overloaded: WhenOverloaded::NewestFirst, ..Class::default() });
     print("newest first", &turned);
     let [before, during, first, after] = useful(&turned);
     // 1 / 1.3 can be answered at all: 0.77.

@@ -198,7 +198,7 @@ mod tests {
         let text = finding.reading.join("\n");
         for part in [
             "All steps together: 2.09 times",
-            "that help here: backend connections 1 → 8 (2.10).",
+            "that help here: backends 1 → 8 (2.10).",
             "do not help here: limit 4 for each CPU (0.99).",
         ] {
             assert!(text.contains(part), "{part} is missing in {text}");

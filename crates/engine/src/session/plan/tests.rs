@@ -33,7 +33,7 @@ fn modes(interned: &mut Interned, mode: &str) -> Rc<SessionVariables> {
 /// A client, a backend and what is between them.
 struct Scene {
     session: Session,
-    backend: BackendState,
+    backend: BackendSession,
     known: Known,
     interned: Interned,
     facts: Facts,
@@ -48,7 +48,7 @@ impl Scene {
         let fresh = modes(&mut interned, "ANSI");
         Self {
             session: Session::new(None, Status::AUTOCOMMIT),
-            backend: BackendState::new(3, fresh),
+            backend: BackendSession::new(3, fresh),
             known: Known::default(),
             interned,
             facts: Facts::default(),
@@ -260,7 +260,7 @@ struct Person {
 
 struct World {
     clients: Vec<Person>,
-    backends: Vec<(BackendState, Real)>,
+    backends: Vec<(BackendSession, Real)>,
     interned: Interned,
 }
 
@@ -287,7 +287,7 @@ impl World {
         };
         let backend = |id| {
             let real = Real { mode: b"0".to_vec(), ..Real::default() };
-            (BackendState::new(id, Rc::clone(&fresh)), real)
+            (BackendSession::new(id, Rc::clone(&fresh)), real)
         };
         Self {
             clients: (0..clients).map(|_| person()).collect(),

@@ -143,7 +143,10 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
         Row {
             name: "overload",
             form: Form::Choice(&Named {
-                values: &[("wait", WhenOverloaded::Wait), ("newest_first", WhenOverloaded::Turn)],
+                values: &[
+                    ("wait", WhenOverloaded::Wait),
+                    ("newest_first", WhenOverloaded::NewestFirst),
+                ],
                 place: |rule: &mut ClassRule| &mut rule.class.when_overloaded,
             }),
             example: None,

@@ -19,7 +19,7 @@ use crate::session_variables::{Collates, Interned, SessionVariables, forbids};
 pub(crate) const NUMBER: &[u8] = b"pseudo_thread_id";
 
 #[derive(Debug, Default)]
-pub struct BackendState {
+pub struct BackendSession {
     /// Tells backends apart.
     pub id: u64,
     pub schema: Option<Rc<[u8]>>,
@@ -60,9 +60,9 @@ pub struct Packed {
 
 impl Packed {
     /// What it is for the worker that has these settings, as a backend of this number.
-    pub fn unpack(self, id: u64, interned: &mut Interned) -> BackendState {
+    pub fn unpack(self, id: u64, interned: &mut Interned) -> BackendSession {
         let Self { schema, was_reset, settings, fresh, renewed, unasked, insert_id, number } = self;
-        BackendState {
+        BackendSession {
             id,
             schema: schema.map(Rc::from),
             was_reset,
@@ -79,7 +79,7 @@ impl Packed {
     }
 }
 
-impl BackendState {
+impl BackendSession {
     /// What another worker must know of the session. What it alone knows of clients is lost: ask it for that before.
     pub fn pack(self) -> Packed {
         let Self {
@@ -254,7 +254,7 @@ mod tests {
         let rows = [("completion_type", "NO_CHAIN"), ("wait_timeout", "60")];
         let rows = rows.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         let fresh = interned.intern(SessionVariables::from_rows(rows));
-        let mut backend = BackendState::new(1, fresh);
+        let mut backend = BackendSession::new(1, fresh);
         for _ in 0..2 {
             assert_eq!(backend.set(b"completion_type", b"CHAIN", &mut interned), Some(Pin::State));
         }
