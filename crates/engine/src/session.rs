@@ -1,6 +1,7 @@
 //! A pooled client's session: what its next statement needs from a backend, and whether it may give its backend back.
 
 mod diagnostics;
+pub mod earlier;
 pub mod facts;
 mod messages;
 pub mod observe;

@@ -1,19 +1,14 @@
-//! Statements that ask for what came before them: messages, counts of rows, the last insert id. They are answered by
-//! the backend that knows, or by what is known without it; never by another client's past.
-//!
-//! * Messages keep the backend with its client, until a statement clears them or another client has waited for the backend.
-//! * Counts are told by the backend that the client used last, if no other client has used it since.
-//! * The last insert id is known by the backend of the insert. Before another client uses that backend, it is asked for the
-//!   id.
+//! Finds the answer to a statement that asks for what came before it: the backend that knows is given to the client, or is
+//! asked. Where it is, [`engine::session::earlier`] decides.
 
 use std::rc::Rc;
 
 use engine::counts::Asked;
-use engine::insert_id::InsertId;
-use engine::intent::{Inserts, Intent, Trait};
+use engine::intent::{Intent, Trait};
+use engine::session::earlier::{self, Before, CountsPlace, InsertIdPlace, MessagesPlace};
 use engine::session::plan::lacks_insert_id;
 use engine::session::setup::Purpose;
-use engine::session::{CHARSET, Diagnostics, Messages};
+use engine::session::{Diagnostics, Messages};
 
 use crate::cluster::servers::ServerId;
 use crate::dispatch::backend::Backend;
@@ -41,10 +36,16 @@ pub(crate) enum AnswerPlace {
 
 /// Finds the backend that can answer, and gives it to the client.
 pub(crate) fn find(worker: &Rc<Worker>, client: &Rc<Client>, command: &mut Command) -> AnswerPlace {
-    if !find_messages(client, command) {
-        return nowhere(
-            "somebody else has its last statements' backend connection, and their messages are not known any more",
-        );
+    let place = earlier::messages(&client.session.borrow(), &command.facts);
+    match place {
+        MessagesPlace::Backend => {}
+        MessagesPlace::Kept(rows) => command.rare().shown = Some(Rc::from(rows)),
+        MessagesPlace::Discarded => {
+            return nowhere(
+                "diagnostics of the previous statement were discarded: its backend connection was \
+                 reassigned",
+            );
+        }
     }
     let counts = command.facts.counts;
     if counts.found && capture::is_asked_elsewhere(worker, client) {
@@ -58,111 +59,77 @@ pub(crate) fn find(worker: &Rc<Worker>, client: &Rc<Client>, command: &mut Comma
     if command.facts.calls && counts == Asked::default() {
         mask_row_count(worker, client, command);
     }
-    let facts = &command.facts;
-    // Of one that it may get, its old one must be told.
-    let is_asked = facts.has(Trait::AsksInsertId)
-        || facts.inserts != Inserts::No
-        || facts.has(Trait::ShowsVariables);
-    // What runs on a backend that is kept may ask for it unseen.
-    match find_insert_id(worker, client, is_asked) {
-        AnswerPlace::Nowhere(_) if !facts.has(Trait::AsksInsertId) => AnswerPlace::Here,
+    let own = client.backend().map(|backend| backend.id);
+    let place = earlier::insert_id(&client.session.borrow(), &command.facts, own);
+    let found = match place {
+        InsertIdPlace::Here => AnswerPlace::Here,
+        InsertIdPlace::On(id) => ask_insert_id(worker, client, id),
+        InsertIdPlace::Lost => lost(),
+    };
+    match found {
+        AnswerPlace::Nowhere(_) if !command.facts.has(Trait::AsksInsertId) => AnswerPlace::Here,
         found => found,
     }
 }
 
-/// Whether the client's backend has the messages, or they are kept here and can be put in the answer.
-fn find_messages(client: &Client, command: &mut Command) -> bool {
-    let session = client.session.borrow();
-    match (command.facts.messages, session.diagnostics()) {
-        (Messages::Shown, Diagnostics::Kept) => {
-            let rows =
-                command.facts.shows.zip(session.kept()).and_then(|((shows, format), kept)| {
-                    // Not known for a client that has run nothing yet: then its messages are Flifo's own.
-                    let charset = session.settings.as_ref().and_then(|it| it.get(CHARSET));
-                    kept.rows(shows, format, charset.unwrap_or_default())
-                });
-            let is_known = rows.is_some();
-            if let Some(rows) = rows {
-                command.rare().shown = Some(Rc::from(rows));
-            }
-            is_known
+/// Finds the backend that has counted; or says what it is to be told. False: the counts are lost.
+fn find_counts(worker: &Rc<Worker>, client: &Rc<Client>, command: &mut Command) -> bool {
+    let asked = command.facts.counts;
+    let own = if asked == Asked::default() {
+        None
+    } else {
+        claim_counter(worker, client, command, asked)
+    };
+    let counts = client.session.borrow().counts;
+    match earlier::counts(&counts, asked, own) {
+        CountsPlace::Unasked => true,
+        CountsPlace::Backend => {
+            command.found.asks_backend = asked;
+            true
         }
-        (Messages::Diagnosed, Diagnostics::Kept) => false,
-        (asked, Diagnostics::Lost) => !asked.are_asked_for(),
-        _ => true,
+        CountsPlace::Told(affected) => {
+            command.found.affected = affected;
+            true
+        }
+        CountsPlace::Lost => false,
     }
 }
 
-/// Finds the backend that has counted; or says what it is to be told, as far as backends can be told counts.
-fn find_counts(worker: &Rc<Worker>, client: &Rc<Client>, command: &mut Command) -> bool {
-    let asked = command.facts.counts;
-    if asked == Asked::default() {
-        return true;
-    }
+/// Gives the client the backend that has counted for its last statement, if it has none and that one is free. The answer is
+/// what that backend runs before the command; `None`: the client does not have it.
+fn claim_counter(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    command: &Command,
+    asked: Asked,
+) -> Option<Before> {
     let counts = client.session.borrow().counts;
-    let can_be_told = matches!(counts.affected(), Some(-1 | 0));
     let has_them = |backend: &Rc<Backend>| counts.are_on(asked, backend.id);
     let is_it = |backend: &Rc<Backend>| {
         backend.state.borrow().last_client == client.id && has_them(backend)
     };
-    let is_here = match client.backend() {
-        Some(backend) => has_them(&backend),
-        None => claim(worker, client, client.server.get(), is_it),
-    };
-    // What goes ahead of the statement can be followed by what counts 0 or -1, and by nothing that counts more.
-    let is_here = is_here
-        && client.backend().is_none_or(|backend| {
-            match session_setup::counts_anew(worker, client, command, &backend) {
-                None => true,
-                Some(finds) => {
-                    let is_rows = asked.affected && counts.affected() != Some(0);
-                    !(asked.found && (finds || is_rows) || asked.affected && !can_be_told)
-                }
-            }
-        });
-    if is_here {
-        command.found.asks_backend = asked;
-    }
-    let is_told = !is_here && !asked.found && can_be_told;
-    if is_told {
-        command.found.affected = counts.affected();
-    }
-    is_here || is_told
+    claim(worker, client, client.server.get(), is_it);
+    let backend = client.backend().filter(has_them)?;
+    Some(Before::of(session_setup::counts_anew(worker, client, command, &backend)))
 }
 
 /// A routine may ask for the count of the statement before it, and on MySQL the reply tells that if a procedure counts
 /// nothing itself. It is the client's own where its backend is free, or can be told it; and none, never another's.
 fn mask_row_count(worker: &Rc<Worker>, client: &Rc<Client>, command: &mut Command) {
-    let (counts, insert_id) = (client.session.borrow().counts, client.session.borrow().insert_id);
     let asked = Asked { affected: true, found: false };
-    let has_them = |backend: &Rc<Backend>| counts.are_on(asked, backend.id);
-    let is_it = |backend: &Rc<Backend>| {
-        backend.state.borrow().last_client == client.id && has_them(backend)
-    };
-    let is_here = claim(worker, client, client.server.get(), is_it)
-        && client.backend().is_none_or(|backend| {
-            has_them(&backend)
-                && session_setup::counts_anew(worker, client, command, &backend).is_none()
-                && !lacks_insert_id(insert_id, &backend.state.borrow())
-        });
+    let before = claim_counter(worker, client, command, asked);
+    let session = client.session.borrow();
+    let lacks_id =
+        |backend: Rc<Backend>| lacks_insert_id(session.insert_id, &backend.state.borrow());
+    let is_here = before == Some(Before::Nothing) && !client.backend().is_some_and(lacks_id);
     if !is_here {
-        command.found.affected = counts.affected().filter(|it| *it <= 0).or(Some(0));
+        command.found.affected = earlier::masked(&session.counts);
     }
 }
 
-fn find_insert_id(worker: &Rc<Worker>, client: &Rc<Client>, is_asked: bool) -> AnswerPlace {
-    if !is_asked && client.session.borrow().pin().is_none() {
-        return AnswerPlace::Here;
-    }
-    let id = match client.session.borrow().insert_id {
-        InsertId::Known(_) => return AnswerPlace::Here,
-        InsertId::OnBackend { backend, .. } => backend,
-        InsertId::Lost => return lost(),
-    };
+/// Gives the client the backend that knows its last insert id, if that is free; else asks the backend.
+fn ask_insert_id(worker: &Rc<Worker>, client: &Rc<Client>, id: u64) -> AnswerPlace {
     let is_it = |backend: &Rc<Backend>| backend.id == id;
-    if client.backend().as_ref().is_some_and(is_it) {
-        return AnswerPlace::Here;
-    }
     let Some(backend) = worker.backends.borrow().get(&id).cloned() else { return lost() };
     if client.backend.borrow().is_none() && claim(worker, client, backend.server, is_it) {
         return AnswerPlace::Here;
