@@ -37,9 +37,10 @@ pub enum LoginError {
     #[error("TLS: {0}")]
     Tls(std::io::Error),
     #[error(
-        "the server has no cipher in common with Flifo, which speaks TLS 1.2 and 1.3 with ephemeral \
-         keys and authenticated ciphers; servers as old as MySQL 8.0.15 may know neither. Take a \
-         newer server, or, where nobody on the way can read along, server.tls = \"off\" ({0})"
+        "the server has no cipher in common with Flifo, which speaks TLS 1.2 and 1.3 with \
+         ephemeral keys and authenticated ciphers; servers as old as MySQL 8.0.15 may know \
+         neither. Use a newer server, or, where the network between cannot be intercepted, \
+         server.tls = \"off\" ({0})"
     )]
     NoCipher(rustls::Error),
 }

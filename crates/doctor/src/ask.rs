@@ -139,7 +139,7 @@ pub(crate) fn pid(address: &Address) -> Seen<u32> {
         (Address::Tcp { port, .. }, Peer::Tcp(peer)) if is_here(peer.ip(), &stream) => {
             match sys::sockets::listener(*port, |_| true) {
                 Some(pid) => pid,
-                None => return Seen::Denied(format!("who listens on port {port}")),
+                None => return Seen::Denied(format!("which process listens on port {port}")),
             }
         }
         _ => return Seen::Unknown("the server runs on another machine".to_owned()),

@@ -531,7 +531,7 @@ impl Cluster {
                 Some(lag) => return Err(format!("it is {:.1} s behind", lag.as_secs_f64())),
                 // Without a writer no server gets further behind.
                 None if self.writer.is_none_or(|at| self.knowledge.took(at).is_empty()) => {}
-                None => return Err("it is behind, nobody knows how far".to_owned()),
+                None => return Err("it is behind, and it is not known how far".to_owned()),
             }
         }
         Ok(())

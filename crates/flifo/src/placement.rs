@@ -41,7 +41,7 @@ fn tell(undone: &Undone) -> u8 {
     let Undone { changes, others, failed } = undone;
     let mut text = format!("{changes} changes undone\n");
     for other in others {
-        text += &format!("left alone, because somebody else has changed it since: {other}\n");
+        text += &format!("not undone, because another process has changed it since: {other}\n");
     }
     print(&text);
     for why in failed {

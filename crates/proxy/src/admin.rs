@@ -25,7 +25,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::Mutex;
 
 use self::visits::Room;
-use crate::config::{Console, Http, Instructions, Listen};
+use crate::config::{Console, Http, Instructions, Listen, Plan};
 use crate::dispatch::worker::Shared;
 use crate::frontend::listener::{self, Audience, Listener};
 
@@ -54,16 +54,17 @@ pub(crate) struct Outside {
     started: SystemTime,
 }
 
-/// Binds what the plan names. Only a default address may fail to bind.
-pub(crate) fn bind(plan: &crate::config::Plan) -> Result<Doors, (Listen, io::Error)> {
-    let bind = |listeners: &[Listen], default: &[Listen], what: &str| {
+/// Binds what the plan names. Only a default address may fail to bind. An error comes with the option's name.
+pub(crate) fn bind(plan: &Plan) -> Result<Doors, (Listen, io::Error, &'static str)> {
+    let bind = |listeners: &[Listen], default: &[Listen], option| {
         let mut bound = Vec::new();
         for listen in listeners {
             match listener::bind(listen, BACKLOG, Audience::Owner) {
                 Ok(listener) => bound.push(listener),
-                Err(error) if listeners != default => return Err((listen.clone(), error)),
+                Err(error) if listeners != default => return Err((listen.clone(), error, option)),
                 Err(error) => {
-                    tracing::warn!(%listen, %error, "{what} is not there: its default address is taken");
+                    let why = listener::explain(listen, &error, option);
+                    tracing::warn!(%listen, why, "admin interface unavailable");
                 }
             }
         }
@@ -71,14 +72,14 @@ pub(crate) fn bind(plan: &crate::config::Plan) -> Result<Doors, (Listen, io::Err
     };
     let (console, http) = (Console::default().listen, Http::default().listen);
     Ok(Doors {
-        console: bind(&plan.console.listen, &console, "the console")?,
-        http: bind(&plan.http.listen, &http, "the HTTP port")?,
+        console: bind(&plan.console.listen, &console, "console.listen")?,
+        http: bind(&plan.http.listen, &http, "http.listen")?,
     })
 }
 
 /// Out of descriptors or memory: visitors that are not accepted yet can wait.
 async fn pause(error: &io::Error) {
-    tracing::warn!(%error, "nobody can look in");
+    tracing::warn!("admin interface unavailable: cannot accept a connection: {error}");
     tokio::time::sleep(Duration::from_millis(100)).await;
 }
 

@@ -323,7 +323,7 @@ impl Steward {
         if !others.is_empty() {
             tracing::info!(
                 left_alone = others.join(", "),
-                "somebody else has changed these since: they stay as they are"
+                "another process has changed these settings since: they stay as they are"
             );
         }
         if !failed.is_empty() {
@@ -339,8 +339,8 @@ impl Steward {
 fn refusal(command: &str, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::PermissionDenied => format!(
-            "Flifo may not do it ({error}). An administrator would run: {command}. Or give Flifo the right: in its \
-             systemd unit, AmbientCapabilities=CAP_SYS_NICE"
+            "Flifo may not do it ({error}). An administrator would run: {command}. Or give Flifo \
+             the right: in its systemd unit, AmbientCapabilities=CAP_SYS_NICE"
         ),
         _ => format!("{command}: {error}; nothing has been changed"),
     }

@@ -32,8 +32,8 @@ use crate::worker::spare_memory;
 /// Why the proxy could not run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    #[error("cannot listen on {address}: {error}; is another Flifo running, or may you not?")]
-    Listen { address: String, error: io::Error },
+    #[error("cannot listen on {address}: {why}")]
+    Listen { address: String, why: String },
     #[error("there is no server to serve")]
     NoServer,
     #[error("cannot set up TLS: {0}")]
@@ -72,8 +72,8 @@ pub fn run(
     let limit = sys::process::raise_open_files().map_err(RunError::Descriptors)?;
     let policy = placement::succeed(&plan);
     let listeners = bind(&plan)?;
-    let doors = admin::bind(&plan)
-        .map_err(|(listen, error)| RunError::Listen { address: listen.to_string(), error })?;
+    let doors =
+        admin::bind(&plan).map_err(|(listen, error, option)| unbound(&listen, &error, option))?;
     let (mailboxes, mails): (Vec<_>, Vec<_>) =
         (0..plan.worker_count()).map(|_| mpsc::unbounded_channel()).unzip();
     let users = users(&plan);
@@ -118,9 +118,13 @@ pub fn run(
 fn bind(plan: &Plan) -> Result<Vec<Listener>, RunError> {
     let bind = |listen: &Listen| {
         listener::bind(listen, plan.backlog, Audience::Everybody)
-            .map_err(|error| RunError::Listen { address: listen.to_string(), error })
+            .map_err(|error| unbound(listen, &error, "listen"))
     };
     plan.listen.iter().map(bind).collect()
+}
+
+fn unbound(listen: &Listen, error: &io::Error, option: &str) -> RunError {
+    RunError::Listen { address: listen.to_string(), why: listener::explain(listen, error, option) }
 }
 
 fn servers(
@@ -241,8 +245,9 @@ fn share_descriptors(plan: &Plan, limit: Option<u64>, servers: usize) -> Descrip
             wanted,
             clients_max = plan.clients_max,
             connections_max = plan.server.connections_max,
-            "clients_max and connections_max ask for more open files than this process may have: clients are refused (1040) \
-             before backend connections and administration lack any; raise LimitNOFILE= in its unit (ulimit -n), or lower clients_max"
+            "clients_max and connections_max need more open files than this process may have: \
+             clients are refused (1040) early, so that backend connections and administration keep \
+             theirs; raise LimitNOFILE= in its unit (ulimit -n), or lower clients_max"
         );
     }
     descriptors

@@ -1,6 +1,7 @@
 //! Users: those whose passwords Flifo knows, from its configuration, from the server ([`crate::frontend::accounts`]) or
-//! from a client ([`crate::frontend::learnt`]), and those whose clients are passed through because the configuration says so.
-//! Checks what a client proves, gives what a backend needs to log in, and counts the clients and backends of each user.
+//! from a client ([`crate::frontend::learnt`]), and those whose clients are passed through because the configuration
+//! says so. Checks what a client proves, gives what a backend needs to log in, and counts the clients and backends of
+//! each user.
 
 pub(crate) mod accounts;
 pub(crate) mod given;
@@ -33,8 +34,8 @@ use crate::users::standing::AccountStanding;
 #[derive(Debug, Default)]
 pub(crate) struct Users {
     known: HashMap<UserName, Arc<User>>,
-    /// Users that the configuration names, and whose clients are passed through. Each client has one backend, so one bound serves
-    /// for both.
+    /// Users that the configuration names, and whose clients are passed through. Each client has one backend, so one
+    /// bound serves for both.
     pass_through: HashMap<UserName, Cap>,
     /// Users that the server's table of accounts has told of. None is ever removed: its clients may still be there.
     found: RwLock<HashMap<UserName, Arc<User>>>,
@@ -430,8 +431,8 @@ impl Users {
             tracing::info!(
                 user = %name,
                 %why,
-                "clients of this user are passed through again: the server does not take the password any more that one of them \
-                 has said"
+                "clients of this user are passed through again: the server no longer accepts the \
+                 password that one of them sent"
             );
         }
     }
@@ -480,7 +481,7 @@ impl Users {
         if self.is_configured(name) { None } else { self.learnt.add(name, password, user) }
     }
 
-    /// Whether the configuration names the user, as pooled or pass-through.
+    /// Whether the configuration names the user, in either mode.
     pub(crate) fn is_configured(&self, name: &UserName) -> bool {
         self.known.contains_key(name) || self.is_pass_through(name)
     }
@@ -507,13 +508,13 @@ impl Users {
         }
     }
 
-    /// Whether the configuration has the clients of this user pass-through.
+    /// Whether the configuration has the clients of this user passed through.
     pub(crate) fn is_pass_through(&self, name: &UserName) -> bool {
         self.pass_through.contains_key(name)
     }
 
-    /// What bounds the pass-through clients of a user, each of which has one backend. They are of a user whose clients are
-    /// pooled where they were passed through before they became this user.
+    /// What bounds the pass-through clients of a user, each of which has one backend. They are of a user whose clients
+    /// are pooled where they were passed through before they became this user.
     fn caps_of_pass_through(&self, name: &UserName) -> impl Iterator<Item = &Cap> {
         let known =
             self.known.get(name).into_iter().flat_map(|user| [&user.clients, &user.backends]);

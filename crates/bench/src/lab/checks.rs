@@ -91,7 +91,8 @@ impl Experiment for Checks {
     fn about(&self) -> About {
         About {
             name: "checks",
-            question: "What do health checks of many servers cost those who are served meanwhile?",
+            question: "What do health checks of many servers cost the clients that are served \
+                       meanwhile?",
             seed: "Willy Tarreau reported in October 2022, in the commit of HAProxy that spreads \
                    checks over its threads: on 48 threads with 100 servers checked every second, \
                    5 % of CPU and a tail of 100 ms, because sleeping checks were in one queue that \

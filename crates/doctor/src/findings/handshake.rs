@@ -6,8 +6,8 @@ use crate::judgement::{Finding, Judged, Judgement, Verdict, need};
 pub(super) const FINDING: Finding = Finding {
     name: "handshake",
     title: "Time of a login",
-    why: "A login waits for a look-up of the client's name unless the server is told not to, and \
-          whoever waits for a login holds a place.",
+    why: "Unless skip_name_resolve is set, a login waits for a DNS look-up of the client's name, \
+          and a client that waits for its login occupies a connection.",
     source: "MySQL manual, \"DNS Lookups and the Host Cache\"",
     judge,
 };

@@ -34,8 +34,8 @@ fn judge(facts: &Facts) -> Judged {
     };
     Ok(match (*now, queue) {
         (1.., _) if is_ours => Judgement::bad(text).remedy(remedy),
-        (1.., _) => Judgement::warn(format!("{text}; hardly anybody connects to this server"))
-            .remedy("ss --listening --tcp   # whose queue is full?"),
+        (1.., _) => Judgement::warn(format!("{text}; few clients connect to this server"))
+            .remedy("ss --listening --tcp   # which queue is full?"),
         (0, 0..TINY) => Judgement::warn(text).remedy(remedy),
         (0, queue) if most < queue => Judgement::warn(text)
             .remedy(format!("sysctl -w net.core.somaxconn={queue}   # and restart the server")),

@@ -6,7 +6,7 @@ use crate::judgement::{Finding, Judged, Judgement, Verdict, need};
 pub(super) const FINDING: Finding = Finding {
     name: "memory-pressure",
     title: "Pressure on memory",
-    why: "While the kernel looks for pages to free, whoever asked for memory stands still.",
+    why: "While the kernel looks for pages to free, a thread that asks for memory stands still.",
     source: "Linux kernel, Documentation/accounting/psi.rst",
     judge,
 };
@@ -14,7 +14,7 @@ pub(super) const FINDING: Finding = Finding {
 fn judge(facts: &Facts) -> Judged {
     let pressure = need(&facts.machine.memory_pressure)?;
     let text = format!(
-        "somebody waited {:.1} % of the last ten seconds, everybody {:.1} %",
+        "some thread waited {:.1} % of the last ten seconds, all threads at once {:.1} %",
         pressure.some, pressure.full
     );
     let verdict = match (pressure.some, pressure.full) {

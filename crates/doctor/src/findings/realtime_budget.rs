@@ -26,7 +26,7 @@ fn judge(facts: &Facts) -> Judged {
         // What runs so now was made so in another group, and cannot be again in this one.
         Some(0) if is_realtime => Judgement::warn(format!("{} has none of it", group.path))
             .remedy("use weights instead: real-time policies are refused here"),
-        Some(0) => Judgement::ok("none, and nobody wants it"),
+        Some(0) => Judgement::ok("none, and no thread needs it"),
         Some(budget) => Judgement::ok(format!("{budget} microseconds of each period")),
         // Without this file the kernel does not share it out.
         None => Judgement::ok("real time is not shared among groups"),

@@ -9,7 +9,7 @@ use super::{busiest, percent};
 
 pub(super) const FINDING: Finding = Finding {
     name: "starvation",
-    title: "Starvation of who feeds the server",
+    title: "Starvation of busy local clients",
     why: "The scheduler shares a CPU evenly between one event loop and a hundred server threads; \
           while the loop waits its turn, the threads run out of work and CPUs idle.",
     source: "lab starvation; Linux kernel, Documentation/scheduler/sched-eevdf.rst",

@@ -150,7 +150,7 @@ impl Report {
                     let limit = number_to(number, LIMIT_MAX, word)?;
                     self.limit = Some(Some(limit).filter(|limit| *limit > 0));
                 } else {
-                    return Err(format!("nobody knows the word {:?}", told(word.as_bytes())));
+                    return Err(format!("unknown word {:?}", told(word.as_bytes())));
                 }
             }
         }

@@ -141,7 +141,10 @@ impl Verdict {
                 "workers and server may use one CPU while others idle; let them use all"
             }
             Self::CpuBound => "a worker fills its CPU; another worker helps",
-            Self::Contended => "no CPU is left; whoever is preferred takes it from the others",
+            Self::Contended => {
+                "no CPU is idle; a thread that gets more CPU time takes it from \
+                                others"
+            }
             Self::Starved => "a worker waits for a CPU while others idle",
             Self::StarvedAnyway => {
                 "a worker waits for a CPU while others idle, though the server is batch"

@@ -79,7 +79,7 @@ impl Outside {
         page.family(
             "flifo_backends_by_state",
             Family::Gauge,
-            "Backend connections, of pooled users and of pass-through clients, by what they do.",
+            "Backend connections by state, of pooled users and of pass-through clients.",
         );
         for ((_, state), backends) in BackendState::ALL.iter().zip(states.backends) {
             page.sample(&[("state", state)], backends);
@@ -201,19 +201,19 @@ fn turns(page: &mut Page, surveyed: &Surveyed) {
     family("flifo_worker_delay_seconds_total", total, waited, |it| {
         it.totals.schedule.waited.as_secs_f64()
     });
-    let count = "Turns of a worker's loop.";
+    let count = "Iterations of the worker's event loop.";
     family("flifo_worker_turns_total", total, count, |it| it.totals.turns as f64);
-    let busy = "Length of all turns of a worker's loop.";
+    let busy = "Length of all iterations of the worker's event loop.";
     family("flifo_worker_iteration_seconds_total", total, busy, |it| it.totals.busy.as_secs_f64());
-    let stolen = "Of the turns, what the thread did not run because somebody else had its CPU.";
+    let stolen = "Time within iterations in which another thread had the worker's CPU.";
     family("flifo_worker_stolen_seconds_total", total, stolen, |it| it.totals.stolen.as_secs_f64());
-    let interrupted = "Turns of which somebody else had half a millisecond or more.";
+    let interrupted = "Iterations that lost half a millisecond or more to other threads.";
     family("flifo_worker_turns_interrupted_total", total, interrupted, |it| {
         it.totals.interrupted as f64
     });
-    let ready = "Sockets that were ready, of all turns.";
+    let ready = "Sockets that were ready, of all iterations.";
     family("flifo_worker_ready_total", total, ready, |it| it.totals.ready as f64);
-    let longest = "The longest turn of the last second or two.";
+    let longest = "The longest iteration of the last second or two.";
     family("flifo_worker_iteration_max_seconds", Family::Gauge, longest, |it| {
         it.recent.longest.as_secs_f64()
     });
@@ -238,9 +238,7 @@ const GAUGES: [Gauge; 7] = [
     ("flifo_backends_max", "Backend connections that pooled users may have.", |it, _| {
         it.backends.limit().into()
     }),
-    ("flifo_backends_idle", "Backend connections that nobody has.", |_, gate| {
-        gate.backends_idle as u64
-    }),
+    ("flifo_backends_idle", "Idle backend connections.", |_, gate| gate.backends_idle as u64),
 ];
 
 /// More users than this are not told apart: the database that stores the metrics keeps a series for each.
@@ -260,14 +258,18 @@ const COUNTERS: [(&str, &str, &str); 17] = [
     (
         "pipelined",
         "flifo_pipelined_total",
-        "Statements written to a backend connection behind others.",
+        "Pipelined statements: sent on a backend connection behind others.",
     ),
     (
         "clients_pass_through",
         "flifo_clients_pass_through_total",
-        "Clients that got a backend connection of their own.",
+        "Pass-through clients: each has its own backend connection.",
     ),
-    ("clients_pooled", "flifo_clients_pooled_total", "Clients that share backend connections."),
+    (
+        "clients_pooled",
+        "flifo_clients_pooled_total",
+        "Pooled clients: they share backend connections.",
+    ),
     ("logins_waited", "flifo_logins_waited_total", "Clients whose logins did not begin at once."),
     (
         "backends_opened",
@@ -279,15 +281,11 @@ const COUNTERS: [(&str, &str, &str); 17] = [
         "flifo_backends_failed_total",
         "Backend connections that could not be opened.",
     ),
-    (
-        "backends_reset",
-        "flifo_backends_reset_total",
-        "Backend connections whose sessions were begun anew.",
-    ),
+    ("backends_reset", "flifo_backends_reset_total", "Session resets on backend connections."),
     (
         "backends_given_up",
         "flifo_backends_given_up_total",
-        "Free backend connections closed for clients that need others.",
+        "Idle backend connections closed to make room for others.",
     ),
     (
         "backends_handed_over",

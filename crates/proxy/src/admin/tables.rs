@@ -72,7 +72,7 @@ pub(super) static SHOWN: [Shown; 13] = [
     },
     Shown {
         name: "CLIENTS",
-        help: "who is connected, and what becomes of his statement",
+        help: "the connected clients, and the state of their statements",
         want: Want { clients: true, digests: false },
         columns: &[
             count("id"),

@@ -32,8 +32,8 @@ pub(crate) enum NoBackend {
     #[error("it cannot be reached: {0}")]
     Unreachable(io::Error),
     #[error(
-        "Flifo may open no more files: raise LimitNOFILE= in its unit (ulimit -n), or lower clients_max and \
-         server.connections_max"
+        "Flifo may open no more files: raise LimitNOFILE= in its unit (ulimit -n), or lower \
+         clients_max and server.connections_max"
     )]
     NoDescriptor,
     #[error("it did not answer within {0} ({1:?})")]
@@ -41,15 +41,15 @@ pub(crate) enum NoBackend {
     #[error("{0}")]
     Login(#[from] LoginError),
     #[error(
-        "no password is known for the user: the one that was known is right no longer, or only its hash is known, and \
-         no client has proved it yet"
+        "no password is known for the user: the one that was known is right no longer, or only its \
+         hash is known, and no client has proved it yet"
     )]
     NoCredential,
     #[error("it lets the user in without a proof of the password by caching_sha2_password")]
     NoProof,
     #[error(
-        "it shows the user's account (SHOW CREATE USER) in a way that Flifo does not understand, so that it is not known \
-         what the account demands; set the user's mode to \"pass-through\""
+        "Flifo does not understand the server's answer to SHOW CREATE USER, and so does not know \
+         what the account requires; set the user's mode to \"pass-through\""
     )]
     NoTerms,
     #[error("{0}")]

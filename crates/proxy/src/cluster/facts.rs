@@ -152,8 +152,9 @@ impl ServerFacts {
         {
             tracing::info!(
                 server = %address,
-                "pass-through clients that are not in TLS have no TLS to this server either, so that accounts with REQUIRE \
-                 SSL are safe; server.pass_through_tls = \"always\" gives it to all"
+                "a pass-through client without TLS gets a connection without TLS to this server, \
+                 so that accounts with REQUIRE SSL stay protected; server.pass_through_tls = \
+                 \"always\" uses TLS for all"
             );
         }
     }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 use backend::{Address, Stream};
 use tokio::sync::Notify;
 
-/// What answers what a name means.
+/// The resolver of names: which addresses a name has.
 type Resolve = dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync;
 
 /// Where something is that Flifo connects to.
@@ -241,7 +241,13 @@ impl Name {
         let has_all =
             |of: &[SocketAddr], these: &[SocketAddr]| these.iter().all(|it| of.contains(it));
         if !has_all(&addresses, &known.addresses) || !has_all(&known.addresses, &addresses) {
-            tracing::info!(name = self.host, from = ?known.addresses, to = ?addresses, "a name means");
+            tracing::info!(
+                name = self.host,
+                from = ?known.addresses,
+                "DNS: {:?} now resolves to {}",
+                self.host,
+                addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+            );
             self.version.fetch_add(1, Relaxed);
         }
         // In any case in the order in which they were told.
@@ -256,7 +262,7 @@ impl Name {
         };
         let error = format!("{:?} cannot be resolved: {error}; {what_now}", self.host);
         if known.looked.error.as_ref() != Some(&error) {
-            tracing::warn!(name = self.host, error, "no answer");
+            tracing::warn!(name = self.host, error, "DNS look-up failed");
             known.looked.error = Some(error);
         }
     }

@@ -70,8 +70,8 @@ fn accounts(reading: &mut Reading<'_>) {
     };
     if !user.is_some_and(logs_in) {
         let message = format!(
-            "{name:?} is not among [[users]] with its password (not a hash of it), so that Flifo cannot log in \
-             to read the server's table of accounts"
+            "{name:?} is not among [[users]] with its password (not a hash of it), so that Flifo \
+             cannot log in to read the server's table of accounts"
         );
         let path = "server.accounts_user";
         report.error(&written.origin(path), Some(path.to_owned()), message);
@@ -254,7 +254,7 @@ fn limits(reading: &mut Reading<'_>) {
     }
     if limits.login < limits.connect && written.has("limits.login") {
         let message = format!(
-            "a pass-through client's login includes the connection to the server, for which \
+            "a pass-through client's login includes connecting to the server, for which \
              limits.connect allows {}",
             show_duration(limits.connect)
         );
@@ -282,9 +282,9 @@ fn users(reading: &mut Reading<'_>) {
                 error(&written.origin(other), other, message);
             }
         } else if user.pooled {
-            let message = "clients that share backend connections need a password: give users.password, \
-                           users.password_hash or users.password_file, or let clients be passed through \
-                           with users.mode = \"pass-through\"";
+            let message = "pooled clients need a password: set users.password, users.password_hash \
+                           or users.password_file, or let clients be passed through with \
+                           users.mode = \"pass-through\"";
             error(origin, "users.password", message.to_owned());
         }
         let own = user.password.as_ref().and_then(Password::plugin);

@@ -355,7 +355,7 @@ fn several_servers_must_make_sense_together() {
         (format!("{TWO}[[servers]]\nname = \"c\"\naddress = \"h:2\"\n{USER}"), 9, "of \"b\""),
         (format!("{TWO}[[servers]]\nname = \"c\"\n{USER}"), 7, "needs its address"),
         (format!("{TWO}[[servers]]\nname = \"c\"\naddress = \"auto\"\n{USER}"), 9, "written out"),
-        (TWO.to_owned(), 1, "nobody would know what this server is for"),
+        (TWO.to_owned(), 1, "the role of this server cannot be found out"),
         (format!("[checks]\nkind = \"statement\"\n{TWO}{USER}"), 2, "checks.statement is missing"),
         (format!("[checks]\nuser = \"x\"\n{TWO}{USER}"), 2, "not among [[users]]"),
         (format!("{TWO}{USER}[[routes]]\nusers = [\"x\"]\n"), 10, "needs its mode"),

@@ -26,8 +26,8 @@ impl Owners {
     pub(super) fn check(&self, root: &Path, socket: &Path) -> Result<(), String> {
         match fs::metadata(under(root, socket)).map(|metadata| metadata.uid()) {
             Ok(owner) if !self.0.contains(&owner) => Err(format!(
-                "not tried: it belongs to user {owner}, who may be anybody; --server takes it all \
-                 the same"
+                "not tried: it belongs to user {owner}, which is not known to run a database \
+                 server; --server uses it all the same"
             )),
             _ => Ok(()),
         }
@@ -64,6 +64,6 @@ mod tests {
         assert_eq!(own.check(folder.path(), Path::new("/missing.sock")), Ok(()));
         let nobody = Owners(vec![u32::MAX]);
         let why = nobody.check(folder.path(), Path::new("/a.sock")).expect_err("is not trusted");
-        assert!(why.contains("who may be anybody"), "{why}");
+        assert!(why.contains("which is not known to run a database server"), "{why}");
     }
 }

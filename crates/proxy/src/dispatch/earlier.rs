@@ -1,5 +1,5 @@
-//! Finds the answer to a statement that asks for what came before it: the backend that knows is given to the client, or is
-//! asked. Where it is, [`engine::session::earlier`] decides.
+//! Finds the answer to a statement that asks for what came before it: the backend that knows is given to the client, or
+//! is asked. Where it is, [`engine::session::earlier`] decides.
 
 use std::rc::Rc;
 
@@ -53,7 +53,8 @@ pub(crate) fn find(worker: &Rc<Worker>, client: &Rc<Client>, command: &mut Comma
     }
     if !find_counts(worker, client, command) && !prepared::put_counts(client, command) {
         return nowhere(
-            "another client has used the backend connection of the statement before, which has counted",
+            "the row counts of the previous statement were discarded: its backend connection was \
+             reassigned",
         );
     }
     if command.facts.calls && counts == Asked::default() {
@@ -95,8 +96,8 @@ fn find_counts(worker: &Rc<Worker>, client: &Rc<Client>, command: &mut Command) 
     }
 }
 
-/// Gives the client the backend that has counted for its last statement, if it has none and that one is free. The answer is
-/// what that backend runs before the command; `None`: the client does not have it.
+/// Gives the client the backend that has counted for its last statement, if it has none and that one is free. The
+/// answer is what that backend runs before the command; `None`: the client does not have it.
 fn claim_counter(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
@@ -171,7 +172,7 @@ fn lost() -> AnswerPlace {
 }
 
 pub(crate) fn insert_id_is_lost() -> Fault {
-    cannot_tell("nobody knows the last insert id of this session for sure")
+    cannot_tell("the last insert id of this session is not certain")
 }
 
 fn nowhere(why: &str) -> AnswerPlace {
@@ -180,8 +181,8 @@ fn nowhere(why: &str) -> AnswerPlace {
 
 fn cannot_tell(why: &str) -> Fault {
     let message = format!(
-        "Flifo cannot answer this any more: {why}. Ask in a transaction, or set this user's mode to \
-         \"pass-through\""
+        "Flifo cannot answer this any more: {why}. Ask in a transaction, or set this user's mode \
+         to \"pass-through\""
     );
     Fault::new(Kind::CannotTell, message)
 }
@@ -219,7 +220,8 @@ pub(crate) fn begin_for(worker: &Worker, client: &Client, messages: Messages) ->
     backend.inspect(|backend| handover::begin(worker, client, backend)).is_some()
 }
 
-/// Whether the backend that the client has must be asked for messages before the statement may go anywhere. It is asked.
+/// Whether the backend that the client has must be asked for messages before the statement may go anywhere. It is
+/// asked.
 pub(crate) fn is_due(worker: &Rc<Worker>, client: &Rc<Client>, intent: Intent) -> bool {
     begin_for(worker, client, intent.messages)
         || !intent.messages.are_asked_for()

@@ -161,13 +161,14 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Backend, flight
 fn may_have_run(worker: &Worker, backend: &Backend, was_open: bool) -> Fault {
     let transaction = match was_open {
         true => {
-            ", and the transaction that was open is over: nobody knows whether it was committed"
+            ", and the transaction that was open has ended: it is not known whether it was \
+             committed"
         }
         false => "",
     };
     let message = format!(
-        "Flifo lost its backend connection to the server at {} before the answer ended. The statement may have \
-         been executed{transaction}",
+        "Flifo lost its backend connection to the server at {} before the answer ended. The \
+         statement may have been executed{transaction}",
         worker.at(backend.server).server.address
     );
     Fault::new(Kind::BackendLost, message)
@@ -179,11 +180,7 @@ fn let_go_on(worker: &Rc<Worker>, client: &Rc<Client>) {
     let (loss, pin) = (session.loss(), session.pin());
     drop(session);
     if !client.is_pooled() || loss == Loss::State {
-        tracing::debug!(
-            client = client.id,
-            ?pin,
-            "a backend connection was lost that its client held"
-        );
+        tracing::debug!(client = client.id, ?pin, "lost a backend connection that a client held");
         return client.close();
     }
     client.session.borrow_mut().lose_backend();

@@ -102,11 +102,16 @@ pub(crate) fn finish_setup(worker: &Rc<Worker>, backend: &Rc<Backend>, flight: &
     let fault = Fault::new(
         Kind::NotAsMeant,
         format!(
-            "Flifo could not prepare its backend connection for this statement, which may have been executed in \
-             another schema's or session's place: {why}"
+            "Flifo could not set up its backend connection for this statement, which may have been \
+             executed with another schema or other session variables: {why}"
         ),
     );
-    tracing::warn!(backend = backend.id, purpose = ?flight.purpose, why, "a backend connection did not take a setup");
+    tracing::warn!(
+        backend = backend.id,
+        purpose = ?flight.purpose,
+        why,
+        "session setup failed on a backend connection"
+    );
     lost_backend::spoil(worker, backend, &fault);
     if backend.flights.borrow().is_empty() {
         // Behind it was a command without a reply.
@@ -126,7 +131,7 @@ pub(crate) fn finish_reset(
     let is_done = !flight.failed
         && (!has_row || session_reset::renew_from_row(worker, backend, flight.said.reply()));
     if !is_done {
-        tracing::debug!(backend = backend.id, ?step, "a backend connection could not be reset");
+        tracing::debug!(backend = backend.id, ?step, "cannot reset a backend connection");
         backend.close();
     } else if step == Step::Ask && !backend.is_closing() {
         worker.counters.backends_reset.add(1);
@@ -175,13 +180,13 @@ pub(crate) fn hear(worker: &Rc<Worker>, client: &Client, backend: &Rc<Backend>, 
         _ if adds || client.session.borrow().are_messages_in_doubt() => {
             client.session.borrow_mut().lose_messages();
         }
-        // A client that asks for them is refused. To keep the backend would have others wait for a client that may never
-        // ask.
+        // A client that asks for them is refused. To keep the backend would have others wait for a client that may
+        // never ask.
         Captured::Nothing => client.session.borrow_mut().lose_mark(),
         Captured::TooMuch => worker.pin(client, Pin::Diagnostics),
     }
-    // A client that was asked for its own sake may keep the backend for another reason. One that waits for a probe behind
-    // this gives it back then.
+    // A client that was asked for its own sake may keep the backend for another reason. One that waits for a probe
+    // behind this gives it back then.
     let is_probe = |it: &InFlight| matches!(it.purpose, Purpose::Probe(_));
     let is_probed = backend.flights.borrow().iter().any(|it| is_probe(it));
     if client.session.borrow().can_do_without() && !is_probed {
@@ -194,8 +199,8 @@ pub(crate) fn hear(worker: &Rc<Worker>, client: &Client, backend: &Rc<Backend>, 
     }
 }
 
-/// A backend has answered something that it was asked or told. With the last answer it goes back if no client has it, or
-/// closes where that is due.
+/// A backend has answered something that it was asked or told. With the last answer it goes back if no client has it,
+/// or closes where that is due.
 pub(crate) fn answered(worker: &Rc<Worker>, backend: &Rc<Backend>) {
     if !backend.flights.borrow().is_empty() {
         return;

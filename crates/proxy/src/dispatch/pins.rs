@@ -81,8 +81,9 @@ pub(crate) fn keep(
     let pins = client.key.get().map(|key| worker.user_of(key, |user| user.pins));
     if pins == Some(Pins::Refuse) && client.session.borrow().pin().is_none() {
         let message = format!(
-            "Flifo did not run this statement: it would keep a backend connection for this client alone (reason: {}), which \
-             pins = \"refuse\" in Flifo's configuration forbids this user. Do without it, or let the user pin",
+            "Flifo did not run this statement: it would pin this client to a backend connection \
+             (reason: {}), which pins = \"refuse\" in Flifo's configuration forbids for this user. \
+             Avoid the statement, or set pins = \"allow\"",
             pin.name()
         );
         return Err(Fault::new(Kind::PinRefused, message));
@@ -109,7 +110,8 @@ impl Worker {
         }
     }
 
-    /// A client's backend is kept for as long as the server keeps something of a prepared statement, whose text this is.
+    /// A client's backend is kept for as long as the server keeps something of a prepared statement, whose text this
+    /// is.
     pub(crate) fn hold(&self, client: &Client, pin: Pin, digest: Digest) {
         if client.pinned.get().is_none() {
             self.count_pin(client, pin, Some(digest));

@@ -625,8 +625,8 @@ fn finish_preparation(
         None => {
             let fault = Fault::new(
                 Kind::NotAsMeant,
-                "Flifo did not run this statement: its backend connection to the server does not take this \
-                 session's settings",
+                "Flifo did not run this statement: the server refused to set this session's \
+                 variables on the backend connection",
             );
             backend.close();
             finish::over(worker, client, backend, &command, flight.slot);

@@ -117,17 +117,19 @@ pub(crate) fn tell_pass_through(worker: &Worker, name: &UserName) {
             "the server's table of accounts does not name it".to_owned()
         }
         None if learnt::may_learn(worker, name) => {
-            "no client has said its password, which is learnt where the server asks for it"
+            "no client has sent its password yet; Flifo learns it when the server asks a client \
+             for it"
                 .to_owned()
         }
-        None => "nobody has told Flifo its password".to_owned(),
+        None => "Flifo does not have its password".to_owned(),
     };
     drop(state);
     tracing::info!(
         user = %name,
         why,
-        "clients of this user are passed through, each on a backend connection of its own; to have them share backend connections, name the user \
-         with its password in [[users]], or let server.accounts_user read its hash"
+        "clients of this user are passed through, each on its own backend connection; to let them \
+         share connections, name the user with its password in [[users]], or let \
+         server.accounts_user read its hash"
     );
 }
 
@@ -190,8 +192,8 @@ async fn read_now(worker: &Worker) {
             tracing::warn!(
                 user,
                 %error,
-                "the server's table of accounts cannot be read; grant SELECT on mysql.global_priv (MariaDB) or \
-                 mysql.user (MySQL) to this user"
+                "the server's table of accounts cannot be read; grant SELECT on mysql.global_priv \
+                 (MariaDB) or mysql.user (MySQL) to this user"
             );
         }
         Err(_) => {}
@@ -205,8 +207,8 @@ fn tell_cut(state: &mut TableState, table: &Table) {
         tracing::warn!(
             from = %name,
             bytes_max = table::BYTES_MAX,
-            "the server's table of accounts is too large to be held: clients of users from this name on are passed through, as \
-             if the table did not name them"
+            "the server's table of accounts is too large to be held: clients of users from this \
+             name on, in order of names, are passed through"
         );
     }
 }

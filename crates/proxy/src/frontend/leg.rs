@@ -100,9 +100,10 @@ fn decide(policy: PassThroughTls, client_is_tls: bool, mode: Mode, is_on_socket:
 
 fn refused(mode: Mode) -> Fault {
     let message = format!(
-        "Connections using insecure transport are prohibited for this user: server.tls is \"{mode}\", and the server \
-         would take this client, who is not in TLS, for one in TLS. Connect in TLS, name the user with its password in \
-         [[users]], or set server.pass_through_tls = \"always\" if no account relies on REQUIRE SSL"
+        "Connections using insecure transport are prohibited for this user: server.tls is \
+         \"{mode}\", and the server would treat this client, which does not use TLS, as one that \
+         does. Connect with TLS, name the user with its password in [[users]], or set \
+         server.pass_through_tls = \"always\" if no account relies on REQUIRE SSL"
     );
     Fault::new(Kind::TlsRequired, message)
 }

@@ -35,12 +35,29 @@ pub(crate) enum Audience {
     Owner,
 }
 
-/// Binds an address. The error says which one and what to do.
+/// Binds an address.
 pub(crate) fn bind(listen: &Listen, backlog: u32, audience: Audience) -> io::Result<Listener> {
     match listen {
         Listen::Tcp(address) => bind_tcp(*address, backlog).map(Listener::Tcp),
         Listen::Unix(path) => bind_unix(path, backlog, audience).map(Listener::Unix),
     }
+}
+
+/// Why an address cannot be bound, and what to do about it. `option` is where the configuration has it.
+pub(crate) fn explain(listen: &Listen, error: &io::Error, option: &str) -> String {
+    if error.kind() != io::ErrorKind::AddrInUse {
+        return error.to_string();
+    }
+    if let Listen::Tcp(address) = listen
+        && let Some(pid) = sys::sockets::listener(address.port(), |_| true)
+        && let Ok(name) = std::fs::read_to_string(format!("/proc/{pid}/comm"))
+    {
+        let (port, name) = (address.port(), name.trim_end());
+        return format!(
+            "port {port} is taken by process {pid} ({name}); choose another with `{option}`"
+        );
+    }
+    format!("another process listens there; choose another address with `{option}`")
 }
 
 fn bind_tcp(address: SocketAddr, backlog: u32) -> io::Result<std::net::TcpListener> {
@@ -66,7 +83,7 @@ fn bind_unix(
     // A socket that a dead process left behind is in the way; one that answers belongs to a living process.
     if path.exists() {
         if std::os::unix::net::UnixStream::connect(path).is_ok() {
-            return Err(io::Error::new(io::ErrorKind::AddrInUse, "somebody listens there"));
+            return Err(io::ErrorKind::AddrInUse.into());
         }
         std::fs::remove_file(path)?;
     }
@@ -155,8 +172,8 @@ fn lacks_descriptors(worker: &Worker, socket: &ClientSocket) -> Option<String> {
     }
     let limit = descriptors.limit().unwrap_or_default();
     let why = format!(
-        "Flifo may open {limit} files, and keeps the rest for backend connections and administration; raise LimitNOFILE= in its unit \
-         (ulimit -n)"
+        "Flifo may open {limit} files, and reserves the rest for backend connections and \
+         administration; raise LimitNOFILE= in its unit (ulimit -n)"
     );
     tracing::warn!(
         limit,
@@ -175,4 +192,33 @@ fn refuse(worker: &Worker, socket: &ClientSocket, why: &str) {
         ClientSocket::Tcp(stream) => (&*stream).write_all(&greeting),
         ClientSocket::Unix(stream) => (&*stream).write_all(&greeting),
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_process_that_has_the_port_is_named() {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("binds");
+        let address = taken.local_addr().expect("has one");
+        let listen = Listen::Tcp(address);
+        let error = bind(&listen, 1, Audience::Everybody).expect_err("it is taken");
+        let (port, pid) = (address.port(), std::process::id());
+        let why = explain(&listen, &error, "console.listen");
+        assert!(why.starts_with(&format!("port {port} is taken by process {pid} (")), "{why}");
+        assert!(why.ends_with("); choose another with `console.listen`"), "{why}");
+    }
+
+    #[test]
+    fn a_socket_that_answers_is_left_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let listen = Listen::Unix(folder.path().join("flifo.sock"));
+        let bound = bind(&listen, 1, Audience::Owner).expect("binds");
+        let error = bind(&listen, 1, Audience::Owner).expect_err("it is taken");
+        let why = explain(&listen, &error, "listen");
+        assert_eq!(why, "another process listens there; choose another address with `listen`");
+        drop(bound);
+        bind(&listen, 1, Audience::Owner).expect("a socket that a process left behind is replaced");
+    }
 }

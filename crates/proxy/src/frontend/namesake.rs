@@ -2,9 +2,9 @@
 //!
 //! On a Unix socket a server may ask the kernel which user is at the other end, and want no password of that user
 //! (`unix_socket`, `auth_socket`). That user is Flifo's, whichever client it serves. So the account of this name would
-//! be open to every client of Flifo. Before a client is passed through under this name, Flifo therefore tries the name with a
-//! password that cannot be right. Accounts that are told to accept another name (`VIA unix_socket AS`) are found by
-//! what the server shows of them ([`crate::frontend::held`]).
+//! be open to every client of Flifo. Before a client is passed through under this name, Flifo therefore tries the name
+//! with a password that cannot be right. Accounts that are told to accept another name (`VIA unix_socket AS`) are found
+//! by what the server shows of them ([`crate::frontend::held`]).
 //!
 //! The names that matter most are root's and the server's own: servers are installed with an
 //! account that may do everything for each. Flifo serves as neither unless it is told to (`crate::run::hardening`).
@@ -110,9 +110,10 @@ fn wrong(plugin: &[u8]) -> Result<Vec<u8>, NoBackend> {
 pub(crate) fn denied(user: &UserName) -> Fault {
     let name = user;
     let message = format!(
-        "Access denied for user '{name}': the server wants no password of it, since Flifo runs as \
-         the operating system's user '{name}' (plugin unix_socket); Flifo lends that to nobody. \
-         Let Flifo run as a user of its own, or connect past it"
+        "Access denied for user '{name}': the server asks for no password, because Flifo itself \
+         runs as the operating system's user '{name}' (plugin unix_socket), and Flifo does not \
+         extend this to its clients. Run Flifo as a user of its own, or connect to the server \
+         directly"
     );
     Fault::new(Kind::AccessDenied, message)
 }

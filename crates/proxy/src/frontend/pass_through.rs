@@ -467,9 +467,9 @@ impl<S: Borrow<Stream>> Relay<'_, S> {
     }
 
     async fn let_in_unasked(&mut self) -> NoLogin {
-        let message = "Access denied by Flifo: the server asked for no password, because it knows \
-            who Flifo is on its Unix socket, not who this client is. Let Flifo connect to the \
-            server by TCP, or give this account a password";
+        let message = "Access denied by Flifo: the server asked for no password, because on its \
+                       Unix socket it identifies Flifo, not this client. Let Flifo connect to the \
+                       server by TCP, or give this account a password";
         self.refuse(Fault::new(Kind::AccessDenied, message)).await
     }
 

@@ -83,9 +83,11 @@ impl LogFile {
         match open(path) {
             Ok(opened) => {
                 *file.write().unwrap_or_else(PoisonError::into_inner) = opened;
-                tracing::info!("the log goes on in a file opened anew");
+                tracing::info!("log file reopened");
             }
-            Err(error) => tracing::error!(%error, "the log goes on in the file that it was in"),
+            Err(error) => {
+                tracing::error!("log reopen failed, still writing to the old file: {error}");
+            }
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Logins take turns: a worker begins so many at once, and has so many at the server; the others wait in the queue, first
-//! in, first out.
+//! Logins take turns: a worker begins so many at once, and has so many at the server; the others wait in the queue,
+//! first in, first out.
 //!
 //! Owns which logins may work; what a login is belongs to [`crate::frontend::login`]. A login that waits for its client
 //! does not keep others waiting: it lends its place meanwhile, and comes before all newcomers when its client has
@@ -71,8 +71,8 @@ pub(crate) enum NoPass {
 const OWN_PLACES: u32 = 2;
 
 impl Logins {
-    /// Those that Flifo decides itself. A place is taken for about a iteration of the loop, so this is how many begin in
-    /// each, beside the statements of clients that are logged in, as long as [`engine::arrivals`] lets them.
+    /// Those that Flifo decides itself. A place is taken for about a iteration of the loop, so this is how many begin
+    /// in each, beside the statements of clients that are logged in, as long as [`engine::arrivals`] lets them.
     pub(crate) fn own(statements: &Rc<Counter>) -> Rc<Self> {
         let arrivals = RefCell::new(Arrivals::new(Instant::now()));
         let is_awaited = Cell::new(false);
@@ -146,7 +146,7 @@ impl Logins {
     async fn wait(&self, line: &Line) -> Place {
         let (sender, receiver) = oneshot::channel();
         line.borrow_mut().push_back(sender);
-        receiver.await.expect("a line lives as long as who stands in it, and only gives places")
+        receiver.await.expect("a line lives as long as its waiting logins, and only sends places")
     }
 
     /// Whether the next newcomer may begin now. If not, it is looked again when one may.

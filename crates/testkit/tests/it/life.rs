@@ -275,7 +275,7 @@ fn clients_leave_descriptors_to_backends_and_administration() {
     clients.pop();
     wait_for("a place", || FakeClient::login(flifo.port(), USER, PASSWORD).is_ok());
     let (status, log) = flifo.stop();
-    assert!(status.success() && log.contains("ask for more open files"), "{log}");
+    assert!(status.success() && log.contains("need more open files"), "{log}");
 }
 
 #[test]

@@ -33,9 +33,10 @@ pub(super) fn of(figures: &[Figure]) -> Finding {
         charts: Vec::new(),
         reading: reading(figures),
         notes: vec![
-            "CPU and switches are those of the threads that check, not of those that are checked, \
-             and while nobody asks for pages. Then one client asks for one page after the other, \
-             each from the next of 64 connections. The report's machine had a CPU for each thread."
+            "CPU time and context switches are those of the checking threads, not of the servers, \
+             measured while no client requests pages. Then one client requests one page after the \
+             other, each over the next of 64 connections. The report's machine had a CPU for each \
+             thread."
                 .to_owned(),
         ],
     }

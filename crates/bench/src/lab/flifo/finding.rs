@@ -336,8 +336,9 @@ impl Found<'_> {
         parts.into_iter().find(|part| !self.routes(*part).is_empty())?;
         Some(
             "Clients, proxies and servers share this machine's CPUs, so what a proxy uses its \
-             server cannot have. A backend connection for each client is the note's FIFO over again: whoever is \
-             next in the queue has a thread of his own in the server, and it is cold. Shared backend connections are \
+             server cannot have. With a backend connection for each client, the order is the \
+             note's FIFO again: the next client in the queue has its own thread in the server, and \
+             the CPU's caches no longer hold that thread's data. Shared backend connections are \
              few, and the one that was used last is used next. HAProxy's maxconn counts \
              connections and not statements: clients that stay connected would keep the others \
              out, so there each of them connects for fourteen statements and leaves, which costs a \

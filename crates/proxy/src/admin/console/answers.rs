@@ -53,8 +53,8 @@ impl ConsoleSession {
         if self.rights == Rights::Change {
             return Ok(());
         }
-        let message = "Access denied: here the console only shows; set console.password, or come by \
-                       its Unix socket, to change anything";
+        let message = "Access denied: here the console only shows; set console.password, or come \
+                       by its Unix socket, to change anything";
         Err(Refusal(1227, b"42000", message.to_owned()))
     }
 
@@ -236,7 +236,7 @@ const fn means(verb: Verb) -> &'static str {
     match verb {
         Verb::Pause => "new statements wait; transactions that have begun go on",
         Verb::Drain => "the same, and idle backend connections are closed",
-        Verb::Disable => "the same, but nobody waits: new statements are refused",
+        Verb::Disable => "the same, but new statements are refused instead of queued",
         Verb::Resume | Verb::Enable => "statements start again",
     }
 }

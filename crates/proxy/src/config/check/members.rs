@@ -110,8 +110,8 @@ fn checks(reading: &mut Reading<'_>) {
     }
     let has_user = plan.users.iter().any(logs_in);
     if plan.checks.kind.needs_login() && !has_user {
-        let message = "nobody could log in for this: name a user with its password in [[users]], \
-                       or take \"handshake\"";
+        let message = "no user can log in for these checks: name a user with its password in \
+                       [[users]], or use \"handshake\"";
         error("checks.kind", message.to_owned());
     }
     if !is_statement {
@@ -129,7 +129,7 @@ fn checks(reading: &mut Reading<'_>) {
     for (rule, place) in plan.servers.iter().zip(servers.iter()) {
         if rule.group == Group::Auto {
             let message = format!(
-                "nobody would know what this server is for, since {why}; or write group = \
+                "the role of this server cannot be found out, since {why}; or set group = \
                  \"writer\" or \"readers\""
             );
             report.error(&place.origin, Some("servers.group".to_owned()), message);
@@ -145,7 +145,7 @@ fn routes(reading: &mut Reading<'_>) {
         };
         for (index, listen) in rule.listen.iter().enumerate() {
             if !plan.listen.contains(listen) {
-                let message = format!("{listen} is not in listen: nobody comes in there");
+                let message = format!("{listen} is not in listen: no client can connect there");
                 error("routes.listen", index, message);
             }
         }

@@ -12,8 +12,9 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
     doc: "Classes of statements, and how they share the server when there is more to do than it \
           can. A client belongs to the first class here that fits its user, its schema at login \
           and its address; what fits none is of class \"default\". A statement that begins with a \
-          comment such as `/* class=batch */` is of the class that it names, whoever sends it. At \
-          most 31 classes beside \"default\", which may be listed to give it other bounds.",
+          comment such as `/* class=batch */` belongs to the class that it names, whichever client \
+          sends it. At most 31 classes beside \"default\", which may be listed to give it other \
+          bounds.",
     rows: &[
         Row {
             name: "name",
@@ -150,10 +151,11 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
                 place: |rule: &mut ClassRule| &mut rule.class.when_overloaded,
             }),
             example: None,
-            doc: "What is done while more comes than the server can do. \"wait\": all wait for \
-                  their turn, which is what applications know. \"newest_first\": the newest is \
-                  served first, and who has waited for ten times what is normal is refused with \
-                  error 1637, so that most are answered while somebody still waits for the answer.",
+            doc: "What Flifo does while more statements arrive than the server can run. \"wait\": \
+                  statements run in order of arrival, as applications expect. \"newest_first\": \
+                  the newest statement runs first, and a statement that has waited ten times \
+                  longer than normal is refused with error 1637, so that most answers arrive while \
+                  the application still waits for them.",
             elsewhere: &[],
             since: FIRST,
         },

@@ -48,9 +48,10 @@ pub(in crate::config) static TOP: Section<Plan> = Section {
             example: None,
             doc: "Clients that may be connected at once. One more is refused with error 1040. It \
                   may be far more than the server's own max_connections, since clients share \
-                  backend connections. Each takes an open file: where the hard limit (LimitNOFILE=, ulimit -n) \
-                  allows fewer, clients are refused before backend connections and administration lack any, \
-                  and a warning at the start says so.",
+                  backend connections. Each client takes an open file: where the hard limit \
+                  (LimitNOFILE=, ulimit -n) allows fewer, Flifo refuses clients early enough to \
+                  keep files for backend connections and administration, and logs a warning when \
+                  it starts.",
             elsewhere: &[
                 ("HAProxy", "maxconn"),
                 ("ProxySQL", "mysql-max_connections"),
@@ -62,8 +63,8 @@ pub(in crate::config) static TOP: Section<Plan> = Section {
             name: "logins_max",
             form: Form::Count { range: 1..=65_535, place: |plan| &mut plan.logins_max },
             example: None,
-            doc: "Logins of pass-through clients that are under way at the server at once, from all \
-                  workers together. When more clients come, they are accepted and wait, first \
+            doc: "Logins of pass-through clients that are under way at the server at once, from \
+                  all workers together. When more clients come, they are accepted and wait, first \
                   come, first served, for limits.login at most; then they are refused with error \
                   1040. While a login waits for its client, another one has its place. So a storm \
                   of connections does not become one of threads at the server. Clients of users \
@@ -102,8 +103,8 @@ pub(in crate::config) static TLS: Section<Plan> = Section {
             }),
             example: None,
             doc: "TLS for clients. \"preferred\" offers it and lets the client choose, as MySQL \
-                  and MariaDB do; \"required\" refuses those who do not use it, except on a Unix \
-                  socket; \"off\" does not offer it.",
+                  and MariaDB do; \"required\" refuses clients that do not use it, except on a \
+                  Unix socket; \"off\" does not offer it.",
             elsewhere: &[("ProxySQL", "mysql-have_ssl"), ("MySQL", "require_secure_transport")],
             since: FIRST,
         },
@@ -115,9 +116,9 @@ pub(in crate::config) static TLS: Section<Plan> = Section {
                 set: |plan, text| paths::set_certificate(&mut plan.tls.files.identity, text),
             },
             example: Some("\"/etc/flifo/cert.pem\""),
-            doc: "PEM file of the certificate that clients are shown, with its chain. Without it, \
-                  one is made at start that nobody has signed: enough for clients that do not \
-                  verify.",
+            doc: "PEM file of the certificate that Flifo shows to clients, with its chain. Without \
+                  it, Flifo makes a self-signed one when it starts; that is enough for clients \
+                  that do not verify certificates.",
             elsewhere: &[("MySQL", "ssl_cert"), ("HAProxy", "crt")],
             since: FIRST,
         },
@@ -141,9 +142,9 @@ pub(in crate::config) static TLS: Section<Plan> = Section {
                 set: |plan, text| paths::set(&mut plan.tls.files.ca, text),
             },
             example: Some("\"/etc/flifo/clients-ca.pem\""),
-            doc: "PEM file of authorities. With it, whoever uses TLS must show a certificate from \
-                  one of them; with `tls.mode = \"required\"` that is everybody who comes over \
-                  TCP.",
+            doc: "PEM file of certificate authorities. With it, a client that uses TLS must show a \
+                  certificate from one of them; with `tls.mode = \"required\"` this holds for \
+                  every client that connects over TCP.",
             elsewhere: &[("MySQL", "ssl_ca"), ("HAProxy", "ca-file")],
             since: FIRST,
         },
@@ -165,8 +166,9 @@ pub(in crate::config) static PROXY_PROTOCOL: Section<Plan> = Section {
             },
         },
         example: None,
-        doc: "Who may put a PROXY header (version 1 or 2) in front of a connection. From others a \
-              header is refused, since whoever may send one can claim any address. Empty: nobody.",
+        doc: "Networks whose hosts may send a PROXY header (version 1 or 2) at the start of a \
+              connection. A header from any other address is refused, because its sender could \
+              claim any client address. Empty: no host may send one.",
         elsewhere: &[
             ("MariaDB", "proxy_protocol_networks"),
             ("ProxySQL", "mysql-proxy_protocol_networks"),

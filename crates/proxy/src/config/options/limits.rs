@@ -32,8 +32,9 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                 place: |plan| &mut plan.limits.login,
             },
             example: None,
-            doc: "Time for a login, of a client at Flifo as of a backend connection at the server. A login needs \
-                  only a few packets; who takes longer holds a place without a password.",
+            doc: "Time for a login: of a client at Flifo, and of Flifo at the server. A login \
+                  needs only a few packets; a client that takes longer occupies a place without \
+                  having shown a password.",
             elsewhere: &[
                 ("MySQL", "connect_timeout"),
                 ("PgBouncer", "client_login_timeout"),
@@ -48,10 +49,11 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                 place: |plan| &mut plan.limits.statement,
             },
             example: Some("\"30s\""),
-            doc: "Time that a statement may run on the server; then it is killed there. A pass-through \
-                  client, whose statements Flifo cannot kill, loses its connection instead, and so \
-                  does one that has not sent all of its command or file. There is none by default, \
-                  because only the application knows how long its statements may take.",
+            doc: "Time that a statement may run on the server; then it is killed there. A \
+                  pass-through client, whose statements Flifo cannot kill, loses its connection \
+                  instead, and so does one that has not sent all of its command or file. There is \
+                  none by default, because only the application knows how long its statements may \
+                  take.",
             elsewhere: &[
                 ("MariaDB", "max_statement_time"),
                 ("ProxySQL", "mysql-default_query_timeout"),
@@ -66,9 +68,9 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                 place: |plan| &mut plan.limits.wait,
             },
             example: None,
-            doc: "Time that a statement may wait in the queue before it starts. Then it is refused with \
-                  error 1637, and has not reached the server. Short enough that a user who waits \
-                  is told before he leaves, long enough for a burst to pass.",
+            doc: "Time that a statement may wait in the queue before it starts. Then it is refused \
+                  with error 1637, and has not reached the server. The default is short enough \
+                  that users still wait for the answer, and long enough for a burst to pass.",
             elsewhere: &[
                 ("HAProxy", "timeout queue"),
                 ("ProxySQL", "mysql-connect_timeout_server_max"),
@@ -101,9 +103,9 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                 place: |plan| &mut plan.limits.idle_backend,
             },
             example: None,
-            doc: "Time that a backend connection stays open with nothing to do. Backend connections are cheap to open again, \
-                  while each costs the server a thread and memory. Stay below the server's \
-                  wait_timeout.",
+            doc: "Time that a backend connection stays open with nothing to do. Backend \
+                  connections are cheap to open again, while each costs the server a thread and \
+                  memory. Stay below the server's wait_timeout.",
             elsewhere: &[("PgBouncer", "server_idle_timeout"), ("HAProxy", "timeout server")],
             since: FIRST,
         },
@@ -114,9 +116,9 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                 place: |plan| &mut plan.limits.backend_age,
             },
             example: None,
-            doc: "Age at which a backend connection is closed once nobody uses it, so that what a server's \
-                  connection gathers with time is given back, and a moved server is found. Never \
-                  in mid-transaction.",
+            doc: "Age at which a backend connection is closed as soon as no client uses it. This \
+                  frees the memory that a connection gathers at the server over time, and finds a \
+                  server that has moved. Never within a transaction.",
             elsewhere: &[
                 ("PgBouncer", "server_lifetime"),
                 ("ProxySQL", "mysql-connection_max_age_ms"),
@@ -143,9 +145,9 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                 place: |plan| &mut plan.limits.write_stall,
             },
             example: None,
-            doc: "Time that a client may leave its result unread while more is to be sent; it \
-                  holds a backend connection so long. Then it is disconnected. The default is that of the \
-                  server's net_write_timeout.",
+            doc: "Time that a client may leave its result unread while more is to be sent; \
+                  meanwhile it holds a backend connection. Then it is disconnected. The default is \
+                  that of the server's net_write_timeout.",
             elsewhere: &[("MySQL", "net_write_timeout")],
             since: FIRST,
         },
@@ -156,11 +158,11 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                 place: |plan| &mut plan.limits.upload,
             },
             example: None,
-            doc: "Time for each MiB of a command that does not come at once, or of a file that LOAD \
-                  DATA LOCAL reads, and for what is left at its end. A client that is slower is \
-                  disconnected with error 1159, because it holds memory, and behind 32 MiB a backend connection. \
-                  Time in which Flifo or the server takes nothing does not count. The default is \
-                  that of the server's net_read_timeout.",
+            doc: "Time for each MiB of a command that does not come at once, or of a file that \
+                  LOAD DATA LOCAL reads, and for what is left at its end. A client that is slower \
+                  is disconnected with error 1159, because it holds memory, and beyond 32 MiB a \
+                  backend connection. Time in which Flifo or the server takes nothing does not \
+                  count. The default is that of the server's net_read_timeout.",
             elsewhere: &[("MySQL", "net_read_timeout")],
             since: FIRST,
         },

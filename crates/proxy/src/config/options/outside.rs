@@ -65,7 +65,7 @@ pub(in crate::config) static CONSOLE: Section<Plan> = Section {
 pub(in crate::config) static HTTP: Section<Plan> = Section {
     name: "http",
     doc: "The HTTP port: /metrics for Prometheus, /stats;csv as HAProxy has it, /api/... as JSON, \
-          /health and /ready for those who watch over Flifo.",
+          /health and /ready for monitoring.",
     rows: &[
         Row {
             name: "listen",

@@ -71,13 +71,13 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 place: |plan| &mut plan.server.limit,
             },
             example: Some("16"),
-            doc: "Statements that the server runs at once; others wait in the queue. A server does most \
-                  work with a few statements per CPU, and loses much when hundreds compete. \
+            doc: "Statements that the server runs at once; others wait in the queue. A server does \
+                  most work with a few statements per CPU, and loses much when hundreds compete. \
                   \"auto\" finds the number while statements wait, by trying a few more and a few \
                   fewer, and lets one more in whenever statements wait and none ends; while none \
                   waits it comes slowly down to what is in use, but not below two for each CPU of \
-                  the server. Where several Flifos share a server, see `server.rhythm`. A number is \
-                  kept, whatever happens.",
+                  the server. Where several Flifos share a server, see `server.rhythm`. A number \
+                  is kept, whatever happens.",
             elsewhere: &[("MariaDB", "thread_pool_size"), ("MySQL", "innodb_thread_concurrency")],
             since: FIRST,
         },
@@ -102,12 +102,12 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 place: |plan| &mut plan.server.borrow,
             },
             example: Some("\"50ms\""),
-            doc: "While a slot is on its way from one worker to another, somebody new may start in its \
-                  place, unless somebody has waited for longer than this. A worker that is slow to wake \
-                  then costs the server nothing, but who comes late may be served before who came \
-                  early. Off by default, and of no effect with one worker: slots mostly stay within a \
-                  worker, so few are ever on their way; the gate's `granted` and `borrowed` on the console \
-                  tell how many.",
+            doc: "While a slot is on its way from one worker to another, a new statement may start \
+                  in its place, unless another statement has waited for longer than this. A worker \
+                  that is slow to wake then costs the server nothing, but a later statement may \
+                  run before an earlier one. Off by default, and without effect with one worker. \
+                  Slots mostly stay within a worker; the gate's `granted` and `borrowed` on the \
+                  console count those that do not.",
             elsewhere: &[],
             since: FIRST,
         },
@@ -118,14 +118,16 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 place: |plan: &mut Plan| &mut plan.server.parking,
             }),
             example: None,
-            doc: "While others wait, a statement that is ten times as old as its kind usually gets \
-                  leaves its slot to one of them and goes on without; so rows that somebody has \
-                  locked for seconds do not stop everybody else. While three of a kind are so, \
-                  that kind gets a quarter of the slots. Up to four times server.limit go on \
-                  without a slot. \"locks\": no more of them than wait for locks, as the server says; \
-                  it is asked only while something seems stuck and others wait, on a connection of \
-                  a pooled user, which needs no privilege for it. \"age\": the server is not asked, \
-                  and one that computes for long is taken for one that waits.",
+            doc: "While others wait, a statement that has run ten times longer than statements of \
+                  its kind usually do gives its slot to one of them and continues without a slot. \
+                  So row locks that one client holds for seconds do not stop all other clients. \
+                  While three statements of one kind are in this state, that kind gets a quarter \
+                  of the slots. Up to four times `server.limit` statements may continue without a \
+                  slot. \"locks\": no more of them than the server reports as waiting for locks. \
+                  Flifo asks the server only while a statement seems stuck and others wait, on a \
+                  connection of a pooled user, which needs no privilege for it. \"age\": the \
+                  server is not asked, and a statement that computes for long is treated as one \
+                  that waits.",
             elsewhere: &[
                 ("MariaDB", "thread_pool_stall_limit"),
                 ("MySQL", "thread_pool_stall_limit"),
@@ -139,10 +141,10 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 place: |plan| &mut plan.server.connections_max,
             },
             example: None,
-            doc: "Backend connections, which Flifo opens to the server. More of them than \
-                  `server.limit` leave room for sessions that keep a backend connection without running \
-                  anything, such as those in a transaction. Stay below the server's \
-                  max_connections.",
+            doc: "The most backend connections that Flifo opens to the server for pooled users. A \
+                  number above `server.limit` leaves room for sessions that keep a backend \
+                  connection without running anything, such as those in a transaction. Stay below \
+                  the server's max_connections.",
             elsewhere: &[
                 ("HAProxy", "server maxconn"),
                 ("ProxySQL", "mysql_servers.max_connections"),
@@ -154,9 +156,10 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             name: "pipeline",
             form: Form::Count { range: 1..=64, place: |plan| &mut plan.server.pipeline },
             example: None,
-            doc: "Statements written to one shared backend connection at once while clients wait, so that the \
-                  server's thread finds its next one without sleeping. Only short statements that \
-                  merely read are written ahead, and they run one after another. 1 turns it off.",
+            doc: "Statements in flight on one shared backend connection while clients wait, so \
+                  that the server's thread finds its next one without sleeping. Only short \
+                  statements that merely read are pipelined, and they run one after another. 1 \
+                  turns it off.",
             elsewhere: &[],
             since: FIRST,
         },
@@ -173,11 +176,11 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 place: |plan: &mut Plan| &mut plan.server.tls.mode,
             }),
             example: None,
-            doc: "TLS on backend connections. \"preferred\" uses it if the server offers it, and never on a Unix \
-                  socket, where nobody can read along; \"required\" insists on it; \"verify-ca\" \
-                  wants a certificate from a trusted authority, and \"verify-full\" one that also \
-                  bears the server's name. The modes and the default are those of MySQL's own \
-                  clients.",
+            doc: "TLS on backend connections. \"preferred\" uses it if the server offers it, and \
+                  never on a Unix socket, where the traffic cannot be intercepted; \"required\" \
+                  insists on it; \"verify-ca\" wants a certificate from a trusted authority, and \
+                  \"verify-full\" one that also bears the server's name. The modes and the default \
+                  are those of MySQL's own clients.",
             elsewhere: &[("MySQL", "ssl-mode"), ("ProxySQL", "mysql_servers.use_ssl")],
             since: FIRST,
         },
@@ -245,12 +248,13 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 place: |plan: &mut Plan| &mut plan.server.pass_through_tls,
             }),
             example: None,
-            doc: "Which pass-through clients have TLS between Flifo and the server, as `server.tls` has \
-                  it. \"as-client\": those that are in TLS themselves, on the server's Unix socket \
-                  too if it offers that; the others have none, and are refused where `server.tls` \
-                  insists on it. \"always\": all; the server then takes clients for such that are \
-                  in TLS which are not, so that accounts with REQUIRE SSL are open to clients in \
-                  plain. Never shown on these backend connections: `server.tls_cert`.",
+            doc: "Which pass-through clients have TLS between Flifo and the server, as \
+                  `server.tls` has it. \"as-client\": those that are in TLS themselves, on the \
+                  server's Unix socket too if it offers that; the others have none, and are \
+                  refused where `server.tls` insists on it. \"always\": all; the server then \
+                  treats a client without TLS as one with TLS, so that accounts with REQUIRE SSL \
+                  are open to clients without encryption. Flifo never shows `server.tls_cert` on \
+                  these connections.",
             elsewhere: &[],
             since: FIRST,
         },
@@ -261,13 +265,14 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 place: |plan: &mut Plan| &mut plan.server.account_terms,
             }),
             example: None,
-            doc: "Whose address and TLS must meet what an account demands: its host, REQUIRE, its bounds of \
-                  connections. The server sees Flifo's. \"client\": Flifo holds clients to it that are in another place \
-                  than itself, or share backend connections: a client is refused whose account from its own address would be another \
-                  one, or none. What the account is, the table of accounts tells (`server.accounts_user`), or the \
-                  server is asked once in `server.accounts_period`. \"flifo\": all clients have the account that the \
-                  server gives Flifo; choose it if accounts are made for Flifo's address, and their hosts and REQUIRE \
-                  need not keep any client out.",
+            doc: "Whose address and TLS must meet what an account demands: its host, REQUIRE, its \
+                  bounds of connections. The server sees Flifo's. \"client\": Flifo holds clients \
+                  to it that are in another place than itself, or share backend connections: a \
+                  client is refused whose account from its own address would be another one, or \
+                  none. What the account is, the table of accounts tells (`server.accounts_user`), \
+                  or the server is asked once in `server.accounts_period`. \"flifo\": all clients \
+                  have the account that the server gives Flifo; choose it if accounts are made for \
+                  Flifo's address, and their hosts and REQUIRE need not keep any client out.",
             elsewhere: &[],
             since: FIRST,
         },
@@ -283,9 +288,10 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 },
             },
             example: Some("\"10.0.0.5\""),
-            doc: "The address from which the server sees Flifo, where it is not Flifo's end of the connection: behind \
-                  a translation of addresses, or another proxy. Flifo needs it to know which account the server gives \
-                  it. Without effect on the server's Unix socket, where all are `localhost`.",
+            doc: "The address from which the server sees Flifo, where it is not Flifo's end of the \
+                  connection: behind a translation of addresses, or another proxy. Flifo needs it \
+                  to know which account the server gives it. Without effect on the server's Unix \
+                  socket, where all are `localhost`.",
             elsewhere: &[],
             since: FIRST,
         },
@@ -296,10 +302,10 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 place: |plan: &mut Plan| &mut plan.server.send_proxy,
             }),
             example: None,
-            doc: "Whether backend connections begin with a PROXY header, so that the server sees a client's own \
-                  address. The server must expect it; MariaDB does with proxy_protocol_networks. \
-                  It tells the truth of pass-through clients; a shared backend connection is shown with Flifo's own \
-                  address.",
+            doc: "Whether backend connections begin with a PROXY header, so that the server sees a \
+                  client's own address. The server must expect it; MariaDB does with \
+                  proxy_protocol_networks. The header of a pass-through client's connection holds \
+                  the client's address; that of a shared connection holds Flifo's own.",
             elsewhere: &[("HAProxy", "send-proxy-v2")],
             since: FIRST,
         },
@@ -316,12 +322,12 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             example: Some("\"app\""),
             doc: "A user named in `[[users]]` with its password, which may read the server's table \
                   of accounts: `GRANT SELECT ON mysql.global_priv` on MariaDB, `GRANT SELECT ON \
-                  mysql.user` on MySQL. With it, clients of all users share backend connections whose hash is \
-                  enough for that: those of mysql_native_password and caching_sha2_password. A client \
-                  has the account that the server would choose for its own address, or is refused \
-                  (`server.account_terms`). The log names users that are passed through all the same, and \
-                  why. Of a table of more than 32 MiB, users at its end are passed through. Hashes are \
-                  kept in memory only.",
+                  mysql.user` on MySQL. With it, the clients of all users whose stored hash is \
+                  enough for that share backend connections: users of mysql_native_password and \
+                  caching_sha2_password. A client has the account that the server would choose for \
+                  its own address, or is refused (`server.account_terms`). The log names users \
+                  that are passed through all the same, and why. Of a table of more than 32 MiB, \
+                  users at its end are passed through. Hashes are kept in memory only.",
             elsewhere: &[("PgBouncer", "auth_user")],
             since: FIRST,
         },
@@ -333,9 +339,9 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             },
             example: None,
             doc: "How often that table is read. It is also read when a login fails or its user is \
-                  not known, at most once a second, and when rights have changed. An old password, or \
-                  a user that was dropped, is let in for no longer than this. So is one that was \
-                  learnt (`server.learn_passwords`).",
+                  not known, at most once a second, and when rights have changed. An old password, \
+                  or a user that was dropped, is let in for no longer than this. So is one that \
+                  was learnt (`server.learn_passwords`).",
             elsewhere: &[],
             since: FIRST,
         },
@@ -346,12 +352,13 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 place: |plan| &mut plan.server.rights_bound,
             },
             example: None,
-            doc: "How long it may take until rights that are changed beside Flifo are changed for its \
-                  clients: REVOKE, a locked or dropped account, roles, SET GLOBAL. A backend connection whose \
-                  login is older goes to no other client, and a login that Flifo decides itself \
-                  is confirmed by the server. Of no matter where `server.accounts_user` may read all \
-                  tables of rights (`GRANT SELECT ON mysql.*`): they are compared each second. \
-                  What is changed through Flifo takes effect at once.",
+            doc: "How long it may take until rights that are changed beside Flifo are changed for \
+                  its clients: REVOKE, a locked or dropped account, roles, SET GLOBAL. A backend \
+                  connection whose login is older is not given to another client, and a login that \
+                  Flifo decides itself is confirmed by the server. Without effect where \
+                  `server.accounts_user` may read all tables of rights (`GRANT SELECT ON \
+                  mysql.*`): they are compared each second. What is changed through Flifo takes \
+                  effect at once.",
             elsewhere: &[],
             since: FIRST,
         },
@@ -362,14 +369,16 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 place: |plan: &mut Plan| &mut plan.server.read_definitions,
             }),
             example: None,
-            doc: "Whether Flifo reads the definitions of views, routines and triggers, so that what they leave on a \
-                  connection and no server reports (GET_LOCK, LAST_INSERT_ID(n), SELECT … INTO @x) comes to no other \
-                  client. They are read as `server.accounts_user`, if that sees all of them, once in ten seconds: grant it SHOW VIEW \
-                  and TRIGGER on *.*, and SELECT on mysql.proc (MariaDB) or SHOW_ROUTINE (MySQL). Else as each pooled \
-                  user, before the login of its first client ends and then once in a minute. And a second after a \
-                  statement that may define something. What the reader may not see is taken to do anything: a statement \
-                  that names such a view keeps its connection, and so does one that writes to a table with such a trigger \
-                  (`users.triggers`). \"off\" believes what the server reports.",
+            doc: "Whether Flifo reads the definitions of views, routines and triggers, so that \
+                  what they leave on a connection and no server reports (GET_LOCK, \
+                  LAST_INSERT_ID(n), SELECT … INTO @x) comes to no other client. They are read as \
+                  `server.accounts_user`, if that sees all of them, once in ten seconds: grant it \
+                  SHOW VIEW and TRIGGER on *.*, and SELECT on mysql.proc (MariaDB) or SHOW_ROUTINE \
+                  (MySQL). Else as each pooled user, before the login of its first client ends and \
+                  then once in a minute. And a second after a statement that may define something. \
+                  What the reader may not see is taken to do anything: a statement that names such \
+                  a view keeps its connection, and so does one that writes to a table with such a \
+                  trigger (`users.triggers`). \"off\" believes what the server reports.",
             elsewhere: &[],
             since: FIRST,
         },
@@ -380,15 +389,15 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 place: |plan: &mut Plan| &mut plan.server.learn_passwords,
             }),
             example: None,
-            doc: "Whether Flifo keeps the password of a user that nobody has configured when a \
-                  client says it, and pools the user's clients from then on. Servers ask for the \
-                  password itself at the first login by caching_sha2_password since they were \
-                  started or the password was changed. What they have accepted is confirmed by a \
-                  login of Flifo's own, then once in `server.accounts_period`, and when a client \
-                  proves another password; what they refuse is forgotten, and the user's clients \
-                  are passed through again. Passwords are kept in memory only. Without effect where \
-                  `server.accounts_user` reads all accounts, and with `server.send_proxy`, by \
-                  which the server may tell accounts apart.",
+            doc: "Whether Flifo keeps the password that a client sends for a user that is not in \
+                  `[[users]]`, and pools the user's clients from then on. A server asks for the \
+                  password itself at a user's first login by caching_sha2_password after the \
+                  server was started or the password was changed. Flifo confirms an accepted \
+                  password by a login of its own, then once in `server.accounts_period`, and when \
+                  a client proves another password. A password that the server refuses is \
+                  forgotten, and the user's clients are passed through again. Passwords are kept \
+                  in memory only. Without effect where `server.accounts_user` reads all accounts, \
+                  and with `server.send_proxy`, by which the server may tell accounts apart.",
             elsewhere: &[],
             since: FIRST,
         },
@@ -401,8 +410,9 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             example: None,
             doc: "How often the name of a server is resolved again, if it is addressed by one. It \
                   is also resolved when no connection can be opened, at most once a second. New \
-                  backend connections go to the new address; those to the old one are closed as they become \
-                  free. A name that cannot be resolved keeps its last known address.",
+                  backend connections go to the new address; connections to the old one are closed \
+                  as they become idle. A name that cannot be resolved keeps its last known \
+                  address.",
             elsewhere: &[("HAProxy", "resolvers, hold valid")],
             since: FIRST,
         },

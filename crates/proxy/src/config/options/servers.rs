@@ -12,9 +12,9 @@ use crate::config::plan::{CheckKind, Freshness, Mode, Plan, RouteRule, ServerRul
 pub(in crate::config) static SERVERS: Section<ServerRule> = Section {
     name: "servers",
     doc: "Several servers instead of the one of `[server]`, whose other options hold for each of \
-          these: each has its own limit, backend connections and state. Which one is written to and which ones \
-          are read from is found out by `[checks]`; which statements go where is said by \
-          `[routing]`.",
+          these: each has its own limit, backend connections and state. `[checks]` finds out which \
+          one is written to and which ones are read from; `[routing]` says which statements go \
+          where.",
     rows: &[
         Row {
             name: "name",
@@ -63,10 +63,10 @@ pub(in crate::config) static SERVERS: Section<ServerRule> = Section {
                 place: |rule: &mut ServerRule| &mut rule.group,
             }),
             example: None,
-            doc: "What the server is for. \"auto\": what it says itself when it is checked. The one \
-                  that is not read_only is written to; of a Galera cluster, the first node that \
-                  is ready. \"writer\": it is written to unless it says that it is read_only; of \
-                  several, the first. \"readers\": it is never written to.",
+            doc: "What the server is for. \"auto\": what it says itself when it is checked. The \
+                  one that is not read_only is written to; of a Galera cluster, the first node \
+                  that is ready. \"writer\": it is written to unless it says that it is read_only; \
+                  of several, the first. \"readers\": it is never written to.",
             elsewhere: &[("ProxySQL", "mysql_servers.hostgroup_id")],
             since: FIRST,
         },
@@ -109,12 +109,12 @@ pub(in crate::config) static SERVERS: Section<ServerRule> = Section {
                 },
             },
             example: Some("\"10.0.0.11:9999\""),
-            doc: "Where somebody tells in one line how the server is, in the words of HAProxy's \
-                  agent-check: \"up\", \"down\", \"stopped\" or \"fail\", with a reason behind '#'; \
-                  \"drain\", \"maint\", \"ready\"; \"75%\" of its weight, of which 0 is as \"drain\"; \
-                  \"maxconn:30\" statements at once, of which 0 is again the limit that it had. \
-                  What is not said stays as it was, and whoever cannot be reached has said \
-                  nothing.",
+            doc: "Address of an agent that reports the server's state in one line, in the format \
+                  of HAProxy's agent-check: \"up\", \"down\", \"stopped\" or \"fail\", with a \
+                  reason behind '#'; \"drain\", \"maint\", \"ready\"; \"75%\" of its weight, of \
+                  which 0 is as \"drain\"; \"maxconn:30\" statements at once, of which 0 is again \
+                  the limit that it had. What the answer does not mention stays as it was; an \
+                  agent that cannot be reached changes nothing.",
             elsewhere: &[("HAProxy", "agent-check, agent-addr, agent-port")],
             since: FIRST,
         },
@@ -142,11 +142,10 @@ pub(in crate::config) static CHECKS: Section<Plan> = Section {
             }),
             example: None,
             doc: "What a check does. \"connect\" opens a connection; \"handshake\" waits for the \
-                  server's greeting as well; \"ping\" asks for a sign of life on a backend connection that \
-                  stays open; \"statement\" runs `checks.statement` there. \"auto\" asks on such a \
-                  backend connection for the server's role and for how far it has come in replication, which is \
-                  what servers of group \"auto\" need; without a user who could ask, it is a \
-                  handshake.",
+                  server's greeting as well; \"ping\" sends COM_PING on a connection that stays \
+                  open; \"statement\" runs `checks.statement` on it. \"auto\" asks on such a \
+                  connection for the server's role and its replication position, which servers of \
+                  group \"auto\" need; without a user that can log in, it is as \"handshake\".",
             elsewhere: &[("HAProxy", "option mysql-check")],
             since: FIRST,
         },
@@ -161,8 +160,9 @@ pub(in crate::config) static CHECKS: Section<Plan> = Section {
                 },
             },
             example: Some("\"app\""),
-            doc: "The user, named in `[[users]]` with its password, who checks. It needs no \
-                  rights. Without this option, the first user there whose password is known.",
+            doc: "The user that checks log in as, named in `[[users]]` with its password. It needs \
+                  no privileges. Without this option, it is the first user there whose password is \
+                  known.",
             elsewhere: &[("ProxySQL", "mysql-monitor_username")],
             since: FIRST,
         },
@@ -298,8 +298,8 @@ const MODES: &[(&str, Mode)] =
 
 pub(in crate::config) static ROUTING: Section<Plan> = Section {
     name: "routing",
-    doc: "Which of several servers a statement goes to. A client that keeps its backend connection (it is in a \
-          transaction, or pinned) stays where it is.",
+    doc: "Which of several servers a statement goes to. A client that keeps its backend connection \
+          (it is in a transaction, or pinned) stays on its server.",
     rows: &[
         Row {
             name: "mode",
@@ -322,8 +322,8 @@ pub(in crate::config) static ROUTING: Section<Plan> = Section {
                 place: |plan: &mut Plan| &mut plan.routing.reads,
             }),
             example: None,
-            doc: "What a client of mode \"split\" sees. \"own_writes\": a client that has written is \
-                  sent only where all of that is known to be: to the server that took it, or to \
+            doc: "What a client of mode \"split\" sees. \"own_writes\": a client that has written \
+                  is sent only where all of that is known to be: to the server that took it, or to \
                   one that has got so far, which GTID positions tell, or the number of the last \
                   commit in a Galera cluster. Without those it is taken to be so after \
                   `routing.stay`. \"any\": what a reader has.",

@@ -8,9 +8,9 @@ use crate::config::plan::{Password, Pins, Unseen, UserOptions};
 
 pub(in crate::config) static USERS: Section<UserOptions> = Section {
     name: "users",
-    doc: "Users whose clients share backend connections. A user that is not named here works as well: its \
-          clients are passed through, which means that Flifo relays their logins and each keeps a backend connection of \
-          its own.",
+    doc: "Users whose clients share backend connections. A user that is not named here works as \
+          well: its clients are passed through, which means that Flifo relays their logins and \
+          each client keeps its own backend connection.",
     rows: &[
         Row {
             name: "name",
@@ -105,9 +105,9 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
                 place: |user: &mut UserOptions| &mut user.pooled,
             }),
             example: None,
-            doc: "\"pooled\" clients share backend connections, which needs the password. \"pass-through\" clients \
-                  have a backend connection each, as if the user were not named at all, but its bounds below \
-                  hold.",
+            doc: "\"pooled\": clients share backend connections, for which Flifo needs the \
+                  password. \"pass-through\": each client has its own backend connection, as if \
+                  the user were not named here, but the bounds below hold.",
             elsewhere: &[("PgBouncer", "pool_mode")],
             since: FIRST,
         },
@@ -135,9 +135,10 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
                 place: |user| &mut user.connections_max,
             },
             example: None,
-            doc: "Backend connections that this user's clients may hold at once. \"share\": seven eighths of `server.connections_max`, for \
-                  each server, and all of them where that is less than 16; so that clients of one user which keep \
-                  their backend connections, in transactions or otherwise, leave some to others.",
+            doc: "Backend connections that this user's clients may hold at once, for each server. \
+                  \"share\": seven eighths of `server.connections_max`, or all of them where that \
+                  is less than 16. So clients of one user that keep their connections, in \
+                  transactions or otherwise, leave some to the clients of other users.",
             elsewhere: &[("PgBouncer", "max_user_connections")],
             since: FIRST,
         },
@@ -148,12 +149,13 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
                 place: |user: &mut UserOptions| &mut user.routines,
             }),
             example: None,
-            doc: "What becomes of a backend connection behind CALL, and behind functions that are not built in: \
-                  what they do is not in the statement, and the server does not report all of it. \
-                  \"pin\" keeps the backend connection with its client. \"trust\" believes what the server \
-                  reports, and is right where routines set no user variables in expressions, and \
-                  leave no locks and no temporary tables made from a SELECT. \"reset\" undoes \
-                  whatever was left before anybody has the backend connection again, also for the client itself.",
+            doc: "What happens to a backend connection after CALL, and after a statement with \
+                  stored functions: the statement does not show what they do, and the server does \
+                  not report all of it. \"pin\" keeps the connection with its client. \"trust\" \
+                  believes what the server reports, and is right where routines set no user \
+                  variables in expressions, and leave no locks and no temporary tables made from a \
+                  SELECT. \"reset\" resets the session before any client, including the same one, \
+                  uses the connection again.",
             elsewhere: &[],
             since: FIRST,
         },
@@ -169,15 +171,15 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
                 place: |user: &mut UserOptions| &mut user.triggers,
             }),
             example: None,
-            doc: "What becomes of a backend connection behind a statement that may fire triggers (INSERT, \
-                  REPLACE, UPDATE, DELETE, LOAD). \"read\" looks at the triggers' definitions \
-                  (`server.read_definitions`): where one does what no server reports (GET_LOCK, \
-                  SELECT INTO @x), or cannot be read, the backend connection stays with its client; where not \
-                  even the names of triggers are seen (on MySQL, without the right TRIGGER), it is \
-                  as \"reset\". \"trust\" believes what the server reports. \"reset\" undoes \
-                  whatever was left before another client has the backend connection, also for the client \
-                  itself, at the cost of one more round trip between the server and Flifo. \
-                  \"pin\" keeps the backend connection with its client.",
+            doc: "What happens to a backend connection after a statement that may fire triggers \
+                  (INSERT, REPLACE, UPDATE, DELETE, LOAD). \"read\" looks at the triggers' \
+                  definitions (`server.read_definitions`): where one does what no server reports \
+                  (GET_LOCK, SELECT INTO @x), or cannot be read, the connection stays with its \
+                  client; where Flifo cannot even see the names of triggers (on MySQL, without the \
+                  privilege TRIGGER), it is as \"reset\". \"trust\" believes what the server \
+                  reports. \"reset\" resets the session before any client, including the same one, \
+                  uses the connection again, at the cost of one more round trip between the server \
+                  and Flifo. \"pin\" keeps the connection with its client.",
             elsewhere: &[],
             since: FIRST,
         },
@@ -188,10 +190,11 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
                 place: |user: &mut UserOptions| &mut user.pins,
             }),
             example: None,
-            doc: "\"refuse\" answers a statement with error 1290 that would keep the backend connection for its \
-                  client alone, so that an application's authors hear of it. Transactions, cursors \
-                  and parameters in pieces keep a backend connection only while they last, and are not refused; \
-                  nor is what only the server reports, behind the statement.",
+            doc: "\"refuse\" answers a statement that would pin its client to a backend connection \
+                  with error 1290, so that the application's authors notice it. Transactions, \
+                  cursors and parameters sent in pieces keep a connection only while they last, \
+                  and are not refused; nor is a statement whose effect the server reports only \
+                  after it has run.",
             elsewhere: &[],
             since: FIRST,
         },
