@@ -20,7 +20,8 @@ pub(crate) struct Extent {
     turns: u32,
 }
 
-/// What clients do: its name, so many at once and so many statements at once in the server, so many statements in one go.
+/// What clients do: its name, so many at once and so many statements at once in the server, so many statements in one
+/// go.
 struct Work {
     name: &'static str,
     clients: u32,

@@ -1,5 +1,5 @@
-//! Flifo under callgrind, which counts instructions and calls: time plays no part, so another load on the machine does not
-//! disturb it.
+//! Flifo under callgrind, which counts instructions and calls: time plays no part, so another load on the machine does
+//! not disturb it.
 //!
 //! Owns the program under valgrind and what it writes. Invariant: only what runs between the two commands of
 //! [`Watched::count`] is counted.

@@ -1,8 +1,8 @@
 //! `cargo xtask gate-cost`: how many of a statement's instructions are the gate's, where it does not bind.
 //!
 //! Runs Flifo under callgrind, with fewer clients than the limit, and reads what it has counted: time plays no part, so
-//! another load on the machine does not disturb it. Handing out backends is counted apart: a proxy without a gate must do
-//! so, too. Then runs it as it is, and weighs what the same way through a gate costs against the CPU of a statement.
+//! another load on the machine does not disturb it. Handing out backends is counted apart: a proxy without a gate must
+//! do so, too. Then runs it as it is, and weighs what the same way through a gate costs against the CPU of a statement.
 //! Only the promise that it prints fails it.
 
 use std::collections::HashMap;
@@ -83,8 +83,8 @@ fn weigh(flifo: &Path, server: &PrivateServer, interrupt: &Interrupt) -> Result<
     Ok(ratio)
 }
 
-/// What a statement does at a gate that does not bind: it takes a slot and a backend, gives them back, and the gate looks
-/// for a waiting client.
+/// What a statement does at a gate that does not bind: it takes a slot and a backend, gives them back, and the gate
+/// looks for a waiting client.
 fn passage() -> impl FnMut() {
     const KEY: u32 = 1;
     let now = Instant::now();

@@ -2,8 +2,8 @@
 //! hold up others; and what comes of it.
 //!
 //! Owns the order of things and what is printed: of each attack, how long other clients wait before and beside it, what
-//! memory Flifo takes, and what it counts. What is done is [`attacks`]'s, what it is done to [`target`]'s. Invariant: a promise that
-//! is broken, or others that wait more than twice as long, make the command fail.
+//! memory Flifo takes, and what it counts. What is done is [`attacks`]'s, what it is done to [`target`]'s. Invariant: a
+//! promise that is broken, or others that wait more than twice as long, make the command fail.
 
 mod attacks;
 mod others;

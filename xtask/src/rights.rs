@@ -1,4 +1,5 @@
-//! `cargo xtask rights`: how long it takes until changes of rights hold for new clients, made through Flifo and beside it.
+//! `cargo xtask rights`: how long it takes until changes of rights hold for new clients, made through Flifo and beside
+//! it.
 //!
 //! What is changed is [`testkit::rights`]'s; this owns the command line, the clock and what is printed.
 

@@ -1,8 +1,8 @@
 //! `cargo xtask rules`: whether the tests that are named for a rule fail when Flifo is built without it.
 //!
-//! Owns a copy of the repository under the target folder, in which one rule at a time is taken out; which they are stands
-//! in `rules.toml`. Invariants: the tests pass before anything is taken out; each rule is put back before the next goes; a
-//! program that does not build proves nothing, and fails the command.
+//! Owns a copy of the repository under the target folder, in which one rule at a time is taken out; which they are
+//! stands in `rules.toml`. Invariants: the tests pass before anything is taken out; each rule is put back before the
+//! next goes; a program that does not build proves nothing, and fails the command.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,7 +1,7 @@
 //! One connection to a server: connect, log in, send, follow replies.
 //!
-//! Also the socket type that a client's connection shares with it, and TLS for both. Which client may use a backend, and
-//! when, is decided elsewhere.
+//! Also the socket type that a client's connection shares with it, and TLS for both. Which client may use a backend,
+//! and when, is decided elsewhere.
 
 pub mod address;
 pub mod dial;

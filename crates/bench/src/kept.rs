@@ -1,8 +1,8 @@
-//! Data of a new server, made once and copied for the next one: making them takes seconds of CPU, and a run of all tests
-//! starts hundreds of servers.
+//! Data of a new server, made once and copied for the next one: making them takes seconds of CPU, and a run of all
+//! tests starts hundreds of servers.
 //!
-//! Only where the environment names a folder for them ([`FOLDER`]), as `make test` does for its own run. Does not know what
-//! a server makes. Invariant: a copy is whole, also while others make the same.
+//! Only where the environment names a folder for them ([`FOLDER`]), as `make test` does for its own run. Does not know
+//! what a server makes. Invariant: a copy is whole, also while others make the same.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,7 +14,8 @@ use anyhow::{Context, Result, ensure};
 /// The variable that names the folder. The user that sets it removes the folder when a server's version changes.
 pub const FOLDER: &str = "FLIFO_KEPT_DATA";
 
-/// Has `make` fill `data`, which does not exist yet, unless this was done before under the same name: then it is a copy.
+/// Has `make` fill `data`, which does not exist yet, unless this was done before under the same name: then it is a
+/// copy.
 pub fn fill(name: &str, data: &Path, make: impl FnOnce() -> Result<()>) -> Result<()> {
     fill_from(std::env::var_os(FOLDER), name, data, make)
 }

@@ -352,8 +352,8 @@ fn random_password() -> Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// A port that no process uses, at any address of this machine. The kernel gives it to no connection before it is bound,
-/// as it lies below those that Linux gives to connections, and no other call of this process returns it soon.
+/// A port that no process uses, at any address of this machine. The kernel gives it to no connection before it is
+/// bound, as it lies below those that Linux gives to connections, and no other call of this process returns it soon.
 pub fn free_port() -> Result<u16> {
     const FIRST: u32 = 10_000;
     const PORTS: u32 = 22_000;

@@ -3,8 +3,8 @@
 //!
 //! Owns the form of the JSON and nothing that is measured or shown. A *cell* is one target under
 //! one workload with one number of clients. Invariants: a round that was disturbed or a turn that
-//! failed stays in the file and is marked, unless a run that was taken up again repeats it; numbers are finite; what reads a file of this format
-//! ignores fields that it does not know, so fields may be added without a new format.
+//! failed stays in the file and is marked, unless a run that was taken up again repeats it; numbers are finite; what
+//! reads a file of this format ignores fields that it does not know, so fields may be added without a new format.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
-//! What a backend's session at the server is known to be: what must be compared before a client's statement is sent, and
-//! what the server's reports change.
+//! What a backend's session at the server is known to be: what must be compared before a client's statement is sent,
+//! and what the server's reports change.
 //!
 //! It belongs to the backend, whichever client uses it: reports on clients' statements and on Flifo's own setups alike
 //! come here.
@@ -115,8 +115,8 @@ impl BackendSession {
             && self.begin_anew(settings.or(&self.renewed), interned)
     }
 
-    /// The session was reset, and has answered [`SessionVariables::question_of_values`] with this row. False: some variables are
-    /// missing.
+    /// The session was reset, and has answered [`SessionVariables::question_of_values`] with this row. False: some
+    /// variables are missing.
     pub fn renew_from_row(&mut self, row: &[Option<Vec<u8>>], interned: &mut Interned) -> bool {
         self.begin_anew(self.fresh.from_row(row), interned)
     }

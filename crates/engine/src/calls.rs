@@ -1,8 +1,8 @@
-//! Calls of functions without arguments, and variables of the session, replaced in a statement's text by what they would
-//! return.
+//! Calls of functions without arguments, and variables of the session, replaced in a statement's text by what they
+//! would return.
 //!
-//! The server names a column by its text. So where a call stands in an item of a select list that has no name of its own,
-//! the item gets one: what its text was.
+//! The server names a column by its text. So where a call stands in an item of a select list that has no name of its
+//! own, the item gets one: what its text was.
 
 use wire::lex::Token;
 use wire::text::Text;

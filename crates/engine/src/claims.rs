@@ -1,14 +1,15 @@
 //! Memory for long commands that are still coming: which may be read on, which wait, and which is next.
 //!
-//! A command that has announced its length claims room for all of it before more of it is read. So each that was begun can
-//! be finished, whatever the others do (the banker's rule), and one that waits has cost no memory but its first buffer.
+//! A command that has announced its length claims room for all of it before more of it is read. So each that was begun
+//! can be finished, whatever the others do (the banker's rule), and one that waits has cost no memory but its first
+//! buffer.
 //!
-//! Shares: a user may claim no more than it leaves free. One user alone has half of the room, two have a third each; there
-//! is something left for one more user. Commands of a user wait first-in-first-out, users take turns. A user that has
-//! claimed nothing yet is not passed over: what others ask for later waits until its command has its room.
+//! Shares: a user may claim no more than it leaves free. One user alone has half of the room, two have a third each;
+//! there is something left for one more user. Commands of a user wait first-in-first-out, users take turns. A user that
+//! has claimed nothing yet is not passed over: what others ask for later waits until its command has its room.
 //!
-//! Invariants: the claims are never more than the room; a command waits only behind its own user's, behind one that is not
-//! to be passed over, or for room.
+//! Invariants: the claims are never more than the room; a command waits only behind its own user's, behind one that is
+//! not to be passed over, or for room.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -151,7 +152,8 @@ impl<U: Clone + Eq + Hash, W> Claims<U, W> {
         self.users.entry(user.clone()).or_default().claimed += size;
     }
 
-    /// Takes out the waiter at a place of the line of the user at a turn. Its user's next turn comes behind all others'.
+    /// Takes out the waiter at a place of the line of the user at a turn. Its user's next turn comes behind all
+    /// others'.
     fn take_at(&mut self, turn: usize, at: usize) -> Option<W> {
         let user = self.turns.get(turn)?;
         let queue = &mut self.users.get_mut(user)?.queue;
@@ -271,7 +273,8 @@ mod tests {
         assert!(claims.claimed() == 0 && claims.users.is_empty() && !claims.has_waiters());
     }
 
-    /// Whatever comes and goes: the room is never exceeded, and once all that was begun has ended, all have had their room.
+    /// Whatever comes and goes: the room is never exceeded, and once all that was begun has ended, all have had their
+    /// room.
     #[test]
     fn nobody_is_left_waiting() {
         for seed in 1..200_u64 {

@@ -1,8 +1,8 @@
 //! `ROW_COUNT()` and `FOUND_ROWS()` of clients that share backends.
 //!
-//! Replies tell the first one, and often the second. So if the backend of the statement before has gone to another client,
-//! Flifo writes the numbers into the text in the place of the calls, in a form to which the server gives the same
-//! column name, type and length. Where that cannot be done, the backend must be the same, and unused since.
+//! Replies tell the first one, and often the second. So if the backend of the statement before has gone to another
+//! client, Flifo writes the numbers into the text in the place of the calls, in a form to which the server gives the
+//! same column name, type and length. Where that cannot be done, the backend must be the same, and unused since.
 
 use wire::lex::Token;
 use wire::text::Text;
@@ -64,7 +64,8 @@ impl RowCounts {
         self.affected_on = Some(backend);
     }
 
-    /// A reply has told how many rows all executions of a statement have affected, and the last one's count is asked for.
+    /// A reply has told how many rows all executions of a statement have affected, and the last one's count is asked
+    /// for.
     pub const fn see_several(&mut self, backend: u64) {
         self.affected = None;
         self.affected_on = Some(backend);

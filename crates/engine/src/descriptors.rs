@@ -1,7 +1,9 @@
-//! How the descriptors that the process may open are shared: clients first fall short, then backends, administration last.
+//! How the descriptors that the process may open are shared: clients first fall short, then backends, administration
+//! last.
 //!
-//! Counts nothing. The kernel gives a new descriptor the lowest free number; so one with number `n` says that all below `n` are
-//! in use, and how many are left. Invariant: while a share is left to administration, clients and backends do not take it.
+//! Counts nothing. The kernel gives a new descriptor the lowest free number; so one with number `n` says that all below
+//! `n` are in use, and how many are left. Invariant: while a share is left to administration, clients and backends do
+//! not take it.
 
 /// The shares, as numbers below which a new descriptor must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

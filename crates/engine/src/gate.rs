@@ -1,9 +1,10 @@
 //! Admission to one server: which statement may start now, which ones wait, and which one is next.
 //!
-//! One gate per worker and server; the slots and the places for backends behind it belong to the whole process ([`Slots`],
-//! [`ConnectionPlaces`]). Clients wait first-in-first-out, backends are reused last-in-first-out. A client that holds a
-//! backend (it is passed through, pinned or in a transaction) needs a slot only; one that does not needs a slot and a backend of its
-//! key. A client in a transaction may hold locks that others wait for, so it is never made to wait.
+//! One gate per worker and server; the slots and the places for backends behind it belong to the whole process
+//! ([`Slots`], [`ConnectionPlaces`]). Clients wait first-in-first-out, backends are reused last-in-first-out. A client
+//! that holds a backend (it is passed through, pinned or in a transaction) needs a slot only; one that does not needs a
+//! slot and a backend of its key. A client in a transaction may hold locks that others wait for, so it is never made to
+//! wait.
 //!
 //! Statements are served in this order: those that come back after their own client kept the server waiting; then those
 //! that have waited for a second, whatever their class; then those of the class that is furthest behind its share

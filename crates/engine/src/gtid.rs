@@ -1,5 +1,5 @@
-//! `@@last_gtid` of clients that share backends: MariaDB reports it behind each write, so the value of the client's own last
-//! write can stand in the text in its place.
+//! `@@last_gtid` of clients that share backends: MariaDB reports it behind each write, so the value of the client's own
+//! last write can stand in the text in its place.
 
 use wire::text::Text;
 

@@ -235,8 +235,8 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// Adds a right as the server names it. `place`: nothing, a schema, or a schema and a table with a zero between them.
-    /// `ROLE` stands for whatever rights a role brings.
+    /// Adds a right as the server names it. `place`: nothing, a schema, or a schema and a table with a zero between
+    /// them. `ROLE` stands for whatever rights a role brings.
     pub fn add(&mut self, right: &[u8], place: &[u8]) {
         let mut parts = place.splitn(2, |byte| *byte == 0);
         let mut next = || parts.next().unwrap_or_default().to_vec();

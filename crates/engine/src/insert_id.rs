@@ -1,9 +1,9 @@
 //! `LAST_INSERT_ID()` of clients that share a backend.
 //!
 //! An OK packet reports the number that a row was given, also where the statement gave it explicitly; the function
-//! tells only numbers that the server has made. So after an insert only the backend knows the function's value: the backend
-//! is asked before another client uses it. The value that a backend has from another client is remembered, to tell it from
-//! a new number.
+//! tells only numbers that the server has made. So after an insert only the backend knows the function's value: the
+//! backend is asked before another client uses it. The value that a backend has from another client is remembered, to
+//! tell it from a new number.
 
 use crate::backend_session::BackendSession;
 

@@ -1,7 +1,8 @@
-//! The messages of a session whose backend has gone to another client: `SHOW WARNINGS` and its kin are answered from them.
+//! The messages of a session whose backend has gone to another client: `SHOW WARNINGS` and its kin are answered from
+//! them.
 //!
-//! The backend is asked before it is taken. The rows are as the server has sent them; another backend sends what stands around
-//! them. Of how many there are, another backend can be told. Invariant: what is kept of one session is bounded.
+//! The backend is asked before it is taken. The rows are as the server has sent them; another backend sends what stands
+//! around them. Of how many there are, another backend can be told. Invariant: what is kept of one session is bounded.
 
 mod get;
 
@@ -24,8 +25,8 @@ pub enum Server {
 }
 
 impl Server {
-    /// Another backend is told so many errors at most: one by a statement. MySQL has commands that add one more and clear
-    /// nothing.
+    /// Another backend is told so many errors at most: one by a statement. MySQL has commands that add one more and
+    /// clear nothing.
     const fn errors_max(self) -> u64 {
         match self {
             Self::MariaDb => 1,

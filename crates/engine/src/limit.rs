@@ -319,8 +319,8 @@ impl Auto {
             let stay = some.busy_squared as f64 / some.busy as f64;
             self.stay += 0.3 * (stay - self.stay);
         }
-        // The slots of a clock may end before the brake has seen enough: then the next one confirms the suspicion, which
-        // is not learnt as usual.
+        // The slots of a clock may end before the brake has seen enough: then the next one confirms the suspicion,
+        // which is not learnt as usual.
         let is_collapse = self.tells_of_collapse(took, some);
         self.brake.suspects &= is_collapse || some.completed < FEW;
         let rate = some.completed as f64 * 1e6 / took;
@@ -408,8 +408,8 @@ impl Auto {
         self.phase = Phase::Settle { since: now };
     }
 
-    /// Whether the server must be relieved at once. A window that tells of a collapse for the first time begins anew: what
-    /// the brake was good for is judged by the rate before, which must not be that of a time when all was well.
+    /// Whether the server must be relieved at once. A window that tells of a collapse for the first time begins anew:
+    /// what the brake was good for is judged by the rate before, which must not be that of a time when all was well.
     fn must_brake(&mut self, now: Duration, seen: LimitTotals) -> bool {
         if now.saturating_sub(self.brake.alarms_since) >= ALARMS_WITHIN {
             self.brake.alarms = seen.alarms;
@@ -433,8 +433,8 @@ impl Auto {
         has_collapsed
     }
 
-    /// Whether less than half as much gets done as usual, and takes more than four times as long. A limit that is no higher
-    /// than at the start has brought no server down.
+    /// Whether less than half as much gets done as usual, and takes more than four times as long. A limit that is no
+    /// higher than at the start has brought no server down.
     fn tells_of_collapse(&self, took: f64, some: LimitTotals) -> bool {
         self.centre > f64::from(self.bounds.start)
             && some.is_saturated()
@@ -473,8 +473,8 @@ impl Auto {
     }
 }
 
-/// The brake was right if the rate afterwards is so many times the one before. If it is the same, other statements have come
-/// that take longer: those of a transaction after its `BEGIN`.
+/// The brake was right if the rate afterwards is so many times the one before. If it is the same, other statements have
+/// come that take longer: those of a transaction after its `BEGIN`.
 const TRIAL: f64 = 1.1;
 /// After so long the load may be another one: the brake is judged no more.
 const TRIAL_WITHIN: Duration = Duration::from_secs(5);

@@ -2,8 +2,8 @@
 //!
 //! The server would answer with the number of the backend. So the client's stands in the place of `CONNECTION_ID()` and
 //! `@@pseudo_thread_id`, written so that the server gives the column the same name, type and length. Not where a text
-//! defines what is stored: there the call itself is what is meant. What is left in a text, and what is asked out of sight (by
-//! a routine, a trigger, a text in a variable), only the backend can answer; see [`Number`].
+//! defines what is stored: there the call itself is what is meant. What is left in a text, and what is asked out of
+//! sight (by a routine, a trigger, a text in a variable), only the backend can answer; see [`Number`].
 
 use wire::lex::{Dialect, Token};
 use wire::text::{Lexed, Text, Tokens};
@@ -98,8 +98,8 @@ impl Form {
         (is_it && is_sessions && parts.next().is_none()).then_some(Self::Variable)
     }
 
-    /// The number as the server types it. The function: `int(10) unsigned NOT NULL` of MariaDB, `bigint(21) unsigned NOT
-    /// NULL` of MySQL; the variable: `bigint(21) unsigned`.
+    /// The number as the server types it. The function: `int(10) unsigned NOT NULL` of MariaDB, `bigint(21) unsigned
+    /// NOT NULL` of MySQL; the variable: `bigint(21) unsigned`.
     fn value(self, id: u32, brand: Brand) -> String {
         match (self, brand) {
             (Self::Function, Brand::MariaDb) => format!("CAST({id} AS UNSIGNED)"),
@@ -240,7 +240,8 @@ fn defined(token: Token<'_>, creates: bool) -> Option<Within> {
     }
 }
 
-/// Puts the number into the literals that a text prepares or executes. Whether one of them asks the backend all the same.
+/// Puts the number into the literals that a text prepares or executes. Whether one of them asks the backend all the
+/// same.
 fn put_within(of: Text<'_>, id: u32, brand: Brand) -> (Option<Vec<u8>>, bool) {
     let (text, dialect) = (of.bytes, of.dialect);
     let (_, literals) = read(of);

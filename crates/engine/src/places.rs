@@ -1,4 +1,4 @@
-//! ConnectionPlaces for backend connections to one server: how many the whole process may have, and which worker gets the next.
+//! Places for backend connections to one server: how many the whole process may have, and which worker gets the next.
 //!
 //! Shared by all workers through atomics and never locked. Clients wait in their own worker's memory; what others must
 //! know of them (how many lack a connection, since when, of which kind) is published here. A place that is given back
@@ -10,7 +10,8 @@
 //! back to it. Workers that are not must be told by mail that a client elsewhere lacks a connection.
 //!
 //! Invariants: taken places are at most the limit, but for those that were taken before it fell; what is published sees
-//! a free place, or is seen when one is given back; an attentive worker sees what is published before it stops being so.
+//! a free place, or is seen when one is given back; an attentive worker sees what is published before it stops being
+//! so.
 
 use std::time::{Duration, Instant};
 
@@ -87,7 +88,8 @@ impl ConnectionPlaces {
         self.held() >= self.limit()
     }
 
-    /// Sets the limit. ConnectionPlaces that a higher one makes are granted at once; `wake` gets each worker that must claim.
+    /// Sets the limit. ConnectionPlaces that a higher one makes are granted at once; `wake` gets each worker that must
+    /// claim.
     pub fn set_limit(&self, limit: u32, mut wake: impl FnMut(usize)) {
         self.limit.store(limit.max(1), SeqCst);
         while let Some(elder) = self.oldest(None) {
@@ -206,8 +208,8 @@ impl ConnectionPlaces {
         demand.count.store(u32::try_from(count).unwrap_or(u32::MAX), SeqCst);
     }
 
-    /// Says whether a worker looks by itself at what others lack, each time that a connection comes back to it. One that
-    /// stops must look once more afterwards.
+    /// Says whether a worker looks by itself at what others lack, each time that a connection comes back to it. One
+    /// that stops must look once more afterwards.
     pub fn set_attentive(&self, worker: usize, is_attentive: bool) {
         self.workers[worker].is_attentive.store(u32::from(is_attentive), SeqCst);
     }

@@ -1,8 +1,9 @@
 //! Which lines of a log are said, and which are only counted because lines of the same kind have just been said.
 //!
 //! Owns one entry for each kind of line that came lately; what makes two lines the same kind is the caller's to say (a
-//! number, its shape). Invariants: of one kind at most [`BURST`] lines are said in a second; each line that was not said is
-//! counted in one summary; there are at most [`KINDS_MAX`] entries and one more, which counts what finds no entry.
+//! number, its shape). Invariants: of one kind at most [`BURST`] lines are said in a second; each line that was not
+//! said is counted in one summary; there are at most [`KINDS_MAX`] entries and one more, which counts what finds no
+//! entry.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Rights follow: a backend connection that logged in before rights changed serves no client that logs in after that.
 //!
-//! Owns the eras, which are numbers that rise when the rights of one user, or of all, may have changed. A server reads most
-//! rights once, when a session begins; so a connection is as good as the era in which its login *began*. Which statements
-//! change rights is [`statements`]'s. Knows no server and no clock.
+//! Owns the eras, which are numbers that rise when the rights of one user, or of all, may have changed. A server reads
+//! most rights once, when a session begins; so a connection is as good as the era in which its login *began*. Which
+//! statements change rights is [`statements`]'s. Knows no server and no clock.
 //!
 //! Invariants: an era rises only after the change has taken effect, and before any client is told of it; a connection
 //! whose login began before the rise is old, whichever client changed rights at the same time.

@@ -1,11 +1,11 @@
-//! Session variables that a backend can be told: which ones, their values, and the statement that makes one session's of
-//! another's.
+//! Session variables that a backend can be told: which ones, their values, and the statement that makes one session's
+//! of another's.
 //!
 //! Only a value that a server has reported is ever kept, and only if it is plain: replaying it then yields it again. A
 //! variable that is not in [`KNOWN`] is none of these; a client that sets it keeps its backend.
 //!
-//! Invariants: two equal [`SessionVariables`] of one [`Interned`] are the same allocation, so that comparing costs nothing;
-//! `character_set_connection` is never kept, as `collation_connection` implies it.
+//! Invariants: two equal [`SessionVariables`] of one [`Interned`] are the same allocation, so that comparing costs
+//! nothing; `character_set_connection` is never kept, as `collation_connection` implies it.
 
 mod collations;
 mod interned;
@@ -193,8 +193,8 @@ impl SessionVariables {
         settings
     }
 
-    /// The statement that asks a session for those that these have, as one row in their order. Unlike a `SHOW` it may run
-    /// while an XA transaction is prepared.
+    /// The statement that asks a session for those that these have, as one row in their order. Unlike a `SHOW` it may
+    /// run while an XA transaction is prepared.
     pub fn question_of_values(&self) -> String {
         let names: Vec<_> = self.values.iter().flatten().map(|value| value.name).collect();
         format!("SELECT @@session.{}", names.join(",@@session."))

@@ -1,8 +1,8 @@
 //! Prepared statements that many clients share: a client's ids are its own, and a backend prepares each text once.
 //!
 //! [`Statements`] is what a client has prepared, [`Prepared`] one of them; [`Known`] is what a backend has prepared.
-//! What the server keeps for one of them from one command to the next ([`KeptByServer`]) holds its client's backend, no longer.
-//! Two clients share a preparation only if its [`Source`] is the same.
+//! What the server keeps for one of them from one command to the next ([`KeptByServer`]) holds its client's backend, no
+//! longer. Two clients share a preparation only if its [`Source`] is the same.
 
 use std::rc::Rc;
 

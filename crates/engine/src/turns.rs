@@ -3,8 +3,8 @@
 //!
 //! A turn lasts from waking until nothing is ready. Clocks are read by the loop; here they are arguments. The clock of
 //! the thread's CPU time is a system call that costs as much as a small part of a statement: it is asked for behind a
-//! long turn, in which something may have been stolen, and else behind every sixteenth. Invariants: nothing that is told
-//! goes back; a clock that jumps back takes no time.
+//! long turn, in which something may have been stolen, and else behind every sixteenth. Invariants: nothing that is
+//! told goes back; a clock that jumps back takes no time.
 
 use std::time::{Duration, Instant};
 

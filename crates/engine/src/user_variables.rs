@@ -1,9 +1,10 @@
-//! User variables that a session has set to literals only. Flifo can set them again on another backend, so they hold the
-//! session's backend only until another client needs it.
+//! User variables that a session has set to literals only. Flifo can set them again on another backend, so they hold
+//! the session's backend only until another client needs it.
 //!
-//! Every statement may read them, unseen, in a trigger or a routine. So a client's statements run only on a backend that
-//! has its variables, and no other client's statements run there before the backend is reset. Invariant: their names and
-//! values are bounded, and mean the same on every backend that is told them under the settings that they were set in.
+//! Every statement may read them, unseen, in a trigger or a routine. So a client's statements run only on a backend
+//! that has its variables, and no other client's statements run there before the backend is reset. Invariant: their
+//! names and values are bounded, and mean the same on every backend that is told them under the settings that they were
+//! set in.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -1,10 +1,10 @@
-//! Which connections have a place at a door with few places (the console, the HTTP port), and which one must give it up for
-//! a new one.
+//! Which connections have a place at a door with few places (the console, the HTTP port), and which one must give it up
+//! for a new one.
 //!
 //! Owns the list of visits; sockets are the caller's. Invariants: there are never more visits than places; a visit
-//! in the middle of an answer keeps its place; while any visit is idle, a new one gets in. Which of the idle ones must go:
-//! of those from the address with most visits (the one that comes counts for its own), the one that is idle longest. So one
-//! address cannot push out others while it has more places than they.
+//! in the middle of an answer keeps its place; while any visit is idle, a new one gets in. Which of the idle ones must
+//! go: of those from the address with most visits (the one that comes counts for its own), the one that is idle
+//! longest. So one address cannot push out others while it has more places than they.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
@@ -13,8 +13,8 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VisitId(u64);
 
-/// Where a visit comes from. All connections by a Unix socket are one, and so are all of an IPv6 network of 64 bits, which is
-/// what one visitor has at least.
+/// Where a visit comes from. All connections by a Unix socket are one, and so are all of an IPv6 network of 64 bits,
+/// which is what one visitor has at least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VisitOrigin {
     Socket,

@@ -350,8 +350,8 @@ fn places_are_granted_to_those_who_wait_and_none_is_lost() {
     shuttle::check_pct(move || check(1), RUNS, 3);
 }
 
-/// A worker with an idle connection stops looking at what others lack, while a client of another one begins to wait: the
-/// connection is handed over nevertheless.
+/// A worker with an idle connection stops looking at what others lack, while a client of another one begins to wait:
+/// the connection is handed over nevertheless.
 #[test]
 fn a_worker_that_stops_looking_is_told_or_has_seen() {
     shuttle::check_random(

@@ -1,8 +1,8 @@
-//! Sessions of many clients on few backends, against a simple model of a server: whatever a client does, and on whichever
-//! backend, it is as if it had a connection of its own.
+//! Sessions of many clients on few backends, against a simple model of a server: whatever a client does, and on
+//! whichever backend, it is as if it had a connection of its own.
 //!
-//! Plays the proxy's part: before a client's statement, the backend is told what it lacks; behind it, it is asked what it
-//! does not report. Beside each client stands the session that it would have had alone. A failure names its seed.
+//! Plays the proxy's part: before a client's statement, the backend is told what it lacks; behind it, it is asked what
+//! it does not report. Beside each client stands the session that it would have had alone. A failure names its seed.
 
 use std::rc::Rc;
 

@@ -1,8 +1,9 @@
 //! The road of a statement, from its client to a server and back.
 //!
-//! Read the files in the order in which a statement travels: [`client_input`] makes commands of a client's bytes, [`commands`]
-//! decides what each asks for, [`route`] chooses among several servers, [`admit`] starts a command or has it wait,
-//! [`launch`] sends it behind its [`session_setup`], [`replies`] follows the answer back, [`finish`] gives backend and slot back.
+//! Read the files in the order in which a statement travels: [`client_input`] makes commands of a client's bytes,
+//! [`commands`] decides what each asks for, [`route`] chooses among several servers, [`admit`] starts a command or has
+//! it wait, [`launch`] sends it behind its [`session_setup`], [`replies`] follows the answer back, [`finish`] gives
+//! backend and slot back.
 //!
 //! [`client`] and [`backend`] are the two ends of the road; [`worker`] owns all of them.
 

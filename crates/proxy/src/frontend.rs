@@ -1,7 +1,8 @@
 //! How a client arrives: from its socket to a session that may speak.
 //!
 //! Reads in the order of a login: [`listener`], [`proxy_protocol`], [`crate::users::logins`], [`login`]; then [`prove`]
-//! where Flifo knows the user, or [`pass_through`] where only the server does ([`learnt`] is what Flifo comes to know by it);
+//! where Flifo knows the user, or [`pass_through`] where only the server does ([`learnt`] is what Flifo comes to know
+//! by it);
 //! [`held`]: whether it may have that account from where it is; [`confirm`]: whether the server would still let it in.
 //! Ends where [`crate::dispatch`] begins: [`client_task`] serves the client from then on, and [`change_user`] makes it
 //! another user.

@@ -3,8 +3,9 @@
 //! Nothing here can be undone, and everything holds for the threads and children that are started afterwards too, so it
 //! is called before the first thread. What a kernel does not have is left out and told ([`Sandbox`]).
 //!
-//! Sources: landlock(7) for files, seccomp(2) for calls; `@system-service` of systemd.exec(5) is where the list of calls
-//! began. A call outside the list fails with `ENOSYS`, as if this kernel did not have it: libraries know how to go on then.
+//! Sources: landlock(7) for files, seccomp(2) for calls; `@system-service` of systemd.exec(5) is where the list of
+//! calls began. A call outside the list fails with `ENOSYS`, as if this kernel did not have it: libraries know how to
+//! go on then.
 
 mod calls;
 

@@ -1,8 +1,8 @@
 //! How evenly a hundred clients are served that share one to four backend connections, with two to four workers.
 //!
-//! `cargo run --release -p testkit --example fairness [PROGRAM] [SECONDS] [REST]` starts a private MariaDB and, for each
-//! row, a Flifo (this PROGRAM instead of the built one, if that is named and not "-"; REST is more of `[server]`). The
-//! exit status is 1 if Jain's index over the clients is below 0.95 anywhere.
+//! `cargo run --release -p testkit --example fairness [PROGRAM] [SECONDS] [REST]` starts a private MariaDB and, for
+//! each row, a Flifo (this PROGRAM instead of the built one, if that is named and not "-"; REST is more of `[server]`).
+//! The exit status is 1 if Jain's index over the clients is below 0.95 anywhere.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! What the limit that finds itself does of the best fixed limit, over many seeds: whether a change of the steering is one
-//! for the better.
+//! What the limit that finds itself does of the best fixed limit, over many seeds: whether a change of the steering is
+//! one for the better.
 //!
 //! `cargo run -p testkit --example seeds -- 20` takes a minute. The tests of `world` judge a few seeds each, and three
 //! seeds of one load differ by more than most changes do.

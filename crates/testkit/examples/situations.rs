@@ -1,5 +1,5 @@
-//! Prepares situations of a server and its proxy on this machine, and asks Flifo three times in a row what it takes them
-//! for.
+//! Prepares situations of a server and its proxy on this machine, and asks Flifo three times in a row what it takes
+//! them for.
 //!
 //! `cargo run --release -p testkit --example situations` takes two minutes on a machine that does nothing else, and
 //! wants root's rights for some of them. Everything is its own, in temporary folders, and changes of the machine are

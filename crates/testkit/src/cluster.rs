@@ -117,8 +117,8 @@ impl Cluster {
         }
     }
 
-    /// Promotes the one of these readers that has got most, and tells which: a reader cannot follow one that has less than
-    /// itself, and what the dead writer sent to one of them only may be what it has acknowledged.
+    /// Promotes the one of these readers that has got most, and tells which: a reader cannot follow one that has less
+    /// than itself, and what the dead writer sent to one of them only may be what it has acknowledged.
     ///
     /// # Panics
     /// If none can be.

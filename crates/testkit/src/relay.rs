@@ -1,5 +1,5 @@
-//! A backend that fails in the ways in which networks do: a port on loopback before another port, which passes bytes on,
-//! or is silent (nothing arrives, nothing is refused), or breaks what goes through it.
+//! A backend that fails in the ways in which networks do: a port on loopback before another port, which passes bytes
+//! on, or is silent (nothing arrives, nothing is refused), or breaks what goes through it.
 //!
 //! Owns its listener and its connections; knows nothing of what they say. Dropped, it closes all.
 

@@ -94,8 +94,8 @@ const USERS: &str = "CREATE DATABASE d; CREATE TABLE d.t (a INT); INSERT INTO d.
     GRANT ALL ON *.* TO maker@'%' WITH GRANT OPTION; GRANT looker TO maker@'%' WITH ADMIN OPTION; \
     GRANT ALL ON *.* TO boss@'%' WITH GRANT OPTION; GRANT looker TO boss@'%' WITH ADMIN OPTION";
 
-/// A server, and Flifo before it, which knows `app`, `maker` and `reader` by their passwords and no other user: `boss`, which
-/// may do what `maker` may, is passed through.
+/// A server, and Flifo before it, which knows `app`, `maker` and `reader` by their passwords and no other user: `boss`,
+/// which may do what `maker` may, is passed through.
 pub struct Scene {
     pub server: PrivateServer,
     pub flifo: Flifo,
@@ -156,8 +156,8 @@ impl Scene {
         Ok(rows.concat().concat())
     }
 
-    /// New clients of `app` come, one after the other, until so many in a row have got this that no worker has a backend that
-    /// would give another answer.
+    /// New clients of `app` come, one after the other, until so many in a row have got this that no worker has a
+    /// backend that would give another answer.
     ///
     /// # Panics
     /// If that is never so.

@@ -276,7 +276,8 @@ const fn is_word_byte(byte: u8) -> bool {
     IN_WORDS[byte as usize]
 }
 
-/// Letters, digits, `_`, `$` and everything beyond ASCII belong to names. A table, as each byte of a statement is looked up.
+/// Letters, digits, `_`, `$` and everything beyond ASCII belong to names. A table, as each byte of a statement is
+/// looked up.
 static IN_WORDS: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;

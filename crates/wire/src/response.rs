@@ -121,8 +121,8 @@ impl<'a> OkPacket<'a> {
     }
 }
 
-/// MySQL 8.0.15 writes the length of 251 bytes as `0xfc`, without the two bytes that belong to it; and no other length so:
-/// what is shorter needs none of them.
+/// MySQL 8.0.15 writes the length of 251 bytes as `0xfc`, without the two bytes that belong to it; and no other length
+/// so: what is shorter needs none of them.
 fn session_changes<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
     const SHORTEST_OF_THREE: usize = 251;
     match reader.rest().split_first() {

@@ -40,7 +40,7 @@ const OF_EACH: usize = 4;
 const BUSY: usize = 8;
 
 impl Others {
-    /// Logs them in, half of them pooled and half of them pass-through, and has them begin.
+    /// Logs them in, half of them pooled and half of them passed through, and has them begin.
     pub(super) fn begin(target: &Target<'_>) -> Result<Self> {
         let shared = Arc::new(Shared::default());
         let watched = [OTHER, ALONE].into_iter().flat_map(|user| [(user, Pace::Even); OF_EACH]);

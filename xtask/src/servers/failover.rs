@@ -223,8 +223,8 @@ fn keep(number: u32, port: u16, clock: &Clock) -> Result<Ledger> {
     Ok(ledger)
 }
 
-/// Kills the writer, or freezes it, and promotes a reader as an operator's script would. Answers with how long it took until the
-/// checks had found it, and until another server could be written to.
+/// Kills the writer, or freezes it, and promotes a reader as an operator's script would. Answers with how long it took
+/// until the checks had found it, and until another server could be written to.
 fn kill(
     extent: &Extent,
     site: &mut Site,

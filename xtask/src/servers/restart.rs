@@ -1,6 +1,6 @@
 //! All servers are restarted, one after the other, under sysbench: drained first, the writer last, whose place a reader
-//! takes. One sysbench runs transactions, on the writer; another one reads outside of transactions, on readers. Each ends
-//! at the first error, so that its end tells whether there was any.
+//! takes. One sysbench runs transactions, on the writer; another one reads outside of transactions, on readers. Each
+//! ends at the first error, so that its end tells whether there was any.
 
 use std::path::Path;
 

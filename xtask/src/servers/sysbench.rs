@@ -15,8 +15,8 @@ use testkit::cluster::Cluster;
 /// What it does after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Errors {
-    /// It goes on after what a transaction in flight is told when its backend is lost, and after what servers refuse so that
-    /// it is tried again.
+    /// It goes on after what a transaction in flight is told when its backend is lost, and after what servers refuse so
+    /// that it is tried again.
     GoOn,
     /// It ends, but for deadlocks, which are the server's answer to what clients do to one another.
     End,

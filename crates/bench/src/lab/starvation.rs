@@ -1,9 +1,9 @@
 //! `lab starvation`: a proxy that the kernel is fair to, and what may be done about it.
 //!
-//! Repeats the note's set-up on one machine: a server, many clients, and a Flifo of one worker that has a backend for each
-//! client. Owns the loads and the treatments; what the figures say is put into words in [`finding`]. Invariants: the
-//! treatments take turns, each with a Flifo of its own that undoes what it has changed when it ends; what the kernel
-//! groups by sessions is not grouped meanwhile, where that can be changed, and is afterwards.
+//! Repeats the note's set-up on one machine: a server, many clients, and a Flifo of one worker that has a backend for
+//! each client. Owns the loads and the treatments; what the figures say is put into words in [`finding`]. Invariants:
+//! the treatments take turns, each with a Flifo of its own that undoes what it has changed when it ends; what the
+//! kernel groups by sessions is not grouped meanwhile, where that can be changed, and is afterwards.
 
 mod finding;
 

@@ -1,13 +1,15 @@
-//! Wrong passwords, counted by account and by address: how long the next attempt waits before its password is looked at.
+//! Wrong passwords, counted by account and by address: how long the next attempt waits before its password is looked
+//! at.
 //!
-//! Three counts. Of an account from one address, attempts are let through one after the other, at distances that grow with
-//! each wrong one: however many connections a guesser has, it gets no more of them. Of an address, whatever the account, the
-//! same later and shorter: that is for a guesser that tries one password with many names. Of an account, whatever the
-//! address, a delay that many attempts may spend at the same time: that is for guessers with many addresses.
+//! Three counts. Of an account from one address, attempts are let through one after the other, at distances that grow
+//! with each wrong one: however many connections a guesser has, it gets no more of them. Of an address, whatever the
+//! account, the same later and shorter: that is for a guesser that tries one password with many names. Of an account,
+//! whatever the address, a delay that many attempts may spend at the same time: that is for guessers with many
+//! addresses.
 //!
 //! The owner: where an account has logged in from an address before, only wrong attempts from there, as that account,
-//! delay it. From elsewhere it waits no longer than the longest delays of the other two counts. A name that no account has is
-//! counted like any other.
+//! delay it. From elsewhere it waits no longer than the longest delays of the other two counts. A name that no account
+//! has is counted like any other.
 //!
 //! Tables are of a fixed size, in which a secret chooses the places: filling them with other names makes nothing
 //! forgotten. Two that fall into one place share its count, which costs a delay at most.

@@ -1,7 +1,7 @@
 //! Whether a client may have the account that the server gives Flifo in its name.
 //!
-//! The server chooses accounts by Flifo's address. What it would have chosen for the client's own address is told by the
-//! table of accounts, or bounded by what the server says of the one that it has chosen.
+//! The server chooses accounts by Flifo's address. What it would have chosen for the client's own address is told by
+//! the table of accounts, or bounded by what the server says of the one that it has chosen.
 
 use std::fmt;
 use std::net::IpAddr;

@@ -1,10 +1,9 @@
 //! Patterns of host names, as accounts have them: whether one matches a client's address, and which of two is tried
 //! first.
 //!
-//! Both were measured on MariaDB 10.11; MySQL's order is the manual's, and where it does not hold for a version that was
-//! measured (8.0.15), two hosts are equal, and nothing is said.
-//! Invariants: what cannot be told is never said to match, nor not to match; a comparison is bounded by the product of
-//! both lengths.
+//! Both were measured on MariaDB 10.11; MySQL's order is the manual's, and where it does not hold for a version that
+//! was measured (8.0.15), two hosts are equal, and nothing is said. Invariants: what cannot be told is never said to
+//! match, nor not to match; a comparison is bounded by the product of both lengths.
 
 use std::cmp::Ordering;
 use std::net::{IpAddr, Ipv4Addr};
@@ -113,7 +112,8 @@ pub fn matches(pattern: &[u8], origin: Origin, brand: HostBrand) -> Match {
     }
 }
 
-/// Which of two hosts a server tries first. Among equal ones MariaDB takes a name before none, and then the greater text.
+/// Which of two hosts a server tries first. Among equal ones MariaDB takes a name before none, and then the greater
+/// text.
 pub fn compare(first: &[u8], second: &[u8], brand: HostBrand) -> Ordering {
     match brand {
         HostBrand::MariaDb => Rank::of(first).cmp(&Rank::of(second)),
@@ -183,8 +183,8 @@ impl MysqlRank {
     }
 }
 
-/// Where the first wildcard is, from 2 on; 129 where there is none. What is but `%` comes behind the others (measured on
-/// 8.0.15 and 9.7.4), and nothing at all behind that.
+/// Where the first wildcard is, from 2 on; 129 where there is none. What is but `%` comes behind the others (measured
+/// on 8.0.15 and 9.7.4), and nothing at all behind that.
 fn wildcard_at(pattern: &[u8]) -> usize {
     match pattern.iter().position(|byte| matches!(byte, b'%' | b'_')) {
         None if pattern.is_empty() => 0,

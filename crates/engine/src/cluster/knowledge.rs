@@ -6,9 +6,9 @@
 //!
 //! * What was proved of a server is forgotten when it is down: it may come back with less.
 //! * What only the number of a position says is believed within one history (see [`Position::covers`]).
-//! * A server that is gone cannot be asked any more. What a node of a cluster took is held by those that have gone on to
-//!   a view without it, unless two nodes go between two checks. Elsewhere the next writer is all there is: what the lost
-//!   server took is *settled* by it, and a server that follows the next writer has as much.
+//! * A server that is gone cannot be asked any more. What a node of a cluster took is held by those that have gone on
+//!   to a view without it, unless two nodes go between two checks. Elsewhere the next writer is all there is: what the
+//!   lost server took is *settled* by it, and a server that follows the next writer has as much.
 
 use std::time::{Duration, Instant};
 

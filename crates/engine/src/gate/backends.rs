@@ -1,11 +1,12 @@
 //! The backends behind a gate: which are idle, which are wanted, and what becomes of them.
 //!
-//! Owns the pools of each key and this worker's share of the places; which client gets a backend is decided by the lanes.
+//! Owns the pools of each key and this worker's share of the places; which client gets a backend is decided by the
+//! lanes.
 //!
-//! Room is made when a client begins to wait and when a backend comes back, not by a clock: an idle backend of another key is
-//! closed, one of another worker is handed over. Where clients wait for backends in several workers, a backend that comes
-//! back goes to the oldest of them, but not with each statement: its own worker's may have waited a little less long,
-//! and a backend serves its own key for a while before it is given up for another one.
+//! Room is made when a client begins to wait and when a backend comes back, not by a clock: an idle backend of another
+//! key is closed, one of another worker is handed over. Where clients wait for backends in several workers, a backend
+//! that comes back goes to the oldest of them, but not with each statement: its own worker's may have waited a little
+//! less long, and a backend serves its own key for a while before it is given up for another one.
 
 use std::hash::{Hash, Hasher};
 use std::time::{Duration, Instant};
@@ -49,12 +50,12 @@ const RETRY: Duration = Duration::from_millis(500);
 pub(super) const SETUP: Duration = Duration::from_millis(5);
 
 /// Before a backend is given up for clients of another key, it serves its own key for so long, if clients of that key
-/// wait. Where there are more keys than backends, the keys take turns, and the backends do not spend all their time with
-/// logins.
+/// wait. Where there are more keys than backends, the keys take turns, and the backends do not spend all their time
+/// with logins.
 pub(super) const TENURE: Duration = Duration::from_millis(100);
 
-/// After so many turns within a worker, a backend goes to a client of another worker if that client is [`OLDER`] by this.
-/// The number is higher than for slots: to move a backend to another worker costs as much as some statements.
+/// After so many turns within a worker, a backend goes to a client of another worker if that client is [`OLDER`] by
+/// this. The number is higher than for slots: to move a backend to another worker costs as much as some statements.
 pub(super) const BACKEND_TURNS: u32 = 32;
 
 impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
@@ -127,8 +128,8 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         Due::Nowhere
     }
 
-    /// Whether a backend that could serve a client of this worker is due to an older one elsewhere: at once if that is much
-    /// older, and if it is a little older after some turns.
+    /// Whether a backend that could serve a client of this worker is due to an older one elsewhere: at once if that is
+    /// much older, and if it is a little older after some turns.
     fn is_turn_of(&mut self, since: u64, own: Instant) -> bool {
         self.backends_kept += 1;
         let is_turn_over = self.backends_kept >= BACKEND_TURNS;
@@ -140,8 +141,8 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         is_due
     }
 
-    /// Whether a backend of this key that always has a next statement written behind the one that runs would keep it from a
-    /// client that has waited longer than `since`.
+    /// Whether a backend of this key that always has a next statement written behind the one that runs would keep it
+    /// from a client that has waited longer than `since`.
     pub(super) fn is_backend_wanted(&mut self, key: K, since: Instant) -> bool {
         let here = (self.keys.demand() > 0).then(|| self.keys.first_demand(Some(key))).flatten();
         let here = here.map(|(since, _)| self.backends.at(since));
@@ -175,8 +176,8 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         self.backends.set_attentive(self.worker, true);
     }
 
-    /// A client of another worker lacks a backend. Takes out an idle one that is not wanted more here, and says where it is
-    /// due. Call until `None`.
+    /// A client of another worker lacks a backend. Takes out an idle one that is not wanted more here, and says where
+    /// it is due. Call until `None`.
     pub fn give_idle(&mut self, now: Instant) -> Option<(K, L, Due)> {
         self.look_out();
         let elder = self.elder()?;
@@ -199,8 +200,9 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         Some((key, backend, Due::Nowhere))
     }
 
-    /// Whether more clients lack backends than when this was asked last: those that waited for a slot and a backend, and have
-    /// seen another one take the backend. Ask after [`Self::next`]; if so, each key must be asked for with [`Self::want`].
+    /// Whether more clients lack backends than when this was asked last: those that waited for a slot and a backend,
+    /// and have seen another one take the backend. Ask after [`Self::next`]; if so, each key must be asked for with
+    /// [`Self::want`].
     #[inline]
     pub const fn lacks_more(&mut self) -> bool {
         let demand = self.keys.demand();
@@ -237,8 +239,8 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         self.want_room(key, now, |_| true)
     }
 
-    /// The same where the key's user has as many backends as it may: one of its own others must go. `is_of_user` tells the
-    /// keys of those.
+    /// The same where the key's user has as many backends as it may: one of its own others must go. `is_of_user` tells
+    /// the keys of those.
     pub fn want_of_user(
         &mut self,
         key: K,
@@ -331,7 +333,8 @@ impl<K: Copy + Ord + Hash, W, L> Gate<K, W, L> {
         self.promised.push_back(to);
     }
 
-    /// A backend that another worker has sent cannot be used; the place that came with it goes on. The answer must be woken.
+    /// A backend that another worker has sent cannot be used; the place that came with it goes on. The answer must be
+    /// woken.
     #[must_use]
     pub fn turned_away(&mut self) -> Option<usize> {
         self.backends.arrived(self.worker);

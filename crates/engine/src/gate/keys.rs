@@ -81,7 +81,8 @@ struct Lists<K> {
 /// Of one class.
 #[derive(Debug)]
 struct ClassLists<K> {
-    /// Keys with waiters in the queue, and of these the ones with an idle backend; the key of the longest waiter is in front.
+    /// Keys with waiters in the queue, and of these the ones with an idle backend; the key of the longest waiter is in
+    /// front.
     heads: Front<(Instant, K)>,
     ready_heads: Front<(Instant, K)>,
     /// How many lack nothing but a slot.
@@ -136,8 +137,8 @@ impl<W, L> Keyed<W, L> {
         self.queues.iter().filter_map(Queue::head_since).min()
     }
 
-    /// For how long it is still better to wait for one of its own backends than to open another one: they come round, and
-    /// the oldest in the queue has not waited for longer than that would take.
+    /// For how long it is still better to wait for one of its own backends than to open another one: they come round,
+    /// and the oldest in the queue has not waited for longer than that would take.
     pub(super) fn patience(&self, now: Instant, setup: Duration) -> Option<Duration> {
         let left =
             |at| setup.checked_sub(now.saturating_duration_since(at)).filter(|it| !it.is_zero());
@@ -405,8 +406,8 @@ mod tests {
         assert_eq!(gate.want(1, now + second), Want::Close(2));
     }
 
-    /// One slot, two workers, and so many keys, each with a waiter in the queue and a backend for it. Returns how many keys are
-    /// looked at when a statement ends, with all that follows from that end.
+    /// One slot, two workers, and so many keys, each with a waiter in the queue and a backend for it. Returns how many
+    /// keys are looked at when a statement ends, with all that follows from that end.
     fn looks_of_one_end(keys: u32) -> u32 {
         let now = Instant::now();
         let slots = Arc::new(Slots::new(1, 2, now));

@@ -23,8 +23,8 @@ impl Inserts {
     }
 }
 
-/// Whether a statement that begins with this word, in capitals, may fire triggers. What it analyses, `ANALYZE` runs; what
-/// stands behind `WITH` may change rows.
+/// Whether a statement that begins with this word, in capitals, may fire triggers. What it analyses, `ANALYZE` runs;
+/// what stands behind `WITH` may change rows.
 pub(super) fn may_fire(word: &[u8]) -> bool {
     matches!(word, b"INSERT" | b"REPLACE" | b"UPDATE" | b"DELETE" | b"LOAD" | b"ANALYZE" | b"WITH")
 }

@@ -1,6 +1,7 @@
 //! Statements that show what the server has to look up first.
 //!
-//! On MariaDB, one that fails while it looks something up leaves `ROW_COUNT()` as it was; whatever else fails counts −1.
+//! On MariaDB, one that fails while it looks something up leaves `ROW_COUNT()` as it was; whatever else fails counts
+//! −1.
 
 use wire::lex::Token;
 

@@ -1,7 +1,7 @@
 //! What a statement does to its session's schema.
 
-/// Whether a statement enters a schema. A routine of another schema enters that one as well, and leaves it again; of such
-/// a move no text tells.
+/// Whether a statement enters a schema. A routine of another schema enters that one as well, and leaves it again; of
+/// such a move no text tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Moves {
     #[default]

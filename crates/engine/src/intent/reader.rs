@@ -1,5 +1,5 @@
-//! Reads the statements of a text once, front to back, without allocating: what each would leave behind, and what it asks
-//! for.
+//! Reads the statements of a text once, front to back, without allocating: what each would leave behind, and what it
+//! asks for.
 
 use wire::lex::Token;
 use wire::text::{Text, Tokens};

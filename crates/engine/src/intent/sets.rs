@@ -30,8 +30,8 @@ pub enum SetMark {
     Names,
     /// It says which collation comes with a character set.
     NamesCollation,
-    /// It asks for reports on other variables than a backend's server must report: behind it, the backend's reports must be
-    /// asked for again, and all that it may have set without a report.
+    /// It asks for reports on other variables than a backend's server must report: behind it, the backend's reports
+    /// must be asked for again, and all that it may have set without a report.
     Tracks,
     /// It may end the transaction that it runs in (`autocommit`), or does what no rollback undoes (`GLOBAL`).
     BeyondTransaction,

@@ -87,8 +87,8 @@ const SHARES: (f64, f64) = (-0.5, 1.0);
 /// How much of an older comparison is kept with each new one: about five count.
 const MEMORY: f64 = 0.8;
 
-/// Rates that differ by so much, as a logarithm, are those of two loads; by more if few statements were counted, or if it is
-/// so many times what is usual here: a load that jumps all the time is one that scatters.
+/// Rates that differ by so much, as a logarithm, are those of two loads; by more if few statements were counted, or if
+/// it is so many times what is usual here: a load that jumps all the time is one that scatters.
 const JUMP: f64 = 0.25;
 const JUMPS: f64 = 3.0;
 /// How fast what is usual follows, and the most that one jump counts for: a single one, however large, is another load.
@@ -118,8 +118,8 @@ const DOUBT_DOWN: f64 = 0.5;
 /// A window in which the limit did not bind is compared with one in which so many times fewer were in the server.
 const MORE_HELD: f64 = 1.03;
 
-/// A step is half as long if the standard error is so much, and shorter the more it is: of two estimates that are equally far
-/// beyond their doubts, the vague one is luck more often.
+/// A step is half as long if the standard error is so much, and shorter the more it is: of two estimates that are
+/// equally far beyond their doubts, the vague one is luck more often.
 const VAGUE: f64 = 0.3;
 
 /// With a shared clock the limit grows by so many slots at most, and shrinks by a factor: shares become equal.

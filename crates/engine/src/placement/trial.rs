@@ -83,8 +83,8 @@ impl Trial {
         self.looks <= leg.len() || self.leg == Leg::With && self.harms(look)
     }
 
-    /// Whether there was starvation all through the first leg. Where CPUs idle now and then there is little to gain, and
-    /// scatter decides.
+    /// Whether there was starvation all through the first leg. Where CPUs idle now and then there is little to gain,
+    /// and scatter decides.
     pub(super) fn is_warranted(&self) -> bool {
         self.before.is_some_and(|look| Verdict::of(&look).is_starved())
     }

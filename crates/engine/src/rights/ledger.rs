@@ -1,7 +1,7 @@
 //! What the watch over one server's rights has found, and until when a session's rights are known to be the server's.
 //!
-//! The watch compares what it sees with what it saw the last time ([`LedgerLook`]); all workers read until when nothing had
-//! changed ([`Ledger`]). Times are those since the process began.
+//! The watch compares what it sees with what it saw the last time ([`LedgerLook`]); all workers read until when nothing
+//! had changed ([`Ledger`]). Times are those since the process began.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -29,8 +29,8 @@ pub struct LedgerLook {
 const DOUBT: Duration = Duration::from_mins(1);
 
 impl Ledger {
-    /// A look that began at this time has found nothing changed since the one before it, whose end no era has missed. The
-    /// first one only tells since when it is watched.
+    /// A look that began at this time has found nothing changed since the one before it, whose end no era has missed.
+    /// The first one only tells since when it is watched.
     pub fn see(&self, begun: Duration) {
         let begun = millis(begun).max(1);
         if self.since.load(Relaxed) == 0 {

@@ -1,8 +1,8 @@
 //! Which statements change what a new session may do or begins with, and whose sessions that concerns.
 //!
-//! Reads texts like `GRANT`, `ALTER USER`, `SET PASSWORD`, `FLUSH PRIVILEGES` and `SET GLOBAL`; a text that begins otherwise
-//! costs a look at its first word and for a semicolon. When in doubt, a statement concerns all users. Writes to the
-//! tables of the `mysql` schema are not among them: a server does not look at those before `FLUSH PRIVILEGES`.
+//! Reads texts like `GRANT`, `ALTER USER`, `SET PASSWORD`, `FLUSH PRIVILEGES` and `SET GLOBAL`; a text that begins
+//! otherwise costs a look at its first word and for a semicolon. When in doubt, a statement concerns all users. Writes
+//! to the tables of the `mysql` schema are not among them: a server does not look at those before `FLUSH PRIVILEGES`.
 //!
 //! Invariant: a statement of a user that has no right to change anything concerns that user alone ([`is_refusal`]): it
 //! costs no other user its connections.
@@ -31,7 +31,8 @@ pub enum Whose {
 const NAMES_MAX: usize = 64;
 
 impl Change {
-    /// Reads a text. A role's rights are others', too: on MariaDB an account without a host part may be a role, on MySQL any.
+    /// Reads a text. A role's rights are others', too: on MariaDB an account without a host part may be a role, on
+    /// MySQL any.
     pub fn read(text: Text<'_>, server: Server) -> Option<Self> {
         if !may_change(text.bytes) {
             return None;

@@ -1,7 +1,8 @@
-//! Where the answer is to a statement that asks for what came before it: messages, counts of rows, the last insert id. It is
-//! on the client's own backend, on another one, kept here, or nowhere any more; it is never another client's.
+//! Where the answer is to a statement that asks for what came before it: messages, counts of rows, the last insert id.
+//! It is on the client's own backend, on another one, kept here, or nowhere any more; it is never another client's.
 //!
-//! * Messages keep the backend with its client, until a statement clears them or another client has waited for the backend.
+//! * Messages keep the backend with its client, until a statement clears them or another client has waited for the
+//!   backend.
 //! * Counts are told by the backend that the client used last, if no other client has used it since.
 //! * The last insert id is known by the backend of the insert. Before another client uses that backend, it is asked for
 //!   the id.
@@ -74,8 +75,8 @@ pub enum CountsPlace {
     Lost,
 }
 
-/// Where the counts are that a statement asks for. `own`: what the backend that has counted runs before it, if the client
-/// has that backend.
+/// Where the counts are that a statement asks for. `own`: what the backend that has counted runs before it, if the
+/// client has that backend.
 pub fn counts(counts: &RowCounts, asked: Asked, own: Option<Before>) -> CountsPlace {
     if asked == Asked::default() {
         return CountsPlace::Unasked;
@@ -99,8 +100,8 @@ pub fn counts(counts: &RowCounts, asked: Asked, own: Option<Before>) -> CountsPl
     }
 }
 
-/// The count of rows affected that a backend is told before a routine, which may ask for it unseen: the client's own if it
-/// can be told; and none, never another client's.
+/// The count of rows affected that a backend is told before a routine, which may ask for it unseen: the client's own if
+/// it can be told; and none, never another client's.
 pub fn masked(counts: &RowCounts) -> Option<i64> {
     counts.affected().filter(|it| *it <= 0).or(Some(0))
 }

@@ -74,8 +74,8 @@ impl Facts {
         self.ends = intent.ends;
     }
 
-    /// Whether it surely leaves its backend's last insert id as it is. At MySQL the question would clear the messages that a
-    /// statement asks for, or that those of before have left.
+    /// Whether it surely leaves its backend's last insert id as it is. At MySQL the question would clear the messages
+    /// that a statement asks for, or that those of before have left.
     pub fn keeps_insert_id(&self) -> bool {
         let only_shows = self.messages.are_asked_for()
             && self.inserts == Inserts::No

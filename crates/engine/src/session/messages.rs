@@ -68,8 +68,8 @@ impl Session {
         self.hear_told(1);
     }
 
-    /// A client's command has ended, as far as messages are concerned. `added`: its error, if that goes behind messages of
-    /// which its backend has none.
+    /// A client's command has ended, as far as messages are concerned. `added`: its error, if that goes behind messages
+    /// of which its backend has none.
     pub(super) fn see_end_of_messages(
         &mut self,
         end: &End<'_>,

@@ -1,7 +1,7 @@
 //! What replies tell of a client's session and of its backend's.
 //!
-//! The packets of a reply are seen as they come ([`Session::see_ok`]); what its end means is decided here, and what came of
-//! Flifo's own commands. Nothing here writes or sends: what is to be done is the answer.
+//! The packets of a reply are seen as they come ([`Session::see_ok`]); what its end means is decided here, and what
+//! came of Flifo's own commands. Nothing here writes or sends: what is to be done is the answer.
 
 use std::rc::Rc;
 
@@ -46,8 +46,9 @@ pub struct Behind {
     pub asks: bool,
 }
 
-/// Learns from the end of a reply. `assigns`: what the command has set, if that is all it does. `added`: its error, if that
-/// goes behind messages which the backend does not have. The answer is a reason to keep the backend, if there is a new one.
+/// Learns from the end of a reply. `assigns`: what the command has set, if that is all it does. `added`: its error, if
+/// that goes behind messages which the backend does not have. The answer is a reason to keep the backend, if there is a
+/// new one.
 pub fn end(
     session: &mut Session,
     backend: &mut BackendSession,
@@ -115,8 +116,8 @@ fn end_statement(
     }
 }
 
-/// Others are on the backend behind the command already. What the backend alone knew of it is known no more, except for an
-/// error: that has come in a packet.
+/// Others are on the backend behind the command already. What the backend alone knew of it is known no more, except for
+/// an error: that has come in a packet.
 fn see_behind(session: &mut Session, backend: &BackendSession, end: &End<'_>) {
     match end.behind.reads {
         true => session.counts.lose(backend.id),
@@ -151,8 +152,8 @@ pub struct Answer<'a> {
     pub is_awaited: bool,
 }
 
-/// Whether a backend is now what it was told to be, as far as its client's command may go on. It remembers what the server
-/// has accepted.
+/// Whether a backend is now what it was told to be, as far as its client's command may go on. It remembers what the
+/// server has accepted.
 pub fn is_done(
     backend: &mut BackendSession,
     purpose: &Purpose,

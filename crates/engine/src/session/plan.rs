@@ -1,9 +1,9 @@
 //! What a backend must be told, or asked, before a client's command is sent on it: what the client's session is and the
 //! backend's is not.
 //!
-//! A statement behind a setup that fails runs regardless. So a setup goes ahead unanswered only where that does no harm:
-//! settings by a text that the server has accepted before, a schema by way of one that no statement can do anything to.
-//! What must be answered first is asked for one thing at a time.
+//! A statement behind a setup that fails runs regardless. So a setup goes ahead unanswered only where that does no
+//! harm: settings by a text that the server has accepted before, a schema by way of one that no statement can do
+//! anything to. What must be answered first is asked for one thing at a time.
 
 use std::rc::Rc;
 
@@ -195,8 +195,8 @@ impl<'a> Pair<'a> {
         if told.is_empty() { Plan::Ready } else { Plan::Told(told) }
     }
 
-    /// Whether a backend that has counted for this client's last statement has to be told or asked something before this
-    /// command: then it counts that. `Some(true)`: rows found are counted anew as well.
+    /// Whether a backend that has counted for this client's last statement has to be told or asked something before
+    /// this command: then it counts that. `Some(true)`: rows found are counted anew as well.
     pub fn counts_anew(self, facts: &Facts) -> Option<bool> {
         let needs = self.needs(facts);
         let finds = needs.clears || needs.finder.is_some();
@@ -338,8 +338,8 @@ impl<'a> Pair<'a> {
         })
     }
 
-    /// What puts a backend in this mode to prepare a statement. What a client that keeps it has set, and no report has told of,
-    /// is asked for first: the backend is told it again behind the preparation.
+    /// What puts a backend in this mode to prepare a statement. What a client that keeps it has set, and no report has
+    /// told of, is asked for first: the backend is told it again behind the preparation.
     fn mode(
         self,
         found: &Found,
@@ -430,8 +430,8 @@ fn variables(backend: &BackendSession, variables: &UserVariables) -> Option<Setu
     }
 }
 
-/// What makes the backend's schema this one. It cannot be told to have none: one that has any is never given to a client
-/// that has none.
+/// What makes the backend's schema this one. It cannot be told to have none: one that has any is never given to a
+/// client that has none.
 fn schema(backend: &BackendSession, wanted: Option<&Rc<[u8]>>) -> Option<Setup> {
     wanted.filter(|wanted| backend.schema.as_ref() != Some(*wanted)).map(enter)
 }
@@ -441,7 +441,8 @@ fn enter(wanted: &Rc<[u8]>) -> Setup {
     Setup { purpose, opcode: Opcode::InitDb, body: wanted.to_vec().into() }
 }
 
-/// What takes the backend out of a schema that is another client's, before it prepares a text that was prepared in none.
+/// What takes the backend out of a schema that is another client's, before it prepares a text that was prepared in
+/// none.
 fn no_schema(backend: &BackendSession) -> Option<Setup> {
     backend.schema.as_deref().filter(|own| *own != HARMLESS)?;
     let purpose = Purpose::Schema(HARMLESS.into());
@@ -474,8 +475,8 @@ fn needs_own(opcode: Opcode, payload: &[u8], is_part: bool, prepared: &Prepared)
     }
 }
 
-/// What a text that was prepared in no schema says of its schema, for a backend that is in one: backends cannot be told to
-/// be in none.
+/// What a text that was prepared in no schema says of its schema, for a backend that is in one: backends cannot be told
+/// to be in none.
 fn without_schema(source: &Source, is_mysql: bool) -> Option<Vec<u8>> {
     let is_open = source.schema.is_none();
     calls::replace(Lexed::default().text(&source.text, source.dialect), |name, place| {

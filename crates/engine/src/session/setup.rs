@@ -39,8 +39,8 @@ pub enum Purpose {
     InsertId(u32, u64),
     /// The backend is asked for this client's last insert id, before another client changes it.
     Capture(u32),
-    /// The backend is asked how many rows this client has found, before another client finds some; and with that for the
-    /// last insert id of this one.
+    /// The backend is asked how many rows this client has found, before another client finds some; and with that for
+    /// the last insert id of this one.
     Found { finder: u32, inserter: Option<u32> },
     /// The backend is told its client's user variables.
     UserVariables,

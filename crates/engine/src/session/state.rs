@@ -147,8 +147,8 @@ impl Session {
         self.keeps_for_good() || self.keeps_for_now()
     }
 
-    /// Whether the backend can be taken back for a client that waits: that loses only the messages on the backend, and user
-    /// variables that another backend can be told.
+    /// Whether the backend can be taken back for a client that waits: that loses only the messages on the backend, and
+    /// user variables that another backend can be told.
     pub fn can_yield(&self) -> bool {
         self.keeps_for_now() && !self.keeps_for_good()
     }
@@ -272,8 +272,9 @@ impl Session {
         self.insert_id = backend.see_insert(client, None, self.insert_id);
     }
 
-    /// Learns from an OK packet to a statement of this session, which is that of `client`, and which was sent on this backend. `sets`: it was nothing but
-    /// a `SET` of known variables. The answer is a new reason to keep the backend, if there is one.
+    /// Learns from an OK packet to a statement of this session, which is that of `client`, and which was sent on this
+    /// backend. `sets`: it was nothing but a `SET` of known variables. The answer is a new reason to keep the backend,
+    /// if there is one.
     pub fn see_ok(
         &mut self,
         client: u32,

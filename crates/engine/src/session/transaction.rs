@@ -1,5 +1,5 @@
-//! A session's transaction where the server is not asked: it begins with its first statement only, and it may be lost with
-//! its backend.
+//! A session's transaction where the server is not asked: it begins with its first statement only, and it may be lost
+//! with its backend.
 //!
 //! When a connection ends, the server rolls back its open transaction. So nothing of the transaction is left, and the
 //! client can go on outside of it, once it has been told. Other state that only the server kept is lost. Invariants: no

@@ -555,8 +555,8 @@ impl World {
         self.events.iter().filter(|event| matches!(event, Event::SlotFree(_))).count()
     }
 
-    /// Once all mail is read, no client waits while a slot and a backend are free, even if the backend is of another key or
-    /// of another worker.
+    /// Once all mail is read, no client waits while a slot and a backend are free, even if the backend is of another
+    /// key or of another worker.
     fn nobody_waits_for_nothing(&self) {
         if self.slots.held() >= self.slots.limit() {
             return;

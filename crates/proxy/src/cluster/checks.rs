@@ -1,8 +1,8 @@
 //! A worker's checks of servers: runs those that are due, and tells the cluster what they have found.
 //!
 //! Owns the backends that checks keep open. When a check is due, and whether another worker has more time for it, is
-//! decided by [`engine::checks::scheduler`]. Invariants: a check ends after `checks.timeout`, whatever the server does; a
-//! refusal that says nothing of the server's health (a wrong password) does not count against it.
+//! decided by [`engine::checks::scheduler`]. Invariants: a check ends after `checks.timeout`, whatever the server does;
+//! a refusal that says nothing of the server's health (a wrong password) does not count against it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -1,8 +1,8 @@
 //! The servers behind Flifo: what all workers have in common of each.
 //!
-//! Owns the numbers of a server that hold for the whole process: slots, backends, what sets its limit. What one worker has
-//! of a server, its gate among it, is [`crate::dispatch::local`]'s. Knows nothing of which server a statement goes to.
-//! Invariant: servers keep their places for as long as the process lives, so that a [`ServerId`] is always good.
+//! Owns the numbers of a server that hold for the whole process: slots, backends, what sets its limit. What one worker
+//! has of a server, its gate among it, is [`crate::dispatch::local`]'s. Knows nothing of which server a statement goes
+//! to. Invariant: servers keep their places for as long as the process lives, so that a [`ServerId`] is always good.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

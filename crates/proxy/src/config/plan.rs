@@ -311,7 +311,8 @@ pub struct UserOptions {
     pub pins: Pins,
 }
 
-/// What becomes of a backend behind what is in no statement's text, and may have done anything to it: routines, triggers.
+/// What becomes of a backend behind what is in no statement's text, and may have done anything to it: routines,
+/// triggers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unseen {
     /// What definitions tell: it stays with its client where one does what no server reports, and is reset where they

@@ -232,9 +232,9 @@ pub(crate) fn hold_up(worker: &Rc<Worker>, backend: &Rc<Backend>) {
     set_down(worker, backend, slot, SetDown::Unread);
 }
 
-/// More of the command that was sent on this backend has still to come, and the server does not work before all is there:
-/// its slot goes to the next, until the client sends the end. What the server has asked for in the middle of its work
-/// (a file) does not count: it holds what others wait for.
+/// More of the command that was sent on this backend has still to come, and the server does not work before all is
+/// there: its slot goes to the next, until the client sends the end. What the server has asked for in the middle of its
+/// work (a file) does not count: it holds what others wait for.
 pub(crate) fn await_rest(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Rc<Backend>) {
     let is_command = client.input.upload.get().is_some_and(|upload| upload.payload_len().is_some());
     if !is_command || client.state() != ClientState::Running {

@@ -4,7 +4,7 @@
 //! Only statements that merely read are written ahead, behind others of the same sort, all of a kind known to be
 //! short, of clients whose sessions are as new. Should the one in front turn out otherwise after all (it runs long,
 //! its backend dies or must be kept for its client, it is to be killed), those behind it, whose replies have not begun,
-//! are taken back in the queue and sent again on another backend, alone.
+//! go back into the queue and are sent again on another backend, alone.
 //!
 //! Invariants: the flights of a backend are answered in order; only the first one has a slot, which passes to the next;
 //! a client whose statement was written ahead still holds its packet, until its reply is the next to come.
@@ -52,8 +52,8 @@ pub(crate) fn refill(worker: &Rc<Worker>, backend: &Rc<Backend>) {
     }
 }
 
-/// At the end of each iteration of the loop, writes statements ahead that have joined the line in it: by the time of the
-/// next reply the server's thread would be asleep.
+/// At the end of each iteration of the loop, writes statements ahead that have joined the line in it: by the time of
+/// the next reply the server's thread would be asleep.
 pub(crate) async fn run(worker: Rc<Worker>) {
     loop {
         worker.has_waiters.notified().await;

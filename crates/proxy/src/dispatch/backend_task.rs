@@ -1,5 +1,5 @@
-//! A backend's task: waits for the server and does what comes. And how a backend comes to a worker and leaves it: opened for
-//! waiting clients, or taken apart and sent to another worker ([`crate::dispatch::transfers`]).
+//! A backend's task: waits for the server and does what comes. And how a backend comes to a worker and leaves it:
+//! opened for waiting clients, or taken apart and sent to another worker ([`crate::dispatch::transfers`]).
 
 use std::future::poll_fn;
 use std::rc::Rc;

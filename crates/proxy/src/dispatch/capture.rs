@@ -1,6 +1,6 @@
-//! What a backend still owes the clients that have used it: their last insert ids, and how many rows they have found. Only
-//! the backend knows, so it is asked before another client's statement changes that; the questions go ahead of that
-//! statement.
+//! What a backend still owes the clients that have used it: their last insert ids, and how many rows they have found.
+//! Only the backend knows, so it is asked before another client's statement changes that; the questions go ahead of
+//! that statement.
 //!
 //! Invariant: a client that waits for such an answer is resumed when it has come, or when it never will.
 
@@ -100,7 +100,8 @@ fn could_not_say(worker: &Worker, client: u32, backend: &Backend, flight: &InFli
     settle(worker, client, backend, None);
 }
 
-/// Asks a backend that is to be closed, or to go to another worker, for what it alone knows of clients. True: it answers.
+/// Asks a backend that is to be closed, or to go to another worker, for what it alone knows of clients. True: it
+/// answers.
 pub(crate) fn ask_before_end(worker: &Worker, backend: &Backend) -> bool {
     let clients = worker.clients.borrow();
     let state = backend.state.borrow();

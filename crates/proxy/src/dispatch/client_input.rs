@@ -75,7 +75,8 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8])
         if announced > max {
             return answer::refuse_and_close(worker, client, &too_large(announced, max));
         }
-        // A command starts when all of it is there, unless its client holds a backend anyway, or it is too long for that.
+        // A command starts when all of it is there, unless its client holds a backend anyway, or it is too long for
+        // that.
         if there < length.min(PIECE) {
             return client.input.keep_unfinished(&bytes[at..]);
         }

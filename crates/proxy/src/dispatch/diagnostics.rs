@@ -95,8 +95,8 @@ pub(crate) fn keep_fault(worker: &Worker, client: &Client, messages: Messages, f
 /// What a server says of a packet that it cannot read (`ER_MALFORMED_PACKET`).
 pub(crate) const MALFORMED: u16 = 1835;
 
-/// The server has counted messages in this packet of a reply: those of the client that used the backend before. Puts the
-/// number of this client's own there.
+/// The server has counted messages in this packet of a reply: those of the client that used the backend before. Puts
+/// the number of this client's own there.
 pub(crate) fn put_told(flight: &InFlight, kind: Packet, packet: &mut [u8]) {
     let Some(told) = flight.ok_warnings() else { return };
     let payload = packet.get_mut(HEADER..).unwrap_or_default();

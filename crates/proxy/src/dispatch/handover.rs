@@ -1,9 +1,9 @@
-//! What a backend is asked before it is taken from the client whose messages it has. The client's next command waits until
-//! the backend has answered.
+//! What a backend is asked before it is taken from the client whose messages it has. The client's next command waits
+//! until the backend has answered.
 //!
-//! Invariant: a backend goes to another client only if all that it alone knows of its client is known here, or known to be
-//! lost, where the server does not understand the questions; what is too long to be kept here keeps the backend, with a
-//! pin.
+//! Invariant: a backend goes to another client only if all that it alone knows of its client is known here, or known to
+//! be lost, where the server does not understand the questions; what is too long to be kept here keeps the backend,
+//! with a pin.
 
 use engine::kept::{MESSAGES, NUMBERS, STATES, SavedDiagnostics};
 use engine::session::setup::{Purpose, Question, Setup, Step};

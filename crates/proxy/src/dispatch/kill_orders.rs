@@ -1,8 +1,8 @@
 //! A client kills another one by its Flifo id (`KILL`): the order travels to the victim's worker, and the answer back.
 //!
-//! A pooled victim's statement is killed by a backend of its own user ([`crate::dispatch::kill`]). A pass-through victim's
-//! password is not known here, so the order goes back and the killer's own backend carries it out with the server's number
-//! in it, and the server judges whether the killer may.
+//! A pooled victim's statement is killed by a backend of its own user ([`crate::dispatch::kill`]). A pass-through
+//! victim's password is not known here, so the order goes back and the killer's own backend carries it out with the
+//! server's number in it, and the server judges whether the killer may.
 
 use std::rc::Rc;
 
@@ -34,7 +34,8 @@ pub(crate) fn send_order(
     (scope, victim): (Scope, u32),
 ) {
     command.packet = worker.buffers.keep(packet);
-    // What the order asks of a backend, should one unread it out, is nothing of what the text or the statement would have.
+    // What the order asks of a backend, should one unread it out, is nothing of what the text or the statement would
+    // have.
     command.facts = Facts { ends: Ends::Perhaps, ..Facts::default() };
     client.keep_command(command);
     client.change_state(ClientState::Preparing);

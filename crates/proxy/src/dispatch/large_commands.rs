@@ -4,8 +4,8 @@
 //!
 //! A long command claims room for all of it first ([`engine::claims`]); without room it waits, the rest of it unread in
 //! its client's socket. Some go on to the server in pieces: what is longer than [`LONGEST`], and commands of clients
-//! that hold a backend of their own anyway, if reading all would tell nothing or there is no room. Those have a slot for
-//! the first piece and the last; see [`crate::dispatch::admit::await_rest`].
+//! that hold a backend of their own anyway, if reading all would tell nothing or there is no room. Those have a slot
+//! for the first piece and the last; see [`crate::dispatch::admit::await_rest`].
 //!
 //! Invariants: what the clients of a worker have sent of long commands that are not on their way is bounded; a client
 //! that sends a part of one has neither a slot nor, up to [`LONGEST`], a backend.

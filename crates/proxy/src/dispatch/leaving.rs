@@ -1,8 +1,8 @@
 //! What becomes of a backend when its client goes or its session begins anew, and the client has left something on it.
 //!
-//! The backend is reset ([`crate::dispatch::session_reset`]) and goes back, or stays with its client. It is closed where the
-//! client has done what a reset does not undo (an option of the connection, whatever a routine may have done; a role,
-//! unless the client itself begins anew).
+//! The backend is reset ([`crate::dispatch::session_reset`]) and goes back, or stays with its client. It is closed
+//! where the client has done what a reset does not undo (an option of the connection, whatever a routine may have done;
+//! a role, unless the client itself begins anew).
 
 use std::rc::Rc;
 
@@ -18,8 +18,9 @@ use crate::dispatch::session_reset;
 use crate::dispatch::supply;
 use crate::dispatch::worker::Worker;
 
-/// The client's session begins anew: its backend, if it has one, is free of it. True: what it has left there will be gone
-/// when the backend has answered; then the client's turn of [`crate::dispatch::states::ClientState::Preparing`] ends.
+/// The client's session begins anew: its backend, if it has one, is free of it. True: what it has left there will be
+/// gone when the backend has answered; then the client's turn of [`crate::dispatch::states::ClientState::Preparing`]
+/// ends.
 pub(crate) fn give_up(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
     let Some(backend) = client.backend.take() else { return false };
     let session = client.session.borrow();
@@ -42,8 +43,8 @@ pub(crate) fn give_up(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
     reset.map(|flight| flight.client = Some(Rc::clone(client))).is_some()
 }
 
-/// The session of a client begins anew on its own backend, where something stays with that which no other backend could be
-/// told: that. When the backend has answered, the client goes on.
+/// The session of a client begins anew on its own backend, where something stays with that which no other backend could
+/// be told: that. When the backend has answered, the client goes on.
 pub(crate) fn keep(worker: &Worker, client: &Client) -> Option<Pin> {
     let backend = client.backend()?;
     let stays =
@@ -56,8 +57,8 @@ pub(crate) fn keep(worker: &Worker, client: &Client) -> Option<Pin> {
     Some(stays)
 }
 
-/// Makes a backend that this client had, on which none of its statements runs, one that any client may have; or closes it.
-/// A backend that is being asked for something answers first.
+/// Makes a backend that this client had, on which none of its statements runs, one that any client may have; or closes
+/// it. A backend that is being asked for something answers first.
 pub(crate) fn clean(worker: &Rc<Worker>, client: &Client, backend: &Rc<Backend>) {
     backend.holder.take();
     pins::ended(client);

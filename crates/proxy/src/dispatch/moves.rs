@@ -1,7 +1,7 @@
 //! Backends that are left behind when the name of their server has come to mean another address.
 //!
-//! Invariants: no statement, transaction or pinned client is cut off for it; a backend that no client has is closed, one
-//! that a client has is closed when it is put back.
+//! Invariants: no statement, transaction or pinned client is cut off for it; a backend that no client has is closed,
+//! one that a client has is closed when it is put back.
 
 use std::rc::Rc;
 use std::time::Duration;

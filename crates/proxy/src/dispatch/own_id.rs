@@ -18,8 +18,8 @@ pub(crate) fn may_change(client: &Client) -> bool {
     client.session.borrow().pin().is_none() || client.backend.borrow().is_none()
 }
 
-/// Whether a statement that has been judged, or what may come behind it on the backend that is kept for it, may read the
-/// number. `asks`: whether it names an object that does.
+/// Whether a statement that has been judged, or what may come behind it on the backend that is kept for it, may read
+/// the number. `asks`: whether it names an object that does.
 #[inline]
 pub(crate) fn may_read(
     client: &Client,

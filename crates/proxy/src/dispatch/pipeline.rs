@@ -1,4 +1,4 @@
-//! What was written ahead on a backend: the next statement begins, or all of them go back in the queue.
+//! What was written ahead on a backend: the next statement begins, or all of them go back into the queue.
 
 use std::rc::Rc;
 
@@ -37,8 +37,8 @@ pub(crate) fn promote(worker: &Worker, backend: &Rc<Backend>) -> bool {
     true
 }
 
-/// Takes the clients that wait behind the statement in front back in the queue. What was sent for them runs, and its replies
-/// are dropped.
+/// Puts the clients that wait behind the statement in front back into the queue. What was sent for them runs, and its
+/// replies are dropped.
 pub(crate) fn cancel_pipelined(worker: &Rc<Worker>, backend: &Backend, why: Why) {
     let mut flights = backend.flights.borrow_mut();
     let behind = flights.iter_mut().filter(|flight| !flight.slot);

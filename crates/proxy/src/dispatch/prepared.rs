@@ -1,9 +1,9 @@
-//! Prepared statements between client and backend: what a reply tells of them, when a backend is done with one, and what
-//! helps when the server takes one no more.
+//! Prepared statements between client and backend: what a reply tells of them, when a backend is done with one, and
+//! what helps when the server takes one no more.
 //!
 //! How a client names them is [`crate::dispatch::commands`]', what goes to the server [`crate::dispatch::launch`]'s.
-//! Invariants: a statement of one client's own lives on a backend only while that client holds the backend; a command is sent
-//! once more only if the server has refused it before it did anything.
+//! Invariants: a statement of one client's own lives on a backend only while that client holds the backend; a command
+//! is sent once more only if the server has refused it before it did anything.
 
 use std::rc::Rc;
 
@@ -37,8 +37,8 @@ use crate::worker::counters::Why;
 /// A command is sent again so often.
 const AGAIN_MAX: u8 = 2;
 
-/// How many statements a backend may keep prepared: all backends together half of what the server allows, so that others
-/// have the rest.
+/// How many statements a backend may keep prepared: all backends together half of what the server allows, so that
+/// others have the rest.
 fn known_max(worker: &Worker, backend: &Backend) -> usize {
     let server = &worker.at(backend.server).server;
     let backends = server.backends.held().max(1) as usize;
@@ -237,7 +237,8 @@ pub(crate) fn over(
     release(client, backend, in_hand.id);
 }
 
-/// A backend is done with a statement of one client's own of which it keeps nothing, if the client may leave the backend.
+/// A backend is done with a statement of one client's own of which it keeps nothing, if the client may leave the
+/// backend.
 fn release(client: &Client, backend: &Backend, id: u32) {
     let mut session = client.session.borrow_mut();
     if session.pin().is_some() {

@@ -19,8 +19,8 @@ use crate::dispatch::route;
 use crate::dispatch::session_setup;
 use crate::dispatch::worker::Worker;
 
-/// The packet with the client's own id in the place of `CONNECTION_ID()`, if that occurs, and whether the backend is asked
-/// for it all the same.
+/// The packet with the client's own id in the place of `CONNECTION_ID()`, if that occurs, and whether the backend is
+/// asked for it all the same.
 pub(crate) fn with_own_id(
     worker: &Worker,
     client: &Client,

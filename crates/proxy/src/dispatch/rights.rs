@@ -99,8 +99,8 @@ pub(crate) fn is_stale(worker: &Worker, backend: &Backend, now: Instant) -> bool
     is_over || !backend.is_young(now) && is_beyond(rights, backend, now)
 }
 
-/// Until when a backend that was opened at this time is too old for nothing: neither for what is known of rights, nor for
-/// `limits.backend_age`.
+/// Until when a backend that was opened at this time is too old for nothing: neither for what is known of rights, nor
+/// for `limits.backend_age`.
 pub(crate) fn young_until(worker: &Worker, opened: Instant) -> Instant {
     let soonest = worker.shared.rights.soonest;
     opened + worker.plan.limits.backend_age.map_or(soonest, |age| age.min(soonest))

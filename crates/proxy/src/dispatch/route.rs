@@ -126,9 +126,9 @@ fn reader(
     })
 }
 
-/// A client that keeps its backend for nothing but messages, or variables that another backend can be told, gives it up if
-/// what it asks now is another server's affair. True: the backend is asked for its messages first, and the command must
-/// wait.
+/// A client that keeps its backend for nothing but messages, or variables that another backend can be told, gives it up
+/// if what it asks now is another server's affair. True: the backend is asked for its messages first, and the command
+/// must wait.
 pub(crate) fn leave_backend(worker: &Rc<Worker>, client: &Rc<Client>, reads: bool) -> bool {
     let (Some(members), Some(backend)) = (&worker.shared.cluster.members, client.backend()) else {
         return false;
@@ -278,8 +278,8 @@ pub(crate) fn abandon(worker: &Rc<Worker>, server: ServerId) {
     }
 }
 
-/// No backend could be opened for this client; it is tried elsewhere. False: there is one server, or a reason that would
-/// be the same elsewhere.
+/// No backend could be opened for this client; it is tried elsewhere. False: there is one server, or a reason that
+/// would be the same elsewhere.
 pub(crate) fn elsewhere(worker: &Rc<Worker>, client: &Rc<Client>, server: ServerId) -> bool {
     if worker.shared.cluster.members.is_none() || worker.plan.routing.hold == Duration::ZERO {
         return false;
@@ -290,8 +290,8 @@ pub(crate) fn elsewhere(worker: &Rc<Worker>, client: &Rc<Client>, server: Server
     true
 }
 
-/// What was in flight on a backend that was lost can be sent elsewhere, once: it has not been sent, or merely reads, and
-/// nothing of its answer has come.
+/// What was in flight on a backend that was lost can be sent elsewhere, once: it has not been sent, or merely reads,
+/// and nothing of its answer has come.
 pub(crate) fn may_go_elsewhere(worker: &Worker, backend: &Backend, flight: &InFlight) -> bool {
     let Some(client) = flight.client.as_ref().filter(|_| worker.shared.cluster.members.is_some())
     else {

@@ -1,8 +1,8 @@
 //! Session setup: what a backend is told or asked in the same write as the statement that needs it.
 //!
-//! A statement behind a setup that fails runs regardless. So a setup goes ahead unanswered only where that does no harm:
-//! variables by a text that the server has accepted before, a schema by way of one that no statement can do anything to. If
-//! it fails all the same, the client gets an error in place of whatever its statement brings
+//! A statement behind a setup that fails runs regardless. So a setup goes ahead unanswered only where that does no
+//! harm: variables by a text that the server has accepted before, a schema by way of one that no statement can do
+//! anything to. If it fails all the same, the client gets an error in place of whatever its statement brings
 //! ([`crate::dispatch::lost_backend::spoil`]), the statement is killed, and the backend is dropped.
 //!
 //! Behind a `SET` whose effect the server does not report goes a probe that has it report; the client's turn comes when

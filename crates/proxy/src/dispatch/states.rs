@@ -1,8 +1,8 @@
 //! What each client and each backend of a worker is doing, and how many are doing each.
 //!
-//! A state is changed in one place, [`Counted::change`], which knows the steps that are allowed and keeps the counts that the
-//! console and the metrics show. Invariant: the counts of a worker's clients and backends are those that a look at each
-//! of them would find ([`crate::dispatch::report`] takes that look in debug builds).
+//! A state is changed in one place, [`Counted::change`], which knows the steps that are allowed and keeps the counts
+//! that the console and the metrics show. Invariant: the counts of a worker's clients and backends are those that a
+//! look at each of them would find ([`crate::dispatch::report`] takes that look in debug builds).
 
 use std::cell::Cell;
 

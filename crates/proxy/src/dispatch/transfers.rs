@@ -1,8 +1,9 @@
 //! Backend connections that go from one worker to another, whose client has waited longer.
 //!
-//! A connection is a socket and what is known of its session; both go by mail, and the place under `server.connections_max`
-//! and that of the user with them. What the connection alone knows of a client it is asked before it goes. Prepared
-//! statements stay behind: the new worker has the server close them. What travels is [`crate::pool::parcel`];
+//! A connection is a socket and what is known of its session; both go by mail, and the place under
+//! `server.connections_max` and that of the user with them. What the connection alone knows of a client it is asked
+//! before it goes. Prepared statements stay behind: the new worker has the server close them. What travels is
+//! [`crate::pool::parcel`];
 //! [`crate::dispatch::backend_task`] takes a connection apart and puts it together again.
 //!
 //! Invariant: one that goes has no client, and nothing is in flight on it; so no statement depends on the way.

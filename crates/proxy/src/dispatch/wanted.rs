@@ -45,8 +45,8 @@ pub(crate) fn brand(worker: &Worker, client: &Client) -> Brand {
     worker.at(client.server.get()).server.facts.brand()
 }
 
-/// Whether a pass-through client's command must become a login of its own: its password would go from one kind of leg to
-/// another, or it is to be another user.
+/// Whether a pass-through client's command must become a login of its own: its password would go from one kind of leg
+/// to another, or it is to be another user.
 pub(crate) fn needs_login(
     worker: &Worker,
     client: &Client,

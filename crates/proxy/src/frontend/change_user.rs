@@ -1,10 +1,11 @@
 //! `COM_CHANGE_USER`: a pooled client proves the password to Flifo again, and its session begins
 //! anew.
 //!
-//! A pass-through client's is relayed to its server like any other command where it stays the same user and both its legs
-//! are secure or plain. Else it logs in anew on another backend: only a login knows what to do with a password between
-//! different legs, and what another user may have and be. So does a pooled client that changes to a user whose clients
-//! are passed through: it is a pass-through one from then on. What the command names is read by [`crate::dispatch::wanted`].
+//! A pass-through client's is relayed to its server like any other command where it stays the same user and both its
+//! legs are secure or plain. Else it logs in anew on another backend: only a login knows what to do with a password
+//! between different legs, and what another user may have and be. So does a pooled client that changes to a user whose
+//! clients are passed through: it is a pass-through one from then on. What the command names is read by
+//! [`crate::dispatch::wanted`].
 
 use std::net::SocketAddr;
 use std::rc::Rc;

@@ -1,4 +1,5 @@
-//! A client's task: waits for its socket and does what comes. What becomes of its bytes is [`crate::dispatch::client_input`]'s.
+//! A client's task: waits for its socket and does what comes. What becomes of its bytes is
+//! [`crate::dispatch::client_input`]'s.
 
 use std::future::poll_fn;
 use std::pin::Pin;

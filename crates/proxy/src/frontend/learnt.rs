@@ -1,5 +1,6 @@
-//! Passwords that clients have said in logins that Flifo passed through (`caching_sha2_password`, where the server asks for
-//! the password itself), and that the server has taken: their users are pooled from then on, with nothing configured.
+//! Passwords that clients have said in logins that Flifo passed through (`caching_sha2_password`, where the server asks
+//! for the password itself), and that the server has taken: their users are pooled from then on, with nothing
+//! configured.
 //!
 //! Owns which users are learnt and forgotten, and when the server is asked again: before the first client is pooled,
 //! once a period (`server.accounts_period`), and when a client proves another password. It is asked by a login as the

@@ -1,8 +1,8 @@
 //! From an accepted socket to a client that is logged in: PROXY header, greeting, TLS, and the user that it is.
 //!
-//! Where Flifo knows no user at all, every client is passed through, and it is shown the server's own greeting, number and
-//! all. Else Flifo greets it itself and decides by the user's name: known users are pooled, others pass-through. A client
-//! that has been shown the server's greeting is passed through, whatever Flifo has learnt meanwhile.
+//! Where Flifo knows no user at all, every client is passed through, and it is shown the server's own greeting, number
+//! and all. Else Flifo greets it itself and decides by the user's name: known users are pooled, others are passed
+//! through. A client that has been shown the server's greeting is passed through, whatever Flifo has learnt meanwhile.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -436,8 +436,8 @@ fn key_of(claim: &Claim, user: &User) -> Key {
     Key::new(name.clone(), login.capabilities, login.collation).of_era(user.era())
 }
 
-/// Whether the client can be pooled, as far as Flifo's own bounds go. A client that need not be pooled is passed through
-/// instead.
+/// Whether the client can be pooled, as far as Flifo's own bounds go. A client that need not be pooled is passed
+/// through instead.
 fn has_room(worker: &Worker, claim: &Claim, user: &User) -> bool {
     user.trust().is_none() || worker.pool.keys.borrow().has_room_for(&key_of(claim, user))
 }

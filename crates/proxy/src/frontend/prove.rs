@@ -1,8 +1,8 @@
 //! How a client proves its password to Flifo itself, from its first answer on.
 //!
 //! Speaks with the client; what is right is [`crate::users`]' to say, or the server's. Backends and
-//! [`crate::frontend::pass_through`] prove passwords to the server. Invariant: a client is asked for the password itself only
-//! under Flifo's RSA key, or where no third party can read along.
+//! [`crate::frontend::pass_through`] prove passwords to the server. Invariant: a client is asked for the password
+//! itself only under Flifo's RSA key, or where no third party can read along.
 
 use std::borrow::Borrow;
 use std::sync::Arc;

@@ -9,8 +9,8 @@ use wire::Capabilities;
 
 use crate::users::User;
 
-/// Stands for a [`Key`], by the same number in each worker, and for whether a session or backend has a schema: a backend
-/// cannot be told to have none, so those with and those without are pools of their own.
+/// Stands for a [`Key`], by the same number in each worker, and for whether a session or backend has a schema: a
+/// backend cannot be told to have none, so those with and those without are pools of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct KeyId(u32);
 

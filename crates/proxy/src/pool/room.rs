@@ -1,5 +1,5 @@
-//! Room for one more backend where the server has no connection left, or Flifo no descriptor: an idle backend gives way, of
-//! any user, in this worker or in another.
+//! Room for one more backend where the server has no connection left, or Flifo no descriptor: an idle backend gives
+//! way, of any user, in this worker or in another.
 //!
 //! Invariants: only backends that no client waits for are closed; each attempt closes one at most, and waits until the
 //! server may have noticed; no client waits longer than `limits.connect` for it.

@@ -28,7 +28,8 @@ pub(crate) struct GivenAccount {
 /// So many are remembered.
 pub(crate) const GIVEN_MAX: usize = 1000;
 
-/// A server that did not answer is not asked again sooner; what it said of a pass-through client is not believed for longer.
+/// A server that did not answer is not asked again sooner; what it said of a pass-through client is not believed for
+/// longer.
 pub(crate) const SOON: Duration = Duration::from_secs(1);
 
 impl Given {

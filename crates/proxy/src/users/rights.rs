@@ -52,8 +52,8 @@ impl Rights {
     }
 }
 
-/// Idle backends are looked at once a second, so they go a little before their time; and not all at once, though they may
-/// have been opened so.
+/// Idle backends are looked at once a second, so they go a little before their time; and not all at once, though they
+/// may have been opened so.
 pub(crate) fn of_backend(bound: Duration, share: u32) -> Duration {
     (bound - bound / 4 * share / SHARES).saturating_sub(LOOK)
 }

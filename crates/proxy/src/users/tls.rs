@@ -32,7 +32,8 @@ pub(crate) fn of_backends(plan: &Plan, address: &Address) -> Result<Option<Backe
     of(plan, address, &plan.server.tls)
 }
 
-/// What pass-through clients' backends may use: the same, but for the certificate, which is Flifo's and not the client's.
+/// What pass-through clients' backends may use: the same, but for the certificate, which is Flifo's and not the
+/// client's.
 pub(crate) fn of_pass_through(
     plan: &Plan,
     address: &Address,

@@ -1,4 +1,5 @@
-//! Masks the numbers that servers give of their own accord, where they stand in words: ids of connections and statements.
+//! Masks the numbers that servers give of their own accord, where they stand in words: ids of connections and
+//! statements.
 //!
 //! Which errors, and why, is listed in `peer`.
 

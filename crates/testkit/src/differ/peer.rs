@@ -1,6 +1,7 @@
 //! One client of a program: does one step after the other, and says what it was answered.
 //!
-//! Invariant: all that may differ between two equal servers is masked here and in `masks`, and nowhere else. These are the masks:
+//! Invariant: all that may differ between two equal servers is masked here and in `masks`, and nowhere else. These are
+//! the masks:
 //!
 //! 1. The greeting, and of a login or change of user every packet but the last, whose sequence id depends on how the
 //!    password was asked for.
@@ -9,15 +10,15 @@
 //! 3. Connection ids in errors 1094 and 1095, which repeat what a `KILL` has named, and in error 1064 where it repeats
 //!    a `KILL`.
 //! 4. Status flags and the count of warnings of the EOF packet behind definitions of columns or parameters, unless the
-//!    flags say that rows are in a cursor. Flifo's backends do without that packet, so Flifo writes it before the effect
-//!    of the statement is known. Clients read them behind the rows.
+//!    flags say that rows are in a cursor. Flifo's backends do without that packet, so Flifo writes it before the
+//!    effect of the statement is known. Clients read them behind the rows.
 //! 5. The flag 0x4000 (state has changed) for a client that has not asked to be told of changes: it says nothing
 //!    without them, and MariaDB sets it now and then, a statement late.
 //! 6. The flag 0x0400 (other columns than when the statement was prepared): Flifo prepares statements anew, on other
 //!    backends and after changes, and a server that has just prepared one finds nothing changed. The columns are there.
 //! 7. The flags 0x1000 and 0x0008 (a routine's parameters, and more behind them) of the EOF packet behind the row of
-//!    parameters: MySQL has them in the one behind the definitions only, which is masked already, and Flifo, which cannot
-//!    know them there, in this one. See the manual's list of what differs.
+//!    parameters: MySQL has them in the one behind the definitions only, which is masked already, and Flifo, which
+//!    cannot know them there, in this one. See the manual's list of what differs.
 //! 8. How a killed connection ends: with error 1927 (MariaDB), with an end of the stream, or with a reset.
 
 use std::collections::HashMap;
@@ -338,8 +339,8 @@ impl Connection {
         values
     }
 
-    /// A MariaDB that lacks values in a bulk execution reads what is in its memory behind the packet: what comes of that
-    /// is not told in advance. So each row has as many as the statement has parameters.
+    /// A MariaDB that lacks values in a bulk execution reads what is in its memory behind the packet: what comes of
+    /// that is not told in advance. So each row has as many as the statement has parameters.
     fn bulk(&self, slot: u8, rows: &[Vec<Value>]) -> Vec<u8> {
         let parameters = self.statements.get(&slot).map_or(0, |it| it.parameters);
         let filled = rows.iter().map(|row| {

@@ -1,7 +1,7 @@
 //! A load that changes: processors, a disk, both, and back. What the limit that finds itself is judged by.
 //!
-//! Owns the usual server and its work, and what fixed limits do under each of the loads. The tests of `world` judge a few
-//! seeds, the example `seeds` many.
+//! Owns the usual server and its work, and what fixed limits do under each of the loads. The tests of `world` judge a
+//! few seeds, the example `seeds` many.
 
 use super::{Door, Outcome, Phase, Plan, Process, Server, Work, run};
 

@@ -113,7 +113,8 @@ fn client(flifo: &Flifo, user: &str, password: &str) -> Builder {
     Client::builder(tcp, user, password).plugin(Plugin::NativePassword)
 }
 
-/// Logs in and asks for the user's name; on a shared backend, the server's answer to the login comes with this statement.
+/// Logs in and asks for the user's name; on a shared backend, the server's answer to the login comes with this
+/// statement.
 fn ask(client: Builder) -> Result<String, Problem> {
     let mut rows = client.connect()?.query("SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)")?;
     Ok(rows.remove(0).remove(0))
@@ -333,8 +334,8 @@ fn a_pass_through_client_meets_its_accounts_demands_by_what_it_brings_itself() {
     }
 }
 
-/// Flifo before the server's Unix socket, with a certificate, that knows these users by its configuration, or all by the
-/// table of accounts.
+/// Flifo before the server's Unix socket, with a certificate, that knows these users by its configuration, or all by
+/// the table of accounts.
 fn pools(way: &str, more: &str) -> Flifo {
     let users = ["tls", "shown", "plain"].map(pooled).concat();
     let x509 = "[[users]]\nname = \"x509\"\npassword = \"\"\n";

@@ -1,7 +1,7 @@
 //! Statements written ahead: everybody gets the answer to his own, whatever becomes of the one in front.
 //!
-//! In each scene, clients wait in the queue until a statement of another kind is let go; then the second one is in front on
-//! the backend, and those after it have been written behind it.
+//! In each scene, clients wait in the queue until a statement of another kind is let go; then the second one is in
+//! front on the backend, and those after it have been written behind it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;

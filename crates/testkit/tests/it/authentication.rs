@@ -198,8 +198,8 @@ fn shared_backends_log_in_by_the_older_sha256_password() {
     }
 }
 
-/// A client sends its password as it is in TLS only, and asks for a key elsewhere; so do servers expect it, but for some
-/// behind a Unix socket.
+/// A client sends its password as it is in TLS only, and asks for a key elsewhere; so do servers expect it, but for
+/// some behind a Unix socket.
 #[test]
 fn clients_that_are_passed_through_prove_the_older_sha256_password() {
     const NOT_SECURE: u16 = 3159;

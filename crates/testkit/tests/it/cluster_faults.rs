@@ -1,5 +1,5 @@
-//! What befalls servers that replicate: roles that flip, readers that stop to follow, backends that fall silent, disks and
-//! doors that are full.
+//! What befalls servers that replicate: roles that flip, readers that stop to follow, backends that fall silent, disks
+//! and doors that are full.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;

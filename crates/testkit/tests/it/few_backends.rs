@@ -1,5 +1,5 @@
-//! Few backends and many clients: room is made at once for a client that needs another kind of backend, and clients of all
-//! workers are served evenly.
+//! Few backends and many clients: room is made at once for a client that needs another kind of backend, and clients of
+//! all workers are served evenly.
 //!
 //! Figures are those of `cargo run --release -p testkit --example fairness`. What must hold to the event is shown in
 //! simulated time (`engine/tests/fairness.rs`, `engine/tests/simulation.rs`).
@@ -64,8 +64,8 @@ fn another_user() {
     server().sql(&text).expect("another user");
 }
 
-/// Of two backends, one is kept by a transaction, and the other one is idle and of another kind. Returns how long a third
-/// client waits that needs a backend like the first.
+/// Of two backends, one is kept by a transaction, and the other one is idle and of another kind. Returns how long a
+/// third client waits that needs a backend like the first.
 fn wait(flifo: &Flifo, kept: Kind, idle: Kind) -> Duration {
     let [mut keeper, mut next] = [(); 2].map(|()| client(flifo, kept));
     ok(&mut keeper, "BEGIN");

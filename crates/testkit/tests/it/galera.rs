@@ -139,8 +139,8 @@ fn the_writer_is_killed_and_what_is_left_without_a_majority_is_not_written_to() 
         let text = format!("SELECT n FROM sums WHERE client = {number} FOR UPDATE");
         let n: u32 = one(&mut setup, &text).unwrap().parse().unwrap();
         assert!((sure..=sure + unsure).contains(&n), "{number}: {n} of {sure} and {unsure}");
-        // The one in flight, and now and then the next one: it may be sent on a backend of the killed process that the kernel
-        // has not closed yet.
+        // The one in flight, and now and then the next one: it may be sent on a backend of the killed process that the
+        // kernel has not closed yet.
         assert!(unsure <= 2, "{number}: {unsure} lost");
     }
     // It comes back, gets what it lacks, and is a reader: one of the others stays the writer.

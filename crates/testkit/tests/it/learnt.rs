@@ -1,5 +1,5 @@
-//! Users that are not configured share backends once a client has sent its password in a login that was passed through and that
-//! the server has accepted; what changes on the server takes effect.
+//! Users that are not configured share backends once a client has sent its password in a login that was passed through
+//! and that the server has accepted; what changes on the server takes effect.
 //!
 //! Where no MySQL is available the tests against a real one print so and test nothing.
 

@@ -1,5 +1,5 @@
-//! A client has the account that the server would choose for its own address, and what that account has: never more than
-//! directly, in each way in which clients get through Flifo.
+//! A client has the account that the server would choose for its own address, and what that account has: never more
+//! than directly, in each way in which clients get through Flifo.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::OnceLock;

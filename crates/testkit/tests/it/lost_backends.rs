@@ -1,4 +1,5 @@
-//! Backends that are lost under clients: what each is told, and that it goes on where nothing was lost but a transaction.
+//! Backends that are lost under clients: what each is told, and that it goes on where nothing was lost but a
+//! transaction.
 //!
 //! There is one backend, so that whatever is left behind on the next one is met. It is lost by an order to the server
 //! (`KILL`), or by the network, in the situations in which a client can be.
@@ -61,7 +62,8 @@ impl Site {
         FakeClient::login(self.port, USER, &self.password).expect("a login")
     }
 
-    /// Kills the backend's connection, and what is left of earlier ones, and waits until Flifo knows that they are gone.
+    /// Kills the backend's connection, and what is left of earlier ones, and waits until Flifo knows that they are
+    /// gone.
     fn kill(&self) {
         let mut direct = self.direct();
         let backends = format!(

@@ -1,5 +1,5 @@
-//! A client that reads its own writes finds them, whatever becomes of the servers: what was acknowledged and is not known
-//! to be on a server is not read there, and a server that lacks it is not written to unless an operator says so.
+//! A client that reads its own writes finds them, whatever becomes of the servers: what was acknowledged and is not
+//! known to be on a server is not read there, and a server that lacks it is not written to unless an operator says so.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;

@@ -1,6 +1,8 @@
-//! Rights follow: what a new client may do, and begins with, is what the server would let it, wherever that was changed.
+//! Rights follow: what a new client may do, and begins with, is what the server would let it, wherever that was
+//! changed.
 //!
-//! Each change is made on a server of its own while a backend of its user is idle, which a session would have gone on with.
+//! Each change is made on a server of its own while a backend of its user is idle, which a session would have gone on
+//! with.
 
 use std::thread;
 use std::time::{Duration, Instant};

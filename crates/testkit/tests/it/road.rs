@@ -1,4 +1,5 @@
-//! The running program between the real client and a real server: by pass-through and by pooled clients, alone and among others.
+//! The running program between the real client and a real server: by pass-through and by pooled clients, alone and
+//! among others.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};

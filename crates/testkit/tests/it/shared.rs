@@ -1,7 +1,7 @@
 //! What the tests of shared backends have in common: one real server, a proxy with a single backend, and clients on it.
 //!
-//! With one backend, whatever a client leaves behind meets the next one, and a client that keeps the backend makes all others
-//! wait: both are seen at once.
+//! With one backend, whatever a client leaves behind meets the next one, and a client that keeps the backend makes all
+//! others wait: both are seen at once.
 
 use std::sync::OnceLock;
 

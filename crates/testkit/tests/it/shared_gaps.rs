@@ -1,7 +1,8 @@
 //! Where other proxies that share backends are known to have been wrong, one test for each such place.
 //!
-//! The list is that of the table in docs/measurements/2026-11-21.md, which names these tests. In each, clients share one backend. The test
-//! checks that a client that must keep the backend keeps it, and for which reason, and that other clients do not keep it.
+//! The list is that of the table in docs/measurements/2026-11-21.md, which names these tests. In each, clients share
+//! one backend. The test checks that a client that must keep the backend keeps it, and for which reason, and that other
+//! clients do not keep it.
 
 use backend::Address;
 use testkit::client::Client;

@@ -1,5 +1,5 @@
-//! Statements that are made to be misread: none is guessed at. A client that sends one keeps the backend, or is refused;
-//! the next client finds the backend as a new one, and Flifo's memory stays as it was.
+//! Statements that are made to be misread: none is guessed at. A client that sends one keeps the backend, or is
+//! refused; the next client finds the backend as a new one, and Flifo's memory stays as it was.
 
 use std::time::{Duration, Instant};
 

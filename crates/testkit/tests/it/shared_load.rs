@@ -1,5 +1,5 @@
-//! Backends under load: sysbench shares them in both of its modes, with prepared statements and in texts; and clients that
-//! keep theirs take none from the clients behind them.
+//! Backends under load: sysbench shares them in both of its modes, with prepared statements and in texts; and clients
+//! that keep theirs take none from the clients behind them.
 //!
 //! Judges by what Flifo counts. Speed is not looked at.
 
@@ -70,8 +70,8 @@ fn sysbench_in_texts_pins_nothing() {
     pins_nothing("load_texts", "--db-ps-mode=disable");
 }
 
-/// Two backends; one of them is kept by a transaction at rest, and serves only clients that may send files. The other one is
-/// busy with a client that may not.
+/// Two backends; one of them is kept by a transaction at rest, and serves only clients that may send files. The other
+/// one is busy with a client that may not.
 #[test]
 fn who_needs_a_backend_like_one_that_is_kept_gets_the_place_of_another() {
     let (port, password) = (server().port(), server().password());
@@ -113,8 +113,8 @@ fn who_needs_a_backend_like_one_that_is_kept_gets_the_place_of_another() {
     assert!(status.success() && !log.contains("panicked"), "{log}");
 }
 
-/// Messages keep the backend of a client that hardly ever rests; a client that waits for the backend gets it at a statement's
-/// end.
+/// Messages keep the backend of a client that hardly ever rests; a client that waits for the backend gets it at a
+/// statement's end.
 #[test]
 fn messages_of_who_is_always_busy_keep_nobody_out() {
     let shared = Shared::start("load_messages");

@@ -1,5 +1,5 @@
-//! What clients of one shared backend are told of their own past: messages, counts, insert ids, transactions that have only
-//! been begun; and what a backend is when its client has left something on it.
+//! What clients of one shared backend are told of their own past: messages, counts, insert ids, transactions that have
+//! only been begun; and what a backend is when its client has left something on it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;

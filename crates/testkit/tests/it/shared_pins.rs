@@ -1,5 +1,5 @@
-//! What a user's configuration says of pins: what becomes of a backend behind a routine, and whether a statement may keep
-//! a backend at all; and that a client that keeps one is named.
+//! What a user's configuration says of pins: what becomes of a backend behind a routine, and whether a statement may
+//! keep a backend at all; and that a client that keeps one is named.
 
 use crate::shared::{Shared, fails, ok};
 

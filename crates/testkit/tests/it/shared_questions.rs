@@ -1,5 +1,5 @@
-//! Backends that are asked or told something, and are lost, or not needed any more, before they have answered: no client
-//! waits for an answer that will not come, and no client keeps a backend that it does not need.
+//! Backends that are asked or told something, and are lost, or not needed any more, before they have answered: no
+//! client waits for an answer that will not come, and no client keeps a backend that it does not need.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -63,8 +63,8 @@ fn who_waits_for_an_insert_id_is_told_when_the_backend_that_knows_is_lost() {
     scene.end();
 }
 
-/// A client's backend is asked something that must be answered before its statement, and the client leaves. The order to
-/// kill what runs there comes before the answer.
+/// A client's backend is asked something that must be answered before its statement, and the client leaves. The order
+/// to kill what runs there comes before the answer.
 #[test]
 fn who_leaves_while_its_backend_is_prepared_leaves_the_backend() {
     let scene = Scene::pooled(ONE_BACKEND);
@@ -99,8 +99,8 @@ fn who_leaves_while_its_backend_is_prepared_leaves_the_backend() {
     scene.end();
 }
 
-/// A piece of a parameter has no answer, and what the backend was told ahead of it has. Before that has come, the client
-/// closes its statement, and needs its backend no more.
+/// A piece of a parameter has no answer, and what the backend was told ahead of it has. Before that has come, the
+/// client closes its statement, and needs its backend no more.
 #[test]
 fn a_backend_that_is_told_something_still_goes_back_when_its_client_closes_its_statement() {
     let (server, relay) = (server(), Relay::to(server().port()));

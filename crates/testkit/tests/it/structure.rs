@@ -1,5 +1,5 @@
-//! What the project promises about the inside of its crates: which rooms use which, how large circles of files, types and
-//! functions may be, and how comments are written.
+//! What the project promises about the inside of its crates: which rooms use which, how large circles of files, types
+//! and functions may be, and how comments are written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Clients that send a part of a command and stop: they have no slot, take no backend from others, and are ended in time.
+//! Clients that send a part of a command and stop: they have no slot, take no backend from others, and are ended in
+//! time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use sys::machine::{CpuTimes, cpu_times};
 
-/// Runs an attempt; one that falls short while the machine was disturbed is void, and another one is made. A machine that
-/// is never calm shows nothing of speed, for or against.
+/// Runs an attempt; one that falls short while the machine was disturbed is void, and another one is made. A machine
+/// that is never calm shows nothing of speed, for or against.
 pub(crate) fn shown(mut attempt: impl FnMut() -> Result<(), String>) {
     for _ in 0..ATTEMPTS {
         let witness = Witness::begin();

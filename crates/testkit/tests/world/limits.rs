@@ -176,8 +176,8 @@ fn alike(make: impl Fn(usize) -> Process) -> [Process; 4] {
     [make(0), make(1), make(2), make(3)]
 }
 
-/// By the clock, four Flifos share a server without a message: 0.9 of the best single one on the average over eight seeds,
-/// hardly less in any, and equally.
+/// By the clock, four Flifos share a server without a message: 0.9 of the best single one on the average over eight
+/// seeds, hardly less in any, and equally.
 #[test]
 fn several_flifos_share_a_server_by_the_clock() {
     let best = best_fixed(&plan(3, WORK, 512, &PHASES[..2]), &LIMITS);

@@ -1,7 +1,7 @@
 //! Workers that check servers and serve pages: threads with an event loop each, as Flifo has them.
 //!
-//! Owns the three ways in which checks are given to workers; [`engine::checks::scheduler`] decides where they are bound or
-//! spread. Invariants: a check has one timer; every thread ends when the crew is dropped.
+//! Owns the three ways in which checks are given to workers; [`engine::checks::scheduler`] decides where they are bound
+//! or spread. Invariants: a check has one timer; every thread ends when the crew is dropped.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};

@@ -1,7 +1,7 @@
 //! What the experiment with starvation says: the table, the chart and the words.
 //!
-//! Pure. Invariants: a treatment is compared with nothing by the ratios of each round; a sentence about figures is there
-//! only if they were measured.
+//! Pure. Invariants: a treatment is compared with nothing by the ratios of each round; a sentence about figures is
+//! there only if they were measured.
 
 use super::{Case, Remedy, Sample};
 use crate::chart::{Axis, Chart, Dot, DotRow, Dots, Grid, Look, Plot, ScaleKind, number};

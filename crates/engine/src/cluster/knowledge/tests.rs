@@ -1,5 +1,5 @@
-//! What is known of what each server holds, scene by scene; then worlds in which writes, checks, losses and promotions come as
-//! chance says, and nothing may be believed that is not so.
+//! What is known of what each server holds, scene by scene; then worlds in which writes, checks, losses and promotions
+//! come as chance says, and nothing may be believed that is not so.
 
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
 //! A pool as it must not be: it hands backends on without a thought for what is on them.
 //!
 //! Stands in for Flifo where the test shall show that it finds leaks. One thread moves all bytes. A client's backend is
-//! exchanged for another client's of the same user before a command of its own, if that other one is at rest and has not
-//! left.
+//! exchanged for another client's of the same user before a command of its own, if that other one is at rest and has
+//! not left.
 //!
-//! Invariant: which backends are exchanged goes by the order of commands alone, as long as each is answered before the next
-//! one is sent; it does not go by how fast this thread or the server is.
+//! Invariant: which backends are exchanged goes by the order of commands alone, as long as each is answered before the
+//! next one is sent; it does not go by how fast this thread or the server is.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
