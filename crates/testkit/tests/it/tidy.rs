@@ -160,7 +160,81 @@ fn comments_name_their_subjects() {
 
 fn is_subjectless(line: &str) -> bool {
     let line = line.trim_start();
-    line.starts_with("//") && SUBJECTLESS.iter().any(|word| has_word(&line.to_lowercase(), word))
+    line.starts_with("//") && hides_subject(line)
+}
+
+fn hides_subject(text: &str) -> bool {
+    SUBJECTLESS.iter().any(|word| has_word(&text.to_lowercase(), word))
+}
+
+/// Messages, logs, help texts and the docs of options: all strings of the crates that ship, outside of tests.
+#[test]
+fn strings_name_their_subjects() {
+    let is_shipped = |path: &str| {
+        let mut parts = path.split('/');
+        let name = parts.nth(1).unwrap_or_default();
+        path.ends_with(".rs")
+            && EDGES.iter().any(|(shipped, _)| *shipped == name)
+            && parts.next() == Some("src")
+            && !path.contains("/tests/")
+            && !path.ends_with("tests.rs")
+    };
+    let mut found = Vec::new();
+    for path in sources().iter().filter(|path| is_shipped(path)) {
+        let text = without_tests(&std::fs::read_to_string(root().join(path)).unwrap());
+        let bad = strings(&text).into_iter().filter(|it| hides_subject(&it.replace("\\n", " ")));
+        found.extend(bad.map(|it| format!("{path}: {it}")));
+    }
+    assert!(found.is_empty(), "{} strings:\n{}", found.len(), found.join("\n"));
+}
+
+/// A source without its modules of tests, each of which ends with the first brace at the start of a line.
+fn without_tests(text: &str) -> String {
+    let (mut kept, mut rest) = (String::new(), text);
+    while let Some((before, module)) = rest.split_once("#[cfg(test)]\nmod ") {
+        kept += before;
+        let is_inline = module.lines().next().is_some_and(|line| line.ends_with('{'));
+        let end = if is_inline { module.find("\n}").unwrap_or(module.len()) } else { 0 };
+        rest = &module[end..];
+    }
+    kept + rest
+}
+
+/// The strings of a source as they are written in it.
+fn strings(text: &str) -> Vec<&str> {
+    let (mut found, mut rest) = (Vec::new(), text);
+    while let Some(first) = rest.chars().next() {
+        let marks = rest[first.len_utf8()..].bytes().take_while(|byte| *byte == b'#').count();
+        let length = match first {
+            '/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
+            'r' if rest[1 + marks..].starts_with('"') => {
+                let end = format!("\"{}", "#".repeat(marks));
+                let inside = rest[marks + 2..].split(&end).next().unwrap_or_default();
+                found.push(inside);
+                marks + 2 + inside.len() + end.len()
+            }
+            '"' => {
+                let mut is_escaped = false;
+                let ends = |letter: char| {
+                    let was_escaped = std::mem::take(&mut is_escaped);
+                    is_escaped = letter == '\\' && !was_escaped;
+                    letter == '"' && !was_escaped
+                };
+                let inside = rest[1..].split(ends).next().unwrap_or_default();
+                found.push(inside);
+                inside.len() + 2
+            }
+            // A letter in quotes, which may be a quote itself; or a lifetime.
+            '\'' if rest.starts_with("'\\") => rest[3..].find('\'').map_or(1, |end| end + 4),
+            '\'' => {
+                let letter = rest[1..].chars().next().map_or(0, char::len_utf8);
+                if rest[1 + letter..].starts_with('\'') { letter + 2 } else { 1 }
+            }
+            _ => first.len_utf8(),
+        };
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    found
 }
 
 fn has_word(line: &str, word: &str) -> bool {
@@ -261,6 +335,13 @@ fn the_rules_can_fail() {
 
     assert!(is_subjectless("    /// Who waits is let in.") && is_subjectless("// Nobody's turn."));
     assert!(!is_subjectless("let who = 1; // who") && !is_subjectless("// The whole of it."));
+    assert!(hides_subject("who listens") && !hides_subject("whose it is"));
+    let source =
+        "f('\"', '\\'', \"a \\\"b\\\"\\\n who\"); // \"c\"\nr#\"d \"e\" \"#; b\"f\"; 'x: r\"g\"";
+    assert_eq!(strings(source), ["a \\\"b\\\"\\\n who", "d \"e\" ", "f", "g"]);
+    let source = "a\n#[cfg(test)]\nmod tests;\nb\n#[cfg(test)]\nmod tests {\n    c\n}\nd\n";
+    let kept = without_tests(source);
+    assert!(["a", "b", "d"].iter().all(|it| has_word(&kept, it)) && !has_word(&kept, "c"));
 
     let table =
         "[workspace.dependencies]\n# Why.\na = \"1\"\nb = \"1\"\n\nc = \"1\"\n[x]\nd = \"1\"\n";
