@@ -28,7 +28,7 @@ pub struct Results {
     /// What a reader should know before any number: limits that were hit, clocks that jumped.
     pub notes: Vec<String>,
     pub machine: Machine,
-    pub settings: SessionVariables,
+    pub settings: RunSettings,
     pub targets: Vec<TargetResult>,
     /// In the order in which a round goes through them.
     pub cells: Vec<Cell>,
@@ -59,7 +59,7 @@ pub struct Machine {
 
 /// What was asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SessionVariables {
+pub struct RunSettings {
     /// Length of one round, without its warm-up.
     pub seconds: f64,
     pub warm_up_seconds: f64,

@@ -23,7 +23,7 @@ use crate::figures::pairs::ratios;
 use crate::interrupt::{Interrupt, Interrupted};
 use crate::progress::Progress;
 use crate::results::{
-    Cell, Ending, FORMAT, Failure, Machine, ProcessFigures, Results, Role, SessionVariables,
+    Cell, Ending, FORMAT, Failure, Machine, ProcessFigures, Results, Role, RunSettings,
 };
 use crate::workloads::Workload;
 use crate::workloads::tables::{self, Extent};
@@ -270,7 +270,7 @@ fn busy_generator(cells: &[Cell], threads: u32) -> Vec<String> {
 
 fn ending(results: &Results) -> Ending {
     let failed: usize = results.cells.iter().map(|cell| cell.failures.len()).sum();
-    let SessionVariables { rounds, restarts, .. } = &results.settings;
+    let RunSettings { rounds, restarts, .. } = &results.settings;
     let turns = results.cells.len() * *rounds as usize * *restarts as usize;
     match failed {
         0 => Ending::Complete,
@@ -278,8 +278,8 @@ fn ending(results: &Results) -> Ending {
     }
 }
 
-fn settings(options: &RunOptions, extent: Extent) -> SessionVariables {
-    SessionVariables {
+fn settings(options: &RunOptions, extent: Extent) -> RunSettings {
+    RunSettings {
         seconds: options.seconds,
         warm_up_seconds: options.warm_up,
         ramp_seconds: options.ramp,

@@ -9,7 +9,7 @@ use anyhow::Result;
 use bench::figures::terminal;
 use bench::interrupt::Interrupt;
 use bench::programs;
-use bench::results::{Results, SessionVariables};
+use bench::results::{Results, RunSettings};
 use bench::run::{RunOptions, Wrong};
 use bench::table::wrap;
 use bench::targets::TargetKind;
@@ -57,7 +57,7 @@ fn by_ourselves(arguments: Demo) -> Result<u8> {
 
 /// How to read the table, with this run's numbers where there are some.
 fn explanation(results: &Results) -> String {
-    let SessionVariables { seconds, rounds, tables, rows, .. } = &results.settings;
+    let RunSettings { seconds, rounds, tables, rows, .. } = &results.settings;
     let cpus = results.machine.cpus;
     let text = format!(
         "How to read it: each number is the median of {rounds} rounds of {seconds} s, in which the \

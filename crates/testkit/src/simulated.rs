@@ -7,7 +7,7 @@
 use bench::figures::pairs::ratios;
 use bench::results::{
     Cell, Disturbance, Ending, FORMAT, Fairness, Latency, Machine, Pacing, Process, ProcessFigures,
-    Protocol, Results, Role, Round, Second, SessionVariables, Standing, TargetResult,
+    Protocol, Results, Role, Round, RunSettings, Second, Standing, TargetResult,
 };
 use bench::workloads::random::Random;
 
@@ -121,8 +121,8 @@ impl Simulated {
         rounds
     }
 
-    fn settings(&self) -> SessionVariables {
-        SessionVariables {
+    fn settings(&self) -> RunSettings {
+        RunSettings {
             seconds: f64::from(SECONDS),
             warm_up_seconds: 1.0,
             ramp_seconds: 0.0,
