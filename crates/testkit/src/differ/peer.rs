@@ -20,6 +20,8 @@
 //!    parameters: MySQL has them in the one behind the definitions only, which is masked already, and Flifo, which
 //!    cannot know them there, in this one. See the manual's list of what differs.
 //! 8. How a killed connection ends: with error 1927 (MariaDB), with an end of the stream, or with a reset.
+//! 9. The flags 0x0010 and 0x0020 (no good index, no index) of MySQL, which plans queries on its data dictionary now this
+//!    way and now that: two direct runs of `SHOW TABLES` differ in them.
 
 use std::collections::HashMap;
 use std::io;
@@ -175,13 +177,15 @@ impl Peer {
         let mut payload = Vec::new();
         login.encode(&mut payload);
         connection.send(1, &payload)?;
+        // MariaDB calls itself a server with extended abilities by leaving this one out.
+        let is_mysql = greeting.capabilities.has(Capabilities::LONG_PASSWORD);
+        connection.hides_plans = is_mysql;
         let mut connection = Connection {
             packets: connection,
             id: greeting.connection_id,
             nonce: greeting.nonce,
             statements: HashMap::new(),
-            // MariaDB calls itself a server with extended abilities by leaving this one out.
-            is_mysql: greeting.capabilities.has(Capabilities::LONG_PASSWORD),
+            is_mysql,
         };
         let is_in = connection.finish_login(&self.door, packets)?;
         self.connection = is_in.then_some(connection);
@@ -289,7 +293,7 @@ impl Connection {
             }
             Action::Execute { slot, how, values } => {
                 let (id, filled) = match slot {
-                    Slot::Is(slot) => (self.id_of(*slot), self.filled(*slot, *how, values)),
+                    Slot::Is(slot) => (self.id_of(*slot), self.filled(*slot, values)),
                     Slot::Last => (statement::LAST_PREPARED, values.clone()),
                 };
                 (execute(id, *how, &filled), Shape::Results)
@@ -328,11 +332,11 @@ impl Connection {
         self.statements.get(&slot).map_or_else(|| UNKNOWN + u32::from(slot), |it| it.id)
     }
 
-    /// A MySQL server that lacks values in an execute without types reads what is in its memory behind the packet, as
-    /// MariaDB does in a bulk execution. So there are as many values as the statement has parameters.
-    fn filled(&self, slot: u8, how: How, values: &[Value]) -> Vec<Value> {
+    /// A MySQL server that lacks values in an execute, or types for the next one, reads what is in its memory behind the
+    /// packet, as MariaDB does in a bulk execution. So there are as many values as the statement has parameters.
+    fn filled(&self, slot: u8, values: &[Value]) -> Vec<Value> {
         let mut values = values.to_vec();
-        if self.is_mysql && how == How::Untyped {
+        if self.is_mysql {
             let parameters = self.statements.get(&slot).map_or(0, |it| it.parameters);
             values.resize(values.len().max(parameters), Value::Null);
         }

@@ -35,6 +35,8 @@ pub(super) struct Packets {
     stream: TcpStream,
     unread: Vec<u8>,
     at: usize,
+    /// The server's flags on how it has planned a statement are taken off.
+    pub(super) hides_plans: bool,
 }
 
 /// What a client answers to `LOAD DATA LOCAL`.
@@ -45,7 +47,7 @@ struct End(Status);
 
 impl Packets {
     pub(super) fn new(stream: TcpStream) -> Self {
-        Self { stream, unread: Vec::new(), at: 0 }
+        Self { stream, unread: Vec::new(), at: 0, hides_plans: false }
     }
 
     pub(super) fn send(&mut self, sequence: u8, payload: &[u8]) -> io::Result<()> {
@@ -93,7 +95,7 @@ impl Packets {
         loop {
             let first = self.read(into)?;
             if first.first() == Some(&OK) {
-                mask_flags(into, abilities, true);
+                self.mask_flags(into, abilities, true);
             }
             let status = match first.first() {
                 Some(&ERR) => return Ok(()),
@@ -137,7 +139,7 @@ impl Packets {
         }
         let eof = end(&self.read(into)?, false)?;
         if eof.0.has(Status::CURSOR_EXISTS) {
-            mask_flags(into, abilities, false);
+            self.mask_flags(into, abilities, false);
             return Ok(Some(eof));
         }
         // See the masks in `peer`.
@@ -163,7 +165,7 @@ impl Packets {
             match row.first() {
                 Some(&ERR) => return Ok(None),
                 Some(&EOF) if row.len() < longest => {
-                    mask_flags(into, abilities, abilities.no_eof);
+                    self.mask_flags(into, abilities, abilities.no_eof);
                     return end(&row, abilities.no_eof).map(Some);
                 }
                 _ => {}
@@ -190,6 +192,29 @@ impl Packets {
         Ok(())
     }
 
+    /// Takes flags off the packet that was read last, which ends something: see the masks in `peer`. That "the session's
+    /// state has changed" is masked for a client only that does not want to know.
+    fn mask_flags(&self, packets: &mut [Packet], abilities: Abilities, is_ok: bool) {
+        let Some(packet) = packets.last_mut() else { return };
+        let mut reader = Reader::new(&packet.payload);
+        let before = if is_ok {
+            reader.u8("first byte").is_ok()
+                && reader.lenenc("affected rows").is_ok()
+                && reader.lenenc("insert id").is_ok()
+        } else {
+            reader.take(3, "warnings").is_ok()
+        };
+        let high = packet.payload.len() - reader.len() + 1;
+        if let Some(flags) = packet.payload.get_mut(high).filter(|_| before) {
+            let state = if abilities.track { 0 } else { Status::STATE_CHANGED.0 };
+            *flags &= !(((state | METADATA_CHANGED) >> 8) as u8);
+        }
+        if let Some(flags) = packet.payload.get_mut(high - 1).filter(|_| before && self.hides_plans)
+        {
+            *flags &= !PLANS;
+        }
+    }
+
     fn read_exact(&mut self, bytes: &mut [u8]) -> io::Result<()> {
         while self.unread.len() - self.at < bytes.len() {
             self.unread.drain(..self.at);
@@ -209,6 +234,9 @@ impl Packets {
 /// The row holds what a routine has given back.
 const OUT_PARAMETERS: Status = Status(0x1000);
 
+/// No index was used, or no good one.
+const PLANS: u8 = 0x30;
+
 /// A prepared statement has other columns than before.
 const METADATA_CHANGED: u16 = 0x0400;
 
@@ -216,25 +244,6 @@ const METADATA_CHANGED: u16 = 0x0400;
 fn forget_flags(packets: &mut [Packet]) {
     if let Some(eof) = packets.last_mut() {
         eof.payload.truncate(1);
-    }
-}
-
-/// Takes flags off the packet that was read last, which ends something: see the masks in `peer`. That "the session's
-/// state has changed" is masked for a client only that does not want to know.
-fn mask_flags(packets: &mut [Packet], abilities: Abilities, is_ok: bool) {
-    let Some(packet) = packets.last_mut() else { return };
-    let mut reader = Reader::new(&packet.payload);
-    let before = if is_ok {
-        reader.u8("first byte").is_ok()
-            && reader.lenenc("affected rows").is_ok()
-            && reader.lenenc("insert id").is_ok()
-    } else {
-        reader.take(3, "warnings").is_ok()
-    };
-    let high = packet.payload.len() - reader.len() + 1;
-    if let Some(flags) = packet.payload.get_mut(high).filter(|_| before) {
-        let state = if abilities.track { 0 } else { Status::STATE_CHANGED.0 };
-        *flags &= !(((state | METADATA_CHANGED) >> 8) as u8);
     }
 }
 
