@@ -1,8 +1,8 @@
 //! One backend as a worker uses it: its socket, the statements in flight on it, and what its server session is.
 //!
-//! Its task ([`crate::dispatch::backend_task`]) reads replies; [`crate::dispatch::replies`] follows them and writes them
-//! straight to the clients they belong to. A statement is written by the task that has it at hand: its client's, or
-//! that of a backend that has just become free.
+//! Its task ([`crate::dispatch::backend_task`]) reads replies; [`crate::dispatch::replies`] follows them and writes
+//! them straight to the clients they belong to. A statement is written by the task that has it at hand: its client's,
+//! or that of a backend that has just become free.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -202,7 +202,16 @@ impl Backend {
         }
     }
 
-    /// Something has been sent, answered, given or taken: its state is what that makes it.
+    /// A client's statement was sent: it is the one in front, or what is in front goes on.
+    #[inline]
+    pub(crate) fn see_sent(&self) {
+        if self.flights.borrow().len() == 1 {
+            self.state_now.change(BackendState::Busy);
+        }
+    }
+
+    /// Something has been sent, answered, given or taken: its state is what that makes it. What its own task does is
+    /// settled when the task has done all.
     pub(crate) fn settle(&self) {
         self.state_now.change(self.find_state());
     }
@@ -230,7 +239,6 @@ impl Backend {
         if let Some(client) = self.holder.take() {
             client.backend.take();
         }
-        self.settle();
     }
 
     /// Closes a prepared statement with the next command that is sent.

@@ -1,7 +1,7 @@
 //! What each command of a client asks for: an answer of Flifo's own, a backend, the end.
 //!
-//! A pass-through client's commands go to its own backend as they are. A pooled client's are read first: its session learns
-//! what they would leave behind, and what belongs to the client alone (its ids) is kept from the server.
+//! A pass-through client's commands go to its own backend as they are. A pooled client's are read first: its session
+//! learns what they would leave behind, and what belongs to the client alone (its ids) is kept from the server.
 
 use std::rc::Rc;
 
@@ -281,7 +281,7 @@ fn text(
     let (Some(text_at), false) = (text_at, client.input.is_part()) else {
         return enter_kept(worker, client, command, packet, Pin::Unreadable);
     };
-    let lexed = Lexed::default();
+    let mut lexed = Lexed::default();
     let text = lexed.text(&payload[text_at..], client.session.borrow().dialect());
     let mut intent = worker.readings.borrow_mut().read(text);
     if is_prepare && intent.has(Trait::AsksGtid) {
@@ -304,7 +304,7 @@ fn text(
         }
     }
     let place = TextPlace { opcode, at: text_at, dialect: text.dialect };
-    enter_text(worker, client, command, packet, (place, intent, lexed))
+    enter_text(worker, client, command, packet, (place, intent, &mut lexed))
 }
 
 /// Where in its packet a text stands.
@@ -327,10 +327,10 @@ fn enter_text(
     client: &Rc<Client>,
     mut command: Box<Command>,
     packet: &mut [u8],
-    (place, intent, mut lexed): (TextPlace, Intent, Lexed),
+    (place, intent, lexed): (TextPlace, Intent, &mut Lexed),
 ) {
     let is_prepare = place.opcode == Opcode::StmtPrepare;
-    let text = place.of(&lexed, packet);
+    let text = place.of(lexed, packet);
     let may_change = own_id::may_change(client);
     // A text that is prepared is judged as well: what it will leave behind is the same.
     let out_of_sight = out_of_sight::find(worker, client, text, None);
@@ -347,16 +347,16 @@ fn enter_text(
     if may_change {
         reads_number |= own_id::may_read(client, intent, out_of_sight.asks_number, leaves);
     }
-    let packet = rewritten(packet, &mut replaced, &mut lexed);
+    let packet = rewritten(packet, &mut replaced, lexed);
     let mut told = None;
     if intent.has(Trait::AsksGtid) && !is_prepare {
-        let text = place.of(&lexed, packet);
+        let text = place.of(lexed, packet);
         told = query_rewrite::with_gtid(worker, client, place.at, packet, text);
     }
-    let packet = rewritten(packet, &mut told, &mut lexed);
+    let packet = rewritten(packet, &mut told, lexed);
     if intent.has(Trait::Kill)
         && !is_prepare
-        && let Some(order) = kill_orders::read_order(worker, client, place.of(&lexed, packet))
+        && let Some(order) = kill_orders::read_order(worker, client, place.of(lexed, packet))
     {
         return kill_orders::send_order(worker, client, command, packet, order);
     }
@@ -368,19 +368,19 @@ fn enter_text(
         answer::clear(worker, client);
         return answer::ok(client, command);
     } else {
-        command.facts.learn(intent, place.of(&lexed, packet), Format::Text);
+        command.facts.learn(intent, place.of(lexed, packet), Format::Text);
         command.facts.leaves = leaves;
     }
     let facts = &mut command.facts;
     let mut diagnosed = None;
     if facts.messages == Messages::Diagnosed {
-        let text = place.of(&lexed, packet);
+        let text = place.of(lexed, packet);
         diagnosed = query_rewrite::with_diagnostics(worker, client, place.at, packet, text);
     }
     if diagnosed.is_some() {
         (facts.messages, facts.counts) = (Messages::Added, Asked::default());
     }
-    let packet = rewritten(packet, &mut diagnosed, &mut lexed);
+    let packet = rewritten(packet, &mut diagnosed, lexed);
     facts.reads_number = Reads::of(may_change && reads_number, facts);
     if facts.counts == Asked::default() {
         return enter(worker, client, command, packet);
@@ -388,7 +388,8 @@ fn enter_text(
     enter_with_counts(worker, client, command, packet, (place, lexed));
 }
 
-/// The packet to go on with: what was put in the place of the client's, of which nothing has been lexed yet, or its own.
+/// The packet to go on with: what was put in the place of the client's, of which nothing has been lexed yet, or its
+/// own.
 fn rewritten<'a>(
     packet: &'a mut [u8],
     instead: &'a mut Option<Vec<u8>>,
@@ -602,10 +603,10 @@ fn enter_with_counts(
     client: &Rc<Client>,
     mut command: Box<Command>,
     packet: &mut [u8],
-    (place, lexed): (TextPlace, Lexed),
+    (place, lexed): (TextPlace, &Lexed),
 ) {
     settle(worker, client, &mut command);
-    let text = place.of(&lexed, packet);
+    let text = place.of(lexed, packet);
     let (mut counted, left) =
         query_rewrite::with_counts(worker, client, &command, place.at, packet, text);
     command.facts.counts = left;

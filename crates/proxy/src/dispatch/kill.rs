@@ -1,8 +1,8 @@
 //! Kills what runs on a pooled backend, through a short-lived backend of the same user.
 //!
 //! An order of another client comes from [`crate::dispatch::kill_orders`]. Invariants: a worker opens at most
-//! `KILLERS_MAX` backends at once just to kill; until an order to the server has been answered, its backend runs no statement
-//! of another client.
+//! `KILLERS_MAX` backends at once just to kill; until an order to the server has been answered, its backend runs no
+//! statement of another client.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -56,6 +56,7 @@ pub(crate) fn kill_on(worker: &Rc<Worker>, backend: &Rc<Backend>, scope: Scope) 
         worker.counters.killing.set(worker.counters.killing.get() - 1);
         if let (backend::Kill::PutBack, Some(key)) = (backend.kill.take(), backend.key.get()) {
             supply::put(&worker, key, &backend);
+            backend.settle();
             worker.shared.mail(worker.index, Mail::SlotFree(backend.server));
         }
     });

@@ -1,8 +1,8 @@
 //! From the gate to the wire: tells the backend what the command needs, then sends the command itself.
 //!
-//! Most of what a backend lacks goes in the same write as the command ([`crate::dispatch::session_setup`]). What must be answered
-//! first is asked for one thing at a time; each answer brings the command back here. The slot stays with the command
-//! all the while.
+//! Most of what a backend lacks goes in the same write as the command ([`crate::dispatch::session_setup`]). What must
+//! be answered first is asked for one thing at a time; each answer brings the command back here. The slot stays with
+//! the command all the while.
 
 use std::rc::Rc;
 
@@ -216,6 +216,7 @@ fn send_silently(
     client.change_state(ClientState::Running);
     send_bytes(client, backend, packet);
     finish::over(worker, client, backend, &command, true);
+    backend.settle();
     worker.buffers.forget(command.end());
     if client.input.is_part() {
         client.input.upload_ends_turn.set(true);
@@ -242,8 +243,8 @@ fn send_execute(
     }
 }
 
-/// Puts the statement's id into the packet as the backend knows it. `told`: the packet otherwise, where it must be another
-/// one.
+/// Puts the statement's id into the packet as the backend knows it. `told`: the packet otherwise, where it must be
+/// another one.
 fn prepare_execute(
     client: &Client,
     backend: &Backend,
@@ -395,7 +396,7 @@ fn fly(
     flight.read = command.as_ref().and_then(|command| command.facts.read);
     flight.command = command;
     backend.flights.borrow_mut().push_back(flight);
-    backend.settle();
+    backend.see_sent();
 }
 
 /// Answers with an error a command that had its slot and its backend.
@@ -407,5 +408,6 @@ pub(crate) fn refuse_launched(
     fault: &Fault,
 ) {
     finish::over(worker, client, backend, &command, true);
+    backend.settle();
     answer::refuse(worker, client, command, fault);
 }

@@ -1,8 +1,8 @@
 //! A worker's supply of backends: waiting clients get one, and each backend goes back to the next client, or is closed.
 //!
-//! Decides nothing of which statement may start: that is the gate's ([`crate::dispatch::admit`]). Invariants: a backend is
-//! put back only when nothing of its last client is left on it; what it alone knows of a client is asked before it is
-//! closed.
+//! Decides nothing of which statement may start: that is the gate's ([`crate::dispatch::admit`]). Invariants: a backend
+//! is put back only when nothing of its last client is left on it; what it alone knows of a client is asked before it
+//! is closed.
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -71,8 +71,8 @@ fn look_later(worker: &Rc<Worker>, local: &Local, wait: Duration) {
     });
 }
 
-/// No backend here can go. Those that clients keep for their messages only, here and elsewhere, do; and idle ones of other
-/// workers.
+/// No backend here can go. Those that clients keep for their messages only, here and elsewhere, do; and idle ones of
+/// other workers.
 fn ask_others(worker: &Worker, local: &Local) {
     let (server, others) = (local.server.id, local.gate.borrow().inattentive());
     if !local.takes_back.replace(true) {
@@ -153,9 +153,9 @@ pub(crate) fn close_idle_of(worker: &Worker, name: &UserName) -> bool {
     idle.is_some()
 }
 
-/// Clients wait for backends: backends that are kept for nothing but messages, which their clients may never ask for, go
-/// back. Those of busy clients go back when their statements end. Looks at the backends, not at the clients, of which
-/// thousands may wait.
+/// Clients wait for backends: backends that are kept for nothing but messages, which their clients may never ask for,
+/// go back. Those of busy clients go back when their statements end. Looks at the backends, not at the clients, of
+/// which thousands may wait.
 pub(crate) fn take_back_idle(worker: &Rc<Worker>, server: ServerId) {
     let lacks = lacks_backends(worker, server);
     let yields = |backend: &&Rc<Backend>| {
@@ -184,8 +184,8 @@ pub(crate) fn take_back_idle(worker: &Rc<Worker>, server: ServerId) {
     }
 }
 
-/// A statement has ended on a backend that its client keeps. If others have waited for that, and all that it is kept for
-/// is messages, it is asked for them, and goes back.
+/// A statement has ended on a backend that its client keeps. If others have waited for that, and all that it is kept
+/// for is messages, it is asked for them, and goes back.
 pub(crate) fn take_wanted(worker: &Worker, client: &Client, backend: &Backend) {
     if backend.is_wanted.get()
         && backend.flights.borrow().is_empty()
@@ -203,7 +203,8 @@ pub(crate) fn lacks_backends(worker: &Worker, server: ServerId) -> bool {
     local.server.backends.is_full() && (local.gate.borrow().waiting() > 0 || waits())
 }
 
-/// The client can do without this backend. Its user variables are told to the next one, and no other client may read them.
+/// The client can do without this backend. Its user variables are told to the next one, and no other client may read
+/// them.
 pub(crate) fn yield_backend(client: &Client, backend: &Backend) {
     let mut session = client.session.borrow_mut();
     if session.variables.are_on_backend() {
@@ -220,6 +221,7 @@ pub(crate) fn give_back(worker: &Rc<Worker>, backend: &Rc<Backend>) {
     let key = key.with_schema(backend.state.borrow().schema.is_some());
     rekey(worker, backend, key);
     put(worker, key, backend);
+    backend.settle();
     worker.agenda.look_at(backend.server);
 }
 
@@ -269,7 +271,6 @@ pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, backend: &Rc<Backend>) {
         return capture::retire(worker, backend);
     }
     let due = local.gate.borrow_mut().due(key, age);
-    backend.settle();
     match due {
         Due::Here => local.gate.borrow_mut().put(key, Rc::clone(backend), now),
         Due::Worker(to) => transfers::send(worker, backend, to),
