@@ -7,6 +7,7 @@
 
 mod address;
 mod check;
+mod difference;
 mod files;
 mod form;
 mod options;
@@ -23,6 +24,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeValue;
 
+pub(crate) use self::difference::{What, difference};
 pub(crate) use self::plan::AcceptedClient;
 pub use self::plan::{
     AccountTerms, CheckKind, CheckOptions, ClassRule, ClientTls, ClientTlsMode, Console, Freshness,

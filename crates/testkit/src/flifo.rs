@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const SOCKET: &str = "flifo.sock";
 
 /// What it says of a port that is not free.
-const TAKEN: &str = "Address already in use";
+const TAKEN: &str = "choose another";
 
 impl Flifo {
     /// Starts the proxy on a free port and a Unix socket. `rest` is what the configuration says beyond `listen`.
@@ -147,6 +147,16 @@ impl Flifo {
     /// The Unix socket on which it listens as well.
     pub fn socket(&self) -> PathBuf {
         self.folder.path().join(SOCKET)
+    }
+
+    /// Writes its configuration anew, changed by this. It is read when it is told to.
+    ///
+    /// # Panics
+    /// If the file cannot be read or written.
+    pub fn change_configuration(&self, change: impl Fn(&str) -> String) {
+        let config = self.folder.path().join("flifo.toml");
+        let text = std::fs::read_to_string(&config).expect("the configuration");
+        std::fs::write(&config, change(&text)).expect("the configuration is written");
     }
 
     pub fn pid(&self) -> u32 {

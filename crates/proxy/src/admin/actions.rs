@@ -11,7 +11,7 @@ use crate::admin::Outside;
 use crate::cluster::facts::Standing;
 use crate::cluster::post::News;
 use crate::cluster::servers::Server;
-use crate::config;
+use crate::config::{self, What};
 use crate::dispatch::kill_orders;
 use crate::dispatch::worker::{Mail, Worker};
 
@@ -129,19 +129,20 @@ impl Outside {
         })?;
         let mut table =
             Table::new(const { &[text("name"), text("old"), text("new"), text("in_force")] });
-        let (old, new) = (config::shown(&self.shared.plan), config::shown(&plan));
-        for ((name, was, _), (_, is, _)) in old.into_iter().zip(new) {
-            if was == is {
-                continue;
-            }
+        for change in config::difference(&self.shared.plan, &plan) {
+            let (was, is) = match change.what {
+                What::Added => (None, Some("added".to_owned())),
+                What::Removed => (Some("removed".to_owned()), None),
+                What::Changed(was, is) => (was, is),
+            };
             let mut in_force = "when Flifo is started again";
-            if let ("server.limit", Some(limit)) = (name.as_str(), plan.server.limit) {
+            if let ("server.limit", Some(limit)) = (change.path.as_str(), plan.server.limit) {
                 for server in self.shared.cluster.servers.iter() {
                     self.shared.cluster.set_limit(server, Some(limit));
                 }
                 in_force = "now";
             }
-            table.add([name.into(), was.into(), is.into(), in_force.into()]);
+            table.add([change.path.into(), was.into(), is.into(), in_force.into()]);
         }
         self.survey.forget().await;
         tracing::info!(changes = table.rows.len(), "the configuration was read again");

@@ -10,6 +10,7 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::plan::Password;
 use super::{suggest, units};
 
 /// How an option of `T` is written, and where its value goes.
@@ -46,6 +47,7 @@ pub(super) enum Form<T: 'static> {
     /// A text that is never repeated.
     Secret {
         allowed: &'static str,
+        get: fn(&T) -> Option<Password>,
         set: fn(&mut T, &str) -> Taken,
     },
     /// A list of texts, or a single one.

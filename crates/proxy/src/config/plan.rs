@@ -345,7 +345,7 @@ pub struct ClassRule {
 }
 
 /// What is known of a password. No form is ever shown.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Password {
     Plain(Secret),
     /// What the server stores for `mysql_native_password`.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::form::Form;
 use super::options::{CLASSES, LISTS, ROUTES, Row, SECTIONS, SERVERS, Section, USERS};
 use super::plan::{ClassRule, Plan, RouteRule, ServerRule, UserOptions};
 
@@ -36,14 +37,17 @@ pub fn sample() -> String {
     out
 }
 
-/// Every option but those of users: its name, its value in this plan, and its default.
+/// Every option but those of lists: its name, its value in this plan, and its default. Of a secret, whether it is set.
 pub(crate) fn shown(plan: &Plan) -> Vec<(String, Option<String>, Option<String>)> {
     let (mut plan, mut default) = (plan.clone(), Plan::default());
     let mut shown = Vec::new();
     for section in SECTIONS {
         for row in section.rows {
-            let (value, default) = (row.form.show(&mut plan), row.form.show(&mut default));
-            shown.push((section.path(row.name), value, default));
+            let value = match &row.form {
+                Form::Secret { get, .. } => get(&plan).map(|_| "set".to_owned()),
+                form => form.show(&mut plan),
+            };
+            shown.push((section.path(row.name), value, row.form.show(&mut default)));
         }
     }
     shown

@@ -15,7 +15,7 @@ use testkit::client::{Client, Problem};
 use testkit::fake_server::{Brand, FakeServer};
 use testkit::flifo::free_port;
 use testkit::reply::{Flag, Reply, honest};
-use testkit::scene::{Scene, row, user, wait_for};
+use testkit::scene::{Scene, USER, row, user, wait_for};
 
 /// A scene with a console on a socket and on a port, and with an HTTP port.
 struct Watched {
@@ -184,6 +184,33 @@ fn a_paused_server_gets_nothing_new_and_then_everything() {
     }
     drop(console);
     watched.scene.end_with_backends(8);
+}
+
+#[test]
+fn a_reload_says_what_has_changed_and_shows_no_secret() {
+    let watched = Watched::start("limit = 8");
+    let mut console = watched.console();
+    assert_eq!(console.query("RELOAD").unwrap(), Vec::<Vec<String>>::new());
+    watched.scene.flifo.change_configuration(|text| {
+        let text = text
+            .replace("limit = 8", "limit = 9")
+            .replace("password = ", "clients_max = 5\npassword = ");
+        format!("{text}\n[[users]]\nname = \"report\"\npassword = \"hunter2\"\n")
+    });
+    let told = console.query("RELOAD").unwrap();
+    let clients_max = format!("users.{USER}.clients_max");
+    let want = [
+        ["server.limit", "8", "9", "now"],
+        [&clients_max, "\"none\"", "5", "when Flifo is started again"],
+        ["users.report", "NULL", "added", "when Flifo is started again"],
+    ];
+    assert_eq!(told, want.map(|row| row.map(str::to_owned).to_vec()));
+    assert_eq!(console.query("SHOW SERVERS").unwrap()[0][6], "9");
+    watched.scene.flifo.change_configuration(|text| text.replace("limit = 9", "limt = 9"));
+    let error = console.query("RELOAD").unwrap_err().to_string();
+    assert!(error.contains("nothing has changed") && error.contains("did you mean"), "{error}");
+    drop(console);
+    watched.scene.end();
 }
 
 #[test]

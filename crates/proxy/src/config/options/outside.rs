@@ -5,7 +5,7 @@ use wire::auth::Secret;
 use super::{FIRST, Row, Section};
 use crate::config::address;
 use crate::config::form::Form;
-use crate::config::plan::{Listen, Plan};
+use crate::config::plan::{Listen, Password, Plan};
 
 pub(in crate::config) static CONSOLE: Section<Plan> = Section {
     name: "console",
@@ -35,6 +35,7 @@ pub(in crate::config) static CONSOLE: Section<Plan> = Section {
             name: "password",
             form: Form::Secret {
                 allowed: "a text",
+                get: |plan| plan.console.password.clone().map(Password::Plain),
                 set: |plan, text| {
                     plan.console.password = Some(Secret::from(text));
                     Ok(())
@@ -89,6 +90,7 @@ pub(in crate::config) static HTTP: Section<Plan> = Section {
             name: "token",
             form: Form::Secret {
                 allowed: "a text",
+                get: |plan| plan.http.token.clone().map(Password::Plain),
                 set: |plan, text| {
                     plan.http.token = Some(Secret::from(text));
                     Ok(())

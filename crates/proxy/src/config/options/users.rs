@@ -35,6 +35,7 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
             name: "password",
             form: Form::Secret {
                 allowed: "a text",
+                get: |user| user.password.clone().filter(|it| matches!(it, Password::Plain(_))),
                 set: |user, text| {
                     user.password = Some(Password::Plain(Secret::from(text)));
                     Ok(())
@@ -51,6 +52,7 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
             form: Form::Secret {
                 allowed: "what the server stores: '*' and 40 hexadecimal digits, or '$A$005$' and \
                           63 characters, or these in hexadecimal",
+                get: |user| user.password.clone().filter(|it| !matches!(it, Password::Plain(_))),
                 set: |user, text| {
                     user.password = Some(hash(text.as_bytes())?);
                     Ok(())

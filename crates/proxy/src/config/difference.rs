@@ -1,0 +1,172 @@
+//! What differs between two plans, in the words of their options. Secrets are compared and never shown.
+
+use super::form::Form;
+use super::options::{CLASSES, ROUTES, SECTIONS, SERVERS, Section, USERS};
+use super::plan::Plan;
+
+/// One difference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// The option, as in `limits.wait`; of a user, a class, a server or a route, as in `users.report.clients_max`.
+    pub(crate) path: String,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// There was no such user, class, server or route.
+    Added,
+    Removed,
+    /// From one value to another; `None`: it is not set.
+    Changed(Option<String>, Option<String>),
+}
+
+/// What a secret is called that is set.
+const SET: &str = "set";
+
+/// What is different in a new plan, in the order of the reference.
+pub(crate) fn difference(old: &Plan, new: &Plan) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for section in SECTIONS {
+        compare(section, &section.path(""), (&mut old.clone(), &mut new.clone()), &mut changes);
+    }
+    lists(USERS, (&old.users, &new.users), |it, _| it.name.clone(), &mut changes);
+    lists(CLASSES, (&old.classes, &new.classes), |it, _| it.class.name.clone(), &mut changes);
+    lists(SERVERS, (&old.servers, &new.servers), |it, _| it.name.clone(), &mut changes);
+    // Routes have no names: they are known by their places.
+    lists(ROUTES, (&old.routes, &new.routes), |_, at| (at + 1).to_string(), &mut changes);
+    changes
+}
+
+/// Compares the options of a section. `before`: what stands before their names.
+fn compare<T: Clone>(
+    section: &Section<T>,
+    before: &str,
+    (old, new): (&mut T, &mut T),
+    changes: &mut Vec<Change>,
+) {
+    for row in section.rows {
+        let values = match &row.form {
+            Form::Secret { get, .. } => {
+                if get(old) == get(new) {
+                    continue;
+                }
+                [get(old), get(new)].map(|secret| secret.map(|_| SET.to_owned()))
+            }
+            form => {
+                let (old, new) = (form.show(old), form.show(new));
+                if old == new {
+                    continue;
+                }
+                [old, new]
+            }
+        };
+        let [old, new] = values;
+        let path = format!("{before}{}", row.name);
+        changes.push(Change { path, what: What::Changed(old, new) });
+    }
+}
+
+/// Compares lists whose items are known by a name. The order counts: of classes and routes, the first that fits is taken.
+fn lists<T: Clone>(
+    section: &Section<T>,
+    (old, new): (&[T], &[T]),
+    name: impl Fn(&T, usize) -> String,
+    changes: &mut Vec<Change>,
+) {
+    let named = |items: &[T]| -> Vec<String> {
+        items.iter().enumerate().map(|(at, item)| name(item, at)).collect()
+    };
+    let (old_names, new_names) = (named(old), named(new));
+    let path = |name: &str| format!("{}.{name}", section.name);
+    for name in old_names.iter().filter(|it| !new_names.contains(it)) {
+        changes.push(Change { path: path(name), what: What::Removed });
+    }
+    for (name, new) in new_names.iter().zip(new) {
+        match old_names.iter().position(|it| it == name).and_then(|at| old.get(at)) {
+            None => changes.push(Change { path: path(name), what: What::Added }),
+            Some(old) => {
+                let before = format!("{}.", path(name));
+                compare(section, &before, (&mut old.clone(), &mut new.clone()), changes);
+            }
+        }
+    }
+    let common = |names: &[String], others: &[String]| {
+        let common: Vec<_> = names.iter().filter(|it| others.contains(it)).cloned().collect();
+        common.join(", ")
+    };
+    let (was, is) = (common(&old_names, &new_names), common(&new_names, &old_names));
+    if was != is {
+        let what = What::Changed(Some(was), Some(is));
+        changes.push(Change { path: format!("order of {}", section.name), what });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse;
+
+    fn plan(text: &str) -> Plan {
+        parse(text, "test").expect("a good file").0
+    }
+
+    fn told(old: &str, new: &str) -> Vec<String> {
+        let show = |change: Change| match change.what {
+            What::Added => format!("+ {}", change.path),
+            What::Removed => format!("- {}", change.path),
+            What::Changed(old, new) => format!(
+                "{}: {} -> {}",
+                change.path,
+                old.as_deref().unwrap_or("none"),
+                new.as_deref().unwrap_or("none")
+            ),
+        };
+        difference(&plan(old), &plan(new)).into_iter().map(show).collect()
+    }
+
+    const USERS: &str =
+        "[[users]]\nname = 'a'\npassword = 'x'\n[[users]]\nname = 'b'\npassword = 'y'\n";
+
+    #[test]
+    fn a_plan_differs_from_another_by_its_options() {
+        assert_eq!(told("", ""), Vec::<String>::new());
+        assert_eq!(told(USERS, USERS), Vec::<String>::new());
+        let new = "server.limit = 24\nlimits.wait = '3s'\nlisten = ['127.0.0.1:7000']\n";
+        assert_eq!(
+            told("server.limit = 16\nlisten = ['127.0.0.1:6033']", new),
+            [
+                "listen: [\"127.0.0.1:6033\"] -> [\"127.0.0.1:7000\"]",
+                "server.limit: 16 -> 24",
+                "limits.wait: \"10s\" -> \"3s\"",
+            ]
+        );
+    }
+
+    #[test]
+    fn members_of_lists_are_known_by_their_names() {
+        let new = "[[users]]\nname = 'b'\npassword = 'y'\nclients_max = 5\n[[users]]\nname = 'c'\npassword = 'z'\n";
+        assert_eq!(
+            told(USERS, new),
+            ["- users.a", "users.b.clients_max: \"none\" -> 5", "+ users.c"]
+        );
+        let classes = |names: [&str; 2]| {
+            names.map(|name| format!("[[classes]]\nname = '{name}'\nusers = ['u']\n")).concat()
+        };
+        let turned = told(&classes(["one", "two"]), &classes(["two", "one"]));
+        assert_eq!(turned, ["order of classes: one, two -> two, one"]);
+    }
+
+    #[test]
+    fn a_secret_is_compared_and_not_shown() {
+        let new = USERS.replace("'x'", "'hunter2'");
+        assert_eq!(told(USERS, &new), ["users.a.password: set -> set"]);
+        let hash = "password_hash = '*0123456789ABCDEF0123456789ABCDEF01234567'";
+        let new = USERS.replace("password = 'x'", hash);
+        assert_eq!(
+            told(USERS, &new),
+            ["users.a.password: set -> none", "users.a.password_hash: none -> set"]
+        );
+        assert_eq!(told("", "http.token = 'hunter2'"), ["http.token: none -> set"]);
+    }
+}
