@@ -391,7 +391,7 @@ fn the_load_of_a_server_that_comes_back_grows() {
     let (begun, mut client) = (Instant::now(), group.client());
     let mut seen = Vec::new();
     while seen.last() != Some(&20) {
-        assert!(begun.elapsed() < Duration::from_secs(10), "{seen:?}");
+        assert!(begun.elapsed() < Duration::from_secs(120), "{seen:?}");
         assert_eq!(client.query("SELECT it"), row("it"));
         let limit: u32 = of(&mut console, "db2", "limit").parse().unwrap();
         if seen.last() != Some(&limit) {

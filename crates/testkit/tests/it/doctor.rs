@@ -136,9 +136,7 @@ fn ordinary() -> Builder {
 fn an_untouched_server_under_load_has_nothing_bad() {
     let server = ordinary().start().expect("a private server");
     let load = Load::start(&by_socket(&server), server.password(), 4, Manner::Stay);
-    let begun = Instant::now();
     let said = examine(&server, &["--watch", "3s"]);
-    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
     drop(load);
     let all = said.report["findings"].as_array().expect("a list");
     let bad: Vec<_> = all.iter().filter(|it| it["verdict"] == "bad").collect();

@@ -74,7 +74,7 @@ fn wait_for_roles(console: &mut Client, are: impl Fn(&[String]) -> bool) -> Vec<
         if are(&roles) {
             return roles;
         }
-        assert!(begun.elapsed() < Duration::from_secs(90), "{roles:?}");
+        assert!(begun.elapsed() < Duration::from_secs(300), "{roles:?}");
         std::thread::sleep(Duration::from_millis(100));
     }
 }

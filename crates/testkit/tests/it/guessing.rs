@@ -178,6 +178,6 @@ fn many_connections_try_few_passwords_and_the_owner_gets_in() {
     // When it is over, a guesser's address is not kept out for long.
     let begun = Instant::now();
     while let Err(refusal) = FakeClient::login(scene.flifo.port(), USER, PASSWORD) {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{refusal:?}");
+        assert!(begun.elapsed() < Duration::from_secs(120), "{refusal:?}");
     }
 }

@@ -114,7 +114,7 @@ fn who_becomes_a_pass_through_user_counts_as_one_of_its_clients() {
             // It is gone when Flifo has seen that.
             let begun = Instant::now();
             while change(&mut log_in()).is_err() {
-                assert!(begun.elapsed() < Duration::from_secs(5), "{rest}");
+                assert!(begun.elapsed() < Duration::from_secs(60), "{rest}");
             }
         }
     }

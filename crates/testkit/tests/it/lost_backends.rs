@@ -117,7 +117,7 @@ impl Site {
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(10), "waited in vain: {what}");
+        assert!(begun.elapsed() < Duration::from_secs(120), "waited in vain: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -107,7 +107,7 @@ fn who_cannot_connect_finds_the_server_where_it_is_now() {
         let mut client = town.client();
         client.query("SELECT who") == row("new")
     });
-    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
 #[test]

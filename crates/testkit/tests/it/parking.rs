@@ -42,7 +42,7 @@ fn who_waits_for_a_lock_leaves_its_slot_to_others() {
     for _ in 0..20 {
         assert_eq!(other.query("SELECT on"), row("on"));
     }
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     flag.store(true, SeqCst);
     for client in &mut stuck {
         assert!(client.read_answer().is_ok());

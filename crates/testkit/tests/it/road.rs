@@ -177,7 +177,7 @@ fn nothing_of_one_client_is_left_for_the_next() {
             if seen == want {
                 break;
             }
-            assert!(begun.elapsed() < Duration::from_secs(5), "{seen} instead of {want}");
+            assert!(begun.elapsed() < Duration::from_secs(60), "{seen} instead of {want}");
         }
         let temporary = run(&flifo, schema, "SELECT * FROM temp").unwrap_err();
         assert!(temporary.contains("ERROR 1146"), "{temporary}");
@@ -226,7 +226,7 @@ fn a_pooled_statement_is_killed_by_its_clients_id_or_when_its_client_leaves() {
         run(&flifo, schema, &format!("{how} {id}")).unwrap();
         let begun = Instant::now();
         let seen = finish(&victim.wait_with_output().unwrap());
-        assert!(begun.elapsed() < Duration::from_secs(10), "{seen:?}");
+        assert!(begun.elapsed() < Duration::from_secs(25), "{seen:?}");
         wait_for(0);
     }
     let mut gone =
@@ -243,7 +243,7 @@ fn wait_for(count: u32) {
         "SELECT COUNT(*) FROM information_schema.processlist WHERE info = 'SELECT SLEEP(31)'";
     let begun = Instant::now();
     while server().sql(running).unwrap().trim() != count.to_string() {
-        assert!(begun.elapsed() < Duration::from_secs(10), "never {count} statements");
+        assert!(begun.elapsed() < Duration::from_secs(25), "never {count} statements");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -270,7 +270,7 @@ fn a_server_that_dies_and_comes_back_is_used_again() {
     let running =
         "SELECT COUNT(*) FROM information_schema.processlist WHERE info = 'SELECT SLEEP(32)'";
     while server.sql(running).unwrap().trim() != "1" {
-        assert!(begun.elapsed() < Duration::from_secs(10), "it never ran");
+        assert!(begun.elapsed() < Duration::from_secs(25), "it never ran");
     }
     server.kill().unwrap();
     let lost = finish(&asleep.wait_with_output().unwrap()).unwrap_err();

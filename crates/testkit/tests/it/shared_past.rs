@@ -331,7 +331,7 @@ fn what_a_reset_does_not_undo_costs_the_backend() {
         ok(&mut shared.client(), leave);
         let begun = Instant::now();
         while !shared.is_free() {
-            assert!(begun.elapsed() < Duration::from_secs(5), "{leave}");
+            assert!(begun.elapsed() < Duration::from_secs(60), "{leave}");
         }
     }
     let counted = shared.end();

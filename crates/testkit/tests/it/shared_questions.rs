@@ -50,7 +50,7 @@ fn who_waits_for_an_insert_id_is_told_when_the_backend_that_knows_is_lost() {
     raised.store(true, Relaxed);
     let begun = Instant::now();
     let (answer, mut one) = one.join().unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     let Err(Refusal::Error { message, .. }) = answer else { panic!("{answer:?}") };
     assert!(message.contains("cannot answer this any more"), "{message}");
     let (answer, mut two) = two.join().unwrap();
