@@ -9,7 +9,7 @@
 mod loads;
 mod options;
 mod resume;
-mod venues;
+mod run_targets;
 
 use std::ops::RangeInclusive;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail};
 
 use self::loads::Load;
 pub use self::options::{RunOptions, Wrong};
-use self::venues::Venues;
+use self::run_targets::RunTargets;
 use crate::figures::pairs::ratios;
 use crate::interrupt::{Interrupt, Interrupted};
 use crate::progress::Progress;
@@ -74,7 +74,7 @@ fn measure(
             continue;
         }
         let is_first = results.targets.is_empty();
-        let (venues, extent) = match open(options, workloads, interrupt) {
+        let (run_targets, extent) = match open(options, workloads, interrupt) {
             Ok(opened) => opened,
             Err(error) if is_first || error.is::<Interrupted>() => return Err(error),
             Err(error) => {
@@ -82,11 +82,11 @@ fn measure(
                 continue;
             }
         };
-        resume::settle(results, &venues, extent)?;
+        resume::settle(results, &run_targets, extent)?;
         let start = resume::last_start(results) + 1;
         let load = |(workload, clients)| Load {
             options,
-            venues: &venues,
+            run_targets: &run_targets,
             extent,
             workload,
             clients,
@@ -111,10 +111,10 @@ fn open(
     options: &RunOptions,
     workloads: &[Workload],
     interrupt: &Interrupt,
-) -> Result<(Venues, Extent)> {
-    let venues = Venues::open(options, interrupt)?;
-    let extent = extent(options, workloads, &venues)?;
-    Ok((venues, extent))
+) -> Result<(RunTargets, Extent)> {
+    let run_targets = RunTargets::open(options, interrupt)?;
+    let extent = extent(options, workloads, &run_targets)?;
+    Ok((run_targets, extent))
 }
 
 /// Workloads with numbers of clients, in the order in which a round goes through them.
@@ -204,23 +204,28 @@ pub const TABLES: u32 = 4;
 pub const ROWS: u32 = 100_000;
 
 /// Looks at the tables at every target, if any workload needs them: all must have the same.
-fn extent(options: &RunOptions, workloads: &[Workload], venues: &Venues) -> Result<Extent> {
+fn extent(
+    options: &RunOptions,
+    workloads: &[Workload],
+    run_targets: &RunTargets,
+) -> Result<Extent> {
     let mut extent = None;
     if !workloads.iter().any(Workload::needs_tables) {
         return Ok(Extent { tables: 1, rows: 1 });
     }
-    for venue in &venues.list {
-        let found = tables::inspect(&venue.account, &venue.address, options.tables, options.rows)
-            .with_context(|| format!("target {}", venue.target.name))?;
+    for run_target in &run_targets.list {
+        let found =
+            tables::inspect(&run_target.account, &run_target.address, options.tables, options.rows)
+                .with_context(|| format!("target {}", run_target.target.name))?;
         match extent {
             None => extent = Some(found),
             Some(first) if first != found => bail!(
                 "the targets have different tables: {} has {} of {} rows, {} has {} of {} rows; \
                  make them alike, or say --tables and --rows",
-                venues.list[0].target.name,
+                run_targets.list[0].target.name,
                 first.tables,
                 first.rows,
-                venue.target.name,
+                run_target.target.name,
                 found.tables,
                 found.rows
             ),

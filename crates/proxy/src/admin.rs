@@ -49,7 +49,7 @@ pub(crate) struct Outside {
     /// When the server was last asked whether it greets.
     looked: Mutex<Option<Instant>>,
     /// The number of the console's next client.
-    next_visitor: Cell<u32>,
+    next_session: Cell<u32>,
     survey: survey::Survey,
     started: SystemTime,
 }
@@ -116,7 +116,7 @@ pub(crate) fn open(shared: &Arc<Shared>, doors: Doors, source: Instructions) -> 
                 shared,
                 source,
                 looked: Mutex::default(),
-                next_visitor: Cell::new(1),
+                next_session: Cell::new(1),
             });
             for listener in doors.http {
                 tokio::task::spawn_local(http::serve(Rc::clone(&outside), listener));

@@ -32,7 +32,7 @@ use crate::config::{Listen, Plan};
 use crate::placement::board::Board;
 
 pub(crate) use board::PlacementState;
-pub use journal::{BookError, Undone};
+pub use journal::{JournalError, Undone};
 pub(crate) use observer::Pulse;
 
 /// Ends placement when it is dropped, and waits until everything is undone.
@@ -56,7 +56,7 @@ impl Drop for Guard {
 }
 
 /// Undoes what a Flifo that was killed has left behind. `None`: there is nothing.
-pub fn restore(path: &Path) -> Result<Option<Undone>, BookError> {
+pub fn restore(path: &Path) -> Result<Option<Undone>, JournalError> {
     journal::restore_left(path, &Tree::live())
 }
 

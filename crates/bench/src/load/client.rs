@@ -10,7 +10,7 @@ use wire::command::{Opcode, Shape};
 
 use super::account::OpenError;
 use super::connection::{Answer, Broken, Connection};
-use super::thread::Hall;
+use super::thread::LoadThread;
 use crate::results::Protocol;
 use crate::workloads::Event;
 use crate::workloads::random::Random;
@@ -18,7 +18,7 @@ use crate::workloads::statement::{Draw, Types};
 
 /// A client that works.
 pub(super) struct Client {
-    hall: Rc<Hall>,
+    load_thread: Rc<LoadThread>,
     /// Its place in the thread's recorder.
     place: usize,
     draw: Draw,
@@ -40,48 +40,58 @@ enum Failed {
 }
 
 /// Lives client number `number` of all, in this place of its thread.
-pub(super) async fn live(hall: Rc<Hall>, number: u32, place: usize) {
-    let mut client = Client::new(&hall, number, place);
-    let stays = hall.order.workload.per_connection.is_none();
+pub(super) async fn live(load_thread: Rc<LoadThread>, number: u32, place: usize) {
+    let mut client = Client::new(&load_thread, number, place);
+    let stays = load_thread.order.workload.per_connection.is_none();
     if stays && let Err(why) = client.connect_first().await {
-        hall.progress.refuse(&format!("client {} of {}: {why}", number + 1, hall.order.clients));
+        load_thread.progress.refuse(&format!(
+            "client {} of {}: {why}",
+            number + 1,
+            load_thread.order.clients
+        ));
         return;
     }
-    hall.progress.ready();
-    let times = hall.started().await;
+    load_thread.progress.ready();
+    let times = load_thread.started().await;
     let delay = u64::try_from(
-        u128::from(times.ramp.max(hall.pace.think())) * u128::from(number)
-            / u128::from(hall.order.clients.max(1)),
+        u128::from(times.ramp.max(load_thread.pace.think())) * u128::from(number)
+            / u128::from(load_thread.order.clients.max(1)),
     );
-    hall.sleep(times.start + delay.unwrap_or(0)).await;
-    hall.recorder.borrow_mut().join(hall.alarm.now());
+    load_thread.sleep(times.start + delay.unwrap_or(0)).await;
+    load_thread.recorder.borrow_mut().join(load_thread.alarm.now());
     client.work(times.end).await;
-    hall.progress.rest();
-    hall.released().await;
+    load_thread.progress.rest();
+    load_thread.released().await;
     client.leave();
 }
 
 /// Lives a client that is logged in and asks nothing.
-pub(super) async fn idle(hall: Rc<Hall>) {
-    let opened = open(&hall).await;
+pub(super) async fn idle(load_thread: Rc<LoadThread>) {
+    let opened = open(&load_thread).await;
     match opened {
         Ok(connection) => {
-            hall.progress.ready();
-            hall.released().await;
-            hall.progress.closed();
+            load_thread.progress.ready();
+            load_thread.released().await;
+            load_thread.progress.closed();
             connection.quit();
         }
-        Err(error) => hall.progress.refuse(&format!("an idle client: {error}")),
+        Err(error) => load_thread.progress.refuse(&format!("an idle client: {error}")),
     }
 }
 
 impl Client {
-    fn new(hall: &Rc<Hall>, number: u32, place: usize) -> Self {
-        let order = &hall.order;
+    fn new(load_thread: &Rc<LoadThread>, number: u32, place: usize) -> Self {
+        let order = &load_thread.order;
         let random = Random::split(order.seed, u64::from(number));
         let mut draw = Draw::new(random, order.distribution, order.tables, order.rows);
         (draw.client, draw.clients) = (number, order.clients);
-        Self { hall: Rc::clone(hall), place, draw, connection: None, prepared: Vec::new() }
+        Self {
+            load_thread: Rc::clone(load_thread),
+            place,
+            draw,
+            connection: None,
+            prepared: Vec::new(),
+        }
     }
 
     /// Before the start: no error may remain hidden.
@@ -99,30 +109,33 @@ impl Client {
     }
 
     async fn work(&mut self, end: u64) {
-        let hall = Rc::clone(&self.hall);
+        let load_thread = Rc::clone(&self.load_thread);
         loop {
-            let now = hall.alarm.now();
-            if hall.stop_at(end) <= now {
+            let now = load_thread.alarm.now();
+            if load_thread.stop_at(end) <= now {
                 return;
             }
-            let due = hall.pace.take(now);
+            let due = load_thread.pace.take(now);
             if end <= due {
                 return;
             }
             if now < due {
-                hall.sleep(due).await;
-                if hall.stop_at(end) <= hall.alarm.now() {
+                load_thread.sleep(due).await;
+                if load_thread.stop_at(end) <= load_thread.alarm.now() {
                     // Its time had come, and went by unused.
-                    hall.recorder.borrow_mut().unsent += u64::from(due < hall.alarm.now());
+                    load_thread.recorder.borrow_mut().unsent +=
+                        u64::from(due < load_thread.alarm.now());
                     return;
                 }
             }
-            match hall.order.workload.per_connection {
+            match load_thread.order.workload.per_connection {
                 None => self.transaction(due, end).await,
                 Some(count) => self.visit(count, due).await,
             }
-            if 0 < hall.pace.think() {
-                hall.sleep((hall.alarm.now() + hall.pace.think()).min(end)).await;
+            if 0 < load_thread.pace.think() {
+                load_thread
+                    .sleep((load_thread.alarm.now() + load_thread.pace.think()).min(end))
+                    .await;
             }
         }
     }
@@ -132,36 +145,40 @@ impl Client {
         if self.connection.is_none() && !self.reconnect(end).await {
             return;
         }
-        let hall = Rc::clone(&self.hall);
-        let event = hall.order.workload.draw(&mut self.draw.random);
+        let load_thread = Rc::clone(&self.load_thread);
+        let event = load_thread.order.workload.draw(&mut self.draw.random);
         if self.event(event, due).await.is_ok() {
-            hall.recorder.borrow_mut().transaction(self.place, due, hall.alarm.now());
+            load_thread.recorder.borrow_mut().transaction(self.place, due, load_thread.alarm.now());
         }
     }
 
     /// Connects, runs some transactions, disconnects: all of it is one transaction here.
     async fn visit(&mut self, count: u32, due: u64) {
-        let hall = Rc::clone(&self.hall);
+        let load_thread = Rc::clone(&self.load_thread);
         if let Err(error) = self.connect().await {
-            hall.recorder.borrow_mut().error(error.code(), &error.to_string(), hall.alarm.now());
+            load_thread.recorder.borrow_mut().error(
+                error.code(),
+                &error.to_string(),
+                load_thread.alarm.now(),
+            );
             // A target that refuses is not asked as fast as it can refuse.
-            hall.sleep(hall.alarm.now() + BACK_OFF_MIN.as_nanos() as u64).await;
+            load_thread.sleep(load_thread.alarm.now() + BACK_OFF_MIN.as_nanos() as u64).await;
             return;
         }
-        let connected = hall.alarm.now();
-        hall.recorder.borrow_mut().connected(due, connected);
+        let connected = load_thread.alarm.now();
+        load_thread.recorder.borrow_mut().connected(due, connected);
         let mut whole = self.see_prepared(connected).await;
         for _ in 0..count {
             if !whole {
                 break;
             }
-            let event = hall.order.workload.draw(&mut self.draw.random);
-            let begin = hall.alarm.now();
+            let event = load_thread.order.workload.draw(&mut self.draw.random);
+            let begin = load_thread.alarm.now();
             whole = self.event(event, begin).await.is_ok();
         }
         self.leave();
         if whole {
-            hall.recorder.borrow_mut().transaction(self.place, due, hall.alarm.now());
+            load_thread.recorder.borrow_mut().transaction(self.place, due, load_thread.alarm.now());
         }
     }
 
@@ -173,14 +190,14 @@ impl Client {
             for _ in 0..step.times {
                 for statement in &step.statements {
                     let answer = self.statement(*statement).await;
-                    let now = self.hall.alarm.now();
+                    let now = self.load_thread.alarm.now();
                     match answer {
                         Ok(Answer::Refused { code, message }) => {
-                            self.hall.recorder.borrow_mut().error(code, &message, now);
+                            self.load_thread.recorder.borrow_mut().error(code, &message, now);
                             self.roll_back().await;
                             return Err(Failed::Refused);
                         }
-                        Ok(_) => self.hall.recorder.borrow_mut().statement(from, now),
+                        Ok(_) => self.load_thread.recorder.borrow_mut().statement(from, now),
                         Err(error) => {
                             self.lose(&error, now);
                             return Err(Failed::Broken);
@@ -194,20 +211,20 @@ impl Client {
     }
 
     async fn statement(&mut self, place: usize) -> Result<Answer, Broken> {
-        let Self { hall, draw, connection, prepared, .. } = self;
+        let Self { load_thread, draw, connection, prepared, .. } = self;
         let connection = connection.as_mut().ok_or(Broken::Closed)?;
-        let statement = &hall.order.workload.statements[place];
-        let at = place * hall.order.tables.max(1) as usize + draw.table as usize - 1;
+        let statement = &load_thread.order.workload.statements[place];
+        let at = place * load_thread.order.tables.max(1) as usize + draw.table as usize - 1;
         match prepared.get_mut(at) {
             Some(known) if known.id != NOT_PREPARED => {
                 let Prepared { id, types } = *known;
                 known.types = Types::Known;
                 let write = |out: &mut Vec<u8>| statement.put_execute(id, types, draw, out);
-                connection.ask(&hall.desk, Shape::Results, write).await
+                connection.ask(&load_thread.desk, Shape::Results, write).await
             }
             _ => {
                 let write = |out: &mut Vec<u8>| statement.put_query(draw, out);
-                connection.ask(&hall.desk, Shape::Results, write).await
+                connection.ask(&load_thread.desk, Shape::Results, write).await
             }
         }
     }
@@ -215,17 +232,17 @@ impl Client {
     /// Prepares every statement for every table, as sysbench does.
     async fn prepare(&mut self) -> Result<Answer, Broken> {
         self.prepared.clear();
-        let hall = Rc::clone(&self.hall);
-        if hall.order.protocol == Protocol::Text {
+        let load_thread = Rc::clone(&self.load_thread);
+        if load_thread.order.protocol == Protocol::Text {
             return Ok(Answer::Done);
         }
         let connection = self.connection.as_mut().ok_or(Broken::Closed)?;
-        for statement in &hall.order.workload.statements {
-            for table in 1..=hall.order.tables.max(1) {
+        for statement in &load_thread.order.workload.statements {
+            for table in 1..=load_thread.order.tables.max(1) {
                 let mut id = NOT_PREPARED;
                 if !statement.is_text_only() && (table == 1 || statement.needs_table()) {
                     let write = |out: &mut Vec<u8>| statement.put_prepare(table, out);
-                    match connection.ask(&hall.desk, Shape::Prepared, write).await? {
+                    match connection.ask(&load_thread.desk, Shape::Prepared, write).await? {
                         Answer::Prepared(given) => id = given,
                         // Older servers cannot prepare everything: then it is sent as text.
                         Answer::Refused { code: UNSUPPORTED, .. } | Answer::Done => {}
@@ -245,7 +262,7 @@ impl Client {
     async fn see_prepared(&mut self, now: u64) -> bool {
         match self.prepare().await {
             Ok(Answer::Refused { code, message }) => {
-                self.hall.recorder.borrow_mut().error(code, &message, now);
+                self.load_thread.recorder.borrow_mut().error(code, &message, now);
                 false
             }
             Ok(_) => true,
@@ -258,55 +275,55 @@ impl Client {
 
     /// Whatever was refused, the next transaction begins anew.
     async fn roll_back(&mut self) {
-        let hall = Rc::clone(&self.hall);
+        let load_thread = Rc::clone(&self.load_thread);
         let Some(connection) = self.connection.as_mut() else { return };
         let write = |out: &mut Vec<u8>| {
             out.push(Opcode::Query as u8);
             out.extend_from_slice(b"ROLLBACK");
         };
-        if let Err(error) = connection.ask(&hall.desk, Shape::Results, write).await {
-            self.lose(&error, hall.alarm.now());
+        if let Err(error) = connection.ask(&load_thread.desk, Shape::Results, write).await {
+            self.lose(&error, load_thread.alarm.now());
         }
     }
 
     async fn connect(&mut self) -> Result<(), OpenError> {
-        self.connection = Some(open(&self.hall).await?);
+        self.connection = Some(open(&self.load_thread).await?);
         Ok(())
     }
 
     /// Tries until it is connected again or the round is over; says which.
     async fn reconnect(&mut self, end: u64) -> bool {
-        let hall = Rc::clone(&self.hall);
+        let load_thread = Rc::clone(&self.load_thread);
         let mut back_off = BACK_OFF_MIN;
-        while hall.alarm.now() < hall.stop_at(end) {
+        while load_thread.alarm.now() < load_thread.stop_at(end) {
             let connected = self.connect().await;
-            let now = hall.alarm.now();
+            let now = load_thread.alarm.now();
             match connected {
                 Ok(()) if self.see_prepared(now).await => {
-                    hall.recorder.borrow_mut().reconnected(now);
+                    load_thread.recorder.borrow_mut().reconnected(now);
                     return true;
                 }
                 Ok(()) => self.leave(),
                 Err(error) => {
-                    hall.recorder.borrow_mut().error(error.code(), &error.to_string(), now);
+                    load_thread.recorder.borrow_mut().error(error.code(), &error.to_string(), now);
                 }
             }
-            hall.sleep(now + back_off.as_nanos() as u64).await;
+            load_thread.sleep(now + back_off.as_nanos() as u64).await;
             back_off = BACK_OFF_MAX.min(back_off * 2);
         }
         false
     }
 
     fn lose(&mut self, error: &Broken, now: u64) {
-        self.hall.recorder.borrow_mut().error(0, &error.to_string(), now);
+        self.load_thread.recorder.borrow_mut().error(0, &error.to_string(), now);
         if self.connection.take().is_some() {
-            self.hall.progress.closed();
+            self.load_thread.progress.closed();
         }
     }
 
     fn leave(&mut self) {
         if let Some(connection) = self.connection.take() {
-            self.hall.progress.closed();
+            self.load_thread.progress.closed();
             connection.quit();
         }
     }
@@ -323,13 +340,13 @@ const fn remedy(code: u16) -> &'static str {
 }
 
 /// Connects and logs in, when it is this client's turn to.
-async fn open(hall: &Hall) -> Result<Connection, OpenError> {
+async fn open(load_thread: &LoadThread) -> Result<Connection, OpenError> {
     // Never closed, so there is always a permit to come.
-    let _permit = hall.door.acquire().await;
-    let opened = hall.order.account.open(&hall.order.address).await;
+    let _permit = load_thread.door.acquire().await;
+    let opened = load_thread.order.account.open(&load_thread.order.address).await;
     match &opened {
-        Ok(_) => hall.progress.opened(),
-        Err(error) => hall.progress.missed(&error.to_string()),
+        Ok(_) => load_thread.progress.opened(),
+        Err(error) => load_thread.progress.missed(&error.to_string()),
     }
     opened
 }

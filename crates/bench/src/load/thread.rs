@@ -24,7 +24,7 @@ use super::recorder::Recorder;
 use super::turn::Order;
 
 /// What all clients of a thread have in common.
-pub(super) struct Hall {
+pub(super) struct LoadThread {
     pub(super) order: Arc<Order>,
     pub(super) progress: Arc<Progress>,
     pub(super) desk: Desk,
@@ -72,7 +72,7 @@ pub(super) struct Progress {
     trouble: Mutex<Option<String>>,
 }
 
-impl Hall {
+impl LoadThread {
     /// Waits for the start.
     pub(super) async fn started(&self) -> Times {
         loop {
@@ -137,7 +137,7 @@ async fn gather(
     let threads = order.threads;
     let numbers = (thread..order.clients).step_by(threads as usize);
     let idle = (thread..order.idle).step_by(threads as usize);
-    let hall = Rc::new(Hall {
+    let load_thread = Rc::new(LoadThread {
         progress: Arc::clone(progress),
         desk: Desk::default(),
         recorder: RefCell::new(Recorder::new(numbers.len())),
@@ -151,12 +151,12 @@ async fn gather(
     });
     let mut clients = JoinSet::new();
     for (place, number) in numbers.enumerate() {
-        clients.spawn_local(client::live(Rc::clone(&hall), number, place));
+        clients.spawn_local(client::live(Rc::clone(&load_thread), number, place));
     }
     for _ in idle {
-        clients.spawn_local(client::idle(Rc::clone(&hall)));
+        clients.spawn_local(client::idle(Rc::clone(&load_thread)));
     }
-    let ringing = Rc::clone(&hall);
+    let ringing = Rc::clone(&load_thread);
     let ring = tokio::task::spawn_local(async move {
         if let Err(error) = ringing.alarm.ring().await {
             ringing.progress.refuse(&format!("the timer failed: {error}"));
@@ -166,30 +166,30 @@ async fn gather(
     while phases.changed().await.is_ok() {
         match *phases.borrow_and_update() {
             Phase::Gather => {}
-            Phase::Run(times) => start(&hall, times),
+            Phase::Run(times) => start(&load_thread, times),
             Phase::Leave => break,
         }
     }
-    leave(&hall, clients).await;
+    leave(&load_thread, clients).await;
     ring.abort();
-    Ok(hall.recorder.take())
+    Ok(load_thread.recorder.take())
 }
 
-fn start(hall: &Hall, times: Times) {
-    hall.recorder.borrow_mut().start(times.start, times.begin, times.end);
-    hall.pace.begin(times.start);
-    hall.times.set(Some(times));
-    hall.signal.notify_waiters();
+fn start(load_thread: &LoadThread, times: Times) {
+    load_thread.recorder.borrow_mut().start(times.start, times.begin, times.end);
+    load_thread.pace.begin(times.start);
+    load_thread.times.set(Some(times));
+    load_thread.signal.notify_waiters();
 }
 
 /// Lets the clients say goodbye, as far as they can.
-async fn leave(hall: &Hall, mut clients: JoinSet<()>) {
-    if let Some(times) = hall.times.get() {
-        let end = times.end.min(hall.alarm.now());
-        hall.recorder.borrow_mut().unsent += hall.pace.left(end);
+async fn leave(load_thread: &LoadThread, mut clients: JoinSet<()>) {
+    if let Some(times) = load_thread.times.get() {
+        let end = times.end.min(load_thread.alarm.now());
+        load_thread.recorder.borrow_mut().unsent += load_thread.pace.left(end);
     }
-    hall.is_released.set(true);
-    hall.signal.notify_waiters();
+    load_thread.is_released.set(true);
+    load_thread.signal.notify_waiters();
     let all_gone = async { while clients.join_next().await.is_some() {} };
     let _ = timeout(LEAVE_MAX, all_gone).await;
     clients.shutdown().await;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::options::RunOptions;
-use super::venues::{Venue, Venues};
+use super::run_targets::{RunTarget, RunTargets};
 use crate::figures::accounts::Accounts;
 use crate::interrupt::{Interrupt, Interrupted};
 use crate::load::{self, Ended, Order, Outcome};
@@ -20,7 +20,7 @@ use crate::workloads::tables::Extent;
 
 pub(super) struct Load<'a> {
     pub(super) options: &'a RunOptions,
-    pub(super) venues: &'a Venues,
+    pub(super) run_targets: &'a RunTargets,
     pub(super) extent: Extent,
     pub(super) workload: &'a Workload,
     pub(super) clients: u32,
@@ -39,7 +39,7 @@ impl Load<'_> {
         interrupt: &Interrupt,
     ) -> Result<()> {
         let rounds = self.options.restarts * self.options.rounds;
-        for (venue, cell) in self.venues.list.iter().zip(cells) {
+        for (run_target, cell) in self.run_targets.list.iter().zip(cells) {
             if !cell.lacks(number) {
                 continue;
             }
@@ -51,7 +51,7 @@ impl Load<'_> {
                 self.workload.name, self.clients, cell.target
             );
             progress.say(&turn);
-            self.turn(venue, cell, number, interrupt)?;
+            self.turn(run_target, cell, number, interrupt)?;
             progress.step(&format!("{turn}, {}", outcome(cell, number)));
         }
         Ok(())
@@ -60,15 +60,15 @@ impl Load<'_> {
     /// One turn, and its repetitions if others disturb it.
     fn turn(
         &self,
-        venue: &Venue,
+        run_target: &RunTarget,
         cell: &mut Cell,
         number: u32,
         interrupt: &Interrupt,
     ) -> Result<()> {
-        let order = Arc::new(self.order(venue, number));
+        let order = Arc::new(self.order(run_target, number));
         for attempt in 0..=self.options.repeats {
             let fail = |why| Failure { round: number, why };
-            let mut accounts = Accounts::new(&venue.target.processes);
+            let mut accounts = Accounts::new(&run_target.target.processes);
             let outcome = match load::run(&order, interrupt, |moment| accounts.witness(moment)) {
                 Ok(outcome) => outcome,
                 Err(error) if error.is::<Interrupted>() => return Err(error),
@@ -78,7 +78,7 @@ impl Load<'_> {
                 }
             };
             let mut round = round(number, &outcome, &accounts);
-            round.start = if venue.is_started { self.start } else { 0 };
+            round.start = if run_target.is_started { self.start } else { 0 };
             match &outcome.ended {
                 Ended::Whole => {}
                 Ended::Dead(why) => cell
@@ -102,11 +102,11 @@ impl Load<'_> {
         Ok(())
     }
 
-    fn order(&self, venue: &Venue, number: u32) -> Order {
+    fn order(&self, run_target: &RunTarget, number: u32) -> Order {
         let RunOptions { pacing, protocol, distribution, seed, idle, threads, .. } = *self.options;
         Order {
-            address: venue.address.clone(),
-            account: venue.account.clone(),
+            address: run_target.address.clone(),
+            account: run_target.account.clone(),
             workload: self.workload.clone(),
             protocol,
             pacing,

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::options::{RunOptions, Wrong};
-use super::venues::Venues;
+use super::run_targets::RunTargets;
 use super::{now, settings};
 use crate::results::{Machine, Results};
 use crate::workloads::tables::Extent;
@@ -60,20 +60,25 @@ pub(super) fn last_start(results: &Results) -> u32 {
 }
 
 /// Records the servers of the targets when they are known for the first time; else checks that they are the same.
-pub(super) fn settle(results: &mut Results, venues: &Venues, extent: Extent) -> Result<()> {
-    for note in &venues.notes {
+pub(super) fn settle(
+    results: &mut Results,
+    run_targets: &RunTargets,
+    extent: Extent,
+) -> Result<()> {
+    for note in &run_targets.notes {
         if !results.notes.contains(note) {
             results.notes.push(note.clone());
         }
     }
     if results.targets.is_empty() {
-        results.targets = venues.list.iter().map(|venue| venue.target.clone()).collect();
+        results.targets =
+            run_targets.list.iter().map(|run_target| run_target.target.clone()).collect();
         results.settings.tables = extent.tables;
         results.settings.rows = extent.rows;
         return Ok(());
     }
     let mut differ = String::new();
-    for (was, is) in results.targets.iter().zip(&venues.list) {
+    for (was, is) in results.targets.iter().zip(&run_targets.list) {
         let name = format!("server of {}", was.name);
         differ += &differences(&name, &was.server_version, &is.target.server_version);
     }

@@ -150,8 +150,8 @@ async fn enter(
     origin: VisitOrigin,
     rights: Rights,
 ) -> Option<ConsoleSession> {
-    let id = outside.next_visitor.get();
-    outside.next_visitor.set(id.wrapping_add(1));
+    let id = outside.next_session.get();
+    outside.next_session.set(id.wrapping_add(1));
     let arrived = tokio::time::timeout(PATIENCE, arrive(outside, talk, id)).await;
     let Arrival { talk, nonce, login } = arrived.ok()??;
     let capabilities = CAPABILITIES & login.capabilities;

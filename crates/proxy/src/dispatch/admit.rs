@@ -202,7 +202,7 @@ pub(crate) fn park_stuck_at(worker: &Rc<Worker>, local: &Local) {
         worker.backends.borrow().values().filter(is_there).cloned().collect();
     // If not all may be parked: a plain read rarely waits for a lock.
     let is_read = |backend: &Rc<Backend>| {
-        backend.flights.borrow().front().is_some_and(|it| it.read.is_some())
+        backend.in_flight.borrow().front().is_some_and(|it| it.read.is_some())
     };
     backends.sort_by_cached_key(is_read);
     for backend in backends {
@@ -287,14 +287,14 @@ pub(crate) fn come_back(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Rc<B
         return;
     }
     // Others may wait for locks that it has, unless it is known to have none.
-    let is_read = || backend.flights.borrow().front().is_some_and(|it| it.read.is_some());
+    let is_read = || backend.in_flight.borrow().front().is_some_and(|it| it.read.is_some());
     let has_locks = client.session.borrow().may_hold_locks() || client.is_pooled() && !is_read();
     take_up(worker, client, backend, has_locks);
 }
 
 /// A statement whose slot was left gets one, at once or before all others.
 fn take_up(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Rc<Backend>, has_locks: bool) {
-    let class = backend.flights.borrow().front().and_then(|it| it.command.as_ref()?.class);
+    let class = backend.in_flight.borrow().front().and_then(|it| it.command.as_ref()?.class);
     let class = class.unwrap_or_else(|| client.class.get());
     let (ask, now) = (Ask { class, digest: None }, crate::worker::clock::now());
     let local = worker.at(backend.server);

@@ -138,8 +138,9 @@ pub(crate) fn cut_off(worker: &Rc<Worker>, client: &Rc<Client>, fault: &Fault) {
         return;
     }
     worker.count_fault(fault.kind);
-    let runs =
-        |backend: &Rc<Backend>| backend.flights.borrow().iter().any(|flight| flight.is_of(client));
+    let runs = |backend: &Rc<Backend>| {
+        backend.in_flight.borrow().iter().any(|flight| flight.is_of(client))
+    };
     match client.backend().filter(runs) {
         Some(backend) => lost_backend::cut_off(&backend, fault),
         None => {
@@ -174,7 +175,7 @@ pub(crate) fn expire_backends(worker: &Rc<Worker>) {
     rights::close_stale(worker);
     // A statement whose client is gone was killed; a server that does not even end it then loses the backend.
     for backend in worker.backends.borrow().values() {
-        let orphaned = backend.flights.borrow().front().is_some_and(|flight| {
+        let orphaned = backend.in_flight.borrow().front().is_some_and(|flight| {
             let is_unheard = flight.client.is_none() || matches!(flight.purpose, Purpose::Reset(_));
             is_unheard && now - flight.since >= kill::PATIENCE
         });

@@ -29,7 +29,7 @@ use crate::worker::counters::Why;
 /// Writes statements of waiting clients behind what is in flight.
 pub(crate) fn refill(worker: &Rc<Worker>, backend: &Rc<Backend>) {
     let depth = worker.plan.server.pipeline as usize;
-    let flying = backend.flights.borrow().len();
+    let flying = backend.in_flight.borrow().len();
     if flying == 0 || flying > half_of(worker) || backend.is_held_up() || !may_lead(worker, backend)
     {
         return;
@@ -64,7 +64,7 @@ pub(crate) async fn run(worker: Rc<Worker>) {
 
 fn write_ahead(worker: &Rc<Worker>, local: &Local) {
     let is_busy = |backend: &&Rc<Backend>| {
-        backend.server == local.server.id && !backend.flights.borrow().is_empty()
+        backend.server == local.server.id && !backend.in_flight.borrow().is_empty()
     };
     let (waiting, backends) = (local.gate.borrow().waiting(), worker.backends.borrow());
     // Where more wait than would be written now, each reply brings so many of them that no thread of the server rests.
@@ -73,7 +73,7 @@ fn write_ahead(worker: &Rc<Worker>, local: &Local) {
     }
     let mut busy: SmallVec<[_; 16]> = backends.values().filter(is_busy).cloned().collect();
     drop(backends);
-    busy.sort_by_key(|backend: &Rc<Backend>| backend.flights.borrow().len());
+    busy.sort_by_key(|backend: &Rc<Backend>| backend.in_flight.borrow().len());
     for backend in busy {
         backend.in_one_write(|| refill(worker, &backend));
     }
@@ -86,7 +86,7 @@ fn half_of(worker: &Worker) -> usize {
 
 /// Whether others may be written behind what is in flight on this backend.
 fn may_lead(worker: &Worker, backend: &Backend) -> bool {
-    let flights = backend.flights.borrow();
+    let flights = backend.in_flight.borrow();
     let pace = worker.pace.borrow();
     let now = crate::worker::clock::now();
     let is_young = flights.front().is_some_and(|front| now - front.since < pace.long());
@@ -115,14 +115,14 @@ fn may_follow(worker: &Worker, client: &Client) -> bool {
 pub(crate) fn look_after(worker: &Rc<Worker>) {
     let (now, long) = (crate::worker::clock::now(), worker.pace.borrow().long());
     let keeps_waiting = |backend: &&Rc<Backend>| {
-        let flights = backend.flights.borrow();
+        let flights = backend.in_flight.borrow();
         let front = flights.front().filter(|front| front.slot && now - front.since >= long);
         front.is_some_and(|front| flights.len() > 1 || front.client.is_none())
     };
     let backends: Vec<_> =
         worker.backends.borrow().values().filter(keeps_waiting).cloned().collect();
     for backend in backends {
-        let mut flights = backend.flights.borrow_mut();
+        let mut flights = backend.in_flight.borrow_mut();
         let Some(front) = flights.front_mut() else { continue };
         let is_disowned = front.client.is_none() && front.read.take().is_some();
         drop(flights);

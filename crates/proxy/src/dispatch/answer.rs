@@ -37,10 +37,10 @@ pub(crate) fn let_go(worker: &Rc<Worker>, client: &Client) {
     if !client.is_pooled() || client.session.borrow().holds_backend() {
         return;
     }
-    if backend.flights.borrow().is_empty() {
+    if backend.in_flight.borrow().is_empty() {
         backend.release();
         supply::give_back(worker, &backend);
-    } else if backend.flights.borrow().iter().all(|flight| flight.client.is_none()) {
+    } else if backend.in_flight.borrow().iter().all(|flight| flight.client.is_none()) {
         // It has still to answer something that no client waits for: then it goes back by itself.
         backend.release();
         backend.give_back_later();

@@ -43,7 +43,7 @@ pub(crate) struct Backend {
     pub(crate) young_until: Instant,
     /// When its login began: rights that have changed since are not the ones that it has.
     pub(crate) era: Era,
-    pub(crate) flights: RefCell<VecDeque<Box<InFlight>>>,
+    pub(crate) in_flight: RefCell<VecDeque<Box<InFlight>>>,
     /// The slot of what runs on it.
     pub(crate) slot: Cell<Option<Slot>>,
     /// What its session at the server is.
@@ -65,7 +65,7 @@ pub(crate) struct Backend {
     /// It goes to this worker, whose client has waited longer; see [`crate::dispatch::transfers`].
     pub(crate) leaves_for: Cell<Option<usize>>,
     /// It is being asked for its client's messages before it is taken.
-    pub(crate) parting: RefCell<Option<in_flight::Answers>>,
+    pub(crate) capture: RefCell<Option<in_flight::Answers>>,
     /// Commands without replies that go ahead of the next statement.
     pub(crate) ahead: RefCell<Vec<u8>>,
     /// The unfinished packet at the end of what was read.
@@ -154,7 +154,7 @@ impl Backend {
             opened: crate::worker::clock::now(),
             young_until: crate::worker::clock::now(),
             era: Era::default(),
-            flights: RefCell::default(),
+            in_flight: RefCell::default(),
             slot: Cell::new(None),
             state: RefCell::default(),
             known: RefCell::default(),
@@ -166,7 +166,7 @@ impl Backend {
             is_left_behind: Cell::new(false),
             is_wanted: Cell::new(false),
             leaves_for: Cell::new(None),
-            parting: RefCell::default(),
+            capture: RefCell::default(),
             ahead: RefCell::default(),
             unread: RefCell::default(),
             outbox: Outbox::default(),
@@ -187,7 +187,7 @@ impl Backend {
             return BackendState::Closing;
         }
         let has_holder = self.holder.borrow().is_some();
-        match self.flights.borrow().front() {
+        match self.in_flight.borrow().front() {
             None if has_holder => BackendState::Held,
             None => BackendState::Idle,
             Some(flight) => match flight.purpose {
@@ -205,7 +205,7 @@ impl Backend {
     /// A client's statement was sent: it is the one in front, or what is in front goes on.
     #[inline]
     pub(crate) fn see_sent(&self) {
-        if self.flights.borrow().len() == 1 {
+        if self.in_flight.borrow().len() == 1 {
             self.state_now.change(BackendState::Busy);
         }
     }
@@ -301,7 +301,7 @@ impl Backend {
 
     /// Whether all that is in flight leaves the last insert id as it is, so that it can be asked for behind that.
     pub(crate) fn can_be_asked(&self) -> bool {
-        !self.is_closing() && self.flights.borrow().iter().all(|flight| flight.keeps_insert_id())
+        !self.is_closing() && self.in_flight.borrow().iter().all(|flight| flight.keeps_insert_id())
     }
 
     /// Whether so much is unsent that no more should be read from a client for it.
@@ -316,7 +316,7 @@ impl Backend {
 
     /// Whether the reply in flight has something to say before more of it comes.
     pub(crate) fn owes_eof(&self) -> bool {
-        self.flights.borrow().front().is_some_and(|flight| flight.follower.owes_eof())
+        self.in_flight.borrow().front().is_some_and(|flight| flight.follower.owes_eof())
     }
 
     /// Ends the backend, whatever is in flight.
@@ -369,7 +369,7 @@ impl Backend {
             return true;
         }
         let is_draining = |client: &Rc<Client>| client.is_draining();
-        match self.flights.borrow().front() {
+        match self.in_flight.borrow().front() {
             // Ignores a client that is still draining its previous reply.
             Some(flight) if !flight.follower.has_begun() => false,
             Some(flight) => flight.client.as_ref().is_some_and(is_draining),
@@ -387,7 +387,7 @@ impl Backend {
         if self.outbox.is_draining(&self.stream) {
             // An error of writing is no reason to stop reading.
             let _ = self.poll_flush(context);
-        } else if self.leaves_for.get().is_some() && self.flights.borrow().is_empty() {
+        } else if self.leaves_for.get().is_some() && self.in_flight.borrow().is_empty() {
             return Poll::Ready(Ok(()));
         }
         if self.is_held_up() {

@@ -33,7 +33,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, backend: Rc<Backend>) {
             break;
         }
         if let Some(to) = backend.leaves_for.get()
-            && backend.flights.borrow().is_empty()
+            && backend.in_flight.borrow().is_empty()
         {
             depart(&worker, backend, to);
             return admit::work_off(&worker);
@@ -128,7 +128,7 @@ pub(crate) fn arrive(worker: &Rc<Worker>, parcel: Parcel) {
     parcel.statements.into_iter().for_each(|statement| backend.close_statement(statement));
     local.gate.borrow_mut().arrived(key);
     worker.add_backend(&backend);
-    supply::put(worker, key, &backend);
+    supply::return_to_pool(worker, key, &backend);
     tokio::task::spawn_local(serve(Rc::clone(worker), backend));
     worker.agenda.look_at(server);
 }
@@ -146,7 +146,7 @@ pub(crate) fn open(worker: &Rc<Worker>, server: ServerId, key: KeyId) {
                 local.gate.borrow_mut().opened(key);
                 worker.counters.backends_opened.add(1);
                 worker.add_backend(&backend);
-                supply::put(&worker, key, &backend);
+                supply::return_to_pool(&worker, key, &backend);
                 tokio::task::spawn_local(serve(Rc::clone(&worker), backend));
             }
             Err(error) => not_opened(&worker, local, key, &error),

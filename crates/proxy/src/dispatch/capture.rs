@@ -68,7 +68,7 @@ pub(crate) fn is_asked_elsewhere(worker: &Worker, client: &Client) -> bool {
         .backends
         .borrow()
         .values()
-        .any(|backend| backend.flights.borrow().iter().any(|it| asks(it)))
+        .any(|backend| backend.in_flight.borrow().iter().any(|it| asks(it)))
 }
 
 /// A backend has said what a client's last insert id is.

@@ -182,7 +182,7 @@ pub(crate) fn end(worker: &Rc<Worker>, client: &Rc<Client>) {
         // A server that waits for the rest of a command cannot be told to kill it.
         let waits_for_more = client.input.upload.take().is_some();
         let mut runs = false;
-        for flight in backend.flights.borrow_mut().iter_mut() {
+        for flight in backend.in_flight.borrow_mut().iter_mut() {
             runs |= flight.client.take().is_some();
             flight.read = None;
         }

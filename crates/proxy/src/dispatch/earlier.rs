@@ -141,7 +141,7 @@ fn ask_insert_id(worker: &Rc<Worker>, client: &Rc<Client>, id: u64) -> AnswerPla
         }
         _ => false,
     };
-    if backend.flights.borrow().iter().any(|it| asks(it)) {
+    if backend.in_flight.borrow().iter().any(|it| asks(it)) {
         return AnswerPlace::Soon;
     }
     // A statement that would change the id is sent behind a question for it. So as long as no question was sent, the
@@ -157,7 +157,7 @@ fn ask_insert_id(worker: &Rc<Worker>, client: &Rc<Client>, id: u64) -> AnswerPla
     }
     let holder = backend.holder.borrow().clone().filter(|it| {
         let has_messages = it.session.borrow().diagnostics() == Diagnostics::OnBackend;
-        has_messages && backend.flights.borrow().is_empty() && worker.is_mysql(it)
+        has_messages && backend.in_flight.borrow().is_empty() && worker.is_mysql(it)
     });
     if let Some(holder) = holder {
         // The question would clear them.

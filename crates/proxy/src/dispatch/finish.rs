@@ -12,7 +12,7 @@ use crate::dispatch::worker::Worker;
 use crate::worker::counters::Why;
 
 /// A statement is over: its backend goes back unless the client must keep it, its slot goes to the next.
-pub(crate) fn over(
+pub(crate) fn finish_command(
     worker: &Rc<Worker>,
     client: &Client,
     backend: &Rc<Backend>,
@@ -38,7 +38,7 @@ pub(crate) fn over(
         }
         // Taken before the backend is put back, where the next one may find it at once.
         freed = backend.slot.take();
-        supply::put(worker, key, backend);
+        supply::return_to_pool(worker, key, backend);
     } else {
         freed = backend.slot.take();
         if client.is_pooled() {

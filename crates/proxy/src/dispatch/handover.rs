@@ -37,7 +37,7 @@ pub(crate) fn begin(worker: &Worker, client: &Client, backend: &Backend) {
     let counts = client.session.borrow().counts;
     let tells_found = counts.are_found_on(backend.id);
     let tells_affected = counts.are_affected_on_backend();
-    backend.parting.replace(Some(Answers { tells_found, tells_affected, ..Answers::default() }));
+    backend.capture.replace(Some(Answers { tells_found, tells_affected, ..Answers::default() }));
     backend.in_one_write(|| {
         for (question, text) in questions(worker, backend) {
             session_setup::send(backend, Setup::query(Purpose::Parting(*question), text));
@@ -49,7 +49,7 @@ pub(crate) fn begin(worker: &Worker, client: &Client, backend: &Backend) {
 
 /// Whether this client's backend is being asked: its command has to wait.
 pub(crate) fn is_asked(client: &Client) -> bool {
-    client.is_pooled() && client.backend().is_some_and(|backend| backend.parting.borrow().is_some())
+    client.is_pooled() && client.backend().is_some_and(|backend| backend.capture.borrow().is_some())
 }
 
 /// Part of an answer, of which the follower needs no more.

@@ -26,7 +26,7 @@ const KILLERS_MAX: u64 = 32;
 pub(crate) fn abandon(worker: &Rc<Worker>, backend: &Rc<Backend>) {
     backend.holder.take();
     backend.settle();
-    if let Some(flight) = backend.flights.borrow_mut().front_mut() {
+    if let Some(flight) = backend.in_flight.borrow_mut().front_mut() {
         flight.since = crate::worker::clock::now();
     }
     kill_on(worker, backend, Scope::Query);
@@ -55,7 +55,7 @@ pub(crate) fn kill_on(worker: &Rc<Worker>, backend: &Rc<Backend>, scope: Scope) 
         }
         worker.counters.killing.set(worker.counters.killing.get() - 1);
         if let (backend::Kill::PutBack, Some(key)) = (backend.kill.take(), backend.key.get()) {
-            supply::put(&worker, key, &backend);
+            supply::return_to_pool(&worker, key, &backend);
             backend.settle();
             worker.shared.mail(worker.index, Mail::SlotFree(backend.server));
         }

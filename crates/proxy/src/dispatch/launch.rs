@@ -111,7 +111,7 @@ pub(crate) fn launch_ahead(worker: &Rc<Worker>, client: &Rc<Client>, backend: &R
     };
     match sent {
         Ok(()) => {
-            if let Some(flight) = backend.flights.borrow_mut().back_mut() {
+            if let Some(flight) = backend.in_flight.borrow_mut().back_mut() {
                 flight.slot = false;
                 if let Some(command) = &mut flight.command {
                     command.packet = packet;
@@ -215,7 +215,7 @@ fn send_silently(
 ) {
     client.change_state(ClientState::Running);
     send_bytes(client, backend, packet);
-    finish::over(worker, client, backend, &command, true);
+    finish::finish_command(worker, client, backend, &command, true);
     backend.settle();
     worker.buffers.forget(command.end());
     if client.input.is_part() {
@@ -395,7 +395,7 @@ fn fly(
     flight.slot = true;
     flight.read = command.as_ref().and_then(|command| command.facts.read);
     flight.command = command;
-    backend.flights.borrow_mut().push_back(flight);
+    backend.in_flight.borrow_mut().push_back(flight);
     backend.see_sent();
 }
 
@@ -407,7 +407,7 @@ pub(crate) fn refuse_launched(
     command: Box<Command>,
     fault: &Fault,
 ) {
-    finish::over(worker, client, backend, &command, true);
+    finish::finish_command(worker, client, backend, &command, true);
     backend.settle();
     answer::refuse(worker, client, command, fault);
 }

@@ -24,7 +24,7 @@ use crate::dispatch::worker::Worker;
 pub(crate) fn give_up(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
     let Some(backend) = client.backend.take() else { return false };
     let session = client.session.borrow();
-    let is_idle = backend.flights.borrow().is_empty() && !backend.is_closing();
+    let is_idle = backend.in_flight.borrow().is_empty() && !backend.is_closing();
     let leaves_something = session.holds_backend() && !session.can_yield();
     let may_stay = !session.is_beyond_reset();
     drop(session);
@@ -38,7 +38,7 @@ pub(crate) fn give_up(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
         backend.then.set(AfterAnswers::Close);
     }
     session_reset::begin(worker, &backend);
-    let mut flights = backend.flights.borrow_mut();
+    let mut flights = backend.in_flight.borrow_mut();
     let reset = flights.iter_mut().find(|it| it.purpose == Purpose::Reset(Step::Reset));
     reset.map(|flight| flight.client = Some(Rc::clone(client))).is_some()
 }
@@ -49,7 +49,7 @@ pub(crate) fn keep(worker: &Worker, client: &Client) -> Option<Pin> {
     let backend = client.backend()?;
     let stays =
         client.session.borrow().outlives_reset(session_reset::is_mysql(worker, &backend))?;
-    let is_idle = backend.flights.borrow().is_empty() && !backend.is_closing();
+    let is_idle = backend.in_flight.borrow().is_empty() && !backend.is_closing();
     if !is_idle || backend.key.get().is_none() || backend.is_being_killed() {
         return None;
     }
@@ -63,9 +63,9 @@ pub(crate) fn clean(worker: &Rc<Worker>, client: &Client, backend: &Rc<Backend>)
     backend.holder.take();
     pins::ended(client);
     let session = client.session.borrow();
-    let is_asked = !backend.flights.borrow().is_empty();
+    let is_asked = !backend.in_flight.borrow().is_empty();
     // No client needs what it says of this client's messages.
-    backend.parting.take();
+    backend.capture.take();
     if is_in_doubt(&session, backend) {
         // Others may wait for what it is asked, or may yet want to know.
         return match is_asked {

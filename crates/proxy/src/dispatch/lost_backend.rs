@@ -30,7 +30,7 @@ use crate::worker::counters::Why;
 pub(crate) fn end(worker: &Rc<Worker>, backend: &Rc<Backend>) {
     session_reset::forget(worker, backend);
     backend.set_down.set(SetDown::No);
-    let (flights, local) = (backend.flights.take(), worker.at(backend.server));
+    let (flights, local) = (backend.in_flight.take(), worker.at(backend.server));
     let holder = backend.holder.take();
     if let Some(waiting) = holder.as_ref().and_then(|client| client.waiting.take()) {
         local.gate.borrow_mut().leave(waiting);
@@ -43,7 +43,7 @@ pub(crate) fn end(worker: &Rc<Worker>, backend: &Rc<Backend>) {
         members.suspect(backend.server, "a backend connection was lost");
         if !members.is_usable(backend.server) {
             // Else the next in the queue would be lost as well.
-            route::leave_line(worker, local);
+            route::leave_queue(worker, local);
         }
     }
     for mut flight in flights {
@@ -213,7 +213,7 @@ fn give_up_asking(worker: &Worker, flight: &InFlight) {
 
 /// Ends a backend in the middle of what it does, for a reason that its client is told in the reply's place.
 pub(crate) fn cut_off(backend: &Backend, fault: &Fault) {
-    for flight in backend.flights.borrow_mut().iter_mut() {
+    for flight in backend.in_flight.borrow_mut().iter_mut() {
         if let Some(client) = flight.client.take() {
             end_reply(&client, backend, flight, fault);
             client.close();
@@ -224,7 +224,7 @@ pub(crate) fn cut_off(backend: &Backend, fault: &Fault) {
 
 /// The statement behind a setup that has failed is not what its client meant: it gets this instead of the reply.
 pub(crate) fn spoil(worker: &Rc<Worker>, backend: &Rc<Backend>, fault: &Fault) {
-    let mut flights = backend.flights.borrow_mut();
+    let mut flights = backend.in_flight.borrow_mut();
     let Some(flight) = flights.iter_mut().find(|flight| flight.client.is_some()) else { return };
     let Some(client) = flight.client.take() else { return };
     backend.holder.take();

@@ -42,7 +42,7 @@ pub(crate) fn await_probe(
             session_setup::send(backend, *probe);
         });
     }
-    let mut flights = backend.flights.borrow_mut();
+    let mut flights = backend.in_flight.borrow_mut();
     let is_probe =
         |it: &&mut Box<InFlight>| matches!(it.purpose, Purpose::Probe(_)) && it.client.is_none();
     let Some(probe) = flights.iter_mut().find(is_probe) else { return Some(command) };
@@ -80,7 +80,7 @@ pub(crate) fn finish_probe(
     {
         worker.pool.interned.borrow_mut().learn_collation(text, collation);
     }
-    finish::over(worker, &client, backend, &command, flight.slot);
+    finish::finish_command(worker, &client, backend, &command, flight.slot);
     worker.buffers.forget(command.end());
     Settled::nothing_more(client)
 }
@@ -113,7 +113,7 @@ pub(crate) fn finish_setup(worker: &Rc<Worker>, backend: &Rc<Backend>, flight: &
         "session setup failed on a backend connection"
     );
     lost_backend::spoil(worker, backend, &fault);
-    if backend.flights.borrow().is_empty() {
+    if backend.in_flight.borrow().is_empty() {
         // Behind it was a command without a reply.
         return backend.close();
     }
@@ -151,7 +151,7 @@ pub(crate) fn finish_parting(
     question: Question,
 ) {
     let rows = rows::read(flight.said.reply());
-    if let Some(answers) = &mut *backend.parting.borrow_mut() {
+    if let Some(answers) = &mut *backend.capture.borrow_mut() {
         answers.failed |= rows.is_none() && question != Question::States;
         let rows = rows.unwrap_or_default();
         match question {
@@ -163,7 +163,7 @@ pub(crate) fn finish_parting(
     if handover::questions(worker, backend).last().is_none_or(|(last, _)| *last != question) {
         return;
     }
-    let (answers, holder) = (backend.parting.take(), backend.holder.borrow().clone());
+    let (answers, holder) = (backend.capture.take(), backend.holder.borrow().clone());
     // Without them, its client has left meanwhile.
     if let (Some(answers), Some(client)) = (answers, holder) {
         hear(worker, &client, backend, &answers);
@@ -188,7 +188,7 @@ pub(crate) fn hear(worker: &Rc<Worker>, client: &Client, backend: &Rc<Backend>, 
     // A client that was asked for its own sake may keep the backend for another reason. One that waits for a probe
     // behind this gives it back then.
     let is_probe = |it: &InFlight| matches!(it.purpose, Purpose::Probe(_));
-    let is_probed = backend.flights.borrow().iter().any(|it| is_probe(it));
+    let is_probed = backend.in_flight.borrow().iter().any(|it| is_probe(it));
     if client.session.borrow().can_do_without() && !is_probed {
         supply::yield_backend(client, backend);
         backend.release();
@@ -202,7 +202,7 @@ pub(crate) fn hear(worker: &Rc<Worker>, client: &Client, backend: &Rc<Backend>, 
 /// A backend has answered something that it was asked or told. With the last answer it goes back if no client has it,
 /// or closes where that is due.
 pub(crate) fn answered(worker: &Rc<Worker>, backend: &Rc<Backend>) {
-    if !backend.flights.borrow().is_empty() {
+    if !backend.in_flight.borrow().is_empty() {
         return;
     }
     match backend.then.take() {

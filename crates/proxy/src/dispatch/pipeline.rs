@@ -13,7 +13,7 @@ use crate::worker::counters::Why;
 
 /// The statement in front has ended: the next one on the backend runs now, on the same slot. False: there is none.
 pub(crate) fn promote(worker: &Worker, backend: &Rc<Backend>) -> bool {
-    let mut flights = backend.flights.borrow_mut();
+    let mut flights = backend.in_flight.borrow_mut();
     let Some(next) = flights.front_mut() else { return false };
     next.slot = true;
     next.since = crate::worker::clock::now();
@@ -40,7 +40,7 @@ pub(crate) fn promote(worker: &Worker, backend: &Rc<Backend>) -> bool {
 /// Puts the clients that wait behind the statement in front back into the queue. What was sent for them runs, and its
 /// replies are dropped.
 pub(crate) fn cancel_pipelined(worker: &Rc<Worker>, backend: &Backend, why: Why) {
-    let mut flights = backend.flights.borrow_mut();
+    let mut flights = backend.in_flight.borrow_mut();
     let behind = flights.iter_mut().filter(|flight| !flight.slot);
     let clients: Vec<_> = behind.filter_map(|flight| flight.give_up()).collect();
     drop(flights);
@@ -73,13 +73,13 @@ pub(crate) fn send_again(worker: &Rc<Worker>, clients: Vec<Rc<Client>>, why: Why
 
 /// Whether the client's statement waits on the backend behind another one.
 pub(crate) fn is_behind(client: &Client, backend: &Backend) -> bool {
-    backend.flights.borrow().iter().any(|flight| !flight.slot && flight.is_of(client))
+    backend.in_flight.borrow().iter().any(|flight| !flight.slot && flight.is_of(client))
 }
 
 /// The client goes away, or its statement is to be killed, and what runs for it need not be: the reply of a short
 /// read is dropped when it comes. `None`: it must be killed.
 pub(crate) fn disown(worker: &Worker, client: &Client, backend: &Backend) -> Option<Box<Command>> {
-    let mut flights = backend.flights.borrow_mut();
+    let mut flights = backend.in_flight.borrow_mut();
     let flight = flights.iter_mut().find(|flight| flight.is_of(client))?;
     let is_short = flight.read.is_some_and(|digest| worker.pace.borrow().is_short(digest));
     if flight.slot && !is_short {

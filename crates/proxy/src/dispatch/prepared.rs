@@ -200,7 +200,7 @@ pub(crate) fn see_status(flight: &mut InFlight, status: Status) {
 }
 
 /// A command has been answered: what does the server keep of its statement now?
-pub(crate) fn over(
+pub(crate) fn see_answered(
     worker: &Worker,
     client: &Client,
     backend: &Backend,
@@ -329,7 +329,7 @@ fn help(
     refused: Refused,
 ) -> bool {
     let is_probed = flight.probe.is_some()
-        || backend.flights.borrow().front().is_some_and(|next| !next.purpose.is_clients());
+        || backend.in_flight.borrow().front().is_some_and(|next| !next.purpose.is_clients());
     if command.again >= AGAIN_MAX || is_probed || backend.is_closing() {
         return false;
     }
@@ -387,7 +387,7 @@ fn shed(worker: &Worker, backend: &Backend) -> bool {
     let mut helped = false;
     for other in worker.backends.borrow().values() {
         // Between two commands, so that no client has to wait for it.
-        if other.flights.borrow().is_empty() && other.holder.borrow().is_none() && halve(other) {
+        if other.in_flight.borrow().is_empty() && other.holder.borrow().is_none() && halve(other) {
             other.send_ahead();
             helped = true;
         }

@@ -97,7 +97,7 @@ fn follow(
     // Bytes before `from` are done with; bytes before `at` have been followed.
     let (mut from, mut at) = (0, 0);
     while at < len || backend.owes_eof() {
-        let mut flights = backend.flights.borrow_mut();
+        let mut flights = backend.in_flight.borrow_mut();
         let Some(flight) = flights.front_mut() else {
             drop(flights);
             return out_of_turn(backend, &bytes[at..len]);
@@ -160,7 +160,7 @@ fn follow(
         }
     }
     // A reply may end exactly where the bytes do.
-    if let Some(flight) = backend.flights.borrow_mut().front_mut() {
+    if let Some(flight) = backend.in_flight.borrow_mut().front_mut() {
         handover::listen(flight, &bytes[from..len]);
     }
     settled.extend(finish_ended(worker, backend, from..len));
@@ -174,7 +174,7 @@ fn end_reply(
     bytes: &[u8],
     tail: Range<usize>,
 ) -> Option<Settled> {
-    let mut flights = backend.flights.borrow_mut();
+    let mut flights = backend.in_flight.borrow_mut();
     let flight = flights.pop_front();
     let is_last = flights.is_empty();
     drop(flights);
@@ -207,7 +207,7 @@ fn part(backend: &Backend, client: Option<&Client>, before: &[u8]) -> bool {
 
 /// Ends the reply in flight if its last byte has been followed; `tail` is what its client has not got yet.
 fn finish_ended(worker: &Rc<Worker>, backend: &Rc<Backend>, tail: Range<usize>) -> Option<Settled> {
-    let mut flights = backend.flights.borrow_mut();
+    let mut flights = backend.in_flight.borrow_mut();
     let ended = flights.front().is_some_and(|flight| flight.follower.is_done());
     let flight = if ended { flights.pop_front() } else { None };
     drop(flights);
@@ -518,7 +518,7 @@ fn finish_clients(
     let Some(command) = own_replies::await_probe(worker, backend, &client, flight, command) else {
         return Settled { client, tail, then: AfterReply::More };
     };
-    finish::over(worker, &client, backend, &command, flight.slot);
+    finish::finish_command(worker, &client, backend, &command, flight.slot);
     // No login, or an answer before the command had come: what follows cannot be understood. Or the server ends
     // the connection, and what came next would meet its end.
     let close =
@@ -535,7 +535,7 @@ fn see_end(
     flight: &mut InFlight,
     command: &mut Command,
 ) {
-    prepared::over(worker, client, backend, command.facts.in_hand, flight);
+    prepared::see_answered(worker, client, backend, command.facts.in_hand, flight);
     let added = flight.added.take().map(|message| *message);
     let end = End {
         client: client.id,
@@ -568,7 +568,7 @@ fn see_end(
 /// What was sent on the backend behind the command whose reply has ended.
 fn behind(backend: &Backend) -> Behind {
     let mut behind = Behind::default();
-    for flight in &*backend.flights.borrow() {
+    for flight in &*backend.in_flight.borrow() {
         behind.reads |= flight.read.is_some();
         behind.asks |= matches!(flight.purpose, Purpose::Capture(_));
     }
@@ -602,13 +602,13 @@ fn finish_preparation(
     }
     let command = client.take_command().unwrap_or_default();
     if !is_done {
-        prepared::over(worker, client, backend, command.facts.in_hand, flight);
+        prepared::see_answered(worker, client, backend, command.facts.in_hand, flight);
     }
     match flight.failure.take() {
         Some(_) if command.facts.is_long_data() => {
             // No answer is awaited; the execute that follows gets one.
             let is_torn = client.input.upload.take().is_some();
-            finish::over(worker, client, backend, &command, flight.slot);
+            finish::finish_command(worker, client, backend, &command, flight.slot);
             worker.buffers.forget(command.end());
             client.await_command();
             if is_torn {
@@ -618,7 +618,7 @@ fn finish_preparation(
         Some(mut packet) => {
             packet[HEADER - 1] = packet[HEADER - 1].wrapping_add(client.take_sequence() - 1);
             client.input.upload.set(None);
-            finish::over(worker, client, backend, &command, flight.slot);
+            finish::finish_command(worker, client, backend, &command, flight.slot);
             worker.buffers.forget(command.end());
             client.write_last(&packet);
         }
@@ -629,7 +629,7 @@ fn finish_preparation(
                  variables on the backend connection",
             );
             backend.close();
-            finish::over(worker, client, backend, &command, flight.slot);
+            finish::finish_command(worker, client, backend, &command, flight.slot);
             answer::refuse(worker, client, command, &fault);
         }
     }
@@ -653,7 +653,7 @@ fn finish_unheard(worker: &Rc<Worker>, backend: &Rc<Backend>, flight: &InFlight)
     // Its slot, unless it ran behind a client that keeps the backend.
     if flight.slot && !pipeline::promote(worker, backend) {
         let slot = backend.slot.take();
-        supply::put(worker, key, backend);
+        supply::return_to_pool(worker, key, backend);
         worker.agenda.leave_slot(backend.server, slot);
     }
 }

@@ -196,7 +196,7 @@ fn pools(worker: &Worker) -> BTreeMap<String, PoolReport> {
         };
         let pool = pools.entry(user).or_default();
         pool.backends += 1;
-        pool.backends_busy += u64::from(!backend.flights.borrow().is_empty());
+        pool.backends_busy += u64::from(!backend.in_flight.borrow().is_empty());
     }
     let named = |(user, pool): (UserName, PoolReport)| (text(user.as_bytes()), pool);
     pools.into_iter().map(named).collect()

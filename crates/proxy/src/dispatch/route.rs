@@ -257,7 +257,7 @@ fn strand_held(worker: &Rc<Worker>, client: &Rc<Client>) {
 }
 
 /// A server takes no more statements: clients that wait for it and are not bound to it go elsewhere.
-pub(crate) fn leave_line(worker: &Rc<Worker>, local: &Local) {
+pub(crate) fn leave_queue(worker: &Rc<Worker>, local: &Local) {
     let keys: Vec<_> = local.gate.borrow().keys_waiting().collect();
     for key in keys {
         loop {
@@ -272,7 +272,7 @@ pub(crate) fn leave_line(worker: &Rc<Worker>, local: &Local) {
 
 /// A server is down: no client waits for it any more, and what runs there has failed.
 pub(crate) fn abandon(worker: &Rc<Worker>, server: ServerId) {
-    leave_line(worker, worker.at(server));
+    leave_queue(worker, worker.at(server));
     for backend in worker.backends.borrow().values().filter(|backend| backend.server == server) {
         backend.close();
     }

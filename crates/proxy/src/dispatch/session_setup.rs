@@ -120,7 +120,7 @@ pub(crate) fn see_ahead(client: &Client, backend: &Backend, purpose: &Purpose) {
 pub(crate) fn send(backend: &Backend, setup: Setup) {
     let Setup { purpose, opcode, body } = setup;
     let follower = Follower::new(opcode.shape(), backend.capabilities);
-    backend.flights.borrow_mut().push_back(InFlight::new(follower, purpose));
+    backend.in_flight.borrow_mut().push_back(InFlight::new(follower, purpose));
     backend.settle();
     send_bytes(backend, opcode, &body);
 }
@@ -144,7 +144,7 @@ pub(crate) fn send_probe(
     let Some(probe) = probe(worker, client, backend, sets, text) else { return };
     if !worker.is_mysql(client) {
         send(backend, probe);
-    } else if let Some(flight) = backend.flights.borrow_mut().back_mut() {
+    } else if let Some(flight) = backend.in_flight.borrow_mut().back_mut() {
         flight.probe = Some(Box::new(probe));
     }
 }
@@ -168,7 +168,7 @@ pub(crate) fn probe(
     if let Some(text) = text
         && let Some(collation) = worker.pool.interned.borrow().collation(text)
     {
-        backend.flights.borrow_mut().back_mut()?.collation = Some(collation);
+        backend.in_flight.borrow_mut().back_mut()?.collation = Some(collation);
         return None;
     }
     let state = backend.state.borrow();

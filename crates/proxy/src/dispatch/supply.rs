@@ -160,7 +160,7 @@ pub(crate) fn take_back_idle(worker: &Rc<Worker>, server: ServerId) {
     let lacks = lacks_backends(worker, server);
     let yields = |backend: &&Rc<Backend>| {
         let holder = backend.holder.borrow();
-        let is_asked = backend.parting.borrow().is_some();
+        let is_asked = backend.capture.borrow().is_some();
         let is_one = backend.server == server && backend.key.get().is_some() && !is_asked;
         let client = holder.as_ref().filter(|it| is_one && it.session.borrow().can_yield());
         let is_idle = client.is_some_and(|client| client.state() == ClientState::Reading);
@@ -188,7 +188,7 @@ pub(crate) fn take_back_idle(worker: &Rc<Worker>, server: ServerId) {
 /// for is messages, it is asked for them, and goes back.
 pub(crate) fn take_wanted(worker: &Worker, client: &Client, backend: &Backend) {
     if backend.is_wanted.get()
-        && backend.flights.borrow().is_empty()
+        && backend.in_flight.borrow().is_empty()
         && client.session.borrow().can_yield()
     {
         backend.is_wanted.set(false);
@@ -220,7 +220,7 @@ pub(crate) fn give_back(worker: &Rc<Worker>, backend: &Rc<Backend>) {
     let Some(key) = backend.key.get() else { return backend.close() };
     let key = key.with_schema(backend.state.borrow().schema.is_some());
     rekey(worker, backend, key);
-    put(worker, key, backend);
+    return_to_pool(worker, key, backend);
     backend.settle();
     worker.agenda.look_at(backend.server);
 }
@@ -243,7 +243,7 @@ fn is_owed(worker: &Worker, key: KeyId, may_go: impl FnOnce() -> bool) -> bool {
 }
 
 /// Puts a backend back, or closes it if it is too old.
-pub(crate) fn put(worker: &Rc<Worker>, key: KeyId, backend: &Rc<Backend>) {
+pub(crate) fn return_to_pool(worker: &Rc<Worker>, key: KeyId, backend: &Rc<Backend>) {
     if backend.is_being_killed() {
         return backend.kill.set(Kill::PutBack);
     }

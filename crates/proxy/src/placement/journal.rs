@@ -82,7 +82,7 @@ pub struct Undone {
 
 /// Why a file is not acted upon.
 #[derive(Debug, thiserror::Error)]
-pub enum BookError {
+pub enum JournalError {
     #[error("{path}: {error}")]
     Io { path: String, error: io::Error },
     #[error(
@@ -201,20 +201,20 @@ impl Journal {
 }
 
 /// Undoes what a Flifo that was killed has left. `None`: there is nothing.
-pub(super) fn restore_left(path: &Path, tree: &Tree) -> Result<Option<Undone>, BookError> {
+pub(super) fn restore_left(path: &Path, tree: &Tree) -> Result<Option<Undone>, JournalError> {
     let shown = path.display().to_string();
-    let io_error = |error| BookError::Io { path: shown.clone(), error };
+    let io_error = |error| JournalError::Io { path: shown.clone(), error };
     let Some(text) = read(path)? else { return Ok(None) };
     let page: Page = serde_json::from_str(&text)
-        .map_err(|error| BookError::Garbled { path: shown.clone(), why: error.to_string() })?;
+        .map_err(|error| JournalError::Garbled { path: shown.clone(), why: error.to_string() })?;
     if page.version != VERSION {
         let why = format!("it is of version {}, and this Flifo writes {VERSION}", page.version);
-        return Err(BookError::Garbled { path: shown, why });
+        return Err(JournalError::Garbled { path: shown, why });
     }
     let is_alive = page.owner != std::process::id()
         && threads::line(tree, page.owner).known().is_some_and(|it| it.started == page.started);
     if page.boot == boot(tree) && is_alive {
-        return Err(BookError::Busy { path: shown, pid: page.owner });
+        return Err(JournalError::Busy { path: shown, pid: page.owner });
     }
     let mut journal = Journal { path: path.to_owned(), tree: tree.clone(), entries: page.entries };
     if page.boot != boot(tree) {
@@ -245,22 +245,22 @@ fn restore(tree: &Tree, change: &Change) -> Result<Vec<String>, String> {
 }
 
 /// The text of a file that can be believed.
-fn read(path: &Path) -> Result<Option<String>, BookError> {
+fn read(path: &Path) -> Result<Option<String>, JournalError> {
     let shown = || path.display().to_string();
     let flags = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(BookError::Io { path: shown(), error }),
+        Err(error) => return Err(JournalError::Io { path: shown(), error }),
     };
-    let about = file.metadata().map_err(|error| BookError::Io { path: shown(), error })?;
+    let about = file.metadata().map_err(|error| JournalError::Io { path: shown(), error })?;
     let own = rustix::process::geteuid().as_raw();
     if about.uid() != own || about.mode() & 0o022 != 0 || !about.is_file() {
-        return Err(BookError::Foreign { path: shown(), owner: about.uid() });
+        return Err(JournalError::Foreign { path: shown(), owner: about.uid() });
     }
     let mut text = String::new();
     let read = file.take(SIZE_MAX).read_to_string(&mut text);
-    read.map_err(|error| BookError::Io { path: shown(), error })?;
+    read.map_err(|error| JournalError::Io { path: shown(), error })?;
     Ok(Some(text))
 }
 

@@ -152,7 +152,7 @@ fn hear(worker: &Rc<Worker>, news: News) {
         }
         News::CheckNow(server) => worker.checks.iter().for_each(|checks| checks.hasten(server)),
         News::Down(server) => route::abandon(worker, server),
-        News::NotWriter(server) => route::leave_line(worker, worker.at(server)),
+        News::NotWriter(server) => route::leave_queue(worker, worker.at(server)),
         News::Rerouted => stranded::release(worker),
         News::CloseIdle(server) => {
             supply::close_idle_for(worker, worker.at(server), Duration::ZERO);

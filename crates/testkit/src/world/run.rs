@@ -425,7 +425,7 @@ impl World {
         // What is left of the transaction is the reply.
         client.step = COMMITS;
         client.has_failed = true;
-        self.server.leave_line(row, index);
+        self.server.leave_queue(row, index);
         self.result.timeouts += u64::from(self.result.is_warm);
         self.finish(index);
     }

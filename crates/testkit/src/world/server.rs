@@ -122,7 +122,7 @@ impl Server {
         next
     }
 
-    pub(crate) fn leave_line(&mut self, row: usize, client: usize) {
+    pub(crate) fn leave_queue(&mut self, row: usize, client: usize) {
         self.rows[row].1.retain(|other| *other != client);
     }
 

@@ -65,7 +65,7 @@ impl Desk {
         write(&self.path(), &page).expect("writes");
     }
 
-    fn restore(&self) -> Result<Option<Undone>, BookError> {
+    fn restore(&self) -> Result<Option<Undone>, JournalError> {
         restore_left(&self.path(), &Tree::live())
     }
 }
@@ -157,7 +157,7 @@ fn of_a_flifo_that_runs_nothing_is_undone_by_others() {
     page.owner = sleeper.0.id();
     page.started = threads::line(&Tree::live(), page.owner).known().expect("lives").started;
     write(&desk.path(), &page).expect("writes");
-    assert!(matches!(desk.restore(), Err(BookError::Busy { .. })));
+    assert!(matches!(desk.restore(), Err(JournalError::Busy { .. })));
     assert_eq!(sleeper.thread().policy, Policy::Batch);
     // After the machine was started anew, the same numbers are other processes.
     page.boot = "another".to_owned();
@@ -174,16 +174,16 @@ fn books_that_others_could_have_written_are_not_believed() {
     desk.kill();
     let path = desk.path();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("is ours");
-    assert!(matches!(desk.restore(), Err(BookError::Foreign { .. })));
+    assert!(matches!(desk.restore(), Err(JournalError::Foreign { .. })));
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("is ours");
     let elsewhere = path.with_extension("elsewhere");
     fs::rename(&path, &elsewhere).expect("is ours");
     std::os::unix::fs::symlink(&elsewhere, &path).expect("links");
-    assert!(matches!(desk.restore(), Err(BookError::Io { .. })));
+    assert!(matches!(desk.restore(), Err(JournalError::Io { .. })));
     fs::remove_file(&path).expect("is ours");
     for garbled in ["", "{}", "{\"version\":1}", "[1]"] {
         fs::write(&path, garbled).expect("writes");
-        assert!(matches!(desk.restore(), Err(BookError::Garbled { .. })), "{garbled}");
+        assert!(matches!(desk.restore(), Err(JournalError::Garbled { .. })), "{garbled}");
     }
     assert_eq!(sleeper.thread().policy, Policy::Batch);
 }

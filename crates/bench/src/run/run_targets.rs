@@ -17,8 +17,8 @@ use crate::results::{Process, Role, TargetResult};
 use crate::targets::{self, Setup, TargetKind};
 use crate::workloads::tables::{self, Extent};
 
-pub(super) struct Venues {
-    pub(super) list: Vec<Venue>,
+pub(super) struct RunTargets {
+    pub(super) list: Vec<RunTarget>,
     /// What a reader of the figures should know of the targets.
     pub(super) notes: Vec<String>,
     /// Dropped before the server to which they hold connections.
@@ -27,7 +27,7 @@ pub(super) struct Venues {
 }
 
 /// One target.
-pub(super) struct Venue {
+pub(super) struct RunTarget {
     pub(super) target: TargetResult,
     pub(super) address: Address,
     pub(super) account: Account,
@@ -35,21 +35,21 @@ pub(super) struct Venue {
     pub(super) is_started: bool,
 }
 
-impl Venues {
+impl RunTargets {
     pub(super) fn open(options: &RunOptions, interrupt: &Interrupt) -> Result<Self> {
-        let mut venues =
+        let mut run_targets =
             Self { list: Vec::new(), notes: Vec::new(), _proxies: Vec::new(), _server: None };
         if !options.start.is_empty() {
-            venues.start(options, interrupt)?;
+            run_targets.start(options, interrupt)?;
         }
         for ((name, shown), (account, address)) in options.targets.iter().zip(options.addresses()?)
         {
             let target = visit(name, shown, &account, &address)?;
-            venues.list.push(Venue { target, address, account, is_started: false });
+            run_targets.list.push(RunTarget { target, address, account, is_started: false });
         }
-        venues.find_servers();
-        venues.add_named(options)?;
-        Ok(venues)
+        run_targets.find_servers();
+        run_targets.add_named(options)?;
+        Ok(run_targets)
     }
 
     /// Starts a private server with tables, and the targets in front of it.
@@ -80,7 +80,7 @@ impl Venues {
             let mut visited = visit(kind.name(), &address.to_string(), &account, &address)?;
             visited.address = kind.name().to_owned();
             visited.processes = self.started(*kind, &target, &server)?;
-            self.list.push(Venue { target: visited, address, account, is_started: true });
+            self.list.push(RunTarget { target: visited, address, account, is_started: true });
             self._proxies.push(target);
         }
         self._server = Some(server);
@@ -106,13 +106,13 @@ impl Venues {
         let known: BTreeSet<(String, u32)> = self
             .list
             .iter()
-            .flat_map(|venue| &venue.target.processes)
+            .flat_map(|run_target| &run_target.target.processes)
             .filter(|process| process.role == Role::Server)
             .map(|process| (process.name.clone(), process.pid))
             .collect();
         let known = if known.is_empty() { servers_of_machine() } else { known };
-        for venue in &mut self.list {
-            let processes = &mut venue.target.processes;
+        for run_target in &mut self.list {
+            let processes = &mut run_target.target.processes;
             let lacks = !processes.iter().any(|process| process.role == Role::Server);
             let is_here = !processes.is_empty();
             if !(lacks && is_here) {
@@ -124,7 +124,7 @@ impl Venues {
                 self.notes.push(format!(
                     "{}: which server is behind it could not be told; name it with --process \
                      server=PID to see what it uses",
-                    venue.target.name
+                    run_target.target.name
                 ));
             }
         }
@@ -143,7 +143,7 @@ impl Venues {
             name: "flifo bench".into(),
             pid: std::process::id(),
         });
-        for Venue { target, .. } in &mut self.list {
+        for RunTarget { target, .. } in &mut self.list {
             for process in &named {
                 if !target.processes.iter().any(|known| known.pid == process.pid) {
                     target.processes.push(process.clone());
