@@ -67,7 +67,7 @@ fn page_faults_return_with_a_fixed_threshold_and_are_drawn_beside_the_seed() {
         ],
         rounds: 1,
         // A part of it is a warm-up, in which a busy machine must get at least one statement done.
-        round: Duration::from_secs(1),
+        round: Duration::from_secs(3),
     };
     let lab =
         Lab { interrupt: Interrupt::never(), flifo: testkit::flifo::program().into(), only: None };

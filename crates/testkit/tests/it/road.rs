@@ -137,7 +137,7 @@ fn nobody_becomes_the_user_that_flifo_runs_as() {
             account(how);
             let refused = try_as_me(&flifo, "x").unwrap_err();
             assert!(
-                refused.contains("ERROR 1045 (28000)") && refused.contains("lends"),
+                refused.contains("ERROR 1045 (28000)") && refused.contains("does not extend this"),
                 "{refused}"
             );
         }

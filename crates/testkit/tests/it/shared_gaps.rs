@@ -7,6 +7,7 @@
 use backend::Address;
 use testkit::client::Client;
 use testkit::fake_client::{Answer, CAPABILITIES, FakeClient};
+use testkit::scene::wait_for;
 use wire::Capabilities;
 
 use crate::shared::{Shared, USER, fails, ok, server};
@@ -41,7 +42,10 @@ fn no_length_turns_the_rules_off() {
         ok(&mut client, text);
         assert!(!shared.is_free(), "text {at}");
         drop(client);
-        assert_eq!(ok(&mut shared.client(), "SELECT IS_FREE_LOCK('gap_length')"), "1");
+        // It is gone when Flifo has seen that.
+        wait_for("the lock to be free", || {
+            ok(&mut shared.client(), "SELECT IS_FREE_LOCK('gap_length')") == "1"
+        });
     }
     let counted = shared.end();
     assert_eq!(counted("pins.user_lock"), 5, "those that were read");
