@@ -5,7 +5,7 @@
 //! own, the item gets one: what its text was.
 
 use wire::lex::Token;
-use wire::text::Text;
+use wire::text::{Text, Tokens};
 
 /// Where a call stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,14 +33,13 @@ pub fn replace_at(
     text: Text<'_>,
     mut value: impl FnMut(&[u8], CallPlace, usize) -> Option<String>,
 ) -> Option<Vec<u8>> {
-    let tokens = Parts::read(text);
-    let text = text.bytes;
-    let mut items = tokens.items();
+    let (parts, text) = (Parts { text: text.bytes, tokens: text.tokens() }, text.bytes);
+    let mut items = parts.items();
     // Those that begin first, and of those the outermost one, come first.
     items.sort_by_key(|item| (item.first, std::cmp::Reverse(item.last)));
     let mut edits = Vec::new();
     let (mut around, mut next) = (Vec::new(), 0);
-    for (at, token) in tokens.list.iter().enumerate() {
+    for at in 0..parts.tokens.len() {
         while items.get(next).is_some_and(|item| item.first <= at) {
             around.push(next);
             next += 1;
@@ -48,7 +47,7 @@ pub fn replace_at(
         while around.last().is_some_and(|item: &usize| items[*item].last < at) {
             around.pop();
         }
-        let Some((name, end)) = tokens.call(at) else { continue };
+        let Some((name, end)) = parts.call(at) else { continue };
         let mut place = CallPlace::Outside;
         for item in around.iter().rev().take(DEPTH_MAX).map(|at| &items[*at]) {
             let is_whole = item.first == at && item.last_of_value() == end;
@@ -61,15 +60,16 @@ pub fn replace_at(
                 break;
             }
         }
-        let Some(value) = value(name, place, token.start) else { continue };
-        edits.push((token.start, tokens.list[end].end, value));
+        let (start, end) = parts.span(at, end);
+        let Some(value) = value(name, place, start) else { continue };
+        edits.push((start, end, value));
         around.iter().rev().take(DEPTH_MAX).for_each(|at| items[*at].is_changed = true);
     }
     if edits.is_empty() {
         return None;
     }
     for item in items.iter().rev().filter(|it| it.is_changed && it.naming == Naming::None) {
-        let (start, end) = (tokens.list[item.first].start, tokens.list[item.last].end);
+        let (start, end) = parts.span(item.first, item.last);
         edits.push((end, end, name(&text[start..end])?));
     }
     // What names an item comes behind what changes it, and an inner item's name before an outer one's.
@@ -96,17 +96,10 @@ fn name(text: &[u8]) -> Option<String> {
     Some(format!(" AS `{}`", std::str::from_utf8(text).ok()?.replace('`', "``")))
 }
 
-struct Spanned<'a> {
-    token: Token<'a>,
-    start: usize,
-    end: usize,
-}
-
+/// A text and its tokens, which are looked at back and forth.
 struct Parts<'a> {
     text: &'a [u8],
-    list: Vec<Spanned<'a>>,
-    /// Parts of it may be taken for comments.
-    is_doubtful: bool,
+    tokens: Tokens<'a>,
 }
 
 /// What an item of a select list is called.
@@ -136,23 +129,25 @@ impl Item {
 }
 
 impl<'a> Parts<'a> {
-    fn read(text: Text<'a>) -> Self {
-        let mut tokens = text.tokens();
-        let mut list = Vec::with_capacity(tokens.size_hint().0);
-        while let Some(token) = tokens.next() {
-            let (start, end) = tokens.span();
-            list.push(Spanned { token, start, end });
-        }
-        Self { text: text.bytes, list, is_doubtful: tokens.saw_executable_comment() }
+    fn token(&self, at: usize) -> Option<Token<'a>> {
+        self.tokens.token(at)
     }
 
-    fn token(&self, at: usize) -> Option<Token<'a>> {
-        self.list.get(at).map(|spanned| spanned.token)
+    /// From the beginning of a token to the end of another one.
+    fn span(&self, first: usize, last: usize) -> (usize, usize) {
+        let start = self.tokens.span_of(first).map_or(self.text.len(), |(start, _)| start);
+        let end = self.tokens.span_of(last).map_or(self.text.len(), |(_, end)| end);
+        (start, end)
+    }
+
+    fn written(&self, first: usize, last: usize) -> &'a [u8] {
+        let (start, end) = self.span(first, last);
+        self.text.get(start..end).unwrap_or_default()
     }
 
     /// The name of the call that begins here, and its last token.
     fn call(&self, at: usize) -> Option<(&'a [u8], usize)> {
-        let written = &self.text[self.list[at].start..self.list[at].end];
+        let written = self.written(at, at);
         let name = match self.token(at)? {
             Token::Word(name) => name,
             // With its signs, so that it is not taken for a function; and one in quotes with those.
@@ -171,8 +166,8 @@ impl<'a> Parts<'a> {
         let mut items = Vec::new();
         // Where the list of each open parenthesis has its current item; none outside of lists.
         let mut open: Vec<Option<usize>> = vec![None];
-        for (at, spanned) in self.list.iter().enumerate() {
-            match spanned.token {
+        for (at, token) in self.tokens.enumerate() {
+            match token {
                 Token::Symbol(b'(') => open.push(None),
                 Token::Symbol(b')') => {
                     let first = if open.len() > 1 { open.pop().flatten() } else { open[0].take() };
@@ -196,38 +191,40 @@ impl<'a> Parts<'a> {
             }
         }
         for first in open.into_iter().rev() {
-            self.end_item(&mut items, first, self.list.len());
+            self.end_item(&mut items, first, self.tokens.len());
         }
         items
     }
 
     fn end_item(&self, items: &mut Vec<Item>, first: Option<usize>, end: usize) {
         let Some(mut first) = first else { return };
-        while first < end && is_option(self.list[first].token) {
+        while first < end && self.token(first).is_some_and(is_option) {
             first += 1;
         }
         if first < end {
             let last = end - 1;
-            let has_as = last >= first + 2 && self.list[last - 1].token.is_word("AS");
+            let has_as =
+                last >= first + 2 && self.token(last - 1).is_some_and(|it| it.is_word("AS"));
             let naming = if has_as { Naming::Explicit } else { self.naming(first, last) };
             items.push(Item { first, last, naming, has_as, is_changed: false });
         }
     }
 
     fn naming(&self, first: usize, last: usize) -> Naming {
-        let begin = if first == 0 { 0 } else { self.list[first - 1].end };
+        let begin = first.checked_sub(1).map_or(0, |before| self.span(before, before).1);
         // The server takes a comment before an item for part of its name, or not.
-        let gap = &self.text[begin..self.list[first].start];
-        let text = &self.text[self.list[first].start..self.list[last].end];
+        let gap = &self.text[begin..self.span(first, first).0];
+        let text = self.written(first, last);
         let is_plain = text.len() <= NAME_MAX
             && gap.iter().all(u8::is_ascii_whitespace)
             && text.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace())
-            && !self.is_doubtful;
+            && !self.tokens.saw_executable_comment();
         if !is_plain {
             return Naming::Unclear;
         }
-        let before = if last > first { self.list.get(last - 1).map(|it| it.token) } else { None };
-        match (before, self.list[last].token) {
+        let before = if last > first { self.token(last - 1) } else { None };
+        let Some(last) = self.token(last) else { return Naming::Unclear };
+        match (before, last) {
             (None, _)
             | (_, Token::Number(_) | Token::SystemVariable(_) | Token::Symbol(b')' | b'*')) => {
                 Naming::None

@@ -22,10 +22,18 @@ pub struct Own {
 
 /// Puts the client's number into a text for a server of this brand.
 pub fn put(text: Text<'_>, id: u32, brand: Brand) -> Own {
-    let (inner, mut asks_backend) = put_within(text, id, brand);
+    // A pass-through client's text is not judged before: hardly one asks.
+    if !may_ask(text.bytes) {
+        return Own { text: None, asks_backend: false };
+    }
+    let (mut parts, literals) = read(text);
+    let (inner, mut asks_backend) = put_within(text, literals, id, brand);
     let lexed = Lexed::default();
-    let text = inner.as_deref().map_or(text, |inner| lexed.text(inner, text.dialect));
-    let (parts, _) = read(text);
+    let mut text = text;
+    if let Some(inner) = &inner {
+        text = lexed.text(inner, text.dialect);
+        (parts, _) = read(text);
+    }
     let outer = calls::replace_at(text, |name, _, at| {
         let form = Form::of(name)?;
         let behind = parts.partition_point(|part| part.start <= at);
@@ -242,9 +250,13 @@ fn defined(token: Token<'_>, creates: bool) -> Option<Within> {
 
 /// Puts the number into the literals that a text prepares or executes. Whether one of them asks the backend all the
 /// same.
-fn put_within(of: Text<'_>, id: u32, brand: Brand) -> (Option<Vec<u8>>, bool) {
+fn put_within(
+    of: Text<'_>,
+    literals: Vec<(usize, usize)>,
+    id: u32,
+    brand: Brand,
+) -> (Option<Vec<u8>>, bool) {
     let (text, dialect) = (of.bytes, of.dialect);
-    let (_, literals) = read(of);
     let (mut out, mut copied, mut asks_backend) = (Vec::new(), 0, false);
     for (start, end) in literals {
         let literal = text.get(start..end).unwrap_or_default();

@@ -75,8 +75,18 @@ pub struct Tokens<'a> {
 impl<'a> Tokens<'a> {
     /// Where the token that was returned last stands in the text.
     pub fn span(&self) -> (usize, usize) {
-        let last = self.at.checked_sub(1).and_then(|at| self.list.places.get(at));
-        last.map_or((0, 0), |place| (place.start as usize, place.end as usize))
+        self.at.checked_sub(1).and_then(|at| self.span_of(at)).unwrap_or_default()
+    }
+
+    /// The token at a place in the list, wherever the iterator is.
+    pub fn token(&self, at: usize) -> Option<Token<'a>> {
+        self.list.places.get(at).map(|place| place.token(self.text))
+    }
+
+    /// Where that one stands in the text.
+    pub fn span_of(&self, at: usize) -> Option<(usize, usize)> {
+        let place = self.list.places.get(at)?;
+        Some((place.start as usize, place.end as usize))
     }
 
     /// Whether part of the text stands in a comment that only some servers execute.
@@ -95,9 +105,9 @@ impl<'a> Iterator for Tokens<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Token<'a>> {
-        let place = self.list.places.get(self.at)?;
+        let token = self.token(self.at)?;
         self.at += 1;
-        Some(place.token(self.text))
+        Some(token)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -105,6 +115,8 @@ impl<'a> Iterator for Tokens<'a> {
         (left, Some(left))
     }
 }
+
+impl ExactSizeIterator for Tokens<'_> {}
 
 impl List {
     fn read(text: &[u8], dialect: Dialect) -> Self {
@@ -193,6 +205,8 @@ mod tests {
         let mut ahead = tokens;
         assert_eq!(ahead.next(), Some(Token::Word(b"b")));
         assert_eq!(tokens.next(), Some(Token::Word(b"b")));
+        assert_eq!((tokens.token(0), tokens.span_of(1)), (Some(Token::Word(b"a")), Some((2, 3))));
+        assert_eq!((tokens.token(2), tokens.span_of(2)), (None, None));
     }
 
     #[test]
