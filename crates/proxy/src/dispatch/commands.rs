@@ -20,7 +20,6 @@ use engine::statements::{BYTES_MAX, KeptByServer as KeptOnBackend, STATEMENTS_MA
 use engine::user_variables::Assignment;
 use wire::command::{Opcode, Shape, query_text_at};
 use wire::frame::HEADER;
-use wire::lex::Dialect;
 use wire::statement::{self, Execute};
 use wire::text::{Lexed, Text};
 
@@ -38,7 +37,7 @@ use crate::dispatch::out_of_sight;
 use crate::dispatch::own_id;
 use crate::dispatch::pins;
 use crate::dispatch::prepared;
-use crate::dispatch::query_rewrite;
+use crate::dispatch::query_rewrite::{self, QueryPacket};
 use crate::dispatch::reset_connection;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::wanted;
@@ -132,49 +131,46 @@ fn pass_through(
             client.begin_change_of_user(&packet[HEADER..]);
         }
         _ => {
-            let mut replaced = None;
-            let lexed = Lexed::default();
-            let text = text_of(client, opcode, packet, &lexed);
-            if client.id != backend.thread_id && !client.input.is_part() {
-                // Its id is Flifo's, so what it says of ids must be translated.
-                let order = match (opcode, text) {
-                    (Some(Opcode::Query), Some((_, text))) => {
-                        kill_orders::read_order(worker, client, text)
-                    }
-                    (Some(Opcode::ProcessKill), _) => kill_orders::read_process_kill(packet),
-                    _ => None,
-                };
-                if let Some(order) = order {
+            let text_at = query_rewrite::text_at(client, opcode, packet);
+            // An id of a pass-through client may be its server's: then nothing has to be translated.
+            let has_own_id = client.id != backend.thread_id && !client.input.is_part();
+            let Some(text_at) = text_at else {
+                let order = kill_orders::read_process_kill(packet);
+                if let (Some(Opcode::ProcessKill), Some(order), true) = (opcode, order, has_own_id)
+                {
                     return kill_orders::send_order(worker, client, command, packet, order);
                 }
-                if let Some((at, text)) = text {
-                    (replaced, _) = query_rewrite::with_own_id(worker, client, at, packet, text);
-                }
+                command.begun = worker.tally.ask_pass_through(opcode, None);
+                command.changes(change_by_opcode(opcode, packet));
+                return enter_pass_through(worker, client, command, packet);
+            };
+            let mut query = QueryPacket::new(client, text_at, packet);
+            let is_query = opcode == Some(Opcode::Query);
+            if has_own_id
+                && is_query
+                && let Some(order) = kill_orders::read_order(worker, client, query.text())
+            {
+                return kill_orders::send_order(worker, client, command, query.packet(), order);
             }
-            let query = text.filter(|_| opcode == Some(Opcode::Query)).map(|(_, text)| text);
-            command.begun = worker.tally.ask_pass_through(opcode, query);
-            command.changes(change_by_opcode(worker, client, opcode, packet, query));
-            let packet = replaced.as_deref_mut().unwrap_or(packet);
-            let urgent = client.session.borrow().may_hold_locks();
-            admit::enter(worker, client, command, packet, urgent);
+            let text = Some(query.text()).filter(|_| is_query);
+            command.begun = worker.tally.ask_pass_through(opcode, text);
+            command.changes(text.and_then(|text| change_by_text(worker, client, text)));
+            if has_own_id {
+                query_rewrite::put_own_id(worker, client, &mut query);
+            }
+            enter_pass_through(worker, client, command, query.packet());
         }
     }
 }
 
-/// The text of a query, or of a statement to be prepared, and where in the payload it begins.
-fn text_of<'a>(
-    client: &Client,
-    opcode: Option<Opcode>,
-    packet: &'a [u8],
-    lexed: &'a Lexed,
-) -> Option<(usize, Text<'a>)> {
-    let payload = packet.get(HEADER..)?;
-    let at = match opcode? {
-        Opcode::Query => query_text_at(payload, client.capabilities)?,
-        Opcode::StmtPrepare => 1,
-        _ => return None,
-    };
-    Some((at, lexed.text(payload.get(at..)?, client.session.borrow().dialect())))
+fn enter_pass_through(
+    worker: &Rc<Worker>,
+    client: &Rc<Client>,
+    command: Box<Command>,
+    packet: &mut [u8],
+) {
+    let urgent = client.session.borrow().may_hold_locks();
+    admit::enter(worker, client, command, packet, urgent);
 }
 
 fn pooled(
@@ -243,7 +239,7 @@ fn pooled(
             enter_kept(worker, client, command, packet, Pin::Replication);
         }
         _ => {
-            command.changes(change_by_opcode(worker, client, Some(opcode), packet, None));
+            command.changes(change_by_opcode(Some(opcode), packet));
             let is_still = opcode == Opcode::InitDb;
             let (ends, moves) = match is_still {
                 true => (Ends::Never, Moves::IntoSchema),
@@ -274,51 +270,32 @@ fn text(
         let fault = Fault::new(Kind::TooManyStatements, message);
         return answer::refuse(worker, client, command, &fault);
     }
-    let text_at = match is_prepare {
-        false => query_text_at(payload, client.capabilities),
-        true => Some(1),
-    };
+    let text_at = query_rewrite::text_at(client, Some(opcode), packet);
     let (Some(text_at), false) = (text_at, client.input.is_part()) else {
         return enter_kept(worker, client, command, packet, Pin::Unreadable);
     };
-    let mut lexed = Lexed::default();
-    let text = lexed.text(&payload[text_at..], client.session.borrow().dialect());
-    let mut intent = worker.readings.borrow_mut().read(text);
+    let mut query = QueryPacket::new(client, text_at, packet);
+    let mut intent = worker.readings.borrow_mut().read(query.text());
     if is_prepare && intent.has(Trait::AsksGtid) {
         // It is asked of the backend that executes it.
         intent.pin.get_or_insert(Pin::SessionVariable);
     }
     if !is_prepare {
         if earlier::is_due(worker, client, intent) {
-            return answer::hold(worker, client, command, packet, Awaits::Backend);
+            return answer::hold(worker, client, command, query.packet(), Awaits::Backend);
         }
-        command.begun = worker.tally.ask(intent.digest, text);
-        command.changes(change(worker, client, intent, text));
-        let assigns = assigns(client, intent, text);
+        command.begun = worker.tally.ask(intent.digest, query.text());
+        command.changes(change(worker, client, intent, query.text()));
+        let assigns = assigns(client, intent, query.text());
         if !assigns.is_empty() {
             command.rare().assigns = assigns;
             // What else the server reports of it is that something has changed.
             let (sets, messages) = (Some(Sets::default()), Messages::Stay);
             command.facts = Facts { sets, messages, ends: Ends::Never, ..Facts::default() };
-            return enter(worker, client, command, packet);
+            return enter(worker, client, command, query.packet());
         }
     }
-    let place = TextPlace { opcode, at: text_at, dialect: text.dialect };
-    enter_text(worker, client, command, packet, (place, intent, &mut lexed))
-}
-
-/// Where in its packet a text stands.
-struct TextPlace {
-    opcode: Opcode,
-    /// Where it begins in its packet's payload.
-    at: usize,
-    dialect: Dialect,
-}
-
-impl TextPlace {
-    fn of<'a>(&self, lexed: &'a Lexed, packet: &'a [u8]) -> Text<'a> {
-        lexed.text(packet.get(HEADER + self.at..).unwrap_or_default(), self.dialect)
-    }
+    enter_text(worker, client, command, &mut query, intent, is_prepare)
 }
 
 /// Judges what a text would leave behind, puts what is the client's own in the place of the server's, and enters.
@@ -326,78 +303,57 @@ fn enter_text(
     worker: &Rc<Worker>,
     client: &Rc<Client>,
     mut command: Box<Command>,
-    packet: &mut [u8],
-    (place, intent, lexed): (TextPlace, Intent, &mut Lexed),
+    query: &mut QueryPacket<'_>,
+    intent: Intent,
+    is_prepare: bool,
 ) {
-    let is_prepare = place.opcode == Opcode::StmtPrepare;
-    let text = place.of(lexed, packet);
     let may_change = own_id::may_change(client);
     // A text that is prepared is judged as well: what it will leave behind is the same.
-    let out_of_sight = out_of_sight::find(worker, client, text, None);
+    let out_of_sight = out_of_sight::find(worker, client, query.text(), None);
     let leaves = match pins::judge(worker, client, intent, out_of_sight) {
         Ok(leaves) => leaves,
         Err(fault) => return answer::refuse(worker, client, command, &fault),
     };
-    let (mut replaced, mut reads_number) = (None, false);
+    let mut reads_number = false;
     if intent.has(Trait::AsksConnectionId) {
-        (replaced, reads_number) =
-            query_rewrite::with_own_id(worker, client, place.at, packet, text);
+        reads_number = query_rewrite::put_own_id(worker, client, query);
         client.session.borrow_mut().ask_number();
     }
     if may_change {
         reads_number |= own_id::may_read(client, intent, out_of_sight.asks_number, leaves);
     }
-    let packet = rewritten(packet, &mut replaced, lexed);
-    let mut told = None;
-    if intent.has(Trait::AsksGtid) && !is_prepare {
-        let text = place.of(lexed, packet);
-        told = query_rewrite::with_gtid(worker, client, place.at, packet, text);
-    }
-    let packet = rewritten(packet, &mut told, lexed);
-    if intent.has(Trait::Kill)
-        && !is_prepare
-        && let Some(order) = kill_orders::read_order(worker, client, place.of(lexed, packet))
-    {
-        return kill_orders::send_order(worker, client, command, packet, order);
-    }
     if is_prepare {
         // A preparation asks for nothing yet.
         let (messages, is_still, ends) = (intent.messages.prepared(), true, Ends::Never);
         command.facts = Facts { messages, is_still, ends, ..Facts::default() };
-    } else if begins_or_ends_here(client, intent) {
-        answer::clear(worker, client);
-        return answer::ok(client, command);
     } else {
-        command.facts.learn(intent, place.of(lexed, packet), Format::Text);
+        if intent.has(Trait::AsksGtid) {
+            query_rewrite::put_gtid(worker, client, query);
+        }
+        if intent.has(Trait::Kill)
+            && let Some(order) = kill_orders::read_order(worker, client, query.text())
+        {
+            return kill_orders::send_order(worker, client, command, query.packet(), order);
+        }
+        if begins_or_ends_here(client, intent) {
+            answer::clear(worker, client);
+            return answer::ok(client, command);
+        }
+        command.facts.learn(intent, query.text(), Format::Text);
         command.facts.leaves = leaves;
     }
     let facts = &mut command.facts;
-    let mut diagnosed = None;
-    if facts.messages == Messages::Diagnosed {
-        let text = place.of(lexed, packet);
-        diagnosed = query_rewrite::with_diagnostics(worker, client, place.at, packet, text);
-    }
-    if diagnosed.is_some() {
+    if facts.messages == Messages::Diagnosed
+        && query_rewrite::put_diagnostics(worker, client, query)
+    {
         (facts.messages, facts.counts) = (Messages::Added, Asked::default());
     }
-    let packet = rewritten(packet, &mut diagnosed, lexed);
     facts.reads_number = Reads::of(may_change && reads_number, facts);
-    if facts.counts == Asked::default() {
-        return enter(worker, client, command, packet);
+    settle(worker, client, &mut command);
+    if command.facts.counts != Asked::default() {
+        command.facts.counts = query_rewrite::put_counts(worker, client, &command, query);
     }
-    enter_with_counts(worker, client, command, packet, (place, lexed));
-}
-
-/// The packet to go on with: what was put in the place of the client's, of which nothing has been lexed yet, or its
-/// own.
-fn rewritten<'a>(
-    packet: &'a mut [u8],
-    instead: &'a mut Option<Vec<u8>>,
-    lexed: &mut Lexed,
-) -> &'a mut [u8] {
-    let Some(instead) = instead else { return packet };
-    *lexed = Lexed::default();
-    instead
+    find_earlier(worker, client, command, query.packet());
 }
 
 /// What a statement does to rights.
@@ -414,17 +370,10 @@ fn change_by_text(worker: &Worker, client: &Client, text: Text<'_>) -> Option<Ch
     change.or_else(|| client.prepared_changes.borrow_mut().read(text, server))
 }
 
-/// The same of any command. `query`: its text, if it is a query.
-fn change_by_opcode(
-    worker: &Worker,
-    client: &Client,
-    opcode: Option<Opcode>,
-    packet: &[u8],
-    query: Option<Text<'_>>,
-) -> Option<Change> {
+/// The same of a command that is no query.
+fn change_by_opcode(opcode: Option<Opcode>, packet: &[u8]) -> Option<Change> {
     let payload = packet.get(HEADER..).unwrap_or_default();
     match opcode {
-        Some(Opcode::Query) => query.and_then(|text| change_by_text(worker, client, text)),
         // `REFRESH_GRANT`, which is `FLUSH PRIVILEGES`.
         Some(Opcode::Refresh) if payload.get(1).is_some_and(|it| it & 1 == 1) => {
             Some(Change::of_all())
@@ -514,11 +463,10 @@ fn prepared(
     let may_yield = session.diagnostics() == Diagnostics::Marked || session.can_yield();
     drop(session);
     if intent.has(Trait::Kill) && opcode == Opcode::StmtExecute {
-        let packet = prepared::as_query(client, &source.text);
         let lexed = Lexed::default();
-        let text = text_of(client, Some(Opcode::Query), &packet, &lexed);
-        let order = text.and_then(|(_, text)| kill_orders::read_order(worker, client, text));
-        if let Some(order) = order {
+        let text = lexed.text(&source.text, client.session.borrow().dialect());
+        if let Some(order) = kill_orders::read_order(worker, client, text) {
+            let packet = prepared::as_query(client, &source.text);
             return kill_orders::send_order(worker, client, command, &packet, order);
         }
     }
@@ -595,23 +543,6 @@ fn execute(
             enter(worker, client, command, packet);
         }
     }
-}
-
-/// Enters with a text in which counts may stand in the place of calls.
-fn enter_with_counts(
-    worker: &Rc<Worker>,
-    client: &Rc<Client>,
-    mut command: Box<Command>,
-    packet: &mut [u8],
-    (place, lexed): (TextPlace, &Lexed),
-) {
-    settle(worker, client, &mut command);
-    let text = place.of(lexed, packet);
-    let (mut counted, left) =
-        query_rewrite::with_counts(worker, client, &command, place.at, packet, text);
-    command.facts.counts = left;
-    let packet = counted.as_deref_mut().unwrap_or(packet);
-    find_earlier(worker, client, command, packet);
 }
 
 pub(crate) fn enter(

@@ -8,9 +8,10 @@ use engine::intent::Intent;
 use engine::kept::SavedDiagnostics;
 use engine::session::{Diagnostics, Messages};
 use engine::{gtid, own_id};
-use wire::command::Opcode;
+use wire::command::{Opcode, query_text_at};
 use wire::frame::{HEADER, put_joined};
-use wire::text::Text;
+use wire::lex::Dialect;
+use wire::text::{Lexed, Text};
 
 use crate::dispatch::backend::Backend;
 use crate::dispatch::client::Client;
@@ -19,88 +20,99 @@ use crate::dispatch::route;
 use crate::dispatch::session_setup;
 use crate::dispatch::worker::Worker;
 
-/// The packet with the client's own id in the place of `CONNECTION_ID()`, if that occurs, and whether the backend is
-/// asked for it all the same.
-pub(crate) fn with_own_id(
-    worker: &Worker,
-    client: &Client,
+/// A packet with a text, and what is sent instead once the text has been put in other words.
+pub(crate) struct QueryPacket<'a> {
+    own: &'a mut [u8],
+    instead: Option<Vec<u8>>,
+    /// Where the text begins in the payload.
     text_at: usize,
-    packet: &[u8],
-    text: Text<'_>,
-) -> (Option<Vec<u8>>, bool) {
-    if client.session.borrow().has_own_number() {
-        return (None, true);
-    }
-    let brand = worker.shared.cluster.server(client.server.get()).facts.brand();
-    let own = own_id::put(text, client.id, brand);
-    let packet = own.text.map(|text| {
-        let mut out = Vec::new();
-        put_joined(&mut out, 0, &[&packet[HEADER..HEADER + text_at], &text]);
-        out
-    });
-    (packet, own.asks_backend)
+    dialect: Dialect,
+    lexed: Lexed,
 }
 
-/// The packet with counts of rows in the place of the calls that ask for them, and what must still be asked.
-pub(crate) fn with_counts(
+/// Where a text begins in the payload of a query, or of a preparation. `None`: it is neither, or that cannot be told.
+pub(crate) fn text_at(client: &Client, opcode: Option<Opcode>, packet: &[u8]) -> Option<usize> {
+    match opcode? {
+        Opcode::Query => query_text_at(packet.get(HEADER..)?, client.capabilities),
+        Opcode::StmtPrepare => Some(1),
+        _ => None,
+    }
+}
+
+impl<'a> QueryPacket<'a> {
+    pub(crate) fn new(client: &Client, text_at: usize, packet: &'a mut [u8]) -> Self {
+        let dialect = client.session.borrow().dialect();
+        Self { own: packet, instead: None, text_at, dialect, lexed: Lexed::default() }
+    }
+
+    /// The text as it is by now.
+    pub(crate) fn text(&self) -> Text<'_> {
+        let packet = self.instead.as_deref().unwrap_or(self.own);
+        self.lexed.text(packet.get(HEADER + self.text_at..).unwrap_or_default(), self.dialect)
+    }
+
+    /// The packet that is sent.
+    pub(crate) fn packet(&mut self) -> &mut [u8] {
+        self.instead.as_deref_mut().unwrap_or(self.own)
+    }
+
+    /// Puts another text in the place of this one, if there is another one.
+    fn rewrite(&mut self, text: Option<Vec<u8>>) -> bool {
+        let Some(text) = text else { return false };
+        let mut out = Vec::new();
+        put_joined(&mut out, 0, &[&self.own[HEADER..HEADER + self.text_at], &text]);
+        (self.instead, self.lexed) = (Some(out), Lexed::default());
+        true
+    }
+}
+
+/// Puts the client's own id in the place of `CONNECTION_ID()`, if that occurs. The answer is whether the backend is asked
+/// for it all the same.
+pub(crate) fn put_own_id(worker: &Worker, client: &Client, query: &mut QueryPacket<'_>) -> bool {
+    if client.session.borrow().has_own_number() {
+        return true;
+    }
+    let brand = worker.shared.cluster.server(client.server.get()).facts.brand();
+    let own = own_id::put(query.text(), client.id, brand);
+    query.rewrite(own.text);
+    own.asks_backend
+}
+
+/// Puts counts of rows in the place of the calls that ask for them. The answer is what must still be asked.
+pub(crate) fn put_counts(
     worker: &Worker,
     client: &Client,
     command: &Command,
-    text_at: usize,
-    packet: &[u8],
-    text: Text<'_>,
-) -> (Option<Vec<u8>>, Asked) {
+    query: &mut QueryPacket<'_>,
+) -> Asked {
     let session = client.session.borrow();
     // Where something goes ahead, the backend counts that.
     let knows = |backend: &Rc<Backend>| {
         session_setup::counts_anew(worker, client, command, backend).is_none()
     };
     let on = client.backend().filter(knows).map(|backend| backend.id);
-    let (text, left) = session.counts.put(text, command.facts.counts, on);
-    let packet = text.map(|text| {
-        let mut out = Vec::new();
-        put_joined(&mut out, 0, &[&packet[HEADER..HEADER + text_at], &text]);
-        out
-    });
-    (packet, left)
+    let (text, left) = session.counts.put(query.text(), command.facts.counts, on);
+    query.rewrite(text);
+    left
 }
 
-/// The packet with the GTID of the client's own last write in the place of the variable that asks for it.
-pub(crate) fn with_gtid(
-    worker: &Worker,
-    client: &Client,
-    text_at: usize,
-    packet: &[u8],
-    text: Text<'_>,
-) -> Option<Vec<u8>> {
+/// Puts the GTID of the client's own last write in the place of the variable that asks for it.
+pub(crate) fn put_gtid(worker: &Worker, client: &Client, query: &mut QueryPacket<'_>) {
     // No other server has such a variable, and it says so.
-    if !worker.at(route::greeter(worker)).server.facts.is_mariadb() {
-        return None;
+    if worker.at(route::greeter(worker)).server.facts.is_mariadb() {
+        let text = gtid::put(query.text(), &client.gtid.borrow());
+        query.rewrite(text);
     }
-    let text = gtid::put(text, &client.gtid.borrow())?;
-    let mut out = Vec::new();
-    put_joined(&mut out, 0, &[&packet[HEADER..HEADER + text_at], &text]);
-    Some(out)
 }
 
-/// The packet with a `GET DIAGNOSTICS` that no backend can answer replaced by what answers it.
-pub(crate) fn with_diagnostics(
+/// Puts what answers it in the place of a `GET DIAGNOSTICS` that no backend can answer. False: a backend can.
+pub(crate) fn put_diagnostics(
     worker: &Worker,
     client: &Client,
-    text_at: usize,
-    packet: &[u8],
-    text: Text<'_>,
-) -> Option<Vec<u8>> {
-    let session = client.session.borrow();
-    if session.diagnostics() == Diagnostics::OnBackend {
-        return None;
-    }
-    let affected = session.counts.affected()?;
-    let text =
-        SavedDiagnostics::get(session.kept(), affected, text, worker.kind_of_server(client))?;
-    let mut out = Vec::new();
-    put_joined(&mut out, 0, &[&packet[HEADER..HEADER + text_at], &text]);
-    Some(out)
+    query: &mut QueryPacket<'_>,
+) -> bool {
+    let text = diagnostics(worker, client, query.text());
+    query.rewrite(text)
 }
 
 /// The same for a `GET DIAGNOSTICS` that was prepared with this text: a query, which is answered alike.
@@ -113,7 +125,17 @@ pub(crate) fn diagnoses(
     if intent.messages != Messages::Diagnosed {
         return None;
     }
+    let text = diagnostics(worker, client, text)?;
     let mut query = Vec::new();
-    put_joined(&mut query, 0, &[&[Opcode::Query as u8], text.bytes]);
-    with_diagnostics(worker, client, 1, &query, text)
+    put_joined(&mut query, 0, &[&[Opcode::Query as u8], &text]);
+    Some(query)
+}
+
+fn diagnostics(worker: &Worker, client: &Client, text: Text<'_>) -> Option<Vec<u8>> {
+    let session = client.session.borrow();
+    if session.diagnostics() == Diagnostics::OnBackend {
+        return None;
+    }
+    let affected = session.counts.affected()?;
+    SavedDiagnostics::get(session.kept(), affected, text, worker.kind_of_server(client))
 }
