@@ -390,5 +390,5 @@ pub(crate) fn launch_held(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Rc
 }
 
 fn suits(client: &Client, backend: &Backend) -> bool {
-    backend.state.borrow().suits(&client.session.borrow())
+    backend.session.borrow().suits(&client.session.borrow())
 }

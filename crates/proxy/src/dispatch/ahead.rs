@@ -35,7 +35,7 @@ pub(crate) fn refill(worker: &Rc<Worker>, backend: &Rc<Backend>) {
         return;
     }
     let Some(key) = backend.key.get() else { return };
-    if key != key.with_schema(backend.state.borrow().schema.is_some()) {
+    if key != key.with_schema(backend.session.borrow().schema.is_some()) {
         return;
     }
     let room = (depth - flying).min(worker.at(backend.server).gate.borrow().share(key));

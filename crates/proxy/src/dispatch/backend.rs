@@ -47,7 +47,7 @@ pub(crate) struct Backend {
     /// The slot of what runs on it.
     pub(crate) slot: Cell<Option<Slot>>,
     /// What its session at the server is.
-    pub(crate) state: RefCell<BackendSession>,
+    pub(crate) session: RefCell<BackendSession>,
     pub(crate) known: RefCell<Known>,
     /// The client that has it now, whether a statement runs or not.
     pub(crate) holder: RefCell<Option<Rc<Client>>>,
@@ -73,7 +73,7 @@ pub(crate) struct Backend {
     /// Bytes that the socket has not taken yet.
     outbox: Outbox,
     pub(crate) life: Cell<Life>,
-    state_now: Counted<BackendState>,
+    state: Counted<BackendState>,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -156,7 +156,7 @@ impl Backend {
             era: Era::default(),
             in_flight: RefCell::default(),
             slot: Cell::new(None),
-            state: RefCell::default(),
+            session: RefCell::default(),
             known: RefCell::default(),
             holder: RefCell::default(),
             set_down: Cell::default(),
@@ -171,14 +171,14 @@ impl Backend {
             unread: RefCell::default(),
             outbox: Outbox::default(),
             life: Cell::default(),
-            state_now: Counted::new(BackendState::Idle),
+            state: Counted::new(BackendState::Idle),
             waker: RefCell::default(),
         }
     }
 
     /// What it is doing, as was found last. See [`Self::settle`].
-    pub(crate) fn state_now(&self) -> BackendState {
-        self.state_now.get()
+    pub(crate) fn state(&self) -> BackendState {
+        self.state.get()
     }
 
     /// What it is doing, as its parts tell.
@@ -206,19 +206,19 @@ impl Backend {
     #[inline]
     pub(crate) fn see_sent(&self) {
         if self.in_flight.borrow().len() == 1 {
-            self.state_now.change(BackendState::Busy);
+            self.state.change(BackendState::Busy);
         }
     }
 
     /// Something has been sent, answered, given or taken: its state is what that makes it. What its own task does is
     /// settled when the task has done all.
     pub(crate) fn settle(&self) {
-        self.state_now.change(self.find_state());
+        self.state.change(self.find_state());
     }
 
     /// Gives the backend to a client.
     pub(crate) fn hold_for(self: &Rc<Self>, client: &Rc<Client>) {
-        let last = std::mem::replace(&mut self.state.borrow_mut().last_client, client.id);
+        let last = std::mem::replace(&mut self.session.borrow_mut().last_client, client.id);
         if last != client.id {
             client.session.borrow_mut().counts.lose(self.id);
         }

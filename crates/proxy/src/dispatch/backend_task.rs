@@ -94,7 +94,7 @@ pub(crate) fn pack(worker: &Worker, backend: Rc<Backend>) -> Result<Parcel, Opti
         user,
         opened: backend.opened,
         era: backend.era,
-        state: backend.state.into_inner().pack(),
+        state: backend.session.into_inner().pack(),
         statements: known.shrink(0),
         is_left_behind: backend.is_left_behind.get(),
     })
@@ -123,7 +123,7 @@ pub(crate) fn arrive(worker: &Rc<Worker>, parcel: Parcel) {
     (backend.opened, backend.era) = (parcel.opened, parcel.era);
     backend.young_until = rights::young_until(worker, backend.opened);
     let backend = Rc::new(backend);
-    backend.state.replace(state);
+    backend.session.replace(state);
     backend.is_left_behind.set(parcel.is_left_behind);
     parcel.statements.into_iter().for_each(|statement| backend.close_statement(statement));
     local.gate.borrow_mut().arrived(key);
@@ -163,7 +163,7 @@ fn backend_of(worker: &Worker, opened: Opened) -> Rc<Backend> {
     let mut backend = Backend::new(id, server, thread_id, stream, capabilities, Some(key));
     (backend.opened, backend.era) = (opened.begun, opened.era);
     backend.young_until = rights::young_until(worker, backend.opened);
-    backend.state.replace(BackendSession::new(id, opened.fresh).renewed_as(opened.renewed));
+    backend.session.replace(BackendSession::new(id, opened.fresh).renewed_as(opened.renewed));
     Rc::new(backend)
 }
 

@@ -84,7 +84,7 @@ pub(crate) fn capture(worker: &Worker, backend: &Backend, client: u32, ok: &OkPa
 
 fn learn_insert_id(worker: &Worker, client: u32, backend: &Backend, value: Option<u64>) {
     if let Some(value) = value {
-        let mut state = backend.state.borrow_mut();
+        let mut state = backend.session.borrow_mut();
         state.insert_id = OnBackend::known(value);
         state.inserter = None;
     }
@@ -104,7 +104,7 @@ fn could_not_say(worker: &Worker, client: u32, backend: &Backend, flight: &InFli
 /// answers.
 pub(crate) fn ask_before_end(worker: &Worker, backend: &Backend) -> bool {
     let clients = worker.clients.borrow();
-    let state = backend.state.borrow();
+    let state = backend.session.borrow();
     let knows = |id: &u32, ask: fn(&Client, u64) -> bool| {
         clients.get(id).is_some_and(|client| ask(client, backend.id))
     };

@@ -107,7 +107,7 @@ fn claim_counter(
     let counts = client.session.borrow().counts;
     let has_them = |backend: &Rc<Backend>| counts.are_on(asked, backend.id);
     let is_it = |backend: &Rc<Backend>| {
-        backend.state.borrow().last_client == client.id && has_them(backend)
+        backend.session.borrow().last_client == client.id && has_them(backend)
     };
     claim(worker, client, client.server.get(), is_it);
     let backend = client.backend().filter(has_them)?;
@@ -121,7 +121,7 @@ fn mask_row_count(worker: &Rc<Worker>, client: &Rc<Client>, command: &mut Comman
     let before = claim_counter(worker, client, command, asked);
     let session = client.session.borrow();
     let lacks_id =
-        |backend: Rc<Backend>| lacks_insert_id(session.insert_id, &backend.state.borrow());
+        |backend: Rc<Backend>| lacks_insert_id(session.insert_id, &backend.session.borrow());
     let is_here = before == Some(Before::Nothing) && !client.backend().is_some_and(lacks_id);
     if !is_here {
         command.found.affected = earlier::masked(&session.counts);

@@ -30,7 +30,7 @@ pub(crate) fn finish_command(
         && !client.session.borrow().holds_backend()
     {
         backend.release();
-        let key = key.with_schema(backend.state.borrow().schema.is_some());
+        let key = key.with_schema(backend.session.borrow().schema.is_some());
         supply::rekey(worker, backend, key);
         client.rekey();
         if slot && pipeline::promote(worker, backend) {

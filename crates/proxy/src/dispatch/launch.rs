@@ -144,7 +144,7 @@ fn send_pooled(
     }
     if facts.leaves != Leaves::Nothing && facts.has(Trait::AsksInsertId) {
         // The backend has been told it, so that what is there behind the routine is the client's.
-        let own = backend.state.borrow_mut().may_insert_unseen(client.id);
+        let own = backend.session.borrow_mut().may_insert_unseen(client.id);
         client.session.borrow_mut().insert_id = own;
     }
     facts.traits.remove(Trait::AsksInsertId);
@@ -153,7 +153,7 @@ fn send_pooled(
         Opcode::StmtPrepare => {
             let schema = client.session.borrow().schema.clone();
             let text = packet[HEADER + 1..].into();
-            let settings = Rc::clone(backend.state.borrow().wanted(&client.session.borrow()));
+            let settings = Rc::clone(backend.session.borrow().wanted(&client.session.borrow()));
             let dialect = client.session.borrow().dialect();
             Purpose::Prepare(Rc::new(Source::new(schema, text, settings, dialect)))
         }

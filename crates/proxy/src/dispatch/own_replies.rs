@@ -61,10 +61,13 @@ pub(crate) fn finish_probe(
 ) -> Settled {
     let command = flight.command.take().unwrap_or_default();
     let sets = command.facts.sets.unwrap_or_default();
-    backend.state.borrow_mut().see_collates(sets.collates, &mut worker.pool.interned.borrow_mut());
+    backend
+        .session
+        .borrow_mut()
+        .see_collates(sets.collates, &mut worker.pool.interned.borrow_mut());
     {
         let mut session = client.session.borrow_mut();
-        session.see_settings(&backend.state.borrow());
+        session.see_settings(&backend.session.borrow());
         if flight.failed {
             // It has left its error, and what an error counts.
             session.counts.see_messages(backend.id);
@@ -76,7 +79,7 @@ pub(crate) fn finish_probe(
     if flight.failed {
         worker.pin(&client, Pin::Set);
     } else if let Purpose::Probe(Some(text)) = &flight.purpose
-        && let Some(collation) = backend.state.borrow().settings().get("collation_connection")
+        && let Some(collation) = backend.session.borrow().settings().get("collation_connection")
     {
         worker.pool.interned.borrow_mut().learn_collation(text, collation);
     }

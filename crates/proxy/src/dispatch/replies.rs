@@ -357,7 +357,7 @@ fn see_unheard(
     match kind {
         Packet::Ok => {
             if let Ok(ok) = OkPacket::decode(&packet[HEADER..], backend.capabilities) {
-                backend.state.borrow_mut().see(&ok, &mut worker.pool.interned.borrow_mut());
+                backend.session.borrow_mut().see(&ok, &mut worker.pool.interned.borrow_mut());
                 match flight.purpose {
                     Purpose::Capture(client) => capture::capture(worker, backend, client, &ok),
                     Purpose::Reset(engine::session::setup::Step::Ask) => {
@@ -388,7 +388,7 @@ fn see_ok(
         client.session.borrow_mut().see_status(ok.status);
         return None;
     }
-    let mut state = backend.state.borrow_mut();
+    let mut state = backend.session.borrow_mut();
     let mut interned = worker.pool.interned.borrow_mut();
     if !flight.purpose.is_clients() {
         let pin = state.see(ok, &mut interned);
@@ -554,7 +554,7 @@ fn see_end(
     };
     let pin = observe::end(
         &mut client.session.borrow_mut(),
-        &mut backend.state.borrow_mut(),
+        &mut backend.session.borrow_mut(),
         &mut command.facts,
         assigns,
         added,
@@ -588,8 +588,8 @@ fn finish_preparation(
             Purpose::UserVariables => client.session.borrow_mut().variables.are_told(),
             Purpose::Number(_) => own_id::go_on(client, backend, flight),
             Purpose::Mode => {
-                backend.state.borrow_mut().see_mode(&mut worker.pool.interned.borrow_mut());
-                client.session.borrow_mut().see_settings(&backend.state.borrow());
+                backend.session.borrow_mut().see_mode(&mut worker.pool.interned.borrow_mut());
+                client.session.borrow_mut().see_settings(&backend.session.borrow());
                 if let Some(command) = &mut *client.current.borrow_mut() {
                     command.found.told_mode = true;
                 }

@@ -165,8 +165,8 @@ fn states(worker: &Worker) -> StateCounts {
             found.clients[client.state() as usize] += 1;
         }
         for backend in worker.backends.borrow().values() {
-            assert_eq!(backend.state_now(), backend.find_state(), "backend {}", backend.id);
-            found.backends[backend.state_now() as usize] += 1;
+            assert_eq!(backend.state(), backend.find_state(), "backend {}", backend.id);
+            found.backends[backend.state() as usize] += 1;
         }
         let are_counted =
             |counts: &[u32], found: &[u32]| counts.iter().zip(found).all(|(one, two)| one >= two);

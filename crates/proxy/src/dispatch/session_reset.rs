@@ -21,7 +21,7 @@ use crate::pool::opener::TRACK;
 /// Has a backend begin anew. A backend that no client has is put back when it has done so.
 pub(crate) fn begin(worker: &Worker, backend: &Rc<Backend>) {
     backend.taint.set(Taint::Clean);
-    let fresh = Rc::clone(backend.state.borrow().fresh());
+    let fresh = Rc::clone(backend.session.borrow().fresh());
     // MySQL does not let every user set all variables to what they are. MariaDB's reset leaves the character sets as
     // they were at the login.
     let ask = match is_mysql(worker, backend) {
@@ -58,14 +58,14 @@ pub(crate) fn is_mysql(worker: &Worker, backend: &Backend) -> bool {
 /// there.
 pub(crate) fn renew(worker: &Worker, backend: &Backend, ok: &OkPacket<'_>) -> bool {
     is_mysql(worker, backend)
-        || backend.state.borrow_mut().renew(ok, &mut worker.pool.interned.borrow_mut())
+        || backend.session.borrow_mut().renew(ok, &mut worker.pool.interned.borrow_mut())
 }
 
 /// The same from a row.
 pub(crate) fn renew_from_row(worker: &Worker, backend: &Backend, answer: &[u8]) -> bool {
     let rows = rows::read(answer).unwrap_or_default();
     let mut interned = worker.pool.interned.borrow_mut();
-    rows.first().is_some_and(|row| backend.state.borrow_mut().renew_from_row(row, &mut interned))
+    rows.first().is_some_and(|row| backend.session.borrow_mut().renew_from_row(row, &mut interned))
 }
 
 /// The backend is gone, and with it what only it knew of its last client.

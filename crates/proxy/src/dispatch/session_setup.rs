@@ -46,7 +46,7 @@ pub(crate) fn plan(
         facts: &command.facts,
         found: &command.found,
     };
-    let (session, state) = (client.session.borrow(), backend.state.borrow());
+    let (session, state) = (client.session.borrow(), backend.session.borrow());
     let (mut known, mut interned) = (backend.known.borrow_mut(), worker.pool.interned.borrow_mut());
     pair(worker, client, backend, &session, &state).plan(&mut known, request, &mut interned)
 }
@@ -58,7 +58,7 @@ pub(crate) fn counts_anew(
     command: &Command,
     backend: &Backend,
 ) -> Option<bool> {
-    let (session, state) = (client.session.borrow(), backend.state.borrow());
+    let (session, state) = (client.session.borrow(), backend.session.borrow());
     pair(worker, client, backend, &session, &state).counts_anew(&command.facts)
 }
 
@@ -97,7 +97,7 @@ impl OtherClients for Worker {
 pub(crate) fn send_for(client: &Client, backend: &Backend, setup: Setup) {
     match setup.purpose {
         Purpose::Begin => client.session.borrow_mut().tell_begin(),
-        Purpose::Found { .. } => backend.state.borrow_mut().finder = None,
+        Purpose::Found { .. } => backend.session.borrow_mut().finder = None,
         _ => {}
     }
     see_ahead(client, backend, &setup.purpose);
@@ -171,7 +171,7 @@ pub(crate) fn probe(
         backend.in_flight.borrow_mut().back_mut()?.collation = Some(collation);
         return None;
     }
-    let state = backend.state.borrow();
+    let state = backend.session.borrow();
     let settings = state.settings();
     let probe = if sets.has(SetMark::Tracks) && client.session.borrow().has_characteristics() {
         // To set a transaction's variables to what they are ends what was said of the next one alone.
@@ -202,6 +202,7 @@ pub(crate) fn is_done(worker: &Worker, backend: &Backend, flight: &InFlight) -> 
         error: flight.error(),
         is_awaited: flight.client.is_some(),
     };
-    let (mut state, mut interned) = (backend.state.borrow_mut(), worker.pool.interned.borrow_mut());
+    let (mut state, mut interned) =
+        (backend.session.borrow_mut(), worker.pool.interned.borrow_mut());
     observe::is_done(&mut state, &flight.purpose, answer, &mut interned)
 }

@@ -76,20 +76,18 @@ impl BackendState {
 
 /// A state whose bearers are counted in each thread.
 pub(crate) trait State: Copy + PartialEq + std::fmt::Debug + 'static {
-    /// Whether no other state follows it.
-    fn is_last(self) -> bool;
+    /// No other state follows it.
+    const LAST: Self;
 
     /// Whether this other state may follow it.
     fn may_become(self, next: Self) -> bool;
 
-    /// Adds to the number of those that are in this state.
-    fn count(self, change: impl FnOnce(u32) -> u32);
+    /// How many are in this state.
+    fn count(self, counts: &Counts) -> &Cell<u32>;
 }
 
 impl State for ClientState {
-    fn is_last(self) -> bool {
-        self == Self::Leaving
-    }
+    const LAST: Self = Self::Leaving;
 
     fn may_become(self, next: Self) -> bool {
         match self {
@@ -101,34 +99,26 @@ impl State for ClientState {
         }
     }
 
-    fn count(self, change: impl FnOnce(u32) -> u32) {
-        COUNTS.with(|counts| {
-            let count = &counts.clients[self as usize];
-            count.set(change(count.get()));
-        });
+    fn count(self, counts: &Counts) -> &Cell<u32> {
+        &counts.clients[self as usize]
     }
 }
 
 impl State for BackendState {
-    fn is_last(self) -> bool {
-        self == Self::Closing
-    }
+    const LAST: Self = Self::Closing;
 
     fn may_become(self, _: Self) -> bool {
-        !self.is_last()
+        self != Self::LAST
     }
 
-    fn count(self, change: impl FnOnce(u32) -> u32) {
-        COUNTS.with(|counts| {
-            let count = &counts.backends[self as usize];
-            count.set(change(count.get()));
-        });
+    fn count(self, counts: &Counts) -> &Cell<u32> {
+        &counts.backends[self as usize]
     }
 }
 
 /// How many are in each state.
 #[derive(Default)]
-struct Counts {
+pub(crate) struct Counts {
     clients: [Cell<u32>; ClientState::ALL.len()],
     backends: [Cell<u32>; BackendState::ALL.len()],
 }
@@ -169,7 +159,7 @@ pub(crate) struct Counted<S: State>(Cell<S>);
 
 impl<S: State> Counted<S> {
     pub(crate) fn new(state: S) -> Self {
-        state.count(|count| count + 1);
+        COUNTS.with(|counts| state.count(counts).update(|count| count + 1));
         Self(Cell::new(state))
     }
 
@@ -177,22 +167,24 @@ impl<S: State> Counted<S> {
         self.0.get()
     }
 
-    /// Passes to another state. A last state stays: what would change it comes too late.
+    /// Passes to another state. The last state stays: what would change it comes too late.
     pub(crate) fn change(&self, next: S) {
         let state = self.0.get();
-        if state == next || state.is_last() {
+        if state == next || state == S::LAST {
             return;
         }
         debug_assert!(state.may_become(next), "{state:?} becomes {next:?}");
-        state.count(|count| count - 1);
-        next.count(|count| count + 1);
+        COUNTS.with(|counts| {
+            state.count(counts).update(|count| count - 1);
+            next.count(counts).update(|count| count + 1);
+        });
         self.0.set(next);
     }
 }
 
 impl<S: State> Drop for Counted<S> {
     fn drop(&mut self) {
-        self.0.get().count(|count| count - 1);
+        COUNTS.with(|counts| self.0.get().count(counts).update(|count| count - 1));
     }
 }
 

@@ -218,7 +218,7 @@ pub(crate) fn yield_backend(client: &Client, backend: &Backend) {
 /// Puts a backend back that no client has any more, and on which nothing is left.
 pub(crate) fn give_back(worker: &Rc<Worker>, backend: &Rc<Backend>) {
     let Some(key) = backend.key.get() else { return backend.close() };
-    let key = key.with_schema(backend.state.borrow().schema.is_some());
+    let key = key.with_schema(backend.session.borrow().schema.is_some());
     rekey(worker, backend, key);
     return_to_pool(worker, key, backend);
     backend.settle();
