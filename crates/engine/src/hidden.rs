@@ -297,6 +297,9 @@ fn acts(definition: &Definition, routines: &Routines) -> bool {
     }
     let lexed = Lexed::default();
     let mut tokens = lexed.text(&definition.body, Dialect::default()).tokens();
+    if tokens.is_cut() {
+        return true;
+    }
     // The last three tokens, the first one first.
     let mut last = [Token::Symbol(b';'); 3];
     let mut is_table = false;

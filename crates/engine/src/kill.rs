@@ -31,6 +31,9 @@ impl Kill {
     /// Reads a `KILL` statement that names a number, as its session reads texts. `None` for other forms (`KILL USER x`,
     /// `KILL QUERY ID 5`).
     pub fn read(text: Text<'_>) -> Option<Self> {
+        if !text.may_begin_with(&["KILL"]) {
+            return None;
+        }
         let mut tokens = text.tokens();
         if !tokens.next()?.is_word("KILL") {
             return None;

@@ -26,6 +26,9 @@ pub fn put(text: Text<'_>, id: u32, brand: Brand) -> Own {
     if !may_ask(text.bytes) {
         return Own { text: None, asks_backend: false };
     }
+    if text.tokens().is_cut() {
+        return Own { text: None, asks_backend: true };
+    }
     let (mut parts, literals) = read(text);
     let (inner, mut asks_backend) = put_within(text, literals, id, brand);
     let lexed = Lexed::default();

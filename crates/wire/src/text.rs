@@ -6,7 +6,8 @@ use std::cell::OnceCell;
 
 use crate::lex::{Dialect, Lexer, Token};
 
-/// A text with more tokens than this is not lexed to its end: its list would take too much memory.
+/// A text with more tokens than this is not lexed to its end: as many as a mebibyte of text can hold, whose list takes
+/// 20 MiB while the text is read.
 pub const TOKENS_MAX: usize = 1 << 20;
 
 /// The tokens of one text, once one of its readers has asked for them.
@@ -58,6 +59,20 @@ pub struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
+    /// The letters that it begins with; none if it begins with a comment or a parenthesis. What needs no more than that
+    /// does not have the text lexed.
+    pub fn first_word(self) -> &'a [u8] {
+        let text = self.bytes.trim_ascii_start();
+        let end = text.iter().position(|byte| !byte.is_ascii_alphabetic()).unwrap_or(text.len());
+        text.get(..end).unwrap_or_default()
+    }
+
+    /// Whether it may begin with one of these words, which are in capitals.
+    pub fn may_begin_with(self, words: &[&str]) -> bool {
+        let first = self.first_word();
+        first.is_empty() || words.iter().any(|word| first.eq_ignore_ascii_case(word.as_bytes()))
+    }
+
     pub fn tokens(self) -> Tokens<'a> {
         let list = self.lexed.0.get_or_init(|| List::read(self.bytes, self.dialect));
         Tokens { text: self.bytes, list, at: 0 }
@@ -207,6 +222,24 @@ mod tests {
         assert_eq!(tokens.next(), Some(Token::Word(b"b")));
         assert_eq!((tokens.token(0), tokens.span_of(1)), (Some(Token::Word(b"a")), Some((2, 3))));
         assert_eq!((tokens.token(2), tokens.span_of(2)), (None, None));
+    }
+
+    #[test]
+    fn the_first_word_is_told_without_a_list() {
+        let lexed = Lexed::default();
+        let text = |bytes| lexed.text(bytes, Dialect::default());
+        for (bytes, first) in [
+            (&b" \n kill 5"[..], &b"kill"[..]),
+            (b"BEGIN", b"BEGIN"),
+            (b"/* KILL */ SELECT 1", b""),
+            (b"(SELECT 1)", b""),
+            (b"", b""),
+        ] {
+            assert_eq!(text(bytes).first_word(), first);
+        }
+        assert!(text(b"Kill 5").may_begin_with(&["KILL"]) && text(b"#x").may_begin_with(&["KILL"]));
+        assert!(!text(b"KILLER").may_begin_with(&["KILL"]));
+        assert!(lexed.0.get().is_none(), "nothing has been lexed");
     }
 
     #[test]

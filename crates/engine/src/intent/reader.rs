@@ -1,4 +1,4 @@
-//! Reads the statements of a text once, front to back, without allocating: what each would leave behind, and what it
+//! Reads the statements of a text once, front to back: what each would leave behind, and what it
 //! asks for.
 
 use wire::lex::Token;

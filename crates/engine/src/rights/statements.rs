@@ -34,11 +34,14 @@ impl Change {
     /// Reads a text. A role's rights are others', too: on MariaDB an account without a host part may be a role, on
     /// MySQL any.
     pub fn read(text: Text<'_>, server: Server) -> Option<Self> {
-        if !may_change(text.bytes) {
+        if !may_change(text) {
             return None;
         }
         let mut reader = Reader::new(server);
         let tokens = text.tokens();
+        if tokens.is_cut() {
+            return Some(Self::of_all());
+        }
         tokens.for_each(|token| reader.read(token, text.dialect));
         reader.settle_role(None);
         let is_plain = reader.statements == 1 && !tokens.saw_executable_comment();
@@ -65,6 +68,9 @@ const PREPARED_MAX: usize = 16;
 impl PreparedChanges {
     /// Reads a text that is no change by itself: it may prepare one, or execute one that was prepared.
     pub fn read(&mut self, text: Text<'_>, server: Server) -> Option<Change> {
+        if !text.may_begin_with(&["PREPARE", "EXECUTE"]) {
+            return None;
+        }
         let mut tokens = text.tokens();
         let verb = tokens.next()?;
         let name = match (verb, tokens.next()?) {
@@ -110,16 +116,11 @@ pub const fn is_refusal(code: u16) -> bool {
 }
 
 /// Whether a text is worth reading.
-fn may_change(text: &[u8]) -> bool {
-    const VERBS: [&[u8]; 9] = [
-        b"GRANT", b"REVOKE", b"CREATE", b"ALTER", b"DROP", b"RENAME", b"SET", b"FLUSH", b"EXECUTE",
-    ];
-    let text = text.trim_ascii();
-    let word = text.iter().position(|byte| !byte.is_ascii_alphabetic()).unwrap_or(text.len());
-    // A comment, or a parenthesis.
-    word == 0
-        || VERBS.iter().any(|verb| verb.eq_ignore_ascii_case(&text[..word]))
-        || text.strip_suffix(b";").unwrap_or(text).contains(&b';')
+fn may_change(text: Text<'_>) -> bool {
+    const VERBS: [&str; 9] =
+        ["GRANT", "REVOKE", "CREATE", "ALTER", "DROP", "RENAME", "SET", "FLUSH", "EXECUTE"];
+    let bytes = text.bytes.trim_ascii_end();
+    text.may_begin_with(&VERBS) || bytes.strip_suffix(b";").unwrap_or(bytes).contains(&b';')
 }
 
 /// What the current statement is, as far as it has been read.
@@ -225,10 +226,13 @@ impl Reader {
     /// Whether a text within a text is a change; another one within that counts as one.
     fn is_change(text: &[u8], dialect: Dialect, server: Server) -> bool {
         let mut inner = Self::new(server);
-        Lexed::default().text(text, dialect).tokens().any(|token| {
-            inner.read(token, dialect);
-            inner.found.is_some() || inner.state == State::Immediate
-        })
+        let lexed = Lexed::default();
+        let mut tokens = lexed.text(text, dialect).tokens();
+        tokens.is_cut()
+            || tokens.any(|token| {
+                inner.read(token, dialect);
+                inner.found.is_some() || inner.state == State::Immediate
+            })
     }
 
     fn begin(&mut self, token: Token<'_>) {

@@ -11,7 +11,8 @@ use wire::frame::HEADER;
 use crate::worker::buffers::PIECE;
 
 /// The longest such payload, in bytes: what drivers that go by the server's `max_allowed_packet` hardly exceed. How
-/// long it takes to judge is bounded by [`engine::intent::TOKENS_MAX`].
+/// long it takes to judge is bounded by [`wire::text::TOKENS_MAX`], whose list is in none of the rooms: it is gone when the
+/// text has been read.
 pub(crate) const LONGEST: usize = 32 << 20;
 
 /// Commands up to this claim of a room of their own, in bytes, which the longer ones cannot fill.
