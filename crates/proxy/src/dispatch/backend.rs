@@ -196,17 +196,17 @@ impl Backend {
                     Some(_) => BackendState::Busy,
                     None => BackendState::Draining,
                 },
-                _ if has_holder || self.then.get() == AfterAnswers::Stay => BackendState::Preparing,
+                _ if has_holder => BackendState::Preparing,
                 _ => BackendState::Draining,
             },
         }
     }
 
-    /// A client's statement was sent: it is the one in front, or what is in front goes on.
+    /// Something was sent for a client: it is in front, or what is in front goes on.
     #[inline]
     pub(crate) fn see_sent(&self) {
         if self.in_flight.borrow().len() == 1 {
-            self.state.change(BackendState::Busy);
+            self.settle();
         }
     }
 

@@ -36,7 +36,7 @@ pub(crate) enum BackendState {
     Preparing,
     /// A client's statement runs on it.
     Busy,
-    /// It answers what no client waits for any more.
+    /// It answers what Flifo has asked it, or a statement whose client is gone: no client has it.
     Draining,
     /// Its session is reset.
     Resetting,
@@ -92,8 +92,9 @@ impl State for ClientState {
     fn may_become(self, next: Self) -> bool {
         match self {
             Self::Leaving => false,
-            // What it waits for lets it send the rest of its command, or take the rest of a reply.
-            Self::AwaitingMemory | Self::Writing => matches!(next, Self::Reading | Self::Leaving),
+            Self::Writing => matches!(next, Self::Reading | Self::Leaving),
+            // There is room for its command, or it is refused.
+            Self::AwaitingMemory => matches!(next, Self::Reading | Self::Writing | Self::Leaving),
             Self::Reading => true,
             Self::Queued | Self::Preparing | Self::Running => next != Self::AwaitingMemory,
         }
