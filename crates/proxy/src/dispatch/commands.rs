@@ -135,8 +135,9 @@ fn pass_through(
             // An id of a pass-through client may be its server's: then nothing has to be translated.
             let has_own_id = client.id != backend.thread_id && !client.input.is_part();
             let Some(text_at) = text_at else {
-                let order = kill_orders::read_process_kill(packet);
-                if let (Some(Opcode::ProcessKill), Some(order), true) = (opcode, order, has_own_id)
+                if has_own_id
+                    && opcode == Some(Opcode::ProcessKill)
+                    && let Some(order) = kill_orders::read_process_kill(packet)
                 {
                     return kill_orders::send_order(worker, client, command, packet, order);
                 }
@@ -464,7 +465,7 @@ fn prepared(
     drop(session);
     if intent.has(Trait::Kill) && opcode == Opcode::StmtExecute {
         let lexed = Lexed::default();
-        let text = lexed.text(&source.text, client.session.borrow().dialect());
+        let text = lexed.text(&source.text, source.dialect);
         if let Some(order) = kill_orders::read_order(worker, client, text) {
             let packet = prepared::as_query(client, &source.text);
             return kill_orders::send_order(worker, client, command, &packet, order);
@@ -508,7 +509,7 @@ fn execute(
     is_unread: bool,
 ) {
     let (intent, lexed) = (source.intent, Lexed::default());
-    let text = lexed.text(&source.text, client.session.borrow().dialect());
+    let text = lexed.text(&source.text, source.dialect);
     let in_hand = std::mem::take(&mut command.facts).in_hand;
     let may_change = own_id::may_change(client);
     command.begun = worker.tally.ask(intent.digest, text);
