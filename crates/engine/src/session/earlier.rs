@@ -70,7 +70,7 @@ pub enum CountsPlace {
     /// The client's backend answers with its own.
     Backend,
     /// The backend is told this count of rows affected.
-    Told(Option<i64>),
+    Told(i64),
     /// Another client has used the backend that has counted.
     Lost,
 }
@@ -82,7 +82,7 @@ pub fn counts(counts: &RowCounts, asked: Asked, own: Option<Before>) -> CountsPl
         return CountsPlace::Unasked;
     }
     // Other counts than these, no backend can be told.
-    let can_be_told = matches!(counts.affected(), Some(-1 | 0));
+    let told = counts.affected().filter(|it| matches!(it, -1 | 0));
     // What counts 0 or -1 can be put behind a setup; what counts more cannot.
     let is_here = match own {
         None => false,
@@ -90,20 +90,20 @@ pub fn counts(counts: &RowCounts, asked: Asked, own: Option<Before>) -> CountsPl
         Some(before) => {
             let is_rows = asked.affected && counts.affected() != Some(0);
             let hides_found = asked.found && (before == Before::Selects || is_rows);
-            !hides_found && (!asked.affected || can_be_told)
+            !hides_found && (!asked.affected || told.is_some())
         }
     };
-    match is_here {
-        true => CountsPlace::Backend,
-        false if !asked.found && can_be_told => CountsPlace::Told(counts.affected()),
-        false => CountsPlace::Lost,
+    match told.filter(|_| !asked.found) {
+        _ if is_here => CountsPlace::Backend,
+        Some(told) => CountsPlace::Told(told),
+        None => CountsPlace::Lost,
     }
 }
 
 /// The count of rows affected that a backend is told before a routine, which may ask for it unseen: the client's own if
 /// it can be told; and none, never another client's.
-pub fn masked(counts: &RowCounts) -> Option<i64> {
-    counts.affected().filter(|it| *it <= 0).or(Some(0))
+pub fn masked(counts: &RowCounts) -> i64 {
+    counts.affected().filter(|it| *it <= 0).unwrap_or(0)
 }
 
 /// Where the last insert id is.
@@ -155,10 +155,10 @@ mod tests {
             (3, AFFECTED, Some(Nothing), Backend),
             (3, AFFECTED, None, Lost),
             (3, AFFECTED, Some(Setup), Lost),
-            (0, AFFECTED, None, Told(Some(0))),
+            (0, AFFECTED, None, Told(0)),
             (0, AFFECTED, Some(Setup), Backend),
             (-1, AFFECTED, Some(Selects), Backend),
-            (-1, AFFECTED, None, Told(Some(-1))),
+            (-1, AFFECTED, None, Told(-1)),
             (3, FOUND, Some(Nothing), Backend),
             (3, FOUND, Some(Setup), Backend),
             (3, FOUND, Some(Selects), Lost),
@@ -179,7 +179,7 @@ mod tests {
         for (affected, told) in [(3, 0), (0, 0), (-1, -1)] {
             let mut counts = RowCounts::default();
             counts.see_affected(affected, 7);
-            assert_eq!(masked(&counts), Some(told));
+            assert_eq!(masked(&counts), told);
         }
     }
 

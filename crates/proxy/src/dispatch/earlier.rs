@@ -89,7 +89,7 @@ fn find_counts(worker: &Rc<Worker>, client: &Rc<Client>, command: &mut Command) 
             true
         }
         CountsPlace::Told(affected) => {
-            command.found.affected = affected;
+            command.found.affected = Some(affected);
             true
         }
         CountsPlace::Lost => false,
@@ -124,7 +124,7 @@ fn mask_row_count(worker: &Rc<Worker>, client: &Rc<Client>, command: &mut Comman
         |backend: Rc<Backend>| lacks_insert_id(session.insert_id, &backend.session.borrow());
     let is_here = before == Some(Before::Nothing) && !client.backend().is_some_and(lacks_id);
     if !is_here {
-        command.found.affected = earlier::masked(&session.counts);
+        command.found.affected = Some(earlier::masked(&session.counts));
     }
 }
 
