@@ -21,17 +21,16 @@ pub(crate) enum What {
     Changed(Option<String>, Option<String>),
 }
 
-/// What a secret is called that is set.
-const SET: &str = "set";
-
 /// What is different in a new plan, in the order of the reference.
 pub(crate) fn difference(old: &Plan, new: &Plan) -> Vec<Change> {
     let mut changes = Vec::new();
+    let plans = (&mut old.clone(), &mut new.clone());
     for section in SECTIONS {
-        compare(section, &section.path(""), (&mut old.clone(), &mut new.clone()), &mut changes);
+        compare(section, &section.path(""), (&mut *plans.0, &mut *plans.1), &mut changes);
     }
     lists(USERS, (&old.users, &new.users), |it, _| it.name.clone(), &mut changes);
     lists(CLASSES, (&old.classes, &new.classes), |it, _| it.class.name.clone(), &mut changes);
+    changes.extend(order(old, new));
     lists(SERVERS, (&old.servers, &new.servers), |it, _| it.name.clone(), &mut changes);
     // Routes have no names: they are known by their places.
     lists(ROUTES, (&old.routes, &new.routes), |_, at| (at + 1).to_string(), &mut changes);
@@ -46,28 +45,20 @@ fn compare<T: Clone>(
     changes: &mut Vec<Change>,
 ) {
     for row in section.rows {
-        let values = match &row.form {
-            Form::Secret { get, .. } => {
-                if get(old) == get(new) {
-                    continue;
-                }
-                [get(old), get(new)].map(|secret| secret.map(|_| SET.to_owned()))
-            }
-            form => {
-                let (old, new) = (form.show(old), form.show(new));
-                if old == new {
-                    continue;
-                }
-                [old, new]
-            }
+        let shown = (row.form.show(old), row.form.show(new));
+        let is_same = match &row.form {
+            Form::Secret { get, .. } => get(old) == get(new),
+            _ => shown.0 == shown.1,
         };
-        let [old, new] = values;
+        if is_same {
+            continue;
+        }
         let path = format!("{before}{}", row.name);
-        changes.push(Change { path, what: What::Changed(old, new) });
+        changes.push(Change { path, what: What::Changed(shown.0, shown.1) });
     }
 }
 
-/// Compares lists whose items are known by a name. The order counts: of classes and routes, the first that fits is taken.
+/// Compares lists whose items are known by a name.
 fn lists<T: Clone>(
     section: &Section<T>,
     (old, new): (&[T], &[T]),
@@ -91,15 +82,18 @@ fn lists<T: Clone>(
             }
         }
     }
-    let common = |names: &[String], others: &[String]| {
-        let common: Vec<_> = names.iter().filter(|it| others.contains(it)).cloned().collect();
-        common.join(", ")
+}
+
+/// Tells if the order of classes has changed, of which the first that fits is taken. (A route's name is its place.)
+fn order(old: &Plan, new: &Plan) -> Option<Change> {
+    let names = |plan: &Plan, other: &Plan| {
+        let is_common = |name: &&str| other.classes.iter().any(|it| it.class.name == **name);
+        let names = plan.classes.iter().map(|it| &*it.class.name).filter(is_common);
+        names.collect::<Vec<_>>().join(", ")
     };
-    let (was, is) = (common(&old_names, &new_names), common(&new_names, &old_names));
-    if was != is {
-        let what = What::Changed(Some(was), Some(is));
-        changes.push(Change { path: format!("order of {}", section.name), what });
-    }
+    let (was, is) = (names(old, new), names(new, old));
+    let path = format!("order of {}", CLASSES.name);
+    (was != is).then_some(Change { path, what: What::Changed(Some(was), Some(is)) })
 }
 
 #[cfg(test)]

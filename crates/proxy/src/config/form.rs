@@ -1,7 +1,8 @@
 //! The forms in which options are written: how a value is read, shown and described.
 //!
 //! A form knows the place in the plan (or in one user) that its option sets, and nothing of names,
-//! defaults or documents. Invariant: what a form shows, it reads back as the same value.
+//! defaults or documents. Invariant: what a form shows, it reads back as the same value, but for secrets, which it never
+//! shows.
 
 use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
@@ -141,8 +142,11 @@ impl<T> Form<T> {
             Self::Choice(choice) => {
                 let name = self.text(value)?;
                 if !choice.choose(target, name) {
-                    let hint = suggest::nearest(&name.to_lowercase(), choice.names())
-                        .map(|near| format!("; did you mean \"{near}\"?"));
+                    let near = match choice.names().contains(&FORMER.1) && name == FORMER.0 {
+                        true => Some(FORMER.1),
+                        false => suggest::nearest(&name.to_lowercase(), choice.names()),
+                    };
+                    let hint = near.map(|near| format!("; did you mean \"{near}\"?"));
                     let hint = hint.unwrap_or_default();
                     return Err(format!("{name:?} is not {}{hint}", self.allowed()));
                 }
@@ -191,7 +195,7 @@ impl<T> Form<T> {
         }
     }
 
-    /// The value as it would be written, if there is one to be shown.
+    /// The value as it would be written, if there is one to be shown; of a secret, that it is set.
     pub(super) fn show(&self, target: &mut T) -> Option<String> {
         let quote = |text: &dyn Display| format!("\"{text}\"");
         Some(match self {
@@ -206,7 +210,7 @@ impl<T> Form<T> {
             Self::Size { place, .. } => quote(&units::show_size(*place(target))),
             Self::Choice(choice) => quote(&choice.name(target)?),
             Self::Text { show, .. } => toml_text(&show(target)?),
-            Self::Secret { .. } => return None,
+            Self::Secret { get, .. } => return get(target).map(|_| SET.to_owned()),
             Self::List { show, .. } => {
                 let items: Vec<_> = show(target).iter().map(|item| toml_text(item)).collect();
                 format!("[{}]", items.join(", "))
@@ -287,3 +291,9 @@ fn bounds<V>(range: &RangeInclusive<V>, show: impl Fn(&V) -> String) -> String {
 }
 
 pub(super) const NONE: &str = "none";
+
+/// What is shown of a secret.
+const SET: &str = "set";
+
+/// A name that a value had before version 0.1, and the one that it has.
+const FORMER: (&str, &str) = ("carried", "pass-through");

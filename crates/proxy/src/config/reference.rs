@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use super::form::Form;
 use super::options::{CLASSES, LISTS, ROUTES, Row, SECTIONS, SERVERS, Section, USERS};
 use super::plan::{ClassRule, Plan, RouteRule, ServerRule, UserOptions};
 
@@ -43,11 +42,8 @@ pub(crate) fn shown(plan: &Plan) -> Vec<(String, Option<String>, Option<String>)
     let mut shown = Vec::new();
     for section in SECTIONS {
         for row in section.rows {
-            let value = match &row.form {
-                Form::Secret { get, .. } => get(&plan).map(|_| "set".to_owned()),
-                form => form.show(&mut plan),
-            };
-            shown.push((section.path(row.name), value, row.form.show(&mut default)));
+            let (value, default) = (row.form.show(&mut plan), row.form.show(&mut default));
+            shown.push((section.path(row.name), value, default));
         }
     }
     shown
