@@ -233,7 +233,7 @@ impl Names {
 const BACKENDS: &[&str] = &["gate/keys", "gate/backends", "pool"];
 const CHOICE: &str = "dispatch::admit::suits";
 /// Those that are the gate.
-const GATE: &[&str] = &["gate", "slots", "classes", "line", "parked", "cap", "overload"];
+const GATE: &[&str] = &["gate", "slots", "classes", "queue", "parked", "cap", "overload"];
 
 const LIMIT: u32 = 64;
 /// Fewer than the limit.
@@ -247,6 +247,14 @@ const RATIO_MAX: f64 = 1.02;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_modules_that_are_counted_exist() {
+        let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/engine/src");
+        for module in BACKENDS.iter().chain(GATE) {
+            assert!(src.join(module).with_extension("rs").exists(), "{module}");
+        }
+    }
 
     #[test]
     fn inlined_lines_and_calls_are_told_apart() {
