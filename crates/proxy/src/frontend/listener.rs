@@ -53,6 +53,9 @@ pub(crate) fn explain(listen: &Listen, error: &io::Error, option: &str) -> Strin
         && let Ok(name) = std::fs::read_to_string(format!("/proc/{pid}/comm"))
     {
         let (port, name) = (address.port(), name.trim_end());
+        if pid == std::process::id() {
+            return format!("port {port} is listened on already: the configuration names it twice");
+        }
         return format!(
             "port {port} is taken by process {pid} ({name}); choose another with `{option}`"
         );
