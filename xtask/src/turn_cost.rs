@@ -156,7 +156,7 @@ impl Counted {
         };
         Ok(Self {
             statements: find("flifo_statements_total")?,
-            turns: find("flifo_worker_turns_total")?,
+            turns: find("flifo_worker_iterations_total")?,
             busy: find("flifo_worker_iteration_seconds_total")?,
             ready: find("flifo_worker_ready_total")?,
             ran: find("flifo_worker_run_seconds_total")?,
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn a_page_is_read_and_the_dearest_case_is_taken() {
         let page = "# HELP flifo_statements_total x\nflifo_statements_total 10\n\
-                    flifo_worker_turns_total{worker=\"0\"} 32\n\
+                    flifo_worker_iterations_total{worker=\"0\"} 32\n\
                     flifo_worker_iteration_seconds_total{worker=\"0\"} 0.002\n\
                     flifo_worker_ready_total{worker=\"0\"} 64\n\
                     flifo_worker_run_seconds_total{worker=\"0\"} 0.001\n";

@@ -99,7 +99,7 @@ pub struct Identity {
     pub key: PathBuf,
 }
 
-/// TLS of the backends to servers.
+/// TLS of backends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ForBackends {
     pub mode: Mode,

@@ -83,7 +83,7 @@ fn sweep(place: &Path) {
 
 fn is_orphan(folder: &Path) -> bool {
     let Ok(me) = fs::metadata("/proc/self").map(|me| me.uid()) else { return false };
-    // Backends are not followed: in a shared place, another user may have made the backend.
+    // Symbolic links are not followed: in a shared place, another user may have made them.
     let mine = |path: &Path| fs::symlink_metadata(path).is_ok_and(|m| m.uid() == me);
     let mark = folder.join(OWNER);
     mine(folder) && mine(&mark) && File::open(mark).is_ok_and(|mark| mark.try_lock().is_ok())

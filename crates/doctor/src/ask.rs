@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use wire::Capabilities;
 use wire::auth::Secret;
 
-use crate::change::{UserVariables, set_global};
+use crate::change::{GlobalVariables, set_global};
 
 /// The account that the doctor logs in with.
 #[derive(Clone)]
@@ -150,7 +150,7 @@ pub(crate) fn pid(address: &Address) -> Seen<u32> {
     }
 }
 
-impl UserVariables for AskedServer {
+impl GlobalVariables for AskedServer {
     fn get(&mut self, name: &str) -> io::Result<String> {
         let rows = self.table(&format!("SHOW GLOBAL VARIABLES LIKE '{name}'"));
         let value = rows.known().and_then(|rows| rows.get(name)).cloned();

@@ -63,14 +63,14 @@ pub enum Before {
 }
 
 /// What asks and tells the server.
-pub trait UserVariables {
+pub trait GlobalVariables {
     fn get(&mut self, name: &str) -> io::Result<String>;
     fn set(&mut self, name: &str, value: &str) -> io::Result<()>;
 }
 
 impl Change {
     /// Reads what the change would change.
-    pub fn before(&self, tree: &Tree, server: &mut dyn UserVariables) -> io::Result<Before> {
+    pub fn before(&self, tree: &Tree, server: &mut dyn GlobalVariables) -> io::Result<Before> {
         Ok(match self {
             Self::Policy { .. } | Self::Cpus { .. } => Before::Threads(self.placed(tree)?),
             Self::OpenFiles { pid } => {
@@ -102,7 +102,7 @@ impl Change {
         Placed::read(tree, pid, deed, Vec::new())
     }
 
-    pub fn apply(&self, tree: &Tree, server: &mut dyn UserVariables) -> io::Result<()> {
+    pub fn apply(&self, tree: &Tree, server: &mut dyn GlobalVariables) -> io::Result<()> {
         match self {
             Self::Policy { .. } | Self::Cpus { .. } => {
                 self.placed(tree)?.apply(tree, &mut |_| Ok(()))
@@ -119,7 +119,7 @@ impl Change {
 
 impl Before {
     /// Makes it so again.
-    pub fn restore(&self, tree: &Tree, server: &mut dyn UserVariables) -> io::Result<()> {
+    pub fn restore(&self, tree: &Tree, server: &mut dyn GlobalVariables) -> io::Result<()> {
         match self {
             Self::Threads(placed) => match placed.restore(tree)?.failed.first() {
                 Some((tid, why)) => Err(io::Error::other(format!("thread {tid}: {why}"))),

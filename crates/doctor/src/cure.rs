@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use sys::tree::Tree;
 
-use crate::change::{Before, SCRIPT, UserVariables};
+use crate::change::{Before, GlobalVariables, SCRIPT};
 use crate::facts::Facts;
 use crate::judgement::{Cure, Diagnosis, Proof, Verdict};
 
@@ -19,7 +19,7 @@ use crate::judgement::{Cure, Diagnosis, Proof, Verdict};
 pub trait Patient {
     /// Examines anew, under the same load.
     fn examine(&mut self) -> Facts;
-    fn variables(&mut self) -> &mut dyn UserVariables;
+    fn variables(&mut self) -> &mut dyn GlobalVariables;
     /// Whether this cure may be tried.
     fn agrees(&mut self, diagnosis: &Diagnosis, cure: &Cure) -> bool;
     /// Tells how a cure went.

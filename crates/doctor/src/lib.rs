@@ -17,7 +17,7 @@ mod report;
 mod watch;
 
 pub use ask::{Account, AskedServer, NoServer};
-pub use change::{Change, UserVariables};
+pub use change::{Change, GlobalVariables};
 pub use cure::{Outcome, Patient, Script, cure};
 pub use examine::Examination;
 pub use facts::Facts;

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use ::doctor::{
-    Account, AskedServer, Colours, Cure, Diagnosis, Examination, Facts, Outcome, Patient, Script,
-    UserVariables, Verdict,
+    Account, AskedServer, Colours, Cure, Diagnosis, Examination, Facts, GlobalVariables, Outcome,
+    Patient, Script, Verdict,
 };
 use proxy::discover;
 use shell::{CONFIG, OK, UNAVAILABLE, USAGE, complain, print};
@@ -189,7 +189,7 @@ impl Patient for Bedside {
         examination.run(Some(&mut self.server), "")
     }
 
-    fn variables(&mut self) -> &mut dyn UserVariables {
+    fn variables(&mut self) -> &mut dyn GlobalVariables {
         &mut self.server
     }
 

@@ -27,7 +27,7 @@ fn alone(name: &str) -> PathBuf {
     // It may be there from an earlier run.
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("a folder");
-    std::fs::hard_link(env!("CARGO_BIN_EXE_flifo"), folder.join("flifo")).expect("a backend");
+    std::fs::hard_link(env!("CARGO_BIN_EXE_flifo"), folder.join("flifo")).expect("a link");
     folder
 }
 
@@ -43,7 +43,7 @@ fn other_programs_commands_are_listed_and_passed_on_unchanged() {
     let folder = alone("passed-on");
     let path = folder.join("path");
     std::fs::create_dir(&path).expect("a folder");
-    symlink("/bin/echo", path.join("flifo-bench")).expect("a backend");
+    symlink("/bin/echo", path.join("flifo-bench")).expect("a link");
     for arguments in [
         &["bench", "--help"][..],
         &["bench", "run", "--", "a  b", "", "--clients=1..8"],

@@ -167,7 +167,7 @@ impl Tree {
         })
     }
 
-    /// Where a backend of the file system points.
+    /// Where a symbolic link points.
     pub fn target(&self, path: &str) -> Seen<String> {
         let target = fs::read_link(self.path(path));
         Seen::from_io(path, target.map(|target| target.to_string_lossy().into_owned()))

@@ -1,4 +1,4 @@
-//! A backend that fails in the ways in which networks do: a port on loopback before another port, which passes bytes
+//! A connection that fails in the ways in which networks do: a port on loopback before another port, which passes bytes
 //! on, or is silent (nothing arrives, nothing is refused), or breaks what goes through it.
 //!
 //! Owns its listener and its connections; knows nothing of what they say. Dropped, it closes all.

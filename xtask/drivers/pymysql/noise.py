@@ -1,7 +1,7 @@
-"""A client that shares links with the tests, under settings of its own, until it is stopped.
+"""A client that shares backends with the tests, with session variables of its own, until it is stopped.
 
 Argument: the folder of PyMySQL's sources. It looks at its session all the time, and ends with a
-complaint if that is not its own. Where the tests keep all links for so long that it is refused, it
+complaint if that is not its own. Where the tests keep all backends for so long that it is refused, it
 begins anew.
 """
 

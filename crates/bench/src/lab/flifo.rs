@@ -59,9 +59,9 @@ pub(super) enum Route {
     InnodbLimit,
     ThreadPool,
     Haproxy,
-    /// Flifo's line, and a backend for each client: the next one's thread in the server is cold.
+    /// Flifo's queue, and a backend for each client: the next one's thread in the server is cold.
     FifoBackends,
-    /// Flifo's line, and a few backends that stay hot.
+    /// Flifo's queue, and a few backends that stay hot.
     LifoBackends,
     Pipelined,
     Auto,

@@ -10,7 +10,7 @@ use super::*;
 #[derive(Default)]
 struct Table(BTreeMap<String, String>);
 
-impl UserVariables for Table {
+impl GlobalVariables for Table {
     fn get(&mut self, name: &str) -> io::Result<String> {
         self.0.get(name).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }

@@ -25,7 +25,7 @@ struct Table {
     sets_left: u32,
 }
 
-impl UserVariables for Table {
+impl GlobalVariables for Table {
     fn get(&mut self, name: &str) -> io::Result<String> {
         Ok(self.values[name].clone())
     }
@@ -58,7 +58,7 @@ impl Patient for Told {
         self.facts(rate)
     }
 
-    fn variables(&mut self) -> &mut dyn UserVariables {
+    fn variables(&mut self) -> &mut dyn GlobalVariables {
         &mut self.variables
     }
 

@@ -358,7 +358,7 @@ fn waiters_leave_late_ones_are_taken_out_and_hopeless_ones_given_up() {
 }
 
 #[test]
-fn statements_go_ahead_on_a_busy_backend_in_the_order_of_the_line() {
+fn statements_go_ahead_on_a_busy_backend_in_the_order_of_the_queue() {
     let now = Instant::now();
     let mut gate = gate(1, 1);
     gate.wait('k', 1, now);

@@ -202,13 +202,13 @@ fn turns(page: &mut Page, surveyed: &Surveyed) {
         it.totals.schedule.waited.as_secs_f64()
     });
     let count = "Iterations of the worker's event loop.";
-    family("flifo_worker_turns_total", total, count, |it| it.totals.turns as f64);
+    family("flifo_worker_iterations_total", total, count, |it| it.totals.turns as f64);
     let busy = "Length of all iterations of the worker's event loop.";
     family("flifo_worker_iteration_seconds_total", total, busy, |it| it.totals.busy.as_secs_f64());
     let stolen = "Time within iterations in which another thread had the worker's CPU.";
     family("flifo_worker_stolen_seconds_total", total, stolen, |it| it.totals.stolen.as_secs_f64());
     let interrupted = "Iterations that lost half a millisecond or more to other threads.";
-    family("flifo_worker_turns_interrupted_total", total, interrupted, |it| {
+    family("flifo_worker_iterations_interrupted_total", total, interrupted, |it| {
         it.totals.interrupted as f64
     });
     let ready = "Sockets that were ready, of all iterations.";
@@ -235,7 +235,7 @@ const GAUGES: [Gauge; 7] = [
     ("flifo_backends", "Backend connections of pooled users.", |server, _| {
         server.backends.held().into()
     }),
-    ("flifo_backends_max", "Backend connections that pooled users may have.", |it, _| {
+    ("flifo_connections_max", "Backend connections that pooled users may have.", |it, _| {
         it.backends.limit().into()
     }),
     ("flifo_backends_idle", "Idle backend connections.", |_, gate| gate.backends_idle as u64),

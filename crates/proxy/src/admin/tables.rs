@@ -107,7 +107,7 @@ pub(super) static SHOWN: [Shown; 13] = [
             count("bytes_out"),
             real("ran"),
             real("waited"),
-            count("turns"),
+            count("iterations"),
             real("iteration_us"),
             real("iteration_max_us"),
             real("stolen_us"),
@@ -374,7 +374,7 @@ fn lanes(outside: &Outside, _: &Surveyed, table: &mut Table) {
         let class = classes.get(ClassId(u8::try_from(at).unwrap_or(u8::MAX)));
         let when = match class.when_overloaded {
             WhenOverloaded::Wait => "wait",
-            WhenOverloaded::NewestFirst => "turn",
+            WhenOverloaded::NewestFirst => "newest_first",
         };
         table.add([
             class.name.clone().into(),

@@ -157,7 +157,7 @@ pub(crate) fn stop_client(worker: &Worker, client: &Client) {
     }
 }
 
-/// Ends a client whose turn it is, telling why: once, though its task may not have run since it was told.
+/// Ends a client that may send a command, telling why: once, though its task may not have run since it was told.
 pub(crate) fn end_client(worker: &Worker, client: &Client, fault: &Fault) {
     if client.is_closing() {
         return;

@@ -287,7 +287,7 @@ impl Client {
             }
             _ => false,
         };
-        // Back-pressure: the server takes its time. In a client's turn it may lag behind with
+        // Back-pressure: the server takes its time. While a client may send, it may lag behind with
         // commands that it does not answer.
         let may_read = may_send && self.backend().is_none_or(|backend| !backend.is_full());
         if may_read && self.input.unseen.get() {
@@ -308,7 +308,7 @@ impl Client {
         }
     }
 
-    /// Waits for the client to go away while it is not its turn. What it sends early stays in the kernel.
+    /// Waits for the client to go away while it may not send. What it sends early stays in the kernel.
     fn poll_gone(&self, context: &mut Context<'_>) -> Poll<Event> {
         // Once more after clearing, to be woken by what comes next. Buffered TLS records cannot be cleared.
         for _ in 0..2 {
@@ -369,7 +369,7 @@ impl Client {
 /// A client whose statement is held back.
 pub(crate) struct Stranded {
     pub(crate) client: Rc<Client>,
-    /// When its turn became to wait: it may be another statement's by now.
+    /// When it began to wait: what waits may be another statement by now.
     pub(crate) changed: Instant,
     pub(crate) until: Instant,
 }

@@ -50,7 +50,7 @@ pub(crate) fn read(worker: &Rc<Worker>, client: &Rc<Client>) {
     worker.buffers.give(buffer);
 }
 
-/// Handles bytes of a client: the rest of what it uploads, then commands while it is its turn.
+/// Handles bytes of a client: the rest of what it uploads, then commands while it may send them.
 pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8]) {
     let mut at = pass_upload(worker, client, bytes);
     while at < bytes.len() && client.state() == ClientState::Reading && !client.is_closing() {

@@ -2,7 +2,7 @@
 //!
 //! It has one owner at a time: the function that reads it; then [`crate::dispatch::client::Client::current`] while it
 //! waits in the queue, or while its backend is prepared; then the flight that carries it
-//! ([`crate::dispatch::in_flight::InFlight`]). A client whose turn it is has none, so nothing of a command is left to
+//! ([`crate::dispatch::in_flight::InFlight`]). A client that may send one has none, so nothing of a command is left to
 //! be reset behind it.
 
 use std::cell::RefCell;

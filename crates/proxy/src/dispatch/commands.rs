@@ -619,7 +619,7 @@ fn enter_kept(
 }
 
 impl Client {
-    /// A command without a reply was sent; the turn comes back when its last byte has passed.
+    /// A command without a reply was sent; the next one may come when its last byte has passed.
     fn upload_silently(&self) {
         if self.input.is_part() {
             self.input.upload_ends_turn.set(true);

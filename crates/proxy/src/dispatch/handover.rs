@@ -110,8 +110,8 @@ pub(crate) fn learn(
     match session.diagnostics() {
         Diagnostics::Marked => session.resolve_messages(warnings),
         Diagnostics::OnBackend => {
-            let state = backend.session.borrow();
-            let charset = state.settings().get(CHARSET).unwrap_or_default();
+            let told = backend.session.borrow();
+            let charset = told.settings().get(CHARSET).unwrap_or_default();
             let numbers = (warnings, errors);
             match SavedDiagnostics::read(
                 numbers,

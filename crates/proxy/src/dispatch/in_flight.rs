@@ -202,7 +202,7 @@ pub(crate) struct Settled {
 /// What follows the end of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AfterReply {
-    /// The client's turn.
+    /// The client may send its next command.
     AwaitCommand,
     /// Flifo is not done with it.
     More,
@@ -211,7 +211,7 @@ pub(crate) enum AfterReply {
 }
 
 impl Settled {
-    /// All of the reply has been written; now it is the client's turn.
+    /// All of the reply has been written; now the client may send its next command.
     pub(crate) fn nothing_more(client: Rc<Client>) -> Self {
         Self { client, tail: 0..0, then: AfterReply::AwaitCommand }
     }

@@ -12,9 +12,9 @@ use crate::dispatch::memory::ReservedMemory;
 pub(crate) struct Input {
     /// Bytes that came behind the command in hand, or the beginning of the next one.
     more: RefCell<Vec<u8>>,
-    /// Whether `more` has not been looked at since the turn came back.
+    /// Whether `more` has not been looked at since the client may send again.
     pub(crate) unseen: Cell<bool>,
-    /// The socket became readable while it was not the client's turn.
+    /// The socket became readable while the client might not send.
     pub(crate) unread: Cell<bool>,
     /// The room of a long command that is read as a whole.
     pub(crate) reserved: RefCell<Option<ReservedMemory>>,
@@ -24,7 +24,7 @@ pub(crate) struct Input {
     pub(crate) login_sequence: Cell<Option<u8>>,
     /// What the client still has to send for the command in hand.
     pub(crate) upload: Cell<Option<Passage>>,
-    /// The turn comes back when the upload ends: there will be no reply.
+    /// The client may send its next command when the upload ends: there will be no reply.
     pub(crate) upload_ends_turn: Cell<bool>,
     /// How fast the command in hand comes, if not all of it was there at once.
     progress: Cell<Option<Progress>>,
@@ -42,7 +42,7 @@ impl Input {
         }
     }
 
-    /// Takes what was read before its turn.
+    /// Takes what was read too early.
     pub(crate) fn take_more(&self) -> Vec<u8> {
         self.more.take()
     }

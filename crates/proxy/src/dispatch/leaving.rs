@@ -19,8 +19,8 @@ use crate::dispatch::supply;
 use crate::dispatch::worker::Worker;
 
 /// The client's session begins anew: its backend, if it has one, is free of it. True: what it has left there will be
-/// gone when the backend has answered; then the client's turn of [`crate::dispatch::states::ClientState::Preparing`]
-/// ends.
+/// gone when the backend has answered; until then the client is
+/// [`crate::dispatch::states::ClientState::Preparing`].
 pub(crate) fn give_up(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
     let Some(backend) = client.backend.take() else { return false };
     let session = client.session.borrow();

@@ -23,7 +23,7 @@ use crate::dispatch::supply;
 use crate::dispatch::worker::{Mail, Worker};
 use crate::fault::{Fault, Kind};
 
-/// A statement has ended. If its probe is still to be answered, the client's turn waits for that, and its command goes
+/// A statement has ended. If its probe is still to be answered, the client waits for that, and its command goes
 /// on with the probe; else the command comes back.
 pub(crate) fn await_probe(
     worker: &Worker,
@@ -52,7 +52,7 @@ pub(crate) fn await_probe(
     None
 }
 
-/// The server has said what a client's statement has set. Now it is the client's turn.
+/// The server has said what a client's statement has set. Now the client may send its next command.
 pub(crate) fn finish_probe(
     worker: &Rc<Worker>,
     backend: &Rc<Backend>,

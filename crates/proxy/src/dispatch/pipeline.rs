@@ -47,7 +47,7 @@ pub(crate) fn cancel_pipelined(worker: &Rc<Worker>, backend: &Backend, why: Why)
     send_again(worker, clients, why);
 }
 
-/// Puts clients whose statements were written ahead, and not answered, back at the head of the line, in this order.
+/// Puts clients whose statements were pipelined, and not answered, back at the head of the queue, in this order.
 /// They have their commands again.
 pub(crate) fn send_again(worker: &Rc<Worker>, clients: Vec<Rc<Client>>, why: Why) {
     if clients.is_empty() {

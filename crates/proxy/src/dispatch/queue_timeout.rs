@@ -1,4 +1,4 @@
-//! Commands that wait for their turn longer than they may: nothing of them has reached the server.
+//! Commands that wait in the queue longer than they may: nothing of them has reached the server.
 
 use std::rc::Rc;
 use std::time::Duration;

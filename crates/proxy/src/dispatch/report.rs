@@ -1,4 +1,4 @@
-//! What a worker tells of itself when it is asked: plain values, made in a turn of its own.
+//! What a worker tells of itself when it is asked: plain values, made in an iteration of its loop.
 //!
 //! Owns what is told; what it means in a table or a page is decided in [`crate::admin`]. The numbers of a worker cost
 //! next to nothing; clients and digests are told only when they are asked for.

@@ -5,7 +5,7 @@
 //! anything to. If it fails all the same, the client gets an error in place of whatever its statement brings
 //! ([`crate::dispatch::lost_backend::spoil`]), the statement is killed, and the backend is dropped.
 //!
-//! Behind a `SET` whose effect the server does not report goes a probe that has it report; the client's turn comes when
+//! Behind a `SET` whose effect the server does not report goes a probe that has it report; the client may go on when
 //! that has been answered ([`crate::dispatch::own_replies`]).
 
 use engine::backend_session::BackendSession;

@@ -108,13 +108,13 @@ pub(crate) enum Mail {
     Do(Job),
     /// Something has changed with servers.
     News(News),
-    /// No new statements: clients are ended as soon as it is their turn.
+    /// No new statements: clients are ended as soon as they may send.
     Stop,
     /// Everything ends now.
     Abort,
 }
 
-/// What is done on a worker's thread in a turn of its loop.
+/// What is done on a worker's thread in an iteration of its loop.
 pub(crate) struct Job(Box<Work>);
 
 type Work = dyn FnOnce(&Rc<Worker>) + Send;

@@ -1,6 +1,6 @@
-// A client that shares links with the tests, under settings of its own, until it is stopped.
+// A client that shares backends with the tests, with session variables of its own, until it is stopped.
 //
-// It looks at its session all the time, and ends with a complaint if that is not its own. Where the tests keep all links
+// It looks at its session all the time, and ends with a complaint if that is not its own. Where the tests keep all backends
 // for so long that it is refused, it begins anew.
 package main
 
@@ -39,7 +39,7 @@ func main() {
 	}
 }
 
-// share shares links for some statements, or until it has waited too long for one.
+// share shares backends for some statements, or until it has waited too long for one.
 func share(db *sql.DB) {
 	defer func() {
 		if why := recover(); why != nil && why != waitedTooLong {
@@ -93,4 +93,4 @@ func check(err error) {
 	}
 }
 
-var waitedTooLong = errors.New("it has waited too long for a link")
+var waitedTooLong = errors.New("it has waited too long for a backend")

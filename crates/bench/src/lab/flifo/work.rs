@@ -44,7 +44,7 @@ struct Page {
     reads: u64,
 }
 
-/// Pages in the order in which they were read last: backends to the next older and the next younger.
+/// Pages in the order in which they were read last: each knows the next older and the next younger one.
 struct Pool {
     older: Box<[u32]>,
     younger: Box<[u32]>,
