@@ -5,10 +5,10 @@
 
 mod galera;
 
-use std::time::{Duration, Instant};
-
 use bench::private_server::{Builder, PrivateServer};
 use rustix::process::{Pid, Signal, kill_process};
+
+pub use crate::scene::wait_for as wait;
 
 /// One server that is written to and others that follow it.
 pub struct Cluster {
@@ -19,9 +19,6 @@ pub struct Cluster {
 
 /// All servers have this one, since they get one another's accounts.
 const PASSWORD: &str = "a-password-for-all-of-them";
-
-/// Setting up takes seconds, on a busy machine many.
-const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Small ones: several run on one machine.
 fn small() -> Builder {
@@ -163,17 +160,5 @@ impl Cluster {
     pub fn signal(&self, at: usize, signal: Signal) {
         let pid = self.servers[at].pid().and_then(|pid| Pid::from_raw(pid.cast_signed()));
         kill_process(pid.expect("it runs"), signal).expect("it can be signalled");
-    }
-}
-
-/// Waits until something is so.
-///
-/// # Panics
-/// If it never is.
-pub fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(50));
     }
 }

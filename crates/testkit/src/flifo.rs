@@ -163,6 +163,14 @@ impl Flifo {
         self.child.id()
     }
 
+    /// The CPU time that it has had so far.
+    ///
+    /// # Panics
+    /// If it does not run.
+    pub fn cpu(&self) -> Duration {
+        sys::account::stat(self.pid()).expect("it runs").cpu.total()
+    }
+
     /// What it has logged so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()

@@ -183,7 +183,8 @@ fn a_login_byte_by_byte_is_ended_in_time() {
         // The first byte behind the end is refused by the kernel.
         while client.send(&[*bytes.next().unwrap()]) {
             thread::sleep(Duration::from_millis(40));
-            assert!(begun.elapsed() < Duration::from_secs(60));
+            // By default it would be ten.
+            assert!(begun.elapsed() < Duration::from_secs(9));
         }
         assert!(begun.elapsed() >= Duration::from_millis(900));
         scene.end();
@@ -257,7 +258,7 @@ fn a_client_that_only_listens_is_answered_or_ended() {
 
 #[test]
 fn five_hundred_that_say_nothing_are_ended_together() {
-    let limits = "[limits]\nlogin = \"3s\"\n";
+    let limits = "[limits]\nlogin = \"10s\"\n";
     for scene in [Scene::pooled(limits).witnessed(), Scene::pass_through(limits).witnessed()] {
         let silent: Vec<_> = (0..500).map(|_| FakeClient::connect(scene.flifo.port())).collect();
         scene.works();
@@ -267,7 +268,8 @@ fn five_hundred_that_say_nothing_are_ended_together() {
             let _ = client.read_greeting();
             assert!(client.is_refused());
         }
-        assert!(begun.elapsed() < Duration::from_secs(120));
+        // In the places of logins, one after the other, it would take forty.
+        assert!(begun.elapsed() < Duration::from_secs(30));
         scene.end();
     }
 }
@@ -282,11 +284,12 @@ fn a_statement_of_nothing_but_parentheses_costs_one_pass() {
         assert!(scene.flifo.memory() < before + MEMORY_MAX);
         // Short enough to be read as a whole, and to be read by the lexer.
         let short = &long[..60_000];
-        let begun = Instant::now();
+        let before = scene.flifo.cpu();
         for _ in 0..50 {
             assert_eq!(client.command(short), Ok(vec![]));
         }
-        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+        let spent = scene.flifo.cpu() - before;
+        assert!(spent < Duration::from_secs(5), "{spent:?}");
         drop(client);
         scene.end();
     }

@@ -4,7 +4,6 @@
 //! There is one backend, so that whatever is left behind on the next one is met. It is lost by an order to the server
 //! (`KILL`), or by the network, in the situations in which a client can be.
 
-use std::time::{Duration, Instant};
 
 use bench::private_server::PrivateServer;
 use testkit::client::Problem;
@@ -12,7 +11,7 @@ use testkit::fake_client::{CAPABILITIES, FakeClient, Refusal};
 use testkit::flifo::Flifo;
 use testkit::relay::Relay;
 use testkit::reply::{Reply, honest};
-use testkit::scene::{Scene, row};
+use testkit::scene::{Scene, row, wait_for};
 use wire::response::{OkPacket, Status};
 
 use crate::shared::{USER, server};
@@ -78,10 +77,10 @@ impl Site {
             // What is left of earlier ones may just have ended by itself.
             let _ = direct.query(&format!("KILL {id}"));
         }
-        until("the backend connection is gone", || {
+        wait_for("the backend connection is gone", || {
             direct.query(&backends).expect("a list").is_empty()
         });
-        until("Flifo knows", || self.relay.ended() > before && !self.relay.is_missed());
+        wait_for("Flifo knows", || self.relay.ended() > before && !self.relay.is_missed());
     }
 
     /// Sends a statement, and waits until the server runs it.
@@ -98,7 +97,7 @@ impl Site {
             self.schema
         );
         let mut direct = self.direct();
-        until(text, || direct.query(&running).expect("a count") == [b"1"]);
+        wait_for(text, || direct.query(&running).expect("a count") == [b"1"]);
     }
 
     /// The rows that a client past the proxy sees.
@@ -111,14 +110,6 @@ impl Site {
     fn end(self) {
         let (status, log) = self.flifo.stop();
         assert!(status.success() && !log.contains("panicked"), "{log}");
-    }
-}
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(120), "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -188,7 +179,7 @@ fn a_statement_in_a_transaction_is_told_that_nothing_is_kept() {
             let told = if told == Refusal::Closed { panic!("closed") } else { told };
             assert_eq!(told.code(), AGAIN, "{text}: {told:?}");
             ok(&mut direct, "ROLLBACK");
-            until("the row is undone", || site.rows() == "100");
+            wait_for("the row is undone", || site.rows() == "100");
             goes_on(&site, &mut client, &id);
         }
     }
@@ -291,7 +282,7 @@ fn what_may_have_committed_is_never_called_undone() {
         let told = client.read_answer().expect_err(text);
         assert_eq!(told.code(), PERHAPS, "{text}: {told:?}");
         ok(&mut direct, "UNLOCK TABLES");
-        until("what came of it", || site.rows() == if done { "1" } else { "" });
+        wait_for("what came of it", || site.rows() == if done { "1" } else { "" });
         assert!(!status(&mut client, PING).has(Status::IN_TRANSACTION));
         assert_eq!(one(&mut client, "SELECT @@autocommit"), "0", "as it was told");
         ok(&mut client, "SET autocommit = 1");
@@ -305,7 +296,7 @@ fn what_may_have_committed_is_never_called_undone() {
     client.send_packet(0, b"\x03ROLLBACK");
     site.relay.cut();
     client.read_answer().expect("it is rolled back");
-    until("it is undone", || site.rows().is_empty());
+    wait_for("it is undone", || site.rows().is_empty());
     goes_on(&site, &mut client, &id);
     site.end();
 }
@@ -372,7 +363,7 @@ fn without_autocommit_it_is_no_other() {
         site.relay.cut();
         assert_eq!(client.read_answer().expect_err("lost").code(), AGAIN);
         ok(&mut client, "SET autocommit = 1");
-        until("it is undone", || site.rows().is_empty() || site.rows() == "100");
+        wait_for("it is undone", || site.rows().is_empty() || site.rows() == "100");
         goes_on(&site, &mut client, &id);
     }
     site.end();

@@ -243,6 +243,7 @@ fn wait_for(count: u32) {
         "SELECT COUNT(*) FROM information_schema.processlist WHERE info = 'SELECT SLEEP(31)'";
     let begun = Instant::now();
     while server().sql(running).unwrap().trim() != count.to_string() {
+        // They end by themselves after 31 seconds.
         assert!(begun.elapsed() < Duration::from_secs(25), "never {count} statements");
         std::thread::sleep(Duration::from_millis(20));
     }
