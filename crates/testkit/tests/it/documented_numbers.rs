@@ -215,14 +215,16 @@ fn fault(entry: &Entry, document: &str, source: &str) -> Option<String> {
     if !document.contains(&phrase.replace(['[', ']'], "")) {
         return Some(format!("{phrase:?} is not in the document any more"));
     }
-    let said = phrase.split_once('[').and_then(|(_, rest)| rest.split_once(']'))?.0;
+    let said = phrase.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    let (said, _) = said.expect("a number in brackets");
     let expression = match entry.source {
         Code(_, before) => {
             source.split_once(before).and_then(|(_, rest)| rest.split([';', ',', '}', ']']).next())
         }
         Default(option) => source
             .split_once(&format!("### `{option}`\n"))
-            .and_then(|(_, rest)| rest.split_once("- Default: `"))
+            .and_then(|(_, rest)| rest.split("\n### ").next())
+            .and_then(|own| own.split_once("- Default: `"))
             .and_then(|(_, rest)| rest.split('`').next())
             .map(|value| value.trim_matches(['[', ']', '"'])),
     };
@@ -238,16 +240,21 @@ fn fault(entry: &Entry, document: &str, source: &str) -> Option<String> {
 
 /// A number as documents write it: "32 MiB", "16 382", "10 %", "ten seconds". Times are in seconds.
 fn of_words(text: &str) -> Option<f64> {
-    const WORDS: [(&str, f64); 5] =
-        [("two", 2.0), ("three", 3.0), ("four", 4.0), ("five", 5.0), ("ten", 10.0)];
+    const WORDS: [(&str, f64); 6] = [
+        ("two", 2.0),
+        ("three", 3.0),
+        ("four", 4.0),
+        ("five", 5.0),
+        ("ten", 10.0),
+        ("thirty", 30.0),
+    ];
     let text = text.to_lowercase();
     let split =
         text.find(|letter: char| !matches!(letter, '0'..='9' | '.' | ' ')).unwrap_or(text.len());
     let (digits, unit) = text.split_at(split);
     if digits.trim().is_empty() {
         let (word, unit) = unit.split_once(' ').unwrap_or((unit, ""));
-        let words = WORDS.into_iter().chain([("thirty", 30.0)]);
-        let number = words.into_iter().find(|(it, _)| *it == word)?.1;
+        let number = WORDS.into_iter().find(|(it, _)| *it == word)?.1;
         return Some(number * of_unit(unit)?);
     }
     Some(digits.replace(' ', "").parse::<f64>().ok()? * of_unit(unit)?)
