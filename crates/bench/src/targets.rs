@@ -222,7 +222,8 @@ fn haproxy_config(port: u16, socket: &Path, setup: &Setup) -> String {
     )
 }
 
-/// [`crate::relay`] in a process of its own, so that what it costs is told apart: this program once more.
+/// [`crate::relay`] in a process of its own, so that what it costs is told apart: this program once
+/// more, which is flifo-bench.
 fn relay(server: &PrivateServer) -> Result<(u16, Command)> {
     let port = free_port()?;
     let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);

@@ -1,13 +1,11 @@
 //! `flifo lab`: runs experiments, prints what they found and writes it down as a page.
 
-use std::io::IsTerminal;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use bench::interrupt::{Interrupt, Interrupted};
 use bench::lab::{self, About, Entry, Finding, Lab, LabOptions};
 use bench::programs;
-use bench::table::Colours;
 use shell::{INTERRUPTED, OK, UNAVAILABLE, USAGE, complain, print};
 
 use crate::arguments::{LabCommand, LabOutput, LabTurns};
@@ -72,8 +70,7 @@ fn show(findings: &[(About, Finding)], output: &LabOutput) -> Result<()> {
         print(&format!("{}\n", lab::json(findings)?));
         return Ok(());
     }
-    let wanted = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let colours = if wanted { Colours::On } else { Colours::Off };
+    let colours = crate::measure::colours();
     for (about, finding) in findings {
         print(&format!("\n{}", lab::text(about, finding, colours)));
     }

@@ -4,7 +4,6 @@
 //! nothing else.
 
 use std::fs;
-use std::io::{IsTerminal, stdout};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -313,8 +312,7 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
 }
 
 pub(crate) fn colours() -> Colours {
-    let wanted = stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    if wanted { Colours::On } else { Colours::Off }
+    if shell::wants_colours() { Colours::On } else { Colours::Off }
 }
 
 impl Place {

@@ -1,7 +1,7 @@
 //! `flifo doctor`: examines, prints what was found, and cures what it is asked to.
 
 use std::fs;
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -113,7 +113,7 @@ fn tell(arguments: &Doctor, facts: &Facts) -> Result<Verdict, Failure> {
 }
 
 fn colours() -> Colours {
-    match io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
+    match shell::wants_colours() {
         true => Colours::On,
         false => Colours::Off,
     }

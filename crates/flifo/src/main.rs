@@ -112,7 +112,8 @@ const INTRODUCTION: &str = "\
 
 `flifo man` and `flifo man COMMAND` write manual pages from the same definitions, and
 `flifo completions SHELL` what a shell needs to complete them. `flifo demo`, `flifo bench` and
-`flifo lab` start the program flifo-bench, which has [a page of its own](cli-bench.md).
+`flifo lab` start the program flifo-bench, which has [a page of its own](cli-bench.md); `flifo-bench completions`
+completes what is typed behind them.
 ";
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use clap::Parser;
 
 pub use self::manual::{Manual, reference};
-pub use self::speak::{complain, print};
+pub use self::speak::{complain, print, wants_colours};
 
 pub const OK: u8 = 0;
 pub const USAGE: u8 = 64;

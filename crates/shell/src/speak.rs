@@ -4,13 +4,18 @@
 //! no failure, and the proxy keeps running when the process that started it has closed its standard error.
 
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 /// Prints what was asked for.
 pub fn print(text: &str) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Whether what is printed may have colours: a person reads it, and has not asked for none (<https://no-color.org>).
+pub fn wants_colours() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }
 
 /// Tells of something that went wrong, or may, under the name that was typed.

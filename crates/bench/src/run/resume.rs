@@ -32,7 +32,7 @@ pub(super) fn take_up(
         file.targets.iter().map(|it| (it.name.clone(), it.address.clone())).collect();
     let mut differ = differences("", &file.settings, &asked);
     differ += &differences("machine: ", &file.machine, machine);
-    differ += &differences("Flifo's version", &file.version, &env!("CARGO_PKG_VERSION"));
+    differ += &differences("flifo-bench's version", &file.version, &env!("CARGO_PKG_VERSION"));
     differ += &differences("targets", &names, &options.names());
     if !differ.is_empty() {
         let why =

@@ -4,7 +4,6 @@
 //! There is one backend, so that whatever is left behind on the next one is met. It is lost by an order to the server
 //! (`KILL`), or by the network, in the situations in which a client can be.
 
-
 use bench::private_server::PrivateServer;
 use testkit::client::Problem;
 use testkit::fake_client::{CAPABILITIES, FakeClient, Refusal};

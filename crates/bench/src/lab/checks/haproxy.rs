@@ -1,12 +1,13 @@
 //! HAProxy as one of the treatments: so many threads, so many servers, a page of statistics.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
 use super::ChecksTreatment;
+use crate::private_server::free_port;
 use crate::process::Running;
 use crate::programs::HAPROXY;
 
@@ -22,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 impl HaProxy {
     pub(super) fn start(treatment: &ChecksTreatment, servers: &[SocketAddr]) -> Result<Self> {
         let folder = tempfile::tempdir()?;
-        let page = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let page = SocketAddr::from(([127, 0, 0, 1], free_port()?));
         let file = folder.path().join("haproxy.cfg");
         std::fs::write(&file, configuration(treatment, page, servers))?;
         let mut command = Command::new(HAPROXY.find()?);
