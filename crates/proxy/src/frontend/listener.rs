@@ -205,12 +205,25 @@ mod tests {
     fn the_process_that_has_the_port_is_named() {
         let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("binds");
         let address = taken.local_addr().expect("has one");
-        let listen = Listen::Tcp(address);
+        let (listen, port) = (Listen::Tcp(address), address.port());
         let error = bind(&listen, 1, Audience::Everybody).expect_err("it is taken");
-        let (port, pid) = (address.port(), std::process::id());
         let why = explain(&listen, &error, "console.listen");
-        assert!(why.starts_with(&format!("port {port} is taken by process {pid} (")), "{why}");
-        assert!(why.ends_with("); choose another with `console.listen`"), "{why}");
+        assert_eq!(
+            why,
+            format!("port {port} is listened on already: the configuration names it twice")
+        );
+
+        // The socket goes to another process, as its standard input.
+        let given = OwnedFd::from(taken);
+        let other = std::process::Command::new("sleep").arg("3600").stdin(given).spawn();
+        let mut other = other.expect("starts");
+        let why = explain(&listen, &error, "console.listen");
+        let pid = other.id();
+        other.kill().and_then(|()| other.wait()).expect("ends");
+        let expected = format!(
+            "port {port} is taken by process {pid} (sleep); choose another with `console.listen`"
+        );
+        assert_eq!(why, expected);
     }
 
     #[test]
