@@ -45,7 +45,8 @@ pub struct Statements {
     given: u32,
     /// The statement that was prepared last, if that succeeded.
     last: Option<u32>,
-    open: NumberMap<u32, Prepared>,
+    /// Most clients have none, and no memory for them.
+    open: Option<Box<NumberMap<u32, Prepared>>>,
     /// For how many of them the server keeps something.
     kept: usize,
     /// What they keep, as [`Prepared::bytes`] counts it.
@@ -73,7 +74,7 @@ impl Statements {
     /// Whether one more with a text of this length may be added. Its parameters are not known
     /// before the server has read it, so their types may go beyond the bound once.
     pub fn has_room(&self, text_len: usize) -> bool {
-        self.open.len() < STATEMENTS_MAX && self.bytes + text_len <= BYTES_MAX
+        self.len() < STATEMENTS_MAX && self.bytes + text_len <= BYTES_MAX
     }
 
     /// Keeps a statement and gives it an id. `None`: there is no room.
@@ -84,7 +85,7 @@ impl Statements {
         loop {
             // Zero is no id, and the highest ones mean something else to MariaDB.
             self.given = if self.given >= 0x7fff_ffff { 1 } else { self.given + 1 };
-            if !self.open.contains_key(&self.given) {
+            if self.look(self.given).is_none() {
                 break;
             }
         }
@@ -92,7 +93,7 @@ impl Statements {
         let (types, own, is_spoiled) = (None, None, false);
         let prepared = Prepared { source, parameters, types, own, is_spoiled, kept };
         self.bytes += prepared.bytes();
-        self.open.insert(self.given, prepared);
+        self.open.get_or_insert_default().insert(self.given, prepared);
         self.last = Some(self.given);
         self.last
     }
@@ -109,7 +110,7 @@ impl Statements {
 
     /// The server keeps this of a statement now.
     pub fn keep(&mut self, id: u32, kept: KeptByServer) {
-        if let Some(prepared) = self.open.get_mut(&id) {
+        if let Some(prepared) = self.open.as_mut().and_then(|open| open.get_mut(&id)) {
             let before = std::mem::replace(&mut prepared.kept, kept);
             self.kept = self.kept + usize::from(kept.any()) - usize::from(before.any());
         }
@@ -121,15 +122,15 @@ impl Statements {
     }
 
     pub fn get(&mut self, id: u32) -> Option<&mut Prepared> {
-        self.open.get_mut(&id)
+        self.open.as_mut()?.get_mut(&id)
     }
 
     pub fn look(&self, id: u32) -> Option<&Prepared> {
-        self.open.get(&id)
+        self.open.as_ref()?.get(&id)
     }
 
     pub fn close(&mut self, id: u32) -> Option<Prepared> {
-        let closed = self.open.remove(&id)?;
+        let closed = self.open.as_mut()?.remove(&id)?;
         self.bytes -= closed.bytes();
         self.kept -= usize::from(closed.kept.any());
         if self.last == Some(id) {
@@ -139,24 +140,24 @@ impl Statements {
     }
 
     pub fn clear(&mut self) {
-        self.open.clear();
+        self.open = None;
         (self.last, self.kept, self.bytes) = (None, 0, 0);
     }
 
     /// Their backend is gone, with all that it kept of them.
     pub fn leave_backend(&mut self) {
-        for prepared in self.open.values_mut() {
+        for prepared in self.open.iter_mut().flat_map(|open| open.values_mut()) {
             (prepared.own, prepared.kept) = (None, KeptByServer::default());
         }
         self.kept = 0;
     }
 
     pub fn len(&self) -> usize {
-        self.open.len()
+        self.open.as_ref().map_or(0, |open| open.len())
     }
 
     pub fn is_empty(&self) -> bool {
-        self.open.is_empty()
+        self.len() == 0
     }
 }
 

@@ -14,14 +14,19 @@ use wire::text::{Text, Tokens};
 
 use crate::session_variables::SessionVariables;
 
-/// The plain user variables of one session.
+/// The plain user variables of one session. Most have none, and no memory for them.
 #[derive(Debug, Default)]
 pub struct UserVariables {
+    kept: Option<Box<Kept>>,
+    on_backend: bool,
+}
+
+#[derive(Debug)]
+struct Kept {
     values: BTreeMap<Box<[u8]>, Value>,
     bytes: usize,
     /// What strings among them were read by.
-    settings: Option<Rc<SessionVariables>>,
-    on_backend: bool,
+    settings: Rc<SessionVariables>,
 }
 
 /// What a variable was set to.
@@ -43,8 +48,8 @@ pub struct Assignment {
 pub const BYTES_MAX: usize = 16 << 10;
 
 impl UserVariables {
-    pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
+    pub const fn is_empty(&self) -> bool {
+        self.kept.is_none()
     }
 
     /// Whether these may be kept as well, set under these settings, if there are any yet.
@@ -54,28 +59,32 @@ impl UserVariables {
         settings: Option<&Rc<SessionVariables>>,
     ) -> bool {
         let bytes: usize = assignments.iter().map(Assignment::bytes).sum();
-        let mode = |settings: &Rc<SessionVariables>| settings.mode();
-        let is_alike = self.is_empty() || self.settings.as_ref().map(mode) == settings.map(mode);
-        self.bytes + bytes <= BYTES_MAX && is_alike
+        let there = self.kept.as_ref().map_or(0, |kept| kept.bytes);
+        let is_alike = |kept: &Kept| settings.is_some_and(|it| it.mode() == kept.settings.mode());
+        there + bytes <= BYTES_MAX && self.kept.as_deref().is_none_or(is_alike)
     }
 
     /// They were set on the backend that the session has.
     pub fn set(&mut self, assignments: Vec<Assignment>, settings: &Rc<SessionVariables>) {
+        let kept = self.kept.get_or_insert_with(|| {
+            let (values, settings) = (BTreeMap::new(), Rc::clone(settings));
+            Box::new(Kept { values, bytes: 0, settings })
+        });
+        kept.settings = Rc::clone(settings);
         for Assignment { name, value } in assignments {
             let is_null = value.eq_ignore_ascii_case(b"NULL");
-            if let Some(old) = self.values.get_mut(&name)
+            if let Some(old) = kept.values.get_mut(&name)
                 && is_null
             {
                 old.is_null = true;
                 continue;
             }
-            self.bytes += name.len() + value.len();
+            kept.bytes += name.len() + value.len();
             let name_len = name.len();
-            if let Some(old) = self.values.insert(name, Value { literal: value, is_null }) {
-                self.bytes -= name_len + old.literal.len();
+            if let Some(old) = kept.values.insert(name, Value { literal: value, is_null }) {
+                kept.bytes -= name_len + old.literal.len();
             }
         }
-        self.settings = Some(Rc::clone(settings));
         self.on_backend = true;
     }
 
@@ -95,16 +104,14 @@ impl UserVariables {
     }
 
     /// What they must be told under.
-    pub const fn settings(&self) -> Option<&Rc<SessionVariables>> {
-        self.settings.as_ref()
+    pub fn settings(&self) -> Option<&Rc<SessionVariables>> {
+        self.kept.as_ref().map(|kept| &kept.settings)
     }
 
     /// The statement that sets them on another backend. `None`: there are none.
     pub fn setup(&self) -> Option<Vec<u8>> {
         // Asked ahead of each statement of each client: nearly none has any.
-        if self.values.is_empty() {
-            return None;
-        }
+        let kept = self.kept.as_ref()?;
         let mut text = b"SET ".to_vec();
         let mut tell = |name: &[u8], value: &[u8]| {
             text.push(b'@');
@@ -113,7 +120,7 @@ impl UserVariables {
             text.extend_from_slice(value);
             text.push(b',');
         };
-        for (name, Value { literal, is_null }) in &self.values {
+        for (name, Value { literal, is_null }) in &kept.values {
             tell(name, literal);
             if *is_null && !literal.eq_ignore_ascii_case(b"NULL") {
                 tell(name, b"NULL");

@@ -4,5 +4,6 @@ pub(crate) mod buffers;
 pub(crate) mod clock;
 pub(crate) mod counters;
 pub(crate) mod outbox;
+pub(crate) mod seldom;
 pub(crate) mod spare_memory;
 pub(crate) mod turns;

@@ -66,9 +66,14 @@ pub struct PreparedChanges(Vec<Box<[u8]>>);
 const PREPARED_MAX: usize = 16;
 
 impl PreparedChanges {
+    /// Whether a text may prepare a change, or execute one that was prepared.
+    pub fn may_concern(text: Text<'_>) -> bool {
+        text.may_begin_with(&["PREPARE", "EXECUTE"])
+    }
+
     /// Reads a text that is no change by itself: it may prepare one, or execute one that was prepared.
     pub fn read(&mut self, text: Text<'_>, server: Server) -> Option<Change> {
-        if !text.may_begin_with(&["PREPARE", "EXECUTE"]) {
+        if !Self::may_concern(text) {
             return None;
         }
         let mut tokens = text.tokens();

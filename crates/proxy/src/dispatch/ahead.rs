@@ -108,7 +108,7 @@ fn may_lead(worker: &Worker, backend: &Backend) -> bool {
 fn may_follow(worker: &Worker, client: &Client) -> bool {
     let read = client.current.borrow().as_ref().and_then(|command| command.facts.read);
     read.is_some_and(|digest| worker.pace.borrow().is_short(digest))
-        && client.input.reserved.borrow().is_none()
+        && !client.input.reserved.is_some()
 }
 
 /// Looks after backends whose statement in front was believed to be short and is not.

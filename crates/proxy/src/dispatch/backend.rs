@@ -408,7 +408,7 @@ impl Backend {
                 client.end_claim();
             }
             // Its time for the next step begins: it was not asked for more.
-            if client.input.upload.get().is_some() {
+            if client.input.upload.is_some() {
                 client.input.begin_upload();
             }
             client.wake();

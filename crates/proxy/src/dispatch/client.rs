@@ -32,6 +32,7 @@ use crate::dispatch::memory::{Claimant, ReservedMemory};
 use crate::dispatch::states::{ClientState, Counted};
 use crate::pool::keys::KeyId;
 use crate::worker::outbox::Outbox;
+use crate::worker::seldom::Seldom;
 
 /// A client that has logged in.
 pub(crate) struct Client {
@@ -58,17 +59,17 @@ pub(crate) struct Client {
     /// The class of what it asks, unless a command names another one.
     pub(crate) class: Cell<ClassId>,
     /// Where it has written, if that matters to where it reads.
-    pub(crate) writes: RefCell<Writes>,
+    pub(crate) writes: Seldom<Writes>,
     /// Statements that change rights, which it has prepared by name.
-    pub(crate) prepared_changes: RefCell<PreparedChanges>,
+    pub(crate) prepared_changes: Seldom<PreparedChanges>,
     /// The GTID of its last write, as the server has reported it.
-    pub(crate) gtid: RefCell<Box<[u8]>>,
+    pub(crate) gtid: Seldom<Box<[u8]>>,
     /// Why it keeps its backend, and since when.
-    pub(crate) pinned: Cell<Option<Pinned>>,
+    pub(crate) pinned: Seldom<Pinned>,
     /// Whether a text may hold several statements, if the client has said so since its login (`COM_SET_OPTION`).
     pub(crate) several: Cell<Option<bool>>,
     /// What proves a change of user, until the client's task deals with it.
-    change_of_user: RefCell<Option<Vec<u8>>>,
+    change_of_user: Seldom<Vec<u8>>,
     pub(crate) input: Input,
     /// The end of a reply that the client has not taken yet.
     outbox: Outbox,
@@ -110,12 +111,12 @@ impl Client {
             server: Cell::new(login.server),
             mode: Cell::new(login.mode),
             class: Cell::new(login.class),
-            writes: RefCell::default(),
-            prepared_changes: RefCell::default(),
-            gtid: RefCell::default(),
-            pinned: Cell::new(None),
+            writes: Seldom::default(),
+            prepared_changes: Seldom::default(),
+            gtid: Seldom::default(),
+            pinned: Seldom::default(),
             several: Cell::default(),
-            change_of_user: RefCell::default(),
+            change_of_user: Seldom::default(),
             input: Input::new(login.more, login.sequence),
             outbox: Outbox::default(),
             is_closing: Cell::new(false),
@@ -140,6 +141,11 @@ impl Client {
             Some(true) => self.capabilities | Capabilities::MULTI_STATEMENTS,
             Some(false) => self.capabilities.without(Capabilities::MULTI_STATEMENTS),
         }
+    }
+
+    /// The server that took its last write, if that matters.
+    pub(crate) fn last_taker(&self) -> Option<ServerId> {
+        self.writes.with(|writes| writes.taker()).flatten().map(ServerId)
     }
 
     /// What its command is to the gate.
@@ -248,7 +254,7 @@ impl Client {
 
     /// Has the client's task check the password for another user.
     pub(crate) fn begin_change_of_user(&self, payload: &[u8]) {
-        *self.change_of_user.borrow_mut() = Some(payload.to_vec());
+        self.change_of_user.set(Some(payload.to_vec()));
         self.change_state(ClientState::Preparing);
         self.wake();
     }
@@ -282,9 +288,7 @@ impl Client {
         }
         let may_send = match self.state() {
             ClientState::Reading => true,
-            ClientState::Running => {
-                self.input.upload.get().is_some() && self.waiting.get().is_none()
-            }
+            ClientState::Running => self.input.upload.is_some() && self.waiting.get().is_none(),
             _ => false,
         };
         // Back-pressure: the server takes its time. While a client may send, it may lag behind with
@@ -390,7 +394,7 @@ impl Claimant for Client {
     }
 
     fn admit(&self, room: ReservedMemory) {
-        *self.input.reserved.borrow_mut() = Some(room);
+        self.input.reserved.set(Some(room));
         self.change_state(ClientState::Reading);
         self.input.begin_upload();
         self.wake();

@@ -11,7 +11,7 @@ use engine::insert_id::InsertId;
 use engine::intent::{Ends, Intent, Moves, Sets, Trait};
 use engine::kept::Format;
 use engine::pin::Pin;
-use engine::rights::Change;
+use engine::rights::{Change, PreparedChanges};
 use engine::session::facts::{Facts, InHand, Leaves, Reads};
 use engine::session::{Diagnostics, Messages};
 use engine::session_variables::SessionVariables;
@@ -368,7 +368,10 @@ fn change(worker: &Worker, client: &Client, intent: Intent, text: Text<'_>) -> O
 fn change_by_text(worker: &Worker, client: &Client, text: Text<'_>) -> Option<Change> {
     let server = worker.kind_of_server(client);
     let change = Change::read(text, server);
-    change.or_else(|| client.prepared_changes.borrow_mut().read(text, server))
+    if change.is_some() || !PreparedChanges::may_concern(text) {
+        return change;
+    }
+    client.prepared_changes.change(|prepared| prepared.read(text, server))
 }
 
 /// The same of a command that is no query.

@@ -7,6 +7,7 @@ use wire::frame::Extent;
 use wire::passage::Passage;
 
 use crate::dispatch::memory::ReservedMemory;
+use crate::worker::seldom::Seldom;
 
 #[derive(Default)]
 pub(crate) struct Input {
@@ -17,17 +18,17 @@ pub(crate) struct Input {
     /// The socket became readable while the client might not send.
     pub(crate) unread: Cell<bool>,
     /// The room of a long command that is read as a whole.
-    pub(crate) reserved: RefCell<Option<ReservedMemory>>,
+    pub(crate) reserved: Seldom<ReservedMemory>,
     /// In how many packets the command in hand came, if it is all there: its reply's sequence ids follow theirs.
     pub(crate) packets: Cell<u8>,
     /// The command in hand completes the login; its reply has this sequence id.
     pub(crate) login_sequence: Cell<Option<u8>>,
     /// What the client still has to send for the command in hand.
-    pub(crate) upload: Cell<Option<Passage>>,
+    pub(crate) upload: Seldom<Passage>,
     /// The client may send its next command when the upload ends: there will be no reply.
     pub(crate) upload_ends_turn: Cell<bool>,
     /// How fast the command in hand comes, if not all of it was there at once.
-    progress: Cell<Option<Progress>>,
+    progress: Seldom<Progress>,
 }
 
 impl Input {
@@ -58,7 +59,7 @@ impl Input {
     /// Keeps the beginning of a command until more of it comes.
     pub(crate) fn keep_unfinished(&self, bytes: &[u8]) {
         self.keep_more(bytes, true);
-        if !bytes.is_empty() && self.progress.get().is_none() {
+        if !bytes.is_empty() && !self.progress.is_some() {
             self.begin_upload();
         }
     }
@@ -75,8 +76,8 @@ impl Input {
     }
 
     /// Whether there is more to come of the command in hand than is there.
-    pub(crate) const fn is_part(&self) -> bool {
-        self.upload.get().is_some()
+    pub(crate) fn is_part(&self) -> bool {
+        self.upload.is_some()
     }
 
     /// From now on, the client is expected to send what is missing of its command.
@@ -86,10 +87,7 @@ impl Input {
 
     /// So much has come, if something was missing.
     pub(crate) fn see_upload(&self, bytes: usize) {
-        if let Some(mut progress) = self.progress.get() {
-            progress.see(bytes, crate::worker::clock::now());
-            self.progress.set(Some(progress));
-        }
+        self.progress.with(|progress| progress.see(bytes, crate::worker::clock::now()));
     }
 
     pub(crate) fn end_upload(&self) {
@@ -97,19 +95,17 @@ impl Input {
     }
 
     /// How the rest of a command comes that the client is expected to send.
-    pub(crate) const fn progress(&self) -> Option<Progress> {
+    pub(crate) fn progress(&self) -> Option<Progress> {
         self.progress.get()
     }
 
     /// Whether something is missing of the client's command.
-    pub(crate) const fn is_sending(&self) -> bool {
-        self.progress.get().is_some()
+    pub(crate) fn is_sending(&self) -> bool {
+        self.progress.is_some()
     }
 
     /// The last command was a long one, perhaps.
     pub(crate) fn give_room_back(&self) {
-        if self.reserved.borrow().is_some() {
-            self.reserved.take();
-        }
+        self.reserved.take();
     }
 }

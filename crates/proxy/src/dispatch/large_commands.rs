@@ -38,9 +38,8 @@ pub(crate) enum Rest {
 /// What is to be done with the rest of a command of which a buffer is there, and not all.
 pub(crate) fn rest(worker: &Worker, client: &Rc<Client>, extent: Extent, there: &[u8]) -> Rest {
     let is_short = extent.payload <= LONGEST;
-    if let Some(reserved) = client.input.reserved.borrow_mut().as_mut() {
-        // Its next header was awaited, and is there.
-        reserved.whole = extent.len;
+    // Its next header was awaited, and is there.
+    if client.input.reserved.with(|reserved| reserved.whole = extent.len).is_some() {
         return if is_short { Rest::Awaited } else { Rest::Passed };
     }
     let holds_backend = client.session.borrow().holds_backend();
@@ -59,7 +58,7 @@ pub(crate) fn rest(worker: &Worker, client: &Rc<Client>, extent: Extent, there: 
     let claim = if extent.payload < extent.len - HEADER { LONGEST + PIECE } else { extent.len };
     let (memory, user) = (&worker.memory, client.user.borrow().clone());
     if let Some(room) = memory.claim(&user, claim, extent.len) {
-        *client.input.reserved.borrow_mut() = Some(room);
+        client.input.reserved.set(Some(room));
         return Rest::Awaited;
     }
     if holds_backend {
@@ -98,7 +97,7 @@ pub(crate) enum Collected {
 
 /// Reads on where such a command is being collected.
 pub(crate) fn read(worker: &Worker, client: &Client) -> Collected {
-    let whole = client.input.reserved.borrow().as_ref().map_or(0, |reserved| reserved.whole);
+    let whole = client.input.reserved.with(|reserved| reserved.whole).unwrap_or_default();
     if client.state() != ClientState::Reading || whole == 0 {
         return Collected::No;
     }

@@ -163,7 +163,7 @@ fn send_pooled(
         _ => Purpose::Statement,
     };
     // A long one is not kept.
-    let is_short = client.input.reserved.borrow().is_none();
+    let is_short = !client.input.reserved.is_some();
     match opcode {
         Opcode::StmtExecute | Opcode::StmtBulkExecute => {
             if !client.input.is_part() && is_short {
@@ -368,7 +368,7 @@ fn send_bytes(client: &Client, backend: &Backend, packet: &[u8]) {
     if !is_whole {
         client.input.begin_upload();
     }
-    if client.input.reserved.borrow().is_some() && !backend.owes_bytes() {
+    if client.input.reserved.is_some() && !backend.owes_bytes() {
         client.end_claim();
     }
 }

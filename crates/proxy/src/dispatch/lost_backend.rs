@@ -135,7 +135,7 @@ fn tell_lost(worker: &Rc<Worker>, client: &Rc<Client>, backend: &Backend, flight
         client.rekey();
     }
     let fault = match verdict {
-        LossVerdict::Done if !flight.is_answered() && client.input.upload.get().is_none() => {
+        LossVerdict::Done if !flight.is_answered() && !client.input.upload.is_some() => {
             return answer::ok(client, command);
         }
         LossVerdict::Done | LossVerdict::RolledBack => {

@@ -113,7 +113,7 @@ impl Worker {
     /// A client's backend is kept for as long as the server keeps something of a prepared statement, whose text this
     /// is.
     pub(crate) fn hold(&self, client: &Client, pin: Pin, digest: Digest) {
-        if client.pinned.get().is_none() {
+        if !client.pinned.is_some() {
             self.count_pin(client, pin, Some(digest));
         }
     }

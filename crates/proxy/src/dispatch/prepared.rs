@@ -215,7 +215,7 @@ pub(crate) fn see_answered(
         }
     }
     let Some(in_hand) = in_hand else { return };
-    if in_hand.is_shared && !in_hand.has_cursor && client.pinned.get().is_none() {
+    if in_hand.is_shared && !in_hand.has_cursor && !client.pinned.is_some() {
         // As nearly all: nothing is kept that was not, and no look at the statement tells more.
         return;
     }

@@ -100,7 +100,9 @@ pub(crate) fn put_counts(
 pub(crate) fn put_gtid(worker: &Worker, client: &Client, query: &mut QueryPacket<'_>) {
     // No other server has such a variable, and it says so.
     if worker.at(route::greeter(worker)).server.facts.is_mariadb() {
-        let text = gtid::put(query.text(), &client.gtid.borrow());
+        let text = query.text();
+        let put = client.gtid.with(|gtid| gtid::put(text, gtid));
+        let text = put.unwrap_or_else(|| gtid::put(text, &[]));
         query.rewrite(text);
     }
 }

@@ -430,7 +430,7 @@ fn see_ok(
     let listens = if session.is_told_of_all() { Listens::ToAll } else { Listens::ToUsual };
     drop(session);
     let note = |gtid: &[u8]| {
-        *client.gtid.borrow_mut() = gtid.into();
+        client.gtid.set(Some(gtid.into()));
         if let Some(members) = &worker.shared.cluster.members {
             members.acknowledge(backend.server, gtid);
         }

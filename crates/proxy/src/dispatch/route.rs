@@ -56,7 +56,7 @@ pub(crate) fn choose(
 
 /// The server that took the client's last write, if it can be read from, whatever else it is used for.
 fn taker(members: &Members, client: &Client) -> Option<ServerId> {
-    let taker = client.writes.borrow().taker().map(ServerId);
+    let taker = client.last_taker();
     taker.filter(|taker| client.mode.get() == Mode::Split && members.answers(*taker))
 }
 
@@ -180,7 +180,8 @@ pub(crate) fn holds_writes(
     }
     let stay = if reads { routing.stay } else { Duration::ZERO };
     let holds = |taker: usize| members.holds(server, ServerId(taker));
-    client.writes.borrow().are_held(holds, crate::worker::clock::now(), stay)
+    let now = crate::worker::clock::now();
+    client.writes.with(|writes| writes.are_held(holds, now, stay)).unwrap_or(true)
 }
 
 /// A statement is held back. If that is for what the client has written, servers are asked at once where they are.
@@ -188,12 +189,13 @@ pub(crate) fn look_for_writes(worker: &Worker, members: &Members, client: &Clien
     if worker.plan.routing.reads == Freshness::Any {
         return;
     }
-    let writes = client.writes.borrow();
-    for server in writes.takers().map(ServerId).chain(members.writer()) {
-        if writes.taker().is_some() && members.is_usable(server) {
-            members.await_check(server);
+    client.writes.with(|writes| {
+        for server in writes.takers().map(ServerId).chain(members.writer()) {
+            if writes.taker().is_some() && members.is_usable(server) {
+                members.await_check(server);
+            }
         }
-    }
+    });
 }
 
 /// A statement has been answered.
@@ -212,7 +214,7 @@ pub(crate) fn note_write(worker: &Worker, client: &Client, command: &Command, se
     let is_write = command.facts.may_write();
     if worker.shared.cluster.members.is_some() && is_write && client.mode.get() == Mode::Split {
         // Not the loop's time, which may be from before the write.
-        client.writes.borrow_mut().note(server.0, Instant::now());
+        client.writes.change(|writes| writes.note(server.0, Instant::now()));
     }
 }
 

@@ -4,7 +4,6 @@
 use std::rc::Rc;
 
 use crate::cluster::members::Members;
-use crate::cluster::servers::ServerId;
 use crate::dispatch::admit;
 use crate::dispatch::answer;
 use crate::dispatch::client::Client;
@@ -50,7 +49,7 @@ pub(crate) fn refuse(
         true => "readers",
         false => "writer",
     };
-    let taker = client.writes.borrow().taker().map(ServerId);
+    let taker = client.last_taker();
     let others = taker.zip(members.writer()).filter(|(taker, writer)| {
         let reads = route::wants_reader(client, &command);
         taker != writer && !route::holds_writes(worker, members, client, *writer, reads)
