@@ -3,9 +3,11 @@
 mod diagnostics;
 pub mod earlier;
 pub mod facts;
+pub mod leftover;
 mod messages;
 pub mod observe;
 pub mod plan;
+pub mod prepared;
 pub mod setup;
 pub(crate) mod state;
 mod transaction;

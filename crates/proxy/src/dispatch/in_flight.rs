@@ -9,6 +9,7 @@ use engine::intent::{Digest, Sets};
 use engine::kept::Message;
 use engine::rights::Change;
 use engine::session::Messages;
+use engine::session::prepared::Refused;
 use engine::session::setup::{Purpose, Setup};
 use wire::capability::Capabilities;
 use wire::command::Shape;
@@ -244,13 +245,4 @@ pub(crate) struct Answers {
     pub(crate) tells_found: bool,
     /// The same of those affected.
     pub(crate) tells_affected: bool,
-}
-
-/// Why the server did not begin a command that is good, and can be brought to take it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
-    /// What the statement names has changed too often while it was prepared again (`ER_NEED_REPREPARE`).
-    Stale,
-    /// The server has as many statements as it may (`ER_MAX_PREPARED_STMT_COUNT_REACHED`).
-    TooMany,
 }

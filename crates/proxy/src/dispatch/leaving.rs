@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use engine::pin::Pin;
-use engine::session::Session;
+use engine::session::leftover::{Fate, Leftover, Trouble};
 use engine::session::setup::{Purpose, Step};
 
 use crate::dispatch::backend::{AfterAnswers, Backend, Taint};
@@ -23,18 +23,14 @@ use crate::dispatch::worker::Worker;
 /// [`crate::dispatch::states::ClientState::Preparing`].
 pub(crate) fn give_up(worker: &Rc<Worker>, client: &Rc<Client>) -> bool {
     let Some(backend) = client.backend.take() else { return false };
-    let session = client.session.borrow();
-    let is_idle = backend.in_flight.borrow().is_empty() && !backend.is_closing();
-    let leaves_something = session.holds_backend() && !session.can_yield();
-    let may_stay = !session.is_beyond_reset();
-    drop(session);
-    if !is_idle || !leaves_something || backend.key.get().is_none() || backend.is_being_killed() {
+    let left = client.session.borrow().leaves();
+    if !left.is_awaited(trouble(&backend), is_asked(&backend)) {
         clean(worker, client, &backend);
         return false;
     }
     backend.holder.take();
     pins::ended(client);
-    if !may_stay {
+    if left == Leftover::Lasting {
         backend.then.set(AfterAnswers::Close);
     }
     session_reset::begin(worker, &backend);
@@ -49,8 +45,7 @@ pub(crate) fn keep(worker: &Worker, client: &Client) -> Option<Pin> {
     let backend = client.backend()?;
     let stays =
         client.session.borrow().outlives_reset(session_reset::is_mysql(worker, &backend))?;
-    let is_idle = backend.in_flight.borrow().is_empty() && !backend.is_closing();
-    if !is_idle || backend.key.get().is_none() || backend.is_being_killed() {
+    if is_asked(&backend) || trouble(&backend) != Trouble::None {
         return None;
     }
     session_reset::begin(worker, &backend);
@@ -62,44 +57,46 @@ pub(crate) fn keep(worker: &Worker, client: &Client) -> Option<Pin> {
 pub(crate) fn clean(worker: &Rc<Worker>, client: &Client, backend: &Rc<Backend>) {
     backend.holder.take();
     pins::ended(client);
-    let session = client.session.borrow();
-    let is_asked = !backend.in_flight.borrow().is_empty();
     // No client needs what it says of this client's messages.
     backend.capture.take();
-    if is_in_doubt(&session, backend) {
-        // Others may wait for what it is asked, or may yet want to know.
-        return match is_asked {
-            true if backend.key.get().is_some() => {
-                backend.then.set(AfterAnswers::Close);
-                backend.settle();
-            }
-            false if !backend.is_being_killed() => capture::retire(worker, backend),
-            _ => backend.close(),
-        };
-    }
-    if session.can_yield() || !session.holds_backend() {
-        if session.variables.are_on_backend() {
-            backend.taint.set(Taint::Soiled);
+    let left = client.session.borrow().leaves();
+    match left.fate(trouble(backend), is_asked(backend)) {
+        Fate::PutBack => {
+            taint(backend, left);
+            backend.stay();
+            supply::give_back(worker, backend);
         }
-    } else {
-        backend.doubt();
-    }
-    drop(session);
-    match is_asked {
-        true => {
+        Fate::PutBackLater => {
+            taint(backend, left);
             backend.give_back_later();
             backend.settle();
         }
-        false => {
-            backend.stay();
-            supply::give_back(worker, backend);
+        Fate::Retired => capture::retire(worker, backend),
+        Fate::Closed => backend.close(),
+        Fate::ClosedLater => {
+            backend.then.set(AfterAnswers::Close);
+            backend.settle();
         }
     }
 }
 
-fn is_in_doubt(session: &Session, backend: &Backend) -> bool {
-    backend.key.get().is_none()
-        || backend.is_being_killed()
-        || backend.is_closing()
-        || session.is_beyond_reset()
+fn taint(backend: &Backend, left: Leftover) {
+    match left {
+        Leftover::Variables => backend.taint.set(Taint::Soiled),
+        Leftover::Undoable => backend.doubt(),
+        Leftover::Nothing | Leftover::Lasting => {}
+    }
+}
+
+fn is_asked(backend: &Backend) -> bool {
+    !backend.in_flight.borrow().is_empty()
+}
+
+fn trouble(backend: &Backend) -> Trouble {
+    match backend {
+        _ if backend.is_being_killed() => Trouble::Killed,
+        _ if backend.key.get().is_none() => Trouble::Unpooled,
+        _ if backend.is_closing() => Trouble::Ending,
+        _ => Trouble::None,
+    }
 }

@@ -10,11 +10,12 @@ use std::rc::Rc;
 use engine::counts::{Asked, Finds};
 use engine::intent::{Inserts, Intent};
 use engine::pin::Pin;
-use engine::session::Messages;
 use engine::session::facts::InHand;
+use engine::session::prepared::{Preparation, Refused, Release};
 use engine::session::setup::Purpose;
+use engine::session::{self, Messages};
 use engine::source::Source;
-use engine::statements::{KNOWN_MAX, KeptByServer, Prepared, PreparedOnBackend};
+use engine::statements::{KNOWN_MAX, Prepared};
 use wire::capability::Capabilities;
 use wire::command::Opcode;
 use wire::frame::{HEADER, put_joined, put_packet_with};
@@ -27,7 +28,7 @@ use crate::dispatch::backend::Backend;
 use crate::dispatch::client::Client;
 use crate::dispatch::command::Command;
 use crate::dispatch::diagnostics::MALFORMED;
-use crate::dispatch::in_flight::{InFlight, Refused};
+use crate::dispatch::in_flight::InFlight;
 use crate::dispatch::pins;
 use crate::dispatch::pipeline;
 use crate::dispatch::worker::Worker;
@@ -153,31 +154,17 @@ pub(crate) fn see(
     let mut session = client.session.borrow_mut();
     flight.warnings = payload.get(10..12).map_or(0, |it| u16::from_le_bytes([it[0], it[1]]));
     flight.last = flight.warnings;
-    match &flight.purpose {
-        Purpose::Prepare(source) => {
-            let source = worker.sources.borrow_mut().share(Rc::clone(source));
-            let added = session.statements.add(Rc::clone(&source), parameters);
-            let Some(own) = added else {
-                // Replaced by an error at the end of the reply would be too late: close it, and let the client's
-                // executes find nothing.
-                backend.close_statement(id);
-                return;
-            };
-            if session.pin().is_some() {
-                if let Some(prepared) = session.statements.get(own) {
-                    prepared.own = Some(PreparedOnBackend::new(id));
-                }
-            } else {
-                add(worker, backend, &source, id);
-            }
-            statement::set_id(payload, own);
-        }
-        Purpose::Shared(source) => add(worker, backend, source, id),
-        Purpose::Own(client_id) => match session.statements.get(*client_id) {
-            Some(prepared) => prepared.own = Some(PreparedOnBackend::new(id)),
-            None => backend.close_statement(id),
-        },
-        _ => {}
+    if let Purpose::Prepare(source) = &mut flight.purpose {
+        *source = worker.sources.borrow_mut().share(Rc::clone(source));
+    }
+    let (preparation, named) = session.see_prepared(&flight.purpose, id, parameters);
+    match preparation {
+        Some(Preparation::Shared(source)) => add(worker, backend, &source, id),
+        Some(Preparation::Superfluous) => backend.close_statement(id),
+        Some(Preparation::Own) | None => {}
+    }
+    if let Some(named) = named {
+        statement::set_id(payload, named);
     }
 }
 
@@ -192,10 +179,7 @@ fn add(worker: &Worker, backend: &Backend, source: &Rc<Source>, id: u32) {
 pub(crate) fn see_status(flight: &mut InFlight, status: Status) {
     let command = flight.command.as_mut();
     if let Some(in_hand) = command.and_then(|command| command.facts.in_hand.as_mut()) {
-        in_hand.has_cursor = match in_hand.command {
-            Opcode::StmtFetch => !status.has(Status::LAST_ROW_SENT),
-            _ => status.has(Status::CURSOR_EXISTS) && !status.has(Status::LAST_ROW_SENT),
-        };
+        in_hand.see_status(status);
     }
 }
 
@@ -209,69 +193,43 @@ pub(crate) fn see_answered(
 ) {
     let mut session = client.session.borrow_mut();
     if let Purpose::Prepare(_) = flight.purpose {
-        // MySQL's clients cannot mean the last one.
-        if flight.failed || worker.at(backend.server).server.facts.is_mysql() {
-            session.statements.forget_last();
-        }
+        session.see_preparation(flight.failed, worker.at(backend.server).server.facts.is_mysql());
     }
     let Some(in_hand) = in_hand else { return };
     if in_hand.is_shared && !in_hand.has_cursor && !client.pinned.is_some() {
         // As nearly all: nothing is kept that was not, and no look at the statement tells more.
         return;
     }
-    let Some(prepared) = session.statements.get(in_hand.id) else { return };
-    let kept = match in_hand.command {
-        Opcode::StmtReset | Opcode::StmtSendLongData => KeptByServer::default(),
-        Opcode::StmtFetch => {
-            let cursor = in_hand.has_cursor && !flight.failed;
-            KeptByServer { cursor, ..prepared.kept() }
-        }
-        _ => KeptByServer { cursor: in_hand.has_cursor && !flight.failed, long_data: false },
-    };
-    let source = Rc::clone(&prepared.source);
-    session.statements.keep(in_hand.id, kept);
+    let Some(kept) = session.see_executed(in_hand, flight.failed) else { return };
+    let digest = session.statements.look(in_hand.id).map(|it| it.source.intent.digest);
+    let release = session.release(in_hand.id);
     drop(session);
-    if kept.cursor {
-        worker.hold(client, Pin::Cursor, source.intent.digest);
+    if let (true, Some(digest)) = (kept.cursor, digest) {
+        worker.hold(client, Pin::Cursor, digest);
     }
-    release(client, backend, in_hand.id);
+    carry_out(client, backend, release);
 }
 
-/// A backend is done with a statement of one client's own of which it keeps nothing, if the client may leave the
-/// backend.
-fn release(client: &Client, backend: &Backend, id: u32) {
-    let mut session = client.session.borrow_mut();
-    if session.pin().is_some() {
-        return;
+fn carry_out(client: &Client, backend: &Backend, release: Release) {
+    if let Some(id) = release.closes {
+        backend.close_statement(id);
     }
-    if let Some(prepared) = session.statements.get(id)
-        && !prepared.kept().any()
-        && let Some(own) = prepared.own.take()
-    {
-        backend.close_statement(own.id);
-    }
-    if !session.statements.keep_backend() {
-        drop(session);
+    if release.is_free {
         pins::ended(client);
     }
 }
 
 /// The client closes a statement.
 pub(crate) fn close(worker: &Rc<Worker>, client: &Rc<Client>, id: u32) {
-    let closed = client.session.borrow_mut().statements.close(id);
-    let (Some(closed), Some(backend)) = (closed, client.backend()) else { return };
-    let Some(own) = &closed.own else { return };
-    backend.close_statement(own.id);
-    if closed.kept().any() {
-        // Rows in a cursor are not to stay for as long as the backend rests.
-        backend.send_ahead();
-        if client.session.borrow().pin().is_none()
-            && !client.session.borrow().statements.keep_backend()
-        {
-            pins::ended(client);
-        }
-        answer::let_go(worker, client);
+    let closed = client.session.borrow_mut().close_statement(id);
+    let (Some((release, kept)), Some(backend)) = (closed, client.backend()) else { return };
+    if !kept.any() {
+        return carry_out(client, &backend, Release { is_free: false, ..release });
     }
+    carry_out(client, &backend, release);
+    // Rows in a cursor are not to stay for as long as the backend rests.
+    backend.send_ahead();
+    answer::let_go(worker, client);
 }
 
 /// Whether an error packet says that a command was refused for what can be helped.
@@ -281,17 +239,8 @@ pub(crate) fn refused(flight: &InFlight, packet: &[u8]) -> Option<Refused> {
         return None;
     }
     let error = ErrPacket::decode(packet.get(HEADER..)?).ok()?;
-    let executes = || {
-        let command = flight.command.as_ref().and_then(|it| Some(it.facts.in_hand?.command));
-        matches!(command, Some(Opcode::StmtExecute | Opcode::StmtBulkExecute))
-    };
-    match (&flight.purpose, error.code) {
-        (Purpose::Statement, 1615) if executes() => Some(Refused::Stale),
-        (Purpose::Prepare(_) | Purpose::Shared(_) | Purpose::Own(_), 1461) => {
-            Some(Refused::TooMany)
-        }
-        _ => None,
-    }
+    let in_hand = flight.command.as_ref().and_then(|command| command.facts.in_hand);
+    session::prepared::refused(&flight.purpose, in_hand, error.code)
 }
 
 /// Helps, and puts the command on hold, to be sent once more. False: the client must be told.
@@ -357,11 +306,7 @@ fn forget(client: &Client, backend: &Backend, command: &Command) -> bool {
     let mut session = client.session.borrow_mut();
     let Some(id) = command.facts.in_hand.map(|it| it.id) else { return false };
     let Some(prepared) = session.statements.get(id) else { return false };
-    // What a routine has done before it failed would be done twice; and pieces of a parameter are gone.
-    if prepared.source.intent.pin.is_some()
-        || prepared.kept().long_data
-        || command.packet.is_empty()
-    {
+    if !prepared.can_be_renewed() || command.packet.is_empty() {
         return false;
     }
     let stale = match prepared.own.take() {
