@@ -134,6 +134,12 @@ fn everybody_asks() -> (u64, u64) {
 /// Not only when the next reply comes: by then the server's thread would be asleep.
 #[test]
 fn who_comes_while_another_runs_is_written_at_once() {
+    // On a busy machine one in front may not be young any more when the other one comes.
+    assert!((0..TURNS).any(|_| comes_while_another_runs() > 0));
+}
+
+/// How many statements were written ahead.
+fn comes_while_another_runs() -> u64 {
     let scene = Scene::pooled("limit = 1\nconnections_max = 1\n");
     scene.server.answer(|command| match command {
         b"\x03SELECT 1" => honest(command).after(STEP),
@@ -147,8 +153,7 @@ fn who_comes_while_another_runs_is_written_at_once() {
         assert_eq!((one.read_answer(), other.read_answer()), (row("1"), row("2")));
     }
     drop((one, other));
-    // On a busy machine one in front may not be young any more when the other one comes.
-    assert!(counts(scene)("pipelined") > 0);
+    counts(scene)("pipelined")
 }
 
 #[test]
