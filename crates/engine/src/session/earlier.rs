@@ -14,6 +14,18 @@ use crate::counts::{Asked, RowCounts};
 use crate::insert_id::InsertId;
 use crate::intent::{Inserts, Messages, Trait};
 
+/// Whether a statement may ask for anything that was before it: nearly none does.
+#[inline]
+pub fn may_ask(session: &Session, facts: &Facts) -> bool {
+    session.pin().is_some()
+        || facts.messages.are_asked_for()
+        || facts.counts != Asked::default()
+        || facts.calls
+        || facts.inserts != Inserts::No
+        || facts.has(Trait::AsksInsertId)
+        || facts.has(Trait::ShowsVariables)
+}
+
 /// Where the messages are that a statement asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MessagesPlace {
@@ -201,11 +213,13 @@ mod tests {
             let mut session = Session::new(None, Status::default());
             session.insert_id = id;
             assert_eq!(insert_id(&session, facts, own), place, "{id:?} {own:?}");
+            assert!(place == InsertIdPlace::Here || may_ask(&session, facts));
         }
         let mut pinned = Session::new(None, Status::default());
         pinned.insert_id = on;
         pinned.keep(Pin::Call);
         assert_eq!(insert_id(&pinned, &plain, None), InsertIdPlace::On(7), "asked unseen");
+        assert!(may_ask(&pinned, &plain));
     }
 
     #[test]
@@ -225,6 +239,8 @@ mod tests {
         assert_eq!(rows.len(), 1);
         let diagnosed = Facts { messages: Messages::Diagnosed, ..Facts::default() };
         assert_eq!(messages(&session, &diagnosed), MessagesPlace::Discarded);
+        assert!(may_ask(&session, &shown) && may_ask(&session, &diagnosed));
+        assert!(!may_ask(&session, &Facts::default()));
         session.lose_messages();
         assert_eq!(messages(&session, &shown), MessagesPlace::Discarded);
         assert_eq!(messages(&session, &Facts::default()), MessagesPlace::Backend);

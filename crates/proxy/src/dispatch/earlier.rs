@@ -36,6 +36,9 @@ pub(crate) enum AnswerPlace {
 
 /// Finds the backend that can answer, and gives it to the client.
 pub(crate) fn find(worker: &Rc<Worker>, client: &Rc<Client>, command: &mut Command) -> AnswerPlace {
+    if !earlier::may_ask(&client.session.borrow(), &command.facts) {
+        return AnswerPlace::Here;
+    }
     let place = earlier::messages(&client.session.borrow(), &command.facts);
     match place {
         MessagesPlace::Backend => {}
