@@ -34,7 +34,7 @@ fn a_writer_that_is_read_only_for_a_while_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("console.sock");
     let outside = format!("[console]\nlisten = [{socket:?}]\n[http]\nlisten = []\n");
-    let checks = "[checks]\ninter = \"2m\"\nfastinter = \"200ms\"\n";
+    let checks = "[checks]\ninter = \"2m\"\nfastinter = \"200ms\"\n[routing]\nhold = \"5m\"\n";
     let flifo = start(checks, &outside, &cluster.listed());
     let address = socket.to_str().unwrap().parse().unwrap();
     let mut console = Client::builder(address, "admin", "").connect().unwrap();
