@@ -73,9 +73,6 @@ impl PreparedChanges {
 
     /// Reads a text that is no change by itself: it may prepare one, or execute one that was prepared.
     pub fn read(&mut self, text: Text<'_>, server: Server) -> Option<Change> {
-        if !Self::may_concern(text) {
-            return None;
-        }
         let mut tokens = text.tokens();
         let verb = tokens.next()?;
         let name = match (verb, tokens.next()?) {

@@ -223,13 +223,12 @@ fn carry_out(client: &Client, backend: &Backend, release: Release) {
 pub(crate) fn close(worker: &Rc<Worker>, client: &Rc<Client>, id: u32) {
     let closed = client.session.borrow_mut().close_statement(id);
     let (Some((release, kept)), Some(backend)) = (closed, client.backend()) else { return };
-    if !kept.any() {
-        return carry_out(client, &backend, Release { is_free: false, ..release });
-    }
     carry_out(client, &backend, release);
-    // Rows in a cursor are not to stay for as long as the backend rests.
-    backend.send_ahead();
-    answer::let_go(worker, client);
+    if kept.any() {
+        // Rows in a cursor are not to stay for as long as the backend rests.
+        backend.send_ahead();
+        answer::let_go(worker, client);
+    }
 }
 
 /// Whether an error packet says that a command was refused for what can be helped.
