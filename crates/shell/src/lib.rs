@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 use clap::Parser;
 
-pub use self::manual::{Manual, reference};
+pub use self::manual::{Manual, check_reference, reference};
 pub use self::speak::{complain, print, wants_colours};
 
 pub const OK: u8 = 0;

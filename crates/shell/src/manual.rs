@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::io;
+use std::path::Path;
 
 use clap::{Command, Subcommand};
 use clap_complete::Shell;
@@ -90,6 +91,22 @@ pub fn reference(program: Command, introduction: &str) -> String {
         describe(&mut command.clone().term_width(HELP_WIDTH), &mut out);
     }
     out
+}
+
+/// For the tests of a program: whether its definition is sound, and `page` is its reference. An error says what to run.
+///
+/// # Panics
+/// If the definition contradicts itself.
+pub fn check_reference(program: Command, introduction: &str, page: &Path) -> Result<(), String> {
+    program.clone().debug_assert();
+    let name = program.get_name().to_owned();
+    match std::fs::read_to_string(page).unwrap_or_default() == reference(program, introduction) {
+        true => Ok(()),
+        false => Err(format!(
+            "the page differs from the arguments: run `{name} cli-reference >{}`",
+            page.display()
+        )),
+    }
 }
 
 /// The commands, and behind each its own. One without help is another program's, which describes it.
