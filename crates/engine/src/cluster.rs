@@ -187,6 +187,23 @@ impl Cluster {
         Self { servers, writer: None, knowledge, lost: None, bounds }
     }
 
+    /// Goes by other rules from now on, and takes the same servers for something else. What was counted by the old
+    /// rules counts.
+    pub fn reconfigure(
+        &mut self,
+        members: &[Member],
+        rules: &CheckRules,
+        bounds: ClusterBounds,
+        now: Instant,
+    ) {
+        self.bounds = bounds;
+        for (server, member) in self.servers.iter_mut().zip(members) {
+            server.member = *member;
+            server.health.set_rules(rules.clone());
+        }
+        self.elect(now);
+    }
+
     pub fn health(&self, at: usize) -> &Health {
         &self.servers[at].health
     }

@@ -211,13 +211,20 @@ const ALARMS_WITHIN: Duration = Duration::from_secs(1);
 /// Decisions that are remembered.
 const TRACE: usize = 64;
 
+impl LimitBounds {
+    /// The same with each in its place.
+    fn sound(self) -> Self {
+        let ceiling = self.ceiling.max(1);
+        let floor = self.floor.clamp(1, ceiling);
+        let start = self.start.clamp(floor, ceiling);
+        Self { floor, ceiling, start, rest: self.rest.clamp(floor, start) }
+    }
+}
+
 impl Auto {
     /// `now` is the time since the Unix epoch; so is every later one.
     pub fn new(bounds: LimitBounds, rhythm: Rhythm, now: Duration) -> Self {
-        let ceiling = bounds.ceiling.max(1);
-        let floor = bounds.floor.clamp(1, ceiling);
-        let start = bounds.start.clamp(floor, ceiling);
-        let bounds = LimitBounds { floor, ceiling, start, rest: bounds.rest.clamp(floor, start) };
+        let bounds = bounds.sound();
         let mut auto = Self {
             bounds,
             rhythm,
@@ -233,6 +240,14 @@ impl Auto {
         };
         auto.swing(now);
         auto
+    }
+
+    /// Other bounds hold from now on.
+    pub fn rebound(&mut self, bounds: LimitBounds) {
+        self.bounds = bounds.sound();
+        let LimitBounds { floor, ceiling, .. } = self.bounds;
+        self.centre = self.centre.clamp(f64::from(floor), f64::from(ceiling));
+        self.limit = self.limit.clamp(floor, ceiling);
     }
 
     pub const fn limit(&self) -> u32 {

@@ -8,6 +8,7 @@ mod console;
 mod http;
 mod metrics;
 mod placement;
+pub(crate) mod reload;
 mod resultset;
 mod servers;
 mod stats;
@@ -16,30 +17,39 @@ mod tables;
 mod visits;
 
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use std::{io, thread};
 
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, mpsc};
 
+use self::reload::Reloader;
 use self::visits::Room;
-use crate::config::{Console, Http, Instructions, Listen, Plan};
+use crate::config::{Console, Http, Listen, Plan};
 use crate::dispatch::worker::Shared;
 use crate::frontend::listener::{self, Audience, Listener};
 
 /// The sockets on which Flifo is asked and told.
 #[derive(Debug, Default)]
 pub(crate) struct Doors {
-    console: Vec<Listener>,
-    http: Vec<Listener>,
+    console: Vec<(Listen, Listener)>,
+    http: Vec<(Listen, Listener)>,
+}
+
+/// What a reload does to doors.
+#[derive(Debug, Default)]
+pub(crate) struct NewDoors {
+    pub(crate) opened: Doors,
+    pub(crate) closed: Vec<Listen>,
 }
 
 /// What both doors lead to.
 pub(crate) struct Outside {
     shared: Arc<Shared>,
-    source: Instructions,
+    reloader: Arc<Reloader>,
     /// Places for connections to the HTTP port, and more of them for questions after health.
     requests: Room,
     spare: Room,
@@ -54,13 +64,17 @@ pub(crate) struct Outside {
     started: SystemTime,
 }
 
-/// Binds what the plan names. Only a default address may fail to bind. An error comes with the option's name.
-pub(crate) fn bind(plan: &Plan) -> Result<Doors, (Listen, io::Error, &'static str)> {
-    let bind = |listeners: &[Listen], default: &[Listen], option| {
+/// Binds what the plan names and the one before, if there was one, did not. Only a default address may fail to bind. An
+/// error comes with the option's name.
+pub(crate) fn bind(
+    plan: &Plan,
+    before: Option<&Plan>,
+) -> Result<Doors, (Listen, io::Error, &'static str)> {
+    let bind = |listeners: &[Listen], before: &[Listen], default: &[Listen], option| {
         let mut bound = Vec::new();
-        for listen in listeners {
+        for listen in listeners.iter().filter(|listen| !before.contains(listen)) {
             match listener::bind(listen, BACKLOG, Audience::Owner) {
-                Ok(listener) => bound.push(listener),
+                Ok(listener) => bound.push((listen.clone(), listener)),
                 Err(error) if listeners != default => return Err((listen.clone(), error, option)),
                 Err(error) => {
                     let why = listener::explain(listen, &error, option);
@@ -71,9 +85,11 @@ pub(crate) fn bind(plan: &Plan) -> Result<Doors, (Listen, io::Error, &'static st
         Ok(bound)
     };
     let (console, http) = (Console::default().listen, Http::default().listen);
+    let console_before = before.map_or(&[][..], |plan| &plan.console.listen);
+    let http_before = before.map_or(&[][..], |plan| &plan.http.listen);
     Ok(Doors {
-        console: bind(&plan.console.listen, &console, "console.listen")?,
-        http: bind(&plan.http.listen, &http, "http.listen")?,
+        console: bind(&plan.console.listen, console_before, &console, "console.listen")?,
+        http: bind(&plan.http.listen, http_before, &http, "http.listen")?,
     })
 }
 
@@ -91,12 +107,14 @@ fn places(most: usize, shared: &Shared) -> usize {
 /// Few visitors connect at once.
 const BACKLOG: u32 = 64;
 
-/// Opens the doors, for as long as the process lives.
-pub(crate) fn open(shared: &Arc<Shared>, doors: Doors, source: Instructions) -> io::Result<()> {
-    if doors.console.is_empty() && doors.http.is_empty() {
-        return Ok(());
-    }
-    let shared = Arc::clone(shared);
+/// Opens the doors, and those that come with a reload.
+pub(crate) fn open(
+    shared: &Arc<Shared>,
+    doors: Doors,
+    reloader: &Arc<Reloader>,
+    changes: mpsc::UnboundedReceiver<NewDoors>,
+) -> io::Result<()> {
+    let (shared, reloader) = (Arc::clone(shared), Arc::clone(reloader));
     let serve = move || {
         let runtime =
             Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
@@ -114,19 +132,42 @@ pub(crate) fn open(shared: &Arc<Shared>, doors: Doors, source: Instructions) -> 
                 survey: survey::Survey::default(),
                 started: SystemTime::now(),
                 shared,
-                source,
+                reloader,
                 looked: Mutex::default(),
                 next_session: Cell::new(1),
             });
-            for listener in doors.http {
-                tokio::task::spawn_local(http::serve(Rc::clone(&outside), listener));
-            }
-            for listener in doors.console {
-                tokio::task::spawn_local(console::serve(Rc::clone(&outside), listener));
-            }
-            std::future::pending::<()>().await;
+            attend(&outside, doors, changes).await;
         });
     };
     thread::Builder::new().name("outside".to_owned()).spawn(serve)?;
     Ok(())
+}
+
+/// Opens and closes doors for as long as the process lives.
+async fn attend(
+    outside: &Rc<Outside>,
+    doors: Doors,
+    mut changes: mpsc::UnboundedReceiver<NewDoors>,
+) {
+    let mut open = HashMap::new();
+    let mut next = Some(NewDoors { opened: doors, closed: Vec::new() });
+    while let Some(NewDoors { opened, closed }) = next {
+        for (listen, listener) in opened.http {
+            let door = tokio::task::spawn_local(http::serve(Rc::clone(outside), listener));
+            open.insert(listen, door);
+        }
+        for (listen, listener) in opened.console {
+            let door = tokio::task::spawn_local(console::serve(Rc::clone(outside), listener));
+            open.insert(listen, door);
+        }
+        for listen in closed {
+            // Visitors that are in stay.
+            open.remove(&listen).iter().for_each(tokio::task::JoinHandle::abort);
+            if let Listen::Unix(path) = &listen {
+                // It may be gone already.
+                let _ = std::fs::remove_file(path);
+            }
+        }
+        next = changes.recv().await;
+    }
 }

@@ -10,6 +10,7 @@ pub(crate) mod names;
 pub(crate) mod post;
 pub(crate) mod roles;
 pub(crate) mod servers;
+pub(crate) mod tls;
 
 use std::sync::Arc;
 
@@ -20,11 +21,11 @@ use crate::cluster::facts::ServerState;
 use crate::cluster::members::Members;
 use crate::cluster::post::{News, Post};
 use crate::cluster::servers::{Server, ServerId};
-use crate::config::Plan;
+use crate::config::{Live, Plan};
 
 /// All servers, as the whole process sees them.
 pub(crate) struct Cluster {
-    pub(crate) plan: Arc<Plan>,
+    live: Arc<Live>,
     pub(crate) servers: Arc<[Arc<Server>]>,
     /// What is decided of them, if there are several.
     pub(crate) members: Option<Members>,
@@ -34,16 +35,21 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) fn new(
-        plan: &Arc<Plan>,
+        live: &Arc<Live>,
         servers: Vec<Arc<Server>>,
         descriptors: Descriptors,
         workers: usize,
         post: Post,
     ) -> Self {
         let (servers, post): (Arc<[_]>, _) = (servers.into(), Arc::new(post));
-        let members = Members::new(plan, workers, Arc::clone(&servers), Arc::clone(&post));
-        let dialer = Dialer { plan: Arc::clone(plan), descriptors };
-        Self { plan: Arc::clone(plan), servers, members, dialer, post }
+        let members = Members::new(&live.get(), workers, Arc::clone(&servers), Arc::clone(&post));
+        let dialer = Dialer { live: Arc::clone(live), descriptors };
+        Self { live: Arc::clone(live), servers, members, dialer, post }
+    }
+
+    /// What is in force.
+    pub(crate) fn plan(&self) -> Arc<Plan> {
+        self.live.get()
     }
 
     pub(crate) fn server(&self, id: ServerId) -> &Server {

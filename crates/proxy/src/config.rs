@@ -10,6 +10,8 @@ mod check;
 mod difference;
 mod files;
 mod form;
+mod in_force;
+mod live;
 mod options;
 mod plan;
 mod problem;
@@ -24,7 +26,10 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeValue;
 
-pub(crate) use self::difference::{What, difference};
+pub(crate) use self::difference::{Change, What, difference};
+pub(crate) use self::in_force::in_force;
+pub(crate) use self::live::Live;
+pub(crate) use self::options::Applies;
 pub(crate) use self::plan::AcceptedClient;
 pub use self::plan::{
     AccountTerms, CheckKind, CheckOptions, ClassRule, ClientTls, ClientTlsMode, Console, Freshness,
@@ -98,7 +103,8 @@ pub fn load(
 }
 
 fn finish(reading: Reading<'_>) -> Result<(Plan, Vec<Warning>), Vec<Problem>> {
-    let Reading { plan, report, .. } = reading;
+    let Reading { mut plan, written, report, .. } = reading;
+    plan.sources = written.sources();
     report.finish().map(|warnings| (plan, warnings))
 }
 

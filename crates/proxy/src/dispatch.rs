@@ -20,6 +20,7 @@ pub(crate) mod client_input;
 pub(crate) mod command;
 pub(crate) mod commands;
 pub(crate) mod diagnostics;
+pub(crate) mod dismissed;
 pub(crate) mod earlier;
 pub(crate) mod finish;
 pub(crate) mod handover;

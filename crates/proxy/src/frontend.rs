@@ -26,4 +26,5 @@ pub(crate) mod pass_through;
 pub(crate) mod pending_login;
 pub(crate) mod prove;
 pub(crate) mod proxy_protocol;
+pub(crate) mod reloaded;
 pub(crate) mod watch;

@@ -11,22 +11,24 @@ use std::time::Duration;
 use std::{io, thread};
 
 use backend::tls::TlsError;
-use engine::account::name::UserName;
 use engine::descriptors::Descriptors;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime, Runtime};
 use tokio::sync::mpsc;
 
 use crate::admin;
+use crate::admin::reload::Reloader;
 use crate::cluster::servers::{Server, ServerId, Site};
-use crate::config::{Instructions, Listen, Password, Plan};
+use crate::cluster::tls::ServerTls;
+use crate::config::{Instructions, Listen, Live, Logs, Plan};
 use crate::dispatch::worker::{Mail, Shared, Worker};
 use crate::frontend::listener::{self, Audience, Listener};
 use crate::placement;
 use crate::run::hardening::HardeningError;
 use crate::run::logs::Log;
 use crate::run::signals::Signals;
-use crate::users::tls::{self, Tls};
-use crate::users::{User, Users};
+use crate::users::Users;
+use crate::users::configured::Configured;
+use crate::users::tls::Tls;
 use crate::worker::spare_memory;
 
 /// Why the proxy could not run.
@@ -68,21 +70,23 @@ pub fn run(
     // Before anything else: a signal that comes early must not end Flifo either.
     let waiting = Builder::new_current_thread().enable_all().build().map_err(RunError::Signals)?;
     let mut signals = waiting.block_on(async { Signals::catch() }).map_err(RunError::Signals)?;
-    let plan = Arc::new(plan);
+    let live = Arc::new(Live::new(plan));
+    let plan = live.get();
     let limit = sys::process::raise_open_files().map_err(RunError::Descriptors)?;
     let policy = placement::succeed(&plan);
     let listeners = bind(&plan)?;
-    let doors =
-        admin::bind(&plan).map_err(|(listen, error, option)| unbound(&listen, &error, option))?;
+    let doors = admin::bind(&plan, None)
+        .map_err(|(listen, error, option)| unbound(&listen, &error, option))?;
     let (mailboxes, mails): (Vec<_>, Vec<_>) =
         (0..plan.worker_count()).map(|_| mpsc::unbounded_channel()).unzip();
-    let users = users(&plan);
+    let users = Users::new(Configured::of(&plan));
     let tls = Tls::new(&plan)?;
     let servers = servers(&plan, address, mailboxes.len())?;
     let addresses = servers.iter().map(|server| &server.address);
     hardening::harden(&plan, &source, policy, addresses)?;
     let descriptors = share_descriptors(&plan, limit, servers.len());
-    let shared = Arc::new(Shared::new(plan, servers, users, tls, descriptors, mailboxes));
+    let shared =
+        Arc::new(Shared::new(Arc::clone(&live), servers, users, tls, descriptors, mailboxes));
     let mut listeners = Some(listeners);
     let mut workers = Vec::new();
     for (index, mail) in mails.into_iter().enumerate() {
@@ -93,11 +97,21 @@ pub fn run(
         let work = move || work(index, shared, mail, listeners);
         workers.push(thread::Builder::new().name(name).spawn(work).map_err(RunError::Worker)?);
     }
-    admin::open(&shared, doors, source).map_err(RunError::Worker)?;
+    let relog = {
+        let log = log.clone();
+        move |logs: &Logs| match log.prepare(logs) {
+            Ok(commit) => Ok(Box::new(commit) as Box<dyn FnOnce() + Send>),
+            Err(error) => Err(error.to_string()),
+        }
+    };
+    let (tell_doors, new_doors) = mpsc::unbounded_channel();
+    let reloader = Reloader::new(Arc::clone(&shared), source, Box::new(relog), tell_doors);
+    let reloader = Arc::new(reloader);
+    admin::open(&shared, doors, &reloader, new_doors).map_err(RunError::Worker)?;
     // Ends, and undoes, before this function returns, whatever it returns.
     let placement = placement::start(threads(&shared), policy).map_err(RunError::Worker)?;
     say_start(&shared);
-    wait_for_signal(&waiting, &mut signals, &shared, &workers, log);
+    wait_for_signal(&waiting, &mut signals, &reloader, &shared, &workers, log);
     drop(placement);
     for worker in workers {
         match worker.join() {
@@ -105,7 +119,7 @@ pub fn run(
             Err(_) => return Err(RunError::Panicked),
         }
     }
-    let plan = &shared.plan;
+    let plan = shared.plan();
     for listen in plan.listen.iter().chain(&plan.console.listen).chain(&plan.http.listen) {
         if let Listen::Unix(path) = listen {
             // It may be gone already.
@@ -115,10 +129,10 @@ pub fn run(
     Ok(())
 }
 
-fn bind(plan: &Plan) -> Result<Vec<Listener>, RunError> {
-    let bind = |listen: &Listen| {
-        listener::bind(listen, plan.backlog, Audience::Everybody)
-            .map_err(|error| unbound(listen, &error, "listen"))
+fn bind(plan: &Plan) -> Result<Vec<(Listen, Listener)>, RunError> {
+    let bind = |listen: &Listen| match listener::bind(listen, plan.backlog, Audience::Everybody) {
+        Ok(listener) => Ok((listen.clone(), listener)),
+        Err(error) => Err(unbound(listen, &error, "listen")),
     };
     plan.listen.iter().map(bind).collect()
 }
@@ -141,14 +155,7 @@ fn servers(
     let one = one.map(|address| (plan.server.name.clone(), address, own, None));
     let mut servers = Vec::new();
     for (name, address, limit, agent) in one.into_iter().chain(listed) {
-        let site = Site {
-            name,
-            tls: tls::of_backends(plan, &address)?,
-            pass_through_tls: tls::of_pass_through(plan, &address)?,
-            address,
-            limit,
-            agent,
-        };
+        let site = Site { name, tls: ServerTls::new(plan, &address)?, address, limit, agent };
         let id = ServerId(servers.len());
         servers.push(Arc::new(Server::new(id, site, plan, workers)));
     }
@@ -158,51 +165,12 @@ fn servers(
     Ok(servers)
 }
 
-/// Of so many backends to a server, what one user has at most: the rest is for others, whatever it keeps. `None`: all,
-/// where an eighth would be less than two.
-fn share(connections_max: u32) -> Option<u32> {
-    (connections_max >= 16).then(|| connections_max - connections_max / 8)
-}
-
-fn users(plan: &Plan) -> Users {
-    let servers = plan.servers.len().max(1) as u32;
-    let mut users =
-        Users::new(share(plan.server.connections_max).map(|it| it.saturating_mul(servers)));
-    for user in &plan.users {
-        if !user.pooled {
-            users.add_pass_through(
-                UserName::of_account(&user.name),
-                user.clients_max,
-                user.connections_max,
-            );
-            continue;
-        }
-        let known = match &user.password {
-            Some(Password::Plain(password)) => {
-                User::with_password(password.clone(), user.plugin.clone())
-            }
-            Some(Password::Native(stored)) => User::with_native_hash(stored.clone()),
-            Some(Password::CachingSha2(stored)) => User::with_sha2_hash(stored.clone()),
-            None => continue,
-        };
-        users.add(
-            UserName::of_account(&user.name),
-            known.bounded(user.clients_max, user.connections_max).ruled(
-                user.routines,
-                user.triggers,
-                user.pins,
-            ),
-        );
-    }
-    users
-}
-
 /// One worker's thread.
 fn work(
     index: usize,
     shared: Arc<Shared>,
     mail: mpsc::UnboundedReceiver<Mail>,
-    listeners: Vec<Listener>,
+    listeners: Vec<(Listen, Listener)>,
 ) -> io::Result<()> {
     // A worker that waits its turn finds more to do in one turn: see docs/design/pipelining.md.
     if let Err(error) = sys::scheduling::batch_this_thread() {
@@ -215,8 +183,8 @@ fn work(
         .build_local(LocalOptions::default())?;
     runtime.block_on(async move {
         let worker = Rc::new(Worker::new(index, shared));
-        for (place, listener) in listeners.into_iter().enumerate() {
-            tokio::task::spawn_local(listener::serve(Rc::clone(&worker), listener, place));
+        for (listen, listener) in listeners {
+            listener::open(&worker, &listen, listener);
         }
         event_loop::run(worker, mail).await;
     });
@@ -255,13 +223,13 @@ fn share_descriptors(plan: &Plan, limit: Option<u64>, servers: usize) -> Descrip
 
 /// One line that says what runs, since a log may hold the lines of many runs.
 fn say_start(shared: &Shared) {
-    let (plan, servers) = (&shared.plan, &shared.cluster.servers);
+    let (plan, servers) = (shared.plan(), &shared.cluster.servers);
     let open_files = shared.cluster.dialer.descriptors.limit();
     let names =
         |listen: &[Listen]| listen.iter().map(Listen::to_string).collect::<Vec<_>>().join(" ");
-    let servers = servers.iter().map(|it| match &it.steer {
-        None => format!("{} (limit {})", it.address, it.wanted_limit()),
-        Some(_) => format!("{} (limit auto, now {})", it.address, it.wanted_limit()),
+    let servers = servers.iter().map(|it| match it.limit_by_file() {
+        Some(_) => format!("{} (limit {})", it.address, it.wanted_limit()),
+        None => format!("{} (limit auto, now {})", it.address, it.wanted_limit()),
     });
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -281,18 +249,19 @@ fn say_start(shared: &Shared) {
 fn wait_for_signal(
     runtime: &Runtime,
     signals: &mut Signals,
+    reloader: &Reloader,
     shared: &Arc<Shared>,
     workers: &[thread::JoinHandle<io::Result<()>>],
     log: &Log,
 ) {
     runtime.block_on(async {
         tokio::select! {
-            () = signals.stop(log) => {}
+            () = signals.stop(log, Some(reloader)) => {}
             () = one_ends(workers) => tracing::error!("a worker ended on its own: Flifo stops"),
             () = sum_up(log) => {}
             () = spare_memory::look_after() => {}
         }
-        let limit = shared.plan.limits.stop;
+        let limit = shared.plan().limits.stop;
         tracing::info!(?limit, "stopping: no new clients; what runs may finish");
         shared.stop();
         let all_gone = async {
@@ -303,7 +272,7 @@ fn wait_for_signal(
         tokio::select! {
             () = all_gone => {}
             () = tokio::time::sleep(limit) => tracing::warn!("some clients did not finish in time"),
-            () = signals.stop(log) => {}
+            () = signals.stop(log, None) => {}
             () = sum_up(log) => {}
         }
         shared.mail_all(|| Mail::Abort);
@@ -322,7 +291,7 @@ async fn sum_up(log: &Log) {
 fn threads(shared: &Arc<Shared>) -> placement::Threads {
     let asked = Arc::clone(shared);
     placement::Threads {
-        plan: Arc::clone(&shared.plan),
+        plan: shared.plan(),
         servers: shared.cluster.servers.iter().map(|server| server.address.clone()).collect(),
         workers: shared.worker_count(),
         ask: Box::new(move |worker| asked.ask(worker, |worker| pulse(worker))),

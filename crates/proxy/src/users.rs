@@ -4,6 +4,7 @@
 //! each user.
 
 pub(crate) mod accounts;
+pub(crate) mod configured;
 pub(crate) mod given;
 pub(crate) mod learnt;
 pub(crate) mod logins;
@@ -25,6 +26,7 @@ use wire::auth::{Nonce, Plugin, Secret, native, sha_crypt};
 
 use crate::cluster::dial::NoBackend;
 use crate::config::{Password, Pins, Unseen};
+use crate::users::configured::Configured;
 use crate::users::learnt::{Learnt, Trust};
 use crate::users::rights::OfOne;
 use crate::users::sight::Sight;
@@ -33,16 +35,11 @@ use crate::users::standing::AccountStanding;
 /// All users that Flifo knows or is to carry, by their names.
 #[derive(Debug, Default)]
 pub(crate) struct Users {
-    known: HashMap<UserName, Arc<User>>,
-    /// Users that the configuration names, and whose clients are passed through. Each client has one backend, so one
-    /// bound serves for both.
-    pass_through: HashMap<UserName, Cap>,
+    configured: RwLock<Arc<Configured>>,
     /// Users that the server's table of accounts has told of. None is ever removed: its clients may still be there.
     found: RwLock<HashMap<UserName, Arc<User>>>,
     /// Users whose password a client has said, and that neither the configuration nor the table names.
     learnt: Learnt,
-    /// Backends of each that the configuration does not bound.
-    share: Option<u32>,
 }
 
 /// One user whose clients are pooled.
@@ -55,17 +52,17 @@ pub(crate) struct User {
     /// What Flifo asks clients to prove the password with, if the proof allows a choice.
     plugin: Plugin,
     source: Source,
-    pub(crate) standing: AccountStanding,
-    pub(crate) rights: OfOne,
-    pub(crate) clients: Cap,
-    pub(crate) backends: Cap,
+    pub(crate) standing: Arc<AccountStanding>,
+    pub(crate) rights: Arc<OfOne>,
+    pub(crate) clients: Arc<Cap>,
+    pub(crate) backends: Arc<Cap>,
     /// A client waits for a backend, and none of these backends is free for it: the next one that is free is closed.
-    pub(crate) backend_wanted: AtomicBool,
+    pub(crate) backend_wanted: Arc<AtomicBool>,
     pub(crate) routines: Unseen,
     pub(crate) triggers: Unseen,
     pub(crate) pins: Pins,
     /// What it sees of the server's definitions.
-    pub(crate) sight: Sight,
+    pub(crate) sight: Arc<Sight>,
 }
 
 /// Where the password comes from.
@@ -79,34 +76,59 @@ enum Source {
 }
 
 /// A number that a user may have at once, over all workers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Cap {
-    max: Option<u32>,
+    /// [`NO_BOUND`]: any number.
+    max: AtomicU32,
     /// The configuration does not ask for it: it is what the user leaves to others.
-    is_share: bool,
+    is_share: AtomicBool,
     used: AtomicU32,
 }
 
+const NO_BOUND: u32 = u32::MAX;
+
+impl Default for Cap {
+    fn default() -> Self {
+        Self::new(None)
+    }
+}
+
 impl Cap {
-    pub(crate) const fn new(max: Option<u32>) -> Self {
-        Self { max, is_share: false, used: AtomicU32::new(0) }
+    pub(crate) fn new(max: Option<u32>) -> Self {
+        let max = AtomicU32::new(max.unwrap_or(NO_BOUND));
+        Self { max, is_share: AtomicBool::new(false), used: AtomicU32::new(0) }
+    }
+
+    /// Bounds it anew. What is more than that stays.
+    fn bound(&self, max: Option<u32>) {
+        self.max.store(max.unwrap_or(NO_BOUND), Relaxed);
+        self.is_share.store(false, Relaxed);
+    }
+
+    /// The same bound as this one has.
+    fn bound_as(&self, other: &Self) {
+        self.bound(other.max());
+        self.is_share.store(other.is_share.load(Relaxed), Relaxed);
     }
 
     /// So many unless the configuration says how many.
-    fn or_share(self, share: Option<u32>) -> Self {
-        if self.max.is_some() { self } else { Self { max: share, is_share: true, ..self } }
+    fn or_share(&self, share: Option<u32>) {
+        if self.max().is_none() {
+            self.bound(share);
+            self.is_share.store(true, Relaxed);
+        }
     }
 
     /// Counts one more. False: there are as many as there may be.
     pub(crate) fn try_take(&self) -> bool {
-        let one_more = |used: u32| self.max.is_none_or(|max| used < max).then_some(used + 1);
+        let one_more = |used: u32| self.max().is_none_or(|max| used < max).then_some(used + 1);
         self.used.fetch_update(Relaxed, Relaxed, one_more).is_ok()
     }
 
     /// Counts one more for as long as the answer lives, or for good if it is kept.
-    pub(crate) fn reserve(&self) -> Option<ReservedPlace<'_>> {
+    pub(crate) fn reserve(self: &Arc<Self>) -> Option<ReservedPlace> {
         // Not `then_some`: a reservation that is made and dropped gives back what was never taken.
-        self.try_take().then(|| ReservedPlace { cap: self })
+        self.try_take().then(|| ReservedPlace { cap: Some(Arc::clone(self)) })
     }
 
     pub(crate) fn give_back(&self) {
@@ -114,11 +136,11 @@ impl Cap {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.max.is_some_and(|max| self.used.load(Relaxed) >= max)
+        self.max().is_some_and(|max| self.used.load(Relaxed) >= max)
     }
 
-    pub(crate) const fn max(&self) -> Option<u32> {
-        self.max
+    pub(crate) fn max(&self) -> Option<u32> {
+        Some(self.max.load(Relaxed)).filter(|max| *max != NO_BOUND)
     }
 
     pub(crate) fn used(&self) -> u32 {
@@ -132,20 +154,20 @@ impl Cap {
 
 /// One that is counted already; dropped, it is given back.
 #[derive(Debug)]
-pub(crate) struct ReservedPlace<'a> {
-    cap: &'a Cap,
+pub(crate) struct ReservedPlace {
+    cap: Option<Arc<Cap>>,
 }
 
-impl ReservedPlace<'_> {
+impl ReservedPlace {
     /// It is given back by hand.
-    pub(crate) fn keep(self) {
-        std::mem::forget(self);
+    pub(crate) fn keep(mut self) {
+        self.cap = None;
     }
 }
 
-impl Drop for ReservedPlace<'_> {
+impl Drop for ReservedPlace {
     fn drop(&mut self) {
-        self.cap.give_back();
+        self.cap.iter().for_each(|cap| cap.give_back());
     }
 }
 
@@ -198,6 +220,17 @@ impl Proof {
         }
     }
 
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Password(one), Self::Password(other)) => one == other,
+            (Self::Native { stored: one, .. }, Self::Native { stored: other, .. }) => one == other,
+            (Self::CachingSha2 { stored: one, .. }, Self::CachingSha2 { stored: other, .. }) => {
+                one == other
+            }
+            _ => false,
+        }
+    }
+
     fn is_of(&self, password: &Password) -> bool {
         match (self, password) {
             (Self::Password(known), Password::Plain(password)) => known == password,
@@ -229,21 +262,23 @@ impl User {
             generation: AtomicU32::new(0),
             plugin,
             source: Source::Configuration,
-            standing: AccountStanding::default(),
-            rights: OfOne::default(),
-            clients: Cap::default(),
-            backends: Cap::default(),
-            backend_wanted: AtomicBool::new(false),
+            standing: Arc::default(),
+            rights: Arc::default(),
+            clients: Arc::default(),
+            backends: Arc::default(),
+            backend_wanted: Arc::default(),
             routines: Unseen::Pin,
             triggers: Unseen::Read,
             pins: Pins::default(),
-            sight: Sight::default(),
+            sight: Arc::default(),
         }
     }
 
     /// Bounds how many clients and backends the user may have at once.
     pub(crate) fn bounded(self, clients_max: Option<u32>, connections_max: Option<u32>) -> Self {
-        Self { clients: Cap::new(clients_max), backends: Cap::new(connections_max), ..self }
+        self.clients.bound(clients_max);
+        self.backends.bound(connections_max);
+        self
     }
 
     /// Says what its statements may do to backends.
@@ -252,13 +287,45 @@ impl User {
     }
 
     fn sharing(self, share: Option<u32>) -> Self {
-        Self { backends: self.backends.or_share(share), ..self }
+        self.backends.or_share(share);
+        self
+    }
+
+    /// The user of this name, as the configuration has it now: what is counted and known of it goes on.
+    fn succeeding(self, old: &Arc<Self>) -> Arc<Self> {
+        old.clients.bound_as(&self.clients);
+        old.backends.bound_as(&self.backends);
+        let changes = match (old.proof(), self.proof()) {
+            (Some(was), Some(is)) => !was.is_same(&is),
+            (was, is) => was.is_some() || is.is_some(),
+        };
+        let rules = |user: &Self| (user.routines, user.triggers, user.pins);
+        if !changes && self.plugin == old.plugin && rules(&self) == rules(old) {
+            return Arc::clone(old);
+        }
+        // With an unchanged one goes what a client has proved.
+        let proof = if changes { self.proof() } else { old.proof() };
+        Arc::new(Self {
+            proof: Mutex::new(proof),
+            generation: AtomicU32::new(old.generation() + u32::from(changes)),
+            standing: Arc::clone(&old.standing),
+            rights: Arc::clone(&old.rights),
+            clients: Arc::clone(&old.clients),
+            backends: Arc::clone(&old.backends),
+            backend_wanted: Arc::clone(&old.backend_wanted),
+            sight: Arc::clone(&old.sight),
+            ..self
+        })
     }
 
     /// A user of the server's table, with what is stored there.
     fn found(password: &Password) -> Self {
         let plugin = password.plugin().unwrap_or(Plugin::NativePassword);
         Self { source: Source::Table, ..Self::new(Proof::of(password), plugin) }
+    }
+
+    pub(crate) const fn is_configured(&self) -> bool {
+        matches!(self.source, Source::Configuration)
     }
 
     pub(crate) const fn is_found(&self) -> bool {
@@ -437,29 +504,32 @@ impl Users {
         }
     }
 
-    /// No users yet. Of those to come, each that the configuration does not bound has so many backends at most.
-    pub(crate) fn new(share: Option<u32>) -> Self {
-        Self { share, ..Self::default() }
+    pub(crate) fn new(configured: Configured) -> Self {
+        Self { configured: RwLock::new(Arc::new(configured)), ..Self::default() }
     }
 
-    pub(crate) fn add(&mut self, name: UserName, user: User) {
-        self.known.insert(name, Arc::new(user.sharing(self.share)));
+    pub(crate) fn configured(&self) -> Arc<Configured> {
+        Arc::clone(&self.configured.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Names a user whose clients are passed through, with what they may have at once.
-    pub(crate) fn add_pass_through(
-        &mut self,
-        name: UserName,
-        clients_max: Option<u32>,
-        connections_max: Option<u32>,
-    ) {
-        let max = clients_max.into_iter().chain(connections_max).min();
-        self.pass_through.insert(name, Cap::new(max));
+    /// The configuration names these from now on. The answer are those whose clients are pooled, and the names of
+    /// those whose clients were, and that it names no longer.
+    pub(crate) fn reconfigure(
+        &self,
+        new: Configured,
+    ) -> (Vec<(UserName, Arc<User>)>, Vec<UserName>) {
+        let mut configured = self.configured.write().unwrap_or_else(PoisonError::into_inner);
+        let old = &**configured;
+        let new = Arc::new(new.succeeding(old));
+        let gone = old.known.keys().filter(|name| !new.has(name)).cloned().collect();
+        let known = new.known.iter().map(|(name, user)| (name.clone(), Arc::clone(user))).collect();
+        *configured = new;
+        (known, gone)
     }
 
     /// A user whose clients are pooled.
     pub(crate) fn get(&self, name: &UserName) -> Option<Arc<User>> {
-        if let Some(user) = self.known.get(name) {
+        if let Some(user) = self.configured().known.get(name) {
             return Some(Arc::clone(user));
         }
         let found = self.found.read().unwrap_or_else(PoisonError::into_inner);
@@ -470,20 +540,21 @@ impl Users {
     /// The user of this name whose backends may be there, though its clients may be passed through by now.
     pub(crate) fn named(&self, name: &UserName) -> Option<Arc<User>> {
         let found = || self.found.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
-        let known = self.known.get(name).cloned();
+        let known = self.configured().known.get(name).cloned();
         known.or_else(found).or_else(|| self.learnt.get(name))
     }
 
     /// The user of this name and password, which a client has said to the server and the server has taken. `None`:
     /// it is known otherwise, or there are too many.
     pub(crate) fn learn(&self, name: &UserName, password: &Secret) -> Option<Arc<User>> {
-        let user = |trust| User::learnt(password.clone(), trust).sharing(self.share);
+        let share = self.configured().share;
+        let user = |trust| User::learnt(password.clone(), trust).sharing(share);
         if self.is_configured(name) { None } else { self.learnt.add(name, password, user) }
     }
 
     /// Whether the configuration names the user, in either mode.
     pub(crate) fn is_configured(&self, name: &UserName) -> bool {
-        self.known.contains_key(name) || self.is_pass_through(name)
+        self.configured().has(name)
     }
 
     /// The server does not take this user's password. False: that was known.
@@ -497,12 +568,10 @@ impl Users {
         for (name, user) in &*found {
             user.renew(passwords.get(name));
         }
+        let configured = self.configured();
         for (name, password) in passwords {
-            if !found.contains_key(name)
-                && !self.known.contains_key(name)
-                && !self.is_pass_through(name)
-            {
-                let user = User::found(password).sharing(self.share);
+            if !found.contains_key(name) && !configured.has(name) {
+                let user = User::found(password).sharing(configured.share);
                 found.insert(name.clone(), Arc::new(user));
             }
         }
@@ -510,34 +579,28 @@ impl Users {
 
     /// Whether the configuration has the clients of this user passed through.
     pub(crate) fn is_pass_through(&self, name: &UserName) -> bool {
-        self.pass_through.contains_key(name)
+        self.configured().pass_through.contains_key(name)
     }
 
-    /// What bounds the pass-through clients of a user, each of which has one backend. They are of a user whose clients
-    /// are pooled where they were passed through before they became this user.
-    fn caps_of_pass_through(&self, name: &UserName) -> impl Iterator<Item = &Cap> {
-        let known =
-            self.known.get(name).into_iter().flat_map(|user| [&user.clients, &user.backends]);
-        // Their backends are not among those that users share.
-        self.pass_through.get(name).into_iter().chain(known.filter(|cap| !cap.is_share))
-    }
-
-    /// Counts one more pass-through client of a user for as long as the answer lives, or the bound that is reached.
+    /// Counts one more pass-through client of a user for as long as the answer lives; or tells the bound that is
+    /// reached. Each has one backend. They are of a user whose clients are pooled where they were passed through before
+    /// they became this user.
     pub(crate) fn reserve_pass_through(
         &self,
         name: &UserName,
-    ) -> Result<Vec<ReservedPlace<'_>>, &Cap> {
-        self.caps_of_pass_through(name).map(|cap| cap.reserve().ok_or(cap)).collect()
-    }
-
-    /// A pass-through client of this user has gone.
-    pub(crate) fn give_back_pass_through(&self, name: &UserName) {
-        self.caps_of_pass_through(name).for_each(Cap::give_back);
+    ) -> Result<Vec<ReservedPlace>, Arc<Cap>> {
+        let configured = self.configured();
+        let known = configured.known.get(name);
+        let known = known.into_iter().flat_map(|user| [&user.clients, &user.backends]);
+        // Their backends are not among those that users share.
+        let known = known.filter(|cap| !cap.is_share.load(Relaxed));
+        let caps = configured.pass_through.get(name).into_iter().chain(known);
+        caps.map(|cap| cap.reserve().ok_or_else(|| Arc::clone(cap))).collect()
     }
 
     /// Whether no clients are pooled, as far as is known now: another worker may be learning of one.
     pub(crate) fn is_empty(&self) -> bool {
-        self.known.is_empty() && self.learnt.is_empty()
+        self.configured().known.is_empty() && self.learnt.is_empty()
     }
 }
 
@@ -618,7 +681,7 @@ mod tests {
 
     #[test]
     fn a_cap_counts_what_is_there() {
-        let cap = Cap::new(Some(2));
+        let cap = Arc::new(Cap::new(Some(2)));
         assert!(cap.try_take() && cap.try_take() && cap.is_full() && !cap.try_take());
         cap.give_back();
         assert!(!cap.is_full() && cap.try_take());

@@ -11,7 +11,7 @@ use crate::admin::Outside;
 use crate::cluster::facts::Standing;
 use crate::cluster::post::News;
 use crate::cluster::servers::Server;
-use crate::config::{self, What};
+use crate::config::What;
 use crate::dispatch::kill_orders;
 use crate::dispatch::worker::{Mail, Worker};
 
@@ -121,31 +121,22 @@ impl Outside {
 }
 
 impl Outside {
-    /// Reads the configuration again: what has changed, and whether that is in force now.
+    /// Reads the configuration again: what has changed, and when that is in force.
     pub(super) async fn reload(&self) -> Result<Table, String> {
-        let (plan, _) = self.source.load().map_err(|problems| {
-            let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
-            format!("nothing has changed: {}", problems.join("; "))
-        })?;
+        let changes = self.reloader.reload().await?;
         let mut table =
             Table::new(const { &[text("name"), text("old"), text("new"), text("in_force")] });
-        for change in config::difference(&self.shared.plan, &plan) {
+        for change in changes {
             let (was, is) = match change.what {
                 What::Added => (None, Some("added".to_owned())),
                 What::Removed => (Some("removed".to_owned()), None),
+                What::Renewed => (None, Some("renewed".to_owned())),
                 What::Changed(was, is) => (was, is),
             };
-            let mut in_force = "when Flifo is started again";
-            if let ("server.limit", Some(limit)) = (change.path.as_str(), plan.server.limit) {
-                for server in self.shared.cluster.servers.iter() {
-                    self.shared.cluster.set_limit(server, Some(limit));
-                }
-                in_force = "now";
-            }
+            let in_force = change.applies.name();
             table.add([change.path.into(), was.into(), is.into(), in_force.into()]);
         }
         self.survey.forget().await;
-        tracing::info!(changes = table.rows.len(), "the configuration was read again");
         Ok(table)
     }
 }

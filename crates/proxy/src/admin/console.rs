@@ -80,14 +80,12 @@ pub(super) async fn serve(outside: Rc<Outside>, listener: Listener) -> io::Resul
     match listener {
         Listener::Tcp(listener) => {
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            let has_password = outside.shared.plan.console.password.is_some();
-            let rights = if has_password { Rights::Change } else { Rights::Look };
             loop {
                 match listener.accept().await {
                     Ok((stream, peer)) => {
                         // Answers are short: each goes at once.
                         let _ = backend::dial::tune(&stream);
-                        begin(&outside, Stream::from(stream), peer.ip().into(), rights);
+                        begin(&outside, Stream::from(stream), peer.ip().into());
                     }
                     Err(error) => super::pause(&error).await,
                 }
@@ -101,7 +99,7 @@ pub(super) async fn serve(outside: Rc<Outside>, listener: Listener) -> io::Resul
             loop {
                 let accepted = listener.accept().await;
                 match accepted.and_then(|(stream, _)| Stream::try_from(stream)) {
-                    Ok(stream) => begin(&outside, stream, VisitOrigin::Socket, Rights::Change),
+                    Ok(stream) => begin(&outside, stream, VisitOrigin::Socket),
                     Err(error) => super::pause(&error).await,
                 }
                 tokio::task::yield_now().await;
@@ -110,7 +108,7 @@ pub(super) async fn serve(outside: Rc<Outside>, listener: Listener) -> io::Resul
     }
 }
 
-fn begin(outside: &Rc<Outside>, stream: Stream, origin: VisitOrigin, rights: Rights) {
+fn begin(outside: &Rc<Outside>, stream: Stream, origin: VisitOrigin) {
     // A client that comes by a port has proved nothing yet.
     let room =
         if origin == VisitOrigin::Socket { &outside.administrators } else { &outside.lookers };
@@ -121,10 +119,10 @@ fn begin(outside: &Rc<Outside>, stream: Stream, origin: VisitOrigin, rights: Rig
         let entered = tokio::select! {
             biased;
             _ = &mut gone => return,
-            entered = enter(&outside, talk, origin, rights) => entered,
+            entered = enter(&outside, talk, origin) => entered,
         };
         let Some(session) = entered else { return };
-        if origin == VisitOrigin::Socket || rights == Rights::Look {
+        if origin == VisitOrigin::Socket || session.rights == Rights::Look {
             return session.converse(visit, gone).await;
         }
         let place = outside.administrators.enter(origin);
@@ -144,18 +142,15 @@ fn full() -> Refusal {
 }
 
 /// Logs a client in. `None`: it is gone, or was sent away.
-async fn enter(
-    outside: &Rc<Outside>,
-    talk: Talk,
-    origin: VisitOrigin,
-    rights: Rights,
-) -> Option<ConsoleSession> {
+async fn enter(outside: &Rc<Outside>, talk: Talk, origin: VisitOrigin) -> Option<ConsoleSession> {
     let id = outside.next_session.get();
     outside.next_session.set(id.wrapping_add(1));
     let arrived = tokio::time::timeout(PATIENCE, arrive(outside, talk, id)).await;
     let Arrival { talk, nonce, login } = arrived.ok()??;
     let capabilities = CAPABILITIES & login.capabilities;
     let (outside, prepared) = (Rc::clone(outside), Prepared::default());
+    // Until it has proved more.
+    let rights = Rights::Look;
     let mut session = ConsoleSession { outside, talk, capabilities, origin, rights, id, prepared };
     match tokio::time::timeout(PATIENCE, session.log_in(&nonce, &login)).await {
         Ok(Ok(())) => Some(session),
@@ -180,7 +175,7 @@ async fn arrive(outside: &Outside, mut talk: Talk, id: u32) -> Option<Arrival> {
     let mut random = [0; Nonce::LEN];
     getrandom::fill(&mut random).ok()?;
     let nonce = Nonce::from_random(random);
-    let tls = outside.shared.tls.clients.clone();
+    let tls = outside.shared.tls().clients.clone();
     let greeting = Greeting {
         version: answers::VERSION.as_bytes().to_vec(),
         connection_id: id,
@@ -205,7 +200,7 @@ async fn arrive(outside: &Outside, mut talk: Talk, id: u32) -> Option<Arrival> {
         first = FirstPacket::decode(&talk.read().await.ok()?);
     }
     let bad = |why: String| Refusal(1043, b"08S01", format!("Bad handshake: {why}"));
-    let must_be_secure = outside.shared.tls.clients_required;
+    let must_be_secure = outside.shared.tls().clients_required;
     let refusal = match first {
         Ok(FirstPacket::Login(_)) if must_be_secure && !talk.stream().is_secure() => {
             let message = "Connections using insecure transport are prohibited: Flifo's tls.mode is \
@@ -239,24 +234,26 @@ async fn greet_with(talk: &Talk, refusal: &Refusal) {
 impl ConsoleSession {
     /// Lets a client in.
     async fn log_in(&mut self, nonce: &Nonce, login: &Login) -> Result<(), NotIn> {
-        if !self.proves_password(nonce, login).await? {
+        let Some(rights) = self.prove(nonce, login).await? else {
             // Guessing is made slow.
             tokio::time::sleep(Duration::from_millis(500)).await;
             let user = String::from_utf8_lossy(&login.user).into_owned();
             let message = format!("Access denied for user '{user}' on Flifo's console");
             return Err(NotIn::Refused(Refusal(1045, b"28000", message)));
-        }
+        };
+        self.rights = rights;
         let mut ok = Packets::new(self.talk.sequence(), self.capabilities);
         ok.put_ok();
         Ok(self.talk.stream().write_all(&ok.bytes).await?)
     }
 
-    /// Whether the client may come in: it knows the password, or needs none.
-    async fn proves_password(&mut self, nonce: &Nonce, login: &Login) -> Result<bool, NotIn> {
-        let Some(password) = &self.outside.shared.plan.console.password else { return Ok(true) };
+    /// What the client may do by what it has proved. `None`: it does not know the password.
+    async fn prove(&mut self, nonce: &Nonce, login: &Login) -> Result<Option<Rights>, NotIn> {
         if self.origin == VisitOrigin::Socket {
-            return Ok(true);
+            return Ok(Some(Rights::Change));
         }
+        let plan = self.outside.shared.plan();
+        let Some(password) = &plan.console.password else { return Ok(Some(Rights::Look)) };
         let stored = native::NativeStage1::of(password.as_bytes()).stored();
         let native = Plugin::NativePassword;
         let mut response = login.response.clone();
@@ -266,12 +263,12 @@ impl ConsoleSession {
             self.talk.write(&switch).await?;
             response = self.talk.read().await?;
         }
-        Ok(stored.check(nonce, &response).is_some())
+        Ok(stored.check(nonce, &response).map(|_| Rights::Change))
     }
 
     /// Answers commands until the client leaves, or its place is another one's.
     async fn converse(mut self, visit: Visit, mut gone: Gone) {
-        let idle = self.outside.shared.plan.limits.idle_client;
+        let idle = self.outside.shared.plan().limits.idle_client;
         loop {
             self.talk.set_sequence(0);
             let read = async {

@@ -149,8 +149,8 @@ async fn answer(outside: &Outside, request: &Request<Incoming>, scope: Scope) ->
         let why = "all connections are in the middle of an answer; try again\n";
         return plain(StatusCode::SERVICE_UNAVAILABLE, why);
     }
-    let token = outside.shared.plan.http.token.as_ref();
-    if let Some(refusal) = refuse(token, request.uri(), request.headers()) {
+    let plan = outside.shared.plan();
+    if let Some(refusal) = refuse(plan.http.token.as_ref(), request.uri(), request.headers()) {
         return refusal;
     }
     match path {

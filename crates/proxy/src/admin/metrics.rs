@@ -85,7 +85,7 @@ impl Outside {
             page.sample(&[("state", state)], backends);
         }
         page.family("flifo_clients_max", Family::Gauge, "Clients that may be connected.");
-        page.sample(&[], self.shared.plan.clients_max);
+        page.sample(&[], self.shared.plan().clients_max);
         page.family(
             "flifo_clients_pinned",
             Family::Gauge,

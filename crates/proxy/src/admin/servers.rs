@@ -81,11 +81,11 @@ pub(super) fn fill(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
 
 /// What has set a server's limit.
 fn limit_from(server: &Server) -> &'static str {
-    match (server.limit_by_hand(), server.limit_by_agent(), &server.steer) {
+    match (server.limit_by_hand(), server.limit_by_agent(), server.limit_by_file()) {
         (Some(_), ..) => "console",
         (None, Some(_), _) => "agent",
-        (None, None, Some(_)) => "auto",
-        (None, None, None) => "configuration",
+        (None, None, None) => "auto",
+        (None, None, Some(_)) => "configuration",
     }
 }
 

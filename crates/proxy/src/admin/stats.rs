@@ -25,7 +25,7 @@ impl Outside {
         let fault = |kind| faults(surveyed, kind);
         let frontend = traffic(surveyed, Row::new(FRONTEND, About::Frontend, ""))
             .with("scur", whole.clients)
-            .with("slim", shared.plan.clients_max)
+            .with("slim", shared.plan().clients_max)
             .with("stot", clients)
             .with("conn_tot", clients)
             .with("dreq", fault(Kind::AccessDenied) + fault(Kind::TlsRequired))
@@ -59,7 +59,7 @@ impl Outside {
             .iter()
             .map(|server| shared.cluster.state_of(server).since.elapsed().as_secs())
             .min();
-        let backups = shared.plan.servers.iter().filter(|rule| rule.backup).count();
+        let backups = shared.plan().servers.iter().filter(|rule| rule.backup).count();
         let backend = self
             .behind(surveyed, Row::new(FRONTEND, About::Backend, ""), &all)
             .with("act", (all.len() - backups) as u64)
@@ -106,8 +106,8 @@ impl Outside {
         let shared = &self.shared;
         let Some(members) = &shared.cluster.members else { return row.with("bck", 0_u32) };
         let seen = members.watched(server.id);
-        let rules = &shared.plan.checks.rules;
-        let is_backup = shared.plan.servers[server.id.0].backup;
+        let rules = &shared.plan().checks.rules;
+        let is_backup = shared.plan().servers[server.id.0].backup;
         let row = row
             .with("act", u32::from(!is_backup))
             .with("bck", u32::from(is_backup))

@@ -216,7 +216,7 @@ pub(super) static SHOWN: [Shown; 13] = [
         name: "CONFIG",
         help: "options as they are in force; secrets are not shown",
         want: NUMBERS,
-        columns: &[text("name"), text("value"), text("default")],
+        columns: &[text("name"), text("value"), text("default"), text("source")],
         fill: options,
     },
 ];
@@ -485,9 +485,14 @@ fn errors(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
 }
 
 fn options(outside: &Outside, _: &Surveyed, table: &mut Table) {
-    let plan = &outside.shared.plan;
-    for (name, value, default) in config::shown(plan) {
-        table.add([name.into(), value.into(), default.into()]);
+    let servers = &outside.shared.cluster.servers;
+    let by_hand = servers.iter().find_map(|server| server.limit_by_hand());
+    for option in config::shown(&outside.shared.plan()) {
+        let (value, source) = match by_hand.filter(|_| option.name == "server.limit") {
+            Some(limit) => (Some(limit.to_string()), "console"),
+            None => (option.value, option.source),
+        };
+        table.add([option.name.into(), value.into(), option.default.into(), source.into()]);
     }
 }
 

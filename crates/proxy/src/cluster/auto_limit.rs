@@ -35,14 +35,7 @@ impl Steer {
         rhythm: Rhythm,
         cpus: Option<u32>,
     ) -> Self {
-        let rest = PER_CPU.saturating_mul(cpus.unwrap_or(CPUS));
-        let bounds = LimitBounds {
-            floor: FLOOR,
-            ceiling: connections_max,
-            start: rest.max(START_MIN),
-            rest,
-        };
-        let auto = Auto::new(bounds, rhythm, now());
+        let auto = Auto::new(bounds(connections_max, cpus), rhythm, now());
         let seen = (0..workers).map(|_| Mutex::default()).collect();
         Self { seen, auto: Mutex::new(auto) }
     }
@@ -54,9 +47,19 @@ impl Steer {
         u32::try_from(cpus.ok()?.get()).ok()
     }
 
+    /// The server at this address may have so many connections from now on.
+    pub(crate) fn rebound(&self, connections_max: u32, address: &Address) {
+        lock(&self.auto).rebound(bounds(connections_max, Self::cpus_of(address)));
+    }
+
     pub(crate) fn limit(&self) -> u32 {
         lock(&self.auto).limit()
     }
+}
+
+fn bounds(connections_max: u32, cpus: Option<u32>) -> LimitBounds {
+    let rest = PER_CPU.saturating_mul(cpus.unwrap_or(CPUS));
+    LimitBounds { floor: FLOOR, ceiling: connections_max, start: rest.max(START_MIN), rest }
 }
 
 /// Wall-clock time, so that several instances could agree on it.

@@ -42,7 +42,7 @@ const JITTER: f64 = 0.05;
 pub(crate) async fn run(checks: Rc<Checks>) {
     let Some(members) = &checks.cluster.members else { return };
     if checks.worker == 0 {
-        let (now, inter) = (Instant::now(), checks.cluster.plan.checks.rules.inter);
+        let (now, inter) = (Instant::now(), checks.cluster.plan().checks.rules.inter);
         for (place, subject) in members.subjects.iter().enumerate() {
             // The first checks come early: until then it is not known which server is for what.
             let due = first_due(now, inter.min(FIRST), place, members.subjects.len());
@@ -90,7 +90,7 @@ impl Checks {
             scheduler: RefCell::new(CheckScheduler::new(
                 worker,
                 loads,
-                cluster.plan.checks.at_once,
+                cluster.plan().checks.at_once,
             )),
             cluster: Arc::clone(cluster),
             changed: Notify::new(),
@@ -118,8 +118,8 @@ async fn check(checks: Rc<Checks>, subject: Arc<Subject>, due: Instant) {
     let begun = Instant::now();
     let interval = match asked {
         Asked::Agent => {
-            agent::ask(checks.cluster.plan.checks.timeout, members, server).await;
-            checks.cluster.plan.checks.agent_inter
+            agent::ask(checks.cluster.plan().checks.timeout, members, server).await;
+            checks.cluster.plan().checks.agent_inter
         }
         Asked::Server if members.is_checked(id) => {
             let finding = within_time(&checks, server).await;
@@ -140,7 +140,7 @@ async fn check(checks: Rc<Checks>, subject: Arc<Subject>, due: Instant) {
 
 /// Asks a server, and does not wait for longer than is allowed.
 async fn within_time(checks: &Checks, server: &Server) -> Finding {
-    let limit = checks.cluster.plan.checks.timeout;
+    let limit = checks.cluster.plan().checks.timeout;
     let finding = match tokio::time::timeout(limit, find(checks, server)).await {
         Ok(found) => found,
         Err(_) => Finding::Failed(format!("no answer within {limit:?} (checks.timeout)")),
@@ -153,9 +153,9 @@ async fn within_time(checks: &Checks, server: &Server) -> Finding {
 
 /// Asks a server what the plan says.
 async fn find(checks: &Checks, server: &Server) -> Finding {
-    let plan = &checks.cluster.plan.checks;
-    let account = account(&checks.cluster.plan);
-    match (plan.kind, account) {
+    let plan = checks.cluster.plan();
+    let account = account(&plan);
+    match (plan.checks.kind, account) {
         (CheckKind::Connect, _) => match server.place.dial().await {
             Ok(_) => Finding::Passed,
             Err(error) => Finding::Failed(format!("it cannot be reached: {error}")),
@@ -200,11 +200,11 @@ async fn ask(
         Some(backend) => backend,
         None => log_in(&checks.cluster, server, user, password).await?,
     };
-    let mut found = question(&checks.cluster.plan, kind, &mut backend).await;
+    let mut found = question(&checks.cluster.plan(), kind, &mut backend).await;
     if is_warm && matches!(found, Err(LoginError::Talk(_))) {
         // The server may have closed a backend that was idle for long.
         backend = log_in(&checks.cluster, server, user, password).await?;
-        found = question(&checks.cluster.plan, kind, &mut backend).await;
+        found = question(&checks.cluster.plan(), kind, &mut backend).await;
     }
     let found = found?;
     checks.warm.borrow_mut().insert(id, (version, backend));

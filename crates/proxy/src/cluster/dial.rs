@@ -16,12 +16,12 @@ use wire::handshake::Greeting;
 use wire::proxy_header::{encode_v2, encode_v2_local};
 
 use crate::cluster::servers::Server;
-use crate::config::Plan;
+use crate::config::Live;
 use crate::fault::{Fault, Kind};
 
 /// Opens connections to servers.
 pub(crate) struct Dialer {
-    pub(crate) plan: Arc<Plan>,
+    pub(crate) live: Arc<Live>,
     /// How the process shares its descriptors.
     pub(crate) descriptors: Descriptors,
 }
@@ -148,7 +148,7 @@ impl Dialer {
         server: &Server,
         client: Option<SocketAddr>,
     ) -> Result<Greeted, NoBackend> {
-        let limit = self.plan.limits.connect;
+        let limit = self.live.get().limits.connect;
         let connect = async {
             let stream = server.place.dial().await.map_err(not_dialled)?;
             if !self.descriptors.admit_backend(stream.descriptor()) {
@@ -196,11 +196,12 @@ impl Dialer {
             credential,
             capabilities,
             collation,
-            packet_max: u32::try_from(self.plan.limits.packet_max).unwrap_or(u32::MAX),
+            packet_max: u32::try_from(self.live.get().limits.packet_max).unwrap_or(u32::MAX),
             schema: None,
         };
-        let limit = self.plan.limits.login;
-        let login = greeted.login(&request, server.tls.as_ref());
+        let limit = self.live.get().limits.login;
+        let tls = server.tls();
+        let login = greeted.login(&request, tls.pooled.as_ref());
         let login = tokio::time::timeout(limit, login).await;
         Ok(login.map_err(|_| NoBackend::Late("limits.login", limit))??)
     }
@@ -208,7 +209,7 @@ impl Dialer {
     /// Begins a backend with a header, if the server expects one: the client's addresses, or none for a backend that is
     /// shared.
     async fn send_header(&self, stream: &Stream, client: Option<SocketAddr>) -> io::Result<()> {
-        if !self.plan.server.send_proxy {
+        if !self.live.get().server.send_proxy {
             return Ok(());
         }
         let mut header = Vec::new();

@@ -58,7 +58,7 @@ pub(crate) struct Results {
 /// What the road asks of a server.
 #[derive(Debug)]
 struct Seat {
-    weight: u32,
+    weight: AtomicU32,
     marks: AtomicMarks<Mark>,
     /// What it holds of what each server took: [`UNTOLD`], [`NOTHING`], [`ALL`], or all that was acknowledged before
     /// this moment, in microseconds since the origin.
@@ -151,6 +151,14 @@ impl From<Watched> for facts::ServerState {
     }
 }
 
+fn members(plan: &Plan) -> Vec<Member> {
+    plan.servers.iter().map(|rule| Member { group: rule.group, backup: rule.backup }).collect()
+}
+
+fn bounds(plan: &Plan) -> ClusterBounds {
+    ClusterBounds { lag_max: plan.routing.lag_max, gaps: plan.routing.gaps }
+}
+
 impl Members {
     /// `None`: there is one server, of which nothing is to be decided.
     pub(crate) fn new(
@@ -163,15 +171,10 @@ impl Members {
             return None;
         }
         let now = Instant::now();
-        let all: Vec<_> = plan
-            .servers
-            .iter()
-            .map(|rule| Member { group: rule.group, backup: rule.backup })
-            .collect();
-        let bounds = ClusterBounds { lag_max: plan.routing.lag_max, gaps: plan.routing.gaps };
-        let members = cluster::Cluster::new(&all, &plan.checks.rules, bounds, now);
+        let all = members(plan);
+        let members = cluster::Cluster::new(&all, &plan.checks.rules, bounds(plan), now);
         let seat = |rule: &crate::config::ServerRule| Seat {
-            weight: rule.weight,
+            weight: AtomicU32::new(rule.weight),
             marks: usable(),
             holds: all.iter().map(|_| AtomicU64::new(UNTOLD)).collect(),
             share: AtomicU32::new(rule.weight * 1000),
@@ -195,6 +198,17 @@ impl Members {
             loads: Arc::new(Loads::new(workers)),
             subjects,
         })
+    }
+
+    /// Goes by what this plan says of checks, lag, and its servers.
+    pub(crate) fn reconfigure(&self, plan: &Plan) {
+        for (seat, rule) in self.seats.iter().zip(&plan.servers) {
+            seat.weight.store(rule.weight, Relaxed);
+        }
+        self.change(|decided| {
+            let (rules, now) = (&plan.checks.rules, Instant::now());
+            decided.members.reconfigure(&members(plan), rules, bounds(plan), now);
+        });
     }
 
     pub(crate) fn writer(&self) -> Option<ServerId> {
@@ -481,7 +495,8 @@ impl Members {
                 known.store(holds, Relaxed);
             }
             seat.marks.set(Mark::Answers, place.answers);
-            let share = (f64::from(seat.weight) * 1000.0 * place.share).min(SHARE_MAX);
+            let share =
+                (f64::from(seat.weight.load(Relaxed)) * 1000.0 * place.share).min(SHARE_MAX);
             seat.share.store(share as u32, Relaxed);
             if !seat.marks.set(Mark::OnTrial, place.is_on_trial) {
                 seat.marks.set(Mark::Tried, false);

@@ -4,11 +4,11 @@
 //! has of a server, its gate among it, is [`crate::dispatch::local`]'s. Knows nothing of which server a statement goes
 //! to. Invariant: servers keep their places for as long as the process lives, so that a [`ServerId`] is always good.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use backend::Address;
-use backend::login::BackendTls;
 use engine::classes::Classes;
 use engine::places::ConnectionPlaces;
 use engine::slots::Slots;
@@ -16,6 +16,7 @@ use engine::slots::Slots;
 use crate::cluster::auto_limit::Steer;
 use crate::cluster::facts::ServerFacts;
 use crate::cluster::names::Place;
+use crate::cluster::tls::ServerTls;
 use crate::config::Plan;
 
 /// A server's place among all.
@@ -32,9 +33,9 @@ pub(crate) struct Server {
     /// Statements at once in the server.
     pub(crate) slots: Arc<Slots>,
     /// Sets the limit where the configuration sets none, and neither the console nor the agent does.
-    pub(crate) steer: Option<Steer>,
-    /// The limit that the configuration sets.
-    limit: Option<u32>,
+    pub(crate) steer: Steer,
+    /// The limit that the configuration sets; zero is none.
+    limit: AtomicU32,
     /// Limits that were set while Flifo runs, on the console and by the server's agent; zero is none.
     limit_by_hand: AtomicU32,
     limit_by_agent: AtomicU32,
@@ -47,10 +48,7 @@ pub(crate) struct Server {
     /// How statements share the slots.
     pub(crate) classes: Arc<Classes>,
     pub(crate) facts: ServerFacts,
-    /// Of pooled backends and Flifo's own.
-    pub(crate) tls: Option<BackendTls>,
-    /// Of pass-through clients': without a certificate. Whether it is used, [`crate::frontend::leg`] says.
-    pub(crate) pass_through_tls: Option<BackendTls>,
+    tls: RwLock<Arc<ServerTls>>,
 }
 
 /// What a server is made of.
@@ -58,18 +56,25 @@ pub(crate) struct Site {
     pub(crate) name: String,
     pub(crate) address: Address,
     pub(crate) limit: Option<u32>,
-    pub(crate) tls: Option<BackendTls>,
-    pub(crate) pass_through_tls: Option<BackendTls>,
+    pub(crate) tls: ServerTls,
     pub(crate) agent: Option<Address>,
+}
+
+/// What a reload may change of a server.
+pub(crate) struct ServerChange {
+    pub(crate) limit: Option<u32>,
+    pub(crate) connections_max: u32,
+    pub(crate) borrow: Option<Duration>,
+    pub(crate) tls: ServerTls,
 }
 
 impl Server {
     pub(crate) fn new(id: ServerId, site: Site, plan: &Plan, workers: usize) -> Self {
-        let Site { name, address, limit, tls, pass_through_tls, agent } = site;
+        let Site { name, address, limit, tls, agent } = site;
         let (connections_max, rhythm) = (plan.server.connections_max, plan.server.rhythm);
         let cpus = Steer::cpus_of(&address);
-        let steer = limit.is_none().then(|| Steer::new(workers, connections_max, rhythm, cpus));
-        let first = limit.or_else(|| steer.as_ref().map(Steer::limit)).unwrap_or(1);
+        let steer = Steer::new(workers, connections_max, rhythm, cpus);
+        let first = limit.unwrap_or_else(|| steer.limit());
         let slots = Slots::new(first, workers, crate::worker::clock::now());
         slots.let_borrow(plan.server.borrow.unwrap_or_default());
         Self {
@@ -79,7 +84,7 @@ impl Server {
             address,
             slots: Arc::new(slots),
             steer,
-            limit,
+            limit: AtomicU32::new(limit.unwrap_or(0)),
             limit_by_hand: AtomicU32::new(0),
             limit_by_agent: AtomicU32::new(0),
             growth: AtomicU32::new(WHOLE),
@@ -91,8 +96,7 @@ impl Server {
             )),
             classes: Arc::new(Classes::new(plan.all_classes(), workers)),
             facts: ServerFacts::default(),
-            tls,
-            pass_through_tls,
+            tls: RwLock::new(Arc::new(tls)),
         }
     }
 
@@ -104,11 +108,33 @@ impl Server {
         Some(self.limit_by_agent.load(Ordering::Relaxed)).filter(|limit| *limit > 0)
     }
 
+    /// `None`: as many as prove best.
+    pub(crate) fn limit_by_file(&self) -> Option<u32> {
+        Some(self.limit.load(Ordering::Relaxed)).filter(|limit| *limit > 0)
+    }
+
+    pub(crate) fn tls(&self) -> Arc<ServerTls> {
+        Arc::clone(&self.tls.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes what the configuration says of it from now on. `wake` gets each worker that has something to start.
+    pub(crate) fn reconfigure(&self, new: ServerChange, mut wake: impl FnMut(usize)) {
+        let ServerChange { limit, connections_max, borrow, tls } = new;
+        *self.tls.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tls);
+        self.slots.let_borrow(borrow.unwrap_or_default());
+        self.backends.set_limit(connections_max, &mut wake);
+        self.steer.rebound(connections_max, &self.address);
+        if self.limit.swap(limit.unwrap_or(0), Ordering::Relaxed) != limit.unwrap_or(0) {
+            // What was set on the console was meant in place of the old one.
+            self.limit_by_hand.store(0, Ordering::Relaxed);
+        }
+        self.settle_limit(wake);
+    }
+
     /// The limit that is to be in force.
     pub(crate) fn wanted_limit(&self) -> u32 {
-        let steered = || self.steer.as_ref().map(Steer::limit);
         let set = self.limit_by_hand().or_else(|| self.limit_by_agent());
-        let limit = set.or(self.limit).or_else(steered).unwrap_or(1);
+        let limit = set.or_else(|| self.limit_by_file()).unwrap_or_else(|| self.steer.limit());
         let growth = self.growth.load(Ordering::Relaxed).min(WHOLE);
         (u64::from(limit) * u64::from(growth)).div_ceil(WHOLE.into()).max(1) as u32
     }

@@ -1,7 +1,7 @@
 //! What differs between two plans, in the words of their options. Secrets are compared and never shown.
 
 use super::form::Form;
-use super::options::{CLASSES, ROUTES, SECTIONS, SERVERS, Section, USERS};
+use super::options::{Applies, CLASSES, ROUTES, SECTIONS, SERVERS, Section, USERS};
 use super::plan::Plan;
 
 /// One difference.
@@ -10,6 +10,8 @@ pub(crate) struct Change {
     /// The option, as in `limits.wait`; of a user, a class, a server or a route, as in `users.report.clients_max`.
     pub(crate) path: String,
     pub(crate) what: What,
+    /// When the new value is in force.
+    pub(crate) applies: Applies,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub(crate) enum What {
     /// There was no such user, class, server or route.
     Added,
     Removed,
+    /// The file that it names has changed.
+    Renewed,
     /// From one value to another; `None`: it is not set.
     Changed(Option<String>, Option<String>),
 }
@@ -28,12 +32,16 @@ pub(crate) fn difference(old: &Plan, new: &Plan) -> Vec<Change> {
     for section in SECTIONS {
         compare(section, &section.path(""), (&mut *plans.0, &mut *plans.1), &mut changes);
     }
-    lists(USERS, (&old.users, &new.users), |it, _| it.name.clone(), &mut changes);
-    lists(CLASSES, (&old.classes, &new.classes), |it, _| it.class.name.clone(), &mut changes);
+    let users = (&*old.users, &*new.users);
+    lists(USERS, Applies::Now, users, |it, _| it.name.clone(), &mut changes);
+    let classes = (&*old.classes, &*new.classes);
+    lists(CLASSES, Applies::Restart, classes, |it, _| it.class.name.clone(), &mut changes);
     changes.extend(order(old, new));
-    lists(SERVERS, (&old.servers, &new.servers), |it, _| it.name.clone(), &mut changes);
+    let servers = (&*old.servers, &*new.servers);
+    lists(SERVERS, Applies::Restart, servers, |it, _| it.name.clone(), &mut changes);
     // Routes have no names: they are known by their places.
-    lists(ROUTES, (&old.routes, &new.routes), |_, at| (at + 1).to_string(), &mut changes);
+    let routes = (&*old.routes, &*new.routes);
+    lists(ROUTES, Applies::NewConnections, routes, |_, at| (at + 1).to_string(), &mut changes);
     changes
 }
 
@@ -54,13 +62,14 @@ fn compare<T: Clone>(
             continue;
         }
         let path = format!("{before}{}", row.name);
-        changes.push(Change { path, what: What::Changed(shown.0, shown.1) });
+        changes.push(Change { path, what: What::Changed(shown.0, shown.1), applies: row.applies });
     }
 }
 
 /// Compares lists whose items are known by a name.
 fn lists<T: Clone>(
     section: &Section<T>,
+    applies: Applies,
     (old, new): (&[T], &[T]),
     name: impl Fn(&T, usize) -> String,
     changes: &mut Vec<Change>,
@@ -71,11 +80,11 @@ fn lists<T: Clone>(
     let (old_names, new_names) = (named(old), named(new));
     let path = |name: &str| format!("{}.{name}", section.name);
     for name in old_names.iter().filter(|it| !new_names.contains(it)) {
-        changes.push(Change { path: path(name), what: What::Removed });
+        changes.push(Change { path: path(name), what: What::Removed, applies });
     }
     for (name, new) in new_names.iter().zip(new) {
         match old_names.iter().position(|it| it == name).and_then(|at| old.get(at)) {
-            None => changes.push(Change { path: path(name), what: What::Added }),
+            None => changes.push(Change { path: path(name), what: What::Added, applies }),
             Some(old) => {
                 let before = format!("{}.", path(name));
                 compare(section, &before, (&mut old.clone(), &mut new.clone()), changes);
@@ -93,7 +102,9 @@ fn order(old: &Plan, new: &Plan) -> Option<Change> {
     };
     let (was, is) = (names(old, new), names(new, old));
     let path = format!("order of {}", CLASSES.name);
-    (was != is).then_some(Change { path, what: What::Changed(Some(was), Some(is)) })
+    let what = What::Changed(Some(was.clone()), Some(is.clone()));
+    let applies = Applies::Restart;
+    (was != is).then_some(Change { path, what, applies })
 }
 
 #[cfg(test)]
@@ -109,6 +120,7 @@ mod tests {
         let show = |change: Change| match change.what {
             What::Added => format!("+ {}", change.path),
             What::Removed => format!("- {}", change.path),
+            What::Renewed => format!("{}: renewed", change.path),
             What::Changed(old, new) => format!(
                 "{}: {} -> {}",
                 change.path,

@@ -28,6 +28,27 @@ pub(super) struct Row<T: 'static> {
     pub(super) elsewhere: &'static [(&'static str, &'static str)],
     /// The version that had it first.
     pub(super) since: &'static str,
+    pub(super) applies: Applies,
+}
+
+/// When a new value of an option is in force that comes with a reload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Applies {
+    Now,
+    /// To clients and backend connections that connect later.
+    NewConnections,
+    /// When Flifo is started again.
+    Restart,
+}
+
+impl Applies {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Now => "now",
+            Self::NewConnections => "for new connections",
+            Self::Restart => "when Flifo is started again",
+        }
+    }
 }
 
 /// Options that stand together, and what they are about.

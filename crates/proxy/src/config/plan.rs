@@ -6,6 +6,7 @@
 
 mod members;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -46,6 +47,8 @@ pub struct Plan {
     pub checks: CheckOptions,
     pub routing: Routing,
     pub routes: Vec<RouteRule>,
+    /// Where the options that are set were set, by their names; of lists, none.
+    pub(crate) sources: BTreeMap<String, &'static str>,
 }
 
 /// Where clients come in.
@@ -127,7 +130,7 @@ pub enum AccountTerms {
 }
 
 /// TLS as clients see it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientTls {
     pub mode: ClientTlsMode,
     pub files: backend::tls::ForClients,
@@ -173,7 +176,7 @@ pub struct Limits {
     pub packet_max: u64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Logs {
     pub level: LogLevel,
     pub format: LogFormat,
@@ -388,6 +391,7 @@ impl Default for Plan {
             checks: CheckOptions::default(),
             routing: Routing::default(),
             routes: Vec::new(),
+            sources: BTreeMap::new(),
         }
     }
 }

@@ -55,6 +55,15 @@ impl Written {
         self.values.keys().map(String::as_str)
     }
 
+    /// Where each was written, in a word.
+    pub(super) fn sources(&self) -> BTreeMap<String, &'static str> {
+        let source = |value: &Value| match value.origin {
+            Origin::Argument(_) => "command line",
+            _ => "file",
+        };
+        self.values.iter().map(|(path, value)| (path.clone(), source(value))).collect()
+    }
+
     pub(super) fn has(&self, path: &str) -> bool {
         self.values.contains_key(path)
     }

@@ -36,14 +36,26 @@ pub fn sample() -> String {
     out
 }
 
-/// Every option but those of lists: its name, its value in this plan, and its default. Of a secret, whether it is set.
-pub(crate) fn shown(plan: &Plan) -> Vec<(String, Option<String>, Option<String>)> {
+/// An option, as it is shown. Of a secret, whether it is set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ShownOption {
+    pub(crate) name: String,
+    pub(crate) value: Option<String>,
+    pub(crate) default: Option<String>,
+    /// Where it was set: in the file, on the command line; else it is the default.
+    pub(crate) source: &'static str,
+}
+
+/// Every option of a plan but those of lists.
+pub(crate) fn shown(plan: &Plan) -> Vec<ShownOption> {
     let (mut plan, mut default) = (plan.clone(), Plan::default());
     let mut shown = Vec::new();
     for section in SECTIONS {
         for row in section.rows {
             let (value, default) = (row.form.show(&mut plan), row.form.show(&mut default));
-            shown.push((section.path(row.name), value, default));
+            let name = section.path(row.name);
+            let source = plan.sources.get(&name).copied().unwrap_or("default");
+            shown.push(ShownOption { name, value, default, source });
         }
     }
     shown
@@ -80,6 +92,7 @@ fn describe<T>(section: &Section<T>, row: &Row<T>, target: &mut T, out: &mut Str
         let names: Vec<_> = names.collect();
         write_all(out, format_args!("- Elsewhere: {}\n", names.join(", ")));
     }
+    write_all(out, format_args!("- In force after a reload: {}\n", row.applies.name()));
     write_all(out, format_args!("- Since: {}\n", row.since));
 }
 
@@ -130,6 +143,9 @@ from the defaults is told in a file, `flifo run --config FILE`, in the format
 
 A duration is a number with its unit, such as `\"500ms\"`, `\"10s\"`, `\"2m\"` or `\"1h30m\"`; a size
 likewise: `\"64KiB\"`, `\"16MiB\"`.
+
+A reload (`RELOAD` on the console, SIGHUP) reads the file again. Each option says below when its new
+value is in force then.
 ";
 
 const SAMPLE_INTRODUCTION: &str = "\

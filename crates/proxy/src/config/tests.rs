@@ -221,7 +221,9 @@ fn the_sample_shows_the_defaults_and_works_when_edited() {
         sample.lines().filter(|line| !line.contains("# an example")).map(set).collect();
     // A user is none of the defaults.
     let plan_only = defaults.join("\n").split("[[users]]").next().map(str::to_owned);
-    let (plan, _) = parse(&plan_only.expect("there"), "defaults").expect("is right");
+    let (mut plan, _) = parse(&plan_only.expect("there"), "defaults").expect("is right");
+    assert!(plan.sources.values().all(|source| *source == "file") && plan.sources.len() > 10);
+    plan.sources.clear();
     assert_eq!(format!("{plan:?}"), format!("{:?}", Plan::default()));
     // The examples contradict each other, as the ways to give a password do, and one server and several; each by
     // itself is right.

@@ -25,7 +25,7 @@ pub(crate) fn expire_clients(worker: &Rc<Worker>) {
     if now < worker.clients_due.get() && !worker.is_stopping() {
         return;
     }
-    let limits = &worker.plan.limits;
+    let limits = &worker.plan().limits;
     let all = [limits.write_stall, limits.upload, limits.idle_client, limits.statement];
     let mut next = all.into_iter().flatten().min().unwrap_or(LOOK_MAX);
     let mut old = Vec::new();
@@ -72,7 +72,7 @@ pub(crate) enum End {
 
 /// In how long what a client does now must end, if ever.
 pub(crate) fn end_of(worker: &Worker, client: &Client, now: Instant) -> Option<(Duration, End)> {
-    let limits = &worker.plan.limits;
+    let limits = &worker.plan().limits;
     let left = |age, max: Option<Duration>, end| max.map(|max| (max.saturating_sub(age), end));
     if client.is_draining() {
         return left(client.stalled_for(now), limits.write_stall, End::Unread);
@@ -122,7 +122,7 @@ pub(crate) fn expire_statement(worker: &Rc<Worker>, client: &Rc<Client>) {
 
 /// A command does not come to its end in time.
 pub(crate) fn expire_upload(worker: &Rc<Worker>, client: &Rc<Client>) {
-    let max = worker.plan.limits.upload.unwrap_or_default();
+    let max = worker.plan().limits.upload.unwrap_or_default();
     tracing::info!(client = client.id, "ended: it sends its command too slowly");
     let message = format!(
         "Got timeout reading communication packets: Flifo ended this connection, because less than \
@@ -169,7 +169,7 @@ pub(crate) fn end_client(worker: &Worker, client: &Client, fault: &Fault) {
 
 pub(crate) fn expire_backends(worker: &Rc<Worker>) {
     let now = crate::worker::clock::now();
-    if let Some(age) = worker.plan.limits.idle_backend {
+    if let Some(age) = worker.plan().limits.idle_backend {
         worker.servers.iter().for_each(|local| supply::close_idle_for(worker, local, age));
     }
     rights::close_stale(worker);

@@ -28,7 +28,7 @@ use crate::worker::counters::Why;
 
 /// Writes statements of waiting clients behind what is in flight.
 pub(crate) fn refill(worker: &Rc<Worker>, backend: &Rc<Backend>) {
-    let depth = worker.plan.server.pipeline as usize;
+    let depth = worker.plan().server.pipeline as usize;
     let flying = backend.in_flight.borrow().len();
     if flying == 0 || flying > half_of(worker) || backend.is_held_up() || !may_lead(worker, backend)
     {
@@ -81,7 +81,7 @@ fn write_ahead(worker: &Rc<Worker>, local: &Local) {
 
 /// Half at a time, so that several go in one write.
 fn half_of(worker: &Worker) -> usize {
-    worker.plan.server.pipeline as usize / 2
+    worker.plan().server.pipeline as usize / 2
 }
 
 /// Whether others may be written behind what is in flight on this backend.

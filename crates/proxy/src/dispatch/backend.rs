@@ -25,6 +25,7 @@ use crate::dispatch::client::Client;
 use crate::dispatch::in_flight::{self, InFlight};
 use crate::dispatch::states::{BackendState, ClientState, Counted};
 use crate::pool::keys::KeyId;
+use crate::users::ReservedPlace;
 use crate::worker::outbox::Outbox;
 
 /// A connection to the server.
@@ -38,6 +39,8 @@ pub(crate) struct Backend {
     pub(crate) capabilities: Capabilities,
     /// Which clients may share it; `None` for a pass-through client's own.
     pub(crate) key: Cell<Option<KeyId>>,
+    /// The places of its pass-through client under the bounds of its user.
+    pub(crate) places: RefCell<Vec<ReservedPlace>>,
     pub(crate) opened: Instant,
     /// Before this moment its age is no matter.
     pub(crate) young_until: Instant,
@@ -151,6 +154,7 @@ impl Backend {
             stream,
             capabilities,
             key: Cell::new(key),
+            places: RefCell::default(),
             opened: crate::worker::clock::now(),
             young_until: crate::worker::clock::now(),
             era: Era::default(),

@@ -71,7 +71,7 @@ pub(crate) fn handle(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut [u8])
         let there = bytes.len() - at;
         let length = HEADER + header.len;
         let extent = Extent::of(&bytes[at..]);
-        let (announced, max) = (extent.payload as u64, worker.plan.limits.packet_max);
+        let (announced, max) = (extent.payload as u64, worker.plan().limits.packet_max);
         if announced > max {
             return answer::refuse_and_close(worker, client, &too_large(announced, max));
         }
@@ -128,7 +128,7 @@ pub(crate) fn pass_upload(worker: &Rc<Worker>, client: &Rc<Client>, bytes: &mut 
     {
         return 0;
     }
-    let max = worker.plan.limits.packet_max;
+    let max = worker.plan().limits.packet_max;
     if let Some(len) = passage.payload_len().filter(|len| *len > max) {
         // The server has the beginning; without the rest it runs nothing, and its connection is lost.
         let fault = too_large(len, max);

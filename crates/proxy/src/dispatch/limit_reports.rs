@@ -28,7 +28,10 @@ pub(crate) fn beat(worker: &Rc<Worker>) -> bool {
 
 fn beat_at(worker: &Rc<Worker>, local: &Local) -> bool {
     let server = &local.server;
-    let Some(steer) = &server.steer else { return false };
+    if server.limit_by_file().is_some() {
+        return false;
+    }
+    let steer = &server.steer;
     let gate = local.gate.borrow();
     let told = (gate.totals(), gate.wants_slot(crate::worker::clock::now()));
     drop(gate);

@@ -16,8 +16,8 @@ use crate::dispatch::worker::Worker;
 pub(crate) fn look(worker: &Rc<Worker>, local: &Local) {
     let server = &local.server;
     if worker.index == 0 {
-        server.place.look(worker.plan.server.resolve);
-        server.agent.iter().for_each(|agent| agent.look(worker.plan.server.resolve));
+        server.place.look(worker.plan().server.resolve);
+        server.agent.iter().for_each(|agent| agent.look(worker.plan().server.resolve));
     }
     let version = server.place.version();
     if local.place_version.replace(version) == version {

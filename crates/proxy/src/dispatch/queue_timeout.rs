@@ -15,7 +15,7 @@ use crate::fault::{Fault, Kind};
 /// Refuses commands that have waited too long. Nothing of them has reached the server.
 pub(crate) fn expire(worker: &Rc<Worker>) {
     worker.servers.iter().for_each(|local| expire_at(worker, local));
-    let Some(max) = worker.plan.limits.wait else { return };
+    let Some(max) = worker.plan().limits.wait else { return };
     while let Some((client, claimed, room)) = worker.memory.expire(crate::worker::clock::now(), max)
     {
         let client = worker.clients.borrow().get(&client).cloned();
@@ -34,7 +34,7 @@ pub(crate) fn expire(worker: &Rc<Worker>) {
 fn expire_at(worker: &Rc<Worker>, local: &Local) {
     let wait_max = match local.server.facts.standing() {
         Standing::Maintenance => Some(Duration::ZERO),
-        _ => worker.plan.limits.wait,
+        _ => worker.plan().limits.wait,
     };
     loop {
         let now = crate::worker::clock::now();

@@ -103,7 +103,7 @@ pub(crate) fn is_stale(worker: &Worker, backend: &Backend, now: Instant) -> bool
 /// for `limits.backend_age`.
 pub(crate) fn young_until(worker: &Worker, opened: Instant) -> Instant {
     let soonest = worker.shared.rights.soonest;
-    opened + worker.plan.limits.backend_age.map_or(soonest, |age| age.min(soonest))
+    opened + worker.plan().limits.backend_age.map_or(soonest, |age| age.min(soonest))
 }
 
 fn is_beyond(rights: &Rights, backend: &Backend, now: Instant) -> bool {

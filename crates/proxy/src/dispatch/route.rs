@@ -73,7 +73,7 @@ pub(crate) fn wants_reader(client: &Client, command: &Command) -> bool {
 #[expect(clippy::disallowed_methods, reason = "a login waits between these")]
 pub(crate) async fn home(worker: &Worker, mode: Mode) -> ServerId {
     let Some(members) = &worker.shared.cluster.members else { return ServerId::default() };
-    let deadline = Instant::now() + worker.plan.routing.hold;
+    let deadline = Instant::now() + worker.plan().routing.hold;
     loop {
         let ids = || worker.shared.cluster.servers.iter().map(|server| server.id);
         let least = |id: &ServerId| worker.shared.cluster.server(*id).slots.held();
@@ -174,7 +174,7 @@ pub(crate) fn holds_writes(
     server: ServerId,
     reads: bool,
 ) -> bool {
-    let routing = &worker.plan.routing;
+    let routing = &worker.plan().routing;
     if routing.reads == Freshness::Any || client.mode.get() != Mode::Split {
         return true;
     }
@@ -186,7 +186,7 @@ pub(crate) fn holds_writes(
 
 /// A statement is held back. If that is for what the client has written, servers are asked at once where they are.
 pub(crate) fn look_for_writes(worker: &Worker, members: &Members, client: &Client) {
-    if worker.plan.routing.reads == Freshness::Any {
+    if worker.plan().routing.reads == Freshness::Any {
         return;
     }
     client.writes.with(|writes| {
@@ -250,7 +250,7 @@ fn strand_held(worker: &Rc<Worker>, client: &Rc<Client>) {
         Some(command) => *command.rare().stranded.get_or_insert(now),
         None => now,
     };
-    let (changed, until) = (client.changed.get(), since + worker.plan.routing.hold);
+    let (changed, until) = (client.changed.get(), since + worker.plan().routing.hold);
     if let Some(members) = &worker.shared.cluster.members {
         look_for_writes(worker, members, client);
     }
@@ -283,7 +283,7 @@ pub(crate) fn abandon(worker: &Rc<Worker>, server: ServerId) {
 /// No backend could be opened for this client; it is tried elsewhere. False: there is one server, or a reason that
 /// would be the same elsewhere.
 pub(crate) fn elsewhere(worker: &Rc<Worker>, client: &Rc<Client>, server: ServerId) -> bool {
-    if worker.shared.cluster.members.is_none() || worker.plan.routing.hold == Duration::ZERO {
+    if worker.shared.cluster.members.is_none() || worker.plan().routing.hold == Duration::ZERO {
         return false;
     }
     client.waiting.set(None);

@@ -65,7 +65,7 @@ pub(crate) fn refuse(
     let message = format!(
         "Flifo did not run this statement: no server of group {group:?} could take it within \
          {:.1} s (routing.hold): {why}. It is safe to try again",
-        worker.plan.routing.hold.as_secs_f64(),
+        worker.plan().routing.hold.as_secs_f64(),
     );
     client.waiting.set(None);
     answer::refuse(worker, client, command, &Fault::new(Kind::WaitedTooLong, message));

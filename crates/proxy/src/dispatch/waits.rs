@@ -68,7 +68,7 @@ pub(crate) fn look(worker: &Rc<Worker>) {
 async fn watch(worker: &Rc<Worker>, local: &Local, key: KeyId) -> Result<(), NoBackend> {
     let mut backend = opener::log_in(&worker.pool, &local.server, key).await?;
     let text = if backend.is_mariadb { MARIADB } else { MYSQL };
-    let limit = worker.plan.limits.connect;
+    let limit = worker.plan().limits.connect;
     let mut quiet = 0;
     while quiet < QUIET && !worker.is_stopping() {
         quiet += 1;

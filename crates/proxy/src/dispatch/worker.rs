@@ -2,11 +2,12 @@
 //! through [`Shared`] and mail.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
 use engine::account::guessing::Guesses;
@@ -27,7 +28,7 @@ use crate::cluster::Cluster;
 use crate::cluster::checks::Checks;
 use crate::cluster::post::{News, Post};
 use crate::cluster::servers::{Server, ServerId};
-use crate::config::{AcceptedClient, Mode, Plan};
+use crate::config::{AcceptedClient, Listen, Live, Mode, Plan};
 use crate::dispatch::agenda::Agenda;
 use crate::dispatch::backend::Backend;
 use crate::dispatch::client::{Client, Stranded};
@@ -46,13 +47,14 @@ use crate::users::given::Given;
 use crate::users::logins::Logins;
 use crate::users::rights::Rights;
 use crate::users::sight::Hidden;
+use crate::users::tls::Tls;
 use crate::users::{User, Users};
 use crate::worker::buffers::Buffers;
 use crate::worker::counters::Counters;
 
 /// What all workers of the process have in common.
 pub(crate) struct Shared {
-    pub(crate) plan: Arc<Plan>,
+    pub(crate) live: Arc<Live>,
     pub(crate) cluster: Arc<Cluster>,
     /// The classes of statements, by name; how they share a server is that server's.
     pub(crate) classes: Arc<Classes>,
@@ -72,7 +74,7 @@ pub(crate) struct Shared {
     pub(crate) guesses: Mutex<Guesses>,
     /// Views and triggers that do what no server reports.
     pub(crate) hidden: Hidden,
-    pub(crate) tls: crate::users::tls::Tls,
+    tls: RwLock<Arc<Tls>>,
     pub(crate) rsa: crate::users::rsa::RsaKey,
     stopping: AtomicBool,
     mailboxes: Vec<mpsc::UnboundedSender<Mail>>,
@@ -133,10 +135,10 @@ impl fmt::Debug for Job {
 
 impl Shared {
     pub(crate) fn new(
-        plan: Arc<Plan>,
+        live: Arc<Live>,
         servers: Vec<Arc<Server>>,
         users: Users,
-        tls: crate::users::tls::Tls,
+        tls: Tls,
         descriptors: Descriptors,
         mailboxes: Vec<mpsc::UnboundedSender<Mail>>,
     ) -> Self {
@@ -146,8 +148,9 @@ impl Shared {
             // A worker that is gone needs no mail.
             let _ = boxes[worker].send(Mail::News(news));
         });
+        let plan = live.get();
         let rights = Arc::new(Rights::new(servers.len(), plan.server.rights_bound));
-        let cluster = Arc::new(Cluster::new(&plan, servers, descriptors, workers, post));
+        let cluster = Arc::new(Cluster::new(&live, servers, descriptors, workers, post));
         Self {
             alterations: Alterations::default(),
             classes: Arc::new(Classes::new(plan.all_classes(), workers)),
@@ -155,7 +158,7 @@ impl Shared {
             rsa: crate::users::rsa::RsaKey::default(),
             stopping: AtomicBool::new(false),
             loads: (0..workers).map(|_| AtomicU32::new(0)).collect(),
-            plan,
+            live,
             rights,
             cluster,
             placement: Arc::default(),
@@ -165,9 +168,23 @@ impl Shared {
             given: Given::default(),
             guesses: Mutex::default(),
             hidden: Hidden::default(),
-            tls,
+            tls: RwLock::new(Arc::new(tls)),
             mailboxes,
         }
+    }
+
+    /// What is in force.
+    pub(crate) fn plan(&self) -> Arc<Plan> {
+        self.live.get()
+    }
+
+    /// What clients are offered that connect now.
+    pub(crate) fn tls(&self) -> Arc<Tls> {
+        Arc::clone(&self.tls.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn offer(&self, tls: Tls) {
+        *self.tls.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tls);
     }
 
     pub(crate) fn mail(&self, worker: usize, mail: Mail) {
@@ -245,7 +262,8 @@ impl Shared {
 /// One worker's own.
 pub(crate) struct Worker {
     pub(crate) index: usize,
-    pub(crate) plan: Arc<Plan>,
+    /// Counted for this worker alone: a statement asks it without touching what other threads write.
+    plan: RefCell<Rc<Arc<Plan>>>,
     pub(crate) shared: Arc<Shared>,
     /// Its gates, one for each server.
     pub(crate) servers: Box<[Local]>,
@@ -275,6 +293,10 @@ pub(crate) struct Worker {
     pub(crate) era: Cell<Era>,
     /// Its checks of servers, if there are several.
     pub(crate) checks: Option<Rc<Checks>>,
+    /// What ends a listener that this worker serves.
+    pub(crate) listeners: RefCell<HashMap<Arc<Listen>, Rc<Notify>>>,
+    /// Clients of users that the configuration names no longer, and until when they may end their transactions.
+    pub(crate) dismissed: RefCell<Vec<(Rc<Client>, Instant)>>,
     /// Statements that no server can take for now.
     pub(crate) stranded: RefCell<Vec<Stranded>>,
     /// Where the next look for a reader begins.
@@ -304,7 +326,7 @@ impl Worker {
         });
         Self {
             index,
-            plan: Arc::clone(&shared.plan),
+            plan: RefCell::new(Rc::new(shared.plan())),
             servers: shared
                 .cluster
                 .servers
@@ -312,7 +334,7 @@ impl Worker {
                 .map(|server| Local::new(index, server))
                 .collect(),
             logins: Logins::own(&counters.statements),
-            pass_through_logins: Logins::new(shared.plan.logins_max, shared.mailboxes.len()),
+            pass_through_logins: Logins::new(shared.plan().logins_max, shared.mailboxes.len()),
             pool: Pool {
                 cluster: Arc::clone(&shared.cluster),
                 rights: Arc::clone(&shared.rights),
@@ -325,7 +347,7 @@ impl Worker {
             buffers: Buffers::default(),
             memory: Rc::default(),
             counters,
-            tally: Tally::new(shared.plan.console.digests),
+            tally: Tally::new(shared.plan().console.digests),
             pace: RefCell::default(),
             readings: RefCell::default(),
             sources: RefCell::default(),
@@ -336,6 +358,8 @@ impl Worker {
             has_waiters: Notify::new(),
             era: Cell::default(),
             checks: Checks::new(index, &shared.cluster).map(Rc::new),
+            listeners: RefCell::default(),
+            dismissed: RefCell::default(),
             stranded: RefCell::default(),
             next_reader: Cell::new(0),
             clients_due: Cell::new(crate::worker::clock::now()),
@@ -343,6 +367,17 @@ impl Worker {
             next_backend: Cell::new(1),
             shared,
         }
+    }
+
+    /// What is in force, as this worker has been told. The answer stays good while another plan is adopted.
+    #[inline]
+    pub(crate) fn plan(&self) -> Rc<Arc<Plan>> {
+        Rc::clone(&self.plan.borrow())
+    }
+
+    /// Another plan is in force.
+    pub(crate) fn adopt(&self, plan: &Arc<Plan>) {
+        *self.plan.borrow_mut() = Rc::new(Arc::clone(plan));
     }
 
     /// An id for a client; it says which worker the client belongs to.
@@ -387,20 +422,21 @@ impl Worker {
         schema: Option<&[u8]>,
         peer: Option<SocketAddr>,
     ) -> ClassId {
-        let name = self.plan.class_of(user, schema, peer.map(|peer| peer.ip()));
+        let plan = self.plan();
+        let name = plan.class_of(user, schema, peer.map(|peer| peer.ip()));
         name.and_then(|name| self.shared.classes.named(name.as_bytes())).unwrap_or_default()
     }
 
     /// Where the statements of such a client go.
     pub(crate) fn mode_of(
         &self,
-        listen: usize,
+        listen: &Listen,
         user: &UserName,
         schema: Option<&[u8]>,
         class: ClassId,
     ) -> Mode {
-        self.plan.mode_of(&AcceptedClient {
-            listen: self.plan.listen.get(listen),
+        self.plan().mode_of(&AcceptedClient {
+            listen: Some(listen),
             user,
             schema,
             class: self.shared.classes.get(class).name.as_bytes(),
@@ -433,10 +469,11 @@ impl Worker {
 
     /// The client is none of its user's any more.
     pub(crate) fn give_back_place(&self, client: &Client) {
-        if let Some(key) = client.key.get() {
-            self.user_of(key, |user| user.clients.give_back());
-        } else {
-            self.shared.users.give_back_pass_through(&client.user.borrow());
+        match (client.key.get(), client.backend()) {
+            (Some(key), _) => self.user_of(key, |user| user.clients.give_back()),
+            (None, Some(own)) => drop(own.places.take()),
+            // It has gone with its backend.
+            (None, None) => {}
         }
     }
 

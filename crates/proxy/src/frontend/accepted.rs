@@ -1,11 +1,15 @@
 //! A socket that a listener has accepted.
 
+use std::sync::Arc;
+
+use crate::config::Listen;
+
 /// A socket that a listener has accepted.
 #[derive(Debug)]
 pub(crate) struct Accepted {
     pub(crate) socket: Socket,
-    /// The place of the listener in the plan.
-    pub(crate) listen: usize,
+    /// Where it came in.
+    pub(crate) listen: Arc<Listen>,
 }
 
 #[derive(Debug)]

@@ -43,7 +43,7 @@ pub(crate) async fn find(worker: &Worker, name: &UserName) -> Option<Arc<User>> 
             return learnt::is_right(worker, name, &user).await.then_some(user);
         }
         // After a period without a look, a password may be an old one.
-        read(worker, worker.plan.server.accounts_period * 2).await;
+        read(worker, worker.plan().server.accounts_period * 2).await;
         return users.get(name);
     }
     if users.is_pass_through(name) {
@@ -95,7 +95,7 @@ pub(crate) async fn judge(
 
 /// Reads the table if a period has passed.
 pub(crate) fn look_after(worker: &Rc<Worker>) {
-    let period = worker.plan.server.accounts_period;
+    let period = worker.plan().server.accounts_period;
     if worker.index == 0 && is_configured(worker) && is_older(worker, period) {
         let worker = Rc::clone(worker);
         tokio::task::spawn_local(async move { read(&worker, period).await });
@@ -134,7 +134,7 @@ pub(crate) fn tell_pass_through(worker: &Worker, name: &UserName) {
 }
 
 fn is_configured(worker: &Worker) -> bool {
-    worker.plan.server.accounts_user.is_some()
+    worker.plan().server.accounts_user.is_some()
 }
 
 fn is_older(worker: &Worker, age: Duration) -> bool {
@@ -188,7 +188,7 @@ async fn read_now(worker: &Worker) {
             }
         }
         Err(error) if !std::mem::replace(&mut state.failed, true) => {
-            let user = worker.plan.server.accounts_user.as_deref().unwrap_or_default();
+            let user = worker.plan().server.accounts_user.clone();
             tracing::warn!(
                 user,
                 %error,
@@ -214,8 +214,9 @@ fn tell_cut(state: &mut TableState, table: &Table) {
 }
 
 async fn sorted(worker: &Worker) -> Result<Sorted, NoBackend> {
-    let name = worker.plan.server.accounts_user.as_deref().unwrap_or_default();
-    let name = &UserName::of_account(name);
+    let name =
+        UserName::of_account(worker.plan().server.accounts_user.as_deref().unwrap_or_default());
+    let name = &name;
     let user = worker.shared.users.get(name);
     let credential = user.and_then(|user| user.credential()).ok_or(NoBackend::NoCredential)?;
     let server = worker.shared.cluster.server(route::greeter(worker));
@@ -226,7 +227,7 @@ async fn sorted(worker: &Worker) -> Result<Sorted, NoBackend> {
         .log_in_as(server, name, &credential, dial::POOLED, UTF8MB4)
         .await?;
     let own = Own::of(worker, logged_in.talk.stream());
-    let limit = worker.plan.limits.connect;
+    let limit = worker.plan().limits.connect;
     let read = async {
         let rules = held::rules(server, &mut logged_in).await?;
         let text = if logged_in.is_mariadb { table::MARIADB } else { table::MYSQL };

@@ -60,7 +60,7 @@ async fn is_of_pass_through(worker: &Rc<Worker>, payload: &[u8], brand: Brand) -
     let Ok(wanted) = wanted::read(payload) else { return false };
     let Ok(name) = wanted.name(brand) else { return false };
     let find = accounts::find(worker, &name);
-    let found = tokio::time::timeout(worker.plan.limits.login, find).await;
+    let found = tokio::time::timeout(worker.plan().limits.login, find).await;
     matches!(found, Ok(None))
 }
 
@@ -85,7 +85,7 @@ async fn pass_through(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) 
         }
         pass_through::change_user(worker, client, &claim).await
     };
-    match tokio::time::timeout(worker.plan.limits.login, change).await {
+    match tokio::time::timeout(worker.plan().limits.login, change).await {
         Ok(Ok(())) => return,
         Ok(Err(NoLogin::Fault(fault))) => worker.count_fault(fault.kind),
         Ok(Err(NoLogin::Told)) => {}
@@ -104,7 +104,7 @@ impl Wanted {
         };
         Login {
             capabilities: capabilities.without(Capabilities::CONNECT_WITH_DB) | with_schema,
-            packet_max: u32::try_from(worker.plan.limits.packet_max).unwrap_or(u32::MAX),
+            packet_max: u32::try_from(worker.plan().limits.packet_max).unwrap_or(u32::MAX),
             collation: self.collation as u8,
             user: Vec::new(),
             response: Vec::new(),
@@ -118,7 +118,7 @@ impl Wanted {
 
 async fn pooled(worker: &Rc<Worker>, client: &Rc<Client>, payload: &[u8]) {
     let mut talk = Talk::resume(&client.stream, client.input.take_more(), 1);
-    let limit = worker.plan.limits.login;
+    let limit = worker.plan().limits.login;
     let brand = wanted::brand(worker, client);
     let server = client.server.get();
     let capabilities = client.capabilities_now();

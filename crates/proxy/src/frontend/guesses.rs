@@ -55,7 +55,7 @@ pub(crate) async fn wait(
     user: &UserName,
     peer: Option<SocketAddr>,
 ) -> Result<(), Fault> {
-    let patience = worker.plan.limits.login / 2;
+    let patience = worker.plan().limits.login / 2;
     let (from, now) = (peer.map(|it| it.ip()), crate::worker::clock::now());
     match with(worker, |guesses| guesses.begin(user, from, now, patience)) {
         Some(Duration::ZERO) => Ok(()),

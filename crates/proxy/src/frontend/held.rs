@@ -56,7 +56,7 @@ impl Own {
     /// By a connection to the server.
     pub(crate) fn of(worker: &Worker, stream: &Stream) -> Self {
         let local = stream.addresses().map(|(_, own)| own.ip());
-        Self(local.map(|local| worker.plan.server.own_address.unwrap_or(local)))
+        Self(local.map(|local| worker.plan().server.own_address.unwrap_or(local)))
     }
 }
 
@@ -85,7 +85,7 @@ fn rules_of(server: &Server, skips: Option<&[u8]>) -> AccountRules {
 }
 
 fn is_off(worker: &Worker) -> bool {
-    worker.plan.server.account_terms == AccountTerms::Flifo
+    worker.plan().server.account_terms == AccountTerms::Flifo
 }
 
 /// Holds a client to its account that has proved its password to Flifo itself. Answers with the account's terms, whose
@@ -138,7 +138,7 @@ pub(crate) async fn pass_through<S: Borrow<Stream>>(
     let places = PeerPlaces::new(peer, own.0);
     let is_lent = namesake::is_lent(client, server.stream());
     // With a PROXY header, the server has seen the client's own address.
-    let mut is_own = is_off(worker) || worker.plan.server.send_proxy || places.are_same();
+    let mut is_own = is_off(worker) || worker.plan().server.send_proxy || places.are_same();
     if !is_own && let Some(told) = accounts::judge(worker, name, peer, Some(own), |_| true).await {
         told.map_err(|why| refused(name, peer, &why))?;
         is_own = true;
@@ -149,7 +149,7 @@ pub(crate) async fn pass_through<S: Borrow<Stream>>(
     let answer = match worker.shared.given.get(at.id, name) {
         Some(known) => known,
         None => {
-            let limit = worker.plan.limits.connect;
+            let limit = worker.plan().limits.connect;
             let ask = tokio::time::timeout(limit, given(at, server, capabilities)).await;
             let asked = ask.unwrap_or_else(|_| Err(NoBackend::Late("limits.connect", limit)));
             match asked {
@@ -260,7 +260,7 @@ async fn know(worker: &Worker, name: &UserName, user: &User) -> Result<Known, Fa
     if let Some(fresh) = known().filter(|it| !is_due(it)) {
         return Ok(fresh);
     }
-    let limit = if old.is_some() { PATIENCE } else { worker.plan.limits.login };
+    let limit = if old.is_some() { PATIENCE } else { worker.plan().limits.login };
     let asked = tokio::time::timeout(limit, ask(worker, name, user)).await;
     match (asked.unwrap_or(Err(NoBackend::Late("limits.login", limit))), old) {
         (Ok(new), old) => {
@@ -330,7 +330,7 @@ async fn ask(worker: &Worker, name: &UserName, user: &User) -> Result<Known, NoB
         false => logged_in.quit().await,
     }
     let is_bounded = bound(|terms| terms.per_hour.is_some());
-    let period = worker.plan.server.accounts_period;
+    let period = worker.plan().server.accounts_period;
     let until = Instant::now() + if is_bounded { period.max(SELDOM) } else { period };
     Ok(Known { until, account, rules, own })
 }

@@ -68,7 +68,7 @@ const ME: &str = "CONCAT('''',LEFT(CURRENT_USER(),CHAR_LENGTH(CURRENT_USER())-\
 
 /// Reads the definitions if they may be others by now.
 pub(crate) fn look_after(worker: &Rc<Worker>) {
-    if worker.index != 0 || !worker.plan.server.read_definitions {
+    if worker.index != 0 || !worker.plan().server.read_definitions {
         return;
     }
     if worker.shared.hidden.is_reading.swap(true, Relaxed) {
@@ -115,7 +115,7 @@ async fn read_as_users(worker: &Worker) {
 pub(crate) async fn begin(worker: &Worker, name: &UserName, user: &User) {
     let hidden = &worker.shared.hidden;
     let is_known = user.sight.first.initialized() || hidden.is_common_whole.load(Relaxed);
-    if is_known || !worker.plan.server.read_definitions {
+    if is_known || !worker.plan().server.read_definitions {
         return;
     }
     let first = async {
@@ -139,7 +139,7 @@ async fn read_first(worker: &Worker, name: &UserName, user: &User) {
 
 /// The user as whom definitions are read for all users.
 fn common_reader(worker: &Worker) -> Option<UserName> {
-    worker.plan.server.accounts_user.as_deref().map(UserName::of_account)
+    worker.plan().server.accounts_user.as_deref().map(UserName::of_account)
 }
 
 async fn read_if_due(worker: &Worker, name: &UserName, sight: &Sight, period: Duration) {
@@ -230,7 +230,7 @@ async fn rows(
     reader: &mut LoggedIn,
     text: &str,
 ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, NoBackend> {
-    let limit = worker.plan.limits.connect;
+    let limit = worker.plan().limits.connect;
     let rows = tokio::time::timeout(limit, reader.rows(text)).await;
     Ok(rows.map_err(|_| NoBackend::Late("limits.connect", limit))??)
 }

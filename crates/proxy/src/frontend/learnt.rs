@@ -62,7 +62,7 @@ pub(crate) fn may_learn(worker: &Worker, name: &UserName) -> bool {
     let is_plain = !name.is_empty() && name.is_ascii();
     let is_on_socket = |address: &Address| matches!(address, Address::Unix(_));
     let mut servers = worker.shared.cluster.servers.iter();
-    is_on(&worker.plan)
+    is_on(&worker.plan())
         && is_plain
         && !worker.shared.users.is_configured(name)
         && !(namesake::is_own(name) && servers.any(|server| is_on_socket(&server.address)))
@@ -174,7 +174,7 @@ async fn confirm(worker: &Worker, name: &UserName, user: &Arc<User>, when: When)
 
 /// The server has taken the password just now.
 fn believe(worker: &Worker, name: &UserName, trust: &Trust) {
-    if trust.confirm(worker.plan.server.accounts_period) {
+    if trust.confirm(worker.plan().server.accounts_period) {
         tracing::info!(
             user = %name,
             "clients of this user are pooled from now on: one of them has said its password in a login that the \
@@ -205,7 +205,7 @@ async fn ask(worker: &Worker, name: &UserName, password: &Secret) -> Result<(), 
     if !logged_in.capabilities.has(Capabilities::SESSION_TRACK) {
         return Err(NoBackend::NoTracking);
     }
-    let limit = worker.plan.limits.connect;
+    let limit = worker.plan().limits.connect;
     let tracks = tokio::time::timeout(limit, logged_in.run(TRACK)).await;
     match tracks.map_err(|_| NoBackend::Late("limits.connect", limit))? {
         Err(LoginError::Refused { .. }) => return Err(NoBackend::NoTracking),

@@ -36,9 +36,10 @@ pub(crate) enum NoLeg {
 impl Leg {
     /// Decides it for this client; the fault is still to be told.
     pub(crate) fn of(worker: &Worker, client: &Stream, at: &Server) -> Result<Self, Fault> {
-        let Some(tls) = at.pass_through_tls.clone() else { return Ok(Self::Plain) };
+        let Some(tls) = at.tls().pass_through.clone() else { return Ok(Self::Plain) };
         let is_on_socket = matches!(at.address, backend::Address::Unix(_));
-        match decide(worker.plan.server.pass_through_tls, client.is_tls(), tls.mode, is_on_socket) {
+        match decide(worker.plan().server.pass_through_tls, client.is_tls(), tls.mode, is_on_socket)
+        {
             Decision::Plain => {
                 at.facts.tell_plain(&at.address);
                 Ok(Self::Plain)

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use rustix::net::SocketFlags;
 use socket2::{Domain, Socket, TcpKeepalive, Type};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::sync::Notify;
 
 use crate::config::Listen;
 use crate::dispatch::worker::Worker;
@@ -99,14 +101,39 @@ fn bind_unix(
     Ok(socket.into())
 }
 
-/// Accepts clients until Flifo stops. `place` is the listener's in the plan.
-pub(crate) async fn serve(worker: Rc<Worker>, listener: Listener, place: usize) -> io::Result<()> {
+/// Accepts clients there until Flifo stops, or [`close`] is called.
+pub(crate) fn open(worker: &Rc<Worker>, listen: &Listen, listener: Listener) {
+    let (listen, end) = (Arc::new(listen.clone()), Rc::new(Notify::new()));
+    worker.listeners.borrow_mut().insert(Arc::clone(&listen), Rc::clone(&end));
+    tokio::task::spawn_local(serve(Rc::clone(worker), listener, listen, end));
+}
+
+/// No more clients come in there. Those that are on their way are served.
+pub(crate) fn close(worker: &Worker, listen: &Listen) {
+    if let Some(end) = worker.listeners.borrow_mut().remove(listen) {
+        end.notify_one();
+    }
+}
+
+async fn serve(
+    worker: Rc<Worker>,
+    listener: Listener,
+    listen: Arc<Listen>,
+    end: Rc<Notify>,
+) -> io::Result<()> {
     match listener {
         Listener::Tcp(it) => {
-            serve_each(&worker, watch(it)?, place, |it| ClientSocket::Tcp(it.into())).await;
+            serve_each(&worker, watch(it)?, (&listen, &end), |it| ClientSocket::Tcp(it.into()))
+                .await;
         }
         Listener::Unix(it) => {
-            serve_each(&worker, watch(it)?, place, |it| ClientSocket::Unix(it.into())).await;
+            let own = it.local_addr()?;
+            serve_each(&worker, watch(it)?, (&listen, &end), |it| ClientSocket::Unix(it.into()))
+                .await;
+            if let (false, Some(path)) = (worker.is_stopping(), own.as_pathname()) {
+                // It may be gone already.
+                let _ = std::fs::remove_file(path);
+            }
         }
     }
     Ok(())
@@ -126,16 +153,24 @@ fn watch<L: AsRawFd>(listener: L) -> io::Result<AsyncFd<L>> {
 async fn serve_each<L: AsFd + AsRawFd>(
     worker: &Rc<Worker>,
     listener: AsyncFd<L>,
-    listen: usize,
+    (listen, end): (&Arc<Listen>, &Notify),
     kind: fn(OwnedFd) -> ClientSocket,
 ) {
+    let accept = |listener: &L| {
+        Ok(rustix::net::accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?)
+    };
+    let accepted = |socket| Accepted { socket: kind(socket), listen: Arc::clone(listen) };
     while !worker.is_stopping() {
-        let accept = |listener: &L| {
-            Ok(rustix::net::accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?)
-        };
-        let accepted = listener.async_io(Interest::READABLE, accept).await;
-        let accepted = accepted.map(kind).map(|socket| Accepted { socket, listen });
-        take(worker, accepted).await;
+        tokio::select! {
+            biased;
+            () = end.notified() => break,
+            socket = listener.async_io(Interest::READABLE, accept) => {
+                take(worker, socket.map(accepted)).await;
+            }
+        }
+    }
+    while let (false, Ok(socket)) = (worker.is_stopping(), accept(listener.get_ref())) {
+        take(worker, Ok(accepted(socket))).await;
     }
 }
 
@@ -143,8 +178,8 @@ async fn take(worker: &Rc<Worker>, accepted: io::Result<Accepted>) {
     match accepted {
         Ok(accepted) => {
             let clients = worker.shared.clients.fetch_add(1, Ordering::Relaxed);
-            let refusal = match clients >= worker.plan.clients_max as usize {
-                true => Some(format!("Flifo's clients_max is {}", worker.plan.clients_max)),
+            let refusal = match clients >= worker.plan().clients_max as usize {
+                true => Some(format!("Flifo's clients_max is {}", worker.plan().clients_max)),
                 false => lacks_descriptors(worker, &accepted.socket),
             };
             match refusal {

@@ -23,7 +23,7 @@ use wire::response::{OK, OkPacket};
 use crate::cluster::dial;
 use crate::cluster::facts::offered;
 use crate::cluster::servers::ServerId;
-use crate::config::Mode;
+use crate::config::{Listen, Mode};
 use crate::dispatch::client::{self, Client};
 use crate::dispatch::login_schema;
 use crate::dispatch::route;
@@ -82,7 +82,7 @@ async fn admit(worker: &Rc<Worker>, accepted: Accepted) -> Option<Rc<Client>> {
         Socket::Tcp(stream) => Stream::from(tokio::net::TcpStream::from_std(stream).ok()?),
         Socket::Unix(stream) => tokio::net::UnixStream::from_std(stream).ok()?.try_into().ok()?,
     };
-    let limit = worker.plan.limits.login;
+    let limit = worker.plan().limits.login;
     // Where no user is known, every client is passed through, and the server is asked before the client.
     let (greeter, logins) = match worker.shared.users.is_empty() {
         true => (Greeter::Server, &worker.pass_through_logins),
@@ -147,12 +147,12 @@ fn enter(worker: &Rc<Worker>, login: client::Login, schema: Option<Vec<u8>>) -> 
 
 /// What a client is told that has waited for its login to begin.
 fn too_late(worker: &Worker, others: usize) -> Fault {
-    let limit = worker.plan.limits.login.as_secs_f64();
+    let limit = worker.plan().limits.login.as_secs_f64();
     let message = format!(
         "Too many connections: more clients log in than there is time for; this one waited for \
          {limit:.1} s (limits.login; logins_max {}), and {others} more wait. It is safe to try \
          again",
-        worker.plan.logins_max
+        worker.plan().logins_max
     );
     Fault::new(Kind::LoginWaitedTooLong, message)
 }
@@ -229,7 +229,7 @@ async fn greeting(
     pending_login: &PendingLogin,
     greeter: Greeter,
 ) -> Result<(Greeting, Option<Greeted>, Brand), Fault> {
-    let tls = worker.shared.tls.clients.is_some() && !pending_login.talk.stream().is_tls();
+    let tls = worker.shared.tls().clients.is_some() && !pending_login.talk.stream().is_tls();
     let pooled = greeter == Greeter::Flifo;
     let home = worker.shared.cluster.server(pending_login.server);
     let (mut greeting, server) = match home.facts.greeting().filter(|_| pooled) {
@@ -269,7 +269,7 @@ async fn hear(
         }
         Ok(Err(error)) => return Err(error.into()),
         Err(_) => {
-            let limit = worker.plan.limits.login.as_secs_f64();
+            let limit = worker.plan().limits.login.as_secs_f64();
             format!("the client has not logged in within {limit:.1} s (limits.login)")
         }
     };
@@ -287,7 +287,7 @@ async fn read_login(
     let (mut pending_login, packet) = hear(worker, pending_login, pass, deadline).await?;
     let mut first = FirstPacket::decode(&packet);
     if let Ok(FirstPacket::TlsRequest { .. }) = first {
-        let Some(config) = worker.shared.tls.clients.clone() else {
+        let Some(config) = worker.shared.tls().clients.clone() else {
             let message = "Bad handshake: TLS was asked for, which Flifo did not offer";
             return Err(pending_login::tell(
                 pending_login,
@@ -302,7 +302,7 @@ async fn read_login(
     }
     let fault = match first {
         Ok(FirstPacket::Login(_))
-            if worker.shared.tls.clients_required && !pending_login.talk.stream().is_secure() =>
+            if worker.shared.tls().clients_required && !pending_login.talk.stream().is_secure() =>
         {
             let message = "Connections using insecure transport are prohibited: Flifo's tls.mode \
                 is \"required\"";
@@ -376,7 +376,7 @@ async fn pool(
     }
     reserved.keep();
     let class = worker.class_of(&name, login.schema.as_deref(), pending_login.peer);
-    let mode = worker.mode_of(pending_login.listen, &name, login.schema.as_deref(), class);
+    let mode = worker.mode_of(&pending_login.listen, &name, login.schema.as_deref(), class);
     let peer = pending_login.peer;
     let (stream, more) = pending_login.talk.into_parts();
     let client = client::Login {
@@ -407,7 +407,7 @@ async fn may_enter<'a>(
     attempt: Attempt<'_>,
     user: &'a Arc<User>,
     pass: &Pass,
-) -> Result<(ReservedPlace<'a>, KeyId), Fault> {
+) -> Result<(ReservedPlace, KeyId), Fault> {
     let name = &claim.user;
     pass.lend(guesses::confirm(worker, attempt, user)).await?;
     let peer = pending_login.peer.map(|peer| peer.ip());
@@ -419,6 +419,11 @@ async fn may_enter<'a>(
         .ok_or_else(|| pending_login::too_many_of_user(name, "clients_max", &user.clients))?;
     pass.lend(confirm::confirm(worker, name, user, &terms)).await?;
     pass.lend(hidden::begin(worker, name, user)).await;
+    let same = |now: Arc<User>| Arc::ptr_eq(&now, user);
+    if user.is_configured() && !worker.shared.users.get(name).is_some_and(same) {
+        let message = "Access denied: the user was changed in Flifo's configuration just now";
+        return Err(Fault::new(Kind::AccessDenied, message));
+    }
     held::enter(name, user, &terms)?;
     let mut keys = worker.pool.keys.borrow_mut();
     let key = keys.id(key_of(claim, user)).ok_or_else(|| {
@@ -505,7 +510,7 @@ async fn greet_with(mut pending_login: PendingLogin, fault: Fault) -> NoLogin {
 }
 
 impl PendingLogin {
-    fn new(stream: Stream, listen: usize) -> Self {
+    fn new(stream: Stream, listen: Arc<Listen>) -> Self {
         let peer = stream.peer_address();
         let (talk, offered) = (Talk::new(stream), Capabilities::NONE);
         Self { peer, talk, offered, listen, server: ServerId::default() }

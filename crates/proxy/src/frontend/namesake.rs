@@ -46,7 +46,7 @@ pub(crate) fn is_lent(client: &Stream, server: &Stream) -> bool {
 
 /// Says whether the server lets Flifo in as this user without the password, or whether that cannot be found out.
 pub(crate) async fn is_open(worker: &Worker, server: &Server, user: &UserName) -> bool {
-    let limit = worker.plan.limits.login;
+    let limit = worker.plan().limits.login;
     match tokio::time::timeout(limit, is_let_in(worker, server, user)).await {
         Ok(Ok(is_let_in)) => is_let_in,
         Ok(Err(error)) => {
@@ -71,7 +71,7 @@ async fn is_let_in(worker: &Worker, server: &Server, user: &UserName) -> Result<
         attributes: Vec::new(),
         zstd_level: None,
     };
-    let mut talk = greeted.secure(server.tls.as_ref(), &mut login).await?.talk;
+    let mut talk = greeted.secure(server.tls().pooled.as_ref(), &mut login).await?.talk;
     let mut payload = Vec::new();
     login.encode(&mut payload);
     talk.write(&payload).await.map_err(LoginError::from)?;

@@ -38,7 +38,6 @@ use crate::frontend::pending_login::{Claim, NoLogin, PendingLogin, tell, too_man
 use crate::frontend::prove::{asks_for_key, receive_password, take_password};
 use crate::pool::opener;
 use crate::pool::room;
-use crate::users::ReservedPlace;
 use crate::users::logins::Pass;
 
 /// Whose greeting the client has answered.
@@ -68,11 +67,11 @@ pub(crate) async fn log_in(
     let Claim { user, login } = &claim;
     let places = match worker.shared.users.reserve_pass_through(user) {
         Ok(places) => places,
-        Err(cap) => return Err(tell(pending_login, too_many_of_user(user, BOUNDS, cap)).await),
+        Err(cap) => return Err(tell(pending_login, too_many_of_user(user, BOUNDS, &cap)).await),
     };
     let schema = login.schema.as_deref();
     let class = worker.class_of(user, schema, pending_login.peer);
-    let mode = worker.mode_of(pending_login.listen, user, schema, class);
+    let mode = worker.mode_of(&pending_login.listen, user, schema, class);
     let home = match server {
         Some(_) => pending_login.server,
         None => route::home(worker, mode).await,
@@ -89,7 +88,7 @@ pub(crate) async fn log_in(
     let peers = Peers { client: pending_login.talk, peer, at, server: greeted, pass };
     let pass_through = relay(worker, peers, &claim, greeted_by).await?;
     let (stream, more) = pass_through.client.into_parts();
-    places.into_iter().for_each(ReservedPlace::keep);
+    *pass_through.backend.places.borrow_mut() = places;
     Ok(client::Login {
         id: match greeted_by {
             GreetedBy::Server => greeted_id,
@@ -128,7 +127,7 @@ pub(crate) async fn change_user(
     };
     let places = match places {
         Ok(places) => places,
-        Err(cap) => return Err(tell_on(&mut talk, too_many_of_user(user, BOUNDS, cap)).await),
+        Err(cap) => return Err(tell_on(&mut talk, too_many_of_user(user, BOUNDS, &cap)).await),
     };
     let peer = client.peer;
     if client.is_pooled() {
@@ -147,14 +146,17 @@ pub(crate) async fn change_user(
     let pass_through = relay(worker, peers, claim, GreetedBy::Flifo { id: client.id }).await?;
     let (_, more) = pass_through.client.into_parts();
     client.input.keep_more(&more, false);
+    let mut places = places;
     if let Some(backend) = client.backend.take() {
+        let own = backend.places.take();
+        if is_same_user {
+            places.extend(own);
+        }
         backend.holder.take();
         backend.close();
     }
-    if !is_same_user {
-        worker.give_back_place(client);
-    }
-    places.into_iter().for_each(ReservedPlace::keep);
+    worker.give_back_place(client);
+    *pass_through.backend.places.borrow_mut() = places;
     client.key.set(None);
     client.gtid.take();
     client.mode.set(Mode::Writer);

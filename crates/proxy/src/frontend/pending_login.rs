@@ -1,6 +1,7 @@
 //! A client whose login is under way: what it asks for, and why it does not get in.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use backend::Talk;
 use backend::talk::TalkError;
@@ -9,6 +10,7 @@ use wire::capability::Capabilities;
 use wire::handshake::Login;
 
 use crate::cluster::servers::ServerId;
+use crate::config::Listen;
 use crate::fault::{self, Fault, Kind};
 use crate::users::Cap;
 
@@ -37,7 +39,7 @@ pub(crate) struct PendingLogin {
     /// The capabilities that it was offered.
     pub(crate) offered: Capabilities,
     /// By which of the plan's listeners it came.
-    pub(crate) listen: usize,
+    pub(crate) listen: Arc<Listen>,
     /// The server whose words it is greeted with, and where a pass-through client logs in.
     pub(crate) server: ServerId,
 }

@@ -18,7 +18,7 @@ pub(crate) async fn receive(
     worker: &Rc<Worker>,
     pending_login: PendingLogin,
 ) -> Result<PendingLogin, NoLogin> {
-    let networks = &worker.plan.proxy_protocol.from;
+    let networks = &worker.plan().proxy_protocol.from;
     let is_trusted = pending_login
         .peer
         .is_some_and(|peer| networks.iter().any(|network| network.contains(peer.ip())));

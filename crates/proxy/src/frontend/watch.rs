@@ -84,18 +84,18 @@ struct Eye {
 
 /// Watches all servers for as long as the worker runs, if `server.accounts_user` may read what rights they have stored.
 pub(crate) fn begin(worker: &Rc<Worker>) {
-    let bound = worker.plan.server.rights_bound;
+    let bound = worker.plan().server.rights_bound;
     if worker.index != 0 {
         return;
     }
-    let Some(user) = worker.plan.server.accounts_user.as_deref() else {
+    let user = worker.plan().server.accounts_user.as_deref().map(UserName::of_account);
+    let Some(user) = user else {
         return tracing::info!(
             ?bound,
             "rights that are changed beside Flifo are changed for its clients within server.rights_bound; sooner \
              where server.accounts_user may read the server's tables of rights"
         );
     };
-    let user = UserName::of_account(user);
     for server in worker.shared.cluster.servers.iter() {
         tokio::task::spawn_local(watch(Rc::clone(worker), server.id, user.clone()));
     }
@@ -140,7 +140,7 @@ enum State {
 impl State {
     fn tell(&self, worker: &Worker, server: ServerId, user: &UserName) {
         let (bound, server) =
-            (worker.plan.server.rights_bound, worker.shared.cluster.server(server));
+            (worker.plan().server.rights_bound, worker.shared.cluster.server(server));
         let server = &server.name;
         match self {
             Self::Sees => tracing::info!(
@@ -178,7 +178,7 @@ async fn open(worker: &Worker, server: ServerId, user: &UserName) -> Result<Eye,
         .dialer
         .log_in_as(server, user, &credential, dial::POOLED, UTF8MB4)
         .await?;
-    let limit = worker.plan.limits.connect;
+    let limit = worker.plan().limits.connect;
     let all: &[&'static str] = if login.is_mariadb { &MARIADB_TABLES } else { &MYSQL_TABLES };
     let known = tokio::time::timeout(limit, login.rows(TABLES)).await;
     let known = known.map_err(|_| late(limit))??;
@@ -224,7 +224,7 @@ async fn see(
     };
     let eye = eye.insert(opened);
     let (rights, begun) = (&worker.shared.rights, Instant::now());
-    let limit = worker.plan.limits.connect;
+    let limit = worker.plan().limits.connect;
     let counts = look.counts_flushes(rights.time(begun));
     let seen = tokio::time::timeout(limit, eye.see(counts)).await.map_err(|_| late(limit))?;
     let (seen, flushes) = seen?;

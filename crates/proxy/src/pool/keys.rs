@@ -150,6 +150,15 @@ impl Keys {
         }
     }
 
+    /// The configuration has this user anew: what was noted of the one before goes on with it.
+    pub(crate) fn renew(&mut self, name: &UserName, user: &Arc<User>) {
+        for entry in self.keys.iter_mut().flatten() {
+            if entry.key.user == *name && entry.key.era == user.era() && entry.user.is_some() {
+                entry.user = Some(Arc::clone(user));
+            }
+        }
+    }
+
     pub(crate) fn user(&self, id: KeyId) -> Option<&Arc<User>> {
         self.keys[id.0 as usize / 2].as_ref()?.user.as_ref()
     }

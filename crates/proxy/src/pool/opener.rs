@@ -58,7 +58,7 @@ pub(crate) async fn pooled(pool: &Pool, server: &Server, key: KeyId) -> Result<O
     if !logged_in.capabilities.has(Capabilities::SESSION_TRACK) {
         return Err(NoBackend::NoTracking);
     }
-    let limit = pool.cluster.plan.limits.connect;
+    let limit = pool.cluster.plan().limits.connect;
     let ask = async {
         logged_in.run(TRACK).await?;
         let question =
@@ -127,7 +127,7 @@ pub(crate) async fn run_once(
 ) -> Result<(), NoBackend> {
     let server = pool.cluster.server(server);
     let mut logged_in = with_room(pool, server, async || log_in(pool, server, key).await).await?;
-    let limit = pool.cluster.plan.limits.connect;
+    let limit = pool.cluster.plan().limits.connect;
     let run = tokio::time::timeout(limit, logged_in.run(text));
     match run.await.map_err(|_| NoBackend::Late("limits.connect", limit))? {
         // The thread to be killed may be gone already.

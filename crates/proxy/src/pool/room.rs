@@ -35,7 +35,7 @@ pub(crate) async fn with_room<T>(
             other => return other,
         };
         let waited = begun.elapsed();
-        if waited >= pool.cluster.plan.limits.connect {
+        if waited >= pool.cluster.plan().limits.connect {
             return Err(error);
         }
         if pause < PAUSE_MAX {

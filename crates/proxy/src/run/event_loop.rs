@@ -12,6 +12,7 @@ use crate::dispatch::admit;
 use crate::dispatch::ages;
 use crate::dispatch::ahead;
 use crate::dispatch::backend_task;
+use crate::dispatch::dismissed;
 use crate::dispatch::kill_orders;
 use crate::dispatch::limit_reports;
 use crate::dispatch::moves;
@@ -40,9 +41,7 @@ pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver
         tokio::task::spawn_local(checks::run(Rc::clone(checks)));
     }
     watch::begin(&worker);
-    if worker.plan.server.pipeline > 1 {
-        tokio::task::spawn_local(ahead::run(Rc::clone(&worker)));
-    }
+    tokio::task::spawn_local(ahead::run(Rc::clone(&worker)));
     // What it opens is open from the beginning.
     crate::worker::turns::look();
     let mut ticks = tokio::time::interval(TICK);
@@ -50,9 +49,10 @@ pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let beat = tokio::time::sleep(limit_reports::BEAT);
     tokio::pin!(beat);
-    let is_steered = worker.shared.cluster.servers.iter().any(|server| server.steer.is_some());
-    let parks_by_age = worker.plan.server.parking == Parking::Age;
     loop {
+        let servers = &worker.shared.cluster.servers;
+        let is_steered = servers.iter().any(|server| server.limit_by_file().is_none());
+        let parks_by_age = worker.plan().server.parking == Parking::Age;
         tokio::select! {
             mail = mailbox.recv() => match mail {
                 None | Some(Mail::Abort) => break,
@@ -165,8 +165,9 @@ pub(crate) fn tick(worker: &Rc<Worker>, all: bool) {
     crate::worker::clock::tick();
     rights::look(worker);
     queue_timeout::expire(worker);
+    dismissed::look(worker);
     stranded::release(worker);
-    if worker.plan.server.pipeline > 1 {
+    if worker.plan().server.pipeline > 1 {
         ahead::look_after(worker);
     }
     if all {
@@ -179,7 +180,7 @@ pub(crate) fn tick(worker: &Rc<Worker>, all: bool) {
         accounts::look_after(worker);
         hidden::look_after(worker);
     }
-    if worker.plan.server.parking == Parking::Locks {
+    if worker.plan().server.parking == Parking::Locks {
         waits::look(worker);
     }
     // A waiter never depends on one wake-up alone.

@@ -18,7 +18,7 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{Layer, fmt, registry};
+use tracing_subscriber::{Layer, Registry, fmt, registry, reload};
 
 use self::repeats::{Bounded, Repeats};
 use crate::config::{LogFormat, LogLevel, Logs};
@@ -32,16 +32,50 @@ pub struct LogError {
 }
 
 /// Where Flifo logs to, and what it has not said.
-#[derive(Debug)]
-pub struct Log {
-    file: Option<LogFile>,
+#[derive(Clone, Debug)]
+pub struct Log(Arc<Parts>);
+
+struct Parts {
+    file: RwLock<Option<LogFile>>,
+    /// `None`: logging was set up in this process before.
+    layer: Option<reload::Handle<Said, Registry>>,
     repeats: Repeats,
 }
 
+impl std::fmt::Debug for Parts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parts").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+/// What says a line.
+type Said = Box<dyn Layer<Registry> + Send + Sync>;
+
 impl Log {
+    /// Makes ready what these options ask for; the answer puts it in force.
+    pub(crate) fn prepare(&self, logs: &Logs) -> Result<impl FnOnce() + use<>, LogError> {
+        let same = |file: &LogFile| Some(&file.0.path) == logs.file.as_ref();
+        let file = match self.file().filter(same) {
+            Some(file) => Some(file),
+            None => logs.file.clone().map(LogFile::open).transpose()?,
+        };
+        let (new, log) = (said(logs, file.as_ref(), self.0.repeats.clone()), self.clone());
+        Ok(move || {
+            *log.0.file.write().unwrap_or_else(PoisonError::into_inner) = file;
+            if let Some(layer) = &log.0.layer {
+                // It is there for as long as the process is.
+                let _ = layer.reload(new);
+            }
+        })
+    }
+
+    fn file(&self) -> Option<LogFile> {
+        self.0.file.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Goes on in the file that has the configured name now, if there is a file.
     pub(crate) fn reopen(&self) {
-        match &self.file {
+        match self.file() {
             Some(file) => file.reopen(),
             None => tracing::info!(
                 "SIGHUP: there is nothing to reopen, because logs go to standard error; logs.file names a file"
@@ -51,11 +85,11 @@ impl Log {
 
     /// Says how many lines were left out, where it is time to say so.
     pub(crate) fn sum_up(&self) {
-        self.repeats.sum_up(Which::Due);
+        self.0.repeats.sum_up(Which::Due);
     }
 }
 
-impl Drop for Log {
+impl Drop for Parts {
     fn drop(&mut self) {
         self.repeats.sum_up(Which::All);
     }
@@ -100,15 +134,19 @@ fn open(path: &Path) -> Result<File, LogError> {
 /// Starts to log as configured. Logging that was set up in this process before stays.
 pub fn start(logs: &Logs) -> Result<Log, LogError> {
     let file = logs.file.clone().map(LogFile::open).transpose()?;
-    let sink = file.clone().map_or(Sink::StandardError, Sink::File);
+    let repeats = Repeats::default();
+    let (layer, handle) = reload::Layer::new(said(logs, file.as_ref(), repeats.clone()));
+    // The first in the process stays: that is no failure.
+    let layer = registry().with(layer).try_init().is_ok().then_some(handle);
+    Ok(Log(Arc::new(Parts { file: RwLock::new(file), layer, repeats })))
+}
+
+fn said(logs: &Logs, file: Option<&LogFile>, repeats: Repeats) -> Said {
+    let sink = file.cloned().map_or(Sink::StandardError, Sink::File);
     let colours = matches!(sink, Sink::StandardError)
         && io::stderr().is_terminal()
         && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let repeats = Repeats::default();
-    let layer = layer(logs, sink, colours, repeats.clone());
-    // The first in the process stays: that is no failure.
-    let _ = registry().with(layer).try_init();
-    Ok(Log { file, repeats })
+    layer(logs, sink, colours, repeats)
 }
 
 fn layer<S>(

@@ -144,6 +144,7 @@ mod tests {
     use wire::auth::{Nonce, Plugin};
 
     use super::*;
+    use crate::users::configured::Configured;
     use crate::users::{Users, Verdict};
 
     const PERIOD: Duration = Duration::from_secs(60);
@@ -183,9 +184,10 @@ mod tests {
 
     #[test]
     fn who_is_configured_is_not_learnt() {
-        let mut users = Users::default();
-        users.add(name("known"), User::with_password(secret("x"), Plugin::CachingSha2));
-        users.add_pass_through(name("pass_through"), None, None);
+        let text = "[[users]]\nname = 'known'\npassword = 'x'\n\
+                    [[users]]\nname = 'pass_through'\nmode = 'pass-through'\n";
+        let (plan, _) = crate::config::parse(text, "test").expect("a good file");
+        let users = Users::new(Configured::of(&plan));
         for name in [&name("known"), &name("pass_through")] {
             assert!(users.is_configured(name) && users.learn(name, &secret("y")).is_none());
         }

@@ -1,12 +1,11 @@
-//! TLS of both legs, made from the configuration once at start: files that cannot be read are told then.
+//! TLS for clients, made from the configuration at start and at each reload: files that cannot be read are told then.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use backend::Address;
-use backend::login::BackendTls;
-use backend::tls::{ForBackends, TlsError, server_name};
+use backend::tls::TlsError;
 
-use crate::config::{ClientTlsMode, Plan};
+use crate::config::{ClientTls, ClientTlsMode, Plan};
 
 /// What clients are offered.
 pub(crate) struct Tls {
@@ -14,40 +13,44 @@ pub(crate) struct Tls {
     pub(crate) clients: Option<Arc<rustls::ServerConfig>>,
     /// Clients on insecure connections are refused.
     pub(crate) clients_required: bool,
+    made_of: Material,
+}
+
+/// What it was made of; a certificate that is made at start is not made anew while that is the same.
+#[derive(Debug, PartialEq, Eq)]
+struct Material {
+    options: ClientTls,
+    /// Its certificates. A key is renewed with its certificate.
+    files: Vec<(PathBuf, Vec<u8>)>,
+}
+
+impl Material {
+    fn of(plan: &Plan) -> Self {
+        let options = plan.tls.clone();
+        let certificate = options.files.identity.as_ref().map(|it| &it.certificate);
+        let paths = certificate.into_iter().chain(&options.files.ca).cloned();
+        // What cannot be read is told when it is used.
+        let read = |path: PathBuf| (path.clone(), std::fs::read(&path).unwrap_or_default());
+        let files = paths.map(read).collect();
+        Self { options, files }
+    }
 }
 
 impl Tls {
+    /// What clients are to be offered from now on. `None`: the same.
+    pub(crate) fn renewed(&self, plan: &Plan) -> Result<Option<Self>, TlsError> {
+        match self.made_of == Material::of(plan) {
+            true => Ok(None),
+            false => Self::new(plan).map(Some),
+        }
+    }
+
     pub(crate) fn new(plan: &Plan) -> Result<Self, TlsError> {
         let clients = match plan.tls.mode {
             ClientTlsMode::Off => None,
             ClientTlsMode::Preferred | ClientTlsMode::Required => Some(plan.tls.files.config()?),
         };
         let clients_required = plan.tls.mode == ClientTlsMode::Required;
-        Ok(Self { clients, clients_required })
+        Ok(Self { clients, clients_required, made_of: Material::of(plan) })
     }
-}
-
-/// What backends to the server at this address use.
-pub(crate) fn of_backends(plan: &Plan, address: &Address) -> Result<Option<BackendTls>, TlsError> {
-    of(plan, address, &plan.server.tls)
-}
-
-/// What pass-through clients' backends may use: the same, but for the certificate, which is Flifo's and not the
-/// client's.
-pub(crate) fn of_pass_through(
-    plan: &Plan,
-    address: &Address,
-) -> Result<Option<BackendTls>, TlsError> {
-    of(plan, address, &ForBackends { identity: None, ..plan.server.tls.clone() })
-}
-
-fn of(plan: &Plan, address: &Address, tls: &ForBackends) -> Result<Option<BackendTls>, TlsError> {
-    let Some(config) = tls.config()? else { return Ok(None) };
-    let host = match (&plan.server.tls_server_name, address) {
-        (Some(name), _) => name,
-        (None, Address::Tcp { host, .. }) => host,
-        (None, Address::Unix(_)) => "localhost",
-    };
-    let name = server_name(host)?;
-    Ok(Some(BackendTls { mode: tls.mode, config, name }))
 }

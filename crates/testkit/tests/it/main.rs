@@ -38,6 +38,7 @@ mod own_writes;
 mod pages;
 mod parking;
 mod placement;
+mod reload;
 mod rights;
 mod road;
 mod shared;

@@ -5,6 +5,7 @@ use engine::classes::WhenOverloaded;
 use super::{FIRST, Row, Section};
 use crate::config::address;
 use crate::config::form::{Form, Named};
+use crate::config::options::Applies::Restart;
 use crate::config::plan::ClassRule;
 
 pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
@@ -34,6 +35,7 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
             doc: "The class's name, in comments, messages and logs. Needed.",
             elsewhere: &[("ProxySQL", "mysql_query_rules.destination_hostgroup")],
             since: FIRST,
+            applies: Restart,
         },
         Row {
             name: "users",
@@ -50,6 +52,7 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
             doc: "Only clients of these users. Without any, of all users.",
             elsewhere: &[("ProxySQL", "mysql_query_rules.username")],
             since: FIRST,
+            applies: Restart,
         },
         Row {
             name: "schemas",
@@ -67,6 +70,7 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
                   changes nothing.",
             elsewhere: &[("ProxySQL", "mysql_query_rules.schemaname")],
             since: FIRST,
+            applies: Restart,
         },
         Row {
             name: "from",
@@ -83,6 +87,7 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
             doc: "Only clients from these networks. A client of a Unix socket is from none.",
             elsewhere: &[("ProxySQL", "mysql_query_rules.client_addr")],
             since: FIRST,
+            applies: Restart,
         },
         Row {
             name: "weight",
@@ -93,6 +98,7 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
                   for their number.",
             elsewhere: &[("HAProxy", "weight")],
             since: FIRST,
+            applies: Restart,
         },
         Row {
             name: "minimum",
@@ -102,6 +108,7 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
                   before all that have their minimum.",
             elsewhere: &[],
             since: FIRST,
+            applies: Restart,
         },
         Row {
             name: "maximum",
@@ -116,6 +123,7 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
                   locks that it has.",
             elsewhere: &[],
             since: FIRST,
+            applies: Restart,
         },
         Row {
             name: "queue_max",
@@ -129,6 +137,7 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
                   with error 1637.",
             elsewhere: &[("HAProxy", "maxqueue")],
             since: FIRST,
+            applies: Restart,
         },
         Row {
             name: "wait",
@@ -140,6 +149,7 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
             doc: "Time that its statements may wait in the queue, if that is less than limits.wait.",
             elsewhere: &[("HAProxy", "timeout queue")],
             since: FIRST,
+            applies: Restart,
         },
         Row {
             name: "overload",
@@ -158,6 +168,7 @@ pub(in crate::config) static CLASSES: Section<ClassRule> = Section {
                   the application still waits for them.",
             elsewhere: &[],
             since: FIRST,
+            applies: Restart,
         },
     ],
 };

@@ -3,6 +3,7 @@
 use super::{FIRST, Row, Section, paths};
 use crate::config::address;
 use crate::config::form::{Form, Named};
+use crate::config::options::Applies::{NewConnections, Now, Restart};
 use crate::config::plan::{ClientTlsMode, Plan};
 
 pub(in crate::config) static TOP: Section<Plan> = Section {
@@ -30,6 +31,7 @@ pub(in crate::config) static TOP: Section<Plan> = Section {
                 ("PgBouncer", "listen_addr"),
             ],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "workers",
@@ -41,6 +43,7 @@ pub(in crate::config) static TOP: Section<Plan> = Section {
                   more.",
             elsewhere: &[("HAProxy", "nbthread"), ("ProxySQL", "mysql-threads")],
             since: FIRST,
+            applies: Restart,
         },
         Row {
             name: "clients_max",
@@ -58,6 +61,7 @@ pub(in crate::config) static TOP: Section<Plan> = Section {
                 ("PgBouncer", "max_client_conn"),
             ],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "logins_max",
@@ -73,6 +77,7 @@ pub(in crate::config) static TOP: Section<Plan> = Section {
                   the longer they come, so that connected clients go on.",
             elsewhere: &[],
             since: FIRST,
+            applies: Restart,
         },
         Row {
             name: "backlog",
@@ -83,6 +88,7 @@ pub(in crate::config) static TOP: Section<Plan> = Section {
                   here.",
             elsewhere: &[("HAProxy", "backlog"), ("PgBouncer", "listen_backlog")],
             since: FIRST,
+            applies: Restart,
         },
     ],
 };
@@ -107,6 +113,7 @@ pub(in crate::config) static TLS: Section<Plan> = Section {
                   Unix socket; \"off\" does not offer it.",
             elsewhere: &[("ProxySQL", "mysql-have_ssl"), ("MySQL", "require_secure_transport")],
             since: FIRST,
+            applies: NewConnections,
         },
         Row {
             name: "cert",
@@ -121,6 +128,7 @@ pub(in crate::config) static TLS: Section<Plan> = Section {
                   that do not verify certificates.",
             elsewhere: &[("MySQL", "ssl_cert"), ("HAProxy", "crt")],
             since: FIRST,
+            applies: NewConnections,
         },
         Row {
             name: "key",
@@ -133,6 +141,7 @@ pub(in crate::config) static TLS: Section<Plan> = Section {
             doc: "PEM file of the private key of `tls.cert`, without a password.",
             elsewhere: &[("MySQL", "ssl_key")],
             since: FIRST,
+            applies: NewConnections,
         },
         Row {
             name: "client_ca",
@@ -147,6 +156,7 @@ pub(in crate::config) static TLS: Section<Plan> = Section {
                   every client that connects over TCP.",
             elsewhere: &[("MySQL", "ssl_ca"), ("HAProxy", "ca-file")],
             since: FIRST,
+            applies: NewConnections,
         },
     ],
 };
@@ -175,5 +185,6 @@ pub(in crate::config) static PROXY_PROTOCOL: Section<Plan> = Section {
             ("HAProxy", "accept-proxy"),
         ],
         since: FIRST,
+        applies: NewConnections,
     }],
 };

@@ -2,6 +2,7 @@
 
 use super::{FIRST, Row, Section};
 use crate::config::form::{Form, Named};
+use crate::config::options::Applies::Restart;
 use crate::config::plan::{Permission, Plan, Sandbox};
 
 pub(in crate::config) static HARDENING: Section<Plan> = Section {
@@ -24,6 +25,7 @@ pub(in crate::config) static HARDENING: Section<Plan> = Section {
                   `placement.policy` may act. Without it, Flifo stays the user that started it.",
             elsewhere: &[("HAProxy", "user"), ("PgBouncer", "user"), ("MySQL", "user")],
             since: FIRST,
+            applies: Restart,
         },
         Row {
             name: "privileged_user",
@@ -38,6 +40,7 @@ pub(in crate::config) static HARDENING: Section<Plan> = Section {
                   `flifo run --allow-privileged-user` allows it as well.",
             elsewhere: &[],
             since: FIRST,
+            applies: Restart,
         },
         Row {
             name: "sandbox",
@@ -52,6 +55,7 @@ pub(in crate::config) static HARDENING: Section<Plan> = Section {
                   5.13 or later). What the kernel does not have is left out and logged.",
             elsewhere: &[],
             since: FIRST,
+            applies: Restart,
         },
         Row {
             name: "core_dumps",
@@ -65,6 +69,7 @@ pub(in crate::config) static HARDENING: Section<Plan> = Section {
                   that are on their way are not.",
             elsewhere: &[("MySQL", "core_file")],
             since: FIRST,
+            applies: Restart,
         },
     ],
 };

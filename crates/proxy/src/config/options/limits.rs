@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{FIRST, Row, Section};
 use crate::config::form::Form;
+use crate::config::options::Applies::Now;
 use crate::config::plan::Plan;
 
 pub(in crate::config) static LIMITS: Section<Plan> = Section {
@@ -24,6 +25,7 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                 ("PgBouncer", "server_connect_timeout"),
             ],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "login",
@@ -41,6 +43,7 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                 ("ProxySQL", "mysql-connect_timeout_client"),
             ],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "statement",
@@ -60,6 +63,7 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                 ("PgBouncer", "query_timeout"),
             ],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "wait",
@@ -77,6 +81,7 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                 ("PgBouncer", "query_wait_timeout"),
             ],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "idle_client",
@@ -95,6 +100,7 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                 ("PgBouncer", "client_idle_timeout"),
             ],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "idle_backend",
@@ -108,6 +114,7 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                   memory. Stay below the server's wait_timeout.",
             elsewhere: &[("PgBouncer", "server_idle_timeout"), ("HAProxy", "timeout server")],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "backend_age",
@@ -124,6 +131,7 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                 ("ProxySQL", "mysql-connection_max_age_ms"),
             ],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "stop",
@@ -137,6 +145,7 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                   s).",
             elsewhere: &[("HAProxy", "hard-stop-after")],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "write_stall",
@@ -150,6 +159,7 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                   that of the server's net_write_timeout.",
             elsewhere: &[("MySQL", "net_write_timeout")],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "upload",
@@ -165,6 +175,7 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                   count. The default is that of the server's net_read_timeout.",
             elsewhere: &[("MySQL", "net_read_timeout")],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "packet_max",
@@ -175,6 +186,7 @@ pub(in crate::config) static LIMITS: Section<Plan> = Section {
                   so that the server's own max_allowed_packet decides.",
             elsewhere: &[("MySQL", "max_allowed_packet"), ("ProxySQL", "mysql-max_allowed_packet")],
             since: FIRST,
+            applies: Now,
         },
     ],
 };

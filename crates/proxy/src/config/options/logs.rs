@@ -2,6 +2,7 @@
 
 use super::{FIRST, Row, Section, paths};
 use crate::config::form::{Form, Named};
+use crate::config::options::Applies::Now;
 use crate::config::plan::{LogFormat, LogLevel, Plan};
 
 pub(in crate::config) static LOGS: Section<Plan> = Section {
@@ -25,6 +26,7 @@ pub(in crate::config) static LOGS: Section<Plan> = Section {
                   why a client's login failed. Nothing is logged for each statement.",
             elsewhere: &[("PgBouncer", "verbose")],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "format",
@@ -41,6 +43,7 @@ pub(in crate::config) static LOGS: Section<Plan> = Section {
                   on a terminal and JSON elsewhere.",
             elsewhere: &[],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "file",
@@ -52,11 +55,11 @@ pub(in crate::config) static LOGS: Section<Plan> = Section {
             example: Some("\"/var/log/flifo.log\""),
             doc: "A file to which logs are appended. Without it they go to standard error, where \
                   systemd and containers pick them up. The signal SIGHUP has Flifo open the file \
-                  anew, for example after logrotate has renamed it; without a file it does \
-                  nothing. Of lines that are the same but for their numbers ten a second are \
+                  anew, for example after logrotate has renamed it. Of lines that are the same but for their numbers ten a second are \
                   written; one line tells how many more there were.",
             elsewhere: &[("PgBouncer", "logfile"), ("ProxySQL", "errorlog")],
             since: FIRST,
+            applies: Now,
         },
     ],
 };

@@ -5,6 +5,7 @@ use wire::auth::Secret;
 use super::{FIRST, Row, Section};
 use crate::config::address;
 use crate::config::form::Form;
+use crate::config::options::Applies::{NewConnections, Now, Restart};
 use crate::config::plan::{Listen, Password, Plan};
 
 pub(in crate::config) static CONSOLE: Section<Plan> = Section {
@@ -30,6 +31,7 @@ pub(in crate::config) static CONSOLE: Section<Plan> = Section {
                   alone.",
             elsewhere: &[("ProxySQL", "admin-mysql_ifaces"), ("HAProxy", "stats socket")],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "password",
@@ -46,6 +48,7 @@ pub(in crate::config) static CONSOLE: Section<Plan> = Section {
                   shows: to change anything (SET, PAUSE, KILL) then takes its Unix socket.",
             elsewhere: &[("ProxySQL", "admin-admin_credentials")],
             since: FIRST,
+            applies: NewConnections,
         },
         Row {
             name: "digests",
@@ -59,6 +62,7 @@ pub(in crate::config) static CONSOLE: Section<Plan> = Section {
                 ("ProxySQL", "mysql-query_digests"),
             ],
             since: FIRST,
+            applies: Restart,
         },
     ],
 };
@@ -85,6 +89,7 @@ pub(in crate::config) static HTTP: Section<Plan> = Section {
                   if there is a token.",
             elsewhere: &[("HAProxy", "stats uri"), ("ProxySQL", "admin-restapi_port")],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "token",
@@ -101,6 +106,7 @@ pub(in crate::config) static HTTP: Section<Plan> = Section {
                   password of any user. /health and /ready need none.",
             elsewhere: &[("HAProxy", "stats auth"), ("ProxySQL", "admin-stats_credentials")],
             since: FIRST,
+            applies: Now,
         },
     ],
 };

@@ -4,6 +4,7 @@ use sys::cpus::Cpus;
 
 use super::{FIRST, Row, Section, paths};
 use crate::config::form::{Form, Named, Taken};
+use crate::config::options::Applies::Restart;
 use crate::config::plan::{PlacementPolicy, Plan};
 
 pub(in crate::config) static PLACEMENT: Section<Plan> = Section {
@@ -30,6 +31,7 @@ pub(in crate::config) static PLACEMENT: Section<Plan> = Section {
                   administrator would run. Real-time policies are never used.",
             elsewhere: &[("HAProxy", "tune.renice.runtime"), ("HAProxy", "cpu-policy")],
             since: FIRST,
+            applies: Restart,
         },
         Row {
             name: "worker_cpus",
@@ -42,6 +44,7 @@ pub(in crate::config) static PLACEMENT: Section<Plan> = Section {
             doc: "The CPUs that the workers have when the policy is \"cpus\".",
             elsewhere: &[("HAProxy", "cpu-map")],
             since: FIRST,
+            applies: Restart,
         },
         Row {
             name: "server_cpus",
@@ -54,6 +57,7 @@ pub(in crate::config) static PLACEMENT: Section<Plan> = Section {
             doc: "The CPUs that all threads of the server have when the policy is \"cpus\".",
             elsewhere: &[],
             since: FIRST,
+            applies: Restart,
         },
         Row {
             name: "state_file",
@@ -68,6 +72,7 @@ pub(in crate::config) static PLACEMENT: Section<Plan> = Section {
                   user's own in the folder for temporary files; named after the first address in `listen`.",
             elsewhere: &[],
             since: FIRST,
+            applies: Restart,
         },
     ],
 };

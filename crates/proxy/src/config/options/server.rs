@@ -8,6 +8,7 @@ use engine::limit::Rhythm;
 use super::{FIRST, Row, Section, paths};
 use crate::config::address;
 use crate::config::form::{Form, Named};
+use crate::config::options::Applies::{NewConnections, Now, Restart};
 use crate::config::plan::{AccountTerms, Parking, PassThroughTls, Plan};
 
 /// What a server may be called.
@@ -46,6 +47,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 ("PgBouncer", "host"),
             ],
             since: FIRST,
+            applies: Restart,
         },
         Row {
             name: "name",
@@ -62,6 +64,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             doc: "What the server is called in logs and metrics.",
             elsewhere: &[],
             since: FIRST,
+            applies: Restart,
         },
         Row {
             name: "limit",
@@ -80,6 +83,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   is kept, whatever happens.",
             elsewhere: &[("MariaDB", "thread_pool_size"), ("MySQL", "innodb_thread_concurrency")],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "rhythm",
@@ -94,6 +98,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   differ by less than 100 ms, and each must say \"clock\".",
             elsewhere: &[],
             since: FIRST,
+            applies: Restart,
         },
         Row {
             name: "borrow",
@@ -110,6 +115,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   console count those that do not.",
             elsewhere: &[],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "parking",
@@ -133,6 +139,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 ("MySQL", "thread_pool_stall_limit"),
             ],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "connections_max",
@@ -151,6 +158,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 ("PgBouncer", "default_pool_size"),
             ],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "pipeline",
@@ -162,6 +170,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   turns it off.",
             elsewhere: &[],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "tls",
@@ -183,6 +192,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   are those of MySQL's own clients.",
             elsewhere: &[("MySQL", "ssl-mode"), ("ProxySQL", "mysql_servers.use_ssl")],
             since: FIRST,
+            applies: NewConnections,
         },
         Row {
             name: "tls_ca",
@@ -196,6 +206,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   Without it, those that this machine trusts.",
             elsewhere: &[("MySQL", "ssl-ca"), ("ProxySQL", "mysql-ssl_p2s_ca")],
             since: FIRST,
+            applies: NewConnections,
         },
         Row {
             name: "tls_cert",
@@ -208,6 +219,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             doc: "PEM file of the certificate that Flifo shows to a server that asks for one.",
             elsewhere: &[("MySQL", "ssl-cert"), ("ProxySQL", "mysql-ssl_p2s_cert")],
             since: FIRST,
+            applies: NewConnections,
         },
         Row {
             name: "tls_key",
@@ -220,6 +232,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             doc: "PEM file of the private key of `server.tls_cert`.",
             elsewhere: &[("MySQL", "ssl-key"), ("ProxySQL", "mysql-ssl_p2s_key")],
             since: FIRST,
+            applies: NewConnections,
         },
         Row {
             name: "tls_server_name",
@@ -237,6 +250,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   it, the host of `server.address`.",
             elsewhere: &[("HAProxy", "verifyhost")],
             since: FIRST,
+            applies: NewConnections,
         },
         Row {
             name: "pass_through_tls",
@@ -257,6 +271,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   these connections.",
             elsewhere: &[],
             since: FIRST,
+            applies: NewConnections,
         },
         Row {
             name: "account_terms",
@@ -275,6 +290,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   Flifo's address, and their hosts and REQUIRE need not keep any client out.",
             elsewhere: &[],
             since: FIRST,
+            applies: NewConnections,
         },
         Row {
             name: "own_address",
@@ -294,6 +310,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   socket, where all are `localhost`.",
             elsewhere: &[],
             since: FIRST,
+            applies: NewConnections,
         },
         Row {
             name: "send_proxy",
@@ -308,6 +325,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   the client's address; that of a shared connection holds Flifo's own.",
             elsewhere: &[("HAProxy", "send-proxy-v2")],
             since: FIRST,
+            applies: NewConnections,
         },
         Row {
             name: "accounts_user",
@@ -330,6 +348,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   users at its end are passed through. Hashes are kept in memory only.",
             elsewhere: &[("PgBouncer", "auth_user")],
             since: FIRST,
+            applies: Restart,
         },
         Row {
             name: "accounts_period",
@@ -344,6 +363,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   was learnt (`server.learn_passwords`).",
             elsewhere: &[],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "rights_bound",
@@ -361,6 +381,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   effect at once.",
             elsewhere: &[],
             since: FIRST,
+            applies: Restart,
         },
         Row {
             name: "read_definitions",
@@ -381,6 +402,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   trigger (`users.triggers`). \"off\" believes what the server reports.",
             elsewhere: &[],
             since: FIRST,
+            applies: Restart,
         },
         Row {
             name: "learn_passwords",
@@ -400,6 +422,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   and with `server.send_proxy`, by which the server may tell accounts apart.",
             elsewhere: &[],
             since: FIRST,
+            applies: NewConnections,
         },
         Row {
             name: "resolve",
@@ -415,6 +438,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   address.",
             elsewhere: &[("HAProxy", "resolvers, hold valid")],
             since: FIRST,
+            applies: Now,
         },
     ],
 };

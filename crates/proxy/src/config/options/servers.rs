@@ -7,6 +7,7 @@ use engine::cluster::{Gaps, Group};
 use super::{FIRST, Row, Section};
 use crate::config::address;
 use crate::config::form::{Form, Named};
+use crate::config::options::Applies::{NewConnections, Now, Restart};
 use crate::config::plan::{CheckKind, Freshness, Mode, Plan, RouteRule, ServerRule};
 
 pub(in crate::config) static SERVERS: Section<ServerRule> = Section {
@@ -31,6 +32,7 @@ pub(in crate::config) static SERVERS: Section<ServerRule> = Section {
             doc: "What the server is called on the console, in logs and metrics. Needed.",
             elsewhere: &[],
             since: FIRST,
+            applies: Restart,
         },
         Row {
             name: "address",
@@ -51,6 +53,7 @@ pub(in crate::config) static SERVERS: Section<ServerRule> = Section {
             doc: "Where the server is. Needed.",
             elsewhere: &[("ProxySQL", "mysql_servers.hostname")],
             since: FIRST,
+            applies: Restart,
         },
         Row {
             name: "group",
@@ -69,6 +72,7 @@ pub(in crate::config) static SERVERS: Section<ServerRule> = Section {
                   of several, the first. \"readers\": it is never written to.",
             elsewhere: &[("ProxySQL", "mysql_servers.hostgroup_id")],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "weight",
@@ -78,6 +82,7 @@ pub(in crate::config) static SERVERS: Section<ServerRule> = Section {
                   that has least to do for its weight.",
             elsewhere: &[("HAProxy", "weight"), ("ProxySQL", "mysql_servers.weight")],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "backup",
@@ -89,6 +94,7 @@ pub(in crate::config) static SERVERS: Section<ServerRule> = Section {
             doc: "Whether it is used only while no other server of its group can be.",
             elsewhere: &[("HAProxy", "backup")],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "limit",
@@ -97,6 +103,7 @@ pub(in crate::config) static SERVERS: Section<ServerRule> = Section {
             doc: "Statements that this server runs at once, if that is not `server.limit`.",
             elsewhere: &[("HAProxy", "maxconn")],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "agent",
@@ -117,6 +124,7 @@ pub(in crate::config) static SERVERS: Section<ServerRule> = Section {
                   agent that cannot be reached changes nothing.",
             elsewhere: &[("HAProxy", "agent-check, agent-addr, agent-port")],
             since: FIRST,
+            applies: Restart,
         },
     ],
 };
@@ -148,6 +156,7 @@ pub(in crate::config) static CHECKS: Section<Plan> = Section {
                   group \"auto\" need; without a user that can log in, it is as \"handshake\".",
             elsewhere: &[("HAProxy", "option mysql-check")],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "user",
@@ -165,6 +174,7 @@ pub(in crate::config) static CHECKS: Section<Plan> = Section {
                   known.",
             elsewhere: &[("ProxySQL", "mysql-monitor_username")],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "statement",
@@ -180,6 +190,7 @@ pub(in crate::config) static CHECKS: Section<Plan> = Section {
             doc: "What a check of kind \"statement\" runs.",
             elsewhere: &[],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "expect",
@@ -196,6 +207,7 @@ pub(in crate::config) static CHECKS: Section<Plan> = Section {
                   but an error will do.",
             elsewhere: &[("HAProxy", "expect")],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "inter",
@@ -209,6 +221,7 @@ pub(in crate::config) static CHECKS: Section<Plan> = Section {
                   writer.",
             elsewhere: &[("HAProxy", "inter"), ("ProxySQL", "mysql-monitor_ping_interval")],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "fastinter",
@@ -220,6 +233,7 @@ pub(in crate::config) static CHECKS: Section<Plan> = Section {
             doc: "The same while the server is going down or up.",
             elsewhere: &[("HAProxy", "fastinter")],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "downinter",
@@ -231,6 +245,7 @@ pub(in crate::config) static CHECKS: Section<Plan> = Section {
             doc: "The same while the server is down.",
             elsewhere: &[("HAProxy", "downinter")],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "fall",
@@ -240,6 +255,7 @@ pub(in crate::config) static CHECKS: Section<Plan> = Section {
                   never taken down by one.",
             elsewhere: &[("HAProxy", "fall")],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "rise",
@@ -248,6 +264,7 @@ pub(in crate::config) static CHECKS: Section<Plan> = Section {
             doc: "So many passed checks in a row bring it up again.",
             elsewhere: &[("HAProxy", "rise")],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "timeout",
@@ -256,6 +273,7 @@ pub(in crate::config) static CHECKS: Section<Plan> = Section {
             doc: "A check that has not ended after this has failed.",
             elsewhere: &[("HAProxy", "timeout check")],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "agent_inter",
@@ -267,6 +285,7 @@ pub(in crate::config) static CHECKS: Section<Plan> = Section {
             doc: "Time between two questions to a server's agent; see `agent` of `[[servers]]`.",
             elsewhere: &[("HAProxy", "agent-inter")],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "slow_start",
@@ -281,6 +300,7 @@ pub(in crate::config) static CHECKS: Section<Plan> = Section {
                   passed.",
             elsewhere: &[("HAProxy", "slowstart")],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "at_once",
@@ -289,6 +309,7 @@ pub(in crate::config) static CHECKS: Section<Plan> = Section {
             doc: "So many checks run in a worker at once; more wait.",
             elsewhere: &[("HAProxy", "tune.max-checks-per-thread")],
             since: FIRST,
+            applies: Restart,
         },
     ],
 };
@@ -314,6 +335,7 @@ pub(in crate::config) static ROUTING: Section<Plan> = Section {
                   read go to readers, all others to the writer.",
             elsewhere: &[("ProxySQL", "mysql_query_rules"), ("MaxScale", "readwritesplit")],
             since: FIRST,
+            applies: NewConnections,
         },
         Row {
             name: "reads",
@@ -329,6 +351,7 @@ pub(in crate::config) static ROUTING: Section<Plan> = Section {
                   `routing.stay`. \"any\": what a reader has.",
             elsewhere: &[("MaxScale", "causal_reads")],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "stay",
@@ -341,6 +364,7 @@ pub(in crate::config) static ROUTING: Section<Plan> = Section {
                   not tell how far they have come.",
             elsewhere: &[],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "lag_max",
@@ -356,6 +380,7 @@ pub(in crate::config) static ROUTING: Section<Plan> = Section {
                 ("MaxScale", "max_replication_lag"),
             ],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "gaps",
@@ -370,6 +395,7 @@ pub(in crate::config) static ROUTING: Section<Plan> = Section {
                   is the writer, and the log names the gap.",
             elsewhere: &[],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "hold",
@@ -382,6 +408,7 @@ pub(in crate::config) static ROUTING: Section<Plan> = Section {
                   all are down, it is held back for so long, and then refused.",
             elsewhere: &[],
             since: FIRST,
+            applies: Now,
         },
     ],
 };
@@ -401,6 +428,7 @@ pub(in crate::config) static ROUTES: Section<RouteRule> = Section {
             doc: "Where their statements go; as `routing.mode`.",
             elsewhere: &[("ProxySQL", "mysql_query_rules.destination_hostgroup")],
             since: FIRST,
+            applies: NewConnections,
         },
         Row {
             name: "listen",
@@ -417,6 +445,7 @@ pub(in crate::config) static ROUTES: Section<RouteRule> = Section {
             doc: "Only clients that came in by one of these, which are listed in `listen` as well.",
             elsewhere: &[("ProxySQL", "mysql_query_rules.proxy_port")],
             since: FIRST,
+            applies: NewConnections,
         },
         Row {
             name: "users",
@@ -433,6 +462,7 @@ pub(in crate::config) static ROUTES: Section<RouteRule> = Section {
             doc: "Only clients of these users.",
             elsewhere: &[("ProxySQL", "mysql_query_rules.username")],
             since: FIRST,
+            applies: NewConnections,
         },
         Row {
             name: "schemas",
@@ -449,6 +479,7 @@ pub(in crate::config) static ROUTES: Section<RouteRule> = Section {
             doc: "Only clients that named one of these schemas when they logged in.",
             elsewhere: &[("ProxySQL", "mysql_query_rules.schemaname")],
             since: FIRST,
+            applies: NewConnections,
         },
         Row {
             name: "classes",
@@ -465,6 +496,7 @@ pub(in crate::config) static ROUTES: Section<RouteRule> = Section {
             doc: "Only clients of these classes; see `[[classes]]`.",
             elsewhere: &[],
             since: FIRST,
+            applies: NewConnections,
         },
     ],
 };

@@ -4,6 +4,7 @@ use wire::auth::{Plugin, Secret, native, sha_crypt};
 
 use super::{FIRST, Row, Section, paths};
 use crate::config::form::{Form, Named};
+use crate::config::options::Applies::{NewConnections, Now};
 use crate::config::plan::{Password, Pins, Unseen, UserOptions};
 
 pub(in crate::config) static USERS: Section<UserOptions> = Section {
@@ -30,6 +31,7 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
                   this user in from where Flifo runs. Needed.",
             elsewhere: &[("ProxySQL", "mysql_users.username")],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "password",
@@ -46,6 +48,7 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
                   Write one of `password`, `password_hash` and `password_file`.",
             elsewhere: &[("ProxySQL", "mysql_users.password")],
             since: FIRST,
+            applies: NewConnections,
         },
         Row {
             name: "password_hash",
@@ -70,6 +73,7 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
                   itself, for which the first client is asked.",
             elsewhere: &[],
             since: FIRST,
+            applies: NewConnections,
         },
         Row {
             name: "password_file",
@@ -83,6 +87,7 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
                   not count. Secrets of systemd and of containers come as such files.",
             elsewhere: &[],
             since: FIRST,
+            applies: NewConnections,
         },
         Row {
             name: "plugin",
@@ -99,6 +104,7 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
                   knows it, caching_sha2_password the stronger one. A hash goes with its own.",
             elsewhere: &[("ProxySQL", "mysql-default_authentication_plugin")],
             since: FIRST,
+            applies: NewConnections,
         },
         Row {
             name: "mode",
@@ -112,6 +118,7 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
                   the user were not named here, but the bounds below hold.",
             elsewhere: &[("PgBouncer", "pool_mode")],
             since: FIRST,
+            applies: NewConnections,
         },
         Row {
             name: "clients_max",
@@ -128,6 +135,7 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
                 ("PgBouncer", "max_user_client_connections"),
             ],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "connections_max",
@@ -143,6 +151,7 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
                   transactions or otherwise, leave some to the clients of other users.",
             elsewhere: &[("PgBouncer", "max_user_connections")],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "routines",
@@ -160,6 +169,7 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
                   uses the connection again.",
             elsewhere: &[],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "triggers",
@@ -184,6 +194,7 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
                   and Flifo. \"pin\" keeps the connection with its client.",
             elsewhere: &[],
             since: FIRST,
+            applies: Now,
         },
         Row {
             name: "pins",
@@ -199,6 +210,7 @@ pub(in crate::config) static USERS: Section<UserOptions> = Section {
                   after it has run.",
             elsewhere: &[],
             since: FIRST,
+            applies: Now,
         },
     ],
 };

@@ -1,0 +1,166 @@
+//! What of a plan a reload puts in force: all but what only a start can.
+
+use super::plan::{CheckOptions, Console, Plan, ServerOptions, ServerRule};
+
+/// The new plan, in which options that apply when Flifo is started again are as they were.
+pub(crate) fn in_force(old: &Plan, new: Plan) -> Plan {
+    let old = old.clone();
+    Plan {
+        workers: old.workers,
+        logins_max: old.logins_max,
+        backlog: old.backlog,
+        server: ServerOptions {
+            address: old.server.address,
+            name: old.server.name,
+            rhythm: old.server.rhythm,
+            accounts_user: old.server.accounts_user,
+            rights_bound: old.server.rights_bound,
+            read_definitions: old.server.read_definitions,
+            ..new.server
+        },
+        checks: CheckOptions { at_once: old.checks.at_once, ..new.checks },
+        console: Console { digests: old.console.digests, ..new.console },
+        placement: old.placement,
+        hardening: old.hardening,
+        classes: old.classes,
+        servers: old.servers.into_iter().map(|rule| server(rule, &new.servers)).collect(),
+        ..new
+    }
+}
+
+/// A server that is there, as the new plan has it.
+fn server(old: ServerRule, new: &[ServerRule]) -> ServerRule {
+    match new.iter().find(|new| new.name == old.name) {
+        Some(new) => ServerRule { address: old.address, agent: old.agent, ..new.clone() },
+        None => old,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::difference::{Change, difference};
+    use crate::config::form::Form;
+    use crate::config::options::{Applies, Row, SECTIONS};
+    use crate::config::parse;
+
+    /// Another value of this option, as TOML.
+    fn another(path: &str, row: &Row<Plan>, plan: &mut Plan) -> String {
+        let shown = row.form.show(plan);
+        let unlike = |values: &[&str]| {
+            let quoted = values.iter().map(|it| format!("\"{it}\""));
+            quoted.into_iter().find(|it| Some(it) != shown.as_ref()).expect("there are two")
+        };
+        match &row.form {
+            Form::Count { range, .. } | Form::CountOr { range, .. } => {
+                let ends = [range.end(), range.start()].map(ToString::to_string);
+                ends.into_iter().find(|it| Some(it) != shown.as_ref()).expect("there are two")
+            }
+            Form::Duration { range, .. } => {
+                let ends =
+                    [range.end(), range.start()].map(|it| format!("\"{}ms\"", it.as_millis()));
+                let is_same = |it: &String| shown.as_deref() == Some(it);
+                ends.into_iter().find(|it| !is_same(it)).expect("there are two")
+            }
+            Form::DurationOrNone { .. } => unlike(&["none", "33s"]),
+            Form::Size { .. } => unlike(&["64KiB", "128KiB"]),
+            Form::Choice(choice) => unlike(&choice.names()),
+            Form::Secret { .. } => "\"hunter2\"".to_owned(),
+            Form::Text { .. } | Form::List { .. } => match path {
+                "listen" | "console.listen" | "http.listen" => "[\"127.0.0.1:7001\"]".to_owned(),
+                "proxy_protocol.from" => "[\"10.0.0.0/8\"]".to_owned(),
+                "server.name" => "\"other\"".to_owned(),
+                _ => row.example.map_or_else(|| "\"other\"".to_owned(), ToOwned::to_owned),
+            },
+        }
+    }
+
+    fn set(path: &str, value: &str) -> Plan {
+        let document = format!("{path} = {value}");
+        let mut plan = Plan::default();
+        let table = toml::de::DeTable::parse(&document).expect("TOML");
+        let (section, name) = path.split_once('.').unwrap_or(("", path));
+        let table = table.get_ref();
+        let value = match section {
+            "" => table.get(name),
+            section => match table.get(section).map(toml::Spanned::get_ref) {
+                Some(toml::de::DeValue::Table(table)) => table.get(name),
+                _ => None,
+            },
+        };
+        let row =
+            SECTIONS.iter().flat_map(|it| it.rows.iter().map(move |row| (it.path(row.name), row)));
+        let (_, row) = row.into_iter().find(|(known, _)| known == path).expect("an option");
+        let mut wrong = Vec::new();
+        row.form.read(value.expect("it is there"), &mut plan, &mut wrong);
+        assert!(wrong.is_empty(), "{path}: {wrong:?}");
+        plan
+    }
+
+    /// Each option, one by one.
+    #[test]
+    fn what_applies_is_what_the_table_says() {
+        let old = Plan::default();
+        let mut seen = 0;
+        for section in SECTIONS {
+            for row in section.rows {
+                let path = section.path(row.name);
+                let new = set(&path, &another(&path, row, &mut old.clone()));
+                let all = difference(&old, &new);
+                // A certificate and its key are one value.
+                let is_own = |change: &Change| change.path == path || path.contains("tls");
+                assert!(!all.is_empty() && all.iter().all(is_own), "{path}: {all:?}");
+                let merged = in_force(&old, new.clone());
+                let (now, later) = (difference(&old, &merged), difference(&merged, &new));
+                let expected = match row.applies {
+                    Applies::Restart => (Vec::new(), all),
+                    Applies::Now | Applies::NewConnections => (all, Vec::new()),
+                };
+                assert_eq!((now, later), expected, "{path}");
+                seen += 1;
+            }
+        }
+        assert!(seen > 70, "{seen}");
+    }
+
+    #[test]
+    fn servers_change_but_neither_come_nor_go() {
+        let server = |name: &str, more: &str| {
+            format!("[[servers]]\nname = '{name}'\naddress = '{name}:3306'\n{more}\n")
+        };
+        let plan = |servers: [String; 2]| {
+            let user = "[[users]]\nname = 'a'\npassword = 'x'\n";
+            parse(&format!("{user}{}", servers.concat()), "test").expect("a good file").0
+        };
+        let old = plan([server("one", ""), server("two", "weight = 7")]);
+        let new = plan([server("two", "weight = 9\nbackup = true"), server("three", "")]);
+        let merged = in_force(&old, new.clone());
+        let names: Vec<_> =
+            merged.servers.iter().map(|it| (&*it.name, it.weight, it.backup)).collect();
+        assert_eq!(names, [("one", 100, false), ("two", 9, true)]);
+        let paths: Vec<_> = difference(&merged, &new).into_iter().map(|it| it.path).collect();
+        assert_eq!(paths, ["servers.one", "servers.three"]);
+    }
+
+    #[test]
+    fn lists_apply_as_wholes() {
+        let lists = [
+            ("[[users]]\nname = 'a'\npassword = 'x'", Applies::Now),
+            ("[[classes]]\nname = 'a'\nusers = ['x']", Applies::Restart),
+            (
+                "[[servers]]\nname = 'a'\naddress = '127.0.0.1:1'\ngroup = 'writer'",
+                Applies::Restart,
+            ),
+            (
+                "[[servers]]\nname = 'a'\naddress = '127.0.0.1:1'\ngroup = 'writer'\n[[routes]]\nmode = 'readers'\nusers = ['x']",
+                Applies::Restart,
+            ),
+        ];
+        for (text, applies) in lists {
+            let (old, new) = (Plan::default(), parse(text, "test").expect("a good file").0);
+            let merged = in_force(&old, new.clone());
+            let later: Vec<Change> = difference(&merged, &new);
+            assert_eq!(later.is_empty(), applies != Applies::Restart, "{text}: {later:?}");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! What a worker does when another plan is in force.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use engine::account::name::UserName;
+
+use crate::config::Plan;
+use crate::dispatch::dismissed;
+use crate::dispatch::worker::Worker;
+use crate::users::User;
+
+/// A plan that is in force, and what it does to users.
+pub(crate) struct Reloaded {
+    pub(crate) plan: Arc<Plan>,
+    /// Users whose clients are pooled.
+    pub(crate) known: Vec<(UserName, Arc<User>)>,
+    /// Users that are named no longer.
+    pub(crate) gone: Vec<UserName>,
+}
+
+pub(crate) fn adopt(worker: &Rc<Worker>, new: &Reloaded) {
+    worker.adopt(&new.plan);
+    let mut keys = worker.pool.keys.borrow_mut();
+    for (name, user) in &new.known {
+        keys.renew(name, user);
+    }
+    drop(keys);
+    dismissed::dismiss(worker, &new.gone);
+    // Clients may be too old by now.
+    worker.clients_due.set(crate::worker::clock::now());
+}
