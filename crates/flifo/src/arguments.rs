@@ -37,6 +37,19 @@ pub(crate) enum Command {
     ConfigReference,
     /// Print a configuration with every option at its default, explained.
     ConfigSample,
+    /// Have the Flifo that runs read its configuration again, and print what has changed, and when that is in force.
+    #[command(after_help = RELOAD_STATUS)]
+    Reload {
+        /// The configuration that the Flifo runs with: its console is asked.
+        #[arg(long, short, value_name = "FILE")]
+        config: Option<PathBuf>,
+        /// The console, instead of the configuration's: "/path/of.sock" or "host:port".
+        #[arg(long, value_name = "ADDRESS")]
+        console: Option<String>,
+        /// Print a JSON list of objects with name, old, new and in_force.
+        #[arg(long)]
+        json: bool,
+    },
     /// Compare a private MariaDB with and without Flifo (starts flifo-bench).
     Demo(Unread),
     /// Measure servers and proxies under load (starts flifo-bench).
@@ -149,6 +162,10 @@ fn time(text: &str) -> Result<Duration, String> {
 }
 
 const WATCH_MAX: Duration = Duration::from_secs(3600);
+
+const RELOAD_STATUS: &str = "\
+Exit status: 0 the configuration is in force, as far as that can be without a start; 78 the configuration is wrong, \
+and nothing has changed; 69 no Flifo could be asked.";
 
 const RESTORE_STATUS: &str = "Exit status: 0 everything is as it was, 69 something could not be undone, or the Flifo still runs, 78 a wrong \
                               configuration";

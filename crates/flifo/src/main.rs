@@ -4,6 +4,7 @@ mod arguments;
 mod doctor;
 mod passed_on;
 mod placement;
+mod reload;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -23,6 +24,9 @@ fn main() -> ExitCode {
         Command::ConfigSample => show(&config::sample()),
         Command::Demo(_) | Command::Bench(_) | Command::Lab(_) => passed_on::run(),
         Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Reload { config, console, json } => {
+            reload::run(config.as_deref(), console.as_deref(), json)
+        }
         Command::Placement(command) => placement::run(command),
         Command::Manual(Manual::Man { command: Some(name) }) if passed_on::is_about(&name) => {
             passed_on::run()

@@ -9,6 +9,7 @@ mod http;
 mod metrics;
 mod placement;
 pub(crate) mod reload;
+pub mod remote;
 mod resultset;
 mod servers;
 mod stats;

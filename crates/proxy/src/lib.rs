@@ -27,6 +27,7 @@ mod run;
 mod users;
 mod worker;
 
+pub use admin::remote;
 pub use backend::Address;
 pub use run::logs;
 pub use run::{RunError, run};

@@ -1,6 +1,6 @@
 //! Reads small replies as a whole: the rows of a question of one's own, in the text protocol.
 
-use crate::bytes::Reader;
+use crate::bytes::{Malformed, Reader};
 use crate::frame::{HEADER, Header};
 use crate::response::EOF;
 
@@ -42,13 +42,18 @@ pub fn numbers(reply: &[u8]) -> [Option<u64>; 2] {
 }
 
 fn read_row(packet: &[u8], columns: usize) -> Option<Row> {
-    const NULL: u8 = 0xfb;
     let mut reader = Reader::new(packet);
-    let mut value = || match *reader.rest().first()? {
-        NULL => reader.u8("NULL").ok().map(|_| None),
-        _ => reader.lenenc_bytes("value").ok().map(|value| Some(value.to_vec())),
-    };
+    let mut value = || Some(value(&mut reader).ok()?.map(<[u8]>::to_vec));
     (0..columns).map(|_| value()).collect()
+}
+
+/// The next value of a row; `None` stands for NULL.
+pub fn value<'a>(row: &mut Reader<'a>) -> Result<Option<&'a [u8]>, Malformed> {
+    const NULL: u8 = 0xfb;
+    match row.rest().first() {
+        Some(&NULL) => row.u8("NULL").map(|_| None),
+        _ => row.lenenc_bytes("value").map(Some),
+    }
 }
 
 /// Payloads, one after the other.
