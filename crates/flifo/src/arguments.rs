@@ -22,6 +22,9 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Set Flifo up beside the server of this machine: an account, a configuration, a start with the machine.
+    #[command(after_help = INIT_STATUS)]
+    Init(Init),
     /// Run the proxy: with no options, in front of the local server, on 127.0.0.1:6033.
     Run(Run),
     /// Tell everything that is wrong with a configuration, with file, line and column.
@@ -78,6 +81,38 @@ pub(crate) enum PlacementCommand {
         #[arg(long, value_name = "FILE", conflicts_with = "config")]
         state: Option<PathBuf>,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Init {
+    /// Print what would be done, and do nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Do not ask.
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Take back what was done: the account, files, the system user; and stop Flifo.
+    #[arg(long, conflicts_with_all = ["dry_run", "server", "password_file"])]
+    pub(crate) undo: bool,
+    /// The server: "/path/of.sock" or "host:port"; the one of this machine if not given.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) server: Option<String>,
+    /// Put all files in this folder, and start Flifo without systemd; by default /etc/flifo and the machine's other places
+    /// for root, ~/.config/flifo for others.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
+    /// The account flifo@localhost exists, with the password in this file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) password_file: Option<PathBuf>,
+    /// Where clients come in.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6033")]
+    pub(crate) listen: String,
+    /// The console's address, beside a Unix socket.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6032")]
+    pub(crate) console: String,
+    /// The address of /metrics.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6034")]
+    pub(crate) http: String,
 }
 
 /// What is typed behind a command of flifo-bench, which reads it; `--help` too.
@@ -162,6 +197,10 @@ fn time(text: &str) -> Result<Duration, String> {
 }
 
 const WATCH_MAX: Duration = Duration::from_secs(3600);
+
+const INIT_STATUS: &str = "\
+Exit status: 0 Flifo serves, or what was done is taken back; 64 wrong arguments, or not agreed to; 69 something could \
+not be done.";
 
 const RELOAD_STATUS: &str = "\
 Exit status: 0 the configuration is in force, as far as that can be without a start; 78 the configuration is wrong, \

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod doctor;
+mod init;
 mod passed_on;
 mod placement;
 mod reload;
@@ -18,6 +19,7 @@ use self::arguments::{Arguments, Command, Run};
 
 fn main() -> ExitCode {
     shell::main(|Arguments { command }| match command {
+        Command::Init(arguments) => init::run(arguments),
         Command::Run(arguments) => run(arguments),
         Command::CheckConfig { file, json } => check_config(&file, json),
         Command::ConfigReference => show(&config::reference()),

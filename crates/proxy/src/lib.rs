@@ -29,5 +29,6 @@ mod worker;
 
 pub use admin::remote;
 pub use backend::Address;
+pub use frontend::watch::rights_tables;
 pub use run::logs;
 pub use run::{RunError, run};

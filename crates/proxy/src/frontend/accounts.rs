@@ -129,7 +129,7 @@ pub(crate) fn tell_pass_through(worker: &Worker, name: &UserName) {
         why,
         "clients of this user are passed through, each on its own backend connection; to let them \
          share connections, name the user with its password in [[users]], or let \
-         server.accounts_user read its hash"
+         server.accounts_user read its hash; `flifo init` sets that up"
     );
 }
 

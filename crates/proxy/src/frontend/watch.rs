@@ -51,6 +51,11 @@ const MYSQL_TABLES: [&str; 9] = [
     "default_roles",
 ];
 
+/// Where a server stores rights, in the schema `mysql`: what `server.accounts_user` may read, to watch them.
+pub fn rights_tables(is_mariadb: bool) -> &'static [&'static str] {
+    if is_mariadb { &MARIADB_TABLES } else { &MYSQL_TABLES }
+}
+
 /// The tables that this user sees at all.
 const TABLES: &str =
     "SELECT TABLE_NAME, TABLE_SCHEMA FROM information_schema.TABLES WHERE TABLE_SCHEMA='mysql'";

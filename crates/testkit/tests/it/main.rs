@@ -24,6 +24,7 @@ mod hardening;
 mod hostile_clients;
 mod hostile_commands;
 mod hostile_servers;
+mod init;
 mod learnt;
 mod legs;
 mod life;

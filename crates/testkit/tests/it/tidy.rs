@@ -7,7 +7,9 @@ use std::process::Command;
 /// The crates, and which other ones each may use. Arrows go down only.
 const EDGES: &[(&str, &[&str])] = &[
     // `sys` finds flifo-bench, which it starts.
-    ("flifo", &["doctor", "proxy", "shell", "sys"]),
+    ("flifo", &["doctor", "init", "proxy", "shell", "sys"]),
+    // Looks for the server as `run` does, and writes a configuration for it.
+    ("init", &["backend", "proxy", "sys", "wire"]),
     ("flifo-bench", &["bench", "shell"]),
     ("shell", &[]),
     // The demo speaks to servers itself; the generator encodes what it sends.

@@ -1,0 +1,75 @@
+//! What there is on the machine and at the server, before anything is done.
+
+use std::path::Path;
+
+use proxy::{Address, discover};
+
+use crate::server::Administrator;
+use crate::{InitError, NAME, Wishes};
+
+/// What a set-up goes by.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    pub server: Address,
+    /// What it says of itself: "MariaDB 10.11.14".
+    pub brand: String,
+    pub is_mariadb: bool,
+    /// This process may make accounts at the server, without a password.
+    pub administers: bool,
+    pub is_root: bool,
+    /// systemd is what starts programs here.
+    pub has_systemd: bool,
+    pub has_system_user: bool,
+    /// The program that is to be started.
+    pub program: std::path::PathBuf,
+}
+
+/// Looks, and changes nothing.
+pub fn look(wishes: &Wishes) -> Result<Facts, InitError> {
+    let layout = &wishes.layout;
+    for path in [layout.journal(), layout.config(), layout.password()] {
+        if path.exists() {
+            return Err(InitError::Exists(path));
+        }
+    }
+    let (server, brand) = find(wishes.server.as_ref())?;
+    let mut administrator = Administrator::log_in(&server).ok();
+    if let (Some(administrator), false) = (&mut administrator, wishes.has_account)
+        && administrator.has_account(NAME).unwrap_or(false)
+    {
+        return Err(InitError::AccountExists);
+    }
+    let program = std::env::current_exe().map_err(|error| InitError::Step {
+        what: "find this program's own file".to_owned(),
+        why: error.to_string(),
+    })?;
+    Ok(Facts {
+        is_mariadb: brand.contains("MariaDB"),
+        administers: administrator.is_some_and(|mut it| it.makes_accounts()),
+        is_root: sys::process::is_root(),
+        has_systemd: Path::new("/run/systemd/system").is_dir(),
+        has_system_user: has_system_user(),
+        server,
+        brand,
+        program,
+    })
+}
+
+fn find(wished: Option<&Address>) -> Result<(Address, String), InitError> {
+    if let Some(address) = wished {
+        let brand = discover::greeting(address);
+        let brand =
+            brand.map_err(|why| InitError::NoServer(format!("no server at {address}: {why}")))?;
+        return Ok((address.clone(), brand));
+    }
+    let found = discover::find(Path::new("/"), &[], discover::greeting);
+    match found.server() {
+        Some(server) => Ok((server.address.clone(), server.answer.clone().unwrap_or_default())),
+        None => Err(InitError::NoServer(found.to_string())),
+    }
+}
+
+fn has_system_user() -> bool {
+    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    accounts.lines().any(|line| line.split(':').next() == Some(NAME))
+}

@@ -1,0 +1,114 @@
+//! `flifo init`: sets Flifo up beside the server of this machine, and takes that back.
+//!
+//! Looks first ([`facts`]), decides what is to be done ([`steps`]), and does it one by one ([`act`]). What was done is
+//! written down ([`journal`]) as it is done, so a set-up that has failed half-way is taken back like a whole one.
+
+mod act;
+pub mod facts;
+mod files;
+mod journal;
+mod server;
+pub mod steps;
+mod trial;
+
+use std::path::{Path, PathBuf};
+
+use proxy::Address;
+
+pub use self::act::{Undone, carry_out, undo};
+pub use self::facts::{Facts, look};
+pub use self::steps::{Step, steps};
+pub use self::trial::{Tried, try_out};
+
+/// What is wished of a set-up.
+#[derive(Clone, Debug)]
+pub struct Wishes {
+    /// Without one, it is looked for.
+    pub server: Option<Address>,
+    pub layout: Layout,
+    /// Flifo's account at the server is there already.
+    pub has_account: bool,
+    /// Where clients come in.
+    pub listen: String,
+    pub console: String,
+    pub http: String,
+}
+
+/// Where things go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The configuration, the password, the journal.
+    pub folder: PathBuf,
+    /// Sockets.
+    pub run: PathBuf,
+    /// The log of a Flifo that no systemd starts.
+    pub log: PathBuf,
+    /// `None`: no unit is made.
+    pub unit: Option<PathBuf>,
+}
+
+impl Layout {
+    /// That of a machine, for root.
+    pub fn of_machine() -> Self {
+        Self {
+            folder: "/etc/flifo".into(),
+            run: "/run/flifo".into(),
+            log: "/var/log/flifo.log".into(),
+            unit: Some("/etc/systemd/system/flifo.service".into()),
+        }
+    }
+
+    /// All in one folder, for any user.
+    pub fn in_folder(folder: &Path) -> Self {
+        let (run, log) = (folder.join("run"), folder.join("flifo.log"));
+        Self { folder: folder.to_owned(), run, log, unit: None }
+    }
+
+    pub fn config(&self) -> PathBuf {
+        self.folder.join("flifo.toml")
+    }
+
+    pub fn password(&self) -> PathBuf {
+        self.folder.join("password")
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.run.join("flifo.sock")
+    }
+
+    pub fn console(&self) -> PathBuf {
+        self.run.join("console.sock")
+    }
+
+    pub(crate) fn journal(&self) -> PathBuf {
+        self.folder.join("init.json")
+    }
+}
+
+/// The name of Flifo's own account at the server, and of its own user on the machine.
+pub const NAME: &str = "flifo";
+
+/// Why a set-up is not made, or not taken back.
+#[derive(Debug, thiserror::Error)]
+pub enum InitError {
+    #[error("{0}")]
+    NoServer(String),
+    #[error(
+        "{} is there already: Flifo is set up, or was. To take it back: flifo init --undo",
+        .0.display()
+    )]
+    Exists(PathBuf),
+    #[error(
+        "the server has an account flifo@localhost already, and this set-up would change its password; drop it, or \
+         write a configuration by hand (flifo config-sample)"
+    )]
+    AccountExists,
+    #[error("nothing to take back: there is no {}", .0.display())]
+    NothingDone(PathBuf),
+    #[error("{} is not the journal of a set-up: {why}", path.display())]
+    BadJournal { path: PathBuf, why: String },
+    #[error("cannot {what}: {why}")]
+    Step { what: String, why: String },
+    #[error("Flifo is set up, and does not work: {0}")]
+    Trial(String),
+}

@@ -1,0 +1,259 @@
+//! What is to be done, in order. Pure: from what there is, and what is wished.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::facts::Facts;
+use crate::{Layout, NAME, Wishes, files};
+
+/// One thing that is done, and can be taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// An account at the server, made by these statements.
+    Account {
+        statements: Vec<String>,
+    },
+    /// The same, by another hand: this process may not.
+    AccountByHand {
+        statements: Vec<String>,
+    },
+    SystemUser {
+        name: &'static str,
+    },
+    Folder {
+        path: PathBuf,
+        mode: u32,
+        owner: Owner,
+    },
+    File {
+        path: PathBuf,
+        mode: u32,
+        owner: Owner,
+        text: String,
+    },
+    /// A unit, which is started now and at each start of the machine.
+    Unit {
+        path: PathBuf,
+        text: String,
+    },
+    /// A program that goes on behind this one.
+    Start {
+        program: PathBuf,
+        config: PathBuf,
+        log: PathBuf,
+        sockets: [PathBuf; 2],
+    },
+}
+
+/// Whose a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// The user that runs this.
+    Own,
+    /// Root's; Flifo's group may read it.
+    RootForFlifo,
+    Flifo,
+}
+
+/// Where MariaDB keeps accounts and rights, and MySQL. Flifo reads them, and nothing else.
+fn tables(is_mariadb: bool) -> &'static [&'static str] {
+    proxy::rights_tables(is_mariadb)
+}
+
+/// The statements that make Flifo's own account.
+fn account(is_mariadb: bool, password: &str) -> Vec<String> {
+    let account = format!("'{NAME}'@'localhost'");
+    let mut statements = vec![format!("CREATE USER {account} IDENTIFIED BY '{password}'")];
+    let grant = |table: &&str| format!("GRANT SELECT ON mysql.{table} TO {account}");
+    statements.extend(tables(is_mariadb).iter().map(|table| grant(table)));
+    statements
+}
+
+/// The statement that takes it back.
+pub(crate) fn drop_account() -> String {
+    format!("DROP USER IF EXISTS '{NAME}'@'localhost'")
+}
+
+impl Facts {
+    /// Whether Flifo is started by this program, as no systemd is there for that.
+    pub(crate) fn starts_itself(&self, layout: &Layout) -> bool {
+        !(self.has_systemd && self.is_root && layout.unit.is_some())
+    }
+}
+
+/// What is to be done. `password`: of the new account.
+pub fn steps(facts: &Facts, wishes: &Wishes, password: &str) -> Vec<Step> {
+    let layout = &wishes.layout;
+    let (secret, open) = match facts.is_root {
+        true => (Owner::RootForFlifo, Owner::Flifo),
+        false => (Owner::Own, Owner::Own),
+    };
+    let mut steps = Vec::new();
+    if facts.is_root && !facts.has_system_user {
+        steps.push(Step::SystemUser { name: NAME });
+    }
+    // What is done is written down in it.
+    steps.push(Step::Folder { path: layout.folder.clone(), mode: 0o755, owner: secret });
+    let statements = account(facts.is_mariadb, password);
+    match facts.administers {
+        _ if wishes.has_account => {}
+        true => steps.push(Step::Account { statements }),
+        false => steps.push(Step::AccountByHand { statements }),
+    }
+    let file = |path, text| Step::File { path, mode: 0o640, owner: secret, text };
+    steps.push(file(layout.password(), format!("{password}\n")));
+    steps.push(file(layout.config(), files::config(facts, wishes)));
+    match &layout.unit {
+        Some(path) if !facts.starts_itself(layout) => {
+            steps.push(Step::Unit { path: path.clone(), text: files::unit(facts, layout) });
+        }
+        _ => {
+            // Clients open a socket in it.
+            steps.push(Step::Folder { path: layout.run.clone(), mode: 0o755, owner: open });
+            steps.push(Step::Start {
+                program: facts.program.clone(),
+                config: layout.config(),
+                log: layout.log.clone(),
+                sockets: [layout.socket(), layout.console()],
+            });
+        }
+    }
+    steps
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Account { statements } => {
+                writeln!(
+                    f,
+                    "make an account at the server, which may read accounts and rights and nothing else:"
+                )?;
+                list(f, statements)
+            }
+            Self::AccountByHand { statements } => {
+                writeln!(
+                    f,
+                    "need an account at the server, which this user may not make. Have its administrator run:"
+                )?;
+                list(f, statements)
+            }
+            Self::SystemUser { name } => write!(f, "make the system user {name}"),
+            Self::Folder { path, mode, .. } => {
+                write!(f, "make the folder {} (mode {mode:o})", path.display())
+            }
+            Self::File { path, mode, .. } => write!(f, "write {} (mode {mode:o})", path.display()),
+            Self::Unit { path, .. } => {
+                write!(
+                    f,
+                    "write {}, and have systemd start it now and with the machine",
+                    path.display()
+                )
+            }
+            Self::Start { program, config, .. } => {
+                write!(f, "start {} run --config {}", program.display(), config.display())
+            }
+        }
+    }
+}
+
+/// Statements, but for the password in them.
+fn list(f: &mut fmt::Formatter<'_>, statements: &[String]) -> fmt::Result {
+    for (at, statement) in statements.iter().enumerate() {
+        let shown = match statement.split_once("IDENTIFIED BY") {
+            Some((before, _)) => format!("{before}IDENTIFIED BY '…'"),
+            None => statement.clone(),
+        };
+        let end = if at + 1 == statements.len() { "" } else { "\n" };
+        write!(f, "      {shown};{end}")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts() -> Facts {
+        Facts {
+            server: "/run/mysqld/mysqld.sock".parse().expect("an address"),
+            brand: "MariaDB 10.11.14".to_owned(),
+            is_mariadb: true,
+            administers: true,
+            is_root: true,
+            has_systemd: true,
+            has_system_user: false,
+            program: "/usr/bin/flifo".into(),
+        }
+    }
+
+    fn wishes(layout: Layout) -> Wishes {
+        let [listen, console, http] = [6033, 6032, 6034].map(|port| format!("127.0.0.1:{port}"));
+        Wishes { server: None, layout, has_account: false, listen, console, http }
+    }
+
+    fn told(facts: &Facts, layout: Layout) -> Vec<String> {
+        let steps = steps(facts, &wishes(layout), "secret");
+        steps
+            .iter()
+            .map(|step| step.to_string().lines().next().unwrap_or_default().to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn a_machine_with_systemd_gets_a_unit() {
+        assert_eq!(
+            told(&facts(), Layout::of_machine()),
+            [
+                "make the system user flifo",
+                "make the folder /etc/flifo (mode 755)",
+                "make an account at the server, which may read accounts and rights and nothing else:",
+                "write /etc/flifo/password (mode 640)",
+                "write /etc/flifo/flifo.toml (mode 640)",
+                "write /etc/systemd/system/flifo.service, and have systemd start it now and with the machine",
+            ]
+        );
+    }
+
+    #[test]
+    fn without_systemd_it_is_started_and_becomes_its_own_user() {
+        let facts = Facts { has_systemd: false, has_system_user: true, ..facts() };
+        let told = told(&facts, Layout::of_machine());
+        assert_eq!(
+            told[4..],
+            [
+                "make the folder /run/flifo (mode 755)",
+                "start /usr/bin/flifo run --config /etc/flifo/flifo.toml"
+            ]
+        );
+        assert!(!told.iter().any(|step| step.contains("system user")));
+        assert!(
+            files::config(&facts, &wishes(Layout::of_machine())).contains("run_as = \"flifo\"")
+        );
+    }
+
+    #[test]
+    fn an_account_that_cannot_be_made_is_asked_for_and_no_secret_is_shown() {
+        let facts = Facts { administers: false, is_root: false, ..facts() };
+        let layout = Layout::in_folder("/srv/ann/flifo".as_ref());
+        let steps = steps(&facts, &wishes(layout), "secret");
+        let shown = steps[1].to_string();
+        assert!(shown.starts_with("need an account") && !shown.contains("secret"), "{shown}");
+        assert!(
+            shown.contains("GRANT SELECT ON mysql.global_priv TO 'flifo'@'localhost';"),
+            "{shown}"
+        );
+        assert!(!shown.contains("mysql.servers"), "{shown}");
+    }
+
+    #[test]
+    fn the_configuration_is_a_good_one() {
+        for facts in [facts(), Facts { has_systemd: false, ..facts() }] {
+            let text = files::config(&facts, &wishes(Layout::of_machine()));
+            let (plan, warnings) = proxy::config::parse(&text, "flifo.toml").expect("it is good");
+            assert_eq!(plan.server.accounts_user.as_deref(), Some(NAME));
+            assert!(warnings.is_empty(), "{warnings:?}");
+            assert_eq!(plan.listen.len(), 2);
+        }
+    }
+}
