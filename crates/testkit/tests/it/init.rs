@@ -21,7 +21,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// A server at which this process's user (or `nobody`, for root) may do all.
+    /// A server at which this process's user (root: the system's user without rights) may do all.
     fn start() -> Self {
         let server = PrivateServer::start_default().expect("a private server");
         let own = if is_root() { "nobody".to_owned() } else { whoami() };
