@@ -65,7 +65,7 @@ fn account(is_mariadb: bool, password: &str) -> Vec<String> {
     let account = format!("'{NAME}'@'localhost'");
     let mut statements = vec![format!("CREATE USER {account} IDENTIFIED BY '{password}'")];
     let grant = |table: &&str| format!("GRANT SELECT ON mysql.{table} TO {account}");
-    statements.extend(tables(is_mariadb).iter().map(|table| grant(table)));
+    statements.extend(tables(is_mariadb).iter().map(grant));
     statements
 }
 

@@ -262,8 +262,8 @@ impl Shared {
 /// One worker's own.
 pub(crate) struct Worker {
     pub(crate) index: usize,
-    /// Counted for this worker alone: a statement asks it without touching what other threads write.
-    plan: RefCell<Rc<Arc<Plan>>>,
+    /// A copy of its own: a statement asks it without touching a count that other threads write.
+    plan: RefCell<Rc<Plan>>,
     pub(crate) shared: Arc<Shared>,
     /// Its gates, one for each server.
     pub(crate) servers: Box<[Local]>,
@@ -326,7 +326,7 @@ impl Worker {
         });
         Self {
             index,
-            plan: RefCell::new(Rc::new(shared.plan())),
+            plan: RefCell::new(Rc::new(Plan::clone(&shared.plan()))),
             servers: shared
                 .cluster
                 .servers
@@ -371,13 +371,13 @@ impl Worker {
 
     /// What is in force, as this worker has been told. The answer stays good while another plan is adopted.
     #[inline]
-    pub(crate) fn plan(&self) -> Rc<Arc<Plan>> {
+    pub(crate) fn plan(&self) -> Rc<Plan> {
         Rc::clone(&self.plan.borrow())
     }
 
     /// Another plan is in force.
-    pub(crate) fn adopt(&self, plan: &Arc<Plan>) {
-        *self.plan.borrow_mut() = Rc::new(Arc::clone(plan));
+    pub(crate) fn adopt(&self, plan: &Plan) {
+        *self.plan.borrow_mut() = Rc::new(plan.clone());
     }
 
     /// An id for a client; it says which worker the client belongs to.

@@ -400,12 +400,12 @@ async fn pool(
 /// Whether a client that has proved its password may enter as this user: what its account demands, how many clients
 /// there are, whether the server would still let it in. Its place among the user's clients, and which connections serve
 /// it.
-async fn may_enter<'a>(
+async fn may_enter(
     worker: &Worker,
     pending_login: &PendingLogin,
     claim: &Claim,
     attempt: Attempt<'_>,
-    user: &'a Arc<User>,
+    user: &Arc<User>,
     pass: &Pass,
 ) -> Result<(ReservedPlace, KeyId), Fault> {
     let name = &claim.user;
