@@ -133,7 +133,7 @@ mod tests {
             parse(&format!("{user}{}", servers.concat()), "test").expect("a good file").0
         };
         let old = plan([server("one", ""), server("two", "weight = 7")]);
-        let new = plan([server("two", "weight = 9\nbackup = true"), server("three", "")]);
+        let new = plan([server("two", "weight = 9\nbackup = 'yes'"), server("three", "")]);
         let merged = in_force(&old, new.clone());
         let names: Vec<_> =
             merged.servers.iter().map(|it| (&*it.name, it.weight, it.backup)).collect();
