@@ -30,6 +30,8 @@ pub enum Group {
     Auto,
     Writer,
     Readers,
+    /// It is the only server: it is written to and read from, whatever it says.
+    Sole,
 }
 
 /// A server, as an operator has named it.
@@ -173,34 +175,44 @@ impl Cluster {
         bounds: ClusterBounds,
         now: Instant,
     ) -> Self {
-        let server = |member: &Member| Server {
-            member: *member,
-            health: Health::new(rules.clone(), now),
-            role: None,
-            replaced: false,
-            confirmed: false,
-            is_known: false,
-            flow: FlowSeen::default(),
-        };
-        let servers = members.iter().map(server).collect();
-        let knowledge = Knowledge::new(members.len());
-        Self { servers, writer: None, knowledge, lost: None, bounds }
+        let (knowledge, servers) = (Knowledge::default(), Vec::new());
+        let mut cluster = Self { servers, writer: None, knowledge, lost: None, bounds };
+        members.iter().for_each(|member| cluster.add(*member, rules, now));
+        cluster
     }
 
-    /// Goes by other rules from now on, and takes the same servers for something else. What was counted by the old
-    /// rules counts.
-    pub fn reconfigure(
-        &mut self,
-        members: &[Member],
-        rules: &CheckRules,
-        bounds: ClusterBounds,
-        now: Instant,
-    ) {
+    /// One more server, behind those that there are: nothing is known of it yet.
+    pub fn add(&mut self, member: Member, rules: &CheckRules, now: Instant) {
+        self.knowledge.add();
+        self.servers.push(Server::new(member, rules, now));
+    }
+
+    /// A server is not one of them any more. It keeps its place, and takes nothing new.
+    pub fn retire(&mut self, at: usize, reason: &str, now: Instant) {
+        let server = &mut self.servers[at];
+        server.health.set_order(HealthOrder::Maintenance, reason, now);
+        server.role = None;
+        self.knowledge.leave(at);
+        self.knowledge.lose(at, now);
+        self.elect(now);
+    }
+
+    /// A server is one of them again: nothing is known of it.
+    pub fn revive(&mut self, at: usize, member: Member, rules: &CheckRules, now: Instant) {
+        self.servers[at] = Server::new(member, rules, now);
+        self.elect(now);
+    }
+
+    /// Goes by other rules from now on. What was counted by the old rules counts.
+    pub fn reconfigure(&mut self, rules: &CheckRules, bounds: ClusterBounds, now: Instant) {
         self.bounds = bounds;
-        for (server, member) in self.servers.iter_mut().zip(members) {
-            server.member = *member;
-            server.health.set_rules(rules.clone());
-        }
+        self.servers.iter_mut().for_each(|server| server.health.set_rules(rules.clone()));
+        self.elect(now);
+    }
+
+    /// Takes a server for something else.
+    pub fn regroup(&mut self, at: usize, member: Member, now: Instant) {
+        self.servers[at].member = member;
         self.elect(now);
     }
 
@@ -388,6 +400,7 @@ impl Cluster {
             return Err(server.why_unusable());
         }
         match (server.member.group, &server.role) {
+            (Group::Sole, _) => return Ok(()),
             (Group::Readers, _) => return Err("it is a reader".to_owned()),
             (Group::Auto, None) => return Err("its role is not known".to_owned()),
             (Group::Writer, None) => {}
@@ -419,12 +432,13 @@ impl Cluster {
         let can: Vec<usize> =
             (0..self.servers.len()).filter(|at| self.may_write(*at).is_ok()).collect();
         let best = can.iter().map(|at| self.servers[*at].rank()).min();
-        let mut can: Vec<_> =
+        let can: Vec<_> =
             can.into_iter().filter(|at| Some(self.servers[*at].rank()) == best).collect();
         // What an operator says comes before what a server says.
-        if can.iter().any(|at| self.servers[*at].member.group == Group::Writer) {
-            can.retain(|at| self.servers[*at].member.group == Group::Writer);
-            return Ok(can[0]);
+        let is_named =
+            |at: &usize| matches!(self.servers[*at].member.group, Group::Writer | Group::Sole);
+        if let Some(named) = can.iter().copied().find(is_named) {
+            return Ok(named);
         }
         match &*can {
             [] if (0..self.servers.len()).any(|at| self.is_kept_back(at)) => {
@@ -533,7 +547,9 @@ impl Cluster {
             return Err(server.why_unusable());
         }
         match (&server.role, server.member.group) {
-            (_, Group::Writer) => return Err("it is for writing, and not the writer".to_owned()),
+            (_, Group::Writer | Group::Sole) => {
+                return Err("it is for writing, and not the writer".to_owned());
+            }
             (None, Group::Auto) => return Err("its role is not known".to_owned()),
             (None, Group::Readers) => return Ok(()),
             (Some(Role { node: Node::NotReady(why), .. }), _) => return Err(why.clone()),
@@ -556,6 +572,18 @@ impl Cluster {
 }
 
 impl Server {
+    fn new(member: Member, rules: &CheckRules, now: Instant) -> Self {
+        Self {
+            member,
+            health: Health::new(rules.clone(), now),
+            role: None,
+            replaced: false,
+            confirmed: false,
+            is_known: false,
+            flow: FlowSeen::default(),
+        }
+    }
+
     /// Whether it is found by a role that is its own, and not a node's like all others.
     fn is_asynchronous(&self) -> bool {
         self.member.group == Group::Auto && !self.is_node()

@@ -20,31 +20,74 @@ use crate::cluster::dial::Dialer;
 use crate::cluster::facts::ServerState;
 use crate::cluster::members::Members;
 use crate::cluster::post::{News, Post};
-use crate::cluster::servers::{Server, ServerId};
+use crate::cluster::servers::{Server, ServerId, Servers, Site};
 use crate::config::{Live, Plan};
 
 /// All servers, as the whole process sees them.
 pub(crate) struct Cluster {
     live: Arc<Live>,
-    pub(crate) servers: Arc<[Arc<Server>]>,
-    /// What is decided of them, if there are several.
-    pub(crate) members: Option<Members>,
+    pub(crate) servers: Arc<Servers>,
+    /// What is known and decided of them.
+    pub(crate) members: Members,
     pub(crate) dialer: Dialer,
     pub(crate) post: Arc<Post>,
+    workers: usize,
 }
 
 impl Cluster {
     pub(crate) fn new(
         live: &Arc<Live>,
-        servers: Vec<Arc<Server>>,
+        sites: Vec<Site>,
         descriptors: Descriptors,
         workers: usize,
         post: Post,
     ) -> Self {
-        let (servers, post): (Arc<[_]>, _) = (servers.into(), Arc::new(post));
-        let members = Members::new(&live.get(), workers, Arc::clone(&servers), Arc::clone(&post));
+        let (servers, post) = (Arc::new(Servers::default()), Arc::new(post));
+        let plan = live.get();
+        let members = Members::new(&plan, workers, Arc::clone(&servers), Arc::clone(&post));
         let dialer = Dialer { live: Arc::clone(live), descriptors };
-        Self { live: Arc::clone(live), servers, members, dialer, post }
+        let cluster = Self { live: Arc::clone(live), servers, members, dialer, post, workers };
+        sites.into_iter().for_each(|site| cluster.add(site, &plan));
+        cluster
+    }
+
+    fn add(&self, site: Site, plan: &Plan) {
+        let id = ServerId(self.servers.places());
+        self.members.add(&site.rule, plan);
+        self.servers.add(Arc::new(Server::new(id, site, plan, self.workers)));
+    }
+
+    /// Goes by another plan, in which these servers are named.
+    pub(crate) fn reconfigure(&self, sites: Vec<Site>, plan: &Plan) {
+        self.members.reconfigure(plan);
+        let mut named = Vec::new();
+        for site in sites {
+            let Some(server) = self.servers.find(&site) else {
+                named.push(ServerId(self.servers.places()));
+                self.add(site, plan);
+                continue;
+            };
+            named.push(server.id);
+            if server.is_retired() {
+                server.retire(false);
+                self.members.revive(server.id, &site.rule, plan);
+            } else {
+                self.members.regroup(server.id, &site.rule);
+            }
+            server.reconfigure(site, plan, |worker| {
+                self.post.to(worker, News::SlotFree(server.id));
+            });
+            self.post.to_all(|| News::SlotFree(server.id));
+        }
+        for server in self.servers.iter().filter(|server| !named.contains(&server.id)) {
+            tracing::info!(
+                server = server.name,
+                address = %server.address,
+                "the server is not named any more: its clients leave it"
+            );
+            server.retire(true);
+            self.members.retire(server.id);
+        }
     }
 
     /// What is in force.
@@ -53,20 +96,38 @@ impl Cluster {
     }
 
     pub(crate) fn server(&self, id: ServerId) -> &Server {
-        &self.servers[id.0]
+        self.servers.get(id)
     }
 
-    /// The server that is asked what all servers have in common.
+    /// The server that is meant where none is named: the only one, or the first of the configuration.
     pub(crate) fn first(&self) -> &Server {
-        &self.servers[0]
+        // One is always named: the configuration is refused otherwise.
+        self.servers.iter().next().unwrap_or_else(|| self.servers.get(ServerId::default()))
     }
 
-    /// How a server is.
+    /// What routes go by, where statements are routed.
+    #[inline]
+    pub(crate) fn routes(&self) -> Option<&Members> {
+        self.members.is_routed().then_some(&self.members)
+    }
+
+    /// How a server is. Of the only one, a connection that fails says that sooner than checks, of which one may fail.
     pub(crate) fn state_of(&self, server: &Server) -> ServerState {
-        match &self.members {
-            Some(members) => members.watched(server.id).into(),
-            None => server.facts.state(),
+        if self.members.is_routed() {
+            return self.members.watched(server.id).into();
         }
+        let seen = server.facts.state();
+        match seen.name == "up" && self.asks() {
+            true => self.members.watched(server.id).into(),
+            false => seen,
+        }
+    }
+
+    /// Whether servers are asked how they are. The only server is not where there is no account for that: a connection
+    /// that ends before a login counts as an error of Flifo's host there, and a server that has seen a hundred of them
+    /// in a row (`max_connect_errors`) refuses all that come from it.
+    pub(crate) fn asks(&self) -> bool {
+        self.members.is_routed() || checks::needs_no_handshake(&self.plan())
     }
 
     /// Sets the limit of a server; see [`Server::set_limit`].

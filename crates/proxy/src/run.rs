@@ -17,8 +17,7 @@ use tokio::sync::mpsc;
 
 use crate::admin;
 use crate::admin::reload::Reloader;
-use crate::cluster::servers::{Server, ServerId, Site};
-use crate::cluster::tls::ServerTls;
+use crate::cluster::servers::Site;
 use crate::config::{Instructions, Listen, Live, Logs, Plan};
 use crate::dispatch::worker::{Mail, Shared, Worker};
 use crate::frontend::listener::{self, Audience, Listener};
@@ -81,12 +80,15 @@ pub fn run(
         (0..plan.worker_count()).map(|_| mpsc::unbounded_channel()).unzip();
     let users = Users::new(Configured::of(&plan));
     let tls = Tls::new(&plan)?;
-    let servers = servers(&plan, address, mailboxes.len())?;
-    let addresses = servers.iter().map(|server| &server.address);
+    let sites = Site::all(&plan, address.as_ref())?;
+    if sites.is_empty() {
+        return Err(RunError::NoServer);
+    }
+    let addresses = sites.iter().map(|site| &site.address);
     hardening::harden(&plan, &source, policy, addresses)?;
-    let descriptors = share_descriptors(&plan, limit, servers.len());
+    let descriptors = share_descriptors(&plan, limit, sites.len());
     let shared =
-        Arc::new(Shared::new(Arc::clone(&live), servers, users, tls, descriptors, mailboxes));
+        Arc::new(Shared::new(Arc::clone(&live), sites, users, tls, descriptors, mailboxes));
     let mut listeners = Some(listeners);
     let mut workers = Vec::new();
     for (index, mail) in mails.into_iter().enumerate() {
@@ -139,30 +141,6 @@ fn bind(plan: &Plan) -> Result<Vec<(Listen, Listener)>, RunError> {
 
 fn unbound(listen: &Listen, error: &io::Error, option: &str) -> RunError {
     RunError::Listen { address: listen.to_string(), why: listener::explain(listen, error, option) }
-}
-
-fn servers(
-    plan: &Plan,
-    address: Option<backend::Address>,
-    workers: usize,
-) -> Result<Vec<Arc<Server>>, RunError> {
-    let own = plan.server.limit;
-    let listed = plan.servers.iter().filter_map(|rule| {
-        let (name, agent) = (rule.name.clone(), rule.agent.clone());
-        Some((name, rule.address.clone()?, rule.limit.or(own), agent))
-    });
-    let one = address.filter(|_| plan.servers.is_empty());
-    let one = one.map(|address| (plan.server.name.clone(), address, own, None));
-    let mut servers = Vec::new();
-    for (name, address, limit, agent) in one.into_iter().chain(listed) {
-        let site = Site { name, tls: ServerTls::new(plan, &address)?, address, limit, agent };
-        let id = ServerId(servers.len());
-        servers.push(Arc::new(Server::new(id, site, plan, workers)));
-    }
-    if servers.is_empty() {
-        return Err(RunError::NoServer);
-    }
-    Ok(servers)
 }
 
 /// One worker's thread.

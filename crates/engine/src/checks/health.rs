@@ -104,12 +104,12 @@ pub struct Health {
 }
 
 impl Health {
-    /// A server of which nothing is known counts as up: else no client could be served before the first check.
     /// Goes by other rules from now on.
     pub fn set_rules(&mut self, rules: CheckRules) {
         self.rules = rules;
     }
 
+    /// A server of which nothing is known counts as up: else no client could be served before the first check.
     pub fn new(rules: CheckRules, now: Instant) -> Self {
         Self {
             rules,

@@ -27,7 +27,7 @@ pub enum Holds {
 }
 
 /// What is known of all servers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Knowledge {
     servers: Vec<Known>,
 }
@@ -75,8 +75,10 @@ pub struct Said<'a> {
 const WAITED: Duration = Duration::from_secs(1);
 
 impl Knowledge {
-    pub fn new(count: usize) -> Self {
-        let known = Known {
+    /// One more server, of which nothing is known.
+    pub fn add(&mut self) {
+        let count = self.servers.len() + 1;
+        self.servers.push(Known {
             position: Position::Unknown,
             tells: false,
             took: History::default(),
@@ -85,9 +87,9 @@ impl Knowledge {
             gone: None,
             is_unasked: false,
             settled: None,
-            until: vec![None; count],
-        };
-        Self { servers: vec![known; count] }
+            until: Vec::new(),
+        });
+        self.servers.iter_mut().for_each(|server| server.until.resize(count, None));
     }
 
     /// Where a server was while it took writes.

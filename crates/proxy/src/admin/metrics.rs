@@ -25,8 +25,8 @@ impl Outside {
         counters(&mut page, surveyed);
         labelled(&mut page, surveyed);
         // Times are counted for all servers together.
-        let name = match &*self.shared.cluster.servers {
-            [only] => only.name.as_str(),
+        let name = match self.shared.cluster.servers.len() {
+            1 => self.shared.cluster.first().name.as_str(),
             _ => "all",
         };
         let mut times = |family, help, of: fn(&Report) -> &Histogram| {
@@ -102,9 +102,10 @@ impl Outside {
         let help = "Whether the server can be used, as far as is known.";
         page.family("flifo_server_up", Family::Gauge, help);
         for server in self.shared.cluster.servers.iter() {
-            let is_up = match &self.shared.cluster.members {
+            let cluster = &self.shared.cluster;
+            let is_up = match cluster.routes() {
                 Some(members) => members.is_usable(server.id),
-                None => server.facts.state().name == "up",
+                None => matches!(cluster.state_of(server).name, "up" | "going down"),
             };
             page.sample(&[("server", &server.name)], u8::from(is_up));
         }
@@ -136,7 +137,7 @@ impl Outside {
 impl Outside {
     /// What checks have found of several servers.
     fn members(&self, page: &mut Page) {
-        let Some(members) = &self.shared.cluster.members else { return };
+        let Some(members) = self.shared.cluster.routes() else { return };
         let servers: Vec<_> = self
             .shared
             .cluster

@@ -8,9 +8,7 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 use crate::admin::{self, NewDoors};
-use crate::cluster::post::News;
-use crate::cluster::servers::ServerChange;
-use crate::cluster::tls::ServerTls;
+use crate::cluster::servers::{ServerId, Site};
 use crate::config::{self, Applies, Change, Instructions, Listen, Logs, Plan, What};
 use crate::dispatch::worker::Shared;
 use crate::frontend::listener::{self, Audience, Listener};
@@ -37,7 +35,7 @@ type Commit = Box<dyn FnOnce() + Send>;
 struct Prepared {
     plan: Plan,
     tls: Option<Tls>,
-    servers: Vec<ServerTls>,
+    sites: Vec<Site>,
     opened: Vec<(Listen, Listener)>,
     closed: Vec<Listen>,
     log: Option<Commit>,
@@ -96,9 +94,7 @@ impl Reloader {
 
     fn prepare(&self, old: &Plan, plan: Plan) -> Result<Prepared, String> {
         let tls = self.shared.tls().renewed(&plan).map_err(|error| error.to_string())?;
-        let servers = self.shared.cluster.servers.iter();
-        let servers = servers.map(|server| ServerTls::new(&plan, &server.address));
-        let servers = servers.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+        let sites = self.sites(old, &plan)?;
         let log = (old.logs != plan.logs).then(|| (self.log)(&plan.logs)).transpose()?;
         let mut opened = Vec::new();
         for listen in plan.listen.iter().filter(|it| !old.listen.contains(it)) {
@@ -118,32 +114,36 @@ impl Reloader {
         let stay = all(&plan);
         let gone = all(old).into_iter().filter(|listen| !stay.contains(listen)).collect();
         let doors = NewDoors { opened: doors, closed: gone };
-        Ok(Prepared { plan, tls, servers, opened, closed, log, doors })
+        Ok(Prepared { plan, tls, sites, opened, closed, log, doors })
+    }
+
+    /// The servers of a new plan. One that Flifo has found itself stays the one.
+    fn sites(&self, old: &Plan, plan: &Plan) -> Result<Vec<Site>, String> {
+        let found = old.servers.is_empty().then(|| &self.shared.cluster.first().address);
+        let sites = Site::all(plan, found).map_err(|error| error.to_string())?;
+        let is_new = |site: &&Site| self.shared.cluster.servers.find(site).is_none();
+        match sites.iter().filter(is_new).count() + self.shared.cluster.servers.places() {
+            _ if sites.is_empty() => Err("no server is named: set server.address".to_owned()),
+            0..=SERVERS_MAX => Ok(sites),
+            _ => Err(format!(
+                "this Flifo has served more than {SERVERS_MAX} different servers: start it again"
+            )),
+        }
     }
 
     async fn put_in_force(&self, prepared: Prepared) {
-        let Prepared { plan, tls, servers, opened, closed, log, doors } = prepared;
+        let Prepared { plan, tls, sites, opened, closed, log, doors } = prepared;
         let (shared, plan) = (&self.shared, Arc::new(plan));
         // It is there for as long as the process is.
         let _ = self.doors.send(doors);
         log.into_iter().for_each(|commit| commit());
         tls.into_iter().for_each(|tls| shared.offer(tls));
         shared.live.replace(Arc::clone(&plan));
-        for (server, tls) in shared.cluster.servers.iter().zip(servers) {
-            let rule = plan.servers.get(server.id.0).and_then(|rule| rule.limit);
-            let change = ServerChange {
-                limit: rule.or(plan.server.limit),
-                connections_max: plan.server.connections_max,
-                borrow: plan.server.borrow,
-                tls,
-            };
-            let wake = |worker| shared.cluster.post.to(worker, News::SlotFree(server.id));
-            server.reconfigure(change, wake);
-            shared.cluster.post.to_all(|| News::SlotFree(server.id));
-        }
-        shared.cluster.members.iter().for_each(|members| members.reconfigure(&plan));
+        let before = shared.cluster.servers.places();
+        shared.cluster.reconfigure(sites, &plan);
+        let added = (before..shared.cluster.servers.places()).map(ServerId).collect();
         let (known, gone) = shared.users.reconfigure(Configured::of(&plan));
-        let new = Arc::new(Reloaded { plan, known, gone });
+        let new = Arc::new(Reloaded { plan, known, gone, added });
         let adopt = |worker| {
             let new = Arc::clone(&new);
             shared.ask(worker, move |worker| reloaded::adopt(worker, &new))
@@ -161,3 +161,6 @@ impl Reloader {
         }
     }
 }
+
+/// What is known of a server stays for as long as the process lives.
+const SERVERS_MAX: usize = 1000;

@@ -39,7 +39,7 @@ pub(super) fn fill(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
     let shared = &outside.shared;
     for server in shared.cluster.servers.iter() {
         let (state, gate) = (shared.cluster.state_of(server), surveyed.at(server.id));
-        let watched = shared.cluster.members.as_ref().map(|members| members.watched(server.id));
+        let watched = shared.cluster.asks().then(|| shared.cluster.members.watched(server.id));
         let lag = watched.as_ref().and_then(|it| it.lag).map(|lag| lag.as_secs_f64());
         let weight = watched.as_ref().map(|it| it.weight);
         let agent = watched.as_ref().filter(|_| server.agent.is_some());
@@ -147,8 +147,11 @@ fn all_seen(outside: &Outside, server: &Server) -> Vec<Seen> {
             last: looked.last,
         });
     }
-    let Some(members) = &outside.shared.cluster.members else { return all };
-    let watched = members.watched(server.id);
+    let cluster = &outside.shared.cluster;
+    if !cluster.asks() {
+        return all;
+    }
+    let watched = cluster.members.watched(server.id);
     let asked = [("checks", watched.results), ("agent", watched.heard)];
     for (kind, results) in asked {
         if kind == "agent" && server.agent.is_none() {

@@ -104,10 +104,12 @@ impl Outside {
     /// What checks say of one of several servers.
     fn checked(&self, row: Row, server: &Server) -> Row {
         let shared = &self.shared;
-        let Some(members) = &shared.cluster.members else { return row.with("bck", 0_u32) };
-        let seen = members.watched(server.id);
+        if !shared.cluster.asks() {
+            return row.with("bck", 0_u32);
+        }
+        let seen = shared.cluster.members.watched(server.id);
         let rules = &shared.plan().checks.rules;
-        let is_backup = shared.plan().servers[server.id.0].backup;
+        let is_backup = shared.plan().server_rule(&server.name).is_some_and(|rule| rule.backup);
         let row = row
             .with("act", u32::from(!is_backup))
             .with("bck", u32::from(is_backup))
@@ -131,7 +133,7 @@ fn status(shared: &Shared, server: &Server) -> String {
         Standing::Maintenance => return "MAINT".to_owned(),
         Standing::Up => {}
     }
-    let watched = shared.cluster.members.as_ref().map(|members| members.watched(server.id));
+    let watched = shared.cluster.asks().then(|| shared.cluster.members.watched(server.id));
     let (so_many, of) = watched.as_ref().map_or((0, 0), |seen| seen.against);
     match shared.cluster.state_of(server).name {
         "up" => "UP".to_owned(),

@@ -13,6 +13,7 @@ use view::table::{Column, Table, Value, count, real, text};
 
 use super::survey::Surveyed;
 use super::{Outside, placement, servers};
+use crate::cluster::servers::ServerId;
 use crate::config;
 use crate::dispatch::report::{PoolReport, Want};
 use crate::dispatch::states::ClientState;
@@ -352,7 +353,9 @@ fn workers(_: &Outside, surveyed: &Surveyed, table: &mut Table) {
 
 fn gates(outside: &Outside, surveyed: &Surveyed, table: &mut Table) {
     for report in &surveyed.reports {
-        for (server, gate) in outside.shared.cluster.servers.iter().zip(&report.gates) {
+        let gate = |id: ServerId| report.gates.get(id.0);
+        let servers = outside.shared.cluster.servers.iter();
+        for (server, gate) in servers.filter_map(|it| Some((it, gate(it.id)?))) {
             let counts = gate.counts;
             table.add([
                 server.name.clone().into(),

@@ -2,7 +2,7 @@
 //!
 //! Owns the backends that checks keep open. When a check is due, and whether another worker has more time for it, is
 //! decided by [`engine::checks::scheduler`]. Invariants: a check ends after `checks.timeout`, whatever the server does;
-//! a refusal that says nothing of the server's health (a wrong password) does not count against it.
+//! a check that may not log in has failed, for it does not learn what the server is for.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -19,7 +19,8 @@ use wire::auth::Secret;
 use crate::cluster::Cluster;
 use crate::cluster::agent;
 use crate::cluster::dial::{self, NoBackend};
-use crate::cluster::members::{Asked, Checked, Finding};
+use crate::cluster::facts::Standing;
+use crate::cluster::members::{Checked, Finding};
 use crate::cluster::post::News;
 use crate::cluster::roles;
 use crate::cluster::servers::{Server, ServerId};
@@ -27,7 +28,6 @@ use crate::config::{CheckKind, Password, Plan};
 
 /// One worker's checks.
 pub(crate) struct Checks {
-    worker: usize,
     cluster: Arc<Cluster>,
     scheduler: RefCell<CheckScheduler>,
     changed: Notify,
@@ -35,20 +35,35 @@ pub(crate) struct Checks {
     warm: RefCell<HashMap<u64, (u32, LoggedIn)>>,
 }
 
+/// What is checked of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Server,
+    Agent,
+}
+
+/// The number of what is checked: of a server, or of its agent.
+const fn subject(server: ServerId, asked: Asked) -> u64 {
+    server.0 as u64 * 2 + matches!(asked, Asked::Agent) as u64
+}
+
+/// What is checked by this number.
+const fn checked(subject: u64) -> (ServerId, Asked) {
+    let asked = if subject.is_multiple_of(2) { Asked::Server } else { Asked::Agent };
+    (ServerId((subject / 2) as usize), asked)
+}
+
+/// All that is checked of a server.
+fn subjects(server: &Server) -> impl Iterator<Item = u64> + use<> {
+    let agent = server.agent.as_ref().map(|_| subject(server.id, Asked::Agent));
+    std::iter::once(subject(server.id, Asked::Server)).chain(agent)
+}
+
 /// A check's time varies by this share of its interval, so that many do not come at once.
 const JITTER: f64 = 0.05;
 
-/// Runs a worker's checks for as long as it lives. Does nothing where there is one server.
+/// Runs a worker's checks for as long as it lives.
 pub(crate) async fn run(checks: Rc<Checks>) {
-    let Some(members) = &checks.cluster.members else { return };
-    if checks.worker == 0 {
-        let (now, inter) = (Instant::now(), checks.cluster.plan().checks.rules.inter);
-        for (place, subject) in members.subjects.iter().enumerate() {
-            // The first checks come early: until then it is not known which server is for what.
-            let due = first_due(now, inter.min(FIRST), place, members.subjects.len());
-            checks.scheduler.borrow_mut().add(Arc::clone(subject), due);
-        }
-    }
     loop {
         let deed = checks.scheduler.borrow_mut().next(Instant::now(), draw);
         match deed {
@@ -74,6 +89,9 @@ pub(crate) async fn run(checks: Rc<Checks>) {
 /// The first checks of all servers are spread over so much time.
 const FIRST: Duration = Duration::from_millis(50);
 
+/// A server that is not asked is looked at again for whether it is to be asked.
+const UNASKED: Duration = Duration::from_secs(1);
+
 /// Until something changes.
 const FOR_EVER: Duration = Duration::from_hours(1);
 
@@ -82,20 +100,28 @@ fn draw(below: usize) -> usize {
 }
 
 impl Checks {
-    /// `None`: there is one server.
-    pub(crate) fn new(worker: usize, cluster: &Arc<Cluster>) -> Option<Self> {
-        let loads = Arc::clone(&cluster.members.as_ref()?.loads);
-        Some(Self {
-            worker,
-            scheduler: RefCell::new(CheckScheduler::new(
-                worker,
-                loads,
-                cluster.plan().checks.at_once,
-            )),
+    pub(crate) fn new(worker: usize, cluster: &Arc<Cluster>) -> Self {
+        let (loads, at_once) = (Arc::clone(&cluster.members.loads), cluster.plan().checks.at_once);
+        Self {
+            scheduler: RefCell::new(CheckScheduler::new(worker, loads, at_once)),
             cluster: Arc::clone(cluster),
             changed: Notify::new(),
             warm: RefCell::default(),
-        })
+        }
+    }
+
+    /// Begins to check these servers. One worker does that for all, and others take over a part.
+    pub(crate) fn begin(&self, servers: &[ServerId]) {
+        let servers = servers.iter().map(|id| self.cluster.server(*id));
+        let subjects: Vec<_> = servers.flat_map(subjects).collect();
+        let (now, inter) = (Instant::now(), self.cluster.plan().checks.rules.inter);
+        // The first checks come early: until then it is not known which server is for what.
+        let first = if self.cluster.members.is_routed() { inter.min(FIRST) } else { inter };
+        for (place, id) in subjects.iter().enumerate() {
+            let due = first_due(now, first, place, subjects.len());
+            self.scheduler.borrow_mut().add(Subject::new(*id), due);
+        }
+        self.changed.notify_one();
     }
 
     /// A check comes from another worker.
@@ -106,17 +132,22 @@ impl Checks {
 
     /// A check is wanted before it is due.
     pub(crate) fn hasten(&self, server: ServerId) {
-        self.scheduler.borrow_mut().hasten(server.0 as u64, Instant::now());
+        let id = subject(server, Asked::Server);
+        self.scheduler.borrow_mut().hasten(id, Instant::now());
         self.changed.notify_one();
     }
 }
 
 async fn check(checks: Rc<Checks>, subject: Arc<Subject>, due: Instant) {
-    let Some(members) = &checks.cluster.members else { return };
-    let (id, asked) = members.checked(&subject);
+    let members = &checks.cluster.members;
+    let (id, asked) = checked(subject.id);
     let server = checks.cluster.server(id);
     let begun = Instant::now();
     let interval = match asked {
+        _ if !is_asked(&checks.cluster, server) => {
+            checks.warm.borrow_mut().remove(&subject.id);
+            UNASKED
+        }
         Asked::Agent => {
             agent::ask(checks.cluster.plan().checks.timeout, members, server).await;
             checks.cluster.plan().checks.agent_inter
@@ -138,6 +169,13 @@ async fn check(checks: Rc<Checks>, subject: Arc<Subject>, due: Instant) {
     checks.changed.notify_one();
 }
 
+/// Whether a server is asked at all. Of several, those that are in maintenance are told apart by what is known of them.
+fn is_asked(cluster: &Cluster, server: &Server) -> bool {
+    let is_only = !cluster.members.is_routed();
+    let is_left_alone = is_only && server.facts.standing() == Standing::Maintenance;
+    !server.is_retired() && !is_left_alone && cluster.asks()
+}
+
 /// Asks a server, and does not wait for longer than is allowed.
 async fn within_time(checks: &Checks, server: &Server) -> Finding {
     let limit = checks.cluster.plan().checks.timeout;
@@ -146,7 +184,7 @@ async fn within_time(checks: &Checks, server: &Server) -> Finding {
         Err(_) => Finding::Failed(format!("no answer within {limit:?} (checks.timeout)")),
     };
     if !matches!(finding, Finding::Said(_) | Finding::Passed) {
-        checks.warm.borrow_mut().remove(&(server.id.0 as u64));
+        checks.warm.borrow_mut().remove(&subject(server.id, Asked::Server));
     }
     finding
 }
@@ -173,6 +211,11 @@ async fn find(checks: &Checks, server: &Server) -> Finding {
     }
 }
 
+/// Whether the checks of this plan are none that end a connection before a login. What a plan says expressly is done.
+pub(super) fn needs_no_handshake(plan: &Plan) -> bool {
+    plan.checks.kind != CheckKind::Auto || account(plan).is_some()
+}
+
 /// The user that checks log in as.
 fn account(plan: &Plan) -> Option<(&str, &Secret)> {
     let known = |user: &'_ &crate::config::UserOptions| {
@@ -190,7 +233,7 @@ async fn ask(
     kind: CheckKind,
     (user, password): (&str, &Secret),
 ) -> Result<Finding, NoBackend> {
-    let id = server.id.0 as u64;
+    let id = subject(server.id, Asked::Server);
     let version = server.place.version();
     let warm = checks.warm.borrow_mut().remove(&id);
     // Where the server was, it is not asked any more.
@@ -200,11 +243,11 @@ async fn ask(
         Some(backend) => backend,
         None => log_in(&checks.cluster, server, user, password).await?,
     };
-    let mut found = question(&checks.cluster.plan(), kind, &mut backend).await;
+    let mut found = question(&checks.cluster, kind, &mut backend).await;
     if is_warm && matches!(found, Err(LoginError::Talk(_))) {
         // The server may have closed a backend that was idle for long.
         backend = log_in(&checks.cluster, server, user, password).await?;
-        found = question(&checks.cluster.plan(), kind, &mut backend).await;
+        found = question(&checks.cluster, kind, &mut backend).await;
     }
     let found = found?;
     checks.warm.borrow_mut().insert(id, (version, backend));
@@ -226,10 +269,11 @@ async fn log_in(
 const UTF8MB4: u8 = 45;
 
 async fn question(
-    plan: &Plan,
+    cluster: &Cluster,
     kind: CheckKind,
     backend: &mut LoggedIn,
 ) -> Result<Finding, LoginError> {
+    let (plan, is_only) = (cluster.plan(), !cluster.members.is_routed());
     match kind {
         CheckKind::Statement => {
             let text = plan.checks.statement.as_deref().unwrap_or("SELECT 'alive', 1");
@@ -245,6 +289,8 @@ async fn question(
             })
         }
         CheckKind::Ping => backend.ping().await.map(|()| Finding::Passed),
+        // There is no role to find out.
+        _ if is_only => backend.ping().await.map(|()| Finding::Passed),
         _ => roles::ask(backend).await.map(Finding::Said),
     }
 }
@@ -252,17 +298,20 @@ async fn question(
 /// What a check that could not be made says of the server.
 fn refused(error: &NoBackend) -> Finding {
     match error {
-        NoBackend::Login(LoginError::Refused { code: TOO_MANY_CONNECTIONS, .. }) => Finding::Busy,
-        // It is well enough to say so.
+        NoBackend::Login(LoginError::Refused { code, .. }) if TOO_MANY.contains(code) => {
+            Finding::Busy
+        }
         NoBackend::Login(LoginError::Refused { code, .. }) if REFUSALS.contains(code) => {
-            tracing::debug!(%error, "a check may not log in");
-            Finding::Passed
+            Finding::Failed(format!(
+                "the check may not log in: {error}; give it an account that may (checks.user)"
+            ))
         }
         error => Finding::Failed(error.to_string()),
     }
 }
 
-const TOO_MANY_CONNECTIONS: u16 = 1040;
+/// Too many connections of all users, or of this one.
+const TOO_MANY: [u16; 3] = [1040, 1203, 1226];
 
-/// Refusals of a user: no rights, a wrong password, a locked account, too many connections of this user.
-const REFUSALS: [u16; 7] = [1044, 1045, 1203, 1226, 1698, 3118, 4151];
+/// Refusals of a user: no rights, a wrong password, a locked account.
+const REFUSALS: [u16; 5] = [1044, 1045, 1698, 3118, 4151];

@@ -7,6 +7,7 @@ use std::time::{Instant, SystemTime};
 
 use backend::Address;
 use engine::account::name::Brand;
+use engine::rights::Ledger;
 use wire::Capabilities;
 use wire::handshake::Greeting;
 
@@ -23,6 +24,8 @@ pub(crate) struct ServerFacts {
     told_plain: AtomicBool,
     standing: AtomicU8,
     evidence: Mutex<Evidence>,
+    /// What the watch of its tables of rights has seen.
+    pub(crate) rights: Ledger,
 }
 
 impl Default for ServerFacts {
@@ -36,6 +39,7 @@ impl Default for ServerFacts {
             told_plain: AtomicBool::new(false),
             standing: AtomicU8::default(),
             evidence: Mutex::default(),
+            rights: Ledger::default(),
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Several servers, as the whole process sees them: what checks have found, and which server is for what now.
+//! All servers, as the whole process sees them: what checks have found, and which server is for what now.
 //!
 //! Owns the decisions ([`engine::cluster`]) behind a lock that the road never takes; what the road asks is published in
-//! numbers of its own. [`crate::dispatch::route`] decides which server serves which client.
+//! numbers of its own. [`crate::dispatch::route`] decides which server serves which client. Servers have the places
+//! here that they have in [`Servers`]; both only grow.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use engine::checks::agent::Report;
 use engine::checks::health::{HealthOrder, Sign, State};
-use engine::checks::scheduler::{Loads, Subject};
+use engine::checks::scheduler::Loads;
 use engine::cluster::knowledge::Holds;
 use engine::cluster::position::{Gtid, Position};
 use engine::cluster::{self, ClusterBounds, Layout, Member, Role};
@@ -18,23 +19,23 @@ use engine::marks::AtomicMarks;
 
 use crate::cluster::facts::{self, Standing};
 use crate::cluster::post::{News, Post};
-use crate::cluster::servers::{Server, ServerId};
-use crate::config::Plan;
+use crate::cluster::servers::{ServerId, Servers};
+use crate::config::{Plan, ServerRule};
 
-/// The servers of `[[servers]]`.
+/// What is known and decided of all servers.
 pub(crate) struct Members {
     state: Mutex<Decided>,
     origin: Instant,
     /// The writer's place and one; zero is none.
     writer: AtomicUsize,
-    seats: Box<[Seat]>,
-    servers: Arc<[Arc<Server>]>,
+    seats: boxcar::Vec<Seat>,
+    servers: Arc<Servers>,
     post: Arc<Post>,
     /// A statement is held back until more is known of what servers hold.
     is_awaited: AtomicBool,
+    /// There is, or was, more than one server: each statement is routed.
+    is_routed: AtomicBool,
     pub(crate) loads: Arc<Loads>,
-    /// What is checked: the servers in their order, and then, of those that have one, their agents.
-    pub(crate) subjects: Vec<Arc<Subject>>,
 }
 
 #[derive(Debug)]
@@ -44,6 +45,30 @@ struct Decided {
     results: Vec<Results>,
     /// What came of asking agents.
     heard: Vec<Results>,
+}
+
+/// What is decided and known of all servers at one moment.
+struct Situation {
+    layout: Layout,
+    states: Vec<Condition>,
+}
+
+/// How a server is.
+struct Condition {
+    name: &'static str,
+    is_down: bool,
+    is_usable: bool,
+}
+
+impl Situation {
+    fn of(decided: &Decided) -> Self {
+        let states = (0..decided.layout.places.len()).map(|at| {
+            let health = decided.members.health(at);
+            let is_down = health.state() == State::Down;
+            Condition { name: health.name(), is_down, is_usable: health.is_usable() }
+        });
+        Self { states: states.collect(), layout: decided.layout.clone() }
+    }
 }
 
 /// What the checks of a server have come to.
@@ -62,7 +87,7 @@ struct Seat {
     marks: AtomicMarks<Mark>,
     /// What it holds of what each server took: [`UNTOLD`], [`NOTHING`], [`ALL`], or all that was acknowledged before
     /// this moment, in microseconds since the origin.
-    holds: Box<[AtomicU64]>,
+    holds: boxcar::Vec<AtomicU64>,
     /// Its weight for now, in thousandths.
     share: AtomicU32,
     /// The last transaction of which a client was told since that was looked at: domain and server in halves of the
@@ -151,8 +176,8 @@ impl From<Watched> for facts::ServerState {
     }
 }
 
-fn members(plan: &Plan) -> Vec<Member> {
-    plan.servers.iter().map(|rule| Member { group: rule.group, backup: rule.backup }).collect()
+fn member(rule: &ServerRule) -> Member {
+    Member { group: rule.group, backup: rule.backup }
 }
 
 fn bounds(plan: &Plan) -> ClusterBounds {
@@ -160,55 +185,77 @@ fn bounds(plan: &Plan) -> ClusterBounds {
 }
 
 impl Members {
-    /// `None`: there is one server, of which nothing is to be decided.
-    pub(crate) fn new(
-        plan: &Plan,
-        workers: usize,
-        servers: Arc<[Arc<Server>]>,
-        post: Arc<Post>,
-    ) -> Option<Self> {
-        if plan.servers.is_empty() {
-            return None;
-        }
+    /// Those of a cluster that has no servers yet.
+    pub(crate) fn new(plan: &Plan, workers: usize, servers: Arc<Servers>, post: Arc<Post>) -> Self {
         let now = Instant::now();
-        let all = members(plan);
-        let members = cluster::Cluster::new(&all, &plan.checks.rules, bounds(plan), now);
-        let seat = |rule: &crate::config::ServerRule| Seat {
-            weight: AtomicU32::new(rule.weight),
-            marks: usable(),
-            holds: all.iter().map(|_| AtomicU64::new(UNTOLD)).collect(),
-            share: AtomicU32::new(rule.weight * 1000),
-            acknowledged: [AtomicU64::new(0), AtomicU64::new(0)],
-        };
+        let members = cluster::Cluster::new(&[], &plan.checks.rules, bounds(plan), now);
         let layout = members.layout(now);
-        let results = vec![Results::default(); all.len()];
-        let heard = results.clone();
-        let count = all.len();
-        let agents = plan.servers.iter().enumerate().filter(|(_, rule)| rule.agent.is_some());
-        let ids = (0..count).chain(agents.map(|(at, _)| count + at));
-        let subjects = ids.map(|id| Subject::new(id as u64)).collect();
-        Some(Self {
+        let (results, heard) = (Vec::new(), Vec::new());
+        Self {
             state: Mutex::new(Decided { members, layout, results, heard }),
             origin: now.checked_sub(Duration::from_secs(1)).unwrap_or(now),
             writer: AtomicUsize::new(0),
-            seats: plan.servers.iter().map(seat).collect(),
+            seats: boxcar::Vec::new(),
             servers,
             post,
             is_awaited: AtomicBool::new(false),
+            is_routed: AtomicBool::new(false),
             loads: Arc::new(Loads::new(workers)),
-            subjects,
-        })
+        }
     }
 
-    /// Goes by what this plan says of checks, lag, and its servers.
-    pub(crate) fn reconfigure(&self, plan: &Plan) {
-        for (seat, rule) in self.seats.iter().zip(&plan.servers) {
-            seat.weight.store(rule.weight, Relaxed);
-        }
-        self.change(|decided| {
-            let (rules, now) = (&plan.checks.rules, Instant::now());
-            decided.members.reconfigure(&members(plan), rules, bounds(plan), now);
+    /// A server gets the next place, before it is added to the servers.
+    pub(crate) fn add(&self, rule: &ServerRule, plan: &Plan) {
+        let holds = || AtomicU64::new(UNTOLD);
+        self.seats.push(Seat {
+            weight: AtomicU32::new(rule.weight),
+            marks: usable(),
+            holds: self.seats.iter().map(|_| holds()).collect(),
+            share: AtomicU32::new(rule.weight * 1000),
+            acknowledged: [AtomicU64::new(0), AtomicU64::new(0)],
         });
+        self.seats.iter().for_each(|(_, seat)| _ = seat.holds.push(holds()));
+        if self.seats.count() > 1 || !plan.servers.is_empty() {
+            self.is_routed.store(true, Relaxed);
+        }
+        let mut decided = lock(&self.state);
+        decided.results.push(Results::default());
+        decided.heard.push(Results::default());
+        let now = Instant::now();
+        decided.members.add(member(rule), &plan.checks.rules, now);
+        decided.layout = decided.members.layout(now);
+    }
+
+    /// Goes by what this plan says of checks and lag.
+    pub(crate) fn reconfigure(&self, plan: &Plan) {
+        self.change(|decided| {
+            decided.members.reconfigure(&plan.checks.rules, bounds(plan), Instant::now());
+        });
+    }
+
+    /// Goes by what is said of a server now.
+    pub(crate) fn regroup(&self, server: ServerId, rule: &ServerRule) {
+        self.seats[server.0].weight.store(rule.weight, Relaxed);
+        let now = Instant::now();
+        self.change(|decided| decided.members.regroup(server.0, member(rule), now));
+    }
+
+    /// A server is not named any more: it takes nothing new.
+    pub(crate) fn retire(&self, server: ServerId) {
+        let why = "the configuration does not name it any more";
+        self.change(|decided| decided.members.retire(server.0, why, Instant::now()));
+    }
+
+    /// A server is named again.
+    pub(crate) fn revive(&self, server: ServerId, rule: &ServerRule, plan: &Plan) {
+        self.seats[server.0].weight.store(rule.weight, Relaxed);
+        let (rules, now) = (&plan.checks.rules, Instant::now());
+        self.change(|decided| decided.members.revive(server.0, member(rule), rules, now));
+    }
+
+    /// Whether statements are routed: there is more than one server, or was, or a list of them.
+    pub(crate) fn is_routed(&self) -> bool {
+        self.is_routed.load(Relaxed)
     }
 
     pub(crate) fn writer(&self) -> Option<ServerId> {
@@ -222,15 +269,6 @@ impl Members {
     /// Whether a server answers, and is not to be left alone.
     pub(crate) fn is_usable(&self, server: ServerId) -> bool {
         self.seats[server.0].marks.has(Mark::Usable)
-    }
-
-    /// What a subject is: a server, or a server's agent.
-    pub(crate) fn checked(&self, subject: &Subject) -> (ServerId, Asked) {
-        let (at, count) = (subject.id as usize, self.seats.len());
-        match at.checked_sub(count) {
-            None => (ServerId(at), Asked::Server),
-            Some(at) => (ServerId(at), Asked::Agent),
-        }
     }
 
     /// Whether a server is to be checked.
@@ -267,11 +305,11 @@ impl Members {
 
     /// What a server holds of what another one took.
     pub(crate) fn holds(&self, server: ServerId, taker: ServerId) -> Holds {
-        match self.seats[server.0].holds[taker.0].load(Relaxed) {
-            UNTOLD => Holds::Untold,
-            NOTHING => Holds::Nothing,
-            ALL => Holds::All,
-            micros => Holds::Until(self.origin + Duration::from_micros(micros)),
+        match self.seats[server.0].holds.get(taker.0).map(|known| known.load(Relaxed)) {
+            None | Some(UNTOLD) => Holds::Untold,
+            Some(NOTHING) => Holds::Nothing,
+            Some(ALL) => Holds::All,
+            Some(micros) => Holds::Until(self.origin + Duration::from_micros(micros)),
         }
     }
 
@@ -288,11 +326,16 @@ impl Members {
         self.change(|decided| {
             let results = &mut decided.results[server.0];
             results.last = Some(std::time::SystemTime::now());
+            let before = results.error.take();
             results.error = match &finding {
                 Finding::Failed(why) => Some(why.clone()),
                 Finding::Busy => Some("too many connections".to_owned()),
                 _ => None,
             };
+            if let Some(why) = results.error.as_ref().filter(|why| before.as_ref() != Some(*why)) {
+                let server = &self.servers.get(server).name;
+                tracing::error!(server, why, "the check of a server has failed");
+            }
             match &finding {
                 Finding::Failed(_) => results.failed += 1,
                 _ => results.passed += 1,
@@ -405,12 +448,8 @@ impl Members {
     /// Changes what is known, publishes what follows from that, and tells the workers what has changed for them.
     fn change(&self, change: impl FnOnce(&mut Decided)) {
         let mut decided = lock(&self.state);
-        let states = |decided: &Decided| -> Vec<_> {
-            let healths = (0..self.seats.len()).map(|at| decided.members.health(at));
-            healths.map(|it| (it.name(), it.state() == State::Down, it.is_usable())).collect()
-        };
-        let (before, were) = (decided.layout.clone(), states(&decided));
-        for (at, seat) in self.seats.iter().enumerate() {
+        let before = Situation::of(&decided);
+        for (at, seat) in self.seats.iter() {
             let [origin, number] = &seat.acknowledged;
             let sequence = number.swap(0, Relaxed);
             if sequence != 0 {
@@ -419,52 +458,63 @@ impl Members {
             }
         }
         change(&mut decided);
-        let (layout, are) = (decided.members.layout(Instant::now()), states(&decided));
-        // A server that comes up is not to be found before its limit is what it should be on trial.
-        for (place, server) in layout.places.iter().zip(self.servers.iter()) {
+        decided.layout = decided.members.layout(Instant::now());
+        let after = Situation::of(&decided);
+        let is_routed = self.is_routed();
+        if is_routed {
+            // A server that comes up is not to be found before its limit is what it should be on trial.
+            self.guide(&after.layout);
+        }
+        self.publish(&decided, &after.layout);
+        drop(decided);
+        self.tell_states(&before, &after, is_routed);
+        if is_routed {
+            self.tell_roles(&before.layout, &after.layout);
+        }
+    }
+
+    fn guide(&self, layout: &Layout) {
+        for (place, server) in layout.places.iter().zip(self.servers.all()) {
             if server.guide(place.limit, place.growth) {
                 server.settle_limit(|worker| self.post.to(worker, News::SlotFree(server.id)));
                 self.post.to_all(|| News::SlotFree(server.id));
             }
         }
-        self.publish(&decided, &layout);
-        decided.layout = layout.clone();
-        drop(decided);
-        for (at, (was, is)) in were.iter().zip(&are).enumerate() {
-            let ((was, was_down, was_usable), (is, is_down, is_usable)) = (was, is);
-            if was != is {
-                self.tell(ServerId(at));
+    }
+
+    /// What is said of servers' states, and what workers do about them. A server that is the only one keeps its clients:
+    /// the checks may be wrong, and there is no other place to go.
+    fn tell_states(&self, before: &Situation, after: &Situation, is_routed: bool) {
+        for (at, (was, is)) in before.states.iter().zip(&after.states).enumerate() {
+            let id = ServerId(at);
+            if was.name != is.name {
+                self.tell(id, is);
             }
-            if *is_down && !was_down {
-                self.post.to_all(|| News::Down(ServerId(at)));
-            } else if *was_usable && !is_usable {
+            if !is_routed {
+                continue;
+            }
+            if is.is_down && !was.is_down {
+                self.post.to_all(|| News::Down(id));
+            } else if was.is_usable && !is.is_usable {
                 // What runs there may end; what waits goes elsewhere.
-                self.post.to_all(|| News::NotWriter(ServerId(at)));
-                self.post.to_all(|| News::CloseIdle(ServerId(at)));
+                self.post.to_all(|| News::NotWriter(id));
+                self.post.to_all(|| News::CloseIdle(id));
             }
         }
-        if before.writer != layout.writer {
-            let name = |writer: &Result<usize, String>| match writer {
-                Ok(at) => self.servers[*at].name.clone(),
-                Err(why) => format!("none ({why})"),
-            };
-            let (old, new) = (name(&before.writer), name(&layout.writer));
-            match layout.lost.as_ref().filter(|_| layout.writer.is_ok()) {
-                Some(gap) => tracing::warn!(
-                    old,
-                    new,
-                    gap,
-                    "the writer is another one, and lacks what was acknowledged"
-                ),
-                None => tracing::warn!(old, new, "the writer is another one"),
-            }
+    }
+
+    /// What is said of which server is for what, and what workers do about that.
+    fn tell_roles(&self, before: &Layout, after: &Layout) {
+        if before.writer != after.writer {
+            self.tell_writer(before, after);
             if let Ok(at) = before.writer {
                 self.post.to_all(|| News::NotWriter(ServerId(at)));
             }
         }
-        for (at, (was, is)) in before.places.iter().zip(&layout.places).enumerate() {
+        let both = || before.places.iter().zip(&after.places);
+        for (at, (was, is)) in both().enumerate() {
             if let Some(gap) = is.gap.as_ref().filter(|_| was.gap.is_none()) {
-                let server = &self.servers[at].name;
+                let server = &self.servers.get(ServerId(at)).name;
                 tracing::warn!(
                     server,
                     gap,
@@ -473,19 +523,33 @@ impl Members {
                 );
             }
         }
-        let gains = before
-            .places
-            .iter()
-            .zip(&layout.places)
-            .any(|(was, is)| is.is_reader && !was.is_reader);
-        if gains || before.writer != layout.writer || self.is_awaited.swap(false, Relaxed) {
+        let gains = both().any(|(was, is)| is.is_reader && !was.is_reader);
+        if gains || before.writer != after.writer || self.is_awaited.swap(false, Relaxed) {
             self.post.to_all(|| News::Rerouted);
         }
     }
 
+    fn tell_writer(&self, before: &Layout, after: &Layout) {
+        let name = |writer: &Result<usize, String>| match writer {
+            Ok(at) => self.servers.get(ServerId(*at)).name.clone(),
+            Err(why) => format!("none ({why})"),
+        };
+        let (old, new) = (name(&before.writer), name(&after.writer));
+        match (&after.lost, &before.writer, &after.writer) {
+            (Some(gap), _, Ok(_)) => tracing::warn!(
+                old,
+                new,
+                gap,
+                "the writer is another one, and lacks what was acknowledged"
+            ),
+            (_, Err(_), Ok(_)) => tracing::info!(old, new, "there is a writer"),
+            _ => tracing::warn!(old, new, "the writer is another one"),
+        }
+    }
+
     fn publish(&self, decided: &Decided, layout: &Layout) {
-        for (at, (seat, place)) in self.seats.iter().zip(&layout.places).enumerate() {
-            for (known, holds) in seat.holds.iter().zip(&place.holds) {
+        for ((at, seat), place) in self.seats.iter().zip(&layout.places) {
+            for ((_, known), holds) in seat.holds.iter().zip(&place.holds) {
                 let holds = match holds {
                     Holds::Untold => UNTOLD,
                     Holds::Nothing => NOTHING,
@@ -507,16 +571,19 @@ impl Members {
         self.writer.store(layout.writer.as_ref().map_or(0, |at| at + 1), Relaxed);
     }
 
-    fn tell(&self, server: ServerId) {
+    fn tell(&self, server: ServerId, now: &Condition) {
         let seen = self.watched(server);
-        let name = &self.servers[server.0].name;
-        tracing::warn!(
-            server = name,
-            state = seen.state,
-            reason = seen.reason,
-            role = seen.role,
-            "a server has changed"
-        );
+        let (server, state) = (&self.servers.get(server).name, seen.state);
+        let (reason, role, message) = (seen.reason, seen.role, "a server has changed");
+        match now {
+            Condition { is_down: true, .. } => {
+                tracing::error!(server, state, reason, role, "{message}");
+            }
+            Condition { is_usable: false, .. } => {
+                tracing::warn!(server, state, reason, role, "{message}");
+            }
+            _ => tracing::info!(server, state, reason, role, "{message}"),
+        }
     }
 
     pub(crate) fn watched(&self, server: ServerId) -> Watched {
@@ -544,18 +611,12 @@ impl Members {
     pub(crate) fn why_not(&self) -> String {
         let decided = lock(&self.state);
         let why = decided.layout.writer.as_ref().err().cloned();
-        let places = decided.layout.places.iter().zip(self.servers.iter());
+        let places = decided.layout.places.iter().zip(self.servers.all());
+        let places = places.filter(|(_, server)| !server.is_retired());
         let each = places.map(|(place, server)| format!("{}: {}", server.name, place.role));
         let each = each.collect::<Vec<_>>().join("; ");
         format!("{} ({each})", why.unwrap_or_else(|| "no server can take it".to_owned()))
     }
-}
-
-/// What is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
-    Server,
-    Agent,
 }
 
 /// A server that is not checked is looked at again for whether it is.

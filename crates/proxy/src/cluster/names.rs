@@ -63,6 +63,11 @@ impl Place {
         Self::with(address, Box::new(|host, port| Ok((host, port).to_socket_addrs()?.collect())))
     }
 
+    /// What it was made of.
+    pub(crate) const fn address(&self) -> &Address {
+        &self.address
+    }
+
     fn with(address: Address, resolve: Box<Resolve>) -> Self {
         let name = match &address {
             Address::Tcp { host, port } if host.parse::<IpAddr>().is_err() => {

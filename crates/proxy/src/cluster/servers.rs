@@ -2,13 +2,14 @@
 //!
 //! Owns the numbers of a server that hold for the whole process: slots, backends, what sets its limit. What one worker
 //! has of a server, its gate among it, is [`crate::dispatch::local`]'s. Knows nothing of which server a statement goes
-//! to. Invariant: servers keep their places for as long as the process lives, so that a [`ServerId`] is always good.
+//! to. Invariant: servers keep their places for as long as the process lives, so that a [`ServerId`] is always good. One
+//! that the configuration does not name any more is *retired*: it takes nothing new, and is shown no longer.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
 
 use backend::Address;
+use backend::tls::TlsError;
 use engine::classes::Classes;
 use engine::places::ConnectionPlaces;
 use engine::slots::Slots;
@@ -17,7 +18,7 @@ use crate::cluster::auto_limit::Steer;
 use crate::cluster::facts::ServerFacts;
 use crate::cluster::names::Place;
 use crate::cluster::tls::ServerTls;
-use crate::config::Plan;
+use crate::config::{Plan, ServerRule};
 
 /// A server's place among all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -49,28 +50,81 @@ pub(crate) struct Server {
     pub(crate) classes: Arc<Classes>,
     pub(crate) facts: ServerFacts,
     tls: RwLock<Arc<ServerTls>>,
+    is_retired: AtomicBool,
+}
+
+/// All servers that the configuration has named since Flifo was started, by their places.
+#[derive(Default)]
+pub(crate) struct Servers(boxcar::Vec<Arc<Server>>);
+
+impl Servers {
+    /// Those that the configuration names.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Server>> {
+        self.all().filter(|server| !server.is_retired())
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Server>> {
+        self.0.iter().map(|(_, server)| server)
+    }
+
+    /// How many the configuration names.
+    pub(crate) fn len(&self) -> usize {
+        self.iter().count()
+    }
+
+    /// How many places there are, those of retired servers among them.
+    pub(crate) fn places(&self) -> usize {
+        self.0.count()
+    }
+
+    pub(crate) fn get(&self, id: ServerId) -> &Arc<Server> {
+        &self.0[id.0]
+    }
+
+    /// The server that this one is, retired or not. With another address, or another agent, it is another one.
+    pub(crate) fn find(&self, site: &Site) -> Option<&Arc<Server>> {
+        let is_same = |server: &&Arc<Server>| {
+            server.name == site.rule.name
+                && server.address == site.address
+                && server.agent.as_ref().map(Place::address) == site.rule.agent.as_ref()
+        };
+        self.all().find(is_same)
+    }
+
+    /// One thread adds servers, and gives each the id of the next place.
+    pub(crate) fn add(&self, server: Arc<Server>) {
+        debug_assert_eq!(server.id.0, self.places());
+        self.0.push(server);
+    }
 }
 
 /// What a server is made of.
 pub(crate) struct Site {
-    pub(crate) name: String,
+    pub(crate) rule: ServerRule,
     pub(crate) address: Address,
-    pub(crate) limit: Option<u32>,
     pub(crate) tls: ServerTls,
-    pub(crate) agent: Option<Address>,
 }
 
-/// What a reload may change of a server.
-pub(crate) struct ServerChange {
-    pub(crate) limit: Option<u32>,
-    pub(crate) connections_max: u32,
-    pub(crate) borrow: Option<Duration>,
-    pub(crate) tls: ServerTls,
+impl Site {
+    /// Those that a plan names. `found`: where the server is, if the plan does not say.
+    pub(crate) fn all(plan: &Plan, found: Option<&Address>) -> Result<Vec<Self>, TlsError> {
+        let address = plan.server.address.as_ref().or(found);
+        let rules: Vec<_> = match &*plan.servers {
+            [] => address.map(|address| plan.only_server(address.clone())).into_iter().collect(),
+            rules => rules.to_vec(),
+        };
+        let site = |rule: ServerRule| {
+            let address = rule.address.clone()?;
+            Some(ServerTls::new(plan, &address).map(|tls| Self { rule, address, tls }))
+        };
+        rules.into_iter().filter_map(site).collect()
+    }
 }
 
 impl Server {
     pub(crate) fn new(id: ServerId, site: Site, plan: &Plan, workers: usize) -> Self {
-        let Site { name, address, limit, tls, agent } = site;
+        let Site { rule, address, tls } = site;
+        let limit = rule.limit.or(plan.server.limit);
         let (connections_max, rhythm) = (plan.server.connections_max, plan.server.rhythm);
         let cpus = Steer::cpus_of(&address);
         let steer = Steer::new(workers, connections_max, rhythm, cpus);
@@ -79,7 +133,7 @@ impl Server {
         slots.let_borrow(plan.server.borrow.unwrap_or_default());
         Self {
             id,
-            name,
+            name: rule.name,
             place: Place::new(address.clone()),
             address,
             slots: Arc::new(slots),
@@ -88,7 +142,7 @@ impl Server {
             limit_by_hand: AtomicU32::new(0),
             limit_by_agent: AtomicU32::new(0),
             growth: AtomicU32::new(WHOLE),
-            agent: agent.map(Place::new),
+            agent: rule.agent.map(Place::new),
             backends: Arc::new(ConnectionPlaces::new(
                 connections_max,
                 workers,
@@ -97,7 +151,17 @@ impl Server {
             classes: Arc::new(Classes::new(plan.all_classes(), workers)),
             facts: ServerFacts::default(),
             tls: RwLock::new(Arc::new(tls)),
+            is_retired: AtomicBool::new(false),
         }
+    }
+
+    /// Whether the configuration does not name it any more.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.is_retired.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn retire(&self, is_retired: bool) {
+        self.is_retired.store(is_retired, Ordering::Relaxed);
     }
 
     pub(crate) fn limit_by_hand(&self) -> Option<u32> {
@@ -118,8 +182,10 @@ impl Server {
     }
 
     /// Takes what the configuration says of it from now on. `wake` gets each worker that has something to start.
-    pub(crate) fn reconfigure(&self, new: ServerChange, mut wake: impl FnMut(usize)) {
-        let ServerChange { limit, connections_max, borrow, tls } = new;
+    pub(crate) fn reconfigure(&self, site: Site, plan: &Plan, mut wake: impl FnMut(usize)) {
+        let Site { rule, tls, .. } = site;
+        let limit = rule.limit.or(plan.server.limit);
+        let (connections_max, borrow) = (plan.server.connections_max, plan.server.borrow);
         *self.tls.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tls);
         self.slots.let_borrow(borrow.unwrap_or_default());
         self.backends.set_limit(connections_max, &mut wake);

@@ -38,7 +38,7 @@ pub(crate) fn difference(old: &Plan, new: &Plan) -> Vec<Change> {
     lists(CLASSES, Applies::Restart, classes, |it, _| it.class.name.clone(), &mut changes);
     changes.extend(order(old, new));
     let servers = (&*old.servers, &*new.servers);
-    lists(SERVERS, Applies::Restart, servers, |it, _| it.name.clone(), &mut changes);
+    lists(SERVERS, Applies::Now, servers, |it, _| it.name.clone(), &mut changes);
     // Routes have no names: they are known by their places.
     let routes = (&*old.routes, &*new.routes);
     lists(ROUTES, Applies::NewConnections, routes, |_, at| (at + 1).to_string(), &mut changes);

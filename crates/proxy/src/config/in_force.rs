@@ -1,6 +1,6 @@
 //! What of a plan a reload puts in force: all but what only a start can.
 
-use super::plan::{CheckOptions, Console, Plan, ServerOptions, ServerRule};
+use super::plan::{CheckOptions, Console, Plan, ServerOptions};
 
 /// The new plan, in which options that apply when Flifo is started again are as they were.
 pub(crate) fn in_force(old: &Plan, new: Plan) -> Plan {
@@ -10,11 +10,8 @@ pub(crate) fn in_force(old: &Plan, new: Plan) -> Plan {
         logins_max: old.logins_max,
         backlog: old.backlog,
         server: ServerOptions {
-            address: old.server.address,
-            name: old.server.name,
             rhythm: old.server.rhythm,
             accounts_user: old.server.accounts_user,
-            rights_bound: old.server.rights_bound,
             read_definitions: old.server.read_definitions,
             ..new.server
         },
@@ -23,16 +20,7 @@ pub(crate) fn in_force(old: &Plan, new: Plan) -> Plan {
         placement: old.placement,
         hardening: old.hardening,
         classes: old.classes,
-        servers: old.servers.into_iter().map(|rule| server(rule, &new.servers)).collect(),
         ..new
-    }
-}
-
-/// A server that is there, as the new plan has it.
-fn server(old: ServerRule, new: &[ServerRule]) -> ServerRule {
-    match new.iter().find(|new| new.name == old.name) {
-        Some(new) => ServerRule { address: old.address, agent: old.agent, ..new.clone() },
-        None => old,
     }
 }
 
@@ -124,36 +112,13 @@ mod tests {
     }
 
     #[test]
-    fn servers_change_but_neither_come_nor_go() {
-        let server = |name: &str, more: &str| {
-            format!("[[servers]]\nname = '{name}'\naddress = '{name}:3306'\n{more}\n")
-        };
-        let plan = |servers: [String; 2]| {
-            let user = "[[users]]\nname = 'a'\npassword = 'x'\n";
-            parse(&format!("{user}{}", servers.concat()), "test").expect("a good file").0
-        };
-        let old = plan([server("one", ""), server("two", "weight = 7")]);
-        let new = plan([server("two", "weight = 9\nbackup = 'yes'"), server("three", "")]);
-        let merged = in_force(&old, new.clone());
-        let names: Vec<_> =
-            merged.servers.iter().map(|it| (&*it.name, it.weight, it.backup)).collect();
-        assert_eq!(names, [("one", 100, false), ("two", 9, true)]);
-        let paths: Vec<_> = difference(&merged, &new).into_iter().map(|it| it.path).collect();
-        assert_eq!(paths, ["servers.one", "servers.three"]);
-    }
-
-    #[test]
     fn lists_apply_as_wholes() {
         let lists = [
             ("[[users]]\nname = 'a'\npassword = 'x'", Applies::Now),
             ("[[classes]]\nname = 'a'\nusers = ['x']", Applies::Restart),
             (
-                "[[servers]]\nname = 'a'\naddress = '127.0.0.1:1'\ngroup = 'writer'",
-                Applies::Restart,
-            ),
-            (
                 "[[servers]]\nname = 'a'\naddress = '127.0.0.1:1'\ngroup = 'writer'\n[[routes]]\nmode = 'readers'\nusers = ['x']",
-                Applies::Restart,
+                Applies::Now,
             ),
         ];
         for (text, applies) in lists {

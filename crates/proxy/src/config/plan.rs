@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use engine::account::name::UserName;
 use engine::classes::{CLASSES_MAX, Class};
+use engine::cluster::Group;
 use engine::limit::Rhythm;
 use engine::placement::{Policy, Remedy};
 use sys::cpus::Cpus;
@@ -528,6 +529,17 @@ impl Plan {
         let default = default.into_iter().next().unwrap_or_default();
         let others = others.into_iter().take(CLASSES_MAX - 1);
         std::iter::once(default).chain(others).collect()
+    }
+
+    /// What holds for the server of `[server]`, which is at this address.
+    pub(crate) fn only_server(&self, address: backend::Address) -> ServerRule {
+        let (name, group) = (self.server.name.clone(), Group::Sole);
+        ServerRule { name, address: Some(address), group, ..ServerRule::default() }
+    }
+
+    /// What is said of the server of this name in the list of servers.
+    pub(crate) fn server_rule(&self, name: &str) -> Option<&ServerRule> {
+        self.servers.iter().find(|rule| rule.name == name)
     }
 
     /// The name of the class of such a client's statements.

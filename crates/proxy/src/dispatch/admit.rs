@@ -32,7 +32,7 @@ pub(crate) fn enter(
     packet: &mut [u8],
     urgent: bool,
 ) {
-    if let Some(members) = &worker.shared.cluster.members
+    if let Some(members) = worker.shared.cluster.routes()
         && client.is_pooled()
         && client.backend.borrow().is_none()
     {
@@ -189,7 +189,7 @@ pub(crate) fn stuck(worker: &Worker, local: &Local) -> Option<KeyId> {
 
 /// Statements that seem to wait for something in the server leave their slots to statements that wait for one.
 pub(crate) fn park_stuck(worker: &Rc<Worker>) {
-    worker.servers.iter().for_each(|local| park_stuck_at(worker, local));
+    worker.locals().for_each(|local| park_stuck_at(worker, local));
 }
 
 pub(crate) fn park_stuck_at(worker: &Rc<Worker>, local: &Local) {

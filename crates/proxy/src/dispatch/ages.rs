@@ -170,7 +170,7 @@ pub(crate) fn end_client(worker: &Worker, client: &Client, fault: &Fault) {
 pub(crate) fn expire_backends(worker: &Rc<Worker>) {
     let now = crate::worker::clock::now();
     if let Some(age) = worker.plan().limits.idle_backend {
-        worker.servers.iter().for_each(|local| supply::close_idle_for(worker, local, age));
+        worker.locals().for_each(|local| supply::close_idle_for(worker, local, age));
     }
     rights::close_stale(worker);
     // A statement whose client is gone was killed; a server that does not even end it then loses the backend.

@@ -57,7 +57,7 @@ pub(crate) fn refill(worker: &Rc<Worker>, backend: &Rc<Backend>) {
 pub(crate) async fn run(worker: Rc<Worker>) {
     loop {
         worker.has_waiters.notified().await;
-        worker.servers.iter().for_each(|local| write_ahead(&worker, local));
+        worker.locals().for_each(|local| write_ahead(&worker, local));
         admit::work_off(&worker);
     }
 }

@@ -184,7 +184,7 @@ pub(crate) fn not_opened(worker: &Rc<Worker>, local: &Local, key: KeyId, error: 
     }
     let fault = error.fault(server);
     let elsewhere = error.speaks_against_server();
-    if let Some(members) = worker.shared.cluster.members.as_ref().filter(|_| elsewhere) {
+    if let Some(members) = worker.shared.cluster.routes().filter(|_| elsewhere) {
         members.suspect(server.id, &error.to_string());
     }
     loop {

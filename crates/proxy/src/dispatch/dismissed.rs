@@ -1,26 +1,59 @@
-//! Clients of users that the configuration names no longer: each ends between two transactions, and all within a bound.
+//! Clients that a reload leaves without what they use: a user that the configuration names no longer, or a server. Each
+//! ends between two transactions, and all within a bound.
 
 use std::rc::Rc;
+use std::time::Instant;
 
 use engine::account::name::UserName;
 
 use crate::dispatch::ages;
+use crate::dispatch::backend::Backend;
 use crate::dispatch::client::Client;
 use crate::dispatch::states::ClientState;
 use crate::dispatch::worker::Worker;
 use crate::fault::{Fault, Kind};
 
-/// The clients of these users are to end.
-pub(crate) fn dismiss(worker: &Rc<Worker>, names: &[UserName]) {
-    if names.is_empty() {
-        return;
-    }
+/// A client that is to end.
+pub(crate) struct Dismissed {
+    client: Rc<Client>,
+    why: Why,
+    /// Then it ends, whatever it does.
+    until: Instant,
+}
+
+/// Why a client is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    User,
+    /// It cannot leave its backend, whose server the configuration names no longer.
+    Server,
+}
+
+/// The clients of these users, and those that cannot leave a server that is retired, are to end.
+pub(crate) fn dismiss(worker: &Rc<Worker>, users: &[UserName]) {
     let until = crate::worker::clock::now() + worker.plan().limits.stop;
     let clients = worker.clients.borrow();
-    let theirs = clients.values().filter(|client| names.contains(&client.user.borrow()));
-    worker.dismissed.borrow_mut().extend(theirs.map(|client| (Rc::clone(client), until)));
-    drop(clients);
+    let mut dismissed = worker.dismissed.borrow_mut();
+    for client in clients.values() {
+        let is_known = |it: &Dismissed| Rc::ptr_eq(&it.client, client);
+        let why = match users.contains(&client.user.borrow()) {
+            true => Some(Why::User),
+            false if is_left_behind(worker, client) => Some(Why::Server),
+            false => None,
+        };
+        if let Some(why) = why.filter(|_| !dismissed.iter().any(is_known)) {
+            dismissed.push(Dismissed { client: Rc::clone(client), why, until });
+        }
+    }
+    drop((clients, dismissed));
     look(worker);
+}
+
+/// Whether a client has a backend to a server that is retired, and cannot leave it for its next statement.
+fn is_left_behind(worker: &Worker, client: &Client) -> bool {
+    let is_retired = |backend: Rc<Backend>| worker.at(backend.server).server.is_retired();
+    let can_leave = client.is_pooled() && client.session.borrow().can_do_without();
+    client.backend().is_some_and(is_retired) && !can_leave
 }
 
 /// Ends those that can be ended now.
@@ -30,18 +63,26 @@ pub(crate) fn look(worker: &Rc<Worker>) {
     }
     let now = crate::worker::clock::now();
     let mut left = worker.dismissed.take();
-    for (client, until) in &left {
-        end(worker, client, now >= *until);
-    }
-    left.retain(|(client, _)| !client.is_closing());
+    // What a client of a pooled user was bound by may be over: then it goes to another server.
+    left.retain(|it| it.why == Why::User || is_left_behind(worker, &it.client));
+    left.iter().for_each(|it| end(worker, it, now >= it.until));
+    left.retain(|it| !it.client.is_closing());
     worker.dismissed.borrow_mut().append(&mut left);
 }
 
 /// `late`: whatever it does.
-fn end(worker: &Rc<Worker>, client: &Rc<Client>, late: bool) {
+fn end(worker: &Rc<Worker>, dismissed: &Dismissed, late: bool) {
+    let client = &dismissed.client;
     let fault = Fault::new(
         Kind::Stopping,
-        "Flifo ended this connection: its configuration does not name this user any more",
+        match dismissed.why {
+            Why::User => {
+                "Flifo ended this connection: its configuration does not name this user any more"
+            }
+            Why::Server => {
+                "Flifo ended this connection: its configuration does not name this server any more"
+            }
+        },
     );
     let asks_nothing = matches!(client.state(), ClientState::Reading | ClientState::AwaitingMemory);
     if asks_nothing && !client.input.is_sending() && !client.session.borrow().in_transaction() {

@@ -20,7 +20,7 @@ pub(crate) const SLOW_BEAT: Duration = Duration::from_millis(200);
 /// Tells what this worker has counted; the first worker then sets the limit. Says whether anything has moved, or waits.
 pub(crate) fn beat(worker: &Rc<Worker>) -> bool {
     let mut moves = false;
-    for local in worker.servers.iter() {
+    for local in worker.locals() {
         moves |= beat_at(worker, local);
     }
     moves

@@ -37,7 +37,7 @@ pub(crate) fn end(worker: &Rc<Worker>, backend: &Rc<Backend>) {
     }
     give_back_place(worker, backend.server, backend.key.get(), backend.id);
     let (mut unanswered, mut elsewhere, mut told) = (Vec::new(), Vec::new(), None);
-    if let Some(members) = &worker.shared.cluster.members
+    if let Some(members) = worker.shared.cluster.routes()
         && !flights.is_empty()
     {
         members.suspect(backend.server, "a backend connection was lost");

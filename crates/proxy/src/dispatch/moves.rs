@@ -28,9 +28,7 @@ pub(crate) fn look(worker: &Rc<Worker>, local: &Local) {
     }
     // Idle backends mostly lead to the old address.
     supply::close_idle_for(worker, local, Duration::ZERO);
-    if let Some(checks) = &worker.checks {
-        checks.hasten(server.id);
-    }
+    worker.checks.hasten(server.id);
 }
 
 /// Whether a backend leads to where its server is no longer.

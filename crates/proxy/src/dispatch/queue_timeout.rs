@@ -14,7 +14,7 @@ use crate::fault::{Fault, Kind};
 
 /// Refuses commands that have waited too long. Nothing of them has reached the server.
 pub(crate) fn expire(worker: &Rc<Worker>) {
-    worker.servers.iter().for_each(|local| expire_at(worker, local));
+    worker.locals().for_each(|local| expire_at(worker, local));
     let Some(max) = worker.plan().limits.wait else { return };
     while let Some((client, claimed, room)) = worker.memory.expire(crate::worker::clock::now(), max)
     {

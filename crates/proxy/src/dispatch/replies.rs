@@ -431,7 +431,7 @@ fn see_ok(
     drop(session);
     let note = |gtid: &[u8]| {
         client.gtid.set(Some(gtid.into()));
-        if let Some(members) = &worker.shared.cluster.members {
+        if let Some(members) = worker.shared.cluster.routes() {
             members.acknowledge(backend.server, gtid);
         }
     };

@@ -107,7 +107,7 @@ pub(crate) fn make(worker: &Worker, want: Want) -> Report {
         run: worker.tally.run(),
         waited: worker.tally.waited(),
         turns: crate::worker::turns::told(),
-        gates: worker.servers.iter().map(gate).collect(),
+        gates: worker.locals().map(gate).collect(),
         states: states(worker),
         pools: pools(worker),
         clients: match want.clients {

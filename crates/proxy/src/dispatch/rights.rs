@@ -20,7 +20,7 @@ use crate::dispatch::capture;
 use crate::dispatch::in_flight::InFlight;
 use crate::dispatch::worker::{Shared, Worker};
 use crate::pool::keys::KeyId;
-use crate::users::rights::{self, Rights, SHARES};
+use crate::users::rights::{self, SHARES};
 
 /// A statement has ended that may have changed the rights of these users. Before its client is told.
 fn raise(worker: &Worker, backend: &Backend, flight: &InFlight, whose: &Whose) {
@@ -96,19 +96,22 @@ pub(crate) fn is_stale(worker: &Worker, backend: &Backend, now: Instant) -> bool
     let rights = &worker.shared.rights;
     let is_over =
         backend.era != rights.eras.now() && is_over(worker, backend.key.get(), backend.era);
-    is_over || !backend.is_young(now) && is_beyond(rights, backend, now)
+    is_over || !backend.is_young(now) && is_beyond(worker, backend, now)
 }
 
 /// Until when a backend that was opened at this time is too old for nothing: neither for what is known of rights, nor
 /// for `limits.backend_age`.
 pub(crate) fn young_until(worker: &Worker, opened: Instant) -> Instant {
-    let soonest = worker.shared.rights.soonest;
-    opened + worker.plan().limits.backend_age.map_or(soonest, |age| age.min(soonest))
+    let plan = worker.plan();
+    let soonest = rights::soonest(plan.server.rights_bound);
+    opened + plan.limits.backend_age.map_or(soonest, |age| age.min(soonest))
 }
 
-fn is_beyond(rights: &Rights, backend: &Backend, now: Instant) -> bool {
+fn is_beyond(worker: &Worker, backend: &Backend, now: Instant) -> bool {
     let share = (backend.id % u64::from(SHARES)) as u32;
-    rights.is_beyond(backend.server, backend.opened, now, rights::of_backend(rights.bound, share))
+    let bound = rights::of_backend(worker.plan().server.rights_bound, share);
+    let ledger = &worker.at(backend.server).server.facts.rights;
+    worker.shared.rights.is_beyond(ledger, backend.opened, now, bound)
 }
 
 fn is_over(worker: &Worker, key: Option<KeyId>, era: Era) -> bool {
@@ -129,7 +132,7 @@ pub(crate) fn look(worker: &Worker) {
 /// Closes idle backends that must not be lent any more.
 pub(crate) fn close_stale(worker: &Worker) {
     let now = crate::worker::clock::now();
-    for local in &worker.servers {
+    for local in worker.locals() {
         loop {
             let is_stale = |backend: &Rc<Backend>| is_stale(worker, backend, now);
             let idle = local.gate.borrow_mut().take_idle_backend(is_stale);

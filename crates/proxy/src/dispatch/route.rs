@@ -72,7 +72,8 @@ pub(crate) fn wants_reader(client: &Client, command: &Command) -> bool {
 /// Where a pass-through client logs in, which stays there. It is waited for.
 #[expect(clippy::disallowed_methods, reason = "a login waits between these")]
 pub(crate) async fn home(worker: &Worker, mode: Mode) -> ServerId {
-    let Some(members) = &worker.shared.cluster.members else { return ServerId::default() };
+    let first = || worker.shared.cluster.first().id;
+    let Some(members) = worker.shared.cluster.routes() else { return first() };
     let deadline = Instant::now() + worker.plan().routing.hold;
     loop {
         let ids = || worker.shared.cluster.servers.iter().map(|server| server.id);
@@ -83,7 +84,7 @@ pub(crate) async fn home(worker: &Worker, mode: Mode) -> ServerId {
         }
         if Instant::now() >= deadline {
             // What it meets there it is told.
-            return ServerId::default();
+            return first();
         }
         tokio::time::sleep(LOOK).await;
     }
@@ -94,10 +95,11 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// The server in whose words pooled clients are greeted: one that has been met, if there is one.
 pub(crate) fn greeter(worker: &Worker) -> ServerId {
-    let Some(members) = &worker.shared.cluster.members else { return ServerId::default() };
+    let first = || worker.shared.cluster.first().id;
+    let Some(members) = worker.shared.cluster.routes() else { return first() };
     let is_known = |id: &ServerId| worker.shared.cluster.server(*id).facts.greeting().is_some();
     let mut ids = worker.shared.cluster.servers.iter().map(|server| server.id);
-    members.writer().filter(is_known).or_else(|| ids.find(is_known)).unwrap_or_default()
+    members.writer().filter(is_known).or_else(|| ids.find(is_known)).unwrap_or_else(first)
 }
 
 /// The reader that has least to do for its weight, of those that have what the client must see.
@@ -107,7 +109,7 @@ fn reader(
     client: &Client,
     avoided: Option<ServerId>,
 ) -> Option<ServerId> {
-    let count = worker.servers.len();
+    let count = worker.shared.cluster.servers.places();
     let first = worker.next_reader.get();
     worker.next_reader.set((first + 1) % count);
     let order = (0..count).map(|step| ServerId((first + step) % count));
@@ -130,7 +132,7 @@ fn reader(
 /// if what it asks now is another server's affair. True: the backend is asked for its messages first, and the command
 /// must wait.
 pub(crate) fn leave_backend(worker: &Rc<Worker>, client: &Rc<Client>, reads: bool) -> bool {
-    let (Some(members), Some(backend)) = (&worker.shared.cluster.members, client.backend()) else {
+    let (Some(members), Some(backend)) = (worker.shared.cluster.routes(), client.backend()) else {
         return false;
     };
     if !client.session.borrow().can_yield() || may_stay(worker, members, client, &backend, reads) {
@@ -202,7 +204,7 @@ pub(crate) fn look_for_writes(worker: &Worker, members: &Members, client: &Clien
 pub(crate) fn note_end(worker: &Worker, client: &Client, command: &Command, server: ServerId) {
     note_write(worker, client, command, server);
     if let Some(members) =
-        worker.shared.cluster.members.as_ref().filter(|members| members.is_on_trial(server))
+        worker.shared.cluster.routes().filter(|members| members.is_on_trial(server))
     {
         members.tried(server);
     }
@@ -212,7 +214,7 @@ pub(crate) fn note_end(worker: &Worker, client: &Client, command: &Command, serv
 #[expect(clippy::disallowed_methods, reason = "the time of the loop may be from before the write")]
 pub(crate) fn note_write(worker: &Worker, client: &Client, command: &Command, server: ServerId) {
     let is_write = command.facts.may_write();
-    if worker.shared.cluster.members.is_some() && is_write && client.mode.get() == Mode::Split {
+    if worker.shared.cluster.routes().is_some() && is_write && client.mode.get() == Mode::Split {
         // Not the loop's time, which may be from before the write.
         client.writes.change(|writes| writes.note(server.0, Instant::now()));
     }
@@ -220,7 +222,7 @@ pub(crate) fn note_write(worker: &Worker, client: &Client, command: &Command, se
 
 /// A server has refused a statement. If it did since it is not written to any more, its role is asked for at once.
 pub(crate) fn see_refusal(worker: &Worker, server: ServerId, packet: &[u8]) {
-    let Some(members) = &worker.shared.cluster.members else { return };
+    let Some(members) = worker.shared.cluster.routes() else { return };
     let error = packet.get(HEADER..).map(ErrPacket::decode);
     if matches!(error, Some(Ok(error)) if NOT_WRITTEN_TO.contains(&error.code)) {
         members.doubt(server);
@@ -251,7 +253,7 @@ fn strand_held(worker: &Rc<Worker>, client: &Rc<Client>) {
         None => now,
     };
     let (changed, until) = (client.changed.get(), since + worker.plan().routing.hold);
-    if let Some(members) = &worker.shared.cluster.members {
+    if let Some(members) = worker.shared.cluster.routes() {
         look_for_writes(worker, members, client);
     }
     let client = Rc::clone(client);
@@ -283,7 +285,7 @@ pub(crate) fn abandon(worker: &Rc<Worker>, server: ServerId) {
 /// No backend could be opened for this client; it is tried elsewhere. False: there is one server, or a reason that
 /// would be the same elsewhere.
 pub(crate) fn elsewhere(worker: &Rc<Worker>, client: &Rc<Client>, server: ServerId) -> bool {
-    if worker.shared.cluster.members.is_none() || worker.plan().routing.hold == Duration::ZERO {
+    if worker.shared.cluster.routes().is_none() || worker.plan().routing.hold == Duration::ZERO {
         return false;
     }
     client.waiting.set(None);
@@ -295,7 +297,7 @@ pub(crate) fn elsewhere(worker: &Rc<Worker>, client: &Rc<Client>, server: Server
 /// What was in flight on a backend that was lost can be sent elsewhere, once: it has not been sent, or merely reads,
 /// and nothing of its answer has come.
 pub(crate) fn may_go_elsewhere(worker: &Worker, backend: &Backend, flight: &InFlight) -> bool {
-    let Some(client) = flight.client.as_ref().filter(|_| worker.shared.cluster.members.is_some())
+    let Some(client) = flight.client.as_ref().filter(|_| worker.shared.cluster.routes().is_some())
     else {
         return false;
     };

@@ -17,7 +17,7 @@ pub(crate) fn release(worker: &Rc<Worker>) {
     if worker.stranded.borrow().is_empty() {
         return;
     }
-    let Some(members) = &worker.shared.cluster.members else { return };
+    let Some(members) = worker.shared.cluster.routes() else { return };
     let now = crate::worker::clock::now();
     for stranded in worker.stranded.take() {
         if !stranded.is_good() {

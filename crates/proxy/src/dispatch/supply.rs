@@ -115,7 +115,7 @@ pub(crate) fn give_back_place(worker: &Worker, key: KeyId) {
         user.backend_wanted.load(Relaxed)
     });
     if is_wanted {
-        for local in &worker.servers {
+        for local in worker.locals() {
             worker.shared.mail_others(worker.index, || Mail::BackendFree(local.server.id));
         }
     }
@@ -145,7 +145,7 @@ pub(crate) fn close_idle_of(worker: &Worker, name: &UserName) -> bool {
     let keys = worker.pool.keys.borrow();
     let is_one = |key| keys.get(key).user == *name;
     let now = crate::worker::clock::now();
-    let mut locals = worker.servers.iter();
+    let mut locals = worker.locals();
     let idle = locals.find_map(|local| local.gate.borrow_mut().take_idle(is_one, now));
     if let Some(backend) = &idle {
         capture::retire(worker, backend);
@@ -257,12 +257,8 @@ pub(crate) fn return_to_pool(worker: &Rc<Worker>, key: KeyId, backend: &Rc<Backe
         || backend.is_left_behind.get()
         || !backend.is_young(now) && is_aged();
     // Clients that were in the queue when Flifo was told to stop are still served.
-    let is_left = worker
-        .shared
-        .cluster
-        .members
-        .as_ref()
-        .is_some_and(|members| !members.is_usable(backend.server));
+    let is_left =
+        worker.shared.cluster.routes().is_some_and(|members| !members.is_usable(backend.server));
     let is_spare = is_left && local.gate.borrow().waiting() == 0
         || worker.is_stopping() && local.gate.borrow().waiting() == 0;
     let is_missed = || local.gate.borrow().has_waiters(key);

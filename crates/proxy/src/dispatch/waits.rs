@@ -44,13 +44,12 @@ const MYSQL: &str = "SELECT \
 
 /// Begins to watch each server where a statement seems stuck while another one waits for a slot.
 pub(crate) fn look(worker: &Rc<Worker>) {
-    let unwatched = worker.servers.iter().enumerate().filter(|(_, local)| !local.is_watched.get());
-    for (at, local) in unwatched {
+    for local in worker.locals().filter(|local| !local.is_watched.get()) {
         let Some(key) = admit::stuck(worker, local) else { continue };
         local.is_watched.set(true);
-        let worker = Rc::clone(worker);
+        let (worker, server) = (Rc::clone(worker), local.server.id);
         tokio::task::spawn_local(async move {
-            let local = &worker.servers[at];
+            let local = worker.at(server);
             if let Err(error) = watch(&worker, local, key).await {
                 tracing::warn!(
                     server = local.server.name,

@@ -27,11 +27,12 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use crate::cluster::Cluster;
 use crate::cluster::checks::Checks;
 use crate::cluster::post::{News, Post};
-use crate::cluster::servers::{Server, ServerId};
+use crate::cluster::servers::{ServerId, Site};
 use crate::config::{AcceptedClient, Listen, Live, Mode, Plan};
 use crate::dispatch::agenda::Agenda;
 use crate::dispatch::backend::Backend;
 use crate::dispatch::client::{Client, Stranded};
+use crate::dispatch::dismissed::Dismissed;
 use crate::dispatch::in_flight::Settled;
 use crate::dispatch::local::Local;
 use crate::dispatch::memory::Memory;
@@ -136,7 +137,7 @@ impl fmt::Debug for Job {
 impl Shared {
     pub(crate) fn new(
         live: Arc<Live>,
-        servers: Vec<Arc<Server>>,
+        sites: Vec<Site>,
         users: Users,
         tls: Tls,
         descriptors: Descriptors,
@@ -149,8 +150,7 @@ impl Shared {
             let _ = boxes[worker].send(Mail::News(news));
         });
         let plan = live.get();
-        let rights = Arc::new(Rights::new(servers.len(), plan.server.rights_bound));
-        let cluster = Arc::new(Cluster::new(&live, servers, descriptors, workers, post));
+        let cluster = Arc::new(Cluster::new(&live, sites, descriptors, workers, post));
         Self {
             alterations: Alterations::default(),
             classes: Arc::new(Classes::new(plan.all_classes(), workers)),
@@ -159,7 +159,7 @@ impl Shared {
             stopping: AtomicBool::new(false),
             loads: (0..workers).map(|_| AtomicU32::new(0)).collect(),
             live,
-            rights,
+            rights: Arc::default(),
             cluster,
             placement: Arc::default(),
             key_numbers: Arc::default(),
@@ -265,8 +265,8 @@ pub(crate) struct Worker {
     /// A copy of its own: a statement asks it without touching a count that other threads write.
     plan: RefCell<Rc<Plan>>,
     pub(crate) shared: Arc<Shared>,
-    /// Its gates, one for each server.
-    pub(crate) servers: Box<[Local]>,
+    /// Its gates, one for each server. A server that is new gets one when this worker meets it.
+    servers: boxcar::Vec<Local>,
     /// Logins that Flifo decides itself, and those that the server does.
     pub(crate) logins: Rc<Logins>,
     pub(crate) pass_through_logins: Rc<Logins>,
@@ -292,11 +292,11 @@ pub(crate) struct Worker {
     /// The last era of rights that it has looked at its idle backends for.
     pub(crate) era: Cell<Era>,
     /// Its checks of servers, if there are several.
-    pub(crate) checks: Option<Rc<Checks>>,
+    pub(crate) checks: Rc<Checks>,
     /// What ends a listener that this worker serves.
     pub(crate) listeners: RefCell<HashMap<Arc<Listen>, Rc<Notify>>>,
     /// Clients of users that the configuration names no longer, and until when they may end their transactions.
-    pub(crate) dismissed: RefCell<Vec<(Rc<Client>, Instant)>>,
+    pub(crate) dismissed: RefCell<Vec<Dismissed>>,
     /// Statements that no server can take for now.
     pub(crate) stranded: RefCell<Vec<Stranded>>,
     /// Where the next look for a reader begins.
@@ -327,12 +327,7 @@ impl Worker {
         Self {
             index,
             plan: RefCell::new(Rc::new(Plan::clone(&shared.plan()))),
-            servers: shared
-                .cluster
-                .servers
-                .iter()
-                .map(|server| Local::new(index, server))
-                .collect(),
+            servers: shared.cluster.servers.all().map(|it| Local::new(index, it)).collect(),
             logins: Logins::own(&counters.statements),
             pass_through_logins: Logins::new(shared.plan().logins_max, shared.mailboxes.len()),
             pool: Pool {
@@ -357,7 +352,7 @@ impl Worker {
             agenda: Agenda::default(),
             has_waiters: Notify::new(),
             era: Cell::default(),
-            checks: Checks::new(index, &shared.cluster).map(Rc::new),
+            checks: Rc::new(Checks::new(index, &shared.cluster)),
             listeners: RefCell::default(),
             dismissed: RefCell::default(),
             stranded: RefCell::default(),
@@ -400,8 +395,25 @@ impl Worker {
     }
 
     /// What this worker has of a server.
+    #[inline]
     pub(crate) fn at(&self, server: ServerId) -> &Local {
+        match self.servers.get(server.0) {
+            Some(local) => local,
+            None => self.meet(server),
+        }
+    }
+
+    #[cold]
+    fn meet(&self, server: ServerId) -> &Local {
+        for new in self.shared.cluster.servers.all().skip(self.servers.count()) {
+            self.servers.push(Local::new(self.index, new));
+        }
         &self.servers[server.0]
+    }
+
+    /// What this worker has of each server that it has met.
+    pub(crate) fn locals(&self) -> impl Iterator<Item = &Local> {
+        self.servers.iter().map(|(_, local)| local)
     }
 
     pub(crate) fn new_backend_id(&self) -> u64 {

@@ -57,8 +57,11 @@ fn is_confirmed(worker: &Worker, user: &User) -> bool {
     let rights = &worker.shared.rights;
     let (era, at) = user.rights.confirmed.last(rights);
     let now = Instant::now();
-    !rights.eras.is_over(era, &user.rights.changed)
-        && !rights.is_beyond(route::greeter(worker), at, now, rights.bound)
+    !rights.eras.is_over(era, &user.rights.changed) && {
+        let server = worker.shared.cluster.server(route::greeter(worker));
+        let bound = worker.plan().server.rights_bound;
+        !rights.is_beyond(&server.facts.rights, at, now, bound)
+    }
 }
 
 /// Logs in as the user and leaves.

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use engine::account::name::UserName;
 
+use crate::cluster::servers::ServerId;
 use crate::config::Plan;
 use crate::dispatch::dismissed;
 use crate::dispatch::worker::Worker;
+use crate::frontend::watch;
 use crate::users::User;
 
 /// A plan that is in force, and what it does to users.
@@ -17,6 +19,8 @@ pub(crate) struct Reloaded {
     pub(crate) known: Vec<(UserName, Arc<User>)>,
     /// Users that are named no longer.
     pub(crate) gone: Vec<UserName>,
+    /// Servers that there were not before.
+    pub(crate) added: Vec<ServerId>,
 }
 
 pub(crate) fn adopt(worker: &Rc<Worker>, new: &Reloaded) {
@@ -27,6 +31,10 @@ pub(crate) fn adopt(worker: &Rc<Worker>, new: &Reloaded) {
     }
     drop(keys);
     dismissed::dismiss(worker, &new.gone);
+    if worker.index == 0 {
+        worker.checks.begin(&new.added);
+        watch::begin(worker, new.added.iter().copied());
+    }
     // Clients may be too old by now.
     worker.clients_due.set(crate::worker::clock::now());
 }

@@ -87,31 +87,37 @@ struct Eye {
     hidden: Vec<&'static str>,
 }
 
-/// Watches all servers for as long as the worker runs, if `server.accounts_user` may read what rights they have stored.
-pub(crate) fn begin(worker: &Rc<Worker>) {
-    let bound = worker.plan().server.rights_bound;
-    if worker.index != 0 {
-        return;
-    }
-    let user = worker.plan().server.accounts_user.as_deref().map(UserName::of_account);
-    let Some(user) = user else {
-        return tracing::info!(
-            ?bound,
-            "rights that are changed beside Flifo are changed for its clients within server.rights_bound; sooner \
-             where server.accounts_user may read the server's tables of rights"
-        );
-    };
-    for server in worker.shared.cluster.servers.iter() {
-        tokio::task::spawn_local(watch(Rc::clone(worker), server.id, user.clone()));
+/// Watches these servers for as long as the worker runs, while `server.accounts_user` names a user that may read what
+/// rights they have stored.
+pub(crate) fn begin(worker: &Rc<Worker>, servers: impl IntoIterator<Item = ServerId>) {
+    for server in servers {
+        tokio::task::spawn_local(watch(Rc::clone(worker), server));
     }
 }
 
-async fn watch(worker: Rc<Worker>, server: ServerId, user: UserName) {
+async fn watch(worker: Rc<Worker>, server: ServerId) {
     let (mut look, mut eye, mut told) = (LedgerLook::default(), None, None);
     // How long the last look took.
     let mut last = Duration::MAX;
+    let mut before = None;
     loop {
         let begun = Instant::now();
+        let user = worker.plan().server.accounts_user.as_deref().map(UserName::of_account);
+        if user != before {
+            // Another user may see less.
+            (eye, told) = (None, None);
+            before.clone_from(&user);
+        }
+        let is_retired = worker.shared.cluster.server(server).is_retired();
+        let Some(user) = user.filter(|_| !is_retired) else {
+            eye = None;
+            if !is_retired && told != Some(State::Unwatched) {
+                State::Unwatched.tell(&worker, server, None);
+                told = Some(State::Unwatched);
+            }
+            tokio::time::sleep(AGAIN).await;
+            continue;
+        };
         let (rest, state) = match see(&worker, server, &user, &mut eye, &mut look).await {
             Ok(state) => {
                 // A look that was held up once says little of what it costs.
@@ -125,7 +131,7 @@ async fn watch(worker: Rc<Worker>, server: ServerId, user: UserName) {
             }
         };
         if told.as_ref() != Some(&state) {
-            state.tell(&worker, server, &user);
+            state.tell(&worker, server, Some(&user));
             told = Some(state);
         }
         tokio::time::sleep(rest).await;
@@ -135,6 +141,8 @@ async fn watch(worker: Rc<Worker>, server: ServerId, user: UserName) {
 /// How well the watch sees.
 #[derive(Debug, PartialEq, Eq)]
 enum State {
+    /// No user is named that could look.
+    Unwatched,
     Sees,
     /// Not these tables.
     SeesInPart(String),
@@ -143,19 +151,26 @@ enum State {
 }
 
 impl State {
-    fn tell(&self, worker: &Worker, server: ServerId, user: &UserName) {
+    fn tell(&self, worker: &Worker, server: ServerId, user: Option<&UserName>) {
         let (bound, server) =
             (worker.plan().server.rights_bound, worker.shared.cluster.server(server));
         let server = &server.name;
+        let user = user.map(tracing::field::display);
         match self {
+            Self::Unwatched => tracing::info!(
+                %server,
+                ?bound,
+                "rights that are changed beside Flifo are changed for its clients within server.rights_bound; sooner \
+                 where server.accounts_user may read the server's tables of rights"
+            ),
             Self::Sees => tracing::info!(
                 %server,
-                %user,
+                user,
                 "rights that are changed beside Flifo are changed for its clients within two seconds"
             ),
             Self::SeesInPart(tables) => tracing::info!(
                 %server,
-                %user,
+                user,
                 ?bound,
                 tables,
                 "rights that are changed beside Flifo in these tables of the schema mysql are changed for its clients \
@@ -163,7 +178,7 @@ impl State {
             ),
             Self::Blind(error) => tracing::warn!(
                 %server,
-                %user,
+                user,
                 ?bound,
                 error,
                 "changes of rights beside Flifo cannot be watched; they take effect for its clients within \
@@ -240,7 +255,7 @@ async fn see(
     if !eye.hidden.is_empty() {
         return Ok(State::SeesInPart(eye.hidden.join(", ")));
     }
-    rights.ledger(server).see(rights.time(begun));
+    worker.shared.cluster.server(server).facts.rights.see(rights.time(begun));
     Ok(State::Sees)
 }
 

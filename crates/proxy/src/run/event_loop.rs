@@ -37,10 +37,12 @@ pub(crate) const SLOW_TICKS: u32 = 10;
 
 /// Runs a worker until it is told to abort, or until all its clients are gone after it was told to stop.
 pub(crate) async fn run(worker: Rc<Worker>, mut mailbox: mpsc::UnboundedReceiver<Mail>) {
-    if let Some(checks) = &worker.checks {
-        tokio::task::spawn_local(checks::run(Rc::clone(checks)));
+    tokio::task::spawn_local(checks::run(Rc::clone(&worker.checks)));
+    if worker.index == 0 {
+        let all = || worker.shared.cluster.servers.all().map(|server| server.id);
+        worker.checks.begin(&all().collect::<Vec<_>>());
+        watch::begin(&worker, all());
     }
-    watch::begin(&worker);
     tokio::task::spawn_local(ahead::run(Rc::clone(&worker)));
     // What it opens is open from the beginning.
     crate::worker::turns::look();
@@ -89,7 +91,7 @@ pub(crate) fn class_report(worker: &Worker) -> Vec<(String, u64)> {
         return Vec::new();
     }
     let mut report = std::collections::BTreeMap::new();
-    for local in &worker.servers {
+    for local in worker.locals() {
         for (class, counts) in local.gate.borrow().class_counts() {
             for (what, count) in [
                 ("started", counts.started),
@@ -145,12 +147,8 @@ pub(crate) fn open_mail(worker: &Rc<Worker>, mail: Mail) {
 fn hear(worker: &Rc<Worker>, news: News) {
     match news {
         News::SlotFree(server) => admit::pump(worker, server),
-        News::Check(moving) => {
-            if let Some(checks) = &worker.checks {
-                checks.arrive(moving);
-            }
-        }
-        News::CheckNow(server) => worker.checks.iter().for_each(|checks| checks.hasten(server)),
+        News::Check(moving) => worker.checks.arrive(moving),
+        News::CheckNow(server) => worker.checks.hasten(server),
         News::Down(server) => route::abandon(worker, server),
         News::NotWriter(server) => route::leave_queue(worker, worker.at(server)),
         News::Rerouted => stranded::release(worker),
@@ -172,7 +170,7 @@ pub(crate) fn tick(worker: &Rc<Worker>, all: bool) {
     }
     if all {
         crate::worker::turns::look();
-        worker.servers.iter().for_each(|local| moves::look(worker, local));
+        worker.locals().for_each(|local| moves::look(worker, local));
     }
     if all || worker.is_stopping() {
         ages::expire_clients(worker);
@@ -184,7 +182,7 @@ pub(crate) fn tick(worker: &Rc<Worker>, all: bool) {
         waits::look(worker);
     }
     // A waiter never depends on one wake-up alone.
-    for local in &worker.servers {
+    for local in worker.locals() {
         if local.gate.borrow().waiting() > 0 {
             supply::take_back_idle(worker, local.server.id);
             admit::pump(worker, local.server.id);

@@ -5,48 +5,37 @@ use std::time::{Duration, Instant};
 
 use engine::rights::{Era, Eras, Ledger, OfUser};
 
-use crate::cluster::servers::ServerId;
-
 /// What all workers know of changes of rights.
 #[derive(Debug)]
 pub(crate) struct Rights {
     pub(crate) eras: Eras,
-    /// What the watch has seen of each server.
-    pub(crate) ledgers: Box<[Ledger]>,
     /// Times are counted from here.
     pub(crate) epoch: Instant,
-    /// For how long rights are believed that are not watched.
-    pub(crate) bound: Duration,
-    /// No idle backend is looked at sooner.
-    pub(crate) soonest: Duration,
+}
+
+impl Default for Rights {
+    fn default() -> Self {
+        Self { eras: Eras::default(), epoch: Instant::now() }
+    }
 }
 
 impl Rights {
-    pub(crate) fn new(servers: usize, bound: Duration) -> Self {
-        let ledgers = std::iter::repeat_with(Ledger::default).take(servers).collect();
-        let soonest = of_backend(bound, SHARES - 1);
-        Self { eras: Eras::default(), ledgers, epoch: Instant::now(), bound, soonest }
-    }
-
-    pub(crate) fn ledger(&self, server: ServerId) -> &Ledger {
-        &self.ledgers[server.0]
-    }
-
     pub(crate) fn time(&self, at: Instant) -> Duration {
         at.saturating_duration_since(self.epoch)
     }
 
-    /// Whether rights that a login has found at this time may be others by now, unseen.
+    /// Whether rights that a login has found at this time may be others by now, unseen. `ledger`: what the watch has
+    /// seen of the server.
     pub(crate) fn is_beyond(
         &self,
-        server: ServerId,
+        ledger: &Ledger,
         login: Instant,
         now: Instant,
         bound: Duration,
     ) -> bool {
         let age = now.saturating_duration_since(login);
         age >= bound && {
-            let known = self.ledger(server).known_until(self.time(login));
+            let known = ledger.known_until(self.time(login));
             self.time(now).saturating_sub(known) >= bound
         }
     }
@@ -59,6 +48,11 @@ pub(crate) fn of_backend(bound: Duration, share: u32) -> Duration {
 }
 
 pub(crate) const SHARES: u32 = 8;
+
+/// No idle backend is looked at sooner.
+pub(crate) fn soonest(bound: Duration) -> Duration {
+    of_backend(bound, SHARES - 1)
+}
 
 /// How often idle backends are looked at for their age.
 pub(crate) const LOOK: Duration = Duration::from_millis(1500);

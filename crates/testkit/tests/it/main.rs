@@ -40,6 +40,7 @@ mod pages;
 mod parking;
 mod placement;
 mod reload;
+mod reload_servers;
 mod rights;
 mod road;
 mod shared;

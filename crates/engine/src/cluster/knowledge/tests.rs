@@ -17,7 +17,9 @@ struct Scene {
 
 impl Scene {
     fn of(count: usize) -> Self {
-        Self { knowledge: Knowledge::new(count), start: Instant::now() }
+        let mut knowledge = Knowledge::default();
+        (0..count).for_each(|_| knowledge.add());
+        Self { knowledge, start: Instant::now() }
     }
 
     fn at(&self, millis: u32) -> Instant {

@@ -47,7 +47,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                 ("PgBouncer", "host"),
             ],
             since: FIRST,
-            applies: Restart,
+            applies: Now,
         },
         Row {
             name: "name",
@@ -64,7 +64,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
             doc: "What the server is called in logs and metrics.",
             elsewhere: &[],
             since: FIRST,
-            applies: Restart,
+            applies: Now,
         },
         Row {
             name: "limit",
@@ -381,7 +381,7 @@ pub(in crate::config) static SERVER: Section<Plan> = Section {
                   effect at once.",
             elsewhere: &[],
             since: FIRST,
-            applies: Restart,
+            applies: NewConnections,
         },
         Row {
             name: "read_definitions",

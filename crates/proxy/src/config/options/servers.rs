@@ -32,7 +32,7 @@ pub(in crate::config) static SERVERS: Section<ServerRule> = Section {
             doc: "What the server is called on the console, in logs and metrics. Needed.",
             elsewhere: &[],
             since: FIRST,
-            applies: Restart,
+            applies: Now,
         },
         Row {
             name: "address",
@@ -53,7 +53,7 @@ pub(in crate::config) static SERVERS: Section<ServerRule> = Section {
             doc: "Where the server is. Needed.",
             elsewhere: &[("ProxySQL", "mysql_servers.hostname")],
             since: FIRST,
-            applies: Restart,
+            applies: Now,
         },
         Row {
             name: "group",
@@ -124,7 +124,7 @@ pub(in crate::config) static SERVERS: Section<ServerRule> = Section {
                   agent that cannot be reached changes nothing.",
             elsewhere: &[("HAProxy", "agent-check, agent-addr, agent-port")],
             since: FIRST,
-            applies: Restart,
+            applies: Now,
         },
     ],
 };
