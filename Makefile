@@ -1,4 +1,4 @@
-# make demo   compares a private MariaDB with and without Flifo on this machine; takes some minutes.
+# make demo   compares a private MariaDB with and without Flifo on this machine, in two topologies; takes 8 minutes.
 #             Options: make demo DEMO='--with haproxy --clients 8,512'; see flifo demo --help.
 # make test   checks format, lints and dependencies, and runs all tests.
 # Both install what is missing with apt-get, as root or with sudo; see packaging/install-deps.sh.

@@ -129,9 +129,7 @@ impl Pair {
 }
 
 fn is_same(a: &Ratio, b: &Ratio) -> bool {
-    let key = |it: &Ratio| (it.measure, it.clients);
-    let names = |it: &Ratio| [it.workload.clone(), it.target.clone(), it.base.clone()];
-    key(a) == key(b) && names(a) == names(b)
+    (a.measure, a.load(), &a.target, &a.base) == (b.measure, b.load(), &b.target, &b.base)
 }
 
 fn cautions(pairs: &[Pair], files: [&Results; 2]) -> Vec<String> {
@@ -159,11 +157,8 @@ fn table(pairs: &[&Pair]) -> Table {
             measure = Some(first.measure);
             table.heading(names::of(first.measure).0);
         }
-        let place = format!(
-            "{}, {} clients, {} / {}",
-            first.workload, first.clients, first.target, first.base
-        );
-        let mut row = vec![Text::plain(place)];
+        let what = format!("{}, {} / {}", first.load(), first.target, first.base);
+        let mut row = vec![Text::plain(what)];
         for ratio in [first, second] {
             let Some(Interval { low, high, .. }) = ratio.interval else { continue };
             row.push(Text::new(number(ratio.middle), Style::Strong));

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::chart::number;
 use crate::figures::units::{self, UNITS_MIN, Units};
 use crate::names;
-use crate::results::{Cell, Ending, Measure, Over, Results};
+use crate::results::{Cell, Ending, LoadKey, Measure, Over, Results};
 use crate::statistics::{Estimate, each_of, ratio};
 use crate::table::{Colours, Style, Table, TableCell as Text, paint};
 
@@ -31,6 +31,8 @@ pub struct Comparison {
 /// One figure of one cell in both runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Change {
+    /// Empty where nothing was bound.
+    pub topology: String,
     pub workload: String,
     pub clients: u32,
     pub target: String,
@@ -70,7 +72,7 @@ pub fn compare(old: &Results, new: &Results) -> Comparison {
             .extend(pairs.iter().filter_map(|pair| judge(measure, *pair, yardstick, confidence)));
     }
     let name = |cell: &Cell, which: &str| {
-        format!("{}, only in the {which} file", place(&cell.workload, cell.clients, &cell.target))
+        format!("{}, {}, only in the {which} file", cell.load(), cell.target)
     };
     let only_old = old.cells.iter().filter(|cell| partner(cell, new).is_none());
     let only_new = new.cells.iter().filter(|cell| partner(cell, old).is_none());
@@ -147,6 +149,11 @@ impl Comparison {
 }
 
 impl Change {
+    fn load(&self) -> LoadKey<'_> {
+        let Self { topology, workload, clients, .. } = self;
+        LoadKey { topology, workload, clients: *clients }
+    }
+
     /// From which share on a change of this figure would have counted.
     fn smallest_visible(&self) -> Option<f64> {
         let ((low, high), ratio) = (self.interval?, self.ratio?);
@@ -176,6 +183,7 @@ fn judge(
     let enough = UNITS_MIN <= olds.len() && UNITS_MIN <= news.len();
     let estimate = if enough { ratio(&olds, &news, confidence) } else { None };
     Some(Change {
+        topology: old.topology.clone(),
         workload: old.workload.clone(),
         clients: old.clients,
         target: old.target.clone(),
@@ -216,7 +224,7 @@ fn table(changes: &[&Change]) -> Table {
             _ => ("better", Style::Plain),
         };
         table.row(vec![
-            Text::plain(place(&change.workload, change.clients, &change.target)),
+            Text::plain(format!("{}, {}", change.load(), change.target)),
             Text::plain(number(change.old)),
             Text::plain(number(change.new)),
             Text::new(percent(ratio), Style::Strong),
@@ -240,6 +248,7 @@ fn cautions(old: &Results, new: &Results) -> Vec<String> {
     let (a, b) = (&old.settings, &new.settings);
     let settings = [
         ("pacing", a.pacing != b.pacing),
+        ("places", a.places != b.places),
         ("protocol", a.protocol != b.protocol),
         ("tables", a.tables != b.tables),
         ("rows", a.rows != b.rows),
@@ -292,12 +301,8 @@ fn coverage(results: &Results, which: &str) -> Vec<String> {
 
 fn partner<'a>(cell: &Cell, of: &'a Results) -> Option<&'a Cell> {
     let of = of.cells.iter();
-    let key = (&cell.target, &cell.workload, cell.clients);
-    of.into_iter().find(|other| (&other.target, &other.workload, other.clients) == key)
-}
-
-fn place(workload: &str, clients: u32, target: &str) -> String {
-    format!("{workload}, {clients} clients, {target}")
+    let key = (&cell.target, cell.load());
+    of.into_iter().find(|other| (&other.target, other.load()) == key)
 }
 
 fn percent(ratio: f64) -> String {

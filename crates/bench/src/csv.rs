@@ -12,7 +12,8 @@ pub fn of_bench(results: &Results) -> String {
     for cell in &results.cells {
         for round in &cell.rounds {
             let begin = [cell.workload.clone(), cell.clients.to_string(), cell.target.clone()];
-            text.push_str(&line(begin.into_iter().chain(fields(round))));
+            let fields = begin.into_iter().chain(fields(round));
+            text.push_str(&line(fields.chain([cell.topology.clone()])));
         }
     }
     text
@@ -87,7 +88,7 @@ const LOAD: [Measure; 8] = [
     Measure::MaxMs,
 ];
 
-const COLUMNS: [&str; 41] = [
+const COLUMNS: [&str; 42] = [
     "workload",
     "clients",
     "target",
@@ -129,6 +130,7 @@ const COLUMNS: [&str; 41] = [
     "steal",
     "foreign",
     "start",
+    "topology",
 ];
 
 #[cfg(test)]

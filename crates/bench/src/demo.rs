@@ -91,6 +91,7 @@ fn compare(options: &DemoOptions, interrupt: &Interrupt) -> Result<Report> {
         flifo: options.flifo.clone(),
         workers: options.workers,
         clients_max: options.clients.iter().copied().max().unwrap_or_default(),
+        cpus: None,
     };
     let mut targets = Vec::new();
     for kind in &options.targets {

@@ -27,4 +27,5 @@ pub mod statistics;
 pub mod sysbench;
 pub mod table;
 pub mod targets;
+pub mod topology;
 pub mod workloads;

@@ -2,11 +2,15 @@
 //! every round of every cell as it was measured.
 //!
 //! Owns the form of the JSON and nothing that is measured or shown. A *cell* is one target under
-//! one workload with one number of clients. Invariants: a round that was disturbed or a turn that
+//! one workload with one number of clients, in one topology. Invariants: a round that was disturbed or a turn that
 //! failed stays in the file and is marked, unless a run that was taken up again repeats it; numbers are finite; what
 //! reads a file of this format ignores fields that it does not know, so fields may be added without a new format.
 
+mod topology;
+
 use serde::{Deserialize, Serialize};
+
+pub use self::topology::{Layout, LoadKey, ProcessPlace, Topology};
 
 /// The form described here.
 pub const FORMAT: u32 = 1;
@@ -30,6 +34,9 @@ pub struct Results {
     pub machine: Machine,
     pub settings: RunSettings,
     pub targets: Vec<TargetResult>,
+    /// Where they ran; one where nothing was bound.
+    #[serde(default)]
+    pub topologies: Vec<Topology>,
     /// In the order in which a round goes through them.
     pub cells: Vec<Cell>,
     /// Every target but the first, compared with the first.
@@ -70,6 +77,9 @@ pub struct RunSettings {
     /// How often what is started for the run is started, each time for all rounds.
     #[serde(default = "once")]
     pub restarts: u32,
+    /// The topologies that took turns, as they were asked for.
+    #[serde(default)]
+    pub places: Vec<String>,
     pub workloads: Vec<String>,
     pub clients: Vec<u32>,
     /// Clients that are logged in beside and ask nothing.
@@ -166,6 +176,9 @@ pub enum Role {
 /// One target under one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
+    /// The name of its topology; empty where nothing was bound.
+    #[serde(default)]
+    pub topology: String,
     pub target: String,
     pub workload: String,
     pub clients: u32,
@@ -350,6 +363,8 @@ pub struct Second {
 /// A target compared with the first one, pair by pair of the rounds that counted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
+    #[serde(default)]
+    pub topology: String,
     pub workload: String,
     pub clients: u32,
     pub target: String,

@@ -17,14 +17,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 
 use self::loads::Load;
+use self::options::Stage;
 pub use self::options::{RunOptions, Wrong};
 use self::run_targets::RunTargets;
 use crate::figures::pairs::ratios;
 use crate::interrupt::{Interrupt, Interrupted};
 use crate::progress::Progress;
 use crate::results::{
-    Cell, Ending, FORMAT, Failure, Machine, ProcessFigures, Results, Role, RunSettings,
+    Cell, Ending, FORMAT, Failure, Machine, ProcessFigures, Results, Role, RunSettings, Topology,
 };
+use crate::topology::binding::Binding;
 use crate::workloads::Workload;
 use crate::workloads::tables::{self, Extent};
 
@@ -37,12 +39,14 @@ pub fn run(
     keep: impl FnMut(&Results) -> Result<()>,
 ) -> Result<Results> {
     let workloads = options.check()?;
+    let stages = options.stages()?;
     see_descriptors(options)?;
     let (options, mut results) = match earlier {
         Some(file) => resume::take_up(file, options, &machine())?,
-        None => (options.clone(), nothing_yet(options, &workloads)),
+        None => (options.clone(), nothing_yet(options, &stages, &workloads)),
     };
-    let ended = measure(&options, &workloads, &mut results, interrupt, keep);
+    let plan = Plan { options: &options, stages: &stages, workloads: &workloads };
+    let ended = measure(&plan, &mut results, interrupt, keep);
     conclude(&mut results, &options);
     match ended {
         Ok(()) => results.ending = ending(&results),
@@ -58,12 +62,12 @@ pub fn run(
 /// far apart as the run is long: a machine's speed drifts over minutes, and rounds that follow each
 /// other closely would agree with each other, and with no other run.
 fn measure(
-    options: &RunOptions,
-    workloads: &[Workload],
+    plan: &Plan<'_>,
     results: &mut Results,
     interrupt: &Interrupt,
     mut keep: impl FnMut(&Results) -> Result<()>,
 ) -> Result<()> {
+    let Plan { options, workloads, .. } = *plan;
     let steps = resume::turns_missing(results, 1..=options.restarts * options.rounds);
     let seconds = options.seconds + options.warm_up + options.ramp;
     let what = format!("Measuring, at least {:.0} s", steps as f64 * seconds);
@@ -74,7 +78,7 @@ fn measure(
             continue;
         }
         let is_first = results.targets.is_empty();
-        let (run_targets, extent) = match open(options, workloads, interrupt) {
+        let (run_targets, extent) = match open(plan, interrupt) {
             Ok(opened) => opened,
             Err(error) if is_first || error.is::<Interrupted>() => return Err(error),
             Err(error) => {
@@ -84,35 +88,73 @@ fn measure(
         };
         resume::settle(results, &run_targets, extent)?;
         let start = resume::last_start(results) + 1;
-        let load = |(workload, clients)| Load {
-            options,
-            run_targets: &run_targets,
-            extent,
-            workload,
-            clients,
-            start,
-        };
-        let loads: Vec<_> = pairs(options, workloads).map(load).collect();
         let targets = results.targets.len();
+        let mut binding = Binding::none();
         for number in numbers {
-            for (load, at) in loads.iter().zip((0..).step_by(targets)) {
-                let cells = &mut results.cells[at..at + targets];
-                load.take(number, cells, &mut progress, interrupt)?;
-                conclude(results, options);
-                keep(results)?;
+            let mut first = 0;
+            for (at, stage) in plan.stages.iter().enumerate() {
+                let topology = place(&mut binding, &run_targets, stage, at);
+                note(results, &topology);
+                for (workload, clients) in pairs(options, workloads) {
+                    let targets_here = &run_targets.stages[at];
+                    let load =
+                        Load { options, targets: targets_here, extent, workload, clients, start };
+                    let cells = &mut results.cells[first..first + targets];
+                    first += targets;
+                    load.take(number, cells, &mut progress, interrupt)?;
+                    conclude(results, options);
+                    keep(results)?;
+                }
+                caution(results, &topology.name, binding.strays(&topology));
             }
         }
     }
     Ok(())
 }
 
+/// What is measured, checked.
+#[derive(Clone, Copy)]
+struct Plan<'a> {
+    options: &'a RunOptions,
+    stages: &'a [Stage],
+    workloads: &'a [Workload],
+}
+
+/// Binds what takes part in a topology.
+fn place(binding: &mut Binding, run_targets: &RunTargets, stage: &Stage, at: usize) -> Topology {
+    let parts = run_targets.parts(at);
+    let mut topology = binding.bind(&stage.name, stage.layout.as_ref(), &parts);
+    if stage.layout.is_some() {
+        topology.cautions.extend(run_targets.unknown());
+    }
+    topology
+}
+
+/// Records a topology as it was seen in the first start; of later starts only what is not as it was asked for.
+fn note(results: &mut Results, topology: &Topology) {
+    if results.topologies.iter().any(|known| known.name == topology.name) {
+        return caution(results, &topology.name, topology.cautions.clone());
+    }
+    for caution in &topology.cautions {
+        eprintln!("flifo: {}: {caution}", topology.name);
+    }
+    results.topologies.push(topology.clone());
+}
+
+/// Notes what is not as it was asked for.
+fn caution(results: &mut Results, name: &str, cautions: Vec<String>) {
+    let Some(topology) = results.topologies.iter_mut().find(|it| it.name == name) else { return };
+    for caution in cautions {
+        if !topology.cautions.contains(&caution) {
+            topology.cautions.push(caution);
+        }
+    }
+}
+
 /// Starts what is to be started, and looks at what is there.
-fn open(
-    options: &RunOptions,
-    workloads: &[Workload],
-    interrupt: &Interrupt,
-) -> Result<(RunTargets, Extent)> {
-    let run_targets = RunTargets::open(options, interrupt)?;
+fn open(plan: &Plan<'_>, interrupt: &Interrupt) -> Result<(RunTargets, Extent)> {
+    let Plan { options, stages, workloads } = *plan;
+    let run_targets = RunTargets::open(options, stages, interrupt)?;
     let extent = extent(options, workloads, &run_targets)?;
     Ok((run_targets, extent))
 }
@@ -145,18 +187,21 @@ fn conclude(results: &mut Results, options: &RunOptions) {
 }
 
 /// The results of a run before its first round.
-fn nothing_yet(options: &RunOptions, workloads: &[Workload]) -> Results {
+fn nothing_yet(options: &RunOptions, stages: &[Stage], workloads: &[Workload]) -> Results {
     let names = options.names();
-    let cell = |(workload, clients): (&Workload, u32)| {
-        let cell = move |(target, _): &(String, String)| Cell {
-            target: target.clone(),
-            workload: workload.name.clone(),
-            clients,
-            rounds: Vec::new(),
-            failures: Vec::new(),
-        };
-        names.iter().map(cell).collect::<Vec<_>>()
-    };
+    let mut cells = Vec::new();
+    for stage in stages {
+        for (workload, clients) in pairs(options, workloads) {
+            cells.extend(names.iter().map(|(target, _)| Cell {
+                topology: stage.name.clone(),
+                target: target.clone(),
+                workload: workload.name.clone(),
+                clients,
+                rounds: Vec::new(),
+                failures: Vec::new(),
+            }));
+        }
+    }
     Results {
         format: FORMAT,
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -168,7 +213,8 @@ fn nothing_yet(options: &RunOptions, workloads: &[Workload]) -> Results {
         machine: machine(),
         settings: settings(options, Extent { tables: 0, rows: 0 }),
         targets: Vec::new(),
-        cells: pairs(options, workloads).flat_map(cell).collect(),
+        topologies: Vec::new(),
+        cells,
         ratios: Vec::new(),
     }
 }
@@ -213,7 +259,7 @@ fn extent(
     if !workloads.iter().any(Workload::needs_tables) {
         return Ok(Extent { tables: 1, rows: 1 });
     }
-    for run_target in &run_targets.list {
+    for run_target in run_targets.first() {
         let found =
             tables::inspect(&run_target.account, &run_target.address, options.tables, options.rows)
                 .with_context(|| format!("target {}", run_target.target.name))?;
@@ -222,7 +268,7 @@ fn extent(
             Some(first) if first != found => bail!(
                 "the targets have different tables: {} has {} of {} rows, {} has {} of {} rows; \
                  make them alike, or say --tables and --rows",
-                run_targets.list[0].target.name,
+                run_targets.first()[0].target.name,
                 first.tables,
                 first.rows,
                 run_target.target.name,
@@ -262,10 +308,9 @@ fn busy_generator(cells: &[Cell], threads: u32) -> Vec<String> {
     let busiest = cells.iter().map(|cell| (cell, busy(cell))).filter(|(_, busy)| FULL < *busy);
     let note = |(cell, busy): (&Cell, f64)| {
         format!(
-            "{}, {} clients, {}: {BUSY} {:.0} % of the time; with more --threads the target might \
+            "{}, {}: {BUSY} {:.0} % of the time; with more --threads the target might \
              have done more",
-            cell.workload,
-            cell.clients,
+            cell.load(),
             cell.target,
             busy * 100.0
         )
@@ -290,6 +335,7 @@ fn settings(options: &RunOptions, extent: Extent) -> RunSettings {
         ramp_seconds: options.ramp,
         rounds: options.rounds,
         restarts: options.restarts,
+        places: options.places.iter().map(ToString::to_string).collect(),
         workloads: options.workloads.clone(),
         clients: options.clients.clone(),
         idle_clients: options.idle,

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result, bail};
 use serde::Serialize;
+use sys::cpus::Cpus;
 
 use crate::interrupt::Interrupt;
 use crate::private_server::{PrivateServer, free_port, tail};
@@ -69,6 +70,8 @@ pub struct Setup {
     pub workers: Option<u32>,
     /// The most clients that a proxy must accept.
     pub clients_max: u32,
+    /// Where proxies run from their beginning on; else where this process does.
+    pub cpus: Option<Cpus>,
 }
 
 pub struct Target {
@@ -91,14 +94,18 @@ impl Target {
         setup: &Setup,
         interrupt: &Interrupt,
     ) -> Result<Self> {
-        let (port, command) = match kind {
+        let (port, mut command) = match kind {
             TargetKind::Direct => return Ok(Self::bare(kind, Address::Port(server.port()))),
             TargetKind::Socket => return Ok(Self::bare(kind, Address::Socket(server.socket()))),
             TargetKind::Flifo => flifo(server, setup)?,
             TargetKind::Haproxy => haproxy(server, setup)?,
             TargetKind::Relay => relay(server)?,
         };
-        let log = server.folder().join(format!("{}.log", kind.name()));
+        if let Some(cpus) = &setup.cpus {
+            let unbound = || format!("{} cannot be bound to CPUs {cpus}", kind.name());
+            sys::child::run_on(&mut command, cpus).with_context(unbound)?;
+        }
+        let log = server.folder().join(format!("{}-{port}.log", kind.name()));
         let proxy = Proxy::start(kind.name(), command, log, port, interrupt)?;
         Ok(Self { kind, address: Address::Port(port), proxy: Some(proxy) })
     }
@@ -181,7 +188,7 @@ fn greets(port: u16) -> bool {
 fn flifo(server: &PrivateServer, setup: &Setup) -> Result<(u16, Command)> {
     let port = free_port()?;
     let config = flifo_config(port, &server.socket(), server.password(), setup.workers);
-    let path = server.folder().join("flifo.toml");
+    let path = server.folder().join(format!("flifo-{port}.toml"));
     write(&path, &config)?;
     let mut command = Command::new(&setup.flifo);
     command.args(["run", "--config"]).arg(path);
@@ -202,7 +209,7 @@ fn flifo_config(port: u16, socket: &Path, password: &str, workers: Option<u32>) 
 
 fn haproxy(server: &PrivateServer, setup: &Setup) -> Result<(u16, Command)> {
     let port = free_port()?;
-    let path = server.folder().join("haproxy.cfg");
+    let path = server.folder().join(format!("haproxy-{port}.cfg"));
     write(&path, &haproxy_config(port, &server.socket(), setup))?;
     let mut command = Command::new(HAPROXY.find()?);
     // In the foreground and in one process, so that it can be measured and stopped.

@@ -23,7 +23,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Compare a private MariaDB with and without Flifo on this machine.
+    /// Compare a private MariaDB with and without Flifo on this machine, in two topologies: the
+    /// server alone on a CPU, and server and proxy on one CPU.
     Demo(Demo),
     /// Measure servers and proxies under load: sysbench's workloads, many clients, fixed rates.
     #[command(subcommand)]
@@ -97,10 +98,10 @@ pub(crate) struct LabOutput {
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
     /// Length of one run.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 2)]
     pub(crate) seconds: u32,
     /// How often each target has its turn under each load.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 5)]
     pub(crate) rounds: u32,
     /// Numbers of clients.
     #[arg(long, value_delimiter = ',', default_value = "8,64,512", value_name = "N,…")]
@@ -132,7 +133,7 @@ pub(crate) struct Demo {
     #[arg(long, value_name = "FILE", conflicts_with = "sysbench")]
     pub(crate) html: Option<PathBuf>,
     /// Have sysbench make the load, for a second opinion. It has a thread for each client, and they
-    /// share the CPUs with the server.
+    /// share the CPUs with the server; nothing is bound to CPUs.
     #[arg(long)]
     pub(crate) sysbench: bool,
     /// Leave the server's folder behind.

@@ -6,13 +6,14 @@
 use std::path::Path;
 
 use anyhow::Result;
-use bench::figures::terminal;
+use bench::figures::{gain, terminal};
 use bench::interrupt::Interrupt;
 use bench::programs;
 use bench::results::{Results, RunSettings};
 use bench::run::{RunOptions, Wrong};
 use bench::table::wrap;
 use bench::targets::TargetKind;
+use bench::topology;
 use shell::{OK, print};
 
 use crate::arguments::Demo;
@@ -27,7 +28,13 @@ pub(crate) fn run(arguments: Demo) -> u8 {
 }
 
 fn by_ourselves(arguments: Demo) -> Result<u8> {
+    let given = topology::given()?;
+    let (places, why) = topology::of_demo(&given, topology::try_to_bind(&given));
+    if let Some(why) = &why {
+        eprintln!("flifo: {why}");
+    }
     let options = RunOptions {
+        places,
         start: targets(&arguments.with)?,
         flifo: programs::flifo()?,
         workers: arguments.workers,
@@ -40,14 +47,17 @@ fn by_ourselves(arguments: Demo) -> Result<u8> {
         rows: Some(arguments.rows),
         ..RunOptions::default()
     };
-    let results = bench::run::run(&options, None, &Interrupt::listen()?, |_| Ok(()))?;
+    let mut results = bench::run::run(&options, None, &Interrupt::listen()?, |_| Ok(()))?;
+    results.notes.extend(why);
     if let Some(path) = &arguments.html {
         write(path, &bench::page::of_bench(&results))?;
     }
     if arguments.json {
         write_json(Path::new(STDOUT), &results)?;
     } else {
-        print(&format!("\n{}\n{}", terminal::text(&results, colours()), explanation(&results)));
+        let sentence = gain::sentence(&results).map(|it| wrap(&it)).unwrap_or_default();
+        let table = terminal::text(&results, colours());
+        print(&format!("\n{sentence}\n{table}\n{}", explanation(&results)));
         if let Some(path) = &arguments.html {
             print(&format!("\nThe same with charts: {}\n", path.display()));
         }
@@ -67,8 +77,10 @@ fn explanation(results: &Results) -> String {
          are reached over TCP, reach the server over its Unix socket, and are at their defaults. \
          µs are CPU time for a statement: of the server, of the proxy, and of the load itself, \
          which share the {cpus} CPUs of this machine: what one of them uses, the others do not \
-         have. Clients with a machine of their own leave more to the proxy and to the server; \
-         --sysbench takes more from both. The server is private and new, holds {tables} tables of \
+         have. With beside-clients the server has a CPU alone, as where proxies run on the machines \
+         of the clients; with beside-server it shares one with the proxy. Where an interval has 1 \
+         within it, the word is \"unclear\": these rounds have seen no difference, which does not \
+         mean that there is none. The server is private and new, holds {tables} tables of \
          {rows} rows in memory, and does not wait for the disk at COMMIT."
     );
     wrap(&text)

@@ -14,6 +14,7 @@ use bench::results::{Arrivals, Ending, FORMAT, Pacing, Protocol, Results, Role};
 use bench::run::{RunOptions, Wrong};
 use bench::table::Colours;
 use bench::targets::TargetKind;
+use bench::topology::TopologyKind;
 use bench::workloads::Shape;
 use clap::{Args, Subcommand, ValueEnum};
 use shell::{INTERRUPTED, OK, UNAVAILABLE, USAGE, complain, print};
@@ -42,6 +43,9 @@ pub(crate) enum Bench {
         /// The JSON file of the other run.
         second: PathBuf,
     },
+    /// Give found processes their CPUs back when the run that bound them has ended.
+    #[command(hide = true)]
+    WatchBindings,
     /// Pass bytes between a port and a server's socket: what `--start relay` measures.
     #[command(hide = true)]
     Relay { port: u16, socket: PathBuf },
@@ -54,7 +58,7 @@ pub(crate) enum Bench {
 
 /// Where and as whom.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Place {
+pub(crate) struct Access {
     /// A target: "unix:/path/of.sock" or "host:port". May be repeated.
     #[arg(long, value_name = "[NAME=]ADDRESS")]
     target: Vec<String>,
@@ -81,13 +85,13 @@ pub(crate) struct Place {
 #[derive(Debug, Args)]
 pub(crate) struct Prepare {
     #[command(flatten)]
-    place: Place,
+    access: Access,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchRun {
     #[command(flatten)]
-    place: Place,
+    access: Access,
     /// Targets to be started for the run with a private MariaDB: direct, socket, flifo, haproxy,
     /// relay.
     #[arg(long, value_delimiter = ',', value_name = "TARGET,…")]
@@ -95,6 +99,13 @@ pub(crate) struct BenchRun {
     /// Workers of Flifo and threads of HAProxy, where --start starts them.
     #[arg(long, value_name = "N")]
     workers: Option<u32>,
+    /// Bind server, proxies and clients to CPUs: together (all on all CPUs), beside-server (server
+    /// and proxy on one CPU, clients on the others), beside-clients (the server alone on one CPU,
+    /// proxy and clients on the others), apart (each on CPUs of its own), or lists of CPUs such as
+    /// server=1,proxy=0,clients=0. May be repeated: the topologies then take turns. What ran before
+    /// has its CPUs back when the run ends, however it ends.
+    #[arg(long, value_name = "TOPOLOGY")]
+    place: Vec<String>,
     /// Workloads: sysbench's names, connect[:NAME[*COUNT]], mixed:NAME=WEIGHT+NAME=WEIGHT…,
     /// script:FILE.
     #[arg(
@@ -197,6 +208,7 @@ pub(crate) fn bench(command: Bench) -> u8 {
         Bench::Cleanup(arguments) => cleanup(&arguments),
         Bench::Compare { old, new } => compare(&old, &new),
         Bench::Agree { first, second } => agree(&first, &second),
+        Bench::WatchBindings => bench::topology::watcher::run().map(|()| OK),
         Bench::Relay { port, socket } => bench::relay::run(port, &socket).map(|()| OK),
         Bench::Page { file } => read(&file).map(|results| {
             print(&bench::page::of_bench(&results));
@@ -220,12 +232,12 @@ pub(crate) fn status(done: Result<u8>) -> u8 {
 
 fn prepare(arguments: &Prepare) -> Result<u8> {
     let interrupt = Interrupt::listen()?;
-    bench::run::prepare(&arguments.place.options()?, &interrupt)?;
+    bench::run::prepare(&arguments.access.options()?, &interrupt)?;
     Ok(OK)
 }
 
 fn cleanup(arguments: &Prepare) -> Result<u8> {
-    let dropped = bench::run::cleanup(&arguments.place.options()?)?;
+    let dropped = bench::run::cleanup(&arguments.access.options()?)?;
     print(&format!("{dropped} tables dropped\n"));
     Ok(OK)
 }
@@ -315,7 +327,7 @@ pub(crate) fn colours() -> Colours {
     if shell::wants_colours() { Colours::On } else { Colours::Off }
 }
 
-impl Place {
+impl Access {
     /// With everything that only a run says at its default.
     fn options(&self) -> Result<RunOptions> {
         let name = |(number, text): (usize, &String)| match text.split_once('=') {
@@ -354,6 +366,9 @@ impl BenchRun {
                 },
             },
         };
+        let topology = |text: &String| {
+            text.parse::<TopologyKind>().map_err(|error| Wrong(format!("--place: {error}")))
+        };
         let distribution = self.distribution.parse();
         let start = self.start.iter().map(kind).collect::<Result<Vec<_>, _>>()?;
         let flifo = start.contains(&TargetKind::Flifo).then(programs::flifo).transpose()?;
@@ -361,6 +376,7 @@ impl BenchRun {
             start,
             flifo: flifo.unwrap_or_default(),
             workers: self.workers,
+            places: self.place.iter().map(topology).collect::<Result<_, _>>()?,
             workloads: self.workloads.clone(),
             shape,
             clients: clients(&self.clients)?,
@@ -380,7 +396,7 @@ impl BenchRun {
             distribution: distribution
                 .map_err(|error| Wrong(format!("--distribution: {error}")))?,
             processes: self.process.iter().map(|text| process(text)).collect::<Result<_>>()?,
-            ..self.place.options()?
+            ..self.access.options()?
         })
     }
 }

@@ -17,6 +17,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{
     Pid, Signal, getppid, kill_process, set_parent_process_death_signal, setsid,
 };
+use rustix::thread::sched_setaffinity;
+
+use crate::cpus::Cpus;
+use crate::scheduling;
 
 /// Starts `command` as a child that cannot outlive this process.
 ///
@@ -39,6 +43,24 @@ pub fn spawn(command: Command) -> io::Result<Child> {
     let gone = || io::Error::other("the thread that starts children has ended");
     keeper.lock().map_err(|_| gone())?.send(order).map_err(|_| gone())?;
     answer.recv().map_err(|_| gone())?
+}
+
+/// Has the child of a command run on these CPUs only, from its first instruction on: programs count the CPUs that they
+/// have when they begin.
+pub fn run_on(command: &mut Command, cpus: &Cpus) -> io::Result<()> {
+    let set = scheduling::set_of(cpus)?;
+    let bind = move || Ok(sched_setaffinity(None, &set)?);
+    // SAFETY: between fork and exec only async-signal-safe functions may run. `bind` makes one plain system call with a
+    // set that is ready, and allocates nothing: its error is a number.
+    unsafe { command.pre_exec(bind) };
+    Ok(())
+}
+
+/// Has the child of a command outlive this process: it has a session of its own, and no signal tells it of the end.
+pub fn live_on(command: &mut Command) {
+    let leave = || Ok(setsid().map(drop)?);
+    // SAFETY: as above: `leave` is one plain system call.
+    unsafe { command.pre_exec(leave) };
 }
 
 /// Asks a child to stop (SIGTERM), and kills it (SIGKILL) if it has not after `grace`.
@@ -120,6 +142,19 @@ mod tests {
         child.wait().expect("ends");
         let status = stop(&mut child, Duration::ZERO).expect("stops");
         assert_eq!(status.code(), Some(3));
+    }
+
+    #[test]
+    fn a_child_has_its_cpus_before_it_runs_and_a_thread_tells_its_own() {
+        let own = scheduling::own_cpus().expect("told");
+        let one: Cpus = own.iter().take(1).collect();
+        let mut command = Command::new("grep");
+        command.args(["Cpus_allowed_list", "/proc/self/status"]).stdout(Stdio::piped());
+        run_on(&mut command, &one).expect("a set that the kernel has");
+        let output = spawn(command).and_then(Child::wait_with_output).expect("runs");
+        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(told.split_whitespace().nth(1), Some(one.to_string().as_str()), "{told}");
+        assert_eq!(scheduling::own_cpus().expect("told"), own);
     }
 
     #[test]

@@ -4,6 +4,8 @@
 use std::io;
 use std::time::Duration;
 
+use rustix::thread::CpuSet;
+
 use crate::cpus::Cpus;
 use crate::threads::Policy;
 use crate::tree::Seen;
@@ -64,17 +66,30 @@ pub fn set_nice(tid: u32, nice: i32) -> io::Result<()> {
 
 /// Lets a thread run on these CPUs only.
 pub fn set_cpus(tid: u32, cpus: &Cpus) -> io::Result<()> {
-    let mut set = rustix::thread::CpuSet::new();
+    let pid = i32::try_from(tid).map_err(io::Error::other)?;
+    let pid = rustix::process::Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(rustix::thread::sched_setaffinity(Some(pid), &set_of(cpus)?)?)
+}
+
+/// The CPUs that the calling thread may run on.
+pub fn own_cpus() -> io::Result<Cpus> {
+    let set = rustix::thread::sched_getaffinity(None)?;
+    let has = |cpu: &u32| usize::try_from(*cpu).is_ok_and(|cpu| set.is_set(cpu));
+    let all = u32::try_from(CpuSet::MAX_CPU).map_err(io::Error::other)?;
+    Ok((0..all).filter(has).collect())
+}
+
+/// The same in the form of the system call.
+pub(crate) fn set_of(cpus: &Cpus) -> io::Result<CpuSet> {
+    let mut set = CpuSet::new();
     for cpu in cpus.iter() {
         let cpu = usize::try_from(cpu).map_err(io::Error::other)?;
-        if cpu >= rustix::thread::CpuSet::MAX_CPU {
+        if cpu >= CpuSet::MAX_CPU {
             return Err(io::ErrorKind::Unsupported.into());
         }
         set.set(cpu);
     }
-    let pid = i32::try_from(tid).map_err(io::Error::other)?;
-    let pid = rustix::process::Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
-    Ok(rustix::thread::sched_setaffinity(Some(pid), &set)?)
+    Ok(set)
 }
 
 /// `struct sched_attr` as far as every kernel that has the call knows it.

@@ -61,6 +61,7 @@ impl Simulated {
                 for (index, target) in self.targets.iter().enumerate() {
                     let place = Place { size, index, clients: *clients };
                     cells.push(Cell {
+                        topology: String::new(),
                         target: target.clone(),
                         workload: workload.clone(),
                         clients: *clients,
@@ -97,6 +98,7 @@ impl Simulated {
             },
             settings: self.settings(),
             targets: self.targets.iter().enumerate().map(target).collect(),
+            topologies: vec![],
             cells,
             ratios,
         }
@@ -128,6 +130,7 @@ impl Simulated {
             ramp_seconds: 0.0,
             rounds: self.rounds,
             restarts: self.starts.max(1),
+            places: vec![],
             workloads: self.workloads.clone(),
             clients: self.clients.clone(),
             idle_clients: 0,

@@ -15,6 +15,7 @@ pub fn ratios(cell: &Cell, base: &Cell) -> Vec<Ratio> {
         let rounds: Vec<(u32, f64)> = pairs(cell, base, measure).collect();
         let Some((middle, interval)) = middle(&rounds) else { continue };
         ratios.push(Ratio {
+            topology: cell.topology.clone(),
             workload: cell.workload.clone(),
             clients: cell.clients,
             target: cell.target.clone(),

@@ -3,14 +3,21 @@
 //! Judges nothing. Invariant: a cell that failed or that others disturbed is marked, and the mark is
 //! explained below the table.
 
-use super::units;
+use super::{gain, places, units};
 use crate::date;
 use crate::results::{Cell, Disturbance, Ending, Measure, Ratio, Results, Round, Standing};
 use crate::table::{self, Colours, Style, Table, paint};
 
 /// The table and what there is to say about it.
 pub fn text(results: &Results, colours: Colours) -> String {
-    let mut text = table(results).render(colours);
+    let mut text = String::new();
+    if 1 < results.topologies.len() {
+        text.push_str(&side_by_side(results).render(colours));
+        text.push('\n');
+    }
+    text.push_str(&table(results).render(colours));
+    text.push_str(&places::text(results, colours));
+    text.push('\n');
     for note in notes(results) {
         text.push_str(&paint(&note, Style::Marked, colours));
         text.push('\n');
@@ -18,13 +25,31 @@ pub fn text(results: &Results, colours: Colours) -> String {
     text
 }
 
+/// What was gained, with a column for each topology.
+pub fn side_by_side(results: &Results) -> Table {
+    let names = results.topologies.iter().map(|topology| topology.name.as_str());
+    let titles: Vec<&str> = [""].into_iter().chain(names).collect();
+    let mut table = Table::new(&titles);
+    let mut last = String::new();
+    for gain::GainRow { load, target, shown } in gain::rows(results) {
+        if last != load {
+            table.heading(load.clone());
+            last = load;
+        }
+        let name = table::TableCell::plain(target);
+        let shown = shown.into_iter().map(|text| table::TableCell::new(text, Style::Strong));
+        table.row([name].into_iter().chain(shown).collect());
+    }
+    table
+}
+
 fn table(results: &Results) -> Table {
     let mut table = Table::new(&TITLES);
     let mut last = None;
     for cell in &results.cells {
-        let load = (&cell.workload, cell.clients);
+        let load = cell.load();
         if last != Some(load) {
-            table.heading(format!("{}, {} clients", cell.workload, cell.clients));
+            table.heading(load.to_string());
             last = Some(load);
         }
         table.row(row(results, cell));
@@ -44,9 +69,8 @@ fn row(results: &Results, cell: &Cell) -> Vec<table::TableCell> {
         table::TableCell::plain(median.map_or_else(String::new, |it| format!("{it:.digits$}")))
     };
     let ratio = results.ratios.iter().find(|ratio| {
-        let Ratio { workload, clients, target, measure, .. } = ratio;
-        (workload, *clients, target) == (&cell.workload, cell.clients, &cell.target)
-            && *measure == Measure::StatementsPerSecond
+        (ratio.load(), &ratio.target) == (cell.load(), &cell.target)
+            && ratio.measure == Measure::StatementsPerSecond
     });
     let width = (rate.high - rate.low) / rate.median * 100.0;
     let spread = if cell.kept().count() < 2 { String::new() } else { format!("{width:.0} %") };
@@ -128,7 +152,7 @@ fn notes(results: &Results) -> Vec<String> {
         ));
     }
     for cell in &results.cells {
-        let load = format!("{}, {} clients, {}", cell.workload, cell.clients, cell.target);
+        let load = format!("{}, {}", cell.load(), cell.target);
         let unsent: u64 = cell.kept().map(|round| round.unsent).sum();
         if 0 < unsent {
             notes.push(format!(
@@ -208,12 +232,13 @@ mod tests {
     fn every_cell_has_its_line_and_every_mark_its_note() {
         let shown = text(&example(), Colours::Off);
         for want in [
-            "oltp_point_select, 8 clients\n",
+            "beside-clients, oltp_point_select, 8 clients\n",
+            "Topology beside-clients: server on CPUs 1, proxy on 0, clients on 0\n",
             "60000",
             "0.87 (0.85–0.88)",
             "flifo*!",
             "* Others used the machine (such as cc1plus (1234): 8 % of all CPUs): 2 rounds",
-            "! oltp_point_select, 64 clients, flifo: 1 turns failed, first in round 4: flifo:",
+            "! beside-clients, oltp_point_select, 64 clients, flifo: 1 turns failed, first in round 4: flifo:",
             "3 errors 1213: Deadlock found",
             "The run is not whole: 1 of 12 turns failed.",
         ] {

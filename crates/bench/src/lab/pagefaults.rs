@@ -153,7 +153,8 @@ impl Experiment for PageFaults {
             ensure!(uses_jemalloc(&server)?, "the server does not use jemalloc though it was told");
         }
         server.sql(&treatment.tables())?;
-        let setup = Setup { flifo: lab.flifo.clone(), workers: Some(1), clients_max: 16 };
+        let flifo = lab.flifo.clone();
+        let setup = Setup { flifo, workers: Some(1), clients_max: 16, cpus: None };
         let start = |kind| Target::start(kind, &server, &setup, &lab.interrupt);
         let (flifo, direct) = (start(TargetKind::Flifo)?, start(TargetKind::Direct)?);
         Ok(PageFaultsStage { flifo, direct, server })

@@ -10,21 +10,23 @@ use crate::chart::{
 use crate::names;
 use crate::results::{Cell, Latency, Measure, Pacing, Results, Role, Round, Spread};
 
-/// What is drawn of one workload.
+/// What is drawn of one workload in one topology.
 pub(super) struct Drawing<'a> {
     results: &'a Results,
+    topology: &'a str,
     workload: &'a str,
     /// Numbers of clients that were measured, ascending.
     clients: Vec<u32>,
 }
 
 impl<'a> Drawing<'a> {
-    pub(super) fn new(results: &'a Results, workload: &'a str) -> Self {
-        let cells = results.cells.iter().filter(|cell| cell.workload == workload);
-        let mut clients: Vec<u32> = cells.map(|cell| cell.clients).collect();
+    pub(super) fn new(results: &'a Results, topology: &'a str, workload: &'a str) -> Self {
+        let mut drawing = Self { results, topology, workload, clients: Vec::new() };
+        let mut clients: Vec<u32> = drawing.of_workload().map(|cell| cell.clients).collect();
         clients.sort_unstable();
         clients.dedup();
-        Self { results, workload, clients }
+        drawing.clients = clients;
+        drawing
     }
 
     /// Throughput, latency and CPU time over the number of clients.
@@ -176,8 +178,9 @@ impl<'a> Drawing<'a> {
     }
 
     fn of_workload(&self) -> impl Iterator<Item = &'a Cell> {
-        let workload = self.workload;
-        self.results.cells.iter().filter(move |cell| cell.workload == workload)
+        let key = (self.topology, self.workload);
+        let is_it = move |cell: &&Cell| (cell.topology.as_str(), cell.workload.as_str()) == key;
+        self.results.cells.iter().filter(is_it)
     }
 }
 
@@ -303,8 +306,8 @@ mod tests {
     #[test]
     fn every_cell_of_the_example_is_drawn() {
         let results = example();
-        let workload = &results.cells[0].workload;
-        let drawing = Drawing::new(&results, workload);
+        let Cell { topology, workload, .. } = &results.cells[0];
+        let drawing = Drawing::new(&results, topology, workload);
         let charts = drawing.over_clients();
         let Plot::Lines(throughput) = &charts[0].plot else { panic!("are lines") };
         let points: usize = throughput.series.iter().map(|series| series.points.len()).sum();

@@ -4,9 +4,9 @@
 use super::Page;
 use super::charts::Drawing;
 use crate::chart::{Grid, number};
-use crate::figures::units;
+use crate::figures::{gain, places, units};
 use crate::results::{
-    Cell, Ending, Measure, Pacing, ProcessFigures, Protocol, Ratio, Results, Round, Spread,
+    Ending, LoadKey, Measure, Pacing, ProcessFigures, Protocol, Ratio, Results, Round, Spread,
     Standing,
 };
 use crate::{date, names};
@@ -24,18 +24,38 @@ pub fn of_bench(results: &Results) -> String {
         machine.kernel
     );
     let mut page = Page::new(&format!("Load on {}", in_a_row(&names)), &subtitle);
+    if let Some(sentence) = gain::sentence(results) {
+        page.paragraph(&sentence);
+    }
+    if 1 < results.topologies.len() {
+        page.table(&side_by_side(results));
+    }
     page.notice(&cautions(results));
     if !results.ratios.is_empty() {
         page.heading("The answer");
         page.paragraph(RATIOS);
         for measure in ANSWERS {
             page.small_heading(&capital(names::of(measure).0));
-            page.table(&ratios(results, measure));
+            page.table(&fitting(results, ratios(results, measure)));
         }
     }
-    for workload in workloads(results) {
-        let drawing = Drawing::new(results, workload);
-        page.heading(workload);
+    if !results.topologies.is_empty() {
+        page.heading("Where it ran");
+    }
+    for topology in &results.topologies {
+        page.small_heading(&places::heading(topology));
+        page.table(&Grid {
+            titles: places::TITLES.map(str::to_owned).to_vec(),
+            rows: places::rows(topology).into_iter().map(Vec::from).collect(),
+        });
+        page.paragraph(&places::groups(topology));
+    }
+    for (topology, workload) in sections(results) {
+        let drawing = Drawing::new(results, topology, workload);
+        page.heading(&match topology {
+            "" => workload.to_owned(),
+            topology => format!("{topology}, {workload}"),
+        });
         page.charts(&drawing.over_clients());
         page.small_heading("How latency is distributed");
         page.charts(&drawing.distributions());
@@ -44,9 +64,9 @@ pub fn of_bench(results: &Results) -> String {
     }
     page.heading("All figures");
     page.paragraph(FIGURES);
-    page.table(&loads(results));
+    page.table(&fitting(results, loads(results)));
     page.small_heading("Processes, for each statement");
-    page.table(&processes(results));
+    page.table(&fitting(results, processes(results)));
     page.heading("How it was measured");
     page.facts(&facts(results));
     page.command(&results.command.join(" "));
@@ -63,6 +83,10 @@ fn cautions(results: &Results) -> Vec<String> {
     if !results.resumed.is_empty() {
         let times: Vec<String> = results.resumed.iter().map(|at| date::utc(*at)).collect();
         cautions.push(format!("The run was cut off and taken up again: {}.", times.join(", ")));
+    }
+    for topology in &results.topologies {
+        let shown = topology.cautions.iter().map(|it| format!("{}: {it}.", topology.name));
+        cautions.extend(shown);
     }
     cautions.extend(results.notes.iter().cloned());
     cautions.extend(units::caution(results).map(str::to_owned));
@@ -84,10 +108,12 @@ fn cautions(results: &Results) -> Vec<String> {
     }
     for cell in &results.cells {
         for failure in &cell.failures {
-            let Cell { target, workload, clients, .. } = cell;
             cautions.push(format!(
-                "{target}, {workload}, {clients} clients, round {} failed: {}",
-                failure.round, failure.why
+                "{}, {}, round {} failed: {}",
+                cell.target,
+                cell.load(),
+                failure.round,
+                failure.why
             ));
         }
     }
@@ -98,27 +124,26 @@ fn cautions(results: &Results) -> Vec<String> {
 fn ratios(results: &Results, measure: Measure) -> Grid {
     let ours: Vec<&Ratio> = results.ratios.iter().filter(|it| it.measure == measure).collect();
     let mut targets: Vec<&str> = Vec::new();
-    let mut loads: Vec<(&str, u32)> = Vec::new();
+    let mut loads: Vec<LoadKey<'_>> = Vec::new();
     for ratio in &ours {
         if !targets.contains(&ratio.target.as_str()) {
             targets.push(&ratio.target);
         }
-        if !loads.contains(&(ratio.workload.as_str(), ratio.clients)) {
-            loads.push((ratio.workload.as_str(), ratio.clients));
+        if !loads.contains(&ratio.load()) {
+            loads.push(ratio.load());
         }
     }
     let base = ours.first().map(|ratio| ratio.base.as_str()).unwrap_or_default();
     let names = targets.iter().map(|target| format!("{target} / {base}"));
-    let titles = ["workload".to_owned(), "clients".to_owned()].into_iter().chain(names).collect();
-    let rows = loads.into_iter().map(|(workload, clients)| {
+    let begin = ["topology", "workload", "clients"].map(str::to_owned);
+    let titles = begin.into_iter().chain(names).collect();
+    let rows = loads.into_iter().map(|load| {
         let of = |target: &&str| {
-            let is_it = |it: &&&Ratio| {
-                (it.workload.as_str(), it.clients, it.target.as_str())
-                    == (workload, clients, *target)
-            };
+            let is_it = |it: &&&Ratio| (it.load(), it.target.as_str()) == (load, *target);
             ours.iter().find(is_it).map(|ratio| in_words(ratio)).unwrap_or_default()
         };
-        let begin = [workload.to_owned(), clients.to_string()];
+        let LoadKey { topology, workload, clients } = load;
+        let begin = [topology.to_owned(), workload.to_owned(), clients.to_string()];
         begin.into_iter().chain(targets.iter().map(of)).collect()
     });
     Grid { titles, rows: rows.collect() }
@@ -128,20 +153,33 @@ fn in_words(ratio: &Ratio) -> String {
     let middle = number(ratio.middle);
     let Some(interval) = &ratio.interval else { return format!("{middle}, too few rounds") };
     let (low, high) = (number(interval.low), number(interval.high));
-    format!("{middle} ({low} – {high}) {}", reading(ratio))
+    format!("{middle} ({low} – {high}) {}", gain::judge(ratio).word())
 }
 
-fn reading(ratio: &Ratio) -> &'static str {
-    let Some(interval) = &ratio.interval else { return "too few rounds" };
-    let is_more = 1.0 < interval.low;
-    if !is_more && 1.0 <= interval.high {
-        return "alike";
+/// Without the column of topologies, the first one, where nothing was bound.
+fn fitting(results: &Results, mut grid: Grid) -> Grid {
+    if results.cells.iter().all(|cell| cell.topology.is_empty()) {
+        grid.titles.remove(0);
+        grid.rows.iter_mut().for_each(|row| drop(row.remove(0)));
     }
-    if is_more == ratio.measure.more_is_better() { "better" } else { "worse" }
+    grid
+}
+
+/// What was gained, with a column for each topology.
+fn side_by_side(results: &Results) -> Grid {
+    let names = results.topologies.iter().map(|topology| topology.name.clone());
+    Grid {
+        titles: ["load".to_owned(), "target".to_owned()].into_iter().chain(names).collect(),
+        rows: gain::rows(results)
+            .into_iter()
+            .map(|row| [row.load, row.target].into_iter().chain(row.shown).collect())
+            .collect(),
+    }
 }
 
 fn loads(results: &Results) -> Grid {
     let titles = [
+        "topology",
         "workload",
         "clients",
         "target",
@@ -168,6 +206,7 @@ fn loads(results: &Results) -> Grid {
         let range = range.map(|it| format!("{} – {}", number(it.low), number(it.high)));
         let errors: u64 = cell.kept().flat_map(|it| &it.errors).map(|error| error.count).sum();
         vec![
+            cell.topology.clone(),
             cell.workload.clone(),
             cell.clients.to_string(),
             cell.target.clone(),
@@ -191,6 +230,7 @@ fn loads(results: &Results) -> Grid {
 
 fn processes(results: &Results) -> Grid {
     let titles = [
+        "topology",
         "workload",
         "clients",
         "target",
@@ -222,6 +262,7 @@ fn processes(results: &Results) -> Grid {
                 spread.map(|it| number(it.median)).unwrap_or_default()
             };
             rows.push(vec![
+                cell.topology.clone(),
                 cell.workload.clone(),
                 cell.clients.to_string(),
                 cell.target.clone(),
@@ -294,14 +335,16 @@ fn facts(results: &Results) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn workloads(results: &Results) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
+/// Each workload in each topology.
+fn sections(results: &Results) -> Vec<(&str, &str)> {
+    let mut sections: Vec<(&str, &str)> = Vec::new();
     for cell in &results.cells {
-        if !names.contains(&cell.workload.as_str()) {
-            names.push(&cell.workload);
+        let section = (cell.topology.as_str(), cell.workload.as_str());
+        if !sections.contains(&section) {
+            sections.push(section);
         }
     }
-    names
+    sections
 }
 
 fn in_a_row(names: &[&str]) -> String {
@@ -322,33 +365,6 @@ const ANSWERS: [Measure; 3] = [Measure::StatementsPerSecond, Measure::P99Ms, Mea
 
 const RATIOS: &str = "Each target compared with the first one, round by round, since they took \
                       turns: the ratio, and in brackets where it lies with 95 % confidence. Where \
-                      that includes 1, this run has not seen a difference.";
+                      that includes 1, it is unclear whether there is a difference.";
 const FIGURES: &str = "Medians of the rounds that count. Fairness is Jain's index over the clients \
                        of a round: 1 if all were served alike.";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_ratio_is_read_by_its_interval_and_its_sense() {
-        let results: Results =
-            serde_json::from_str(include_str!("../results/example.json")).expect("reads");
-        let mut ratio = results.ratios[0].clone();
-        let cases = [
-            (Measure::StatementsPerSecond, 1.1, 1.2, "better"),
-            (Measure::StatementsPerSecond, 0.8, 0.9, "worse"),
-            (Measure::P99Ms, 0.8, 0.9, "better"),
-            (Measure::P99Ms, 1.1, 1.2, "worse"),
-            (Measure::P99Ms, 0.9, 1.1, "alike"),
-        ];
-        for (measure, low, high, want) in cases {
-            ratio.measure = measure;
-            let interval = ratio.interval.as_mut().expect("has one");
-            (interval.low, interval.high) = (low, high);
-            assert_eq!(reading(&ratio), want, "{measure:?} {low}");
-        }
-        ratio.interval = None;
-        assert_eq!(reading(&ratio), "too few rounds");
-    }
-}

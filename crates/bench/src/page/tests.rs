@@ -27,6 +27,30 @@ fn the_page_has_its_charts_tables_and_cautions() {
 }
 
 #[test]
+fn the_page_begins_with_what_was_gained_and_says_where_it_ran() {
+    let mut results = example();
+    let page = of_bench(&results);
+    let at = |page: &str, part: &str| page.find(part).expect(part);
+    let sentence = at(&page, "<p>With 64 clients, flifo&#39;s throughput as a multiple of");
+    assert!(sentence < at(&page, "class=\"notice\""), "the sentence comes first");
+    assert!(page.contains("<h2>beside-clients, oltp_point_select</h2>"));
+    assert!(page.contains("stays on CPUs 0-1: Operation not permitted."));
+    assert!(page.contains("Topology beside-clients: server on CPUs 1, proxy on 0, clients on 0"));
+    assert!(!page.contains("<th scope=\"col\">load</th>"), "one topology has nothing beside it");
+    let mut second = results.topologies[0].clone();
+    second.name = "beside-server".into();
+    results.topologies.push(second);
+    let page = of_bench(&results);
+    assert!(at(&page, "<th scope=\"col\">beside-server</th>") < at(&page, "class=\"notice\""));
+    // A file of a run in which nothing was bound.
+    results.topologies.clear();
+    results.cells.iter_mut().for_each(|cell| cell.topology.clear());
+    results.ratios.iter_mut().for_each(|ratio| ratio.topology.clear());
+    let page = of_bench(&results);
+    assert!(!page.contains("Where it ran") && !page.contains("<th scope=\"col\">topology</th>"));
+}
+
+#[test]
 fn the_page_fetches_nothing_and_runs_nothing() {
     let page = of_bench(&example());
     for foreign in ["http://", "https://", "<script", "src=", "@import", "url("] {

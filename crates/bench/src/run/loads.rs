@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::options::RunOptions;
-use super::run_targets::{RunTarget, RunTargets};
+use super::run_targets::RunTarget;
 use crate::figures::accounts::Accounts;
 use crate::interrupt::{Interrupt, Interrupted};
 use crate::load::{self, Ended, Order, Outcome};
@@ -20,7 +20,7 @@ use crate::workloads::tables::Extent;
 
 pub(super) struct Load<'a> {
     pub(super) options: &'a RunOptions,
-    pub(super) run_targets: &'a RunTargets,
+    pub(super) targets: &'a [RunTarget],
     pub(super) extent: Extent,
     pub(super) workload: &'a Workload,
     pub(super) clients: u32,
@@ -39,17 +39,14 @@ impl Load<'_> {
         interrupt: &Interrupt,
     ) -> Result<()> {
         let rounds = self.options.restarts * self.options.rounds;
-        for (run_target, cell) in self.run_targets.list.iter().zip(cells) {
+        for (run_target, cell) in self.targets.iter().zip(cells) {
             if !cell.lacks(number) {
                 continue;
             }
             // What was cut off or failed before the run was taken up again.
             cell.failures.retain(|failure| failure.round != number);
             cell.rounds.retain(|it| it.number != number || it.standing != Standing::Cut);
-            let turn = format!(
-                "round {number} of {rounds}, {}, {} clients: {}",
-                self.workload.name, self.clients, cell.target
-            );
+            let turn = format!("round {number} of {rounds}, {}: {}", cell.load(), cell.target);
             progress.say(&turn);
             self.turn(run_target, cell, number, interrupt)?;
             progress.step(&format!("{turn}, {}", outcome(cell, number)));

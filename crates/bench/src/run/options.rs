@@ -10,8 +10,9 @@ use backend::login::{BackendTls, Credential};
 use backend::tls::{ForBackends, Mode, server_name};
 
 use crate::load::Account;
-use crate::results::{Pacing, Protocol, Role};
+use crate::results::{Layout, Pacing, Protocol, Role};
 use crate::targets::TargetKind;
+use crate::topology::{self, TopologyKind};
 use crate::workloads::random::Distribution;
 use crate::workloads::{Shape, Workload};
 
@@ -28,6 +29,8 @@ pub struct RunOptions {
     pub workers: Option<u32>,
     /// The program that is started as Flifo, where one is to be started.
     pub flifo: PathBuf,
+    /// Topologies that take turns; none has everything stay where it is.
+    pub places: Vec<TopologyKind>,
     pub workloads: Vec<String>,
     pub shape: Shape,
     pub clients: Vec<u32>,
@@ -56,6 +59,14 @@ pub struct RunOptions {
     pub processes: Vec<(Role, u32)>,
 }
 
+/// A topology on this machine.
+#[derive(Clone, Debug)]
+pub(super) struct Stage {
+    pub(super) name: String,
+    /// Absent where nothing is bound.
+    pub(super) layout: Option<Layout>,
+}
+
 /// Arguments that make no sense, as opposed to a world that is not as it should be.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -70,6 +81,7 @@ impl Default for RunOptions {
             start: Vec::new(),
             workers: None,
             flifo: "flifo".into(),
+            places: Vec::new(),
             workloads: vec!["oltp_point_select".into()],
             shape: Shape::default(),
             clients: vec![1],
@@ -131,6 +143,26 @@ impl RunOptions {
         let parse = |name: &String| Workload::parse(name, &self.shape);
         let workloads: Result<Vec<_>, _> = self.workloads.iter().map(parse).collect();
         Ok(workloads.map_err(|error| Wrong(error.to_string()))?)
+    }
+
+    /// What the topologies mean on this machine; one without a layout if none is asked for.
+    pub(super) fn stages(&self) -> Result<Vec<Stage>> {
+        if self.places.is_empty() {
+            return Ok(vec![Stage { name: String::new(), layout: None }]);
+        }
+        let given = topology::given()?;
+        topology::try_to_bind(&given)?;
+        let mut stages: Vec<Stage> = Vec::new();
+        for kind in &self.places {
+            let wrong = |why: String| Wrong(format!("--place {kind}: {why}"));
+            let layout = kind.layout(&given).map_err(|error| wrong(error.to_string()))?;
+            let name = kind.to_string();
+            if stages.iter().any(|stage| stage.name == name) {
+                return Err(wrong("it is named twice".into()).into());
+            }
+            stages.push(Stage { name, layout: Some(layout) });
+        }
+        Ok(stages)
     }
 
     /// Names and addresses of all targets, in the order of their turns.

@@ -72,13 +72,13 @@ pub(super) fn settle(
     }
     if results.targets.is_empty() {
         results.targets =
-            run_targets.list.iter().map(|run_target| run_target.target.clone()).collect();
+            run_targets.first().iter().map(|run_target| run_target.target.clone()).collect();
         results.settings.tables = extent.tables;
         results.settings.rows = extent.rows;
         return Ok(());
     }
     let mut differ = String::new();
-    for (was, is) in results.targets.iter().zip(&run_targets.list) {
+    for (was, is) in results.targets.iter().zip(run_targets.first()) {
         let name = format!("server of {}", was.name);
         differ += &differences(&name, &was.server_version, &is.target.server_version);
     }

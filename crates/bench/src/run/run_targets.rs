@@ -1,6 +1,8 @@
 //! The targets of a run: named ones as they are, and those that are started for it.
 //!
-//! Finds out which server and which processes are there. Invariant: what was started here ends with this value.
+//! Finds out which server and which processes are there. A proxy is started once for each topology, on the CPUs that it
+//! has in it, because programs count their CPUs when they begin; all topologies share the private server. Invariant: what
+//! was started here ends with this value.
 
 use std::collections::BTreeSet;
 
@@ -8,17 +10,19 @@ use anyhow::{Context, Result};
 use backend::Address;
 use backend::stream::Peer;
 
-use super::options::RunOptions;
+use super::options::{RunOptions, Stage};
 use super::{ROWS, TABLES};
 use crate::interrupt::Interrupt;
 use crate::load::{Account, connect_once};
 use crate::private_server::PrivateServer;
 use crate::results::{Process, Role, TargetResult};
 use crate::targets::{self, Setup, TargetKind};
+use crate::topology::binding::{Origin, Part};
 use crate::workloads::tables::{self, Extent};
 
 pub(super) struct RunTargets {
-    pub(super) list: Vec<RunTarget>,
+    /// For each topology in the order of their turns.
+    pub(super) stages: Vec<Vec<RunTarget>>,
     /// What a reader of the figures should know of the targets.
     pub(super) notes: Vec<String>,
     /// Dropped before the server to which they hold connections.
@@ -27,6 +31,7 @@ pub(super) struct RunTargets {
 }
 
 /// One target.
+#[derive(Clone)]
 pub(super) struct RunTarget {
     pub(super) target: TargetResult,
     pub(super) address: Address,
@@ -36,24 +41,75 @@ pub(super) struct RunTarget {
 }
 
 impl RunTargets {
-    pub(super) fn open(options: &RunOptions, interrupt: &Interrupt) -> Result<Self> {
-        let mut run_targets =
-            Self { list: Vec::new(), notes: Vec::new(), _proxies: Vec::new(), _server: None };
+    pub(super) fn open(
+        options: &RunOptions,
+        stages: &[Stage],
+        interrupt: &Interrupt,
+    ) -> Result<Self> {
+        let mut run_targets = Self {
+            stages: stages.iter().map(|_| Vec::new()).collect(),
+            notes: Vec::new(),
+            _proxies: Vec::new(),
+            _server: None,
+        };
         if !options.start.is_empty() {
-            run_targets.start(options, interrupt)?;
+            run_targets.start(options, stages, interrupt)?;
         }
         for ((name, shown), (account, address)) in options.targets.iter().zip(options.addresses()?)
         {
             let target = visit(name, shown, &account, &address)?;
-            run_targets.list.push(RunTarget { target, address, account, is_started: false });
+            let found = RunTarget { target, address, account, is_started: false };
+            run_targets.stages.iter_mut().for_each(|stage| stage.push(found.clone()));
         }
         run_targets.find_servers();
         run_targets.add_named(options)?;
         Ok(run_targets)
     }
 
+    /// The targets as they are in the first topology.
+    pub(super) fn first(&self) -> &[RunTarget] {
+        self.stages.first().map_or(&[], Vec::as_slice)
+    }
+
+    /// The processes that take part in a topology.
+    pub(super) fn parts(&self, stage: usize) -> Vec<Part> {
+        let started = self._server.iter().filter_map(PrivateServer::pid);
+        let started = started.chain(self._proxies.iter().filter_map(targets::Target::proxy_pid));
+        let started: BTreeSet<u32> = started.collect();
+        let mut parts: Vec<Part> = Vec::new();
+        let processes = self.stages.get(stage).into_iter().flatten();
+        for process in processes.flat_map(|it| &it.target.processes) {
+            if !parts.iter().any(|part| part.process.pid == process.pid) {
+                let is_started = started.contains(&process.pid);
+                let origin = if is_started { Origin::Started } else { Origin::Found };
+                parts.push(Part { process: process.clone(), origin });
+            }
+        }
+        parts.sort_by_key(|part| part.process.role as u8);
+        parts
+    }
+
+    /// Targets whose processes are not known, and so cannot be bound.
+    pub(super) fn unknown(&self) -> impl Iterator<Item = String> {
+        let is_known = |it: &RunTarget| {
+            it.target.processes.iter().any(|process| process.role != Role::Generator)
+        };
+        self.first().iter().filter(move |it| !is_known(it)).map(|it| {
+            format!(
+                "{}: its process was not found and is not bound: it runs on another machine, or belongs to another user \
+                 and only root may look for it; --process server=PID names it",
+                it.target.name
+            )
+        })
+    }
+
     /// Starts a private server with tables, and the targets in front of it.
-    fn start(&mut self, options: &RunOptions, interrupt: &Interrupt) -> Result<()> {
+    fn start(
+        &mut self,
+        options: &RunOptions,
+        stages: &[Stage],
+        interrupt: &Interrupt,
+    ) -> Result<()> {
         eprintln!("Starting a private MariaDB …");
         let most = options.clients.iter().copied().max().unwrap_or(0).saturating_add(options.idle);
         // Each client prepares up to nine statements for each table.
@@ -71,47 +127,42 @@ impl RunTargets {
         let direct = Address::Unix(server.socket());
         let account = options.account(&direct, server.password())?;
         tables::prepare(&account, &direct, extent, options.seed, interrupt)?;
-        let setup =
-            Setup { flifo: options.flifo.clone(), workers: options.workers, clients_max: most };
-        for kind in &options.start {
-            let target = targets::Target::start(*kind, &server, &setup, interrupt)?;
-            let address = target.backend_address();
-            let account = options.account(&address, server.password())?;
-            let mut visited = visit(kind.name(), &address.to_string(), &account, &address)?;
-            visited.address = kind.name().to_owned();
-            visited.processes = self.started(*kind, &target, &server)?;
-            self.list.push(RunTarget { target: visited, address, account, is_started: true });
-            self._proxies.push(target);
+        for (at, stage) in stages.iter().enumerate() {
+            let setup = Setup {
+                flifo: options.flifo.clone(),
+                workers: options.workers,
+                clients_max: most,
+                cpus: stage.layout.as_ref().map(|layout| layout.proxy.clone()),
+            };
+            for kind in &options.start {
+                let target = targets::Target::start(*kind, &server, &setup, interrupt)?;
+                let address = target.backend_address();
+                let account = options.account(&address, server.password())?;
+                let mut visited = visit(kind.name(), &address.to_string(), &account, &address)?;
+                visited.address = kind.name().to_owned();
+                visited.processes = started(*kind, &target, &server)?;
+                let target_of_run =
+                    RunTarget { target: visited, address, account, is_started: true };
+                self.stages[at].push(target_of_run);
+                self._proxies.push(target);
+            }
         }
         self._server = Some(server);
         Ok(())
     }
 
-    fn started(
-        &self,
-        kind: TargetKind,
-        target: &targets::Target,
-        server: &PrivateServer,
-    ) -> Result<Vec<Process>> {
-        let pid = server.pid().context("the private server does not run")?;
-        let mut processes = vec![Process { role: Role::Server, name: "mariadbd".into(), pid }];
-        if let Some(pid) = target.proxy_pid() {
-            processes.push(Process { role: Role::Proxy, name: kind.name().into(), pid });
-        }
-        Ok(processes)
-    }
-
     /// Behind a proxy of this machine stands a server, most likely the one that is known.
     fn find_servers(&mut self) {
         let known: BTreeSet<(String, u32)> = self
-            .list
+            .first()
             .iter()
             .flat_map(|run_target| &run_target.target.processes)
             .filter(|process| process.role == Role::Server)
             .map(|process| (process.name.clone(), process.pid))
             .collect();
         let known = if known.is_empty() { servers_of_machine() } else { known };
-        for run_target in &mut self.list {
+        let mut unknown = BTreeSet::new();
+        for run_target in self.stages.iter_mut().flatten() {
             let processes = &mut run_target.target.processes;
             let lacks = !processes.iter().any(|process| process.role == Role::Server);
             let is_here = !processes.is_empty();
@@ -121,13 +172,15 @@ impl RunTargets {
             if let (1, Some((name, pid))) = (known.len(), known.first()) {
                 processes.push(Process { role: Role::Server, name: name.clone(), pid: *pid });
             } else {
-                self.notes.push(format!(
-                    "{}: which server is behind it could not be told; name it with --process \
-                     server=PID to see what it uses",
-                    run_target.target.name
-                ));
+                unknown.insert(run_target.target.name.clone());
             }
         }
+        self.notes.extend(unknown.iter().map(|name| {
+            format!(
+                "{name}: which server is behind it could not be told; name it with --process \
+                 server=PID to see what it uses"
+            )
+        }));
     }
 
     /// Processes that the user named count at every target, and so does the generator.
@@ -143,7 +196,7 @@ impl RunTargets {
             name: "flifo bench".into(),
             pid: std::process::id(),
         });
-        for RunTarget { target, .. } in &mut self.list {
+        for RunTarget { target, .. } in self.stages.iter_mut().flatten() {
             for process in &named {
                 if !target.processes.iter().any(|known| known.pid == process.pid) {
                     target.processes.push(process.clone());
@@ -152,6 +205,19 @@ impl RunTargets {
         }
         Ok(())
     }
+}
+
+fn started(
+    kind: TargetKind,
+    target: &targets::Target,
+    server: &PrivateServer,
+) -> Result<Vec<Process>> {
+    let pid = server.pid().context("the private server does not run")?;
+    let mut processes = vec![Process { role: Role::Server, name: "mariadbd".into(), pid }];
+    if let Some(pid) = target.proxy_pid() {
+        processes.push(Process { role: Role::Proxy, name: kind.name().into(), pid });
+    }
+    Ok(processes)
 }
 
 /// Logs in once, to learn which version of a server answers there and which process it is.

@@ -62,5 +62,6 @@ mod slow_readers;
 mod storms;
 mod structure;
 mod tidy;
+mod topologies;
 mod uploads;
 mod user_names;
