@@ -41,7 +41,7 @@ impl Judgement {
 pub fn sentence(results: &Results) -> Option<String> {
     let [base, others @ ..] = results.targets.as_slice() else { return None };
     let flifo = others.iter().find(|target| target.name == "flifo");
-    let (base, target) = (&base.name, &flifo.or(others.first())?.name);
+    let (base, target) = (&base.name, &flifo.or_else(|| others.first())?.name);
     let cells = || results.cells.iter().filter(|cell| cell.target == *target);
     let clients = cells().map(|cell| cell.clients).max()?;
     let cells: Vec<&Cell> = cells().filter(|cell| cell.clients == clients).collect();

@@ -152,9 +152,9 @@ impl Drop for Binding {
     }
 }
 
-/// A process and all that descend from it.
+/// A process and all that descend from it, without this process and what it has started.
 fn family(pid: u32) -> Vec<u32> {
-    let tree = Tree::live();
+    let (tree, own) = (Tree::live(), std::process::id());
     let parent = |pid: u32| Some((pid, threads::line(&tree, pid).known()?.parent));
     let all: Vec<(u32, u32)> =
         account::pids().unwrap_or_default().into_iter().filter_map(parent).collect();
@@ -162,7 +162,8 @@ fn family(pid: u32) -> Vec<u32> {
     let mut at = 0;
     while let Some(parent) = family.get(at).copied() {
         at += 1;
-        let children = all.iter().filter(|(pid, its)| *its == parent && !family.contains(pid));
+        let is_new = |pid: u32| pid != own && !family.contains(&pid);
+        let children = all.iter().filter(|(pid, its)| *its == parent && is_new(*pid));
         let children: Vec<u32> = children.map(|(pid, _)| *pid).collect();
         family.extend(children);
     }
