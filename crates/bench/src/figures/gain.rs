@@ -178,8 +178,11 @@ mod tests {
         serde_json::from_str(include_str!("../results/example.json")).expect("is one")
     }
 
-    /// The example with one load of two topologies, and these ratios: middle, and the ends of the interval.
-    fn with(ratios: [Option<(f64, Option<(f64, f64)>)>; 4]) -> Results {
+    /// The middle of a ratio, and the ends of its interval; either may be missing.
+    type Planted = Option<(f64, Option<(f64, f64)>)>;
+
+    /// The example with two loads in two topologies, and these ratios.
+    fn with(ratios: [Planted; 4]) -> Results {
         let mut results = example();
         let cell = |topology: &str, workload: &str, target: &str| Cell {
             topology: topology.into(),
