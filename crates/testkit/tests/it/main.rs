@@ -7,6 +7,7 @@ mod authentication;
 mod auto;
 mod bare;
 mod benching;
+mod checks;
 mod classes;
 mod cluster;
 mod cluster_faults;
