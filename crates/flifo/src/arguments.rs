@@ -1,6 +1,7 @@
 //! The command line: what may be typed. What it means is done in `main`.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -52,6 +53,22 @@ pub(crate) enum Command {
         /// Print a JSON list of objects with name, old, new and in_force.
         #[arg(long)]
         json: bool,
+    },
+    /// Ask the Flifo that runs whether it is well, for a supervisor that restarts it or sends it clients.
+    #[command(after_help = HEALTH_STATUS)]
+    Health {
+        /// The configuration that the Flifo runs with: its HTTP port is asked.
+        #[arg(long, short, value_name = "FILE")]
+        config: Option<PathBuf>,
+        /// The HTTP port, instead of the configuration's.
+        #[arg(long, value_name = "IP:PORT")]
+        http: Option<SocketAddr>,
+        /// Ask whether statements can be served, instead of whether all workers answer.
+        #[arg(long)]
+        ready: bool,
+        /// How long to wait for an answer.
+        #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time)]
+        patience: Duration,
     },
     /// Compare a private MariaDB with and without Flifo (starts flifo-bench).
     Demo(Unread),
@@ -205,6 +222,9 @@ not be done.";
 const RELOAD_STATUS: &str = "\
 Exit status: 0 the configuration is in force, as far as that can be without a start; 78 the configuration is wrong, \
 and nothing has changed; 69 no Flifo could be asked.";
+
+const HEALTH_STATUS: &str = "\
+Exit status: 0 it is well, 69 it is not, or does not answer; the reason is on standard error; 78 a wrong configuration.";
 
 const RESTORE_STATUS: &str = "Exit status: 0 everything is as it was, 69 something could not be undone, or the Flifo still runs, 78 a wrong \
                               configuration";

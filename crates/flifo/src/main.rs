@@ -2,6 +2,7 @@
 
 mod arguments;
 mod doctor;
+mod health;
 mod init;
 mod passed_on;
 mod placement;
@@ -14,6 +15,7 @@ use clap::CommandFactory;
 use proxy::config::{self, Overrides, Plan};
 use proxy::discover;
 use shell::{CONFIG, Manual, OK, SOFTWARE, UNAVAILABLE, complain, print, show};
+use sys::supervisor::Supervisor;
 
 use self::arguments::{Arguments, Command, Run};
 
@@ -29,6 +31,9 @@ fn main() -> ExitCode {
         Command::Reload { config, console, json } => {
             reload::run(config.as_deref(), console.as_deref(), json)
         }
+        Command::Health { config, http, ready, patience } => {
+            health::run(config.as_deref(), http, ready, patience)
+        }
         Command::Placement(command) => placement::run(command),
         Command::Manual(Manual::Man { command: Some(name) }) if passed_on::is_about(&name) => {
             passed_on::run()
@@ -38,6 +43,14 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Run) -> u8 {
+    // Before anything is opened: the numbers of what it has passed are in use already.
+    let supervisor = match Supervisor::of_process() {
+        Ok(supervisor) => supervisor,
+        Err(error) => {
+            complain(error);
+            return UNAVAILABLE;
+        }
+    };
     let Run { config, listen, server, workers, allow_privileged_user } = arguments;
     let overrides = Overrides { listen, server, workers, allow_privileged_user };
     let source = config::Instructions { file: config, overrides };
@@ -64,7 +77,7 @@ fn run(arguments: Run) -> u8 {
     if address.is_none() && plan.servers.is_empty() {
         return UNAVAILABLE;
     }
-    match proxy::run(plan, source, address, &log) {
+    match proxy::run(plan, source, address, &log, supervisor) {
         Ok(()) => OK,
         Err(error) => {
             let code = if error.is_ours() { SOFTWARE } else { UNAVAILABLE };

@@ -5,6 +5,7 @@
 
 mod actions;
 mod console;
+pub mod health;
 mod http;
 mod metrics;
 mod placement;
@@ -32,6 +33,7 @@ use self::visits::Room;
 use crate::config::{Console, Http, Listen, Plan};
 use crate::dispatch::worker::Shared;
 use crate::frontend::listener::{self, Audience, Listener};
+use crate::frontend::passed::{Passed, Purpose};
 
 /// The sockets on which Flifo is asked and told.
 #[derive(Debug, Default)]
@@ -65,32 +67,37 @@ pub(crate) struct Outside {
     started: SystemTime,
 }
 
-/// Binds what the plan names and the one before, if there was one, did not. Only a default address may fail to bind. An
-/// error comes with the option's name.
+/// Binds what the plan names and the one before, if there was one, did not; what was passed is used instead. Only a
+/// default address may fail to bind. An error comes with the option's name.
 pub(crate) fn bind(
     plan: &Plan,
     before: Option<&Plan>,
+    passed: &mut Passed,
 ) -> Result<Doors, (Listen, io::Error, &'static str)> {
-    let bind = |listeners: &[Listen], before: &[Listen], default: &[Listen], option| {
-        let mut bound = Vec::new();
-        for listen in listeners.iter().filter(|listen| !before.contains(listen)) {
-            match listener::bind(listen, BACKLOG, Audience::Owner) {
-                Ok(listener) => bound.push((listen.clone(), listener)),
-                Err(error) if listeners != default => return Err((listen.clone(), error, option)),
-                Err(error) => {
-                    let why = listener::explain(listen, &error, option);
-                    tracing::warn!(%listen, why, "admin interface unavailable");
+    let mut bind =
+        |purpose: Purpose, listeners: &[Listen], before: &[Listen], default: &[Listen]| {
+            let mut bound = Vec::new();
+            for listen in listeners.iter().filter(|listen| !before.contains(listen)) {
+                let given = passed.take(purpose, listen, BACKLOG);
+                match given.unwrap_or_else(|| listener::bind(listen, BACKLOG, Audience::Owner)) {
+                    Ok(listener) => bound.push((listen.clone(), listener)),
+                    Err(error) if listeners != default => {
+                        return Err((listen.clone(), error, purpose.option()));
+                    }
+                    Err(error) => {
+                        let why = listener::explain(listen, &error, purpose.option());
+                        tracing::warn!(%listen, why, "admin interface unavailable");
+                    }
                 }
             }
-        }
-        Ok(bound)
-    };
+            Ok(bound)
+        };
     let (console, http) = (Console::default().listen, Http::default().listen);
     let console_before = before.map_or(&[][..], |plan| &plan.console.listen);
     let http_before = before.map_or(&[][..], |plan| &plan.http.listen);
     Ok(Doors {
-        console: bind(&plan.console.listen, console_before, &console, "console.listen")?,
-        http: bind(&plan.http.listen, http_before, &http, "http.listen")?,
+        console: bind(Purpose::Console, &plan.console.listen, console_before, &console)?,
+        http: bind(Purpose::Http, &plan.http.listen, http_before, &http)?,
     })
 }
 
@@ -154,20 +161,20 @@ async fn attend(
     let mut next = Some(NewDoors { opened: doors, closed: Vec::new() });
     while let Some(NewDoors { opened, closed }) = next {
         for (listen, listener) in opened.http {
+            let path = listener.own_path(&listen);
             let door = tokio::task::spawn_local(http::serve(Rc::clone(outside), listener));
-            open.insert(listen, door);
+            open.insert(listen, (door, path));
         }
         for (listen, listener) in opened.console {
+            let path = listener.own_path(&listen);
             let door = tokio::task::spawn_local(console::serve(Rc::clone(outside), listener));
-            open.insert(listen, door);
+            open.insert(listen, (door, path));
         }
-        for listen in closed {
+        for (door, path) in closed.iter().filter_map(|listen| open.remove(listen)) {
             // Visitors that are in stay.
-            open.remove(&listen).iter().for_each(tokio::task::JoinHandle::abort);
-            if let Listen::Unix(path) = &listen {
-                // It may be gone already.
-                let _ = std::fs::remove_file(path);
-            }
+            door.abort();
+            // It may be gone already.
+            path.map(std::fs::remove_file);
         }
         next = changes.recv().await;
     }

@@ -23,6 +23,7 @@ pub(crate) mod listener;
 pub(crate) mod login;
 pub(crate) mod namesake;
 pub(crate) mod pass_through;
+pub(crate) mod passed;
 pub(crate) mod pending_login;
 pub(crate) mod prove;
 pub(crate) mod proxy_protocol;

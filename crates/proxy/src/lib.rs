@@ -27,7 +27,7 @@ mod run;
 mod users;
 mod worker;
 
-pub use admin::remote;
+pub use admin::{health, remote};
 pub use backend::Address;
 pub use frontend::watch::rights_tables;
 pub use run::logs;

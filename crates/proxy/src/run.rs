@@ -4,6 +4,7 @@ mod event_loop;
 mod hardening;
 pub mod logs;
 mod signals;
+mod supervised;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use std::{io, thread};
 
 use backend::tls::TlsError;
 use engine::descriptors::Descriptors;
+use sys::supervisor::Supervisor;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime, Runtime};
 use tokio::sync::mpsc;
 
@@ -21,10 +23,12 @@ use crate::cluster::servers::Site;
 use crate::config::{Instructions, Listen, Live, Logs, Plan};
 use crate::dispatch::worker::{Mail, Shared, Worker};
 use crate::frontend::listener::{self, Audience, Listener};
+use crate::frontend::passed::{Passed, PassedError, Purpose};
 use crate::placement;
 use crate::run::hardening::HardeningError;
 use crate::run::logs::Log;
 use crate::run::signals::Signals;
+use crate::run::supervised::Reports;
 use crate::users::Users;
 use crate::users::configured::Configured;
 use crate::users::tls::Tls;
@@ -35,6 +39,8 @@ use crate::worker::spare_memory;
 pub enum RunError {
     #[error("cannot listen on {address}: {why}")]
     Listen { address: String, why: String },
+    #[error(transparent)]
+    Passed(#[from] PassedError),
     #[error("there is no server to serve")]
     NoServer,
     #[error("cannot set up TLS: {0}")]
@@ -65,6 +71,7 @@ pub fn run(
     source: Instructions,
     address: Option<backend::Address>,
     log: &Log,
+    mut supervisor: Supervisor,
 ) -> Result<(), RunError> {
     // Before anything else: a signal that comes early must not end Flifo either.
     let waiting = Builder::new_current_thread().enable_all().build().map_err(RunError::Signals)?;
@@ -73,9 +80,12 @@ pub fn run(
     let plan = live.get();
     let limit = sys::process::raise_open_files().map_err(RunError::Descriptors)?;
     let policy = placement::succeed(&plan);
-    let listeners = bind(&plan)?;
-    let doors = admin::bind(&plan, None)
+    let mut passed = Passed::read(supervisor.take_sockets())?;
+    let kept = passed.addresses();
+    let listeners = bind(&plan, &mut passed)?;
+    let doors = admin::bind(&plan, None, &mut passed)
         .map_err(|(listen, error, option)| unbound(&listen, &error, option))?;
+    passed.all_taken()?;
     let (mailboxes, mails): (Vec<_>, Vec<_>) =
         (0..plan.worker_count()).map(|_| mpsc::unbounded_channel()).unzip();
     let users = Users::new(Configured::of(&plan));
@@ -113,7 +123,9 @@ pub fn run(
     // Ends, and undoes, before this function returns, whatever it returns.
     let placement = placement::start(threads(&shared), policy).map_err(RunError::Worker)?;
     say_start(&shared);
-    wait_for_signal(&waiting, &mut signals, &reloader, &shared, &workers, log);
+    let reports = Reports::new(supervisor);
+    reports.serving(&shared);
+    wait_for_signal(&waiting, &mut signals, &reloader, &shared, &workers, (log, &reports));
     drop(placement);
     for worker in workers {
         match worker.join() {
@@ -121,20 +133,31 @@ pub fn run(
             Err(_) => return Err(RunError::Panicked),
         }
     }
-    let plan = shared.plan();
+    remove_sockets(&shared.plan(), &kept);
+    Ok(())
+}
+
+/// Removes the paths of Unix sockets, but for those that the supervisor keeps.
+fn remove_sockets(plan: &Plan, kept: &[Listen]) {
     for listen in plan.listen.iter().chain(&plan.console.listen).chain(&plan.http.listen) {
-        if let Listen::Unix(path) = listen {
+        if let Listen::Unix(path) = listen
+            && !kept.contains(listen)
+        {
             // It may be gone already.
             let _ = std::fs::remove_file(path);
         }
     }
-    Ok(())
 }
 
-fn bind(plan: &Plan) -> Result<Vec<(Listen, Listener)>, RunError> {
-    let bind = |listen: &Listen| match listener::bind(listen, plan.backlog, Audience::Everybody) {
-        Ok(listener) => Ok((listen.clone(), listener)),
-        Err(error) => Err(unbound(listen, &error, "listen")),
+/// Opens what clients come in by, or takes what was passed for it.
+fn bind(plan: &Plan, passed: &mut Passed) -> Result<Vec<(Listen, Listener)>, RunError> {
+    let bind = |listen: &Listen| {
+        let given = passed.take(Purpose::Clients, listen, plan.backlog);
+        let own = || listener::bind(listen, plan.backlog, Audience::Everybody);
+        match given.unwrap_or_else(own) {
+            Ok(listener) => Ok((listen.clone(), listener)),
+            Err(error) => Err(unbound(listen, &error, "listen")),
+        }
     };
     plan.listen.iter().map(bind).collect()
 }
@@ -230,16 +253,25 @@ fn wait_for_signal(
     reloader: &Reloader,
     shared: &Arc<Shared>,
     workers: &[thread::JoinHandle<io::Result<()>>],
-    log: &Log,
+    (log, reports): (&Log, &Reports),
 ) {
+    let reload = async || {
+        reports.reloading();
+        log.reopen();
+        // What comes of it is in the log, too.
+        let why = reloader.reload().await.err();
+        reports.reloaded(shared, why.as_deref());
+    };
     runtime.block_on(async {
         tokio::select! {
-            () = signals.stop(log, Some(reloader)) => {}
+            () = signals.stop(reload) => {}
+            () = reports.beat(shared) => {}
             () = one_ends(workers) => tracing::error!("a worker ended on its own: Flifo stops"),
             () = sum_up(log) => {}
             () = spare_memory::look_after() => {}
         }
         let limit = shared.plan().limits.stop;
+        reports.stopping(limit);
         tracing::info!(?limit, "stopping: no new clients; what runs may finish");
         shared.stop();
         let all_gone = async {
@@ -250,7 +282,8 @@ fn wait_for_signal(
         tokio::select! {
             () = all_gone => {}
             () = tokio::time::sleep(limit) => tracing::warn!("some clients did not finish in time"),
-            () = signals.stop(log, None) => {}
+            () = signals.stop(async || log.reopen()) => {}
+            () = reports.beat(shared) => {}
             () = sum_up(log) => {}
         }
         shared.mail_all(|| Mail::Abort);

@@ -22,6 +22,7 @@ pub mod sandbox;
 pub mod scheduling;
 pub mod secret_memory;
 pub mod sockets;
+pub mod supervisor;
 pub mod threads;
 pub mod topology;
 pub mod tree;

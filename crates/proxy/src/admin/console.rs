@@ -94,7 +94,7 @@ pub(super) async fn serve(outside: Rc<Outside>, listener: Listener) -> io::Resul
                 tokio::task::yield_now().await;
             }
         }
-        Listener::Unix(listener) => {
+        Listener::Unix(listener, _) => {
             let listener = tokio::net::UnixListener::from_std(listener)?;
             loop {
                 let accepted = listener.accept().await;

@@ -12,6 +12,7 @@ use crate::cluster::servers::{ServerId, Site};
 use crate::config::{self, Applies, Change, Instructions, Listen, Logs, Plan, What};
 use crate::dispatch::worker::Shared;
 use crate::frontend::listener::{self, Audience, Listener};
+use crate::frontend::passed::Passed;
 use crate::frontend::reloaded::{self, Reloaded};
 use crate::users::configured::Configured;
 use crate::users::tls::Tls;
@@ -106,10 +107,12 @@ impl Reloader {
             opened.push((listen.clone(), bound));
         }
         let closed = old.listen.iter().filter(|it| !plan.listen.contains(it)).cloned().collect();
-        let doors = admin::bind(&plan, Some(old)).map_err(|(listen, error, option)| {
-            let why = listener::explain(&listen, &error, option);
-            format!("cannot listen on {listen}: {why}")
-        })?;
+        let doors = admin::bind(&plan, Some(old), &mut Passed::default()).map_err(
+            |(listen, error, option)| {
+                let why = listener::explain(&listen, &error, option);
+                format!("cannot listen on {listen}: {why}")
+            },
+        )?;
         let all = |plan: &Plan| [&plan.console.listen[..], &plan.http.listen].concat();
         let stay = all(&plan);
         let gone = all(old).into_iter().filter(|listen| !stay.contains(listen)).collect();

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,7 +25,25 @@ use crate::frontend::login;
 #[derive(Debug)]
 pub(crate) enum Listener {
     Tcp(std::net::TcpListener),
-    Unix(std::os::unix::net::UnixListener),
+    Unix(std::os::unix::net::UnixListener, PathOwner),
+}
+
+/// Which process removes the path of a Unix socket that is listened on no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PathOwner {
+    Flifo,
+    /// It has opened the socket, and may pass it to the next Flifo.
+    Supervisor,
+}
+
+impl Listener {
+    /// The path that is removed when this socket is listened on no longer.
+    pub(crate) fn own_path(&self, listen: &Listen) -> Option<PathBuf> {
+        match (self, listen) {
+            (Self::Unix(_, PathOwner::Flifo), Listen::Unix(path)) => Some(path.clone()),
+            _ => None,
+        }
+    }
 }
 
 /// Whose a Unix socket is.
@@ -41,7 +59,10 @@ pub(crate) enum Audience {
 pub(crate) fn bind(listen: &Listen, backlog: u32, audience: Audience) -> io::Result<Listener> {
     match listen {
         Listen::Tcp(address) => bind_tcp(*address, backlog).map(Listener::Tcp),
-        Listen::Unix(path) => bind_unix(path, backlog, audience).map(Listener::Unix),
+        Listen::Unix(path) => {
+            let bound = bind_unix(path, backlog, audience)?;
+            Ok(Listener::Unix(bound, PathOwner::Flifo))
+        }
     }
 }
 
@@ -121,16 +142,16 @@ async fn serve(
     listen: Arc<Listen>,
     end: Rc<Notify>,
 ) -> io::Result<()> {
+    let own_path = listener.own_path(&listen);
     match listener {
         Listener::Tcp(it) => {
             serve_each(&worker, watch(it)?, (&listen, &end), |it| ClientSocket::Tcp(it.into()))
                 .await;
         }
-        Listener::Unix(it) => {
-            let own = it.local_addr()?;
+        Listener::Unix(it, _) => {
             serve_each(&worker, watch(it)?, (&listen, &end), |it| ClientSocket::Unix(it.into()))
                 .await;
-            if let (false, Some(path)) = (worker.is_stopping(), own.as_pathname()) {
+            if let (false, Some(path)) = (worker.is_stopping(), own_path) {
                 // It may be gone already.
                 let _ = std::fs::remove_file(path);
             }

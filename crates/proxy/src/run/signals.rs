@@ -8,9 +8,6 @@ use std::io;
 use rustix::process::Signal as Number;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::admin::reload::Reloader;
-use crate::run::logs::Log;
-
 /// The signals that are waited for.
 pub(crate) struct Signals {
     terminate: Signal,
@@ -42,7 +39,7 @@ impl Signals {
     }
 
     /// Waits until Flifo is asked to stop, and does what other signals ask for meanwhile.
-    pub(crate) async fn stop(&mut self, log: &Log, reloader: Option<&Reloader>) {
+    pub(crate) async fn stop(&mut self, hang_up: impl AsyncFn()) {
         let nothing = |name| {
             tracing::info!(
                 "{name}: nothing is done at this signal; SIGHUP reopens the log and reads the configuration again"
@@ -53,13 +50,7 @@ impl Signals {
                 _ = self.terminate.recv() => return,
                 _ = self.interrupt.recv() => return,
                 _ = self.quit.recv() => return,
-                _ = self.hangup.recv() => {
-                    log.reopen();
-                    if let Some(reloader) = reloader {
-                        // What comes of it is in the log.
-                        let _ = reloader.reload().await;
-                    }
-                }
+                _ = self.hangup.recv() => hang_up().await,
                 _ = self.first.recv() => nothing("SIGUSR1"),
                 _ = self.second.recv() => nothing("SIGUSR2"),
             }

@@ -1,0 +1,95 @@
+//! What the supervisor is told of a running Flifo, and when: it serves, it reads its configuration again, it stops, its
+//! workers are alive.
+//!
+//! Invariant: a beat is told only when every worker has answered in an iteration of its loop. So a supervisor that
+//! watches ends a Flifo in which one of them is stuck.
+
+use std::time::Duration;
+
+use sys::supervisor::{Message, Supervisor};
+
+use crate::config::{Listen, Plan};
+use crate::dispatch::worker::Shared;
+
+/// How much longer than `limits.stop` a stop may take: logs are written, the machine is put back as it was.
+const STOP_MARGIN: Duration = Duration::from_secs(10);
+
+/// Tells it.
+pub(crate) struct Reports(Supervisor);
+
+impl Reports {
+    pub(crate) const fn new(supervisor: Supervisor) -> Self {
+        Self(supervisor)
+    }
+
+    pub(crate) fn serving(&self, shared: &Shared) {
+        self.tell(Message::Ready(&serving(shared)));
+    }
+
+    pub(crate) fn reloading(&self) {
+        self.tell(Message::Reloading);
+    }
+
+    /// `why` nothing has changed, if so: it serves as before.
+    pub(crate) fn reloaded(&self, shared: &Shared, why: Option<&str>) {
+        match why {
+            None => self.serving(shared),
+            Some(why) => {
+                self.tell(Message::Ready(&format!("the configuration was not read again: {why}")));
+            }
+        }
+    }
+
+    /// It may take so long until no client is left.
+    pub(crate) fn stopping(&self, limit: Duration) {
+        self.tell(Message::Stopping(limit.saturating_add(STOP_MARGIN)));
+    }
+
+    /// Tells for ever that the workers are alive, if the supervisor watches.
+    pub(crate) async fn beat(&self, shared: &Shared) {
+        let Some(rhythm) = self.0.beat() else { return std::future::pending().await };
+        let mut beats = tokio::time::interval(rhythm);
+        beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            beats.tick().await;
+            let asked: Vec<_> =
+                (0..shared.worker_count()).map(|worker| shared.ask(worker, |_| ())).collect();
+            for answer in asked {
+                // A worker that has ended is not stuck.
+                let _ = answer.await;
+            }
+            self.tell(Message::Beat);
+        }
+    }
+
+    fn tell(&self, message: Message<'_>) {
+        if let Err(error) = self.0.tell(message) {
+            tracing::warn!(%error, ?message, "the supervisor (NOTIFY_SOCKET) could not be told");
+        }
+    }
+}
+
+/// One line of what is served, and where.
+fn serving(shared: &Shared) -> String {
+    let servers = shared.cluster.servers.iter().map(|server| server.address.to_string());
+    line(&shared.plan(), servers)
+}
+
+fn line(plan: &Plan, servers: impl Iterator<Item = String>) -> String {
+    let listen = plan.listen.iter().map(Listen::to_string).collect::<Vec<_>>().join(", ");
+    format!("serving on {listen}, in front of {}", servers.collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_says_where_and_in_front_of_what() {
+        let text = "listen = [\"127.0.0.1:1\", \"/run/flifo/flifo.sock\"]";
+        let (plan, _) = crate::config::parse(text, "test").expect("a plan");
+        let servers = ["db1:3306".to_owned(), "db2:3306".to_owned()].into_iter();
+        let want = "serving on 127.0.0.1:1, /run/flifo/flifo.sock, in front of db1:3306, db2:3306";
+        assert_eq!(line(&plan, servers), want);
+    }
+}
